@@ -1,0 +1,71 @@
+"""Nodes, and the namespaces that pods live in."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+import msgspec
+
+from pyscheduler.api.meta import KubeObject, ResourceList, Wire
+
+if TYPE_CHECKING:
+    from pyscheduler.api.taints import Taint
+
+
+class NodeSpec(Wire):
+    """What the cluster wants of a node."""
+
+    unschedulable: bool = False
+    taints: tuple[Taint, ...] = ()
+    provider_id: str = msgspec.field(name="providerID", default="")
+
+
+class NodeCondition(Wire):
+    """One aspect of a node's health; `status` is ``True``, ``False`` or ``Unknown``."""
+
+    type: str = ""
+    status: str = ""
+    reason: str = ""
+    message: str = ""
+
+
+class ContainerImage(Wire):
+    """An image that is present on a node, under all its names."""
+
+    names: tuple[str, ...] = ()
+    size_bytes: int = 0
+
+
+class NodeStatus(Wire):
+    """What a node offers."""
+
+    allocatable: ResourceList = {}
+    capacity: ResourceList = {}
+    conditions: tuple[NodeCondition, ...] = ()
+    images: tuple[ContainerImage, ...] = ()
+    declared_features: tuple[str, ...] = ()
+
+
+class Node(KubeObject):
+    """A machine that runs pods."""
+
+    api_version: ClassVar[str] = "v1"
+    kind: ClassVar[str] = "Node"
+
+    spec: NodeSpec = NodeSpec()
+    status: NodeStatus = NodeStatus()
+
+
+class NamespaceStatus(Wire):
+    """Whether a namespace is ``Active`` or ``Terminating``."""
+
+    phase: str = ""
+
+
+class Namespace(KubeObject):
+    """A namespace; affinity terms select it by its labels."""
+
+    api_version: ClassVar[str] = "v1"
+    kind: ClassVar[str] = "Namespace"
+
+    status: NamespaceStatus = NamespaceStatus()
