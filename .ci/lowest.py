@@ -1,0 +1,34 @@
+"""Print, as pip constraints, the oldest dependencies that the pyproject.toml files named as arguments admit."""
+
+from __future__ import annotations
+
+import re
+import sys
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+FLOOR = re.compile(r"(?P<name>[A-Za-z0-9._-]+)\s*>=\s*(?P<version>[^,;\s]+)")
+
+
+def requirements(document: dict[str, Any]) -> Iterator[str]:
+    """Yield every requirement of a project, its extras and its groups."""
+    project = document.get("project", {})
+    yield from project.get("dependencies", [])
+    for extra in project.get("optional-dependencies", {}).values():
+        yield from extra
+    for group in document.get("dependency-groups", {}).values():
+        yield from (entry for entry in group if isinstance(entry, str))
+
+
+def main(paths: list[str]) -> None:
+    """Write one `name==version` line per floor; a requirement without one is left to pip."""
+    for path in paths:
+        for requirement in requirements(tomllib.loads(Path(path).read_text(encoding="utf-8"))):
+            if floor := FLOOR.match(requirement):
+                sys.stdout.write(f"{floor['name']}=={floor['version']}\n")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,86 @@
+# Every command sets up what it needs. A machine needs python3 >= 3.11 (with venv), make and a package index.
+#
+#   make test                                     # in .venv, with python3
+#   make test PYTHON=python3.13 VENV=.venv313     # beside it, with another Python
+
+PYTHON ?= python3
+VENV ?= .venv
+PYTEST_ARGS ?=
+DEMO_ARGS ?=
+BENCH_ARGS ?=
+
+BIN := $(VENV)/bin
+PLUGINS := $(patsubst %/pyproject.toml,%,$(wildcard plugins/*/pyproject.toml))
+# What is installed depends on the interpreter, on the place of the checkout and on every pyproject.toml. The stamp's
+# name says which: a first part for what needs a new environment, a second for what needs another install.
+PLACE := $(shell echo "$(CURDIR) $(PYTHON)" | cksum | tr ' ' '-')
+NEEDS := $(shell (cat pyproject.toml plugins/*/pyproject.toml; echo "$(PIP_ARGS)") 2>/dev/null | cksum | tr ' ' '-')
+STAMP := $(VENV)/.setup-$(PLACE).$(NEEDS)
+# Two workers are enough for this suite, and what most machines can spare.
+PYTEST := $(BIN)/python -m pytest -n 2
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help setup demo test test-quick test-lowest coverage lint format bench changelog clean
+
+help:  ## say what there is
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
+
+setup: $(STAMP)  ## make .venv and install everything into it, plugins included
+	@:
+
+$(STAMP):
+	@"$(PYTHON)" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
+	  echo "error: $(PYTHON) is not a Python >= 3.11 but: $$("$(PYTHON)" --version 2>&1 | head -n 1); name another with make PYTHON=..." >&2; exit 1; }
+	@"$(PYTHON)" -c 'import ensurepip, venv' 2>/dev/null || { \
+	  echo "error: $(PYTHON) comes without venv and ensurepip; on Debian and Ubuntu: apt install python3-venv" >&2; exit 1; }
+	@[ ! -e "$(VENV)" ] || [ -e "$(VENV)/pyvenv.cfg" ] || { \
+	  echo "error: VENV=$(VENV) exists and is no virtual environment; name another with make VENV=..." >&2; exit 1; }
+	@echo "setting up $(VENV) with $$("$(PYTHON)" --version 2>&1) (about a minute; only when something changed)"
+	@ls "$(VENV)/.setup-$(PLACE)".* >/dev/null 2>&1 && "$(BIN)/python" -c '' 2>/dev/null || "$(PYTHON)" -m venv --clear "$(VENV)"
+	@rm -f "$(VENV)"/.setup-*
+	@"$(BIN)/python" -m pip install --quiet --upgrade "pip>=25.1"
+	@"$(BIN)/python" -m pip install --quiet $(PIP_ARGS) --group dev --editable . $(addprefix --editable ./,$(PLUGINS))
+	@touch "$@"
+
+demo: setup  ## schedule a production cluster's pods over HTTP, check the result
+	@$(BIN)/pyscheduler demo $(DEMO_ARGS)
+
+test: setup  ## run the whole suite
+	$(PYTEST) $(PYTEST_ARGS)
+
+test-quick: setup  ## run what takes less than a minute in all
+	$(PYTEST) -m "not slow" $(PYTEST_ARGS)
+
+test-lowest:  ## run the suite on the oldest dependencies that pyproject.toml admits
+	@mkdir -p build
+	@"$(PYTHON)" .ci/lowest.py pyproject.toml > build/lowest.txt
+	@$(MAKE) --no-print-directory test VENV=.venv-lowest PIP_ARGS="--constraint build/lowest.txt"
+
+coverage: setup  ## run the whole suite and print the lines and branches it missed
+	$(BIN)/coverage erase
+	$(BIN)/coverage run -m pytest $(PYTEST_ARGS)
+	$(BIN)/coverage combine --quiet
+	$(BIN)/coverage report
+
+lint: setup  ## ruff, mypy, import contracts, spelling
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-logo
+	$(BIN)/codespell
+
+format: setup  ## let ruff mend what it can
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: setup  ## measure, print the numbers (BENCH_ARGS=--help)
+	@$(BIN)/python -m tests.bench $(BENCH_ARGS)
+
+changelog: setup  ## show what the next release's notes would say
+	@$(BIN)/towncrier build --draft --version next
+
+clean:  ## remove the virtual environments and every cache
+	[ ! -e $(VENV)/pyvenv.cfg ] || rm -rf $(VENV)
+	rm -rf .venv-lowest build dist htmlcov .coverage .coverage.* .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	find pyscheduler plugins tests examples -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,23 @@
+"""What holds for every test: how hard hypothesis searches, and which tests `make test-quick` leaves out."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import hypothesis
+import pytest
+
+HERE = Path(__file__).parent
+
+# No deadline: on a busy machine a slow example says nothing about the code. The pytest timeout still bounds the test.
+hypothesis.settings.register_profile("default", deadline=None, max_examples=60)
+hypothesis.settings.register_profile("thorough", deadline=None, max_examples=1000)
+hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark what lives in tests/integration as slow: those tests start processes and open sockets."""
+    for item in items:
+        if item.path.is_relative_to(HERE / "integration"):
+            item.add_marker(pytest.mark.slow)
