@@ -1,0 +1,245 @@
+"""The plugin contract: everything a plugin author imports, and nothing that runs a plugin.
+
+Belongs here: a class per extension point, `Status` and `Code`, `CycleState`, `NodeInfo`, `PodInfo`, cluster events
+and queueing hints, what a plugin may ask of its `Handle`, the profile types that `runtime` consumes, the clock.
+Does not belong here: the runtime, the queue, the cache, any I/O. This package imports `api`, attrs and numpy only
+(and pluggy's two markers, in `hooks`).
+"""
+
+from __future__ import annotations
+
+from pyscheduler.framework.affinity_terms import (
+    AffinityTerm as AffinityTerm,
+    WeightedAffinityTerm as WeightedAffinityTerm,
+)
+from pyscheduler.framework.clock import (
+    Clock as Clock,
+    LoopClock as LoopClock,
+    Timer as Timer,
+)
+from pyscheduler.framework.cycle_state import (
+    CycleState as CycleState,
+    PODS_TO_ACTIVATE as PODS_TO_ACTIVATE,
+    PodsToActivate as PodsToActivate,
+    StateData as StateData,
+    StateKey as StateKey,
+    StateNotFoundError as StateNotFoundError,
+)
+from pyscheduler.framework.diagnosis import (
+    Diagnosis as Diagnosis,
+    FitError as FitError,
+    NO_NODES_AVAILABLE as NO_NODES_AVAILABLE,
+    NoNodesError as NoNodesError,
+)
+from pyscheduler.framework.errors import (
+    APIError as APIError,
+    AlreadyExistsError as AlreadyExistsError,
+    ConfigError as ConfigError,
+    ConflictError as ConflictError,
+    ForbiddenError as ForbiddenError,
+    GoneError as GoneError,
+    NotFoundError as NotFoundError,
+    PluginError as PluginError,
+    PySchedulerError as PySchedulerError,
+    TooManyRequestsError as TooManyRequestsError,
+    TransportError as TransportError,
+    UnauthorizedError as UnauthorizedError,
+)
+from pyscheduler.framework.events import (
+    ActionType as ActionType,
+    ClusterEvent as ClusterEvent,
+    ClusterEventWithHint as ClusterEventWithHint,
+    EventResource as EventResource,
+    QueueingHint as QueueingHint,
+    QueueingHintFn as QueueingHintFn,
+)
+from pyscheduler.framework.handle import (
+    Client as Client,
+    EventRecorder as EventRecorder,
+    Handle as Handle,
+    Nominator as Nominator,
+)
+from pyscheduler.framework.hooks import (
+    ENTRY_POINT_GROUP as ENTRY_POINT_GROUP,
+    PluginRegistry as PluginRegistry,
+    hookimpl as hookimpl,
+    hookspec as hookspec,
+)
+from pyscheduler.framework.interfaces import (
+    BindPlugin as BindPlugin,
+    EnqueueExtensions as EnqueueExtensions,
+    FilterPlugin as FilterPlugin,
+    NodeScore as NodeScore,
+    NominatingInfo as NominatingInfo,
+    PermitPlugin as PermitPlugin,
+    Plugin as Plugin,
+    PostBindPlugin as PostBindPlugin,
+    PostFilterPlugin as PostFilterPlugin,
+    PostFilterResult as PostFilterResult,
+    PreBindPlugin as PreBindPlugin,
+    PreBindPreFlightResult as PreBindPreFlightResult,
+    PreEnqueuePlugin as PreEnqueuePlugin,
+    PreFilterPlugin as PreFilterPlugin,
+    PreFilterResult as PreFilterResult,
+    PreScorePlugin as PreScorePlugin,
+    QueueSortPlugin as QueueSortPlugin,
+    ReservePlugin as ReservePlugin,
+    ScorePlugin as ScorePlugin,
+    SignFragment as SignFragment,
+    SignPlugin as SignPlugin,
+)
+from pyscheduler.framework.node_info import (
+    HostPorts as HostPorts,
+    ImageState as ImageState,
+    NodeInfo as NodeInfo,
+    next_generation as next_generation,
+)
+from pyscheduler.framework.node_statuses import (
+    NodeStatuses as NodeStatuses,
+)
+from pyscheduler.framework.nodes import (
+    ImageColumn as ImageColumn,
+    LabelColumn as LabelColumn,
+    Nodes as Nodes,
+    TaintColumn as TaintColumn,
+)
+from pyscheduler.framework.pod_info import (
+    PodInfo as PodInfo,
+    QueuedPodInfo as QueuedPodInfo,
+)
+from pyscheduler.framework.profile import (
+    EnabledPlugin as EnabledPlugin,
+    ExtensionPoint as ExtensionPoint,
+    PluginSet as PluginSet,
+    ProfileSpec as ProfileSpec,
+)
+from pyscheduler.framework.recorder import (
+    NullRecorder as NullRecorder,
+    Recorder as Recorder,
+)
+from pyscheduler.framework.resource import (
+    CPU as CPU,
+    EPHEMERAL_STORAGE as EPHEMERAL_STORAGE,
+    MEMORY as MEMORY,
+    PODS as PODS,
+    Resource as Resource,
+)
+from pyscheduler.framework.snapshot import (
+    Checkpoint as Checkpoint,
+    Snapshot as Snapshot,
+)
+from pyscheduler.framework.status import (
+    Code as Code,
+    MAX_SCORE as MAX_SCORE,
+    MAX_TOTAL_SCORE as MAX_TOTAL_SCORE,
+    MIN_SCORE as MIN_SCORE,
+    Status as Status,
+)
+from pyscheduler.framework.waiting import (
+    WaitVerdict as WaitVerdict,
+    WaitingPod as WaitingPod,
+)
+from pyscheduler.framework.watches import (
+    Lister as Lister,
+    PolicyRule as PolicyRule,
+    Watch as Watch,
+)
+
+__all__ = [
+    "APIError",
+    "ActionType",
+    "AffinityTerm",
+    "AlreadyExistsError",
+    "BindPlugin",
+    "CPU",
+    "Checkpoint",
+    "Client",
+    "Clock",
+    "ClusterEvent",
+    "ClusterEventWithHint",
+    "Code",
+    "ConfigError",
+    "ConflictError",
+    "CycleState",
+    "Diagnosis",
+    "ENTRY_POINT_GROUP",
+    "EPHEMERAL_STORAGE",
+    "EnabledPlugin",
+    "EnqueueExtensions",
+    "EventRecorder",
+    "EventResource",
+    "ExtensionPoint",
+    "FilterPlugin",
+    "FitError",
+    "ForbiddenError",
+    "GoneError",
+    "Handle",
+    "HostPorts",
+    "ImageColumn",
+    "ImageState",
+    "LabelColumn",
+    "Lister",
+    "LoopClock",
+    "MAX_SCORE",
+    "MAX_TOTAL_SCORE",
+    "MEMORY",
+    "MIN_SCORE",
+    "NO_NODES_AVAILABLE",
+    "NoNodesError",
+    "NodeInfo",
+    "NodeScore",
+    "NodeStatuses",
+    "Nodes",
+    "NominatingInfo",
+    "Nominator",
+    "NotFoundError",
+    "NullRecorder",
+    "PODS",
+    "PODS_TO_ACTIVATE",
+    "PermitPlugin",
+    "Plugin",
+    "PluginError",
+    "PluginRegistry",
+    "PluginSet",
+    "PodInfo",
+    "PodsToActivate",
+    "PolicyRule",
+    "PostBindPlugin",
+    "PostFilterPlugin",
+    "PostFilterResult",
+    "PreBindPlugin",
+    "PreBindPreFlightResult",
+    "PreEnqueuePlugin",
+    "PreFilterPlugin",
+    "PreFilterResult",
+    "PreScorePlugin",
+    "ProfileSpec",
+    "PySchedulerError",
+    "QueueSortPlugin",
+    "QueuedPodInfo",
+    "QueueingHint",
+    "QueueingHintFn",
+    "Recorder",
+    "ReservePlugin",
+    "Resource",
+    "ScorePlugin",
+    "SignFragment",
+    "SignPlugin",
+    "Snapshot",
+    "StateData",
+    "StateKey",
+    "StateNotFoundError",
+    "Status",
+    "TaintColumn",
+    "Timer",
+    "TooManyRequestsError",
+    "TransportError",
+    "UnauthorizedError",
+    "WaitVerdict",
+    "WaitingPod",
+    "Watch",
+    "WeightedAffinityTerm",
+    "hookimpl",
+    "hookspec",
+    "next_generation",
+]

@@ -1,0 +1,70 @@
+"""Pod (anti-)affinity terms, compiled once per pod."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import attrs
+
+from pyscheduler.api import compile_label_selector
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pyscheduler.api import CompiledSelector, Pod, PodAffinity, PodAntiAffinity, PodAffinityTerm
+
+__all__ = ["AffinityTerm", "WeightedAffinityTerm", "preferred_terms", "required_terms"]
+
+
+@attrs.define(kw_only=True)
+class AffinityTerm:
+    """One term: pods that `selector` picks, in `namespaces` or where `namespace_selector` fits, per `topology_key`."""
+
+    selector: CompiledSelector
+    namespaces: frozenset[str]
+    namespace_selector: CompiledSelector
+    topology_key: str
+
+    def matches(self, pod: Pod, namespace_labels: Mapping[str, str]) -> bool:
+        """Tell whether `pod`, whose namespace carries `namespace_labels`, is one this term speaks of."""
+        if pod.namespace in self.namespaces or self.namespace_selector.matches(namespace_labels):
+            return self.selector.matches(pod.metadata.labels)
+        return False
+
+
+@attrs.define(kw_only=True)
+class WeightedAffinityTerm:
+    """A preferred term; `weight` is 1 to 100."""
+
+    term: AffinityTerm
+    weight: int
+
+
+def required_terms(pod: Pod, affinity: PodAffinity | PodAntiAffinity | None) -> tuple[AffinityTerm, ...]:
+    """Compile the required terms of `affinity`; raise `SelectorError` where a selector does not parse."""
+    if affinity is None:
+        return ()
+    return tuple(_compile(pod, term) for term in affinity.required_during_scheduling_ignored_during_execution)
+
+
+def preferred_terms(
+    pod: Pod, affinity: PodAffinity | PodAntiAffinity | None
+) -> tuple[WeightedAffinityTerm, ...]:
+    """Compile the preferred terms of `affinity`; raise `SelectorError` where a selector does not parse."""
+    if affinity is None:
+        return ()
+    return tuple(
+        WeightedAffinityTerm(term=_compile(pod, weighted.pod_affinity_term), weight=weighted.weight)
+        for weighted in affinity.preferred_during_scheduling_ignored_during_execution
+    )
+
+
+def _compile(pod: Pod, term: PodAffinityTerm) -> AffinityTerm:
+    # Without namespaces and without a selector for them, a term speaks of the pod's own namespace.
+    own = not term.namespaces and term.namespace_selector is None
+    return AffinityTerm(
+        selector=compile_label_selector(term.label_selector),
+        namespaces=frozenset((pod.namespace,) if own else term.namespaces),
+        namespace_selector=compile_label_selector(term.namespace_selector),
+        topology_key=term.topology_key,
+    )

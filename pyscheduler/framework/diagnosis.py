@@ -1,0 +1,79 @@
+"""Why a pod could not be scheduled: per node, per plugin, and as the one sentence users read."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import attrs
+
+from pyscheduler.framework.node_statuses import NodeStatuses
+from pyscheduler.framework.status import Code, Status
+
+__all__ = ["NO_NODES_AVAILABLE", "Diagnosis", "FitError", "NoNodesError"]
+
+NO_NODES_AVAILABLE = "no nodes available to schedule pods"
+
+
+class NoNodesError(Exception):
+    """The snapshot holds no node at all."""
+
+    def __init__(self) -> None:
+        super().__init__(NO_NODES_AVAILABLE)
+
+
+@attrs.define(kw_only=True)
+class Diagnosis:
+    """What the attempt found out; PostFilter plugins and the queue read it."""
+
+    node_statuses: NodeStatuses = attrs.field(factory=lambda: NodeStatuses(0))
+    #: Plugins that rejected the pod or nodes; the queue asks their hints.
+    unschedulable_plugins: set[str] = attrs.Factory(set)
+    #: Plugins that answered PENDING.
+    pending_plugins: set[str] = attrs.Factory(set)
+    #: Why PreFilter rejected the pod; then no node was looked at.
+    pre_filter_message: str = ""
+    #: What PostFilter had to say.
+    post_filter_message: str = ""
+
+    def add_plugin_status(self, status: Status) -> None:
+        """Note which plugin rejected, by the status it gave."""
+        if not status.plugin:
+            return
+        if status.code == Code.PENDING:
+            self.pending_plugins.add(status.plugin)
+        elif status.is_rejected:
+            self.unschedulable_plugins.add(status.plugin)
+
+
+class FitError(Exception):
+    """No node fits; `str()` is the message of the FailedScheduling event and of the PodScheduled condition.
+
+    The wording is kube-scheduler's: the number of nodes, then each reason with its count, sorted as text.
+    """
+
+    def __init__(self, *, num_all_nodes: int, diagnosis: Diagnosis) -> None:
+        self.num_all_nodes = num_all_nodes
+        self.diagnosis = diagnosis
+        super().__init__()
+
+    def __str__(self) -> str:
+        diagnosis = self.diagnosis
+        text = f"0/{self.num_all_nodes} nodes are available:"
+        if diagnosis.pre_filter_message:
+            text += f" {diagnosis.pre_filter_message}."
+        else:
+            reasons: Counter[str] = Counter()
+            for status, number in diagnosis.node_statuses.counts():
+                for reason in status.reasons:
+                    reasons[reason] += number
+            absent = self.num_all_nodes - len(diagnosis.node_statuses)
+            if absent > 0:
+                for reason in diagnosis.node_statuses.absent.reasons:
+                    reasons[reason] += absent
+            if reasons:
+                text += (
+                    " " + ", ".join(sorted(f"{number} {reason}" for reason, number in reasons.items())) + "."
+                )
+        if diagnosis.post_filter_message:
+            text += f" {diagnosis.post_filter_message}"
+        return text

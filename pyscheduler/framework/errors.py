@@ -1,0 +1,90 @@
+"""The errors of pyscheduler, one hierarchy: what a user mends, what a plugin did, what the API server said.
+
+Expected outcomes are values (`Status`); these exceptions are for everything else. Each message is one line that says
+what is wrong, where, and how to mend it, because the command line prints it as it stands.
+"""
+
+from __future__ import annotations
+
+from pyscheduler.api.errors import PySchedulerError
+
+__all__ = [
+    "APIError",
+    "AlreadyExistsError",
+    "ConfigError",
+    "ConflictError",
+    "ForbiddenError",
+    "GoneError",
+    "NotFoundError",
+    "PluginError",
+    "PySchedulerError",
+    "TooManyRequestsError",
+    "TransportError",
+    "UnauthorizedError",
+]
+
+
+class ConfigError(PySchedulerError):
+    """Report every mistake of a configuration at once; mend the file at the paths it names.
+
+    `problems` holds one line per mistake, each ending in its path (`... @ $.profiles[0].plugins`).
+    """
+
+    def __init__(self, *problems: str, source: str | None = None) -> None:
+        self.problems = problems
+        self.source = source
+        where = f"{source}: " if source else ""
+        super().__init__(where + "; ".join(problems))
+
+
+class PluginError(PySchedulerError):
+    """Report a plugin that broke the contract or raised; `plugin` and `extension_point` name the culprit."""
+
+    def __init__(self, message: str, *, plugin: str, extension_point: str = "") -> None:
+        self.plugin = plugin
+        self.extension_point = extension_point
+        super().__init__(message)
+
+
+class TransportError(PySchedulerError):
+    """Report that no answer came: refused, reset, timed out, or cut off mid-stream. Retrying may help."""
+
+
+class APIError(PySchedulerError):
+    """Carry the API server's own refusal: HTTP `status`, its `reason` (CamelCase) and message."""
+
+    def __init__(
+        self, message: str, *, status: int, reason: str = "", retry_after_seconds: float | None = None
+    ) -> None:
+        self.status = status
+        self.reason = reason
+        self.retry_after_seconds = retry_after_seconds
+        super().__init__(message)
+
+
+class UnauthorizedError(APIError):
+    """401: the credentials were not accepted; mend the kubeconfig or renew the token."""
+
+
+class ForbiddenError(APIError):
+    """403: the credentials lack a permission; the message names verb and resource."""
+
+
+class NotFoundError(APIError):
+    """404: the object, or its kind, does not exist (yet)."""
+
+
+class ConflictError(APIError):
+    """409 Conflict: the object changed since it was read, or is already bound; read again before you retry."""
+
+
+class AlreadyExistsError(APIError):
+    """409 AlreadyExists: an object of that name is there."""
+
+
+class GoneError(APIError):
+    """410: the resourceVersion is too old; list again."""
+
+
+class TooManyRequestsError(APIError):
+    """429: the server is busy, or a disruption budget forbids an eviction; wait `retry_after_seconds`."""

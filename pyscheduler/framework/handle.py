@@ -1,0 +1,202 @@
+"""What a plugin may ask of the scheduler that runs it.
+
+One `Handle` per profile. Methods may be called from any plugin method, on the event loop; those that write to the API
+server are coroutines and belong into `pre_bind`, `bind`, `run()` or a `spawn`ed task.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol, TypeVar
+
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+
+    from pyscheduler.api import Pod
+    from pyscheduler.framework.clock import Clock
+    from pyscheduler.framework.cycle_state import CycleState
+    from pyscheduler.framework.interfaces import NominatingInfo
+    from pyscheduler.framework.node_info import NodeInfo
+    from pyscheduler.framework.node_statuses import NodeStatuses
+    from pyscheduler.framework.nodes import Nodes
+    from pyscheduler.framework.pod_info import PodInfo
+    from pyscheduler.framework.recorder import Recorder
+    from pyscheduler.framework.snapshot import Snapshot
+    from pyscheduler.framework.status import Status
+    from pyscheduler.framework.waiting import WaitingPod
+    from pyscheduler.framework.watches import Lister, Watch
+
+__all__ = ["Client", "EventRecorder", "Handle", "Nominator"]
+
+T = TypeVar("T")
+
+
+class EventRecorder(Protocol):
+    """Writes events.k8s.io/v1 events, in the background, aggregated like kube-scheduler's; never ahead of bindings."""
+
+    def event(
+        self,
+        regarding: object,
+        *,
+        type: str,
+        reason: str,
+        action: str,
+        note: str,
+        related: object | None = None,
+    ) -> None:
+        """Record an event about an API object. `type` is `Normal` or `Warning`; `note` is cut at 1,024 characters."""
+        ...
+
+
+class Nominator(Protocol):
+    """Pods that were promised a node for which room is still being made."""
+
+    def add(self, info: PodInfo, nominating: NominatingInfo | None = None) -> None:
+        """Nominate the pod to the node in `nominating`, or to the one in its status."""
+        ...
+
+    def delete(self, pod: Pod) -> None:
+        """Drop the pod's nomination, if any."""
+        ...
+
+    def update(self, old: Pod, new: PodInfo) -> None:
+        """Carry a nomination over to a new version of the pod."""
+        ...
+
+    def pods_on(self, node_name: str) -> Sequence[PodInfo]:
+        """Return the pods nominated to a node."""
+        ...
+
+    def node_of(self, uid: str) -> str:
+        """Return the node a pod is nominated to, or ""."""
+        ...
+
+
+class Client(Protocol):
+    """Reads and writes past the caches; with retries and conflict handling. Raises `APIError`, `TransportError`.
+
+    Writes take and return plain objects (`dict`) so that they work for kinds this package has no type for.
+    `path` pieces: `group` "" for core.
+    """
+
+    async def get(self, watch: Watch[T], name: str, namespace: str = "") -> T:
+        """Read one object from the API server; raise `NotFoundError` where it is not there."""
+        ...
+
+    async def list(self, watch: Watch[T], namespace: str = "", *, label_selector: str = "") -> Sequence[T]:
+        """Read all objects, page by page."""
+        ...
+
+    async def patch(
+        self,
+        watch: Watch[T],
+        name: str,
+        namespace: str = "",
+        *,
+        patch: Mapping[str, object],
+        status: bool = False,
+    ) -> T:
+        """Apply a JSON merge patch, to the `status` subresource where asked."""
+        ...
+
+    async def create(self, watch: Watch[T], body: Mapping[str, object], namespace: str = "") -> T:
+        """Create an object."""
+        ...
+
+    async def delete(self, watch: Watch[T], name: str, namespace: str = "", *, uid: str = "") -> None:
+        """Delete an object, only if it has that `uid` where one is given."""
+        ...
+
+    async def bind(self, pod: Pod, node_name: str) -> None:
+        """POST the pod's binding; raise `ConflictError` where it is bound already."""
+        ...
+
+    async def patch_pod_status(self, pod: Pod, patch: Mapping[str, object]) -> None:
+        """Apply a strategic merge patch to the pod's status (conditions merge by type)."""
+        ...
+
+
+class Handle(Protocol):
+    """The scheduler, as far as a plugin is concerned."""
+
+    @property
+    def profile_name(self) -> str:
+        """Return the `schedulerName` of the profile this plugin belongs to."""
+        ...
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """Return the snapshot of the current cycle; outside cycles, of the last one."""
+        ...
+
+    @property
+    def clock(self) -> Clock:
+        """Return the clock; use nothing else for time."""
+        ...
+
+    @property
+    def recorder(self) -> Recorder:
+        """Return the sink of metrics."""
+        ...
+
+    @property
+    def event_recorder(self) -> EventRecorder:
+        """Return the writer of events."""
+        ...
+
+    @property
+    def nominator(self) -> Nominator:
+        """Return the nominated pods."""
+        ...
+
+    @property
+    def client(self) -> Client:
+        """Return the way to the API server."""
+        ...
+
+    @property
+    def feature_gates(self) -> Mapping[str, bool]:
+        """Return every known feature gate and whether it is on."""
+        ...
+
+    def lister(self, watch: Watch[T] | type[T]) -> Lister[T]:
+        """Return the cached objects of a declared watch, or of a built-in type; raise `PluginError` if undeclared."""
+        ...
+
+    def run_filters(self, state: CycleState, pod: Pod, nodes: Nodes) -> NodeStatuses:
+        """Run the profile's filters on some nodes of the snapshot as it is now, nominated pods taken into account."""
+        ...
+
+    def run_add_pod(self, state: CycleState, pod: Pod, to_add: PodInfo, node: NodeInfo) -> Status | None:
+        """Tell all PreFilter plugins that `to_add` was put on `node` in a what-if."""
+        ...
+
+    def run_remove_pod(
+        self, state: CycleState, pod: Pod, to_remove: PodInfo, node: NodeInfo
+    ) -> Status | None:
+        """Tell all PreFilter plugins that `to_remove` was taken off `node` in a what-if."""
+        ...
+
+    def get_waiting_pod(self, uid: str) -> WaitingPod | None:
+        """Return the pod waiting at Permit under that uid, of whatever profile."""
+        ...
+
+    def waiting_pods(self) -> Iterable[WaitingPod]:
+        """Return all pods waiting at Permit, of all profiles; safe against changes while you iterate."""
+        ...
+
+    def reject_waiting_pod(self, uid: str, *, plugin: str = "", reason: str = "removed") -> bool:
+        """Reject a waiting pod; return False when there is none under that uid."""
+        ...
+
+    def activate(self, pods: Iterable[Pod]) -> None:
+        """Move pods that are unschedulable or in backoff to activeQ at once; others are left alone."""
+        ...
+
+    def spawn(self, work: Coroutine[object, object, None], *, name: str = "") -> asyncio.Task[None]:
+        """Run a coroutine beside the scheduler; its exception is logged and counted, it is cancelled at stop."""
+        ...
+
+    def add_route(self, path: str, handler: Callable[[Mapping[str, str]], object]) -> None:
+        """Answer GET `path` on the health port with what `handler(query)` returns: text, or data shown as JSON."""
+        ...

@@ -1,0 +1,34 @@
+"""How a distribution hands over its plugins.
+
+A distribution declares an entry point in the group `pyscheduler` that names its hook module, and that module implements
+`pyscheduler_register`. The module must be light: it names classes as `module:Class` strings, which are imported only
+when a profile enables them. pluggy calls the hook once, at start; it is never on the path of a pod.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, Protocol
+
+import pluggy
+
+if TYPE_CHECKING:
+    from pyscheduler.framework.interfaces import Plugin
+
+__all__ = ["ENTRY_POINT_GROUP", "PluginRegistry", "hookimpl", "hookspec"]
+
+#: The entry point group, which is also pluggy's project name.
+ENTRY_POINT_GROUP: Final = "pyscheduler"
+
+hookspec: Final = pluggy.HookspecMarker(ENTRY_POINT_GROUP)
+hookimpl: Final = pluggy.HookimplMarker(ENTRY_POINT_GROUP)
+
+
+class PluginRegistry(Protocol):
+    """What a hook adds its plugins to."""
+
+    def add(self, name: str, plugin: str | type[Plugin]) -> None:
+        """Offer a plugin under `name`, as `module:Class` or as the class itself.
+
+        Two plugins of one name are both reported by `pyscheduler plugins`, and are fatal when a profile enables it.
+        """
+        ...

@@ -1,0 +1,334 @@
+"""One class per extension point; a plugin inherits those it takes part in.
+
+A plugin is made once per profile, with its args and its `Handle`, and lives as long as the scheduler. Methods up to
+Permit are plain functions called from the scheduling cycle: they run on the event loop, must not block and must not
+await. `pre_bind`, `bind` and `post_bind` may be `async def`; they run in the pod's binding cycle, many of which are
+under way at once.
+
+An exception that leaves a plugin method becomes an ERROR status naming the plugin: the pod is retried after a backoff
+and the loop goes on. `None` where a `Status | None` is returned means success.
+
+Source: kube-scheduler 1.36, `k8s.io/kube-scheduler/framework`; the columnar forms are this project's.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+import attrs
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Sequence
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from pyscheduler.api import Pod
+    from pyscheduler.framework.cycle_state import CycleState
+    from pyscheduler.framework.events import ClusterEventWithHint
+    from pyscheduler.framework.handle import Handle
+    from pyscheduler.framework.node_info import NodeInfo
+    from pyscheduler.framework.node_statuses import NodeStatuses
+    from pyscheduler.framework.nodes import Nodes
+    from pyscheduler.framework.pod_info import PodInfo, QueuedPodInfo
+    from pyscheduler.framework.status import Status
+    from pyscheduler.framework.watches import PolicyRule, Watch
+
+__all__ = [
+    "BindPlugin",
+    "EnqueueExtensions",
+    "FilterPlugin",
+    "NodeScore",
+    "NominatingInfo",
+    "PermitPlugin",
+    "Plugin",
+    "PostBindPlugin",
+    "PostFilterPlugin",
+    "PostFilterResult",
+    "PreBindPlugin",
+    "PreBindPreFlightResult",
+    "PreEnqueuePlugin",
+    "PreFilterPlugin",
+    "PreFilterResult",
+    "PreScorePlugin",
+    "QueueSortPlugin",
+    "ReservePlugin",
+    "ScorePlugin",
+    "SignFragment",
+    "SignPlugin",
+]
+
+
+@attrs.define
+class NodeScore:
+    """The score of one node, as `normalize_scores` of a one-node plugin sees it; `score` may be set."""
+
+    name: str
+    score: int
+
+
+@attrs.frozen
+class PreFilterResult:
+    """Narrow the nodes that filters look at: only those named. None means all nodes.
+
+    Several plugins' results are intersected.
+    """
+
+    node_names: frozenset[str] | None = None
+
+    @property
+    def all_nodes(self) -> bool:
+        """Tell whether nothing was narrowed."""
+        return self.node_names is None
+
+    def merge(self, other: PreFilterResult) -> PreFilterResult:
+        """Return what both allow."""
+        if self.node_names is None:
+            return other
+        if other.node_names is None:
+            return self
+        return PreFilterResult(self.node_names & other.node_names)
+
+
+@attrs.frozen
+class NominatingInfo:
+    """What to do with the pod's nominated node: set it (`""` clears it), or leave it as it is when `override` is False."""
+
+    node_name: str = ""
+    override: bool = True
+
+
+@attrs.frozen
+class PostFilterResult:
+    """What PostFilter did for the pod; `nominating_info` None leaves the nomination alone."""
+
+    nominating_info: NominatingInfo | None = None
+
+    @classmethod
+    def nominated(cls, node_name: str) -> PostFilterResult:
+        """Nominate the pod to a node: room was, or is being, made there."""
+        return cls(NominatingInfo(node_name))
+
+
+@attrs.frozen
+class PreBindPreFlightResult:
+    """PreBind has work to do for this pod; `allow_parallel` lets other plugins' PreBind run beside it."""
+
+    allow_parallel: bool = False
+
+
+@attrs.frozen
+class SignFragment:
+    """One part of a pod's scheduling signature: a key and a hashable value."""
+
+    key: str
+    value: object
+
+
+class Plugin:
+    """The base of all plugins.
+
+    `name` is what a profile enables; it defaults to the class's own name. The other class attributes say what the
+    plugin needs, before it is made:
+
+    - `args_type`: attrs class of its `pluginConfig` args, or None when it takes none;
+    - `watches`: further kinds it reads or reacts to; a kind whose CRD is absent is picked up when it appears;
+    - `rbac`: rules it needs beyond reading its watches;
+    - `max_permit_wait_seconds`: the longest it may make a pod wait at Permit, where more than 900 is needed.
+
+    A plugin that works on its own initiative defines `async def run(self) -> None`: started after the caches have
+    synced and leadership is won, cancelled at stop. `close()`, where defined, is called at the end.
+    """
+
+    name: ClassVar[str] = "Plugin"
+    args_type: ClassVar[type | None] = None
+    watches: ClassVar[Sequence[Watch]] = ()
+    rbac: ClassVar[Sequence[PolicyRule]] = ()
+    max_permit_wait_seconds: ClassVar[float] = 900.0
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        if "name" not in cls.__dict__:
+            cls.name = cls.__name__
+
+    def __init__(self, args: object = None, handle: Handle | None = None) -> None:
+        self.args = args
+        if handle is not None:
+            self.handle = handle
+
+    args: object
+    handle: Handle
+
+
+class PreEnqueuePlugin(Plugin):
+    """Decide whether a pod may enter activeQ."""
+
+    def pre_enqueue(self, pod: Pod) -> Status | None:
+        """Return a rejection to keep `pod` gated; called each time it would enter activeQ or backoffQ.
+
+        A gated pod is looked at again when an event comes that this plugin registered, or the pod itself changes.
+        """
+        raise NotImplementedError
+
+
+class QueueSortPlugin(Plugin):
+    """Order activeQ; exactly one per profile, the same in all profiles.
+
+    Define `sort_key`, or `less` where an order has no key; the runtime adapts `less`.
+    """
+
+    def sort_key(self, info: QueuedPodInfo) -> tuple[object, ...]:
+        """Return a key; the smallest pops first. It must not change while the pod is in the queue."""
+        raise NotImplementedError
+
+
+class EnqueueExtensions(Plugin):
+    """Name the events that may make a pod schedulable that this plugin rejected.
+
+    A plugin that rejects pods and lacks this is asked at every event.
+    """
+
+    def events_to_register(self) -> Sequence[ClusterEventWithHint]:
+        """Return the registrations; called once, when the profile is built."""
+        raise NotImplementedError
+
+
+class PreFilterPlugin(Plugin):
+    """Look at the pod once before nodes are filtered, and keep what the filter needs in the cycle state.
+
+    A plugin whose state depends on the pods of nodes also defines
+    `add_pod(state, pod, to_add: PodInfo, node: NodeInfo) -> Status | None` and `remove_pod(...)`, which bring its state
+    up to date in a what-if, after the pod was put on or taken off `node`.
+    """
+
+    def pre_filter(self, state: CycleState, pod: Pod, nodes: Nodes) -> PreFilterResult | Status | None:
+        """Return a rejection of the pod, a narrowed set of nodes, SKIP (no filter of this plugin this cycle), or None.
+
+        Every plugin's PreFilter runs, unless one rejects with UNSCHEDULABLE_AND_UNRESOLVABLE or ERROR.
+        """
+        raise NotImplementedError
+
+
+class FilterPlugin(Plugin):
+    """Say which nodes can take the pod.
+
+    Define one of the two. `filter_nodes` is the quick form: one call for all nodes. One-node filters run after all
+    columnar ones and only on nodes still alive; the message names the first failing plugin in profile order all the
+    same.
+    """
+
+    def filter(self, state: CycleState, pod: Pod, node: NodeInfo) -> Status | None:
+        """Return why `node` cannot take `pod`, or None."""
+        raise NotImplementedError
+
+    def filter_nodes(self, state: CycleState, pod: Pod, nodes: Nodes) -> NodeStatuses | None:
+        """Return a status per row of `nodes`, or None when all pass."""
+        raise NotImplementedError
+
+
+class PostFilterPlugin(Plugin):
+    """Try to make room after no node was found."""
+
+    def post_filter(
+        self, state: CycleState, pod: Pod, statuses: NodeStatuses
+    ) -> tuple[PostFilterResult | None, Status]:
+        """Return what was done, and SUCCESS when the pod was nominated, UNSCHEDULABLE when nothing could be done.
+
+        The first SUCCESS ends the phase. A result may come with UNSCHEDULABLE too, to clear a nomination.
+        """
+        raise NotImplementedError
+
+
+class PreScorePlugin(Plugin):
+    """Look at the feasible nodes once before they are scored."""
+
+    def pre_score(self, state: CycleState, pod: Pod, nodes: Nodes) -> Status | None:
+        """Return SKIP to leave this plugin out of scoring, an error to fail the attempt, or None."""
+        raise NotImplementedError
+
+
+class ScorePlugin(Plugin):
+    """Rank the feasible nodes; called only when there are at least two.
+
+    Define `score` (one node) or `score_nodes` (all at once). Scores must lie in 0..100 after `normalize_scores`, which
+    may be defined by either kind; the runtime multiplies by the profile's weight.
+    """
+
+    def score(self, state: CycleState, pod: Pod, node: NodeInfo) -> int:
+        """Return the raw score of `node`."""
+        raise NotImplementedError
+
+    def score_nodes(self, state: CycleState, pod: Pod, nodes: Nodes) -> NDArray[np.int64]:
+        """Return int64[n] of raw scores, one per row of `nodes`; a fresh array, which `normalize_scores` may change."""
+        raise NotImplementedError
+
+
+class ReservePlugin(Plugin):
+    """Keep books of what is promised to a pod before it is bound."""
+
+    def reserve(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
+        """Claim what the pod needs on the node; a rejection undoes all reservations of this pod."""
+        raise NotImplementedError
+
+    def unreserve(self, state: CycleState, pod: Pod, node_name: str) -> None:
+        """Undo `reserve`. Must be idempotent, must not fail, and may be called though `reserve` never was."""
+        raise NotImplementedError
+
+
+class PermitPlugin(Plugin):
+    """Approve, deny or delay the binding."""
+
+    def permit(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
+        """Return None to approve, a rejection to deny, `Status.wait(timeout=seconds)` to hold the pod.
+
+        A held pod is in the waiting-pod map until every plugin that held it allowed it, one rejected it, or the first
+        timeout passed.
+        """
+        raise NotImplementedError
+
+
+class PreBindPlugin(Plugin):
+    """Prepare what the pod needs on the node, before it is bound."""
+
+    def pre_bind_pre_flight(
+        self, state: CycleState, pod: Pod, node_name: str
+    ) -> PreBindPreFlightResult | Status | None:
+        """Return SKIP when `pre_bind` has nothing to do for this pod; then it is not called. Must be quick.
+
+        Anything else makes the scheduler write `status.nominatedNodeName` before the work begins.
+        """
+        raise NotImplementedError
+
+    def pre_bind(
+        self, state: CycleState, pod: Pod, node_name: str
+    ) -> Status | None | Awaitable[Status | None]:
+        """Do the work; a rejection or an error undoes the reservation and retries the pod. May be `async def`."""
+        raise NotImplementedError
+
+
+class BindPlugin(Plugin):
+    """Bind the pod."""
+
+    def bind(self, state: CycleState, pod: Pod, node_name: str) -> Status | None | Awaitable[Status | None]:
+        """Bind, and return None; or return SKIP to leave the pod to the next bind plugin. May be `async def`."""
+        raise NotImplementedError
+
+
+class PostBindPlugin(Plugin):
+    """Be told that a pod was bound."""
+
+    def post_bind(self, state: CycleState, pod: Pod, node_name: str) -> None | Awaitable[None]:
+        """Clean up; informational. May be `async def`."""
+        raise NotImplementedError
+
+
+class SignPlugin(Plugin):
+    """Say which facts of a pod this plugin's results depend on (opportunistic batching, KEP-5598).
+
+    Pods for which all plugins give equal fragments get equal results. A filter or score plugin that lacks this makes
+    its profile's pods unsignable, which only costs speed.
+    """
+
+    def sign_pod(self, pod: Pod) -> Sequence[SignFragment] | Status:
+        """Return the fragments, or a rejection when `pod` cannot be signed."""
+        raise NotImplementedError

@@ -1,0 +1,213 @@
+"""A node with its pods added up.
+
+The cache owns one `NodeInfo` per node and the snapshot another; plugins read the snapshot's. Whoever changes one bumps
+its generation, which is how the snapshot and the columns know what to bring up to date.
+"""
+
+from __future__ import annotations
+
+from itertools import count
+from typing import TYPE_CHECKING, Final
+
+import attrs
+
+from pyscheduler.api import quantity_milli, quantity_value
+from pyscheduler.framework.resource import CPU, Resource
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from pyscheduler.api import Node
+    from pyscheduler.framework.pod_info import PodInfo
+
+__all__ = ["HostPorts", "ImageState", "NodeInfo", "next_generation"]
+
+_ANY_IP: Final = "0.0.0.0"  # noqa: S104 - the wildcard address of host ports, nothing is bound to it
+_generations = count(1)
+
+
+def next_generation() -> int:
+    """Return a number larger than any before, for the whole process."""
+    return next(_generations)
+
+
+@attrs.frozen
+class ImageState:
+    """An image on a node: its size in bytes, as the first node reported it, and on how many nodes it is."""
+
+    size: int
+    num_nodes: int
+
+
+class HostPorts:
+    """Host ports in use on a node: by protocol and port, the addresses, each with the number of its users.
+
+    Counted, because two pods may use one port on one address while one of them terminates.
+    """
+
+    __slots__ = ("_users",)
+
+    def __init__(self) -> None:
+        self._users: dict[tuple[str, int], dict[str, int]] = {}
+
+    def __len__(self) -> int:
+        return sum(len(addresses) for addresses in self._users.values())
+
+    def __iter__(self) -> Iterator[tuple[str, str, int]]:
+        return ((ip, protocol, port) for (protocol, port), ips in self._users.items() for ip in ips)
+
+    def add(self, ip: str, protocol: str, port: int) -> None:
+        """Count one more user of the port."""
+        addresses = self._users.setdefault((protocol, port), {})
+        addresses[ip] = addresses.get(ip, 0) + 1
+
+    def remove(self, ip: str, protocol: str, port: int) -> None:
+        """Count one user less; unknown ports are ignored."""
+        addresses = self._users.get((protocol, port))
+        if addresses is None or ip not in addresses:
+            return
+        addresses[ip] -= 1
+        if addresses[ip] == 0:
+            del addresses[ip]
+            if not addresses:
+                del self._users[protocol, port]
+
+    def conflicts(self, ip: str, protocol: str, port: int) -> bool:
+        """Tell whether a pod asking for the port would clash; the wildcard address clashes with every address."""
+        addresses = self._users.get((protocol, port))
+        return addresses is not None and (ip == _ANY_IP or ip in addresses or _ANY_IP in addresses)
+
+    def clone(self) -> HostPorts:
+        """Return an independent copy."""
+        copy = HostPorts()
+        copy._users = {key: addresses.copy() for key, addresses in self._users.items()}
+        return copy
+
+
+@attrs.define(kw_only=True, eq=False)
+class NodeInfo:
+    """A node, its pods, and their sums.
+
+    `node` is None while pods are known to be on a node that is not (yet) known itself; such a NodeInfo is in the cache
+    but never in a snapshot. Amounts as in `Resource`.
+    """
+
+    node: Node | None = None
+    pods: list[PodInfo] = attrs.Factory(list)
+    pods_with_affinity: list[PodInfo] = attrs.Factory(list)
+    pods_with_required_anti_affinity: list[PodInfo] = attrs.Factory(list)
+    used_ports: HostPorts = attrs.Factory(HostPorts)
+    #: Sum of the pods' requests.
+    requested: Resource = attrs.Factory(Resource)
+    #: The same with kube-scheduler's minimum per container; used in scoring.
+    non_zero_requested: Resource = attrs.Factory(Resource)
+    allocatable: Resource = attrs.Factory(Resource)
+    #: By normalised image name; set by the cache, which knows all nodes.
+    image_states: Mapping[str, ImageState] = attrs.Factory(dict)
+    #: How many pods use each claim, by `namespace/name`.
+    pvc_ref_counts: dict[str, int] = attrs.Factory(dict)
+    declared_features: frozenset[str] = frozenset()
+    generation: int = attrs.Factory(next_generation)
+
+    @classmethod
+    def of(cls, node: Node, pods: Iterable[PodInfo] = ()) -> NodeInfo:
+        """Make one from a node and its pods."""
+        info = cls()
+        info.set_node(node)
+        for pod in pods:
+            info.add_pod(pod)
+        return info
+
+    @property
+    def name(self) -> str:
+        """Return the node's name; "" while the node is unknown."""
+        return self.node.name if self.node is not None else ""
+
+    def set_node(self, node: Node) -> None:
+        """Take a new version of the node object; raise `QuantityError` where an amount does not parse."""
+        self.allocatable = Resource.from_amounts(
+            {
+                name: quantity_milli(text) if name == CPU else quantity_value(text)
+                for name, text in node.status.allocatable.items()
+            }
+        )
+        self.node = node
+        self.declared_features = frozenset(node.status.declared_features)
+        self.generation = next_generation()
+
+    def forget_node(self) -> None:
+        """Keep the pods of a node that is gone until they are gone too."""
+        self.node = None
+        self.allocatable = Resource()
+        self.image_states = {}
+        self.declared_features = frozenset()
+        self.generation = next_generation()
+
+    def add_pod(self, info: PodInfo) -> None:
+        """Count a pod in."""
+        self.pods.append(info)
+        if info.required_affinity_terms or info.preferred_affinity_terms or _has_anti_affinity(info):
+            self.pods_with_affinity.append(info)
+        if info.required_anti_affinity_terms:
+            self.pods_with_required_anti_affinity.append(info)
+        self._count(info, 1)
+
+    def remove_pod(self, uid: str) -> PodInfo | None:
+        """Count the pod with that uid out and return it; None when it is not here."""
+        info = _swap_out(self.pods, uid)
+        if info is None:
+            return None
+        _swap_out(self.pods_with_affinity, uid)
+        _swap_out(self.pods_with_required_anti_affinity, uid)
+        self._count(info, -1)
+        return info
+
+    def _count(self, info: PodInfo, sign: int) -> None:
+        self.requested.add(info.requests, sign)
+        milli_cpu, memory = info.non_zero
+        self.non_zero_requested.milli_cpu += sign * milli_cpu
+        self.non_zero_requested.memory += sign * memory
+        for port in info.host_ports:
+            if sign > 0:
+                self.used_ports.add(*port)
+            else:
+                self.used_ports.remove(*port)
+        for key in info.pvc_keys:
+            left = self.pvc_ref_counts.get(key, 0) + sign
+            if left > 0:
+                self.pvc_ref_counts[key] = left
+            else:
+                self.pvc_ref_counts.pop(key, None)
+        self.generation = next_generation()
+
+    def clone(self) -> NodeInfo:
+        """Return an independent copy of the sums and lists; pods and the node object are shared. Same generation."""
+        return NodeInfo(
+            node=self.node,
+            pods=self.pods.copy(),
+            pods_with_affinity=self.pods_with_affinity.copy(),
+            pods_with_required_anti_affinity=self.pods_with_required_anti_affinity.copy(),
+            used_ports=self.used_ports.clone(),
+            requested=self.requested.clone(),
+            non_zero_requested=self.non_zero_requested.clone(),
+            allocatable=self.allocatable,  # replaced, never changed in place
+            image_states=self.image_states,
+            pvc_ref_counts=self.pvc_ref_counts.copy(),
+            declared_features=self.declared_features,
+            generation=self.generation,
+        )
+
+
+def _has_anti_affinity(info: PodInfo) -> bool:
+    return bool(info.required_anti_affinity_terms or info.preferred_anti_affinity_terms)
+
+
+def _swap_out(infos: list[PodInfo], uid: str) -> PodInfo | None:
+    # The last one takes the free place, as in kube-scheduler, where equal victims keep list order.
+    for index, info in enumerate(infos):
+        if info.pod.uid == uid:
+            last = infos.pop()
+            if index < len(infos):
+                infos[index] = last
+            return info
+    return None

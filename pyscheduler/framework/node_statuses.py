@@ -1,0 +1,120 @@
+"""Statuses of many nodes at once: arrays of small ids over a short table.
+
+A columnar filter returns one; the runtime merges those of all filters into the cycle's diagnosis, which PostFilter
+plugins then read by node name. A thousand nodes that fail for the same reason share one `Status`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from pyscheduler.framework.status import Code, Status
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from numpy.typing import NDArray
+
+__all__ = ["NodeStatuses"]
+
+#: What a node gets that no filter looked at, in kube-scheduler's words: nothing, and preemption cannot help.
+_ABSENT: Final = Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE)
+
+
+class NodeStatuses:
+    """One status per node of a view.
+
+    `codes`: int8[n] of `Code`. `reason_ids`: int32[n], positions in `table`; `table[0]` stands for success. A node is
+    given at most one status: `fail` never overwrites an earlier failure, which makes "first reason wins" the default.
+
+    With `names` (the runtime sets it) statuses can also be read by node name; a name that is not among them gets
+    `absent`.
+    """
+
+    __slots__ = ("_index", "absent", "codes", "names", "reason_ids", "table")
+
+    def __init__(self, size: int) -> None:
+        self.codes: NDArray[np.int8] = np.zeros(size, dtype=np.int8)
+        self.reason_ids: NDArray[np.int32] = np.zeros(size, dtype=np.int32)
+        self.table: list[Status] = [Status(Code.SUCCESS)]
+        self.names: Callable[[int], str] | None = None
+        self._index: Callable[[str], int | None] | None = None
+        self.absent: Status = _ABSENT
+
+    @classmethod
+    def failing(cls, failed: NDArray[np.bool_], status: Status) -> NodeStatuses | None:
+        """Return statuses that are `status` where `failed` (bool[n]) is true; None when it is true nowhere."""
+        if not failed.any():
+            return None
+        statuses = cls(len(failed))
+        statuses.fail(failed, status)
+        return statuses
+
+    @classmethod
+    def from_mapping(cls, statuses: Mapping[str, Status], *, absent: Status = _ABSENT) -> NodeStatuses:
+        """Return statuses by node name; for plugins' tests, and where one node alone is in question."""
+        names = list(statuses)
+        made = cls(len(names))
+        for row, name in enumerate(names):
+            made.fail_row(row, statuses[name])
+        made.bind_names(names.__getitem__, {name: row for row, name in enumerate(names)}.get)
+        made.absent = absent
+        return made
+
+    def __len__(self) -> int:
+        return len(self.codes)
+
+    def bind_names(self, names: Callable[[int], str], index: Callable[[str], int | None]) -> None:
+        """Let statuses be read by node name (`get`, `items`)."""
+        self.names = names
+        self._index = index
+
+    def add_reason(self, status: Status) -> int:
+        """Put `status` into the table and return its id, for `reason_ids`."""
+        self.table.append(status)
+        return len(self.table) - 1
+
+    def fail(self, failed: NDArray[np.bool_], status: Status) -> None:
+        """Give `status` to the nodes where `failed` (bool[n]) is true and which have none yet."""
+        rows = failed & (self.reason_ids == 0)
+        self.codes[rows] = status.code
+        self.reason_ids[rows] = self.add_reason(status)
+
+    def fail_row(self, row: int, status: Status) -> None:
+        """Give `status` to one node, if it has none yet."""
+        if self.reason_ids[row] == 0 and not status.is_success:
+            self.codes[row] = status.code
+            self.reason_ids[row] = self.add_reason(status)
+
+    def passed(self) -> NDArray[np.bool_]:
+        """Return bool[n]: which nodes have no failure."""
+        return self.codes == Code.SUCCESS
+
+    def status(self, row: int) -> Status | None:
+        """Return the status of one row; None for success."""
+        reason = int(self.reason_ids[row])
+        return self.table[reason] if reason else None
+
+    def get(self, node_name: str) -> Status | None:
+        """Return the status of the node called `node_name`: None for success, `absent` where it was not looked at."""
+        row = self._index(node_name) if self._index is not None else None
+        return self.absent if row is None else self.status(row)
+
+    def items(self) -> Iterator[tuple[str, Status]]:
+        """Iterate over the nodes that failed, by name."""
+        if self.names is None:
+            return
+        for row in np.flatnonzero(self.reason_ids):
+            yield self.names(int(row)), self.table[self.reason_ids[row]]
+
+    def rows_with(self, code: Code) -> NDArray[np.int64]:
+        """Return int64[k]: the rows whose status has that code."""
+        return np.flatnonzero(self.codes == code)
+
+    def counts(self) -> Iterator[tuple[Status, int]]:
+        """Iterate over the failures and how many nodes have each; what a FailedScheduling message is made of."""
+        for reason, number in enumerate(np.bincount(self.reason_ids, minlength=len(self.table))):
+            if reason and number:
+                yield self.table[reason], int(number)

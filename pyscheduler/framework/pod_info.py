@@ -1,0 +1,134 @@
+"""A pod with what scheduling needs of it worked out once, and a pod on its way through the queue.
+
+`PodInfo` is immutable in effect: requests, ports and affinity terms are computed when the pod enters the scheduler, so
+that no cycle parses a quantity or compiles a selector. `QueuedPodInfo` adds what the queue remembers between attempts.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import attrs
+
+from pyscheduler.api import Pod, host_ports, non_zero_requests, pod_requests
+from pyscheduler.framework.affinity_terms import (
+    AffinityTerm,
+    WeightedAffinityTerm,
+    preferred_terms,
+    required_terms,
+)
+from pyscheduler.framework.resource import Resource
+
+if TYPE_CHECKING:
+    from pyscheduler.framework.events import ClusterEvent
+
+__all__ = ["PodInfo", "QueuedPodInfo"]
+
+_NONE: Final[tuple[AffinityTerm, ...]] = ()
+_NONE_WEIGHTED: Final[tuple[WeightedAffinityTerm, ...]] = ()
+
+
+class PodInfo:
+    """A pod and what was computed from it; shared freely, never changed.
+
+    `requests` are the pod's effective requests (sidecars, init containers, overhead, pod-level resources, in-place
+    resize); `non_zero` is (milli-CPU, bytes) with kube-scheduler's defaults of 100m and 200Mi per silent container.
+    `host_ports` are (ip, protocol, port). Affinity terms are compiled; a selector that does not parse raises
+    `SelectorError` from `PodInfo.of`.
+    """
+
+    __slots__ = (
+        "host_ports",
+        "non_zero",
+        "pod",
+        "preferred_affinity_terms",
+        "preferred_anti_affinity_terms",
+        "pvc_keys",
+        "requests",
+        "required_affinity_terms",
+        "required_anti_affinity_terms",
+    )
+
+    pod: Pod
+    requests: Resource
+    non_zero: tuple[int, int]
+    host_ports: tuple[tuple[str, str, int], ...]
+    pvc_keys: tuple[str, ...]
+    required_affinity_terms: tuple[AffinityTerm, ...]
+    required_anti_affinity_terms: tuple[AffinityTerm, ...]
+    preferred_affinity_terms: tuple[WeightedAffinityTerm, ...]
+    preferred_anti_affinity_terms: tuple[WeightedAffinityTerm, ...]
+
+    @classmethod
+    def of(cls, pod: Pod) -> PodInfo:
+        """Compute everything from `pod`."""
+        info = cls.__new__(cls)
+        info.pod = pod
+        info.requests = Resource.from_amounts(pod_requests(pod))
+        info.non_zero = non_zero_requests(pod)
+        info.host_ports = host_ports(pod)
+        info.pvc_keys = tuple(
+            f"{pod.namespace}/{volume.persistent_volume_claim.claim_name}"
+            for volume in pod.spec.volumes
+            if volume.persistent_volume_claim is not None
+        )
+        affinity = pod.spec.affinity
+        if affinity is None:
+            info.required_affinity_terms = info.required_anti_affinity_terms = _NONE
+            info.preferred_affinity_terms = info.preferred_anti_affinity_terms = _NONE_WEIGHTED
+        else:
+            info.required_affinity_terms = required_terms(pod, affinity.pod_affinity)
+            info.required_anti_affinity_terms = required_terms(pod, affinity.pod_anti_affinity)
+            info.preferred_affinity_terms = preferred_terms(pod, affinity.pod_affinity)
+            info.preferred_anti_affinity_terms = preferred_terms(pod, affinity.pod_anti_affinity)
+        return info
+
+    def with_pod(self, pod: Pod) -> PodInfo:
+        """Return the same facts about another object of the same pod (one with its node set, say)."""
+        info = PodInfo.__new__(PodInfo)
+        for slot in PodInfo.__slots__:
+            setattr(info, slot, getattr(self, slot))
+        info.pod = pod
+        return info
+
+    def __repr__(self) -> str:
+        return f"PodInfo({self.pod.key})"
+
+
+@attrs.define(kw_only=True, eq=False)
+class QueuedPodInfo:
+    """A pod in the queue, or popped from it, with the story of its attempts. Owned by the queue. Times are clock seconds."""
+
+    pod_info: PodInfo
+    #: When it last entered the queue; the second key of PrioritySort.
+    enqueued_at: float
+    #: Scheduling attempts so far, the running one included.
+    attempts: int = 0
+    #: When it was first popped; None before that.
+    first_attempt_at: float | None = None
+    #: Moment after which it may leave backoffQ; None where no backoff was worked out yet.
+    backoff_until: float | None = None
+    #: Rejections since the last cluster event that was worth an attempt; drives the backoff.
+    unschedulable_count: int = 0
+    #: Errors (not rejections) in a row; they have a backoff of their own.
+    consecutive_errors: int = 0
+    #: Whether it came to activeQ straight from backoffQ (SchedulerPopFromBackoffQ).
+    popped_from_backoff: bool = False
+    #: Plugins that rejected the last attempt; only their hints are asked.
+    unschedulable_plugins: set[str] = attrs.Factory(set)
+    #: Plugins that answered PENDING: they wait for an event of their own and skip the backoff.
+    pending_plugins: set[str] = attrs.Factory(set)
+    #: The PreEnqueue plugin that holds it, or "".
+    gating_plugin: str = ""
+    #: The events which that plugin registered; no other event makes PreEnqueue run again.
+    gating_plugin_events: tuple[ClusterEvent, ...] = ()
+
+    @property
+    def pod(self) -> Pod:
+        """Return the pod itself."""
+        return self.pod_info.pod
+
+    @property
+    def is_gated(self) -> bool:
+        """Tell whether a PreEnqueue plugin holds the pod back."""
+        return bool(self.gating_plugin)

@@ -1,0 +1,69 @@
+"""A profile as the runtime consumes it: names, orders and weights, all defaults applied.
+
+`config` makes these from a KubeSchedulerConfiguration; `testing` makes them directly. Plugins of one extension point are
+in calling order, multiPoint already expanded.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+import attrs
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = ["EnabledPlugin", "ExtensionPoint", "PluginSet", "ProfileSpec"]
+
+
+class ExtensionPoint(StrEnum):
+    """Extension points as configuration files spell them; `metric_label` is how metrics do."""
+
+    PRE_ENQUEUE = "preEnqueue"
+    QUEUE_SORT = "queueSort"
+    PRE_FILTER = "preFilter"
+    FILTER = "filter"
+    POST_FILTER = "postFilter"
+    PRE_SCORE = "preScore"
+    SCORE = "score"
+    RESERVE = "reserve"
+    PERMIT = "permit"
+    PRE_BIND = "preBind"
+    BIND = "bind"
+    POST_BIND = "postBind"
+
+    @property
+    def metric_label(self) -> str:
+        """Return the name in metrics and logs (`PreFilter`)."""
+        return self.value[0].upper() + self.value[1:]
+
+
+@attrs.frozen
+class EnabledPlugin:
+    """A plugin enabled at an extension point. `weight` counts at Score only; 0 means "not given", which is 1."""
+
+    name: str
+    weight: int = 0
+
+
+@attrs.frozen(kw_only=True)
+class PluginSet:
+    """What a profile says of one extension point: enabled in order, and disabled by name (`*` for all)."""
+
+    enabled: tuple[EnabledPlugin, ...] = ()
+    disabled: tuple[str, ...] = ()
+
+
+@attrs.frozen(kw_only=True)
+class ProfileSpec:
+    """One profile. `plugins` as the file says it, `multi_point` beside it: expansion needs the classes, so the runtime does it.
+
+    `args` holds each plugin's args object, already structured; `percentage_of_nodes_to_score` None means the global one.
+    """
+
+    scheduler_name: str
+    multi_point: PluginSet = PluginSet()
+    plugins: Mapping[ExtensionPoint, PluginSet] = attrs.Factory(dict)
+    args: Mapping[str, object] = attrs.Factory(dict)
+    percentage_of_nodes_to_score: int | None = None

@@ -1,0 +1,82 @@
+"""The snapshot as plugins see it: the cluster at the start of the cycle, and a place to ask "what if".
+
+A snapshot is transactional. `place`, `evict` and `nominate` change it at once, columns included; `rollback` to a
+checkpoint brings back the identical state, in every array. The scheduler itself works the same way: a single pod is a
+statement of one, a gang or a preemption dry run is a statement of many.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NewType, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from contextlib import AbstractContextManager
+
+    from pyscheduler.framework.node_info import NodeInfo
+    from pyscheduler.framework.nodes import Nodes
+    from pyscheduler.framework.pod_info import PodInfo
+
+__all__ = ["Checkpoint", "Snapshot"]
+
+#: A point to which a snapshot can be rolled back.
+Checkpoint = NewType("Checkpoint", int)
+
+
+class Snapshot(Protocol):
+    """The nodes and pods of the cluster as of the last update, plus what the open statements did."""
+
+    @property
+    def nodes(self) -> Nodes:
+        """Return the view of all nodes."""
+        ...
+
+    def get(self, node_name: str) -> NodeInfo | None:
+        """Return one node, or None."""
+        ...
+
+    def checkpoint(self) -> Checkpoint:
+        """Mark the present state. Checkpoints nest."""
+        ...
+
+    def rollback(self, checkpoint: Checkpoint) -> None:
+        """Undo everything since `checkpoint`, which is used up."""
+        ...
+
+    def commit(self, checkpoint: Checkpoint) -> None:
+        """Keep everything since `checkpoint`; an outer checkpoint can still undo it."""
+        ...
+
+    def what_if(self) -> AbstractContextManager[None]:
+        """Checkpoint on entry, roll back on exit."""
+        ...
+
+    def place(self, info: PodInfo, node_name: str) -> None:
+        """Put a pod on a node; raise `KeyError` when the node is not here."""
+        ...
+
+    def evict(self, info: PodInfo, node_name: str) -> None:
+        """Take a pod off a node; raise `KeyError` when either is not here."""
+        ...
+
+    def nominate(self, info: PodInfo, node_name: str) -> None:
+        """Nominate a pod to a node within the statement."""
+        ...
+
+    def nominated_pods(self, node_name: str) -> Sequence[PodInfo]:
+        """Return the pods nominated to a node: the queue's, plus this statement's."""
+        ...
+
+    @property
+    def nodes_with_affinity_pods(self) -> Sequence[NodeInfo]:
+        """Return the nodes that hold a pod with (anti-)affinity terms."""
+        ...
+
+    @property
+    def nodes_with_anti_affinity_pods(self) -> Sequence[NodeInfo]:
+        """Return the nodes that hold a pod with required anti-affinity terms."""
+        ...
+
+    def pvc_in_use(self, key: str) -> bool:
+        """Tell whether any pod on any node uses the claim `namespace/name`."""
+        ...

@@ -1,0 +1,172 @@
+"""What an extension point answers: a `Code` and its reasons.
+
+`None` means success everywhere a `Status | None` is returned. A `Status` is a value: it is never changed after it was
+made, so plugins may keep ready-made ones in constants and hand them out for every node.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+__all__ = ["MAX_SCORE", "MAX_TOTAL_SCORE", "MIN_SCORE", "Code", "Status"]
+
+#: Bounds of a normalised score, and the largest total, as in kube-scheduler.
+MAX_SCORE: Final = 100
+MIN_SCORE: Final = 0
+MAX_TOTAL_SCORE: Final = 2**63 - 1
+
+
+class Code(IntEnum):
+    """The outcome of an extension point; numbers equal kube-scheduler's. `label` is the text users see."""
+
+    SUCCESS = 0
+    ERROR = 1
+    UNSCHEDULABLE = 2
+    UNSCHEDULABLE_AND_UNRESOLVABLE = 3
+    WAIT = 4
+    SKIP = 5
+    PENDING = 6
+
+    @property
+    def label(self) -> str:
+        """Return kube-scheduler's spelling, as in metrics and logs (`UnschedulableAndUnresolvable`)."""
+        return _LABELS[self]
+
+
+_LABELS: Final = (
+    "Success",
+    "Error",
+    "Unschedulable",
+    "UnschedulableAndUnresolvable",
+    "Wait",
+    "Skip",
+    "Pending",
+)
+
+_REJECTED: Final = frozenset({Code.UNSCHEDULABLE, Code.UNSCHEDULABLE_AND_UNRESOLVABLE, Code.PENDING})
+
+
+class Status:
+    """A code, the reasons users will read, and the plugin that gave it. Immutable by convention.
+
+    `error` keeps the exception behind an ERROR or a rejection (a `FitError`); its text then stands before the reasons.
+    `timeout_seconds` is set by `Status.wait` only.
+    """
+
+    __slots__ = ("code", "error", "plugin", "reasons", "timeout_seconds")
+
+    code: Code
+    reasons: tuple[str, ...]
+    plugin: str
+    error: BaseException | None
+    timeout_seconds: float | None
+
+    def __init__(
+        self,
+        code: Code,
+        reasons: Iterable[str] | str = (),
+        *,
+        plugin: str = "",
+        error: BaseException | None = None,
+        timeout_seconds: float | None = None,
+    ) -> None:
+        texts = (reasons,) if isinstance(reasons, str) else tuple(reasons)
+        self.code = code
+        self.error = error
+        self.reasons = (str(error), *texts) if error is not None else texts
+        self.plugin = plugin
+        self.timeout_seconds = timeout_seconds
+
+    @classmethod
+    def unschedulable(cls, *reasons: str) -> Status:
+        """Reject: the pod does not fit now; preemption or a cluster event may help."""
+        return cls(Code.UNSCHEDULABLE, reasons)
+
+    @classmethod
+    def unresolvable(cls, *reasons: str) -> Status:
+        """Reject, and say that preempting pods cannot help (UnschedulableAndUnresolvable)."""
+        return cls(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, reasons)
+
+    @classmethod
+    def skip(cls) -> Status:
+        """Ask not to be called at this cycle's coupled extension point (or, at Bind, leave the pod to the next)."""
+        return cls(Code.SKIP)
+
+    @classmethod
+    def wait(cls, *reasons: str, timeout: float) -> Status:
+        """Hold the pod at Permit for at most `timeout` seconds."""
+        return cls(Code.WAIT, reasons, timeout_seconds=timeout)
+
+    @classmethod
+    def from_error(cls, error: BaseException) -> Status:
+        """Wrap an exception as ERROR; the pod is retried after a backoff."""
+        return cls(Code.ERROR, error=error)
+
+    @property
+    def message(self) -> str:
+        """Join the reasons as users see them."""
+        return ", ".join(self.reasons)
+
+    @property
+    def is_success(self) -> bool:
+        """Tell whether the code is SUCCESS."""
+        return self.code == Code.SUCCESS
+
+    @property
+    def is_wait(self) -> bool:
+        """Tell whether the code is WAIT."""
+        return self.code == Code.WAIT
+
+    @property
+    def is_skip(self) -> bool:
+        """Tell whether the code is SKIP."""
+        return self.code == Code.SKIP
+
+    @property
+    def is_error(self) -> bool:
+        """Tell whether the code is ERROR."""
+        return self.code == Code.ERROR
+
+    @property
+    def is_rejected(self) -> bool:
+        """Tell whether the pod was refused: Unschedulable, UnschedulableAndUnresolvable or Pending."""
+        return self.code in _REJECTED
+
+    def as_error(self) -> BaseException | None:
+        """Return the exception behind this status, one made of its message, or None for Success, Wait and Skip."""
+        if self.code in {Code.SUCCESS, Code.WAIT, Code.SKIP}:
+            return None
+        return self.error if self.error is not None else RuntimeError(self.message)
+
+    def with_plugin(self, plugin: str) -> Status:
+        """Return this status in the name of `plugin`; itself where it already is."""
+        if self.plugin == plugin:
+            return self
+        named = Status.__new__(Status)
+        named.code = self.code
+        named.reasons = self.reasons
+        named.error = self.error
+        named.timeout_seconds = self.timeout_seconds
+        named.plugin = plugin
+        return named
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Status):
+            return NotImplemented
+        return (self.code, self.reasons, self.plugin, self.timeout_seconds) == (
+            other.code,
+            other.reasons,
+            other.plugin,
+            other.timeout_seconds,
+        )
+
+    def __hash__(self) -> int:
+        return hash((self.code, self.reasons, self.plugin))
+
+    def __repr__(self) -> str:
+        by = f", plugin={self.plugin!r}" if self.plugin else ""
+        return f"Status({self.code.label}, {list(self.reasons)!r}{by})"

@@ -1,0 +1,69 @@
+"""A pod that waits at Permit, and how its wait ends."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+import attrs
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from pyscheduler.api import Pod
+    from pyscheduler.framework.status import Status
+
+__all__ = ["WaitVerdict", "WaitingPod"]
+
+
+@attrs.frozen(kw_only=True)
+class WaitVerdict:
+    """How a wait ended. `status` is None when the pod was allowed.
+
+    `cause` is one of `allowed`, `rejected`, `timeout`, `deleted`, `preempted`; `plugin` is who caused it ("" for a
+    deletion).
+    """
+
+    cause: str
+    plugin: str = ""
+    status: Status | None = None
+
+
+class WaitingPod(Protocol):
+    """One pod in the waiting-pod map, its reservation standing. Takes one verdict; later ones are ignored."""
+
+    @property
+    def pod(self) -> Pod:
+        """Return the pod, with its node set."""
+        ...
+
+    @property
+    def node_name(self) -> str:
+        """Return the node reserved for it."""
+        ...
+
+    @property
+    def profile_name(self) -> str:
+        """Return the profile that schedules it; the map is shared by all profiles."""
+        ...
+
+    @property
+    def pending_plugins(self) -> Collection[str]:
+        """Return the plugins that have not allowed it yet."""
+        ...
+
+    @property
+    def waiting_since(self) -> float:
+        """Return the clock time at which the wait began."""
+        ...
+
+    def allow(self, plugin: str) -> None:
+        """Withdraw the hold of `plugin`; the last one lets the pod go on to be bound."""
+        ...
+
+    def reject(self, plugin: str, reason: str) -> bool:
+        """End the wait with a rejection by `plugin`; return False when the verdict was already there."""
+        ...
+
+    def preempt(self, plugin: str, reason: str) -> bool:
+        """End the wait because the pod was chosen as a victim; return False when the verdict was already there."""
+        ...

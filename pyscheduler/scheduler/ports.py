@@ -1,0 +1,125 @@
+"""What the scheduler needs of the outside, as Protocols: a transport that carries requests, and the client path on it.
+
+`cluster` implements them: two transports (HTTP; in-process, into the embedded store) and one client path shared by both,
+so that what is simulated is what ships. `Transport.connect` is the seam: it puts the client path on top of a transport.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol, TypeVar
+
+import attrs
+import msgspec
+
+from pyscheduler.framework.handle import Client, EventRecorder
+
+if TYPE_CHECKING:
+    import random
+    from collections.abc import AsyncIterator, Mapping
+    from contextlib import AbstractAsyncContextManager
+
+    from pyscheduler.framework.clock import Clock
+    from pyscheduler.framework.recorder import Recorder
+    from pyscheduler.framework.watches import Lister, Watch
+
+__all__ = ["ClientSettings", "ClusterClient", "Informer", "Response", "Stream", "Transport"]
+
+T = TypeVar("T")
+
+
+class Response(msgspec.Struct, frozen=True):
+    """An answer of the API server: any HTTP status; header names in lower case."""
+
+    status: int
+    body: bytes
+    headers: Mapping[str, str]
+
+
+class Stream(Protocol):
+    """An open watch: chunks of bytes, cut anywhere; lines end in a newline. A status other than 200 carries an error body."""
+
+    @property
+    def status(self) -> int:
+        """Return the HTTP status."""
+        ...
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        """Return the headers, names in lower case."""
+        ...
+
+    def __aiter__(self) -> AsyncIterator[bytes]:
+        """Iterate over chunks until the server ends the stream; raise `TransportError` when it breaks."""
+        ...
+
+
+@attrs.frozen(kw_only=True)
+class ClientSettings:
+    """How the client path may use a transport. `qps` 0 or less means unlimited; `burst` in requests."""
+
+    qps: float = 50.0
+    burst: int = 100
+    #: Name in events' `reportingController`; the instance adds the host name.
+    component: str = "pyscheduler"
+    host_name: str = ""
+
+
+class Transport(Protocol):
+    """Carries one API request or one watch; knows bytes, not objects."""
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Mapping[str, str] | None = None,
+        body: bytes | None = None,
+        content_type: str = "application/json",
+        timeout_seconds: float | None = None,
+    ) -> Response:
+        """Send a request; any HTTP status is an answer. Raise `TransportError` when none came."""
+        ...
+
+    def stream(
+        self, path: str, *, query: Mapping[str, str] | None = None, timeout_seconds: float | None = None
+    ) -> AbstractAsyncContextManager[Stream]:
+        """Open a watch. `timeout_seconds` bounds the silence before the answer begins, not the stream."""
+        ...
+
+    def connect(
+        self, settings: ClientSettings, *, clock: Clock, rng: random.Random, recorder: Recorder
+    ) -> ClusterClient:
+        """Return the client path on this transport: informers, writes, events, rate limits, retries."""
+        ...
+
+    async def close(self) -> None:
+        """Release connections; idempotent."""
+        ...
+
+
+class Informer(Lister[T], Protocol[T]):
+    """A lister that is fed by list and watch."""
+
+    def start(self) -> None:
+        """Begin to list and watch, in a task of its own."""
+        ...
+
+    async def wait_synced(self) -> None:
+        """Return when the first list has been delivered to the handlers."""
+        ...
+
+
+class ClusterClient(Client, Protocol):
+    """The client path: everything the scheduler reads and writes."""
+
+    def informer(self, watch: Watch[T], *, field_selector: str = "", optional: bool = False) -> Informer[T]:
+        """Return the one informer of that kind, made but not started. `optional`: its CRD may be absent, and may appear."""
+        ...
+
+    def event_recorder(self, reporting_controller: str) -> EventRecorder:
+        """Return a recorder that writes events in that controller's name (the profile's `schedulerName`)."""
+        ...
+
+    async def close(self) -> None:
+        """Stop informers, flush events for at most two seconds, and close the transport."""
+        ...
