@@ -1,13 +1,15 @@
-"""Print, as pip constraints, the oldest dependencies that the pyproject.toml files named as arguments admit."""
+"""Print, as pip constraints, the oldest dependencies that some pyproject.toml files admit."""
 
 from __future__ import annotations
 
 import re
 import sys
 import tomllib
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 FLOOR = re.compile(r"(?P<name>[A-Za-z0-9._-]+)\s*>=\s*(?P<version>[^,;\s]+)")
 

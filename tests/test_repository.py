@@ -1,0 +1,173 @@
+"""Promises that hold for the repository as a whole: size, words, documentation, licences, and names that must agree."""
+
+from __future__ import annotations
+
+import ast
+import re
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).parents[1]
+LONGEST_MODULE = 600
+
+#: Made by tools, and none of ours.
+NOT_OURS = re.compile(r"^(\..*|__pycache__|build|dist|htmlcov|.*\.egg-info)$")
+TEXT = {".cfg", ".json", ".md", ".py", ".pyi", ".sh", ".toml", ".txt", ".yaml", ".yml", ""}
+
+
+def files() -> Iterator[Path]:
+    """Yield every file of the repository, leaving out what tools made and what they keep."""
+    folders = [ROOT, ROOT / ".ci"]
+    while folders:
+        for path in sorted(folders.pop().iterdir()):
+            if path.is_file():
+                yield path
+            elif not NOT_OURS.match(path.name):
+                folders.append(path)
+
+
+def relative(path: Path) -> str:
+    """Name a file as messages should."""
+    return path.relative_to(ROOT).as_posix()
+
+
+FILES = list(files())
+MODULES = [path for path in FILES if path.suffix == ".py"]
+SHIPPED = [path for path in MODULES if relative(path).startswith(("pyscheduler/", "plugins/"))]
+TEXTS = {path: path.read_text(encoding="utf-8") for path in FILES if path.suffix in TEXT}
+PAGES = [path for path in FILES if path.suffix == ".md"]
+
+
+def lines_matching(pattern: str, *, suffixes: set[str] = TEXT) -> list[str]:
+    """List every line of the repository in which `pattern` is found."""
+    regex = re.compile(pattern)
+    return [
+        f"{relative(path)}:{number}: {line.strip()[:120]}"
+        for path, text in TEXTS.items()
+        if path.suffix in suffixes and regex.search(text)
+        for number, line in enumerate(text.splitlines(), start=1)
+        if regex.search(line)
+    ]
+
+
+def test_no_module_is_too_long() -> None:
+    """Past 600 lines a module holds a second idea."""
+    lengths = {relative(path): len(TEXTS[path].splitlines()) for path in MODULES}
+    assert not {name: length for name, length in lengths.items() if length > LONGEST_MODULE}
+
+
+# Character classes keep these patterns from finding themselves.
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        pytest.param(r"(?<![\w.~-])/(?:roo[t]|wor[k]|hom[e]/\w+|User[s])/", id="a folder of one machine"),
+        pytest.param(r"/op[t]/(?:pypi|wheels)|[.]pyen[v]|/tm[p]/(?:k8s|brief)", id="a tool of one machine"),
+        pytest.param(
+            r"[.][.]/share[d]\b|\bshare[d]/(?:data|spec|vectors|kube-scheduler|apiserver)\b", id="a neighbour"
+        ),
+        pytest.param(r"pyp[i][.]org|pythonhoste[d][.]org", id="a host of a package index"),
+        pytest.param(r"\bissue[s] show\b|(?i:co-authored-b[y]|generated wit[h])", id="a trace of how it was made"),
+    ],
+)
+def test_nothing_points_out_of_the_repository(pattern: str) -> None:
+    """A clone works and reads the same on any machine."""
+    assert not lines_matching(pattern)
+
+
+def test_nothing_is_left_to_do() -> None:
+    """What is missing is an issue or a line in the documentation, not a note in the code."""
+    assert not lines_matching(r"\b(?:TOD[O]|FIXM[E]|XX[X])\b")
+
+
+def test_nothing_is_a_placeholder() -> None:
+    """No function that ships raises NotImplementedError in place of an answer."""
+    assert not [line for line in lines_matching(r"raise NotImplemente[d]Error") if not line.startswith("tests/")]
+
+
+def test_every_ignored_type_error_says_why() -> None:
+    """A `type: ignore` names its code and is followed by a reason."""
+    assert not lines_matching(r"#\s*type:\s*ignor[e](?!\[[\w, -]+\]\s+#\s*\S)", suffixes={".py"})
+
+
+def test_every_module_tells_its_story() -> None:
+    """Modules and packages that ship begin with a docstring that says what belongs there."""
+    shipped = [path for path in SHIPPED if "/tests/" not in relative(path)]
+    assert not [relative(path) for path in shipped if not ast.get_docstring(ast.parse(TEXTS[path]))]
+
+
+def imported_by(path: Path) -> set[str]:
+    """Name the top-level packages that a module imports, anywhere in it."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(TEXTS[path])):
+        if isinstance(node, ast.Import):
+            found.update(alias.name.partition(".")[0] for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            found.add(node.module.partition(".")[0])
+    return found
+
+
+def test_one_module_imports_the_official_client() -> None:
+    """Credentials come through `cluster/real/auth.py`; nothing else that ships knows the `kubernetes` package."""
+    users = {
+        relative(path) for path in SHIPPED if "kubernetes" in imported_by(path) and "/tests/" not in relative(path)
+    }
+    assert users <= {"pyscheduler/cluster/real/auth.py"}
+
+
+def test_documented_commands_exist() -> None:
+    """Each `make` command in a page is a target of the Makefile."""
+    targets = set(re.findall(r"^([a-z-]+):(?!=)", TEXTS[ROOT / "Makefile"], re.MULTILINE))
+    named = {
+        (relative(page), target)
+        for page in PAGES
+        for code in re.findall(r"```.*?```|`[^`\n]+`", TEXTS[page], re.DOTALL)
+        for target in re.findall(r"\bmake ([a-z][a-z-]*)", code)
+    }
+    assert not {(page, target) for page, target in named if target not in targets}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=relative)
+def test_links_between_pages_lead_somewhere(page: Path) -> None:
+    """Relative links in a page name files that exist."""
+    links = re.findall(r"\]\((?!https?:|mailto:|#)([^)#\s]+)", TEXTS[page])
+    assert not [link for link in links if not (page.parent / link).exists()]
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "configs").glob("*.yaml")), ids=relative)
+def test_every_ready_configuration_names_its_scheduler(path: Path) -> None:
+    """No file in configs/ competes with kube-scheduler for the pods of `default-scheduler`."""
+    names = [profile.get("schedulerName") for profile in yaml.safe_load(TEXTS[path])["profiles"]]
+    assert names
+    assert None not in names
+    assert "default-scheduler" not in names
+
+
+@pytest.mark.parametrize("folder", sorted(path.parent for path in ROOT.glob("plugins/*/pyproject.toml")), ids=relative)
+def test_every_plugin_is_a_distribution_of_its_own(folder: Path) -> None:
+    """A folder in plugins/ has what a stranger's package would have: metadata, a page, types and tests."""
+    project = tomllib.loads((folder / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    package = f"pyscheduler_{folder.name}"
+    assert project["name"] == f"pyscheduler-{folder.name}"
+    assert project["entry-points"]["pyscheduler"]
+    assert (folder / "README.md").exists()
+    assert (folder / package / "py.typed").exists()
+    assert list(folder.glob("tests/test_*.py"))
+
+
+def test_one_floor_for_every_distribution() -> None:
+    """All distributions of this repository support the same Pythons."""
+    projects = [ROOT / "pyproject.toml", *ROOT.glob("plugins/*/pyproject.toml")]
+    floors = {tomllib.loads(path.read_text(encoding="utf-8"))["project"]["requires-python"] for path in projects}
+    assert len(floors) == 1
+
+
+def test_the_trace_comes_with_its_notice() -> None:
+    """The data files of others are named, with source and terms, beside them."""
+    folder = ROOT / "examples/traces/openb"
+    notice = (folder / "README.md").read_text(encoding="utf-8")
+    assert all(path.name in notice for path in folder.glob("*.gz"))
+    assert "Terms" in notice
