@@ -11,7 +11,7 @@ from pyscheduler.api import compile_label_selector
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from pyscheduler.api import CompiledSelector, Pod, PodAffinity, PodAntiAffinity, PodAffinityTerm
+    from pyscheduler.api import CompiledSelector, Pod, PodAffinity, PodAffinityTerm, PodAntiAffinity
 
 __all__ = ["AffinityTerm", "WeightedAffinityTerm", "preferred_terms", "required_terms"]
 
@@ -47,9 +47,7 @@ def required_terms(pod: Pod, affinity: PodAffinity | PodAntiAffinity | None) -> 
     return tuple(_compile(pod, term) for term in affinity.required_during_scheduling_ignored_during_execution)
 
 
-def preferred_terms(
-    pod: Pod, affinity: PodAffinity | PodAntiAffinity | None
-) -> tuple[WeightedAffinityTerm, ...]:
+def preferred_terms(pod: Pod, affinity: PodAffinity | PodAntiAffinity | None) -> tuple[WeightedAffinityTerm, ...]:
     """Compile the preferred terms of `affinity`; raise `SelectorError` where a selector does not parse."""
     if affinity is None:
         return ()

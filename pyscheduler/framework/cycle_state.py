@@ -76,9 +76,7 @@ class CycleState:
         """Return a copy whose `StateData` values are cloned and whose other values are shared."""
         copy = CycleState()
         copy._data = {
-            key: value.clone()
-            if hasattr(value, "clone")
-            else value  # a Protocol isinstance is ten times slower
+            key: value.clone() if hasattr(value, "clone") else value  # a Protocol isinstance is ten times slower
             for key, value in self._data.items()
         }
         copy._run = self._run

@@ -71,9 +71,7 @@ class FitError(Exception):
                 for reason in diagnosis.node_statuses.absent.reasons:
                     reasons[reason] += absent
             if reasons:
-                text += (
-                    " " + ", ".join(sorted(f"{number} {reason}" for reason, number in reasons.items())) + "."
-                )
+                text += " " + ", ".join(sorted(f"{number} {reason}" for reason, number in reasons.items())) + "."
         if diagnosis.post_filter_message:
             text += f" {diagnosis.post_filter_message}"
         return text

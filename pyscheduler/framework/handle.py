@@ -171,9 +171,7 @@ class Handle(Protocol):
         """Tell all PreFilter plugins that `to_add` was put on `node` in a what-if."""
         ...
 
-    def run_remove_pod(
-        self, state: CycleState, pod: Pod, to_remove: PodInfo, node: NodeInfo
-    ) -> Status | None:
+    def run_remove_pod(self, state: CycleState, pod: Pod, to_remove: PodInfo, node: NodeInfo) -> Status | None:
         """Tell all PreFilter plugins that `to_remove` was taken off `node` in a what-if."""
         ...
 

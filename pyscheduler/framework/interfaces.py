@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from pyscheduler.framework.node_info import NodeInfo
     from pyscheduler.framework.node_statuses import NodeStatuses
     from pyscheduler.framework.nodes import Nodes
-    from pyscheduler.framework.pod_info import PodInfo, QueuedPodInfo
+    from pyscheduler.framework.pod_info import QueuedPodInfo
     from pyscheduler.framework.status import Status
     from pyscheduler.framework.watches import PolicyRule, Watch
 
@@ -299,9 +299,7 @@ class PreBindPlugin(Plugin):
         """
         raise NotImplementedError
 
-    def pre_bind(
-        self, state: CycleState, pod: Pod, node_name: str
-    ) -> Status | None | Awaitable[Status | None]:
+    def pre_bind(self, state: CycleState, pod: Pod, node_name: str) -> Status | Awaitable[Status | None] | None:
         """Do the work; a rejection or an error undoes the reservation and retries the pod. May be `async def`."""
         raise NotImplementedError
 
@@ -309,7 +307,7 @@ class PreBindPlugin(Plugin):
 class BindPlugin(Plugin):
     """Bind the pod."""
 
-    def bind(self, state: CycleState, pod: Pod, node_name: str) -> Status | None | Awaitable[Status | None]:
+    def bind(self, state: CycleState, pod: Pod, node_name: str) -> Status | Awaitable[Status | None] | None:
         """Bind, and return None; or return SKIP to leave the pod to the next bind plugin. May be `async def`."""
         raise NotImplementedError
 
@@ -317,7 +315,7 @@ class BindPlugin(Plugin):
 class PostBindPlugin(Plugin):
     """Be told that a pod was bound."""
 
-    def post_bind(self, state: CycleState, pod: Pod, node_name: str) -> None | Awaitable[None]:
+    def post_bind(self, state: CycleState, pod: Pod, node_name: str) -> Awaitable[None] | None:
         """Clean up; informational. May be `async def`."""
         raise NotImplementedError
 

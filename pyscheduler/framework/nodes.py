@@ -6,8 +6,8 @@ gets `NodeInfo` objects. Both are views of the same snapshot: row i of every arr
 Arrays belong to the snapshot. A plugin must not write into them, and must not keep them after its method returned:
 the next update changes them in place.
 
-Values that many nodes share (taints, the value of a label) are interned: a column then holds small ids, and a rule runs
-once per distinct value and is spread over the nodes by indexing (`table[ids]`). `LabelColumn` and `TaintColumn` are that.
+Values that many nodes share (taints, the value of a label) are interned: a column then holds small ids, and a rule
+runs once per distinct value and is spread over the nodes by indexing (`table[ids]`). `LabelColumn` and `TaintColumn` are that.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     import numpy as np
     from numpy.typing import NDArray
+
     from pyscheduler.api import Taint
     from pyscheduler.framework.node_info import NodeInfo
 

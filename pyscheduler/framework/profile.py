@@ -1,7 +1,7 @@
 """A profile as the runtime consumes it: names, orders and weights, all defaults applied.
 
-`config` makes these from a KubeSchedulerConfiguration; `testing` makes them directly. Plugins of one extension point are
-in calling order, multiPoint already expanded.
+`config` makes these from a KubeSchedulerConfiguration, `testing` directly. Plugins of one extension point are in calling
+order. multiPoint stands beside them, because expanding it takes the classes: the runtime does that.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class ExtensionPoint(StrEnum):
 
 @attrs.frozen
 class EnabledPlugin:
-    """A plugin enabled at an extension point. `weight` counts at Score only; 0 means "not given", which is 1."""
+    """A plugin enabled at an extension point; `weight` counts at Score only, 0 means "not given", which is 1."""
 
     name: str
     weight: int = 0
@@ -57,9 +57,9 @@ class PluginSet:
 
 @attrs.frozen(kw_only=True)
 class ProfileSpec:
-    """One profile. `plugins` as the file says it, `multi_point` beside it: expansion needs the classes, so the runtime does it.
+    """One profile, defaults merged in.
 
-    `args` holds each plugin's args object, already structured; `percentage_of_nodes_to_score` None means the global one.
+    `args` holds each plugin's args object, already structured. `percentage_of_nodes_to_score` None means the global one.
     """
 
     scheduler_name: str

@@ -47,7 +47,10 @@ class Recorder(Protocol):
         ...
 
     def incoming_pod(self, *, queue: str, event: str) -> None:
-        """Count a pod that entered `active`, `backoff`, `unschedulable` or `gated`. scheduler_queue_incoming_pods_total."""
+        """Count a pod that entered `active`, `backoff`, `unschedulable` or `gated`.
+
+        scheduler_queue_incoming_pods_total.
+        """
         ...
 
     def event_handling(self, event: str, *, seconds: float) -> None:
