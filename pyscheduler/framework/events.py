@@ -108,10 +108,8 @@ class ClusterEvent:
         """
         if self.is_wildcard:
             return True
-        same_kind = (
-            self.resource == "*"
-            or self.resource == incoming.resource
-            or (self.resource == "Pod" and incoming.resource in _POD_KINDS)
+        same_kind = self.resource in {"*", incoming.resource} or (
+            self.resource == "Pod" and incoming.resource in _POD_KINDS
         )
         # An incoming action wider than the registered one (a general Update) concerns only general registrations.
         return same_kind and bool(self.action & incoming.action) and incoming.action <= self.action

@@ -92,7 +92,7 @@ class PreFilterResult:
 
 @attrs.frozen
 class NominatingInfo:
-    """What to do with the pod's nominated node: set it (`""` clears it), or leave it as it is when `override` is False."""
+    """What to do with the pod's nominated node: set it (`""` clears it), or leave it alone when `override` is False."""
 
     node_name: str = ""
     override: bool = True

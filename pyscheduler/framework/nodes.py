@@ -7,7 +7,7 @@ Arrays belong to the snapshot. A plugin must not write into them, and must not k
 the next update changes them in place.
 
 Values that many nodes share (taints, the value of a label) are interned: a column then holds small ids, and a rule
-runs once per distinct value and is spread over the nodes by indexing (`table[ids]`). `LabelColumn` and `TaintColumn` are that.
+runs once per distinct value and is spread over the nodes by indexing (`table[ids]`): see `LabelColumn`, `TaintColumn`.
 """
 
 from __future__ import annotations

@@ -97,7 +97,7 @@ class PodInfo:
 
 @attrs.define(kw_only=True, eq=False)
 class QueuedPodInfo:
-    """A pod in the queue, or popped from it, with the story of its attempts; owned by the queue. Times in clock seconds."""
+    """A pod in the queue, or popped from it, with the story of its attempts. Owned by the queue; times in clock s."""
 
     pod_info: PodInfo
     #: When it last entered the queue; the second key of PrioritySort.

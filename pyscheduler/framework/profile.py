@@ -1,7 +1,7 @@
 """A profile as the runtime consumes it: names, orders and weights, all defaults applied.
 
-`config` makes these from a KubeSchedulerConfiguration, `testing` directly. Plugins of one extension point are in calling
-order. multiPoint stands beside them, because expanding it takes the classes: the runtime does that.
+`config` makes these from a KubeSchedulerConfiguration, `testing` directly. multiPoint stands beside the extension
+points, because expanding it takes the classes: the runtime does that.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class PluginSet:
 class ProfileSpec:
     """One profile, defaults merged in.
 
-    `args` holds each plugin's args object, already structured. `percentage_of_nodes_to_score` None means the global one.
+    `args` holds each plugin's args object, already structured. `percentage_of_nodes_to_score` None: the global one.
     """
 
     scheduler_name: str

@@ -1,26 +1,28 @@
 """What the scheduler needs of the outside, as Protocols: a transport that carries requests, and the client path on it.
 
-`cluster` implements them: two transports (HTTP; in-process, into the embedded store) and one client path shared by both,
-so that what is simulated is what ships. `Transport.connect` is the seam: it puts the client path on top of a transport.
+`cluster` implements them: two transports (HTTP; in-process, into the embedded store) and one client path for both,
+so that what is simulated is what ships. `Transport.connect` is the seam: it puts the client path on a transport.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import attrs
 import msgspec
 
 from pyscheduler.framework.handle import Client, EventRecorder
+from pyscheduler.framework.watches import Lister
 
 if TYPE_CHECKING:
     import random
-    from collections.abc import AsyncIterator, Mapping
+    from collections.abc import AsyncIterator
     from contextlib import AbstractAsyncContextManager
 
     from pyscheduler.framework.clock import Clock
     from pyscheduler.framework.recorder import Recorder
-    from pyscheduler.framework.watches import Lister, Watch
+    from pyscheduler.framework.watches import Watch
 
 __all__ = ["ClientSettings", "ClusterClient", "Informer", "Response", "Stream", "Transport"]
 
@@ -36,7 +38,7 @@ class Response(msgspec.Struct, frozen=True):
 
 
 class Stream(Protocol):
-    """An open watch: chunks of bytes, cut anywhere; lines end in a newline. A status other than 200 carries an error body."""
+    """An open watch: chunks of bytes, cut anywhere, lines end in a newline. Any status but 200 brings an error body."""
 
     @property
     def status(self) -> int:
@@ -113,7 +115,10 @@ class ClusterClient(Client, Protocol):
     """The client path: everything the scheduler reads and writes."""
 
     def informer(self, watch: Watch[T], *, field_selector: str = "", optional: bool = False) -> Informer[T]:
-        """Return the one informer of that kind, made but not started. `optional`: its CRD may be absent, and may appear."""
+        """Return the one informer of that kind, made but not started.
+
+        `optional`: its CRD may be absent, and may appear and disappear.
+        """
         ...
 
     def event_recorder(self, reporting_controller: str) -> EventRecorder:
