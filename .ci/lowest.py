@@ -14,20 +14,17 @@ if TYPE_CHECKING:
 FLOOR = re.compile(r"(?P<name>[A-Za-z0-9._-]+)\s*>=\s*(?P<version>[^,;\s]+)")
 
 
-def requirements(document: dict[str, Any]) -> Iterator[str]:
-    """Yield every requirement of a project, its extras and its groups."""
-    project = document.get("project", {})
-    yield from project.get("dependencies", [])
+def requirements(project: dict[str, Any]) -> Iterator[str]:
+    """Yield what a user of the project installs; the tools of its developers may be as new as they like."""
+    yield from project["dependencies"]
     for extra in project.get("optional-dependencies", {}).values():
         yield from extra
-    for group in document.get("dependency-groups", {}).values():
-        yield from (entry for entry in group if isinstance(entry, str))
 
 
 def main(paths: list[str]) -> None:
     """Write one `name==version` line per floor; a requirement without one is left to pip."""
     for path in paths:
-        for requirement in requirements(tomllib.loads(Path(path).read_text(encoding="utf-8"))):
+        for requirement in requirements(tomllib.loads(Path(path).read_text(encoding="utf-8"))["project"]):
             if floor := FLOOR.match(requirement):
                 sys.stdout.write(f"{floor['name']}=={floor['version']}\n")
 

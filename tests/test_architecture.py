@@ -60,7 +60,13 @@ def lint_imports(folder: Path) -> subprocess.CompletedProcess[str]:
     """Run the import contracts on the checkout in `folder`, which shadows the installed packages."""
     plugins = [str(path) for path in (folder / "plugins").iterdir() if path.is_dir()]
     return subprocess.run(
-        [sys.executable, "-c", "import importlinter.cli as c; c.lint_imports_command()", "--no-cache", "--no-logo"],
+        [
+            sys.executable,
+            "-c",
+            "import importlinter.cli as c; c.lint_imports_command()",
+            "--no-cache",
+            "--no-logo",
+        ],
         cwd=folder,
         env=os.environ | {"PYTHONPATH": os.pathsep.join(plugins), "COLUMNS": "200"},
         text=True,

@@ -1,0 +1,133 @@
+"""What others build on: public names exist and are documented, signatures keep the contract, imports stay light."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import inspect
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import pyscheduler
+from pyscheduler import framework
+
+PACKAGE = Path(pyscheduler.__file__).parent
+HEAVY = {"aiohttp", "click", "kubernetes", "numpy", "opentelemetry", "prometheus_client", "rich", "yaml"}
+
+
+def modules_with_public_names() -> Iterator[str]:
+    """Name every module of the package that assigns `__all__`, without importing it."""
+    for path in sorted(PACKAGE.rglob("*.py")):
+        targets = [
+            target.id
+            for node in ast.parse(path.read_text(encoding="utf-8")).body
+            if isinstance(node, (ast.Assign, ast.AnnAssign))
+            for target in (node.targets if isinstance(node, ast.Assign) else [node.target])
+            if isinstance(target, ast.Name)
+        ]
+        if "__all__" in targets:
+            yield ".".join(["pyscheduler", *path.relative_to(PACKAGE).with_suffix("").parts]).removesuffix(".__init__")
+
+
+@pytest.mark.parametrize("name", modules_with_public_names())
+def test_public_names_exist_and_are_documented(name: str) -> None:
+    """What `__all__` offers is there, once, and a class or function of ours has a docstring."""
+    module = importlib.import_module(name)
+    values = {public: getattr(module, public) for public in module.__all__}
+    assert len(values) == len(module.__all__)
+    ours = {
+        public: value
+        for public, value in values.items()
+        if inspect.isclass(value) or inspect.isfunction(value)
+        if value.__module__.startswith("pyscheduler")
+    }
+    assert not [public for public, value in ours.items() if not value.__doc__]
+
+
+@pytest.mark.parametrize(
+    ("class_name", "method", "parameters"),
+    [
+        pytest.param(class_name, method, parameters.split(), id=f"{class_name}.{method}")
+        for class_name, method, parameters in [
+            ("PreEnqueuePlugin", "pre_enqueue", "pod"),
+            ("QueueSortPlugin", "sort_key", "info"),
+            ("EnqueueExtensions", "events_to_register", ""),
+            ("PreFilterPlugin", "pre_filter", "state pod nodes"),
+            ("FilterPlugin", "filter", "state pod node"),
+            ("FilterPlugin", "filter_nodes", "state pod nodes"),
+            ("PostFilterPlugin", "post_filter", "state pod statuses"),
+            ("PreScorePlugin", "pre_score", "state pod nodes"),
+            ("ScorePlugin", "score", "state pod node"),
+            ("ScorePlugin", "score_nodes", "state pod nodes"),
+            ("ReservePlugin", "reserve", "state pod node_name"),
+            ("ReservePlugin", "unreserve", "state pod node_name"),
+            ("PermitPlugin", "permit", "state pod node_name"),
+            ("PreBindPlugin", "pre_bind_pre_flight", "state pod node_name"),
+            ("PreBindPlugin", "pre_bind", "state pod node_name"),
+            ("BindPlugin", "bind", "state pod node_name"),
+            ("PostBindPlugin", "post_bind", "state pod node_name"),
+            ("SignPlugin", "sign_pod", "pod"),
+            ("CycleState", "read", "key"),
+            ("CycleState", "write", "key value"),
+            ("CycleState", "delete", "key"),
+            ("CycleState", "clone", ""),
+            ("Status", "as_error", ""),
+            ("Status", "with_plugin", "plugin"),
+            ("WaitingPod", "allow", "plugin"),
+            ("WaitingPod", "reject", "plugin reason"),
+        ]
+    ],
+)
+def test_a_method_takes_what_the_contract_says(class_name: str, method: str, parameters: list[str]) -> None:
+    """Plugin authors' overrides and calls fit: names and order of parameters are fixed."""
+    signature = inspect.signature(getattr(getattr(framework, class_name), method))
+    assert [name for name in signature.parameters if name != "self"] == parameters
+
+
+@pytest.mark.parametrize(
+    ("label", "value"),
+    [
+        pytest.param(label, value, id=label)
+        for value, label in enumerate(
+            ["Success", "Error", "Unschedulable", "UnschedulableAndUnresolvable", "Wait", "Skip", "Pending"]
+        )
+    ],
+)
+def test_codes_have_the_numbers_and_labels_of_kube_scheduler(label: str, value: int) -> None:
+    """A code's number and label are those that metrics and logs of kube-scheduler show."""
+    assert framework.Code(value).label == label
+
+
+def modules_after(statement: str) -> set[str]:
+    """Name the top-level packages that a fresh interpreter has loaded after `statement`."""
+    code = f"import sys\n{statement}\nprint(*{{name.partition('.')[0] for name in sys.modules}})"
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return set(result.stdout.splitlines()[-1].split())
+
+
+@pytest.mark.parametrize(
+    ("statement", "allowed"),
+    [
+        pytest.param("import pyscheduler", set(), id="the package itself"),
+        pytest.param("import pyscheduler.testing.pytest_plugin", set(), id="the pytest plugin"),
+        pytest.param("import pyscheduler.plugins.hooks", set(), id="the in-tree hook"),
+        pytest.param(
+            "from pyscheduler.__main__ import main\ntry: main(['--help'])\nexcept SystemExit: pass",
+            {"click"},
+            id="--help",
+        ),
+    ],
+)
+def test_importing_is_light(statement: str, allowed: set[str]) -> None:
+    """What every user pays for at start, or in an unrelated pytest run, loads none of the large libraries."""
+    assert not modules_after(statement) & (HEAVY - allowed)
+
+
+def test_the_package_offers_what_it_lists() -> None:
+    """`dir(pyscheduler)` shows the lazy names, so that editors and readers find them."""
+    assert set(pyscheduler.__all__) <= set(dir(pyscheduler))
+    assert pyscheduler.__version__
