@@ -49,15 +49,17 @@ from pyscheduler.api.meta import (
     StatusDetails,
     Wire,
 )
-from pyscheduler.api.nodes import (
-    ContainerImage,
-    Namespace,
-    NamespaceStatus,
-    Node,
-    NodeCondition,
-    NodeSpec,
-    NodeStatus,
+from pyscheduler.api.names import is_extended_resource, is_scalar_resource
+from pyscheduler.api.node_selectors import (
+    CompiledNodeSelector,
+    NodeTerm,
+    PreferredTerms,
+    RequiredNodeAffinity,
+    compile_node_selector,
+    compile_preferred_terms,
+    required_node_affinity,
 )
+from pyscheduler.api.nodes import ContainerImage, Namespace, NamespaceStatus, Node, NodeCondition, NodeSpec, NodeStatus
 from pyscheduler.api.pods import (
     TERMINAL_PHASES,
     Binding,
@@ -77,6 +79,27 @@ from pyscheduler.api.policy import (
     PodDisruptionBudgetSpec,
     PodDisruptionBudgetStatus,
     PriorityClass,
+)
+from pyscheduler.api.quantity import MAX_INT64, milli_of, parse_quantity, quantity_milli, quantity_value, value_of
+from pyscheduler.api.resources import (
+    DEFAULT_MEMORY,
+    DEFAULT_MILLI_CPU,
+    has_pod_level_requests,
+    host_ports,
+    is_pod_level_resource,
+    is_resize_infeasible,
+    is_sidecar,
+    non_zero_requests,
+    pod_requests,
+)
+from pyscheduler.api.selector_text import FieldRequirement, FieldSelector, parse_field_selector, parse_label_selector
+from pyscheduler.api.selectors import (
+    EVERYTHING,
+    NOTHING,
+    CompiledSelector,
+    Requirement,
+    compile_label_selector,
+    selector_from_labels,
 )
 from pyscheduler.api.storage import (
     CSIDriver,
@@ -107,7 +130,10 @@ from pyscheduler.api.taints import (
     PREFER_NO_SCHEDULE,
     Taint,
     Toleration,
+    find_untolerated,
+    tolerates,
 )
+from pyscheduler.api.times import format_micro_time, format_time, parse_time
 from pyscheduler.api.volumes import (
     AWSElasticBlockStoreVolumeSource,
     AzureDiskVolumeSource,
@@ -140,7 +166,12 @@ from pyscheduler.api.workloads import (
 )
 
 __all__ = [
+    "DEFAULT_MEMORY",
+    "DEFAULT_MILLI_CPU",
+    "EVERYTHING",
     "HARD_EFFECTS",
+    "MAX_INT64",
+    "NOTHING",
     "NO_EXECUTE",
     "NO_SCHEDULE",
     "PREFER_NO_SCHEDULE",
@@ -160,6 +191,8 @@ __all__ = [
     "CSIStorageCapacity",
     "CSIVolumeSource",
     "CinderVolumeSource",
+    "CompiledNodeSelector",
+    "CompiledSelector",
     "Container",
     "ContainerExtendedResourceRequest",
     "ContainerImage",
@@ -170,6 +203,8 @@ __all__ = [
     "EphemeralVolumeSource",
     "Event",
     "EventSeries",
+    "FieldRequirement",
+    "FieldSelector",
     "GCEPersistentDiskVolumeSource",
     "ISCSIVolumeSource",
     "ImageVolumeSource",
@@ -189,6 +224,7 @@ __all__ = [
     "NodeSelectorTerm",
     "NodeSpec",
     "NodeStatus",
+    "NodeTerm",
     "ObjectMeta",
     "ObjectReference",
     "OwnerReference",
@@ -217,6 +253,7 @@ __all__ = [
     "PodStatus",
     "PortworxVolumeSource",
     "PreferredSchedulingTerm",
+    "PreferredTerms",
     "PriorityClass",
     "PySchedulerError",
     "QuantityError",
@@ -226,6 +263,8 @@ __all__ = [
     "ReplicaSetSpec",
     "ReplicationController",
     "ReplicationControllerSpec",
+    "RequiredNodeAffinity",
+    "Requirement",
     "ResourceClaim",
     "ResourceList",
     "ResourceRequirements",
@@ -253,4 +292,30 @@ __all__ = [
     "VsphereVolumeSource",
     "WeightedPodAffinityTerm",
     "Wire",
+    "compile_label_selector",
+    "compile_node_selector",
+    "compile_preferred_terms",
+    "find_untolerated",
+    "format_micro_time",
+    "format_time",
+    "has_pod_level_requests",
+    "host_ports",
+    "is_extended_resource",
+    "is_pod_level_resource",
+    "is_resize_infeasible",
+    "is_scalar_resource",
+    "is_sidecar",
+    "milli_of",
+    "non_zero_requests",
+    "parse_field_selector",
+    "parse_label_selector",
+    "parse_quantity",
+    "parse_time",
+    "pod_requests",
+    "quantity_milli",
+    "quantity_value",
+    "required_node_affinity",
+    "selector_from_labels",
+    "tolerates",
+    "value_of",
 ]

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import msgspec
 
-from pyscheduler.api.meta import ResourceList, Wire
+from pyscheduler.api.meta import RawQuantity, Wire
 
 
 class ResourceClaim(Wire):
@@ -17,8 +19,8 @@ class ResourceClaim(Wire):
 class ResourceRequirements(Wire):
     """What is asked for, and how much may be used at most."""
 
-    requests: ResourceList = {}
-    limits: ResourceList = {}
+    requests: Mapping[str, RawQuantity] = {}
+    limits: Mapping[str, RawQuantity] = {}
     claims: tuple[ResourceClaim, ...] = ()
 
 
@@ -53,5 +55,5 @@ class ContainerStatus(Wire):
     """What the node reports: resources in force (`resources`) and resources set aside (`allocated_resources`)."""
 
     name: str = ""
-    allocated_resources: ResourceList = {}
+    allocated_resources: Mapping[str, RawQuantity] = {}
     resources: ResourceRequirements | None = None

@@ -32,9 +32,7 @@ ResourceList: TypeAlias = Mapping[str, RawQuantity]
 class WireMeta(msgspec.StructMeta):
     """Make constructors keyword-only in every subclass; msgspec inherits all other settings, but not this one."""
 
-    def __new__(
-        mcls, name: str, bases: tuple[type, ...], namespace: dict[str, Any], **config: Any
-    ) -> WireMeta:
+    def __new__(mcls, name: str, bases: tuple[type, ...], namespace: dict[str, Any], **config: Any) -> WireMeta:
         """Create the class."""
         config.setdefault("kw_only", True)
         return super().__new__(mcls, name, bases, namespace, **config)

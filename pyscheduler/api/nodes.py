@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, ClassVar
 
 import msgspec
 
-from pyscheduler.api.meta import KubeObject, ResourceList, Wire
+from pyscheduler.api.meta import KubeObject, RawQuantity, Wire
 
 if TYPE_CHECKING:
     from pyscheduler.api.taints import Taint
@@ -39,8 +40,8 @@ class ContainerImage(Wire):
 class NodeStatus(Wire):
     """What a node offers."""
 
-    allocatable: ResourceList = {}
-    capacity: ResourceList = {}
+    allocatable: Mapping[str, RawQuantity] = {}
+    capacity: Mapping[str, RawQuantity] = {}
     conditions: tuple[NodeCondition, ...] = ()
     images: tuple[ContainerImage, ...] = ()
     declared_features: tuple[str, ...] = ()

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 
 import msgspec
 
-from pyscheduler.api.meta import KubeObject, ObjectMeta, ObjectReference, ResourceList, Wire
+from pyscheduler.api.meta import KubeObject, ObjectMeta, ObjectReference, RawQuantity, Wire
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -57,7 +57,7 @@ class PodSpec(Wire):
     topology_spread_constraints: tuple[TopologySpreadConstraint, ...] = ()
     containers: tuple[Container, ...] = ()
     init_containers: tuple[Container, ...] = ()
-    overhead: ResourceList = {}
+    overhead: Mapping[str, RawQuantity] = {}
     resources: ResourceRequirements | None = None
     volumes: tuple[Volume, ...] = ()
     scheduling_gates: tuple[PodSchedulingGate, ...] = ()
@@ -117,7 +117,7 @@ class PodStatus(Wire):
     container_statuses: tuple[ContainerStatus, ...] = ()
     init_container_statuses: tuple[ContainerStatus, ...] = ()
     resources: ResourceRequirements | None = None
-    allocated_resources: ResourceList = {}
+    allocated_resources: Mapping[str, RawQuantity] = {}
     resource_claim_statuses: tuple[PodResourceClaimStatus, ...] = ()
     extended_resource_claim_status: PodExtendedResourceClaimStatus | None = None
     resize: str = ""

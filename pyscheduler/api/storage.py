@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, ClassVar
 
 import msgspec
 
-from pyscheduler.api.meta import KubeObject, LabelSelector, ObjectReference, RawQuantity, ResourceList, Wire
+from pyscheduler.api.meta import KubeObject, LabelSelector, ObjectReference, RawQuantity, Wire
 from pyscheduler.api.volumes import (
     AWSElasticBlockStoreVolumeSource,
     AzureDiskVolumeSource,
@@ -30,7 +31,7 @@ class PersistentVolumeClaimStatus(Wire):
 
     phase: str = ""
     access_modes: tuple[str, ...] = ()
-    capacity: ResourceList = {}
+    capacity: Mapping[str, RawQuantity] = {}
 
 
 class PersistentVolumeClaim(KubeObject):
@@ -52,7 +53,7 @@ class VolumeNodeAffinity(Wire):
 class PersistentVolumeSpec(Wire):
     """A volume: how large, for whom, from where."""
 
-    capacity: ResourceList = {}
+    capacity: Mapping[str, RawQuantity] = {}
     access_modes: tuple[str, ...] = ()
     claim_ref: ObjectReference | None = None
     persistent_volume_reclaim_policy: str = ""

@@ -7,6 +7,8 @@ feature gate ``TaintTolerationComparisonOperators``, off by default, and without
 
 from __future__ import annotations
 
+import re
+from collections.abc import Container, Sequence
 from typing import Final
 
 from pyscheduler.api.meta import Wire
@@ -20,6 +22,10 @@ NO_EXECUTE: Final = "NoExecute"
 
 HARD_EFFECTS: Final = frozenset({NO_SCHEDULE, NO_EXECUTE})
 """The effects that forbid a node to a pod without a toleration."""
+
+#: A canonical decimal integer of at most 64 bits; anything else compares with nothing.
+_INTEGER: Final = re.compile(r"0|-?[1-9][0-9]{0,18}")
+_MAX_INT64: Final = 2**63 - 1
 
 
 class Taint(Wire):
@@ -39,3 +45,47 @@ class Toleration(Wire):
     value: str = ""
     effect: str = ""
     toleration_seconds: int | None = None
+
+
+def tolerates(toleration: Toleration, taint: Taint, *, comparison_operators: bool = False) -> bool:
+    """Tell whether `toleration` answers `taint`; an operator that is not known answers nothing.
+
+    `comparison_operators` is the feature gate ``TaintTolerationComparisonOperators``.
+    """
+    if toleration.effect and toleration.effect != taint.effect:
+        return False
+    if toleration.key and toleration.key != taint.key:
+        return False
+    operator = toleration.operator
+    if operator == "Exists":
+        return True
+    if operator in {"", "Equal"}:
+        return toleration.value == taint.value
+    if comparison_operators and operator in {"Gt", "Lt"}:
+        return _compares(operator, taint.value, toleration.value)
+    return False
+
+
+def find_untolerated(
+    taints: Sequence[Taint],
+    tolerations: Sequence[Toleration],
+    effects: Container[str] = HARD_EFFECTS,
+    *,
+    comparison_operators: bool = False,
+) -> Taint | None:
+    """Return the first taint with one of `effects` that no toleration answers, or ``None``."""
+    for taint in taints:
+        if taint.effect in effects and not any(
+            tolerates(toleration, taint, comparison_operators=comparison_operators) for toleration in tolerations
+        ):
+            return taint
+    return None
+
+
+def _compares(operator: str, taint_value: str, toleration_value: str) -> bool:
+    if _INTEGER.fullmatch(taint_value) is None or _INTEGER.fullmatch(toleration_value) is None:
+        return False
+    have, bound = int(taint_value), int(toleration_value)
+    if max(abs(have), abs(bound)) > _MAX_INT64:
+        return False
+    return have > bound if operator == "Gt" else have < bound

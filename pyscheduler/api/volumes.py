@@ -7,9 +7,11 @@ that has a name and no source.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import msgspec
 
-from pyscheduler.api.meta import LabelSelector, ObjectMeta, ResourceList, Wire
+from pyscheduler.api.meta import LabelSelector, ObjectMeta, RawQuantity, Wire
 
 
 class GCEPersistentDiskVolumeSource(Wire):
@@ -127,8 +129,8 @@ class PersistentVolumeClaimVolumeSource(Wire):
 class VolumeResourceRequirements(Wire):
     """How much storage a claim asks for."""
 
-    requests: ResourceList = {}
-    limits: ResourceList = {}
+    requests: Mapping[str, RawQuantity] = {}
+    limits: Mapping[str, RawQuantity] = {}
 
 
 class PersistentVolumeClaimSpec(Wire):

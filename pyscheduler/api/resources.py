@@ -1,0 +1,207 @@
+"""What a pod asks of a node: amounts of resources, and ports of the host.
+
+The amounts follow the formula that is part of the Kubernetes API:
+
+* containers add up, and so do init containers that keep running (sidecars);
+* other init containers run one after the other, each beside the sidecars started before it, so the largest counts;
+* where pod-level requests are given, they replace the sums for CPU, memory and huge pages;
+* the pod's overhead comes on top.
+
+A running pod may be in the middle of a resize. What is wanted, what the node has set aside and what is in force then
+differ, and the largest of the three counts; of the last two only, when the node has called the resize infeasible.
+
+Sums are exact and are rounded once, at the end: CPU to thousandths of a core, everything else to whole units.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final
+
+from pyscheduler.api.quantity import milli_of, parse_quantity, quantity_milli, quantity_value, value_of
+
+if TYPE_CHECKING:
+    from pyscheduler.api.containers import Container, ContainerStatus
+    from pyscheduler.api.meta import ResourceList
+    from pyscheduler.api.pods import Pod
+
+DEFAULT_MILLI_CPU: Final = 100
+"""Milli-CPU that a container without a CPU request counts for in scores."""
+DEFAULT_MEMORY: Final = 200 * 1024 * 1024
+"""Bytes that a container without a memory request counts for in scores."""
+
+_CPU: Final = "cpu"
+_MEMORY: Final = "memory"
+_DEFAULTS: Final[Mapping[str, int]] = {
+    _CPU: parse_quantity(f"{DEFAULT_MILLI_CPU}m"),
+    _MEMORY: parse_quantity(DEFAULT_MEMORY),
+}
+_NO_DEFAULTS: Final[Mapping[str, int]] = {}
+_NO_STATUSES: Final[Mapping[str, ContainerStatus]] = {}
+
+
+def pod_requests(
+    pod: Pod,
+    *,
+    use_status: bool = True,
+    pod_level: bool = True,
+    fill_missing: bool = False,
+) -> dict[str, int]:
+    """Return what `pod` requests, by resource name: ``cpu`` in thousandths of a core, the rest in whole units.
+
+    `use_status` takes a resize into account (feature gate ``InPlacePodVerticalScaling``), `pod_level` the requests
+    of the pod as a whole (``PodLevelResources``). `fill_missing` counts `DEFAULT_MILLI_CPU` and `DEFAULT_MEMORY` for
+    each container that is silent about them. Raise `QuantityError` for a malformed amount.
+    """
+    spec = pod.spec
+    containers = spec.containers
+    if (
+        len(containers) == 1
+        and not (spec.init_containers or spec.overhead or fill_missing)
+        and spec.resources is None
+        and not (use_status and pod.status.container_statuses)
+    ):
+        return {
+            name: quantity_milli(raw) if name == _CPU else quantity_value(raw)
+            for name, raw in containers[0].resources.requests.items()
+        }
+    return _rounded(
+        _total(pod, _DEFAULTS if fill_missing else _NO_DEFAULTS, use_status=use_status, pod_level=pod_level)
+    )
+
+
+def non_zero_requests(pod: Pod, *, use_status: bool = True, pod_level: bool = True) -> tuple[int, int]:
+    """Return milli-CPU and bytes that `pod` counts for on its node in scores, where nobody counts for nothing.
+
+    Silent containers count for the defaults; with pod-level requests only for what the pod requests nowhere.
+    """
+    if pod_level and has_pod_level_requests(pod):
+        plain = _total(pod, _NO_DEFAULTS, use_status=use_status, pod_level=True)
+        defaults = {name: nanos for name, nanos in _DEFAULTS.items() if name not in plain}
+        total = _total(pod, defaults, use_status=use_status, pod_level=True) if defaults else plain
+    else:
+        total = _total(pod, _DEFAULTS, use_status=use_status, pod_level=False)
+    return milli_of(total.get(_CPU, 0)), value_of(total.get(_MEMORY, 0))
+
+
+def has_pod_level_requests(pod: Pod) -> bool:
+    """Tell whether `pod` requests, as a whole, a resource that can be requested so."""
+    resources = pod.spec.resources
+    return resources is not None and any(map(is_pod_level_resource, resources.requests))
+
+
+def is_pod_level_resource(name: str) -> bool:
+    """Tell whether a resource can be requested for a pod as a whole: CPU, memory and huge pages."""
+    return name in {_CPU, _MEMORY} or name.startswith("hugepages-")
+
+
+def is_sidecar(container: Container) -> bool:
+    """Tell whether an init container keeps running beside the containers."""
+    return container.restart_policy == "Always"
+
+
+def is_resize_infeasible(pod: Pod) -> bool:
+    """Tell whether the node has called a pending resize of `pod` infeasible."""
+    for condition in pod.status.conditions:
+        if condition.type == "PodResizePending":
+            return condition.reason == "Infeasible"
+    return False
+
+
+def host_ports(pod: Pod) -> tuple[tuple[str, str, int], ...]:
+    """Return (address, protocol, port) of each port of the host that `pod` takes, sidecars first.
+
+    Address and protocol are filled in: ``0.0.0.0`` for all addresses, ``TCP``.
+    """
+    sidecars = [container for container in pod.spec.init_containers if is_sidecar(container)]
+    return tuple(
+        (port.host_ip or "0.0.0.0", port.protocol or "TCP", port.host_port)  # noqa: S104 - compared, never bound
+        for container in (*sidecars, *pod.spec.containers)
+        for port in container.ports
+        if port.host_port > 0
+    )
+
+
+def _total(pod: Pod, defaults: Mapping[str, int], *, use_status: bool, pod_level: bool) -> dict[str, int]:
+    """Return the pod's requests in nanos."""
+    infeasible = use_status and is_resize_infeasible(pod)
+    total = _containers_total(pod, defaults, use_status=use_status, infeasible=infeasible)
+    resources = pod.spec.resources
+    if pod_level and resources is not None:
+        wanted = _nanos(resources.requests)
+        in_force = pod.status.resources
+        effective = wanted
+        if use_status and in_force is not None:
+            actual = _largest(_nanos(in_force.requests), _nanos(pod.status.allocated_resources))
+            effective = actual if infeasible else _largest(wanted, actual)
+        for name in wanted:
+            if is_pod_level_resource(name):
+                total[name] = effective.get(name, 0)
+    if pod.spec.overhead:
+        _add(total, _nanos(pod.spec.overhead))
+    return total
+
+
+def _containers_total(pod: Pod, defaults: Mapping[str, int], *, use_status: bool, infeasible: bool) -> dict[str, int]:
+    statuses = _reported(pod) if use_status else _NO_STATUSES
+    total: dict[str, int] = {}
+    for container in pod.spec.containers:
+        _add(total, _container(container, statuses, defaults, infeasible=infeasible))
+    if not pod.spec.init_containers:
+        return total
+    sidecars: dict[str, int] = {}
+    peak: dict[str, int] = {}
+    for container in pod.spec.init_containers:
+        if is_sidecar(container):
+            amounts = _container(container, statuses, defaults, infeasible=infeasible)
+            _add(total, amounts)
+            _add(sidecars, amounts)
+            peak = _largest(peak, sidecars)
+        else:
+            # An init container that ends is not resized, whatever its status says.
+            amounts = dict(_container(container, _NO_STATUSES, defaults, infeasible=infeasible))
+            _add(amounts, sidecars)
+            peak = _largest(peak, amounts)
+    return _largest(total, peak)
+
+
+def _container(
+    container: Container, statuses: Mapping[str, ContainerStatus], defaults: Mapping[str, int], *, infeasible: bool
+) -> dict[str, int]:
+    amounts = _nanos(container.resources.requests)
+    status = statuses.get(container.name)
+    if status is not None and status.resources is not None:
+        actual = _largest(_nanos(status.resources.requests), _nanos(status.allocated_resources))
+        amounts = actual if infeasible else _largest(amounts, actual)
+    return {**defaults, **amounts} if defaults else amounts
+
+
+def _reported(pod: Pod) -> Mapping[str, ContainerStatus]:
+    status = pod.status
+    return {
+        container.name: container
+        for container in (*status.container_statuses, *status.init_container_statuses)
+        if container.resources is not None
+    }
+
+
+def _nanos(amounts: ResourceList) -> dict[str, int]:
+    return {name: parse_quantity(raw) for name, raw in amounts.items()}
+
+
+def _add(total: dict[str, int], amounts: Mapping[str, int]) -> None:
+    for name, nanos in amounts.items():
+        total[name] = total.get(name, 0) + nanos
+
+
+def _largest(one: Mapping[str, int], other: Mapping[str, int]) -> dict[str, int]:
+    largest = dict(one)
+    for name, nanos in other.items():
+        have = largest.get(name)
+        if have is None or nanos > have:
+            largest[name] = nanos
+    return largest
+
+
+def _rounded(total: Mapping[str, int]) -> dict[str, int]:
+    return {name: milli_of(nanos) if name == _CPU else value_of(nanos) for name, nanos in total.items()}
