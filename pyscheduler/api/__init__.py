@@ -81,6 +81,7 @@ from pyscheduler.api.policy import (
     PriorityClass,
 )
 from pyscheduler.api.quantity import MAX_INT64, milli_of, parse_quantity, quantity_milli, quantity_value, value_of
+from pyscheduler.api.requirements import EVERYTHING, NOTHING, CompiledSelector, Requirement
 from pyscheduler.api.resources import (
     DEFAULT_MEMORY,
     DEFAULT_MILLI_CPU,
@@ -93,14 +94,7 @@ from pyscheduler.api.resources import (
     pod_requests,
 )
 from pyscheduler.api.selector_text import FieldRequirement, FieldSelector, parse_field_selector, parse_label_selector
-from pyscheduler.api.selectors import (
-    EVERYTHING,
-    NOTHING,
-    CompiledSelector,
-    Requirement,
-    compile_label_selector,
-    selector_from_labels,
-)
+from pyscheduler.api.selectors import compile_label_selector, selector_from_labels
 from pyscheduler.api.storage import (
     CSIDriver,
     CSIDriverSpec,

@@ -23,7 +23,7 @@ from pyscheduler.api.affinity import (
     PreferredSchedulingTerm,
 )
 from pyscheduler.api.errors import SelectorError
-from pyscheduler.api.selectors import (
+from pyscheduler.api.requirements import (
     DOES_NOT_EXIST,
     EVERYTHING,
     EXISTS,
@@ -35,8 +35,8 @@ from pyscheduler.api.selectors import (
     Requirement,
     join_errors,
     requirement_errors,
-    selector_from_labels,
 )
+from pyscheduler.api.selectors import selector_from_labels
 
 if TYPE_CHECKING:
     from pyscheduler.api.pods import Pod

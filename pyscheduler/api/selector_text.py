@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 
 from pyscheduler.api.errors import SelectorError
 from pyscheduler.api.names import label_key_errors
-from pyscheduler.api.selectors import (
+from pyscheduler.api.requirements import (
     DOES_NOT_EXIST,
     EXISTS,
     GT,
