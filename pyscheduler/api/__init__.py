@@ -24,6 +24,7 @@ from pyscheduler.api.affinity import (
     TopologySpreadConstraint,
     WeightedPodAffinityTerm,
 )
+from pyscheduler.api.codec import ListPage, Malformed, WatchEvent, decode, decode_event, decode_list, encode
 from pyscheduler.api.containers import (
     Container,
     ContainerPort,
@@ -34,6 +35,7 @@ from pyscheduler.api.containers import (
 )
 from pyscheduler.api.coordination import Event, EventSeries, Lease, LeaseSpec
 from pyscheduler.api.errors import DecodeError, PySchedulerError, QuantityError, SelectorError
+from pyscheduler.api.kinds import BUILT_IN_KINDS, KindTable, ResourceKind, kind_of
 from pyscheduler.api.meta import (
     APIStatus,
     KubeObject,
@@ -160,6 +162,7 @@ from pyscheduler.api.workloads import (
 )
 
 __all__ = [
+    "BUILT_IN_KINDS",
     "DEFAULT_MEMORY",
     "DEFAULT_MILLI_CPU",
     "EVERYTHING",
@@ -202,12 +205,15 @@ __all__ = [
     "GCEPersistentDiskVolumeSource",
     "ISCSIVolumeSource",
     "ImageVolumeSource",
+    "KindTable",
     "KubeObject",
     "LabelSelector",
     "LabelSelectorRequirement",
     "Lease",
     "LeaseSpec",
     "ListMeta",
+    "ListPage",
+    "Malformed",
     "Namespace",
     "NamespaceStatus",
     "Node",
@@ -260,6 +266,7 @@ __all__ = [
     "RequiredNodeAffinity",
     "Requirement",
     "ResourceClaim",
+    "ResourceKind",
     "ResourceList",
     "ResourceRequirements",
     "SelectorError",
@@ -284,11 +291,16 @@ __all__ = [
     "VolumeNodeResources",
     "VolumeResourceRequirements",
     "VsphereVolumeSource",
+    "WatchEvent",
     "WeightedPodAffinityTerm",
     "Wire",
     "compile_label_selector",
     "compile_node_selector",
     "compile_preferred_terms",
+    "decode",
+    "decode_event",
+    "decode_list",
+    "encode",
     "find_untolerated",
     "format_micro_time",
     "format_time",
@@ -299,6 +311,7 @@ __all__ = [
     "is_resize_infeasible",
     "is_scalar_resource",
     "is_sidecar",
+    "kind_of",
     "milli_of",
     "non_zero_requests",
     "parse_field_selector",

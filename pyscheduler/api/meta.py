@@ -38,7 +38,15 @@ class WireMeta(msgspec.StructMeta):
         return super().__new__(mcls, name, bases, namespace, **config)
 
 
-class Wire(msgspec.Struct, frozen=True, gc=False, rename="camel", omit_defaults=True, metaclass=WireMeta):
+class Wire(
+    msgspec.Struct,
+    frozen=True,
+    gc=False,
+    rename="camel",
+    omit_defaults=True,
+    repr_omit_defaults=True,
+    metaclass=WireMeta,
+):
     """Base of all wire types: immutable, keyword-only, camelCase on the wire, tolerant of unknown fields.
 
     Instances form trees, never cycles, which is why the garbage collector need not look at them.

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import msgspec
 
 from pyscheduler.api.meta import KubeObject, RawQuantity, Wire
-
-if TYPE_CHECKING:
-    from pyscheduler.api.taints import Taint
+from pyscheduler.api.taints import Taint
 
 
 class NodeSpec(Wire):

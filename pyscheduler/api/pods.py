@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar, Final
+from collections.abc import Mapping
+from typing import ClassVar, Final
 
 import msgspec
 
+from pyscheduler.api.affinity import Affinity, TopologySpreadConstraint
+from pyscheduler.api.containers import Container, ContainerStatus, ResourceRequirements
 from pyscheduler.api.meta import KubeObject, ObjectMeta, ObjectReference, RawQuantity, Wire
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from pyscheduler.api.affinity import Affinity, TopologySpreadConstraint
-    from pyscheduler.api.containers import Container, ContainerStatus, ResourceRequirements
-    from pyscheduler.api.taints import Toleration
-    from pyscheduler.api.volumes import Volume
+from pyscheduler.api.taints import Toleration
+from pyscheduler.api.volumes import Volume
 
 TERMINAL_PHASES: Final = frozenset({"Succeeded", "Failed"})
 """Phases in which a pod uses nothing any more."""

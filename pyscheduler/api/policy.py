@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from collections.abc import Mapping
+from typing import ClassVar
 
 from pyscheduler.api.meta import KubeObject, LabelSelector, Wire
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 
 class PriorityClass(KubeObject):

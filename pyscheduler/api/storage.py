@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import msgspec
 
+from pyscheduler.api.affinity import NodeSelector
 from pyscheduler.api.meta import KubeObject, LabelSelector, ObjectReference, RawQuantity, Wire
 from pyscheduler.api.volumes import (
     AWSElasticBlockStoreVolumeSource,
@@ -21,9 +22,6 @@ from pyscheduler.api.volumes import (
     RBDVolumeSource,
     VsphereVolumeSource,
 )
-
-if TYPE_CHECKING:
-    from pyscheduler.api.affinity import NodeSelector
 
 
 class PersistentVolumeClaimStatus(Wire):

@@ -1,0 +1,226 @@
+"""Bytes to objects and back.
+
+Decoding is one pass of msgspec over the bytes, straight into the typed objects. Two things can go wrong, and both are
+settled by a second, slower pass over the bytes concerned, so that the common case pays nothing for them:
+
+* Go writes ``null`` where a list, a map or a text is empty. Such an object is decoded again without its nulls, which
+  is what Go itself makes of them: the zero value.
+* An object is malformed, say a text where a number belongs. One such object in a list must not cost the others: the
+  list is decoded again item by item, and what cannot be read is handed back with its name and the reason.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any, Final, Generic, TypeVar
+
+import msgspec
+
+from pyscheduler.api.errors import DecodeError
+from pyscheduler.api.meta import APIStatus, KubeObject, ListMeta, Wire
+
+T = TypeVar("T", bound=Wire)
+K = TypeVar("K", bound=KubeObject)
+
+ADDED: Final = "ADDED"
+MODIFIED: Final = "MODIFIED"
+DELETED: Final = "DELETED"
+BOOKMARK: Final = "BOOKMARK"
+"""Only the object's resource version means anything."""
+ERROR: Final = "ERROR"
+"""The object is an `APIStatus`; the stream ends."""
+
+
+_UNREADABLE: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+
+
+class Malformed(msgspec.Struct, frozen=True):
+    """An object that could not be decoded: where it is, as far as it says, and why it could not."""
+
+    namespace: str
+    name: str
+    resource_version: str
+    error: str
+
+    @property
+    def key(self) -> str:
+        """``namespace/name``, or the bare name, empty when not even that could be read."""
+        return f"{self.namespace}/{self.name}" if self.namespace else self.name
+
+
+class ListPage(msgspec.Struct, Generic[K], frozen=True):
+    """A page of a list; watch on from `resource_version`, go on with `continue_token` while there is one."""
+
+    items: list[K]
+    malformed: tuple[Malformed, ...] = ()
+    resource_version: str = ""
+    continue_token: str = ""
+    remaining: int | None = None
+
+
+class WatchEvent(msgspec.Struct, Generic[K], frozen=True):
+    """One line of a watch; an `ERROR` carries a status, a line with an unreadable object what is known of it."""
+
+    type: str
+    object: K | APIStatus | Malformed
+
+
+class _List(msgspec.Struct, Generic[T], frozen=True, gc=False):
+    items: list[T]
+    metadata: ListMeta = ListMeta()
+
+
+class _RawList(msgspec.Struct, frozen=True):
+    items: list[msgspec.Raw] | None
+    metadata: ListMeta | None = None
+
+
+class _Line(msgspec.Struct, Generic[T], frozen=True, gc=False):
+    type: str
+    object: T
+
+
+class _RawLine(msgspec.Struct, frozen=True):
+    type: str = ""
+    object: msgspec.Raw = msgspec.Raw(b"null")
+
+
+class _Names(Wire):
+    name: Any = None
+    namespace: Any = None
+    resource_version: Any = None
+
+
+class _Identity(Wire):
+    metadata: _Names = _Names()
+
+
+def decode(cls: type[T], data: bytes) -> T:
+    """Return the object that `data` holds; raise `DecodeError` naming the field that is wrong.
+
+    Works for any wire type, `APIStatus` included.
+    """
+    try:
+        decoded: T = _decoder(cls).decode(data)
+    except _UNREADABLE as error:
+        return _without_nulls(cls, data, error)
+    return decoded
+
+
+def decode_list(cls: type[K], data: bytes) -> ListPage[K]:
+    """Return the page that `data` holds; raise `DecodeError` if `data` is not a list at all."""
+    try:
+        page = _list_decoder(cls).decode(data)
+    except _UNREADABLE as error:
+        return _list_item_by_item(cls, data, error)
+    return _page(page.items, (), page.metadata)
+
+
+def decode_event(cls: type[K], line: bytes) -> WatchEvent[K]:
+    """Return the event that a line of a watch holds; raise `DecodeError` if it is not an event at all."""
+    try:
+        event = _line_decoder(cls).decode(line)
+    except _UNREADABLE as error:
+        return _event_in_two_steps(cls, line, error)
+    if event.type == ERROR:  # the status happened to look like an object of this kind
+        return _event_in_two_steps(cls, line, None)
+    return WatchEvent(event.type, event.object)
+
+
+def encode(value: Wire) -> bytes:
+    """Return the JSON of `value`, defaults left out; kinds begin with ``apiVersion`` and ``kind``."""
+    body = msgspec.json.encode(value)
+    if not isinstance(value, KubeObject | APIStatus):
+        return body
+    head = f'{{"apiVersion":"{value.api_version}","kind":"{value.kind}"'.encode()
+    return head + b"}" if body == b"{}" else head + b"," + body[1:]
+
+
+@cache
+def _decoder(cls: type[T]) -> msgspec.json.Decoder[T]:
+    return msgspec.json.Decoder(cls)
+
+
+@cache
+def _list_decoder(cls: type[T]) -> msgspec.json.Decoder[_List[T]]:
+    return msgspec.json.Decoder(_List[cls])  # type: ignore[valid-type]  # a class in a variable is beyond mypy
+
+
+@cache
+def _line_decoder(cls: type[T]) -> msgspec.json.Decoder[_Line[T]]:
+    return msgspec.json.Decoder(_Line[cls])  # type: ignore[valid-type]  # a class in a variable is beyond mypy
+
+
+def _without_nulls(cls: type[T], data: bytes, error: Exception) -> T:
+    """Decode with every null taken for the default; report `error` when that was not the trouble."""
+    try:
+        return msgspec.convert(_strip_nulls(msgspec.json.decode(data)), cls)
+    except msgspec.ValidationError as second:
+        # The first error may be about a null; this one is about what is really wrong.
+        raise DecodeError(f"{_what(cls)}: {second}") from second
+    except _UNREADABLE:
+        raise DecodeError(f"{_what(cls)}: {error}") from error
+
+
+def _strip_nulls(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _strip_nulls(inner) for key, inner in value.items() if inner is not None}
+    if isinstance(value, list):
+        return [_strip_nulls(inner) for inner in value]
+    return value
+
+
+def _list_item_by_item(cls: type[K], data: bytes, error: Exception) -> ListPage[K]:
+    try:
+        raw = msgspec.json.decode(data, type=_RawList)
+    except _UNREADABLE:
+        raise DecodeError(f"list of {_what(cls)}: {error}") from error
+    items: list[K] = []
+    malformed: list[Malformed] = []
+    for item in raw.items or ():
+        try:
+            items.append(decode(cls, bytes(item)))
+        except DecodeError as failure:
+            malformed.append(_describe(bytes(item), failure))
+    return _page(items, tuple(malformed), raw.metadata or ListMeta())
+
+
+def _event_in_two_steps(cls: type[K], line: bytes, error: Exception | None) -> WatchEvent[K]:
+    try:
+        raw = msgspec.json.decode(line, type=_RawLine)
+    except _UNREADABLE as second:
+        raise DecodeError(f"watch of {_what(cls)}: {error or second}") from second
+    if not raw.type:
+        raise DecodeError(f"watch of {_what(cls)}: a line without a type")
+    payload = bytes(raw.object)
+    if raw.type == ERROR:
+        return WatchEvent(raw.type, decode(APIStatus, payload))
+    try:
+        return WatchEvent(raw.type, decode(cls, payload))
+    except DecodeError as failure:
+        return WatchEvent(raw.type, _describe(payload, failure))
+
+
+def _describe(data: bytes, failure: DecodeError) -> Malformed:
+    try:
+        names = decode(_Identity, data).metadata
+    except DecodeError:
+        names = _Names()
+    return Malformed(
+        namespace=_text(names.namespace),
+        name=_text(names.name),
+        resource_version=_text(names.resource_version),
+        error=str(failure),
+    )
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _page(items: list[K], malformed: tuple[Malformed, ...], metadata: ListMeta) -> ListPage[K]:
+    return ListPage(items, malformed, metadata.resource_version, metadata.continue_, metadata.remaining_item_count)
+
+
+def _what(cls: type) -> str:
+    return getattr(cls, "kind", "") or cls.__name__
