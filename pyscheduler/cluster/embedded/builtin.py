@@ -1,0 +1,278 @@
+"""The table of built-in resources: one row each, with what the real server shows and does for it."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pyscheduler.cluster.embedded import event_views
+from pyscheduler.cluster.embedded.resources import Resource, Subresource
+
+__all__ = ["BUILTIN_RESOURCES", "CUSTOM_RESOURCE_DEFINITIONS", "EVENTS", "NAMESPACES", "NODES", "PODS", "PRIORITY_CLASSES"]
+
+_CHANGE: Final = ("get", "patch", "update")
+
+
+def _status(kind: str) -> Subresource:
+    return Subresource("status", kind, _CHANGE)
+
+
+_POD_FIELDS: Final = {
+    "spec.nodeName": ("spec", "nodeName"),
+    "spec.restartPolicy": ("spec", "restartPolicy"),
+    "spec.schedulerName": ("spec", "schedulerName"),
+    "spec.serviceAccountName": ("spec", "serviceAccountName"),
+    "spec.hostNetwork": ("spec", "hostNetwork"),
+    "status.phase": ("status", "phase"),
+    "status.podIP": ("status", "podIP"),
+    "status.nominatedNodeName": ("status", "nominatedNodeName"),
+}
+_EVENT_FIELDS: Final = {
+    "involvedObject.kind": ("involvedObject", "kind"),
+    "involvedObject.namespace": ("involvedObject", "namespace"),
+    "involvedObject.name": ("involvedObject", "name"),
+    "involvedObject.uid": ("involvedObject", "uid"),
+    "involvedObject.apiVersion": ("involvedObject", "apiVersion"),
+    "involvedObject.resourceVersion": ("involvedObject", "resourceVersion"),
+    "involvedObject.fieldPath": ("involvedObject", "fieldPath"),
+    "reason": ("reason",),
+    "reportingComponent": ("reportingComponent",),
+    "source": ("source", "component"),
+    "type": ("type",),
+}
+
+NAMESPACES: Final = Resource(
+    "",
+    "v1",
+    "namespaces",
+    "Namespace",
+    namespaced=False,
+    short_names=("ns",),
+    verbs=("create", "delete", "get", "list", "patch", "update", "watch"),
+    subresources=(Subresource("finalize", "Namespace", ("update",)), _status("Namespace")),
+    has_generation=False,
+    has_status=True,
+    returns_deleted=True,
+    field_paths={"status.phase": ("status", "phase")},
+)
+NODES: Final = Resource(
+    "",
+    "v1",
+    "nodes",
+    "Node",
+    namespaced=False,
+    short_names=("no",),
+    subresources=(_status("Node"),),
+    registry_path="/registry/minions",
+    has_generation=False,
+    has_status=True,
+    status_at_creation=True,
+    field_paths={"spec.unschedulable": ("spec", "unschedulable")},
+)
+PODS: Final = Resource(
+    "",
+    "v1",
+    "pods",
+    "Pod",
+    short_names=("po",),
+    categories=("all",),
+    subresources=(
+        Subresource("binding", "Binding", ("create",)),
+        Subresource("eviction", "Eviction", ("create",), "policy", "v1"),
+        Subresource("resize", "Pod", _CHANGE),
+        _status("Pod"),
+    ),
+    has_status=True,
+    returns_deleted=True,
+    field_paths=_POD_FIELDS,
+    bookmark_tail=b',"spec":{"containers":null},"status":{}',
+)
+EVENTS: Final = Resource(
+    "",
+    "v1",
+    "events",
+    "Event",
+    short_names=("ev",),
+    has_generation=False,
+    create_on_update=True,
+    field_paths=_EVENT_FIELDS,
+)
+EVENTS_V1: Final = Resource(
+    "events.k8s.io",
+    "v1",
+    "events",
+    "Event",
+    short_names=("ev",),
+    collection="events",
+    has_generation=False,
+    create_on_update=True,
+    field_paths=_EVENT_FIELDS,
+    field_aliases={
+        **{name.replace("involvedObject", "regarding"): name for name in _EVENT_FIELDS if "." in name},
+        "reportingController": "reportingComponent",
+    },
+    to_stored=event_views.to_core,
+    from_stored=event_views.to_events_v1,
+)
+PRIORITY_CLASSES: Final = Resource(
+    "scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", namespaced=False, short_names=("pc",)
+)
+CUSTOM_RESOURCE_DEFINITIONS: Final = Resource(
+    "apiextensions.k8s.io",
+    "v1",
+    "customresourcedefinitions",
+    "CustomResourceDefinition",
+    namespaced=False,
+    short_names=("crd", "crds"),
+    categories=("api-extensions",),
+    subresources=(_status("CustomResourceDefinition"),),
+    registry_path="/registry/apiextensions.k8s.io/customresourcedefinitions",
+    has_status=True,
+)
+
+BUILTIN_RESOURCES: Final = (
+    Resource("", "v1", "bindings", "Binding", verbs=("create",)),
+    Resource("", "v1", "configmaps", "ConfigMap", short_names=("cm",), has_generation=False),
+    EVENTS,
+    NAMESPACES,
+    NODES,
+    Resource(
+        "",
+        "v1",
+        "persistentvolumeclaims",
+        "PersistentVolumeClaim",
+        short_names=("pvc",),
+        subresources=(_status("PersistentVolumeClaim"),),
+        has_generation=False,
+        has_status=True,
+        returns_deleted=True,
+    ),
+    Resource(
+        "",
+        "v1",
+        "persistentvolumes",
+        "PersistentVolume",
+        namespaced=False,
+        short_names=("pv",),
+        subresources=(_status("PersistentVolume"),),
+        has_generation=False,
+        has_status=True,
+        returns_deleted=True,
+    ),
+    PODS,
+    Resource(
+        "",
+        "v1",
+        "replicationcontrollers",
+        "ReplicationController",
+        short_names=("rc",),
+        categories=("all",),
+        subresources=(_status("ReplicationController"),),
+        registry_path="/registry/controllers",
+        has_status=True,
+    ),
+    Resource("", "v1", "secrets", "Secret", has_generation=False),
+    Resource(
+        "",
+        "v1",
+        "serviceaccounts",
+        "ServiceAccount",
+        short_names=("sa",),
+        has_generation=False,
+        returns_deleted=True,
+    ),
+    Resource(
+        "",
+        "v1",
+        "services",
+        "Service",
+        short_names=("svc",),
+        categories=("all",),
+        subresources=(_status("Service"),),
+        registry_path="/registry/services/specs",
+        has_generation=False,
+        has_status=True,
+        returns_deleted=True,
+    ),
+    Resource(
+        "apps",
+        "v1",
+        "replicasets",
+        "ReplicaSet",
+        short_names=("rs",),
+        categories=("all",),
+        subresources=(_status("ReplicaSet"),),
+        has_status=True,
+    ),
+    Resource(
+        "apps",
+        "v1",
+        "statefulsets",
+        "StatefulSet",
+        short_names=("sts",),
+        categories=("all",),
+        subresources=(_status("StatefulSet"),),
+        has_status=True,
+    ),
+    CUSTOM_RESOURCE_DEFINITIONS,
+    Resource(
+        "coordination.k8s.io",
+        "v1",
+        "leases",
+        "Lease",
+        has_generation=False,
+        unconditional_update=False,
+        create_on_update=True,
+    ),
+    EVENTS_V1,
+    Resource(
+        "policy",
+        "v1",
+        "poddisruptionbudgets",
+        "PodDisruptionBudget",
+        short_names=("pdb",),
+        subresources=(_status("PodDisruptionBudget"),),
+        has_status=True,
+    ),
+    PRIORITY_CLASSES,
+    Resource(
+        "storage.k8s.io",
+        "v1",
+        "csidrivers",
+        "CSIDriver",
+        namespaced=False,
+        has_generation=False,
+        returns_deleted=True,
+    ),
+    Resource(
+        "storage.k8s.io",
+        "v1",
+        "csinodes",
+        "CSINode",
+        namespaced=False,
+        has_generation=False,
+        returns_deleted=True,
+    ),
+    Resource("storage.k8s.io", "v1", "csistoragecapacities", "CSIStorageCapacity", has_generation=False),
+    Resource(
+        "storage.k8s.io",
+        "v1",
+        "storageclasses",
+        "StorageClass",
+        namespaced=False,
+        short_names=("sc",),
+        has_generation=False,
+        returns_deleted=True,
+    ),
+    Resource(
+        "storage.k8s.io",
+        "v1",
+        "volumeattachments",
+        "VolumeAttachment",
+        namespaced=False,
+        subresources=(_status("VolumeAttachment"),),
+        has_generation=False,
+        has_status=True,
+        returns_deleted=True,
+    ),
+)
+"""Every built-in resource, in the order discovery lists them."""

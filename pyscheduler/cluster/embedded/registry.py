@@ -1,0 +1,342 @@
+"""What create, update, patch and delete mean: the rules between a request and the store.
+
+Each write takes the present record, builds the next object from it (system fields kept, defaults filled in, checks
+passed) and stores it in its place. Nothing waits in between, so there is no race to lose; the conflicts that clients
+see come from the versions they name themselves. A write that changes nothing is not stored and nobody hears of it.
+
+Objects travel here in their stored form, without kind and apiVersion; `take_in` makes one of what a client sent, and
+`Resource.head` gives it the kind back.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from pyscheduler.api.times import format_time
+from pyscheduler.cluster.embedded import deletion, errors, validation
+from pyscheduler.cluster.embedded.admission import Admission
+from pyscheduler.cluster.embedded.defaults import apply_defaults, prepare_creation
+from pyscheduler.cluster.embedded.resources import field_reader
+from pyscheduler.cluster.embedded.schema import check_schema
+from pyscheduler.cluster.embedded.store import encode
+from pyscheduler.cluster.embedded.wire import name_ending, new_uid, tidy_metadata
+
+if TYPE_CHECKING:
+    import random
+    from collections.abc import Callable
+
+    from pyscheduler.cluster.embedded.deletion import DeleteOptions
+    from pyscheduler.cluster.embedded.resources import Resource, ResourceTable
+    from pyscheduler.cluster.embedded.store import Collection, Object, Record, Store
+
+__all__ = ["Reaction", "Registry"]
+
+_MAX_GENERATED_BASE: Final = 58
+_GENERATE_ATTEMPTS: Final = 8
+_KEPT_METADATA: Final = (
+    "uid",
+    "creationTimestamp",
+    "generation",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+)
+_STATUS_METADATA: Final = ("labels", "annotations")
+
+
+class Reaction(Protocol):
+    """What the server itself does after a write to some collection: serve a new resource, empty a namespace."""
+
+    def __call__(self, registry: Registry, record: Record, *, deleted: bool) -> None:
+        """React to a record that was stored, or to one that is gone."""
+        ...
+
+
+class Registry:
+    """The writes of the API server.
+
+    `wall` tells seconds since the epoch, `rng` makes uids and generated names.
+    """
+
+    def __init__(
+        self, store: Store, table: ResourceTable, *, wall: Callable[[], float], rng: random.Random
+    ) -> None:
+        self.store = store
+        self.table = table
+        self.wall = wall
+        #: By collection, what the server does after a write.
+        self.reactions: dict[str, Reaction] = {}
+        self._rng = rng
+        self._admission = Admission(store)
+
+    # --- reading ---------------------------------------------------------------------------------
+
+    def collection(self, resource: Resource) -> Collection:
+        """Return the collection behind a resource."""
+        return self.store.collection(resource.collection, field_reader(resource.field_paths))
+
+    def get(self, resource: Resource, namespace: str, name: str) -> Record:
+        """Return the present record, or refuse (404)."""
+        record = self.collection(resource).get(resource.key(namespace, name))
+        if record is None:
+            raise errors.not_found(resource.group, resource.plural, name)
+        return record
+
+    def render(self, resource: Resource, record: Record) -> bytes:
+        """Return a record as clients of that resource see it: with kind and apiVersion, in that view."""
+        return resource.head + self.render_bare(resource, record)[1:]
+
+    def render_bare(self, resource: Resource, record: Record) -> bytes:
+        """Return a record in that view, without kind and apiVersion: as an item of a list."""
+        if resource.from_stored is None:
+            return record.body
+        return encode(resource.from_stored(record.decode()))
+
+    # --- taking in -------------------------------------------------------------------------------
+
+    def take_in(self, resource: Resource, namespace: str, obj: Object) -> Object:
+        """Return what a client sent in the form it is stored in; refuse (400) what is not of this kind or namespace."""
+        kind, api_version = obj.get("kind"), obj.get("apiVersion")
+        if kind not in (None, "", resource.kind):
+            raise errors.bad_request(
+                f'{kind} in version "{api_version}" cannot be handled as a {resource.kind}: no kind "{kind}" is '
+                f'registered for the resource "{resource.plural}"'
+            )
+        if api_version not in (None, "", resource.api_version):
+            raise errors.bad_request(
+                f"the API version in the data ({api_version}) does not match the expected API version "
+                f"({resource.api_version})"
+            )
+        validation.check_shape(resource, obj)
+        metadata = dict(obj.get("metadata") or {})
+        given = metadata.get("namespace") or ""
+        if resource.namespaced:
+            if given not in ("", namespace):
+                raise errors.bad_request(
+                    "the namespace of the provided object does not match the namespace sent on the request"
+                )
+            metadata["namespace"] = namespace
+        else:
+            metadata.pop("namespace", None)
+        taken = {"metadata": metadata}
+        for name, value in obj.items():
+            if name not in ("kind", "apiVersion", "metadata") and value is not None:
+                taken[name] = value
+        return taken if resource.to_stored is None else resource.to_stored(taken)
+
+    # --- writing ---------------------------------------------------------------------------------
+
+    def create(self, resource: Resource, namespace: str, obj: Object, *, dry_run: bool = False) -> Record:
+        """Store a new object; `obj` is as the client sent it. With `dry_run`, do everything but store it."""
+        new = self.take_in(resource, namespace, obj)
+        metadata = new["metadata"]
+        if metadata.get("resourceVersion"):
+            raise errors.StatusError(
+                "resourceVersion should not be set on objects to be created", code=500, reason=""
+            )
+        collection = self.collection(resource)
+        now = format_time(self.wall())
+        generated = self._name(resource, collection, namespace, metadata)
+        for name in _KEPT_METADATA:
+            metadata.pop(name, None)
+        metadata["uid"] = new_uid(self._rng)
+        metadata["creationTimestamp"] = now
+        if resource.has_generation:
+            metadata["generation"] = 1
+        if resource.has_status and not resource.status_at_creation:
+            new.pop("status", None)
+        if resource.schema is not None:
+            check_schema(resource, new)
+        validation.check_creation(resource, new)
+        apply_defaults(resource.collection, new)
+        self._admission.admit_creation(resource, new)
+        prepare_creation(resource.collection, new, now)
+        key = resource.key(namespace, metadata["name"])
+        if collection.get(key) is not None:
+            raise errors.already_exists(
+                resource.group, resource.plural, metadata["name"], generated=generated
+            )
+        self._finish_metadata(new)
+        if dry_run:
+            return collection.draft(key, new)
+        record = collection.insert(key, new)
+        self._react(resource, record, deleted=False)
+        return record
+
+    def _name(self, resource: Resource, collection: Collection, namespace: str, metadata: Object) -> bool:
+        """Make up a name where only its beginning was given; tell whether one was made up."""
+        if metadata.get("name") or not metadata.get("generateName"):
+            return False
+        base = metadata["generateName"][:_MAX_GENERATED_BASE]
+        for _ in range(_GENERATE_ATTEMPTS):
+            metadata["name"] = base + name_ending(self._rng)
+            if collection.get(resource.key(namespace, metadata["name"])) is None:
+                break
+        return True
+
+    def update(
+        self,
+        resource: Resource,
+        namespace: str,
+        name: str,
+        obj: Object,
+        *,
+        subresource: str = "",
+        dry_run: bool = False,
+    ) -> tuple[Record, bool]:
+        """Put `obj`, as the client sent it, in the place of the object of that name; return whether it was created."""
+        given = (obj.get("metadata") or {}).get("name") or ""
+        if given != name:
+            if given:
+                raise errors.bad_request(
+                    f"the name of the object ({given}) does not match the name on the URL ({name})"
+                )
+            obj = {**obj, "metadata": {**(obj.get("metadata") or {}), "name": name}}
+        old = self.collection(resource).get(resource.key(namespace, name))
+        if old is None:
+            if resource.create_on_update and not subresource:
+                return self.create(resource, namespace, obj, dry_run=dry_run), True
+            raise errors.not_found(resource.group, resource.plural, name)
+        new = self.take_in(resource, namespace, obj)
+        return self.change(resource, old, new, subresource=subresource, dry_run=dry_run), False
+
+    def change(
+        self, resource: Resource, old: Record, new: Object, *, subresource: str = "", dry_run: bool = False
+    ) -> Record:
+        """Store `new` (in stored form, its metadata as the client wrote it) over `old`, within one subresource's rights."""
+        self._check_versions(resource, old, new["metadata"])
+        before = old.decode()
+        new = _within_rights(resource, before, new, subresource)
+        metadata = new["metadata"]
+        for name in _KEPT_METADATA:
+            if name in before["metadata"]:
+                metadata[name] = before["metadata"][name]
+            else:
+                metadata.pop(name, None)
+        metadata["name"] = old.name
+        apply_defaults(resource.collection, new)
+        if resource.schema is not None:
+            check_schema(resource, new)
+        validation.check_update(resource, before, new, resizing=subresource == "resize")
+        if resource.has_generation and subresource != "status" and _owners_part(before) != _owners_part(new):
+            metadata["generation"] = metadata.get("generation", 0) + 1
+        return self.put(resource, old, new, before=before, dry_run=dry_run)
+
+    def put(
+        self,
+        resource: Resource,
+        old: Record,
+        new: Object,
+        *,
+        before: Object | None = None,
+        dry_run: bool = False,
+    ) -> Record:
+        """Store `new`, complete as it stands, over `old`: nothing when they are equal; away with it when it may now go."""
+        self._finish_metadata(new)
+        metadata = new["metadata"]
+        metadata["resourceVersion"] = str(old.version)
+        if new == (old.decode() if before is None else before):
+            return old
+        collection = self.collection(resource)
+        if dry_run:
+            return collection.draft(old.key, new)
+        released = (
+            "deletionTimestamp" in metadata
+            and not metadata.get("finalizers")
+            and not metadata.get("deletionGracePeriodSeconds")
+            and resource.collection != "namespaces"
+        )
+        record = collection.remove(old, new) if released else collection.replace(old, new)
+        self._react(resource, record, deleted=released)
+        return record
+
+    def delete(
+        self, resource: Resource, namespace: str, name: str, options: DeleteOptions
+    ) -> tuple[Record, bool]:
+        """Delete, or mark for deletion; return the last state and whether it is gone."""
+        old = self.get(resource, namespace, name)
+        deletion.check_preconditions(resource, old, options)
+        obj = old.decode()
+        marked, gone = deletion.mark_deleted(resource, obj, options, self.wall())
+        collection = self.collection(resource)
+        if options.dry_run:
+            return (collection.draft(old.key, obj) if marked else old), gone
+        record = old
+        if marked:
+            self._finish_metadata(obj)
+            record = collection.replace(old, obj)
+        if gone:
+            record = collection.remove(record)
+        self._react(resource, record, deleted=gone)
+        return record, gone
+
+    # --- helpers ---------------------------------------------------------------------------------
+
+    def _check_versions(self, resource: Resource, old: Record, metadata: Object) -> None:
+        uid = metadata.get("uid")
+        if uid and uid != old.uid:
+            why = f"Precondition failed: UID in precondition: {uid}, UID in object meta: {old.uid}"
+            raise errors.conflict(resource.group, resource.plural, old.name, why)
+        version = metadata.get("resourceVersion")
+        if version:
+            if version != str(old.version):
+                raise errors.conflict(resource.group, resource.plural, old.name)
+        elif not resource.unconditional_update:
+            problem = errors.FieldProblem.invalid(
+                "metadata.resourceVersion", "", "must be specified for an update"
+            )
+            raise errors.invalid(resource.group, resource.kind, old.name, [problem])
+
+    @staticmethod
+    def _finish_metadata(obj: Object) -> None:
+        obj["metadata"].setdefault("resourceVersion", "0")  # keeps its place; the store writes the number
+        obj["metadata"] = tidy_metadata(obj["metadata"])
+
+    def _react(self, resource: Resource, record: Record, *, deleted: bool) -> None:
+        reaction = self.reactions.get(resource.collection)
+        if reaction is not None:
+            reaction(self, record, deleted=deleted)
+
+
+def _within_rights(resource: Resource, before: Object, new: Object, subresource: str) -> Object:
+    """Return `new` reduced to what a write of this subresource may change."""
+    if not subresource:
+        if resource.has_status:
+            new = {name: value for name, value in new.items() if name != "status"}
+            if "status" in before:
+                new["status"] = before["status"]
+        return new
+    allowed = dict(before)
+    metadata = dict(before["metadata"])
+    if subresource == "status":
+        allowed["status"] = new.get("status") or {}
+        if not resource.custom:  # custom resources keep all their metadata, the others let labels through
+            for name in _STATUS_METADATA:
+                metadata[name] = new["metadata"].get(name)
+        if resource.collection == "pods" and "qosClass" in (before.get("status") or {}):
+            allowed["status"].setdefault("qosClass", before["status"]["qosClass"])
+    elif subresource == "resize":
+        allowed["spec"] = _with_resources(before.get("spec") or {}, new.get("spec") or {})
+    elif subresource == "finalize":
+        allowed["spec"] = {**(before.get("spec") or {}), "finalizers": (new.get("spec") or {}).get("finalizers") or []}
+    allowed["metadata"] = metadata
+    return allowed
+
+
+def _with_resources(before: Object, new: Object) -> Object:
+    """Return the old spec with the new one's resources: what an in-place resize may change."""
+    spec = dict(before)
+    for name in ("containers", "initContainers"):
+        asked: dict[Any, Object] = {one.get("name"): one for one in new.get(name) or ()}
+        if name in spec:
+            spec[name] = [
+                {**one, "resources": asked[one.get("name")].get("resources") or {}}
+                if one.get("name") in asked
+                else one
+                for one in spec[name]
+            ]
+    return spec
+
+
+def _owners_part(obj: Object) -> Object:
+    """Return what the object's owner asks for: everything but metadata and status."""
+    return {name: value for name, value in obj.items() if name not in ("metadata", "status")}

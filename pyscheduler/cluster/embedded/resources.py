@@ -1,0 +1,176 @@
+"""Which resources the embedded API server serves, and how each differs from the others.
+
+A resource is a row, not a class: everything that varies (scope, short names, subresources, what a deletion returns,
+which fields a selector may name) is a column of `Resource`, and the code that serves requests reads the columns. Rows
+that store into one `collection` are views of the same objects, as core/v1 and events.k8s.io/v1 events are, or the
+versions of a CustomResourceDefinition. Those arrive at run time, through `ResourceTable.add`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import attrs
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from pyscheduler.cluster.embedded.store import Object
+
+__all__ = ["CRUD_VERBS", "Resource", "ResourceTable", "Subresource", "field_reader"]
+
+CRUD_VERBS: Final = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
+
+
+@attrs.frozen
+class Subresource:
+    """One subresource as discovery shows it; group and version are those of its kind where they are not the parent's."""
+
+    name: str
+    kind: str
+    verbs: tuple[str, ...]
+    group: str = ""
+    version: str = ""
+
+
+@attrs.frozen
+class Resource:
+    """One served resource in one version."""
+
+    group: str
+    version: str
+    plural: str
+    kind: str
+    namespaced: bool = True
+    short_names: tuple[str, ...] = ()
+    categories: tuple[str, ...] = ()
+    subresources: tuple[Subresource, ...] = ()
+    verbs: tuple[str, ...] = CRUD_VERBS
+    singular: str = attrs.field(default=attrs.Factory(lambda self: self.kind.lower(), takes_self=True))
+    list_kind: str = attrs.field(default=attrs.Factory(lambda self: f"{self.kind}List", takes_self=True))
+    #: Where the objects are kept; two rows with one collection are two views.
+    collection: str = attrs.field(
+        default=attrs.Factory(
+            lambda self: f"{self.plural}.{self.group}" if self.group else self.plural, takes_self=True
+        )
+    )
+    #: The folder of the real server's storage, which shows in the text of failed preconditions.
+    registry_path: str = attrs.field(
+        default=attrs.Factory(lambda self: f"/registry/{self.plural}", takes_self=True)
+    )
+    #: metadata.generation starts at 1 and counts the changes of what the owner asks for.
+    has_generation: bool = True
+    #: The status belongs to the status subresource: a write of the main resource leaves it alone.
+    has_status: bool = False
+    #: A status given at creation is kept (nodes), not dropped.
+    status_at_creation: bool = False
+    #: A PUT without a resourceVersion is taken.
+    unconditional_update: bool = True
+    #: A PUT of a name that does not exist creates it.
+    create_on_update: bool = False
+    #: A deletion answers with the object, not with a `Status`.
+    returns_deleted: bool = False
+    #: Defined by a CustomResourceDefinition.
+    custom: bool = False
+    #: The OpenAPI v3 schema of a custom resource.
+    schema: Object | None = None
+    #: Extra printer columns of a custom resource, as its definition has them.
+    printer_columns: tuple[Object, ...] = ()
+    #: What a field selector may name beside metadata.name and metadata.namespace: its paths inside the object.
+    field_paths: dict[str, tuple[str, ...]] = attrs.field(factory=dict)
+    #: Other spellings of field names in this view.
+    field_aliases: dict[str, str] = attrs.field(factory=dict)
+    #: What a bookmark of this kind carries beside its metadata (Go writes a typed object's required fields).
+    bookmark_tail: bytes = b""
+    #: Changes between this view and what is stored; None when they are the same.
+    to_stored: Callable[[Object], Object] | None = None
+    from_stored: Callable[[Object], Object] | None = None
+    #: Every object's bytes continue after these.
+    head: bytes = attrs.field(init=False)
+
+    @head.default
+    def _make_head(self) -> bytes:
+        return f'{{"kind":"{self.kind}","apiVersion":"{self.api_version}",'.encode()
+
+    @property
+    def api_version(self) -> str:
+        """Return group and version as objects carry them."""
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+    @property
+    def has_status_subresource(self) -> bool:
+        """Tell whether `/status` is served."""
+        return any(subresource.name == "status" for subresource in self.subresources)
+
+    def key(self, namespace: str, name: str) -> str:
+        """Return the key an object is stored under."""
+        return f"{namespace}/{name}" if self.namespaced else name
+
+
+def field_reader(paths: dict[str, tuple[str, ...]]) -> Callable[[Object], dict[str, str]] | None:
+    """Return a function that reads the selectable fields of an object, or None when there are none."""
+    if not paths:
+        return None
+    steps = tuple((name, path[:-1], path[-1]) for name, path in paths.items())
+
+    def read(obj: Object) -> dict[str, str]:
+        fields = {}
+        for name, parents, leaf in steps:
+            inner: Any = obj
+            for parent in parents:
+                inner = inner.get(parent) or {}
+            value = inner.get(leaf)
+            if isinstance(value, str):
+                fields[name] = value
+            elif value is None or isinstance(value, bool):
+                fields[name] = "true" if value else "false" if name in _BOOLEAN_FIELDS else ""
+            else:
+                fields[name] = str(value)
+        return fields
+
+    return read
+
+
+_BOOLEAN_FIELDS: Final = frozenset({"spec.hostNetwork", "spec.unschedulable"})
+
+
+class ResourceTable:
+    """The served resources by group, version and plural name."""
+
+    def __init__(self, resources: Iterable[Resource]) -> None:
+        self._rows: dict[tuple[str, str, str], Resource] = {}
+        for resource in resources:
+            self.add(resource)
+
+    def __iter__(self) -> Iterator[Resource]:
+        return iter(self._rows.values())
+
+    def add(self, resource: Resource) -> None:
+        """Serve a resource, in the place of an earlier one of that name."""
+        self._rows[resource.group, resource.version, resource.plural] = resource
+
+    def remove(self, resource: Resource) -> None:
+        """Serve a resource no more."""
+        self._rows.pop((resource.group, resource.version, resource.plural), None)
+
+    def find(self, group: str, version: str, plural: str) -> Resource | None:
+        """Return the resource behind a URL path."""
+        return self._rows.get((group, version, plural))
+
+    def find_kind(self, api_version: str, kind: str) -> Resource | None:
+        """Return the resource of an object's apiVersion and kind."""
+        for resource in self._rows.values():
+            if resource.kind == kind and resource.api_version == api_version and "list" in resource.verbs:
+                return resource
+        return None
+
+    def has_version(self, group: str, version: str) -> bool:
+        """Tell whether anything is served under a group and version."""
+        return any(key[0] == group and key[1] == version for key in self._rows)
+
+    def groups(self) -> dict[str, dict[str, list[Resource]]]:
+        """Return the rows by group, then by version, each in the order they were added; core is group ``""``."""
+        groups: dict[str, dict[str, list[Resource]]] = {}
+        for resource in self._rows.values():
+            groups.setdefault(resource.group, {}).setdefault(resource.version, []).append(resource)
+        return groups

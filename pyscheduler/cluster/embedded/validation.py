@@ -1,0 +1,321 @@
+"""What the API server refuses to store: bad names and labels, missing containers, quantities nobody can read, and changes
+of what may not change.
+
+Two kinds of refusal, as in the real server. An object whose JSON has the wrong shape is not understood (400, the words
+of Go's decoder). One that is understood and wrong is invalid (422), and every wrong field is named. The checks cover
+what schedulers and `kubectl` depend on; a real API server refuses more.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, Final
+
+from pyscheduler.api.errors import QuantityError
+from pyscheduler.api.names import label_key_errors, label_value_errors
+from pyscheduler.api.quantity import parse_quantity
+from pyscheduler.cluster.embedded import crds, errors
+from pyscheduler.cluster.embedded.errors import FieldProblem
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pyscheduler.cluster.embedded.resources import Resource
+    from pyscheduler.cluster.embedded.store import Object
+
+__all__ = ["check_creation", "check_shape", "check_update"]
+
+_SUBDOMAIN_FORMAT: Final = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*"
+_LABEL_FORMAT: Final = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
+_SUBDOMAIN: Final = re.compile(_SUBDOMAIN_FORMAT)
+_LABEL: Final = re.compile(_LABEL_FORMAT)
+
+_SUBDOMAIN_RULE: Final = (
+    "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and "
+    f"end with an alphanumeric character (e.g. 'example.com', regex used for validation is '{_SUBDOMAIN_FORMAT}')"
+)
+_LABEL_RULE: Final = (
+    "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with "
+    f"an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is '{_LABEL_FORMAT}')"
+)
+_QUANTITY_RULE: Final = (
+    "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
+)
+_POD_IMMUTABLE: Final = (
+    "pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,"
+    "`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),"
+    "`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)"
+)
+_NAMED_BY_LABEL: Final = frozenset({"namespaces", "services"})
+_NOTE_LIMIT_BYTES: Final = 1024
+
+
+# --- shape: what Go's decoder would not take --------------------------------------------------------
+
+_SHAPES: Final[dict[str, type]] = {
+    "metadata": dict,
+    "metadata.name": str,
+    "metadata.namespace": str,
+    "metadata.generateName": str,
+    "metadata.uid": str,
+    "metadata.resourceVersion": str,
+    "metadata.labels": dict,
+    "metadata.annotations": dict,
+    "metadata.ownerReferences": list,
+    "metadata.finalizers": list,
+}
+_KIND_SHAPES: Final[dict[str, dict[str, type]]] = {
+    "pods": {
+        "spec": dict,
+        "spec.containers": list,
+        "spec.initContainers": list,
+        "spec.nodeName": str,
+        "spec.schedulerName": str,
+        "spec.priorityClassName": str,
+        "spec.priority": int,
+        "spec.nodeSelector": dict,
+        "spec.tolerations": list,
+        "spec.schedulingGates": list,
+        "spec.affinity": dict,
+        "spec.topologySpreadConstraints": list,
+        "status": dict,
+        "status.conditions": list,
+        "status.phase": str,
+        "status.nominatedNodeName": str,
+    },
+    "nodes": {
+        "spec": dict,
+        "spec.taints": list,
+        "spec.unschedulable": bool,
+        "status": dict,
+        "status.capacity": dict,
+        "status.allocatable": dict,
+        "status.conditions": list,
+        "status.images": list,
+    },
+}
+_LISTS_OF_OBJECTS: Final = frozenset(
+    {
+        "metadata.ownerReferences",
+        "spec.containers",
+        "spec.initContainers",
+        "spec.tolerations",
+        "spec.schedulingGates",
+        "spec.topologySpreadConstraints",
+        "spec.taints",
+        "status.conditions",
+        "status.images",
+    }
+)
+_GO_NAMES: Final = {dict: "object", list: "array", str: "string", bool: "bool", int: "number", float: "number"}
+
+
+def check_shape(resource: Resource, obj: Object) -> None:
+    """Refuse (400) an object whose JSON has another shape than its kind; null counts as absent."""
+    for path, expected in (_SHAPES | _KIND_SHAPES.get(resource.collection, {})).items():
+        value: Any = obj
+        for step in path.split("."):
+            value = value.get(step) if isinstance(value, dict) else None
+        if value is None:
+            continue
+        if not isinstance(value, expected) or (expected is int and isinstance(value, bool)):
+            raise _not_decodable(resource, path, value)
+        if path in _LISTS_OF_OBJECTS:
+            for item in value:
+                if not isinstance(item, dict):
+                    raise _not_decodable(resource, path, item)
+        elif path in ("metadata.labels", "metadata.annotations", "spec.nodeSelector"):
+            for name, item in value.items():
+                if not isinstance(item, str):
+                    raise _not_decodable(resource, f"{path}.{name}", item)
+    for path, quantities in _quantities(resource, obj):
+        if not isinstance(quantities, dict):
+            raise _not_decodable(resource, path, quantities)
+        for quantity in quantities.values():
+            try:
+                parse_quantity(quantity)
+            except (QuantityError, TypeError, AttributeError) as error:
+                raise _cannot_handle(resource, _QUANTITY_RULE) from error
+
+
+def _quantities(resource: Resource, obj: Object) -> Iterator[tuple[str, Any]]:
+    if resource.collection == "nodes":
+        status = obj.get("status") or {}
+        for name in ("capacity", "allocatable"):
+            if status.get(name) is not None:
+                yield f"status.{name}", status[name]
+    elif resource.collection == "pods":
+        spec = obj.get("spec") or {}
+        owners = [spec, *(spec.get("initContainers") or ()), *(spec.get("containers") or ())]
+        for owner in owners:
+            resources = owner.get("resources")
+            if resources is None:
+                continue
+            if not isinstance(resources, dict):
+                raise _not_decodable(resource, "spec.containers.resources", resources)
+            for name in ("requests", "limits"):
+                if resources.get(name) is not None:
+                    yield f"spec.containers.resources.{name}", resources[name]
+        if spec.get("overhead") is not None:
+            yield "spec.overhead", spec["overhead"]
+
+
+def _not_decodable(resource: Resource, path: str, value: Any) -> errors.StatusError:
+    found = _GO_NAMES.get(type(value), "null")
+    return _cannot_handle(
+        resource, f"json: cannot unmarshal {found} into Go struct field {resource.kind}.{path}"
+    )
+
+
+def _cannot_handle(resource: Resource, why: str) -> errors.StatusError:
+    return errors.bad_request(
+        f'{resource.kind} in version "{resource.version}" cannot be handled as a {resource.kind}: {why}'
+    )
+
+
+# --- validity ---------------------------------------------------------------------------------------
+
+
+def check_creation(resource: Resource, obj: Object) -> None:
+    """Refuse (422) a new object that is wrong, naming every wrong field."""
+    problems = [*_name_problems(resource, obj), *_label_problems(obj)]
+    if resource.kind == "CustomResourceDefinition" and not problems:
+        crds.check_definition(obj)
+    elif resource.collection == "pods":
+        problems += _pod_problems(obj)
+    elif resource.collection == "events":
+        problems += _event_problems(resource, obj)
+    if problems:
+        raise errors.invalid(resource.group, resource.kind, obj["metadata"].get("name") or "", problems)
+
+
+def check_update(resource: Resource, old: Object, new: Object, *, resizing: bool = False) -> None:
+    """Refuse (422) a change of what may not change; `resizing` lets a pod's resources change."""
+    problems = list(_label_problems(new))
+    if resource.collection == "pods":
+        problems += _pod_update_problems(old, new, resizing=resizing)
+    if problems:
+        raise errors.invalid(resource.group, resource.kind, new["metadata"]["name"], problems)
+
+
+def _name_problems(resource: Resource, obj: Object) -> Iterator[FieldProblem]:
+    metadata = obj["metadata"]
+    name = metadata.get("name") or ""
+    if not name:
+        yield FieldProblem.required("metadata.name", "name or generateName is required")
+        return
+    if resource.collection in _NAMED_BY_LABEL:
+        if not _LABEL.fullmatch(name):
+            yield FieldProblem.invalid("metadata.name", name, _LABEL_RULE)
+        elif len(name) > 63:
+            yield FieldProblem.invalid("metadata.name", name, "must be no more than 63 bytes")
+    elif len(name) > 253:
+        yield FieldProblem.invalid("metadata.name", name, "must be no more than 253 bytes")
+    elif not _SUBDOMAIN.fullmatch(name):
+        yield FieldProblem.invalid("metadata.name", name, _SUBDOMAIN_RULE)
+
+
+def _label_problems(obj: Object) -> Iterator[FieldProblem]:
+    for key, value in (obj["metadata"].get("labels") or {}).items():
+        for rule in label_key_errors(key):
+            yield FieldProblem.invalid("metadata.labels", key, rule)
+        for rule in label_value_errors(value):
+            yield FieldProblem.invalid("metadata.labels", value, rule)
+
+
+def _pod_problems(pod: Object) -> Iterator[FieldProblem]:
+    containers = (pod.get("spec") or {}).get("containers")
+    if not containers:
+        yield FieldProblem.required("spec.containers")
+        return
+    seen: set[str] = set()
+    for index, container in enumerate(containers):
+        path = f"spec.containers[{index}]"
+        name = container.get("name") or ""
+        if not name:
+            yield FieldProblem.required(f"{path}.name")
+        elif name in seen:
+            yield FieldProblem(f"{path}.name", "FieldValueDuplicate", f'Duplicate value: "{name}"')
+        seen.add(name)
+        if not container.get("image"):
+            yield FieldProblem.required(f"{path}.image")
+        resources = container.get("resources") or {}
+        limits = resources.get("limits") or {}
+        for resource_name, request in (resources.get("requests") or {}).items():
+            limit = limits.get(resource_name)
+            if limit is not None and parse_quantity(request) > parse_quantity(limit):
+                yield FieldProblem.invalid(
+                    f"{path}.resources.requests",
+                    str(request),
+                    f"must be less than or equal to {resource_name} limit of {limit}",
+                )
+
+
+def _event_problems(resource: Resource, event: Object) -> Iterator[FieldProblem]:
+    """Check an event: the older kind ties it to its object's namespace, the newer asks for who, what and when."""
+    namespace = event["metadata"].get("namespace") or ""
+    of_object = (event.get("involvedObject") or {}).get("namespace") or ""
+    newer = resource.group == "events.k8s.io"
+    matches = of_object == namespace or (not of_object and namespace == "default")
+    if event.get("eventTime"):
+        if not (of_object or namespace in ("default", "kube-system")):
+            yield FieldProblem.invalid("involvedObject.namespace", of_object, "does not match event.namespace")
+        if not event.get("reportingComponent"):
+            yield FieldProblem.required("reportingController" if newer else "reportingComponent")
+        for name in ("reportingInstance", "action", "reason"):
+            if not event.get(name):
+                yield FieldProblem.required(name)
+        if len((event.get("message") or "").encode()) > _NOTE_LIMIT_BYTES:
+            yield FieldProblem.invalid("message", "", f"can have at most {_NOTE_LIMIT_BYTES} bytes")
+    elif not matches:
+        yield FieldProblem.invalid("involvedObject.namespace", of_object, "does not match event.namespace")
+    if newer:
+        if not event.get("eventTime"):
+            yield FieldProblem.required("eventTime")
+        if event.get("type") not in ("Normal", "Warning"):
+            yield FieldProblem.invalid("type", "", f"has invalid value: {event.get('type') or ''}")
+
+
+_POD_SPEC_MUTABLE: Final = frozenset({"activeDeadlineSeconds", "tolerations", "schedulingGates"})
+_POD_SPEC_MUTABLE_WHILE_GATED: Final = frozenset({"nodeSelector", "affinity"})
+
+
+def _pod_update_problems(old: Object, new: Object, *, resizing: bool) -> Iterator[FieldProblem]:
+    before, after = old.get("spec") or {}, new.get("spec") or {}
+    status = new.get("status") or {}
+    if (
+        after.get("nodeName")
+        and status.get("nominatedNodeName")
+        and status["nominatedNodeName"] != (old.get("status") or {}).get("nominatedNodeName")
+    ):
+        yield FieldProblem.forbidden(
+            "status.nominatedNodeName", "may not be set on pods that are already bound to a node"
+        )
+    if before == after:
+        return
+    gates = [gate.get("name") for gate in before.get("schedulingGates") or ()]
+    for gate in after.get("schedulingGates") or ():
+        if gate.get("name") not in gates:
+            yield FieldProblem.forbidden(
+                "spec.schedulingGates", f"only deletion is allowed, but found new scheduling gate '{gate.get('name')}'"
+            )
+    tolerations = after.get("tolerations") or []
+    if any(toleration not in tolerations for toleration in before.get("tolerations") or ()):
+        yield FieldProblem.forbidden(
+            "spec.tolerations", "existing toleration can not be modified except its tolerationSeconds"
+        )
+    mutable = _POD_SPEC_MUTABLE | (_POD_SPEC_MUTABLE_WHILE_GATED if gates else frozenset())
+    loose = frozenset({"image", "resources"} if resizing else {"image"})
+    if _fixed_part(before, mutable, loose) != _fixed_part(after, mutable, loose):
+        yield FieldProblem.forbidden("spec", _POD_IMMUTABLE)
+
+
+def _fixed_part(spec: Object, mutable: frozenset[str], of_container: frozenset[str]) -> Object:
+    fixed = {name: value for name, value in spec.items() if name not in mutable}
+    for name in ("containers", "initContainers"):
+        if name in fixed:
+            fixed[name] = [
+                {field: value for field, value in container.items() if field not in of_container}
+                for container in fixed[name] or ()
+            ]
+    return fixed

@@ -1,0 +1,137 @@
+"""Small things of the wire: uids, random name endings, metadata in its usual order, Go's JSON errors."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, Final
+
+from pyscheduler.cluster.embedded import errors
+from pyscheduler.cluster.embedded.store import decode
+
+if TYPE_CHECKING:
+    import random
+
+    from pyscheduler.cluster.embedded.store import Object
+
+__all__ = ["decode_body", "go_json_error", "name_ending", "new_uid", "tidy_metadata"]
+
+_NAME_ALPHABET: Final = "bcdfghjklmnpqrstvwxz2456789"  # no vowels and no look-alikes, as the real server
+_NAME_ENDING_LENGTH: Final = 5
+_METADATA_ORDER: Final = (
+    "name",
+    "generateName",
+    "namespace",
+    "uid",
+    "resourceVersion",
+    "generation",
+    "creationTimestamp",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+    "labels",
+    "annotations",
+    "ownerReferences",
+    "finalizers",
+)
+_SUMMARY_LENGTH: Final = 30
+
+
+def new_uid(rng: random.Random) -> str:
+    """Return a random (version 4) UUID drawn from `rng`."""
+    bits = rng.getrandbits(128) & ~(0xF000 << 64) & ~(0xC000 << 48) | (0x4000 << 64) | (0x8000 << 48)
+    text = f"{bits:032x}"
+    return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
+
+
+def name_ending(rng: random.Random) -> str:
+    """Return what is appended to a generateName."""
+    return "".join(rng.choices(_NAME_ALPHABET, k=_NAME_ENDING_LENGTH))
+
+
+def tidy_metadata(metadata: Object) -> Object:
+    """Return metadata in the order Go writes it, without what is empty and without managed fields."""
+    return {name: metadata[name] for name in _METADATA_ORDER if metadata.get(name) not in (None, "", {}, [])}
+
+
+def decode_body(body: bytes, kind: str) -> Object:
+    """Decode a request's JSON object, or refuse it in the real server's words."""
+    try:
+        obj: Any = decode(body)
+    except ValueError as error:
+        reason = f"couldn't get version/kind; json parse error: {go_json_error(body)}"
+        raise _unrecognized(body, kind, reason) from error
+    if not isinstance(obj, dict):
+        named = {list: "array", str: "string", bool: "bool"}.get(type(obj), "number")
+        reason = (
+            f"couldn't get version/kind; json parse error: json: cannot unmarshal {named} into Go value of type "
+            'struct { APIVersion string "json:\\"apiVersion,omitempty\\""; Kind string "json:\\"kind,omitempty\\"" }'
+        )
+        raise _unrecognized(body, kind, reason)
+    return obj
+
+
+def _unrecognized(body: bytes, kind: str, reason: str) -> errors.StatusError:
+    return errors.bad_request(
+        f"the object provided is unrecognized (must be of type {kind}): {reason} ({_summary(body)})"
+    )
+
+
+def _summary(body: bytes) -> str:
+    if not body:
+        return "<empty>"
+    shown = body[:_SUMMARY_LENGTH]
+    text = shown.decode(errors="replace") if body[:1] == b"{" else shown.hex()
+    return text if len(body) <= _SUMMARY_LENGTH else f"{text} ..."
+
+
+def go_json_error(body: bytes) -> str:
+    """Return what Go's JSON decoder says about bytes that are not JSON."""
+    text = body.decode(errors="surrogateescape")
+    try:
+        json.loads(text)
+    except json.JSONDecodeError as error:
+        rest = text[error.pos :]
+        shown = rest.lstrip(" \t\r\n")[:1]
+        if not shown or error.msg.startswith("Unterminated"):
+            return "unexpected end of JSON input"
+        after = {
+            "Expecting property name": "looking for beginning of object key string",
+            "Illegal trailing comma before end of obj": "looking for beginning of object key string",
+            "Expecting ':' delimiter": "after object key",
+            "Extra data": "after top-level value",
+            "Invalid control": "in string literal",
+            "Invalid \\": "in string escape code",
+        }
+        for start, words in after.items():
+            if error.msg.startswith(start):
+                return f"invalid character {_quoted(shown)} {words}"
+        if error.msg.startswith("Expecting ','"):
+            within = "object key:value pair" if _innermost(text[: error.pos]) == "{" else "array element"
+            return f"invalid character {_quoted(shown)} after {within}"
+        return f"invalid character {_quoted(shown)} looking for beginning of value"
+    except RecursionError:
+        return "exceeded max depth"
+    return "invalid UTF-8 in string"
+
+
+def _quoted(character: str) -> str:
+    code = ord(character)
+    if 0xDC80 <= code <= 0xDCFF:  # a byte that is no UTF-8 is shown as the character of that number
+        character = chr(code - 0xDC00)
+    return {"'": "'\\''", '"': "'\"'"}.get(character, f"'{character}'")
+
+
+def _innermost(text: str) -> str:
+    """Return the bracket that is open at the end of a text that is JSON so far."""
+    opened: list[str] = []
+    in_string = escaped = False
+    for character in text:
+        if in_string:
+            in_string = escaped or character != '"'
+            escaped = character == "\\" and not escaped
+        elif character == '"':
+            in_string = True
+        elif character in "{[":
+            opened.append(character)
+        elif character in "}]" and opened:
+            opened.pop()
+    return opened[-1] if opened else ""
