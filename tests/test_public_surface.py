@@ -33,7 +33,7 @@ def modules_with_public_names() -> Iterator[str]:
             yield ".".join(["pyscheduler", *path.relative_to(PACKAGE).with_suffix("").parts]).removesuffix(".__init__")
 
 
-@pytest.mark.parametrize("name", modules_with_public_names())
+@pytest.mark.parametrize("name", list(modules_with_public_names()))
 def test_public_names_exist_and_are_documented(name: str) -> None:
     """What `__all__` offers is there, once, and a class or function of ours has a docstring."""
     module = importlib.import_module(name)

@@ -84,8 +84,9 @@ def test_nothing_is_left_to_do() -> None:
 
 
 def test_nothing_is_a_placeholder() -> None:
-    """No function that ships raises NotImplementedError in place of an answer."""
-    assert not [line for line in lines_matching(r"raise NotImplemente[d]Error") if not line.startswith("tests/")]
+    """No function that ships raises NotImplementedError in place of an answer, but those that plugins define."""
+    allowed = ("tests/", "pyscheduler/framework/interfaces.py")
+    assert not [line for line in lines_matching(r"raise NotImplemente[d]Error") if not line.startswith(allowed)]
 
 
 def test_every_ignored_type_error_says_why() -> None:
