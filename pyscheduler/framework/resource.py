@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Final
 
 import attrs
 
+from pyscheduler.api import is_scalar_resource
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -32,7 +34,10 @@ class Resource:
 
     @classmethod
     def from_amounts(cls, amounts: Mapping[str, int]) -> Resource:
-        """Make one from integers by resource name (`cpu` in m); the counterpart of `api.pod_requests`."""
+        """Make one from integers by resource name (`cpu` in m); the counterpart of `api.pod_requests`.
+
+        A resource that the scheduler does not count (see `api.is_scalar_resource`) is left out.
+        """
         resource = cls()
         for name, amount in amounts.items():
             if name == CPU:
@@ -43,7 +48,7 @@ class Resource:
                 resource.ephemeral_storage = amount
             elif name == PODS:
                 resource.allowed_pods = amount
-            else:
+            elif is_scalar_resource(name):
                 resource.scalars[name] = amount
         return resource
 
