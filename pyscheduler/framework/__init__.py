@@ -142,7 +142,7 @@ from pyscheduler.framework.waiting import (
 from pyscheduler.framework.watches import (
     Lister as Lister,
     PolicyRule as PolicyRule,
-    Watch as Watch,
+    event_resource as event_resource,
 )
 
 __all__ = [
@@ -237,7 +237,6 @@ __all__ = [
     "UnauthorizedError",
     "WaitVerdict",
     "WaitingPod",
-    "Watch",
     "WeightedAffinityTerm",
     "hookimpl",
     "hookspec",

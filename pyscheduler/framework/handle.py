@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 
-    from pyscheduler.api import Pod
+    from pyscheduler.api import KubeObject, Pod
     from pyscheduler.framework.clock import Clock
     from pyscheduler.framework.cycle_state import CycleState
     from pyscheduler.framework.interfaces import NominatingInfo
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
     from pyscheduler.framework.snapshot import Snapshot
     from pyscheduler.framework.status import Status
     from pyscheduler.framework.waiting import WaitingPod
-    from pyscheduler.framework.watches import Lister, Watch
+    from pyscheduler.framework.watches import Lister
 
 __all__ = ["Client", "EventRecorder", "Handle", "Nominator"]
 
-T = TypeVar("T")
+K = TypeVar("K", bound="KubeObject")
 
 
 class EventRecorder(Protocol):
@@ -75,35 +75,35 @@ class Nominator(Protocol):
 class Client(Protocol):
     """Reads and writes past the caches; with retries and conflict handling. Raises `APIError`, `TransportError`.
 
-    Writes take and return plain objects (`dict`) so that they work for kinds this package has no type for.
-    `path` pieces: `group` "" for core.
+    Kinds are named by their type, which must be built in or declared in some plugin's `watches`. What is written is a
+    plain mapping in wire form, because decoded objects carry the fields that scheduling reads and no others.
     """
 
-    async def get(self, watch: Watch[T], name: str, namespace: str = "") -> T:
+    async def get(self, kind: type[K], name: str, namespace: str = "") -> K:
         """Read one object from the API server; raise `NotFoundError` where it is not there."""
         ...
 
-    async def list(self, watch: Watch[T], namespace: str = "", *, label_selector: str = "") -> Sequence[T]:
+    async def list(self, kind: type[K], namespace: str = "", *, label_selector: str = "") -> Sequence[K]:
         """Read all objects, page by page."""
         ...
 
     async def patch(
         self,
-        watch: Watch[T],
+        kind: type[K],
         name: str,
         namespace: str = "",
         *,
         patch: Mapping[str, object],
         status: bool = False,
-    ) -> T:
+    ) -> K:
         """Apply a JSON merge patch, to the `status` subresource where asked."""
         ...
 
-    async def create(self, watch: Watch[T], body: Mapping[str, object], namespace: str = "") -> T:
+    async def create(self, kind: type[K], body: Mapping[str, object], namespace: str = "") -> K:
         """Create an object."""
         ...
 
-    async def delete(self, watch: Watch[T], name: str, namespace: str = "", *, uid: str = "") -> None:
+    async def delete(self, kind: type[K], name: str, namespace: str = "", *, uid: str = "") -> None:
         """Delete an object, only if it has that `uid` where one is given."""
         ...
 
@@ -159,8 +159,11 @@ class Handle(Protocol):
         """Return every known feature gate and whether it is on."""
         ...
 
-    def lister(self, watch: Watch[T] | type[T]) -> Lister[T]:
-        """Return the cached objects of a declared watch, or of a built-in type; raise `PluginError` if undeclared."""
+    def lister(self, kind: type[K]) -> Lister[K]:
+        """Return the cached objects of a kind that some plugin's `watches` name, or of Pod or Node.
+
+        Call it when the plugin is made, or later; raises `PluginError` for a kind that is not watched.
+        """
         ...
 
     def run_filters(self, state: CycleState, pod: Pod, nodes: Nodes) -> NodeStatuses:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from pyscheduler.api import Pod
+    from pyscheduler.api import Pod, ResourceKind
     from pyscheduler.framework.cycle_state import CycleState
     from pyscheduler.framework.events import ClusterEventWithHint
     from pyscheduler.framework.handle import Handle
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from pyscheduler.framework.nodes import Nodes
     from pyscheduler.framework.pod_info import QueuedPodInfo
     from pyscheduler.framework.status import Status
-    from pyscheduler.framework.watches import PolicyRule, Watch
+    from pyscheduler.framework.watches import PolicyRule
 
 __all__ = [
     "BindPlugin",
@@ -142,7 +142,7 @@ class Plugin:
 
     name: ClassVar[str] = "Plugin"
     args_type: ClassVar[type | None] = None
-    watches: ClassVar[Sequence[Watch]] = ()
+    watches: ClassVar[Sequence[ResourceKind]] = ()
     rbac: ClassVar[Sequence[PolicyRule]] = ()
     max_permit_wait_seconds: ClassVar[float] = 900.0
 

@@ -90,7 +90,8 @@ class NodeStatuses:
 
     def passed(self) -> NDArray[np.bool_]:
         """Return bool[n]: which nodes have no failure."""
-        return self.codes == Code.SUCCESS
+        passed: NDArray[np.bool_] = self.codes == Code.SUCCESS
+        return passed
 
     def status(self, row: int) -> Status | None:
         """Return the status of one row; None for success."""

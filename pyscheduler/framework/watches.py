@@ -1,42 +1,26 @@
-"""What a plugin declares that it reads, and the permissions it needs."""
+"""What a plugin may read besides the snapshot, and the permissions it needs.
+
+A plugin declares the kinds it reads in its class attribute `watches`, as rows of `pyscheduler.api.kinds`
+(`kind_of(MyType, "mytypes")` for a type of its own), and reads them through `handle.lister(MyType)`.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
 import attrs
+
+from pyscheduler.api import BUILT_IN_KINDS
+from pyscheduler.framework.events import EventResource
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-__all__ = ["Lister", "PolicyRule", "Watch"]
+    from pyscheduler.api import ResourceKind
 
-T = TypeVar("T")
+__all__ = ["Lister", "PolicyRule", "event_resource"]
+
 T_co = TypeVar("T_co", covariant=True)
-
-
-@attrs.frozen(kw_only=True)
-class Watch(Generic[T]):
-    """A kind of object that a plugin needs cached: its place in the API and the type it is decoded into.
-
-    `type` is a frozen msgspec Struct with `metadata: ObjectMeta` (see `pyscheduler.api.meta`). Built-in kinds that the
-    scheduler knows are named by their `pyscheduler.api` type alone, through `Watch.of`.
-    """
-
-    group: str
-    version: str
-    plural: str
-    kind: str
-    type: type[T]
-    namespaced: bool = True
-
-    #: Events of this kind reach queueing hints as `plural.version.group`.
-    resource_label_format: ClassVar[str] = "{plural}.{version}.{group}"
-
-    @property
-    def event_resource(self) -> str:
-        """Return the name of this kind in cluster events, as kube-scheduler names dynamic kinds."""
-        return self.resource_label_format.format(plural=self.plural, version=self.version, group=self.group)
 
 
 @attrs.frozen(kw_only=True)
@@ -77,3 +61,19 @@ class Lister(Protocol[T_co]):
     ) -> None:
         """Call back on every change from now on, and `on_add` at once for what is already there."""
         ...
+
+
+_KNOWN: Final = frozenset(EventResource)
+
+
+def event_resource(kind: ResourceKind) -> str:
+    """Return what objects of that kind are called in cluster events.
+
+    Built-in kinds are called as in kube-scheduler (`Pod`, `storage.k8s.io/CSINode`), any other
+    `plural.version.group`.
+    """
+    if kind in BUILT_IN_KINDS:
+        name = f"{kind.group}/{kind.kind}" if kind.group else kind.kind
+        if name in _KNOWN:
+            return name
+    return f"{kind.plural}.{kind.version}.{kind.group}"

@@ -20,13 +20,13 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from contextlib import AbstractAsyncContextManager
 
+    from pyscheduler.api import KubeObject, ResourceKind
     from pyscheduler.framework.clock import Clock
     from pyscheduler.framework.recorder import Recorder
-    from pyscheduler.framework.watches import Watch
 
 __all__ = ["ClientSettings", "ClusterClient", "Informer", "Response", "Stream", "Transport"]
 
-T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
 
 
 class Response(msgspec.Struct, frozen=True):
@@ -99,7 +99,7 @@ class Transport(Protocol):
         ...
 
 
-class Informer(Lister[T], Protocol[T]):
+class Informer(Lister[T_co], Protocol[T_co]):
     """A lister that is fed by list and watch."""
 
     def start(self) -> None:
@@ -114,7 +114,7 @@ class Informer(Lister[T], Protocol[T]):
 class ClusterClient(Client, Protocol):
     """The client path: everything the scheduler reads and writes."""
 
-    def informer(self, watch: Watch[T], *, field_selector: str = "", optional: bool = False) -> Informer[T]:
+    def informer(self, kind: ResourceKind, *, field_selector: str = "", optional: bool = False) -> Informer[KubeObject]:
         """Return the one informer of that kind, made but not started.
 
         `optional`: its CRD may be absent, and may appear and disappear.

@@ -1,0 +1,47 @@
+"""Client-side throttling: a token bucket on the injected clock, as client-go's flow control.
+
+Requests are let through in the order they asked. A bucket without a limit costs nothing.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pyscheduler.framework.clock import Clock
+
+__all__ = ["TokenBucket"]
+
+
+class TokenBucket:
+    """At most `burst` requests at once and `qps` a second in the long run; `qps` of 0 or less is unlimited."""
+
+    __slots__ = ("_burst", "_clock", "_qps", "_tokens", "_updated")
+
+    def __init__(self, *, qps: float, burst: int, clock: Clock) -> None:
+        self._qps = qps
+        self._burst = max(burst, 1)
+        self._clock = clock
+        self._tokens = float(self._burst)
+        self._updated = clock.now()
+
+    @property
+    def unlimited(self) -> bool:
+        """Tell whether this bucket never makes anybody wait."""
+        return self._qps <= 0
+
+    async def acquire(self) -> None:
+        """Wait for a turn."""
+        if self.unlimited:
+            return
+        delay = self._reserve()
+        if delay > 0:
+            await self._clock.sleep(delay)
+
+    def _reserve(self) -> float:
+        """Take a token, on credit where there is none; return after how many seconds it is covered."""
+        now = self._clock.now()
+        self._tokens = min(self._burst, self._tokens + (now - self._updated) * self._qps)
+        self._updated = now
+        self._tokens -= 1
+        return 0.0 if self._tokens >= 0 else -self._tokens / self._qps

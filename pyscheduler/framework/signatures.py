@@ -1,0 +1,74 @@
+"""Fragments of a pod's signature that several plugins give: pods with equal signatures schedule alike.
+
+Keys are kube-scheduler's, so that plugins of different origin that depend on one fact of a pod give one fragment.
+Values are hashable and do not depend on the order in which a manifest lists things whose order means nothing.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from pyscheduler.framework.interfaces import SignFragment
+
+if TYPE_CHECKING:
+    from pyscheduler.api import NodeSelectorTerm, Pod
+
+__all__ = [
+    "FEATURES",
+    "HOST_PORTS",
+    "IMAGE_NAMES",
+    "NODE_AFFINITY",
+    "NODE_NAME",
+    "NODE_SELECTOR",
+    "RESOURCES",
+    "TOLERATIONS",
+    "sign_node_affinity",
+    "sign_node_selector",
+    "sign_tolerations",
+]
+
+FEATURES: Final = "v1.Pod.Spec.RequiredFeatures()"
+HOST_PORTS: Final = "v1.Pod.Spec.HostPorts()"
+IMAGE_NAMES: Final = "v1.Pod.Spec.CanonicalImageNames()"
+NODE_AFFINITY: Final = "v1.Pod.Spec.Affinity.NodeAffinity"
+NODE_NAME: Final = "v1.Pod.Spec.NodeName"
+NODE_SELECTOR: Final = "v1.Pod.Spec.Affinity.NodeSelector"
+RESOURCES: Final = "v1.Pod.Spec.ContainerRequestsAndOverheads()"
+TOLERATIONS: Final = "v1.Pod.Spec.Tolerations"
+
+
+def sign_tolerations(pod: Pod) -> SignFragment:
+    """Return the fragment of what taints the pod tolerates."""
+    return SignFragment(
+        TOLERATIONS,
+        tuple(sorted(pod.spec.tolerations, key=lambda t: (t.key, t.value, t.operator, t.effect))),
+    )
+
+
+def sign_node_selector(pod: Pod) -> SignFragment:
+    """Return the fragment of the node labels that the pod demands."""
+    return SignFragment(NODE_SELECTOR, tuple(sorted(pod.spec.node_selector.items())))
+
+
+def sign_node_affinity(pod: Pod) -> SignFragment:
+    """Return the fragment of the nodes that the pod demands and prefers by affinity."""
+    affinity = pod.spec.affinity
+    node_affinity = affinity.node_affinity if affinity is not None else None
+    if node_affinity is None:
+        return SignFragment(NODE_AFFINITY, None)
+    required = node_affinity.required_during_scheduling_ignored_during_execution
+    preferred = node_affinity.preferred_during_scheduling_ignored_during_execution
+    return SignFragment(
+        NODE_AFFINITY,
+        (
+            None if required is None else tuple(sorted(_term(term) for term in required.node_selector_terms)),
+            tuple(sorted((wish.weight, _term(wish.preference)) for wish in preferred)),
+        ),
+    )
+
+
+def _term(term: NodeSelectorTerm) -> tuple[tuple[tuple[str, str, tuple[str, ...]], ...], ...]:
+    return tuple(
+        tuple(sorted((each.key, each.operator, tuple(sorted(each.values))) for each in requirements))
+        for requirements in (term.match_expressions, term.match_fields)
+    )

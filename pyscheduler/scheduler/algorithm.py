@@ -1,0 +1,155 @@
+"""Find a node for one pod: PreFilter, Filter, PreScore, Score, and a draw among the best.
+
+Reads the snapshot and changes nothing. All nodes are looked at unless `percentageOfNodesToScore` is set; then the
+search goes round the nodes in zone order from where the last one stopped, and ends when enough were found.
+Source: kube-scheduler 1.36, `schedulePod` and what it calls.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import attrs
+import numpy as np
+
+from pyscheduler.framework.diagnosis import Diagnosis, FitError, NoNodesError
+from pyscheduler.framework.errors import PluginError
+from pyscheduler.framework.status import Code, Status
+
+if TYPE_CHECKING:
+    import random
+
+    from pyscheduler.api import Pod
+    from pyscheduler.cache.snapshot import Snapshot
+    from pyscheduler.framework.cycle_state import CycleState
+    from pyscheduler.framework.nodes import Nodes
+    from pyscheduler.runtime.profile import Profile
+
+__all__ = ["Algorithm", "Placement"]
+
+#: Never fewer nodes than these are looked at, whatever the percentage.
+MIN_FEASIBLE_NODES: Final = 100
+ALL_PERCENT: Final = 100
+
+
+@attrs.frozen(kw_only=True)
+class Placement:
+    """Where a pod goes, and how many nodes were looked at and found feasible on the way."""
+
+    node_name: str
+    evaluated_nodes: int
+    feasible_nodes: int
+
+
+@attrs.define(kw_only=True)
+class Algorithm:
+    """The search for a node. `rng` breaks ties; the same seed gives the same choices."""
+
+    snapshot: Snapshot
+    rng: random.Random
+    #: The configuration's global percentage; a profile may have its own. 0 means all nodes.
+    percentage_of_nodes_to_score: int = 0
+    _next_start: int = 0
+
+    def schedule_pod(self, profile: Profile, state: CycleState, pod: Pod) -> Placement:
+        """Return the best node for `pod`.
+
+        Raises `NoNodesError` on an empty cluster, `FitError` when no node fits, `PluginError` when a plugin failed.
+        """
+        all_nodes = self.snapshot.nodes
+        if not len(all_nodes):
+            raise NoNodesError
+        diagnosis = Diagnosis()
+        feasible = self._find_feasible(profile, state, pod, all_nodes, diagnosis)
+        if feasible is None:
+            raise FitError(num_all_nodes=len(all_nodes), diagnosis=diagnosis)
+        nodes, evaluated = feasible
+        best = 0 if len(nodes) == 1 else self._best(profile, state, pod, nodes)
+        return Placement(node_name=nodes.name(best), evaluated_nodes=evaluated, feasible_nodes=len(nodes))
+
+    def _find_feasible(
+        self, profile: Profile, state: CycleState, pod: Pod, all_nodes: Nodes, diagnosis: Diagnosis
+    ) -> tuple[Nodes, int] | None:
+        """Return the feasible nodes and how many were looked at; None with `diagnosis` filled in when there is none."""
+        outcome = profile.run_pre_filter(state, pod, all_nodes)
+        diagnosis.unschedulable_plugins = set(outcome.narrowed_by)
+        if outcome.status is not None:
+            _raise_error(outcome.status)
+            diagnosis.pre_filter_message = outcome.status.message
+            diagnosis.node_statuses.absent = outcome.status
+            diagnosis.add_plugin_status(outcome.status)
+            return None
+        nominated = pod.status.nominated_node_name
+        if nominated:
+            # Room was made there, so it is likely the only one that fits: look at it alone first.
+            row = all_nodes.index(nominated)
+            if row is not None:
+                one = all_nodes.take(np.array([row], dtype=np.int64))
+                found = profile.find_feasible(state, pod, one)
+                if found.status is None and len(found.rows):
+                    return one, 1
+        nodes = all_nodes
+        result = outcome.result
+        if result is not None and result.node_names is not None:
+            rows = [row for name in result.node_names if (row := all_nodes.index(name)) is not None]
+            nodes = all_nodes.take(np.array(sorted(rows), dtype=np.int64))
+            absent = f"node(s) didn't satisfy plugin(s) [{' '.join(sorted(outcome.narrowed_by))}]"
+            diagnosis.node_statuses.absent = Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, absent)
+        return self._filter(profile, state, pod, nodes, diagnosis)
+
+    def _filter(
+        self, profile: Profile, state: CycleState, pod: Pod, nodes: Nodes, diagnosis: Diagnosis
+    ) -> tuple[Nodes, int] | None:
+        if not len(nodes):
+            return None
+        limit = self._limit(profile, len(nodes))
+        if limit < len(nodes) and nodes is self.snapshot.nodes:
+            nodes = nodes.take(self.snapshot.order())
+        found = profile.find_feasible(state, pod, nodes, limit=limit, start=self._next_start % len(nodes))
+        self._next_start = (self._next_start + found.processed) % len(self.snapshot.nodes)
+        if found.status is not None:
+            _raise_error(found.status)
+        if len(found.rows):
+            # Where every node is feasible the view is the same: the full view's columns need no copy.
+            chosen = nodes if len(found.rows) == len(nodes) else nodes.take(found.rows)
+            return chosen, found.processed
+        statuses = found.statuses
+        if statuses is not None:
+            statuses.absent = diagnosis.node_statuses.absent
+            diagnosis.node_statuses = statuses
+            for status, _ in statuses.counts():
+                diagnosis.add_plugin_status(status)
+        return None
+
+    def _limit(self, profile: Profile, num_nodes: int) -> int:
+        """Return how many feasible nodes are enough.
+
+        Differs from kube-scheduler: with percentage 0 all nodes are looked at, since columns make that cheaper than a
+        sample.
+        """
+        if not profile.has_score:
+            return 1
+        percentage = profile.percentage_of_nodes_to_score
+        if percentage is None:
+            percentage = self.percentage_of_nodes_to_score
+        if percentage in {0, ALL_PERCENT} or num_nodes < MIN_FEASIBLE_NODES:
+            return num_nodes
+        return max(num_nodes * percentage // 100, MIN_FEASIBLE_NODES)
+
+    def _best(self, profile: Profile, state: CycleState, pod: Pod, nodes: Nodes) -> int:
+        """Return the row of the highest total score, drawn at random among equals."""
+        status = profile.run_pre_score(state, pod, nodes)
+        if status is not None:
+            _raise_error(status, always=True)
+        outcome = profile.run_score(state, pod, nodes)
+        if outcome.status is not None:
+            _raise_error(outcome.status, always=True)
+        totals = outcome.totals
+        best = np.flatnonzero(totals == totals.max())
+        return int(best[0] if len(best) == 1 else best[self.rng.randrange(len(best))])
+
+
+def _raise_error(status: Status, *, always: bool = False) -> None:
+    """Raise what is not a rejection; at scoring there is nothing to reject, so `always`."""
+    if always or not status.is_rejected:
+        raise PluginError(status.message, plugin=status.plugin) from status.error

@@ -1,0 +1,131 @@
+"""The binding cycle: one pod, from its reserved node to the API server. A coroutine; thousands may be under way.
+
+Waits for Permit, runs PreBind, Bind and PostBind. On any failure the reservation is undone, the freed resources are
+announced to the waiting pods, and the pod goes back into the queue. Source: kube-scheduler 1.36, `bindingCycle`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING
+
+import attrs
+
+from pyscheduler.framework.events import ActionType, ClusterEvent, EventResource
+from pyscheduler.framework.interfaces import NominatingInfo
+from pyscheduler.framework.status import Status
+from pyscheduler.scheduler.failure import CLEAR_NOMINATION
+from pyscheduler.scheduler.scheduling_cycle import assumed_of, rejection_of
+
+if TYPE_CHECKING:
+    from pyscheduler.framework.clock import Clock
+    from pyscheduler.framework.recorder import Recorder
+    from pyscheduler.queue.scheduling_queue import SchedulingQueue
+    from pyscheduler.scheduler.cycle import Attempt
+    from pyscheduler.scheduler.failure import FailureHandler
+    from pyscheduler.scheduler.pod_status import PodStatusWriter
+    from pyscheduler.scheduler.scheduling_cycle import SchedulingCycle
+
+__all__ = ["ASSIGNED_POD_DELETE", "BindingCycle"]
+
+_log = logging.getLogger(__name__)
+
+ASSIGNED_POD_DELETE = ClusterEvent(EventResource.ASSIGNED_POD, ActionType.DELETE)
+
+
+@attrs.define(kw_only=True)
+class BindingCycle:
+    """Runs binding cycles, each in a task of its own."""
+
+    clock: Clock
+    recorder: Recorder
+    queue: SchedulingQueue
+    scheduling: SchedulingCycle
+    failure: FailureHandler
+    statuses: PodStatusWriter
+    #: Feature gate NominatedNodeNameForExpectation.
+    nominate_expectation: bool = True
+
+    async def run(self, attempt: Attempt) -> None:
+        """Bind the pod, or undo everything and requeue it. Never raises but for cancellation."""
+        try:
+            status = await self._bind(attempt)
+        except asyncio.CancelledError:
+            self.scheduling.undo(attempt)
+            raise
+        except Exception as error:  # noqa: BLE001 - a bug must cost this attempt and lose no pod
+            _log.exception("Binding cycle failed pod=%s", attempt.queued.pod.key)
+            status = Status.from_error(error)
+        if status is not None:
+            self._fail(attempt, status)
+
+    async def _bind(self, attempt: Attempt) -> Status | None:
+        """Go through the extension points; return the status that stopped it."""
+        profile, state, node_name = attempt.profile, attempt.state, attempt.node_name
+        pod = assumed_of(attempt).pod
+        if self.nominate_expectation:
+            status = profile.run_pre_bind_pre_flights(state, pod, node_name)
+            if status is not None and not status.is_skip:
+                return status
+            if status is None or profile.will_wait_on_permit(pod):
+                # Others (an autoscaler) see where the pod is about to go while it waits or prepares.
+                self.statuses.write(attempt.queued.pod, nominating=NominatingInfo(node_name))
+        status = await profile.wait_on_permit(pod)
+        if status is not None:
+            return rejection_of(status, node_name)
+        # From here on no event can make the pod unschedulable: a failure is retried after a backoff.
+        self.queue.done(pod.uid)
+        status = await profile.run_pre_bind(state, pod, node_name)
+        if status is not None:
+            return status
+        self.statuses.forget(pod.uid)
+        status = await profile.run_bind(state, pod, node_name)
+        if status is not None:
+            return status
+        self._succeed(attempt)
+        await profile.run_post_bind(state, pod, node_name)
+        if attempt.to_activate.pods:
+            self.queue.activate(attempt.to_activate.pods.values())
+        return None
+
+    def _succeed(self, attempt: Attempt) -> None:
+        """Tell everybody that the pod is bound."""
+        assumed = assumed_of(attempt)
+        pod = assumed.pod
+        queued = attempt.queued
+        now = self.clock.now()
+        self.scheduling.cache.finish_binding(pod)
+        attempt.profile.event_recorder.event(
+            pod,
+            type="Normal",
+            reason="Scheduled",
+            action="Binding",
+            note=f"Successfully assigned {pod.key} to {attempt.node_name}",
+        )
+        if _log.isEnabledFor(logging.INFO):
+            _log.info(
+                "Successfully bound pod to node pod=%s node=%s evaluatedNodes=%d feasibleNodes=%d",
+                pod.key,
+                attempt.node_name,
+                attempt.evaluated_nodes,
+                attempt.feasible_nodes,
+            )
+        self.recorder.attempt(result="scheduled", profile=attempt.profile.name, seconds=now - attempt.started_at)
+        first = queued.first_attempt_at
+        self.recorder.pod_scheduled(attempts=queued.attempts, sli_seconds=now - first if first is not None else 0.0)
+
+    def _fail(self, attempt: Attempt, status: Status) -> None:
+        """Undo, announce what was freed, and requeue."""
+        assumed = attempt.assumed
+        if assumed is None:
+            return
+        pod = assumed.pod
+        self.scheduling.undo(attempt)
+        if status.is_rejected:
+            # Announced after the pod is back in the queue, and not to the pod itself: what it freed cannot help it.
+            self.failure.handle(attempt, status, CLEAR_NOMINATION)
+            self.queue.move_all(ASSIGNED_POD_DELETE, pod, None, lambda other: other.uid != pod.uid)
+        else:
+            self.queue.move_all(ASSIGNED_POD_DELETE, pod, None)
+            self.failure.handle(attempt, status, CLEAR_NOMINATION)

@@ -1,0 +1,258 @@
+"""The one place where a scheduler is put together.
+
+`build` takes a configuration, a transport, a clock and a source of randomness, and returns a `Scheduler`: the same on a
+real cluster, in tests and in simulation. Only clock and transport differ.
+"""
+
+from __future__ import annotations
+
+import random
+from typing import TYPE_CHECKING, Final
+
+import attrs
+
+from pyscheduler.api import Node, Pod
+from pyscheduler.cache.cache import Cache
+from pyscheduler.cache.snapshot import Snapshot
+from pyscheduler.config.feature_gates import default_gates
+from pyscheduler.config.profiles import profiles as profile_specs
+from pyscheduler.framework.errors import ConfigError, PluginError
+from pyscheduler.framework.recorder import NullRecorder
+from pyscheduler.framework.watches import Watch
+from pyscheduler.queue.nominator import Nominator
+from pyscheduler.queue.scheduling_queue import SchedulingQueue
+from pyscheduler.runtime.discovery import discover
+from pyscheduler.runtime.profile import Profile
+from pyscheduler.runtime.services import Services
+from pyscheduler.runtime.waiting_pods import WaitingPodMap
+from pyscheduler.scheduler.algorithm import Algorithm
+from pyscheduler.scheduler.binding_cycle import BindingCycle
+from pyscheduler.scheduler.event_handlers import EventHandlers
+from pyscheduler.scheduler.failure import FailureHandler
+from pyscheduler.scheduler.pod_status import PodStatusWriter
+from pyscheduler.scheduler.ports import ClientSettings
+from pyscheduler.scheduler.scheduler import Scheduler
+from pyscheduler.scheduler.scheduling_cycle import SchedulingCycle
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from pyscheduler.config.types import Configuration
+    from pyscheduler.framework.clock import Clock
+    from pyscheduler.framework.recorder import Recorder
+    from pyscheduler.runtime.registry import Registry
+    from pyscheduler.scheduler.ports import ClusterClient, Informer, Transport
+
+__all__ = ["Settings", "build"]
+
+#: Pods that have ended hold nothing and are not listed at all.
+_LIVE_PODS: Final = "status.phase!=Succeeded,status.phase!=Failed"
+
+
+@attrs.frozen(kw_only=True)
+class Settings:
+    """Process settings that the configuration file does not know; flags set them."""
+
+    feature_gates: Mapping[str, bool] = attrs.Factory(default_gates)
+    #: How long a pod stays unschedulable at most before it is tried again without an event, in seconds.
+    max_unschedulable_seconds: float = 300.0
+    #: Name of this machine, for events' `reportingInstance`.
+    host_name: str = ""
+
+
+def build(
+    config: Configuration,
+    transport: Transport,
+    clock: Clock,
+    rng: random.Random,
+    *,
+    registry: Registry | None = None,
+    recorder: Recorder | None = None,
+    settings: Settings | None = None,
+) -> Scheduler:
+    """Put a scheduler together. Raises `ConfigError` naming everything that is wrong with the profiles.
+
+    `registry` holds the plugins (default: all that are installed), `recorder` takes the measurements (default: none).
+    Nothing is started, and nothing is read from the API server.
+    """
+    registry = registry if registry is not None else discover()
+    recorder = recorder if recorder is not None else NullRecorder()
+    settings = settings if settings is not None else Settings()
+    gates = settings.feature_gates
+    # Each consumer draws from a stream of its own, so that one more draw here shifts no decision there.
+    streams = _streams(rng)
+    client = transport.connect(
+        ClientSettings(
+            qps=config.client_connection.qps,
+            burst=config.client_connection.burst,
+            component="pyscheduler",
+            host_name=settings.host_name,
+        ),
+        clock=clock,
+        rng=next(streams),
+        recorder=recorder,
+    )
+    nominator = Nominator()
+    snapshot = Snapshot(nominated=nominator.pods_on, has_nominated=lambda: nominator.has_any)
+    cache = Cache(clock=clock, recorder=recorder)
+    waiting_pods = WaitingPodMap(clock=clock, recorder=recorder)
+    informers = _Informers(client)
+    pods = informers.get(Watch.of(Pod), field_selector=_LIVE_PODS)
+    nodes = informers.get(Watch.of(Node))
+    queue_slot: list[SchedulingQueue] = []
+    services = Services(
+        snapshot=snapshot,
+        clock=clock,
+        rng=next(streams),
+        recorder=recorder,
+        client=client,
+        nominator=nominator,
+        waiting_pods=waiting_pods,
+        feature_gates=gates,
+        activate=lambda pods_: queue_slot[0].activate(pods_),
+        lister=informers.lister,
+        event_recorder=client.event_recorder,
+    )
+    profiles = _profiles(config, registry, services, informers)
+    first = next(iter(profiles.values()))
+    queue = SchedulingQueue(
+        clock=clock,
+        recorder=recorder,
+        sort_key=first.sort_key,
+        nominator=nominator,
+        pre_enqueue={name: profile.run_pre_enqueue for name, profile in profiles.items()},
+        hints={name: profile.hints() for name, profile in profiles.items()},
+        gating_events={name: profile.registered_events() for name, profile in profiles.items()},
+        initial_backoff_seconds=config.pod_initial_backoff_seconds,
+        max_backoff_seconds=config.pod_max_backoff_seconds,
+        max_unschedulable_seconds=settings.max_unschedulable_seconds,
+        pop_from_backoff=gates["SchedulerPopFromBackoffQ"],
+        queueing_hints=gates["SchedulerQueueingHints"],
+    )
+    queue_slot.append(queue)
+    statuses = PodStatusWriter(client=client, clock=clock, recorder=recorder)
+    failure = FailureHandler(clock=clock, recorder=recorder, queue=queue, pods=pods, statuses=statuses)
+    algorithm = Algorithm(
+        snapshot=snapshot,
+        rng=next(streams),
+        percentage_of_nodes_to_score=config.percentage_of_nodes_to_score,
+    )
+    scheduling = SchedulingCycle(
+        clock=clock,
+        recorder=recorder,
+        cache=cache,
+        snapshot=snapshot,
+        queue=queue,
+        algorithm=algorithm,
+        failure=failure,
+    )
+    binding = BindingCycle(
+        clock=clock,
+        recorder=recorder,
+        queue=queue,
+        scheduling=scheduling,
+        failure=failure,
+        statuses=statuses,
+        nominate_expectation=gates["NominatedNodeNameForExpectation"],
+    )
+    handlers = EventHandlers(
+        clock=clock,
+        recorder=recorder,
+        cache=cache,
+        queue=queue,
+        profiles=profiles,
+        waiting_pods=waiting_pods,
+        statuses=statuses,
+    )
+    others = informers.others(pods, nodes)
+    handlers.register(pods, nodes, [(watch.event_resource, informer) for watch, informer in others])
+    _register_gauges(recorder, cache, queue)
+    return Scheduler(
+        client=client,
+        clock=clock,
+        recorder=recorder,
+        cache=cache,
+        snapshot=snapshot,
+        queue=queue,
+        profiles=profiles,
+        waiting_pods=waiting_pods,
+        statuses=statuses,
+        handlers=handlers,
+        scheduling=scheduling,
+        binding=binding,
+        pods=pods,
+        nodes=nodes,
+        others=[informer for _, informer in others],
+    )
+
+
+def _profiles(
+    config: Configuration, registry: Registry, services: Services, informers: _Informers
+) -> dict[str, Profile]:
+    """Build every profile; report the mistakes of all of them at once."""
+    problems: list[str] = []
+    profiles: dict[str, Profile] = {}
+    for spec in profile_specs(config, registry.args_type):
+        try:
+            profiles[spec.scheduler_name] = Profile.build(spec, registry, services)
+        except ConfigError as error:
+            problems.extend(error.problems)
+    sorts = {profile.queue_sort_name for profile in profiles.values()}
+    if len(sorts) > 1:
+        problems.append(f"different queue sort plugins: {', '.join(sorted(sorts))} @ $.profiles")
+    if problems:
+        raise ConfigError(*problems)
+    for profile in profiles.values():
+        for plugin in profile.plugins.values():
+            for watch in plugin.watches:
+                informers.get(watch, optional=True)
+    return profiles
+
+
+def _streams(rng: random.Random) -> Iterator[random.Random]:
+    while True:
+        yield random.Random(rng.getrandbits(64))
+
+
+class _Informers:
+    """The informers of this scheduler, one per kind."""
+
+    def __init__(self, client: ClusterClient) -> None:
+        self._client = client
+        self._made: dict[str, tuple[Watch[object], Informer[object]]] = {}
+
+    def get(self, watch: Watch[object], *, field_selector: str = "", optional: bool = False) -> Informer[object]:
+        """Return the informer of a kind, making it when it is asked for the first time."""
+        found = self._made.get(watch.event_resource)
+        if found is None:
+            informer = self._client.informer(watch, field_selector=field_selector, optional=optional)
+            found = self._made[watch.event_resource] = (watch, informer)
+        return found[1]
+
+    def lister(self, watch: Watch[object] | type) -> Informer[object]:
+        """Return what a plugin asked for; raise `PluginError` for a kind nobody declared."""
+        wanted = Watch.of(watch) if isinstance(watch, type) else watch
+        found = self._made.get(wanted.event_resource)
+        if found is None:
+            message = f"kind {wanted.kind} is read but not declared; name it in the plugin's `watches`"
+            raise PluginError(message, plugin="", extension_point="")
+        return found[1]
+
+    def others(self, *known: object) -> Sequence[tuple[Watch[object], Informer[object]]]:
+        """Return what was asked for besides `known`."""
+        return [entry for entry in self._made.values() if entry[1] not in known]
+
+
+def _register_gauges(recorder: Recorder, cache: Cache, queue: SchedulingQueue) -> None:
+    recorder.gauge(
+        "scheduler_pending_pods",
+        lambda: {(("queue", name),): float(count) for name, count in queue.counts().items()},
+    )
+    recorder.gauge(
+        "scheduler_cache_size",
+        lambda: {
+            (("type", "assumed_pods"),): float(cache.assumed_count),
+            (("type", "nodes"),): float(cache.node_count),
+            (("type", "pods"),): float(cache.pod_count),
+        },
+    )

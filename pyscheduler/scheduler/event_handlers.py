@@ -1,0 +1,222 @@
+"""What the informers' events do to the cache and to the queue.
+
+Pods with a node go into the cache, pods without one into the queue if a profile answers for their `schedulerName`; all
+others are counted and left alone. Every change that may make a waiting pod schedulable is announced to the queue.
+An object that cannot be read (a selector or a quantity that does not parse) is reported and passed over: one bad object
+must not stop the others. Source: kube-scheduler 1.36, `eventhandlers.go`.
+"""
+
+from __future__ import annotations
+
+import logging
+from functools import partial
+from typing import TYPE_CHECKING
+
+import attrs
+
+from pyscheduler.framework.changes import node_changes, pod_changes
+from pyscheduler.framework.errors import PySchedulerError
+from pyscheduler.framework.events import ActionType, ClusterEvent, EventResource
+from pyscheduler.framework.pod_info import PodInfo
+from pyscheduler.scheduler.binding_cycle import ASSIGNED_POD_DELETE
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from pyscheduler.api import Node, Pod
+    from pyscheduler.cache.cache import Cache
+    from pyscheduler.framework.clock import Clock
+    from pyscheduler.framework.recorder import Recorder
+    from pyscheduler.framework.watches import Lister
+    from pyscheduler.queue.scheduling_queue import SchedulingQueue
+    from pyscheduler.runtime.profile import Profile
+    from pyscheduler.runtime.waiting_pods import WaitingPodMap
+    from pyscheduler.scheduler.pod_status import PodStatusWriter
+
+__all__ = ["EventHandlers"]
+
+_log = logging.getLogger(__name__)
+
+_NODE_ADD = ClusterEvent(EventResource.NODE, ActionType.ADD)
+_NODE_DELETE = ClusterEvent(EventResource.NODE, ActionType.DELETE)
+_ASSIGNED_POD_ADD = ClusterEvent(EventResource.ASSIGNED_POD, ActionType.ADD)
+_ASSIGNED_POD_UPDATE = ClusterEvent(EventResource.ASSIGNED_POD, ActionType.UPDATE)
+_UNSCHEDULED_POD_ADD = ClusterEvent(EventResource.UNSCHEDULABLE_POD, ActionType.ADD)
+_UNSCHEDULED_POD_UPDATE = ClusterEvent(EventResource.UNSCHEDULABLE_POD, ActionType.UPDATE)
+_UNSCHEDULED_POD_DELETE = ClusterEvent(EventResource.UNSCHEDULABLE_POD, ActionType.DELETE)
+
+
+@attrs.define(kw_only=True)
+class EventHandlers:
+    """Connects informers to cache and queue."""
+
+    clock: Clock
+    recorder: Recorder
+    cache: Cache
+    queue: SchedulingQueue
+    profiles: Mapping[str, Profile]
+    waiting_pods: WaitingPodMap
+    statuses: PodStatusWriter
+    #: Pods without a node that name no profile of ours, by uid: counted, never touched.
+    foreign_pods: set[str] = attrs.Factory(set)
+
+    def register(self, pods: Lister[Pod], nodes: Lister[Node], others: Iterable[tuple[str, Lister[object]]]) -> None:
+        """Listen to pods, nodes, and each other kind that some plugin's hints may ask about."""
+        # Nodes first: pods that arrive before their node are kept aside by the cache, at a cost.
+        nodes.add_event_handler(on_add=self.add_node, on_update=self.update_node, on_delete=self.delete_node)
+        pods.add_event_handler(on_add=self.add_pod, on_update=self.update_pod, on_delete=self.delete_pod)
+        for resource, lister in others:
+            lister.add_event_handler(
+                on_add=partial(self._other, ClusterEvent(resource, ActionType.ADD), None),
+                on_update=partial(self._other_update, ClusterEvent(resource, ActionType.UPDATE)),
+                on_delete=partial(self._other_delete, ClusterEvent(resource, ActionType.DELETE)),
+            )
+
+    # Nodes
+
+    def add_node(self, node: Node) -> None:
+        """Take a new node into the cache and wake the pods it may help."""
+        began = self.clock.now()
+        if self._guarded("node", node.name, partial(self.cache.add_node, node)):
+            self.queue.move_all(_NODE_ADD, None, node)
+        self._timed(_NODE_ADD, began)
+
+    def update_node(self, old: Node, new: Node) -> None:
+        """Bring the node up to date; wake pods if something changed that scheduling looks at."""
+        began = self.clock.now()
+        if not self._guarded("node", new.name, partial(self.cache.update_node, old, new)):
+            return
+        updated = self.clock.now() - began
+        for event in node_changes(old, new):
+            started = self.clock.now()
+            self.queue.move_all(event, old, new)
+            self.recorder.event_handling(event.label, seconds=updated + self.clock.now() - started)
+
+    def delete_node(self, node: Node) -> None:
+        """Drop the node."""
+        began = self.clock.now()
+        self.queue.move_all(_NODE_DELETE, node, None)
+        self._guarded("node", node.name, partial(self.cache.remove_node, node))
+        self._timed(_NODE_DELETE, began)
+
+    # Pods
+
+    def add_pod(self, pod: Pod) -> None:
+        """Sort a new pod into cache or queue."""
+        if pod.node_name:
+            self._add_assigned(pod)
+        elif pod.scheduler_name in self.profiles:
+            began = self.clock.now()
+            self._guarded("pod", pod.key, lambda: self.queue.add(PodInfo.of(pod)))
+            self._timed(_UNSCHEDULED_POD_ADD, began)
+        else:
+            self.foreign_pods.add(pod.uid)
+
+    def update_pod(self, old: Pod, new: Pod) -> None:
+        """Follow a pod from one version to the next."""
+        if old.uid != new.uid:
+            # A relist can miss that a pod was deleted and made anew under the same name.
+            self.delete_pod(old)
+            self.add_pod(new)
+        elif old.node_name:
+            self._update_assigned(old, new)
+        elif new.node_name:
+            self._add_assigned(new)
+            self.foreign_pods.discard(new.uid)
+            if old.scheduler_name in self.profiles:
+                self.queue.delete(old)
+                self.statuses.forget(new.uid)
+        elif old.scheduler_name in self.profiles and old.resource_version != new.resource_version:
+            self._update_unscheduled(old, new)
+
+    def delete_pod(self, pod: Pod) -> None:
+        """Forget a pod that is gone, or has ended."""
+        self.foreign_pods.discard(pod.uid)
+        if pod.node_name:
+            began = self.clock.now()
+            self._guarded("pod", pod.key, partial(self.cache.remove_pod, pod))
+            self.queue.move_all(ASSIGNED_POD_DELETE, pod, None)
+            self._timed(ASSIGNED_POD_DELETE, began)
+        elif pod.scheduler_name in self.profiles:
+            began = self.clock.now()
+            self.queue.delete(pod)
+            self.statuses.forget(pod.uid)
+            if self.cache.is_assumed(pod.uid):
+                self._assumed_deleted(pod)
+            elif pod.status.nominated_node_name:
+                # Pods of the same or a lower priority had to leave room for it.
+                self.queue.move_all(ASSIGNED_POD_DELETE, pod, None, _at_most(pod.priority))
+            self._timed(_UNSCHEDULED_POD_DELETE, began)
+
+    def _add_assigned(self, pod: Pod) -> None:
+        began = self.clock.now()
+        if self._guarded("pod", pod.key, lambda: self.cache.add_pod(PodInfo.of(pod))):
+            self.queue.move_all(_ASSIGNED_POD_ADD, None, pod)
+        self._timed(_ASSIGNED_POD_ADD, began)
+
+    def _update_assigned(self, old: Pod, new: Pod) -> None:
+        began = self.clock.now()
+        if not self._guarded("pod", new.key, lambda: self.cache.update_pod(old, PodInfo.of(new))):
+            return
+        updated = self.clock.now() - began
+        for event in pod_changes(old, new):
+            started = self.clock.now()
+            self.queue.move_all(event, old, new)
+            self.recorder.event_handling(event.label, seconds=updated + self.clock.now() - started)
+        self._timed(_ASSIGNED_POD_UPDATE, began)
+
+    def _update_unscheduled(self, old: Pod, new: Pod) -> None:
+        began = self.clock.now()
+        if self.cache.is_assumed(new.uid):
+            if new.metadata.deletion_timestamp and not old.metadata.deletion_timestamp:
+                self._assumed_deleted(new)
+            return
+        self._guarded("pod", new.key, lambda: self.queue.update(old, PodInfo.of(new)))
+        nominated = old.status.nominated_node_name
+        if nominated and nominated != new.status.nominated_node_name:
+            # As if it had been deleted from the node it was nominated to.
+            self.queue.move_all(ASSIGNED_POD_DELETE, old, None, _at_most(old.priority))
+        for event in pod_changes(old, new):
+            if event != _UNSCHEDULED_POD_UPDATE:
+                self._timed(event, began)
+        self._timed(_UNSCHEDULED_POD_UPDATE, began)
+
+    def _assumed_deleted(self, pod: Pod) -> None:
+        """Free what a pod holds that is deleted between its scheduling cycle and its binding."""
+        assumed = self.cache.get_pod(pod.uid)
+        if assumed is None:
+            return
+        # A pod that waits at Permit is rejected and cleans up after itself; past that, only the cache can be freed.
+        if not self.waiting_pods.delete(pod.uid):
+            self._guarded("pod", pod.key, partial(self.cache.forget_pod, assumed.pod))
+        self.queue.move_all(ASSIGNED_POD_DELETE, assumed.pod, None)
+
+    # Everything else
+
+    def _other(self, event: ClusterEvent, old: object | None, new: object | None) -> None:
+        began = self.clock.now()
+        self.queue.move_all(event, old, new)
+        self._timed(event, began)
+
+    def _other_update(self, event: ClusterEvent, old: object, new: object) -> None:
+        self._other(event, old, new)
+
+    def _other_delete(self, event: ClusterEvent, old: object) -> None:
+        self._other(event, old, None)
+
+    def _guarded(self, kind: str, key: str, act: Callable[[], object]) -> bool:
+        """Do it; report an object that cannot be read, or that cache and API disagree about, and go on."""
+        try:
+            act()
+        except PySchedulerError as error:
+            self.recorder.warning(f"malformed_{kind}")
+            _log.warning("Passing over %s that cannot be read %s=%s err=%s", kind, kind, key, error)
+            return False
+        return True
+
+    def _timed(self, event: ClusterEvent, began: float) -> None:
+        self.recorder.event_handling(event.label, seconds=self.clock.now() - began)
+
+
+def _at_most(priority: int) -> Callable[[Pod], bool]:
+    return lambda pod: pod.priority <= priority

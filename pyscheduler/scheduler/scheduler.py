@@ -1,0 +1,164 @@
+"""The scheduler as a whole: it starts, schedules one pod after another, and stops with nothing half-done.
+
+The loop pops a pod, runs its scheduling cycle, hands it to a binding task, and lets the event loop turn, so that
+watches, timers and bindings have their share between any two cycles.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING
+
+import attrs
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from pyscheduler.api import Node, Pod
+    from pyscheduler.cache.cache import Cache
+    from pyscheduler.cache.snapshot import Snapshot
+    from pyscheduler.framework.clock import Clock
+    from pyscheduler.framework.pod_info import QueuedPodInfo
+    from pyscheduler.framework.recorder import Recorder
+    from pyscheduler.queue.scheduling_queue import SchedulingQueue
+    from pyscheduler.runtime.profile import Profile
+    from pyscheduler.runtime.waiting_pods import WaitingPodMap
+    from pyscheduler.scheduler.binding_cycle import BindingCycle
+    from pyscheduler.scheduler.event_handlers import EventHandlers
+    from pyscheduler.scheduler.pod_status import PodStatusWriter
+    from pyscheduler.scheduler.ports import ClusterClient, Informer
+    from pyscheduler.scheduler.scheduling_cycle import SchedulingCycle
+
+__all__ = ["Scheduler"]
+
+_log = logging.getLogger(__name__)
+
+#: How long a stop waits for bindings that are under way, in seconds.
+_STOP_GRACE_SECONDS = 10.0
+
+
+@attrs.define(kw_only=True, eq=False)
+class Scheduler:
+    """A scheduler; made by `build`, which is the only place that puts one together."""
+
+    client: ClusterClient
+    clock: Clock
+    recorder: Recorder
+    cache: Cache
+    snapshot: Snapshot
+    queue: SchedulingQueue
+    profiles: Mapping[str, Profile]
+    waiting_pods: WaitingPodMap
+    statuses: PodStatusWriter
+    handlers: EventHandlers
+    scheduling: SchedulingCycle
+    binding: BindingCycle
+    pods: Informer[Pod]
+    nodes: Informer[Node]
+    #: Informers of the kinds that plugins watch; those that are optional may never sync.
+    others: Sequence[Informer[object]] = ()
+    #: Scheduling cycles run so far.
+    cycles: int = 0
+    _bindings: dict[asyncio.Task[None], str] = attrs.Factory(dict)
+    _loop: asyncio.Task[None] | None = None
+    _stopping: bool = False
+    synced: bool = False
+
+    async def start(self) -> None:
+        """List and watch everything; return when the caches hold the cluster. Schedules nothing yet."""
+        for informer in self.others:
+            informer.start()
+        self.nodes.start()
+        await self.nodes.wait_synced()
+        self.pods.start()
+        await self.pods.wait_synced()
+        self.synced = True
+        _log.info(
+            "Caches are synced nodes=%d pods=%d pending=%d",
+            self.cache.node_count,
+            self.cache.pod_count,
+            len(self.queue),
+        )
+
+    async def run(self) -> None:
+        """Schedule until stopped; `start` comes first, and where there is a lease, leadership."""
+        self.queue.start()
+        for profile in self.profiles.values():
+            profile.start_background()
+        self._loop = asyncio.current_task()
+        while (queued := self.queue.pop_nowait() or await self.queue.pop()) is not None:
+            self.schedule_one(queued)
+            await asyncio.sleep(0)
+
+    def schedule_one(self, queued: QueuedPodInfo) -> None:
+        """Run one scheduling cycle and start its binding cycle."""
+        pod = queued.pod
+        profile = self.profiles.get(pod.scheduler_name)
+        if profile is None or self._skip(profile, pod):
+            self.queue.done(pod.uid)
+            return
+        self.cycles += 1
+        attempt = self.scheduling.run(profile, queued)
+        if attempt is not None:
+            task = asyncio.create_task(self.binding.run(attempt), name=f"bind {pod.key}")
+            self._bindings[task] = pod.uid
+            task.add_done_callback(self._binding_done)
+
+    def _skip(self, profile: Profile, pod: Pod) -> bool:
+        """Tell whether there is nothing to schedule: the pod is being deleted, or has a node in our books already."""
+        if pod.metadata.deletion_timestamp:
+            profile.event_recorder.event(
+                pod,
+                type="Warning",
+                reason="FailedScheduling",
+                action="Scheduling",
+                note=f"skip schedule deleting pod: {pod.key}",
+            )
+            return True
+        return self.cache.is_assumed(pod.uid)
+
+    def _binding_done(self, task: asyncio.Task[None]) -> None:
+        del self._bindings[task]
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self.recorder.warning("binding_task_failed")
+            _log.error("Binding task ended with an error task=%s err=%r", task.get_name(), error)
+
+    @property
+    def binding_count(self) -> int:
+        """Return how many binding cycles are under way, waiting pods included."""
+        return len(self._bindings)
+
+    @property
+    def idle(self) -> bool:
+        """Tell whether nothing is left to do until something happens: no pod to pop, bind or report."""
+        return not self.queue.active_count and not self._bindings and self.statuses.idle
+
+    async def stop(self) -> None:
+        """End: no new cycle begins, waiting pods are let go, bindings under way finish, events are flushed."""
+        if self._stopping:
+            return
+        self._stopping = True
+        self.queue.close()
+        if self._loop is not None and self._loop is not asyncio.current_task() and not self._loop.done():
+            await asyncio.wait([self._loop], timeout=_STOP_GRACE_SECONDS)
+        # A pod that waits at Permit holds nothing in the API; its next life begins in the next scheduler.
+        for task in [task for task, uid in self._bindings.items() if self.waiting_pods.get(uid) is not None]:
+            task.cancel()
+        if self._bindings:
+            _, late = await asyncio.wait(list(self._bindings), timeout=_STOP_GRACE_SECONDS)
+            for task in late:
+                task.cancel()
+        for profile in self.profiles.values():
+            await profile.close()
+        await self.client.close()
+
+    def dump(self) -> dict[str, object]:
+        """Return queue and cache as data, for logs."""
+        return {"queue": self.queue.dump(), "cache": self.cache.dump()}
+
+    def check_invariants(self) -> None:
+        """Raise AssertionError where queue, cache or snapshot contradict themselves."""
+        self.cache.check_invariants()
+        self.queue.check_invariants()
+        self.snapshot.check_invariants()

@@ -1,0 +1,155 @@
+"""The scheduling cycle: one pod, from the queue to a reserved node. Plain functions; nothing here awaits.
+
+It reads top to bottom: bring the snapshot up to date, find a node, assume the pod there, Reserve, Permit. What was done
+is undone on any failure. Source: kube-scheduler 1.36, `schedulingCycle`.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+import attrs
+from msgspec import structs
+
+from pyscheduler.framework.cycle_state import PODS_TO_ACTIVATE, CycleState, PodsToActivate
+from pyscheduler.framework.diagnosis import Diagnosis, FitError, NoNodesError
+from pyscheduler.framework.errors import PluginError
+from pyscheduler.framework.node_statuses import NodeStatuses
+from pyscheduler.framework.status import Code, Status
+from pyscheduler.scheduler.cycle import Attempt
+from pyscheduler.scheduler.failure import CLEAR_NOMINATION
+
+if TYPE_CHECKING:
+    from pyscheduler.api import Pod
+    from pyscheduler.cache.cache import Cache
+    from pyscheduler.cache.snapshot import Snapshot
+    from pyscheduler.framework.clock import Clock
+    from pyscheduler.framework.interfaces import NominatingInfo
+    from pyscheduler.framework.pod_info import PodInfo, QueuedPodInfo
+    from pyscheduler.framework.recorder import Recorder
+    from pyscheduler.queue.scheduling_queue import SchedulingQueue
+    from pyscheduler.runtime.profile import Profile
+    from pyscheduler.scheduler.algorithm import Algorithm
+    from pyscheduler.scheduler.failure import FailureHandler
+
+__all__ = ["SchedulingCycle", "rejection_of"]
+
+_log = logging.getLogger(__name__)
+
+
+@attrs.define(kw_only=True)
+class SchedulingCycle:
+    """Runs scheduling cycles, one after the other."""
+
+    clock: Clock
+    recorder: Recorder
+    cache: Cache
+    snapshot: Snapshot
+    queue: SchedulingQueue
+    algorithm: Algorithm
+    failure: FailureHandler
+
+    def run(self, profile: Profile, queued: QueuedPodInfo) -> Attempt | None:
+        """Try to place a pod; return the attempt to bind, or None when it failed and was dealt with."""
+        to_activate = PodsToActivate()
+        state = CycleState()
+        state.write(PODS_TO_ACTIVATE, to_activate)
+        attempt = Attempt(
+            profile=profile, queued=queued, state=state, to_activate=to_activate, started_at=self.clock.now()
+        )
+        try:
+            failed = self._find_node(attempt) or self._reserve(attempt)
+        except Exception as error:  # noqa: BLE001 - a bug must cost this attempt, not the loop, and lose no pod
+            _log.exception("Scheduling cycle failed pod=%s", queued.pod.key)
+            if attempt.assumed is not None:
+                self.undo(attempt)
+            failed = (Status.from_error(error), CLEAR_NOMINATION)
+        if failed is not None:
+            self.failure.handle(attempt, *failed)
+            return None
+        if to_activate.pods:
+            self.queue.activate(to_activate.pods.values())
+            to_activate.pods.clear()
+        return attempt
+
+    def _find_node(self, attempt: Attempt) -> tuple[Status, NominatingInfo | None] | None:
+        """Choose a node; return why not, and what becomes of the pod's nomination."""
+        profile, pod = attempt.profile, attempt.queued.pod
+        self.cache.update_snapshot(self.snapshot)
+        began = self.clock.now()
+        try:
+            placement = self.algorithm.schedule_pod(profile, attempt.state, pod)
+        except NoNodesError as error:
+            return Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, error=error), CLEAR_NOMINATION
+        except PluginError as error:
+            return Status(Code.ERROR, plugin=error.plugin, error=error), CLEAR_NOMINATION
+        except FitError as error:
+            return self._post_filter(attempt, error)
+        finally:
+            self.recorder.algorithm(self.clock.now() - began)
+        attempt.node_name = placement.node_name
+        attempt.evaluated_nodes = placement.evaluated_nodes
+        attempt.feasible_nodes = placement.feasible_nodes
+        return None
+
+    def _post_filter(self, attempt: Attempt, error: FitError) -> tuple[Status, NominatingInfo | None]:
+        """Let PostFilter plugins make room for a later attempt."""
+        nominating: NominatingInfo | None = CLEAR_NOMINATION
+        if attempt.profile.has_post_filter:
+            result, status = attempt.profile.run_post_filter(
+                attempt.state, attempt.queued.pod, error.diagnosis.node_statuses
+            )
+            error.diagnosis.post_filter_message = status.message
+            nominating = result.nominating_info if result is not None else None
+        return Status(Code.UNSCHEDULABLE, error=error), nominating
+
+    def _reserve(self, attempt: Attempt) -> tuple[Status, NominatingInfo | None] | None:
+        """Assume the pod on its node, run Reserve and Permit; undo all of it when one refuses."""
+        profile, state, node_name = attempt.profile, attempt.state, attempt.node_name
+        assumed = attempt.queued.pod_info.with_pod(_on_node(attempt.queued.pod, node_name))
+        self.cache.assume_pod(assumed)
+        attempt.assumed = assumed
+        self.queue.nominator.delete(assumed.pod)
+        status = profile.run_reserve(state, assumed.pod, node_name)
+        if status is None:
+            status, timeouts = profile.run_permit(state, assumed.pod, node_name)
+            if status is not None and status.is_wait:
+                profile.add_waiting_pod(assumed.pod, node_name, timeouts)
+                return None
+        if status is None:
+            return None
+        self.undo(attempt)
+        return rejection_of(status, node_name), CLEAR_NOMINATION
+
+    def undo(self, attempt: Attempt) -> None:
+        """Run Unreserve and forget the assumed pod."""
+        assumed = attempt.assumed
+        if assumed is None:
+            return
+        attempt.assumed = None
+        attempt.profile.run_unreserve(attempt.state, assumed.pod, attempt.node_name)
+        if self.cache.is_assumed(assumed.pod.uid):
+            # Not so when the pod's deletion was handled meanwhile, or the informer saw it bound.
+            self.cache.forget_pod(assumed.pod)
+
+
+def rejection_of(status: Status, node_name: str) -> Status:
+    """Return a rejection at Reserve or Permit as the fit error of that one node; other statuses as they are."""
+    if not status.is_rejected:
+        return status
+    diagnosis = Diagnosis(node_statuses=NodeStatuses.from_mapping({node_name: status}))
+    diagnosis.add_plugin_status(status)
+    return Status(status.code, plugin=status.plugin, error=FitError(num_all_nodes=1, diagnosis=diagnosis))
+
+
+def _on_node(pod: Pod, node_name: str) -> Pod:
+    return structs.replace(pod, spec=structs.replace(pod.spec, node_name=node_name))
+
+
+def assumed_of(attempt: Attempt) -> PodInfo:
+    """Return the assumed pod of an attempt that reached its binding cycle."""
+    if attempt.assumed is None:
+        message = f"pod {attempt.queued.pod.key} has no node yet"
+        raise ValueError(message)
+    return attempt.assumed
