@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping, Sequence
 
     from pyscheduler.api import KubeObject, Pod
     from pyscheduler.framework.clock import Clock
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pyscheduler.framework.recorder import Recorder
     from pyscheduler.framework.snapshot import Snapshot
     from pyscheduler.framework.status import Status
-    from pyscheduler.framework.waiting import WaitingPod
+    from pyscheduler.framework.waiting import WaitingPod, WaitVerdict
     from pyscheduler.framework.watches import Lister
 
 __all__ = ["Client", "EventRecorder", "Handle", "Nominator"]
@@ -69,6 +69,11 @@ class Nominator(Protocol):
 
     def node_of(self, uid: str) -> str:
         """Return the node a pod is nominated to, or ""."""
+        ...
+
+    @property
+    def nodes(self) -> Collection[str]:
+        """Return the names of the nodes that some pod is nominated to."""
         ...
 
 
@@ -188,6 +193,13 @@ class Handle(Protocol):
 
     def reject_waiting_pod(self, uid: str, *, plugin: str = "", reason: str = "removed") -> bool:
         """Reject a waiting pod; return False when there is none under that uid."""
+        ...
+
+    def wait_verdict(self, uid: str) -> WaitVerdict | None:
+        """Return how the pod's wait at Permit ended; None where it did not wait, or waits still.
+
+        Kept until the pod's binding cycle is over, so that `unreserve` can tell a timeout from a rejection.
+        """
         ...
 
     def activate(self, pods: Iterable[Pod]) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NewType, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
     from contextlib import AbstractContextManager
 
     from pyscheduler.framework.node_info import NodeInfo
@@ -65,6 +65,14 @@ class Snapshot(Protocol):
 
     def nominated_pods(self, node_name: str) -> Sequence[PodInfo]:
         """Return the pods nominated to a node: the queue's, plus this statement's."""
+        ...
+
+    @property
+    def nominated_nodes(self) -> Collection[str]:
+        """Return the names of the nodes that some pod is nominated to, by the queue or this statement.
+
+        Empty as a rule; some of the names may belong to nodes that are not here.
+        """
         ...
 
     @property

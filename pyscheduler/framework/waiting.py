@@ -56,6 +56,11 @@ class WaitingPod(Protocol):
         """Return the clock time at which the wait began."""
         ...
 
+    @property
+    def verdict(self) -> WaitVerdict | None:
+        """Return how the wait ended; None while it lasts."""
+        ...
+
     def allow(self, plugin: str) -> None:
         """Withdraw the hold of `plugin`; the last one lets the pod go on to be bound."""
         ...
