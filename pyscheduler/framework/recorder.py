@@ -30,6 +30,10 @@ class Recorder(Protocol):
         """
         ...
 
+    def queue_wait(self, seconds: float) -> None:
+        """Note how long a pod was in the queue before it was popped. pyscheduler_queue_wait_duration_seconds."""
+        ...
+
     def algorithm(self, seconds: float) -> None:
         """Note the time of filtering and scoring. scheduler_scheduling_algorithm_duration_seconds."""
         ...
@@ -77,6 +81,9 @@ class NullRecorder:
         """Do nothing."""
 
     def pod_scheduled(self, *, attempts: int, sli_seconds: float) -> None:
+        """Do nothing."""
+
+    def queue_wait(self, seconds: float) -> None:
         """Do nothing."""
 
     def algorithm(self, seconds: float) -> None:

@@ -99,6 +99,7 @@ class Scheduler:
             self.queue.done(pod.uid)
             return
         self.cycles += 1
+        self.recorder.queue_wait(self.clock.now() - queued.enqueued_at)
         attempt = self.scheduling.run(profile, queued)
         if attempt is not None:
             task = asyncio.create_task(self.binding.run(attempt), name=f"bind {pod.key}")

@@ -6,7 +6,6 @@ Watch bodies are read in whatever chunks arrive: a line of one event may be long
 
 from __future__ import annotations
 
-import ssl
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Final
 
@@ -17,6 +16,7 @@ from pyscheduler.framework.errors import TransportError
 from pyscheduler.scheduler.ports import Response
 
 if TYPE_CHECKING:
+    import ssl
     from collections.abc import AsyncIterator, Mapping
 
     from pyscheduler.cluster.real.auth import Credentials

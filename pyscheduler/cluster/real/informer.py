@@ -1,10 +1,10 @@
 """List and watch: a local copy of one kind of object, and every change told exactly once.
 
 An informer lists in pages, then watches from the list's version. Bookmarks keep the version fresh, so that a watch
-that ends (servers end them every few minutes) is taken up where it stopped. When the server has forgotten that version (410),
-or the stream is not to be trusted any more (a line that is no event, a version that runs backwards), it lists again and
-tells the handlers the difference. Handlers run on the event loop, in order, one object at a time; a long list yields
-between chunks.
+that ends (servers end them every few minutes) is taken up where it stopped. When the server has forgotten that version
+(410), or the stream is not to be trusted any more (a line that is no event, a version that runs backwards), it lists
+again and tells the handlers the difference. Handlers run on the event loop, in order, one object at a time; a long list
+yields between chunks.
 """
 
 from __future__ import annotations

@@ -1,0 +1,27 @@
+"""`pyscheduler config`: check a configuration and show what it comes to."""
+
+from __future__ import annotations
+
+import click
+
+__all__ = ["command"]
+
+
+@click.command("config")
+@click.option("--config", "config_file", metavar="FILE", help="The file to check; without it, the defaults.")
+@click.option(
+    "-o", "--output", type=click.Choice(["yaml", "json"]), default="yaml", show_default=True, help="Form of the output."
+)
+def command(config_file: str | None, output: str) -> None:
+    """Check a KubeSchedulerConfiguration and print the effective one, every default filled in.
+
+    All mistakes are reported at once, each with its path. The plugins that the profiles enable are looked up too.
+    """
+    from pyscheduler.config.dump import dump, to_json
+    from pyscheduler.config.load import load
+    from pyscheduler.runtime.discovery import discover
+    from pyscheduler.scheduler.build import check_profiles
+
+    config = load(config_file)
+    check_profiles(config, discover())
+    click.echo(dump(config) if output == "yaml" else to_json(config).decode(), nl=output == "json")

@@ -1,0 +1,112 @@
+"""What the demo shows: a line of progress, and a table at the end."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+import numpy as np
+from rich.console import Console
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from pyscheduler.framework.recorder import NullRecorder
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pyscheduler.cli.audit import Report
+
+__all__ = ["DemoRecorder", "View"]
+
+_PLAIN_EVERY_SECONDS = 2.0
+
+
+class DemoRecorder(NullRecorder):
+    """Keeps the times that the summary is made of, in seconds."""
+
+    def __init__(self) -> None:
+        self.attempts: list[float] = []
+        self.waits: list[float] = []
+        self.warnings: dict[str, int] = {}
+
+    def attempt(self, *, result: str, profile: str, seconds: float) -> None:
+        """Note the time from pop to verdict."""
+        self.attempts.append(seconds)
+
+    def queue_wait(self, seconds: float) -> None:
+        """Note the time a pod spent in the queue before it was popped."""
+        self.waits.append(seconds)
+
+    def warning(self, kind: str) -> None:
+        """Count what went wrong on the way."""
+        self.warnings[kind] = self.warnings.get(kind, 0) + 1
+
+
+class View:
+    """The terminal, or plain lines where there is none."""
+
+    def __init__(self) -> None:
+        self._console = Console(stderr=False, highlight=False)
+        self._live: Live | None = None
+        self._printed = 0.0
+
+    def note(self, text: str) -> None:
+        """Print one line."""
+        self._console.print(text)
+
+    def progress(self, *, bound: int, pending: int, seconds: float) -> None:
+        """Show how far it is."""
+        rate = bound / seconds if seconds > 0 else 0.0
+        text = f"bound {bound:>6}   pending {pending:>6}   {rate:>6.0f} pods/s   {seconds:5.1f} s"
+        if self._console.is_terminal:
+            if self._live is None:
+                self._live = Live(console=self._console, auto_refresh=False, transient=True)
+                self._live.start()
+            self._live.update(Text(text), refresh=True)
+        elif time.monotonic() - self._printed >= _PLAIN_EVERY_SECONDS:
+            self._printed = time.monotonic()
+            self._console.print(text)
+
+    def close(self) -> None:
+        """Give the terminal back."""
+        if self._live is not None:
+            self._live.stop()
+            self._live = None
+
+    def summary(self, report: Report, recorder: DemoRecorder, *, seconds: float, peak_kib: int) -> None:
+        """Print the table."""
+        table = Table(show_header=False, box=None, pad_edge=False)
+        table.add_column()
+        table.add_column()
+        table.add_row("nodes", f"{report.nodes}")
+        table.add_row("pods bound", f"{report.bound}")
+        table.add_row("pods unschedulable", f"{report.pending}")
+        for reason, number in sorted(report.reasons.items(), key=lambda item: -item[1]):
+            table.add_row("", f"{number} x {reason}")
+        table.add_row("throughput", f"{report.bound / max(seconds, 1e-9):.0f} pods/s bound in {seconds:.1f} s")
+        table.add_row("time in queue", _quantiles(recorder.waits))
+        table.add_row("time of an attempt", _quantiles(recorder.attempts))
+        for label, name in (
+            ("GPU allocated", "openb.io/gpu-milli"),
+            ("CPU allocated", "cpu"),
+            ("memory allocated", "memory"),
+        ):
+            if report.capacity[name]:
+                table.add_row(label, f"{float(report.used[name] / report.capacity[name]):.1%}")
+        table.add_row("peak memory of the scheduler", f"{peak_kib / 1024:.0f} MiB")
+        for kind, number in sorted(recorder.warnings.items()):
+            table.add_row("warnings", f"{number} x {kind}")
+        self._console.print(table)
+
+
+def _quantiles(seconds: Sequence[float]) -> str:
+    if not seconds:
+        return "none"
+    p50, p99 = np.percentile(np.asarray(seconds), [50, 99])
+    return f"p50 {_readable(p50)}, p99 {_readable(p99)}"
+
+
+def _readable(seconds: float) -> str:
+    return f"{seconds * 1000:.2f} ms" if seconds < 1 else f"{seconds:.2f} s"

@@ -1,0 +1,76 @@
+"""The `pyscheduler` command and its subcommands, each imported only when it is used."""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+from typing import TYPE_CHECKING, Final
+
+import click
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["cli", "main"]
+
+#: Command, module and one line of help; the help stands here so that listing the commands imports none of them.
+_COMMANDS: Final = {
+    "run": ("pyscheduler.cli.run", "Schedule pods on a cluster."),
+    "demo": ("pyscheduler.cli.demo", "Watch a production cluster's pods being placed, on this machine."),
+    "cluster": ("pyscheduler.cli.cluster", "Serve an embedded API server for kubectl and other clients."),
+    "plugins": ("pyscheduler.cli.plugins", "Show which plugins are installed, and what a profile enables."),
+    "config": ("pyscheduler.cli.config", "Check a configuration file and show what it comes to."),
+}
+
+
+class _LazyGroup(click.Group):
+    """A group that imports a command when it is called, not when it is listed."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(_COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in _COMMANDS:
+            return None
+        command = import_module(_COMMANDS[cmd_name][0]).command
+        assert isinstance(command, click.Command)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, text) for name, (_, text) in _COMMANDS.items()])
+
+
+def _version(ctx: click.Context, _param: click.Parameter, wanted: bool) -> None:
+    if wanted and not ctx.resilient_parsing:
+        from importlib.metadata import version
+
+        click.echo(f"pyscheduler {version('pyscheduler')} (kube-scheduler 1.36), Python {sys.version.split()[0]}")
+        ctx.exit()
+
+
+@click.group(cls=_LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.option(
+    "--version", is_flag=True, is_eager=True, expose_value=False, callback=_version, help="Show the version and exit."
+)
+def cli() -> None:
+    """kube-scheduler's scheduling framework in Python.
+
+    It runs beside kube-scheduler, for the pods whose schedulerName names one of its profiles:
+
+    \b
+      pyscheduler demo                                  see it work, no cluster needed
+      pyscheduler config --config profile.yaml          what a profile file comes to
+      pyscheduler run --kubeconfig ~/.kube/config       schedule on a cluster
+    """
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command line; a user's mistake is one line on stderr and exit code 1."""
+    from pyscheduler.api.errors import PySchedulerError
+
+    try:
+        cli.main(args=list(arguments) if arguments is not None else None, prog_name="pyscheduler")
+    except PySchedulerError as error:
+        click.echo(f"error: {error}", err=True)
+        sys.exit(1)

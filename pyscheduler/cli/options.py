@@ -1,0 +1,58 @@
+"""Options that several commands share."""
+
+from __future__ import annotations
+
+import functools
+from typing import TYPE_CHECKING, ParamSpec, TypeVar
+
+import click
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = ["feature_gates_option", "logging_options"]
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def feature_gates_option(command: Callable[P, R]) -> Callable[P, R]:
+    """Add `--feature-gates`."""
+    return click.option(
+        "--feature-gates",
+        default="",
+        metavar="A=true,B=false",
+        help="Switch kube-scheduler's feature gates; the defaults are those of 1.36.",
+    )(command)
+
+
+def logging_options(*, default: int = 2) -> Callable[[Callable[..., R]], Callable[..., R]]:
+    """Add `-v` and `--log-format`, and set up logging before the command runs."""
+
+    def decorate(command: Callable[..., R]) -> Callable[..., R]:
+        @click.option(
+            "-v",
+            "--v",
+            "verbosity",
+            default=default,
+            show_default=True,
+            metavar="N",
+            help="How much is logged: 0 warnings, 2 decisions, 4 detail.",
+        )
+        @click.option(
+            "--log-format",
+            type=click.Choice(["text", "json"]),
+            default="text",
+            show_default=True,
+            help="Shape of the log lines.",
+        )
+        @functools.wraps(command)
+        def wrapped(*args: object, verbosity: int, log_format: str, **kwargs: object) -> R:
+            from pyscheduler.cli.logs import configure
+
+            configure(verbosity=verbosity, json=log_format == "json")
+            return command(*args, **kwargs)
+
+        return wrapped
+
+    return decorate

@@ -1,0 +1,72 @@
+"""`pyscheduler plugins`: what is installed, from where, at which extension points, with which args."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pyscheduler.runtime.registry import PluginDescription
+
+__all__ = ["command"]
+
+
+def _table(rows: Sequence[PluginDescription]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for heading in ("PLUGIN", "DISTRIBUTION", "VERSION", "EXTENSION POINTS", "ARGS"):
+        table.add_column(heading, no_wrap=heading in {"PLUGIN", "VERSION"})
+    for row in rows:
+        points = ", ".join(row.extension_points) if not row.error else f"cannot be used: {row.error}"
+        table.add_row(row.name, row.distribution, row.version, points, ", ".join(row.args))
+    console = Console()
+    console = Console(width=max(console.width, 160) if not console.is_terminal else None)
+    console.print(table)
+
+
+@click.command("plugins")
+@click.option("--config", "config_file", metavar="FILE", help="Show instead what this file's profiles enable.")
+@click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
+def command(config_file: str | None, output: str) -> None:
+    """Show the plugins that are installed: name, distribution, version, extension points, args.
+
+    A distribution that cannot be imported is shown with the reason; that matters only to a profile that enables it.
+    """
+    import attrs
+    import msgspec
+
+    from pyscheduler.runtime.discovery import discover
+
+    registry = discover()
+    if config_file is not None:
+        _enabled(config_file, output)
+        return
+    rows = registry.describe()
+    if output == "json":
+        click.echo(msgspec.json.encode([attrs.asdict(row) for row in rows]).decode())
+    else:
+        _table(rows)
+
+
+def _enabled(config_file: str, output: str) -> None:
+    import msgspec
+
+    from pyscheduler.config.load import load
+    from pyscheduler.runtime.discovery import discover
+    from pyscheduler.scheduler.build import check_profiles
+
+    profiles = check_profiles(load(config_file), discover())
+    points = {name: {str(point): list(names) for point, names in found.items()} for name, found in profiles.items()}
+    if output == "json":
+        click.echo(msgspec.json.encode(points).decode())
+        return
+    for name, found in points.items():
+        click.echo(f"profile {name}")
+        for point, names in found.items():
+            if names:
+                click.echo(f"  {point:<12} {', '.join(names)}")

@@ -1,0 +1,204 @@
+"""`pyscheduler run`: the scheduler on a real cluster."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+import random
+import signal
+import socket
+from typing import TYPE_CHECKING
+
+import attrs
+import click
+
+from pyscheduler.cli.options import feature_gates_option, logging_options
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from pyscheduler.config.types import Configuration
+    from pyscheduler.framework.recorder import Recorder
+    from pyscheduler.scheduler.ports import Transport
+    from pyscheduler.scheduler.scheduler import Scheduler
+
+__all__ = ["RunOptions", "command", "serve"]
+
+_log = logging.getLogger(__name__)
+
+
+@attrs.frozen(kw_only=True)
+class RunOptions:
+    """What `run` was asked to do; the demo asks the same way."""
+
+    config: Configuration
+    feature_gates: str = ""
+    bind_address: str = "127.0.0.1"
+    #: Port of health and metrics; 0 takes a free one, None serves none.
+    health_port: int | None = 0
+    seed: int | None = None
+    max_unschedulable_seconds: float = 300.0
+
+
+async def serve(
+    options: RunOptions,
+    transport: Transport,
+    *,
+    stop: asyncio.Event,
+    recorder: Recorder | None = None,
+    on_ready: Callable[[Scheduler], Awaitable[None]] | None = None,
+) -> None:
+    """Run a scheduler over `transport` until `stop` is set, then end cleanly.
+
+    `recorder` also gets every measurement; `on_ready` is called once the caches are synced, before the first cycle.
+    """
+    from pyscheduler.cli.health import HealthServer
+    from pyscheduler.config.dump import to_json
+    from pyscheduler.config.feature_gates import parse
+    from pyscheduler.framework.clock import LoopClock
+    from pyscheduler.scheduler.build import Settings, build
+    from pyscheduler.telemetry.metrics import Metrics
+
+    metrics = Metrics(also=recorder)
+    settings = Settings(
+        feature_gates=parse(options.feature_gates),
+        max_unschedulable_seconds=options.max_unschedulable_seconds,
+        host_name=socket.gethostname(),
+    )
+    scheduler = build(
+        options.config,
+        transport,
+        LoopClock(),
+        random.Random(options.seed),
+        recorder=metrics,
+        settings=settings,
+    )
+    health = HealthServer(
+        ready=lambda: scheduler.synced,
+        metrics=metrics.render,
+        configz=lambda: to_json(options.config),
+        routes=scheduler.routes,
+    )
+    try:
+        if options.health_port is not None:
+            await health.start(options.bind_address, options.health_port)
+            _log.info("Serving health and metrics address=%s port=%d", options.bind_address, health.port)
+        if not await _started(scheduler, stop):
+            return
+        # What was listed lives long; the garbage collector need not look at it again and again.
+        gc.collect()
+        gc.freeze()
+        if on_ready is not None:
+            await on_ready(scheduler)
+        loop = asyncio.create_task(scheduler.run(), name="scheduling loop")
+        stopped = asyncio.create_task(stop.wait(), name="stop signal")
+        await asyncio.wait({loop, stopped}, return_when=asyncio.FIRST_COMPLETED)
+        stopped.cancel()
+        await scheduler.stop()
+        await loop
+    finally:
+        await scheduler.stop()
+        await health.stop()
+        gc.unfreeze()
+
+
+async def _started(scheduler: Scheduler, stop: asyncio.Event) -> bool:
+    """Sync the caches; return False when the program was told to stop meanwhile."""
+    start = asyncio.create_task(scheduler.start(), name="start")
+    stopped = asyncio.create_task(stop.wait(), name="stop signal")
+    await asyncio.wait({start, stopped}, return_when=asyncio.FIRST_COMPLETED)
+    stopped.cancel()
+    if not start.done():
+        start.cancel()
+        await asyncio.gather(start, return_exceptions=True)
+        return False
+    await start
+    return True
+
+
+async def run_on_cluster(options: RunOptions, *, kubeconfig: str | None, master: str | None) -> None:
+    """Find the cluster, check that it answers, and schedule until a signal comes."""
+    from pyscheduler.cluster.real import auth
+    from pyscheduler.cluster.real.http import HTTPTransport
+    from pyscheduler.cluster.real.probe import check_server
+
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    path = kubeconfig or options.config.client_connection.kubeconfig or None
+    credentials = auth.plain(master) if master and not path else await auth.load(kubeconfig=path, master=master)
+    transport = HTTPTransport(credentials)
+    try:
+        await check_server(transport)
+        await serve(options, transport, stop=stop)
+    finally:
+        await transport.close()
+
+
+@click.command("run")
+@click.option(
+    "--config",
+    "config_file",
+    metavar="FILE",
+    help="A KubeSchedulerConfiguration (kubescheduler.config.k8s.io/v1), as kube-scheduler takes it. "
+    "Without one there is a single profile named 'pyscheduler' with the default plugins.",
+)
+@click.option(
+    "--kubeconfig",
+    metavar="FILE",
+    help="How to reach the cluster. Without it: $KUBECONFIG, the pod's service account, or ~/.kube/config.",
+)
+@click.option("--master", metavar="URL", help="The API server's address; overrides the kubeconfig's.")
+@click.option(
+    "--bind-address",
+    default="0.0.0.0",  # noqa: S104 - probes and scrapes come from outside, as with kube-scheduler
+    show_default=True,
+    help="Where health and metrics are served.",
+)
+@click.option(
+    "--health-port", default=10251, show_default=True, help="Port for /healthz, /readyz, /metrics; 0 serves none."
+)
+@click.option(
+    "--pod-max-in-unschedulable-pods-duration",
+    "max_unschedulable",
+    default=300.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="After so long a pod is tried again even if nothing happened.",
+)
+@click.option("--seed", type=int, help="Make the choice among equal nodes repeatable.")
+@feature_gates_option
+@logging_options()
+def command(
+    config_file: str | None,
+    kubeconfig: str | None,
+    master: str | None,
+    bind_address: str,
+    health_port: int,
+    max_unschedulable: float,
+    seed: int | None,
+    feature_gates: str,
+) -> None:
+    """Schedule the pods of a cluster whose schedulerName names one of the profiles.
+
+    It stands beside kube-scheduler and touches no pod of another schedulerName. Stop it with SIGTERM or Ctrl-C:
+    bindings under way are finished first.
+
+    \b
+    Try it on one pod:
+      pyscheduler run --kubeconfig ~/.kube/config --config configs/default.yaml
+      kubectl run hello --image=nginx --overrides='{"spec":{"schedulerName":"pyscheduler"}}'
+    """
+    from pyscheduler.config.load import load
+
+    options = RunOptions(
+        config=load(config_file),
+        feature_gates=feature_gates,
+        bind_address=bind_address,
+        health_port=health_port or None,
+        seed=seed,
+        max_unschedulable_seconds=max_unschedulable,
+    )
+    asyncio.run(run_on_cluster(options, kubeconfig=kubeconfig, master=master))
