@@ -28,9 +28,9 @@ from pyscheduler.api.codec import ListPage, Malformed, WatchEvent, decode, decod
 from pyscheduler.api.containers import (
     Container,
     ContainerPort,
+    ContainerResourceClaim,
     ContainerRestartRule,
     ContainerStatus,
-    ResourceClaim,
     ResourceRequirements,
 )
 from pyscheduler.api.coordination import Event, EventSeries, Lease, LeaseSpec
@@ -148,7 +148,7 @@ from pyscheduler.api.volumes import (
     RBDVolumeSource,
     Volume,
     VolumeResourceRequirements,
-    VsphereVolumeSource,
+    VsphereVirtualDiskVolumeSource,
 )
 from pyscheduler.api.workloads import (
     ReplicaSet,
@@ -194,6 +194,7 @@ __all__ = [
     "ContainerExtendedResourceRequest",
     "ContainerImage",
     "ContainerPort",
+    "ContainerResourceClaim",
     "ContainerRestartRule",
     "ContainerStatus",
     "DecodeError",
@@ -265,7 +266,6 @@ __all__ = [
     "ReplicationControllerSpec",
     "RequiredNodeAffinity",
     "Requirement",
-    "ResourceClaim",
     "ResourceKind",
     "ResourceList",
     "ResourceRequirements",
@@ -290,7 +290,7 @@ __all__ = [
     "VolumeNodeAffinity",
     "VolumeNodeResources",
     "VolumeResourceRequirements",
-    "VsphereVolumeSource",
+    "VsphereVirtualDiskVolumeSource",
     "WatchEvent",
     "WeightedPodAffinityTerm",
     "Wire",

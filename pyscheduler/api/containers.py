@@ -9,7 +9,7 @@ import msgspec
 from pyscheduler.api.meta import RawQuantity, Wire
 
 
-class ResourceClaim(Wire):
+class ContainerResourceClaim(Wire):
     """Name an entry of the pod's resource claims that a container uses."""
 
     name: str = ""
@@ -21,7 +21,7 @@ class ResourceRequirements(Wire):
 
     requests: Mapping[str, RawQuantity] = {}
     limits: Mapping[str, RawQuantity] = {}
-    claims: tuple[ResourceClaim, ...] = ()
+    claims: tuple[ContainerResourceClaim, ...] = ()
 
 
 class ContainerPort(Wire):

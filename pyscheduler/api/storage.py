@@ -20,7 +20,7 @@ from pyscheduler.api.volumes import (
     PersistentVolumeClaimSpec,
     PortworxVolumeSource,
     RBDVolumeSource,
-    VsphereVolumeSource,
+    VsphereVirtualDiskVolumeSource,
 )
 
 
@@ -66,7 +66,7 @@ class PersistentVolumeSpec(Wire):
     azure_file: AzureFileVolumeSource | None = None
     cinder: CinderVolumeSource | None = None
     portworx_volume: PortworxVolumeSource | None = None
-    vsphere_volume: VsphereVolumeSource | None = None
+    vsphere_volume: VsphereVirtualDiskVolumeSource | None = None
     rbd: RBDVolumeSource | None = None
     iscsi: ISCSIVolumeSource | None = None
 

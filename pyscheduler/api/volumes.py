@@ -68,7 +68,7 @@ class PortworxVolumeSource(Wire):
     read_only: bool = False
 
 
-class VsphereVolumeSource(Wire):
+class VsphereVirtualDiskVolumeSource(Wire):
     """A vSphere disk."""
 
     volume_path: str = ""
@@ -176,6 +176,6 @@ class Volume(Wire):
     azure_file: AzureFileVolumeSource | None = None
     cinder: CinderVolumeSource | None = None
     portworx_volume: PortworxVolumeSource | None = None
-    vsphere_volume: VsphereVolumeSource | None = None
+    vsphere_volume: VsphereVirtualDiskVolumeSource | None = None
     rbd: RBDVolumeSource | None = None
     iscsi: ISCSIVolumeSource | None = None
