@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pyscheduler.api.times import format_time
 from pyscheduler.cluster.embedded import builtin, errors
+from pyscheduler.cluster.embedded.conditions import set_condition
 
 if TYPE_CHECKING:
     from pyscheduler.cluster.embedded.registry import Registry
@@ -41,7 +42,8 @@ def bind(registry: Registry, namespace: str, name: str, binding: Object, *, dry_
     spec["nodeName"] = target["name"]
     status = pod.setdefault("status", {})
     status.pop("nominatedNodeName", None)
-    _set_scheduled(status, format_time(registry.wall()))
+    scheduled = {"type": "PodScheduled", "status": "True", "lastProbeTime": None}
+    set_condition(status, {**scheduled, "lastTransitionTime": format_time(registry.wall())})
     pod_metadata = pod["metadata"]
     if metadata.get("annotations"):
         pod_metadata["annotations"] = {**(pod_metadata.get("annotations") or {}), **metadata["annotations"]}
@@ -90,26 +92,6 @@ def _refusal(name: str, pod: Object, spec: Object) -> str:
     if spec.get("schedulingGates"):
         return f"pod {name} has non-empty .spec.schedulingGates"
     return ""
-
-
-def _set_scheduled(status: Object, now: str) -> None:
-    """Set the condition, keeping the time of its last change when it was true before."""
-    scheduled: Object = {
-        "type": "PodScheduled",
-        "status": "True",
-        "lastProbeTime": None,
-        "lastTransitionTime": now,
-    }
-    conditions = list(status.get("conditions") or ())
-    for position, condition in enumerate(conditions):
-        if condition.get("type") == "PodScheduled":
-            if condition.get("status") == "True":
-                scheduled["lastTransitionTime"] = condition.get("lastTransitionTime")
-            conditions[position] = scheduled
-            break
-    else:
-        conditions.append(scheduled)
-    status["conditions"] = conditions
 
 
 def _topology_of(registry: Registry, node_name: str) -> dict[str, str]:

@@ -7,7 +7,17 @@ from typing import Final
 from pyscheduler.cluster.embedded import event_views
 from pyscheduler.cluster.embedded.resources import Resource, Subresource
 
-__all__ = ["BUILTIN_RESOURCES", "CUSTOM_RESOURCE_DEFINITIONS", "EVENTS", "NAMESPACES", "NODES", "PODS", "PRIORITY_CLASSES"]
+__all__ = [
+    "BUILTIN_RESOURCES",
+    "CUSTOM_RESOURCE_DEFINITIONS",
+    "DISRUPTION_BUDGETS",
+    "EVENTS",
+    "EVENTS_V1",
+    "NAMESPACES",
+    "NODES",
+    "PODS",
+    "PRIORITY_CLASSES",
+]
 
 _CHANGE: Final = ("get", "patch", "update")
 
@@ -115,6 +125,15 @@ EVENTS_V1: Final = Resource(
 )
 PRIORITY_CLASSES: Final = Resource(
     "scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", namespaced=False, short_names=("pc",)
+)
+DISRUPTION_BUDGETS: Final = Resource(
+    "policy",
+    "v1",
+    "poddisruptionbudgets",
+    "PodDisruptionBudget",
+    short_names=("pdb",),
+    subresources=(_status("PodDisruptionBudget"),),
+    has_status=True,
 )
 CUSTOM_RESOURCE_DEFINITIONS: Final = Resource(
     "apiextensions.k8s.io",
@@ -224,15 +243,7 @@ BUILTIN_RESOURCES: Final = (
         create_on_update=True,
     ),
     EVENTS_V1,
-    Resource(
-        "policy",
-        "v1",
-        "poddisruptionbudgets",
-        "PodDisruptionBudget",
-        short_names=("pdb",),
-        subresources=(_status("PodDisruptionBudget"),),
-        has_status=True,
-    ),
+    DISRUPTION_BUDGETS,
     PRIORITY_CLASSES,
     Resource(
         "storage.k8s.io",

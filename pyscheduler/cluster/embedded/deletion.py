@@ -6,7 +6,7 @@ kubelet of a bound pod, the owner of a finalizer), is decided here, by the rules
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pyscheduler.cluster.embedded.resources import Resource
     from pyscheduler.cluster.embedded.store import Object, Record
 
-__all__ = ["DeleteOptions", "mark_deleted", "read_options"]
+__all__ = ["DeleteOptions", "check_preconditions", "mark_deleted", "options_of", "read_options"]
 
 _TERMINAL: Final = frozenset({"Succeeded", "Failed"})
 
@@ -37,20 +37,23 @@ class DeleteOptions(msgspec.Struct, frozen=True):
 def read_options(query: Mapping[str, str], body: bytes) -> DeleteOptions:
     """Read delete options from the body, or from the query where there is none."""
     options: Object = decode_body(body, "DeleteOptions") if body else {}
-    preconditions = options.get("preconditions") or {}
-    grace: Any = options.get("gracePeriodSeconds")
-    if grace is None and query.get("gracePeriodSeconds"):
+    asked = query.get("gracePeriodSeconds", "")
+    if options.get("gracePeriodSeconds") is None and asked:
         try:
-            grace = int(query["gracePeriodSeconds"])
+            options["gracePeriodSeconds"] = int(asked)
         except ValueError as error:
-            raise errors.bad_request(
-                f'strconv.ParseInt: parsing "{query["gracePeriodSeconds"]}": invalid syntax'
-            ) from error
+            raise errors.bad_request(f'strconv.ParseInt: parsing "{asked}": invalid syntax') from error
+    return options_of(options, dry_run=bool(query.get("dryRun")))
+
+
+def options_of(options: Object, *, dry_run: bool = False) -> DeleteOptions:
+    """Return the options that a DeleteOptions object holds."""
+    preconditions = options.get("preconditions") or {}
     return DeleteOptions(
-        grace_seconds=grace,
+        grace_seconds=options.get("gracePeriodSeconds"),
         uid=preconditions.get("uid") or "",
         version=preconditions.get("resourceVersion") or "",
-        dry_run=bool(options.get("dryRun") or query.get("dryRun")),
+        dry_run=dry_run or bool(options.get("dryRun")),
     )
 
 

@@ -29,6 +29,7 @@ __all__ = [
     "not_found",
     "path_not_found",
     "success",
+    "too_large",
     "too_large_version",
     "too_many_requests",
     "too_old_version",
@@ -244,6 +245,13 @@ def too_many_requests(message: str, retry_after_seconds: int, *, causes: Any = N
     if retry_after_seconds:
         details["retryAfterSeconds"] = retry_after_seconds
     return StatusError(message, code=429, reason="TooManyRequests", details=details)
+
+
+def too_large(limit_bytes: int) -> StatusError:
+    """413: the body of a request is over the limit."""
+    return StatusError(
+        f"Request entity too large: limit is {limit_bytes}", code=413, reason="RequestEntityTooLarge"
+    )
 
 
 def internal_error(message: str) -> StatusError:

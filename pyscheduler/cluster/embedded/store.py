@@ -243,11 +243,12 @@ class Collection:
             raise ExpiredVersionError(version, self.trimmed)
         return self._base + bisect_right(self._log, version, key=_change_version)
 
-    def read(self, position: int) -> list[Change]:
-        """Return the changes from a position on; the next position is the old one plus their number."""
-        if position < self._base:
-            raise ExpiredVersionError(0, self.trimmed)
-        return self._log[position - self._base :]
+    def read(self, position: int, limit: int) -> list[Change]:
+        """Return up to `limit` changes from a position on; the next position is the old one plus their number."""
+        first = position - self._base
+        if first < 0:
+            raise ExpiredVersionError(self.trimmed + first, self.trimmed)
+        return self._log[first : first + limit]
 
     def listen(self, callback: Callable[[], None]) -> Callable[[], None]:
         """Call `callback` after every write, until the returned function is called. It must not write."""

@@ -11,7 +11,11 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, Final
 
+import msgspec
+
 from pyscheduler.api.errors import QuantityError
+from pyscheduler.api.kinds import BUILT_IN_KINDS
+from pyscheduler.api.meta import KubeObject
 from pyscheduler.api.names import label_key_errors, label_value_errors
 from pyscheduler.api.quantity import parse_quantity
 from pyscheduler.cluster.embedded import crds, errors
@@ -52,118 +56,64 @@ _NOTE_LIMIT_BYTES: Final = 1024
 
 # --- shape: what Go's decoder would not take --------------------------------------------------------
 
-_SHAPES: Final[dict[str, type]] = {
-    "metadata": dict,
-    "metadata.name": str,
-    "metadata.namespace": str,
-    "metadata.generateName": str,
-    "metadata.uid": str,
-    "metadata.resourceVersion": str,
-    "metadata.labels": dict,
-    "metadata.annotations": dict,
-    "metadata.ownerReferences": list,
-    "metadata.finalizers": list,
-}
-_KIND_SHAPES: Final[dict[str, dict[str, type]]] = {
-    "pods": {
-        "spec": dict,
-        "spec.containers": list,
-        "spec.initContainers": list,
-        "spec.nodeName": str,
-        "spec.schedulerName": str,
-        "spec.priorityClassName": str,
-        "spec.priority": int,
-        "spec.nodeSelector": dict,
-        "spec.tolerations": list,
-        "spec.schedulingGates": list,
-        "spec.affinity": dict,
-        "spec.topologySpreadConstraints": list,
-        "status": dict,
-        "status.conditions": list,
-        "status.phase": str,
-        "status.nominatedNodeName": str,
-    },
-    "nodes": {
-        "spec": dict,
-        "spec.taints": list,
-        "spec.unschedulable": bool,
-        "status": dict,
-        "status.capacity": dict,
-        "status.allocatable": dict,
-        "status.conditions": list,
-        "status.images": list,
-    },
-}
-_LISTS_OF_OBJECTS: Final = frozenset(
-    {
-        "metadata.ownerReferences",
-        "spec.containers",
-        "spec.initContainers",
-        "spec.tolerations",
-        "spec.schedulingGates",
-        "spec.topologySpreadConstraints",
-        "spec.taints",
-        "status.conditions",
-        "status.images",
-    }
-)
-_GO_NAMES: Final = {dict: "object", list: "array", str: "string", bool: "bool", int: "number", float: "number"}
+_TYPES: Final = {(kind.group, kind.version, kind.plural): kind.type for kind in BUILT_IN_KINDS}
+_TYPE_ERROR: Final = re.compile(r"Expected `(?P<expected>[^`]*)`, got `(?P<found>[^`]*)` - at `\$\.(?P<path>[^`]*)`")
+_GO_NAMES: Final = {"int": "number", "float": "number", "str": "string"}
 
 
 def check_shape(resource: Resource, obj: Object) -> None:
-    """Refuse (400) an object whose JSON has another shape than its kind; null counts as absent."""
-    for path, expected in (_SHAPES | _KIND_SHAPES.get(resource.collection, {})).items():
-        value: Any = obj
-        for step in path.split("."):
-            value = value.get(step) if isinstance(value, dict) else None
-        if value is None:
-            continue
-        if not isinstance(value, expected) or (expected is int and isinstance(value, bool)):
-            raise _not_decodable(resource, path, value)
-        if path in _LISTS_OF_OBJECTS:
-            for item in value:
-                if not isinstance(item, dict):
-                    raise _not_decodable(resource, path, item)
-        elif path in ("metadata.labels", "metadata.annotations", "spec.nodeSelector"):
-            for name, item in value.items():
-                if not isinstance(item, str):
-                    raise _not_decodable(resource, f"{path}.{name}", item)
-    for path, quantities in _quantities(resource, obj):
-        if not isinstance(quantities, dict):
-            raise _not_decodable(resource, path, quantities)
-        for quantity in quantities.values():
-            try:
-                parse_quantity(quantity)
-            except (QuantityError, TypeError, AttributeError) as error:
-                raise _cannot_handle(resource, _QUANTITY_RULE) from error
+    """Refuse (400) an object whose JSON has another shape than its kind; null counts as absent.
+
+    The shape is that of the type the scheduler decodes, where there is one, else that of any object.
+    """
+    wire_type = _TYPES.get((resource.group, resource.version, resource.plural), KubeObject)
+    try:
+        msgspec.convert(obj, wire_type)
+    except msgspec.ValidationError:
+        try:
+            msgspec.convert(_without_nulls(obj), wire_type)
+        except msgspec.ValidationError as error:
+            raise _not_decodable(resource, str(error)) from error
+    for quantity in _quantities(resource, obj):
+        try:
+            parse_quantity(quantity)
+        except QuantityError as error:
+            raise _cannot_handle(resource, _QUANTITY_RULE) from error
 
 
-def _quantities(resource: Resource, obj: Object) -> Iterator[tuple[str, Any]]:
+def _without_nulls(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _without_nulls(inner) for name, inner in value.items() if inner is not None}
+    if isinstance(value, list):
+        return [_without_nulls(inner) for inner in value]
+    return value
+
+
+def _quantities(resource: Resource, obj: Object) -> Iterator[str | int | float]:
+    """Yield every resource quantity of a pod or node whose shape is right."""
     if resource.collection == "nodes":
         status = obj.get("status") or {}
         for name in ("capacity", "allocatable"):
-            if status.get(name) is not None:
-                yield f"status.{name}", status[name]
+            yield from (status.get(name) or {}).values()
     elif resource.collection == "pods":
         spec = obj.get("spec") or {}
-        owners = [spec, *(spec.get("initContainers") or ()), *(spec.get("containers") or ())]
-        for owner in owners:
+        yield from (spec.get("overhead") or {}).values()
+        for owner in (spec, *(spec.get("initContainers") or ()), *(spec.get("containers") or ())):
             resources = owner.get("resources")
-            if resources is None:
-                continue
-            if not isinstance(resources, dict):
-                raise _not_decodable(resource, "spec.containers.resources", resources)
-            for name in ("requests", "limits"):
-                if resources.get(name) is not None:
-                    yield f"spec.containers.resources.{name}", resources[name]
-        if spec.get("overhead") is not None:
-            yield "spec.overhead", spec["overhead"]
+            if resources:
+                yield from (resources.get("requests") or {}).values()
+                yield from (resources.get("limits") or {}).values()
 
 
-def _not_decodable(resource: Resource, path: str, value: Any) -> errors.StatusError:
-    found = _GO_NAMES.get(type(value), "null")
+def _not_decodable(resource: Resource, why: str) -> errors.StatusError:
+    found = _TYPE_ERROR.match(why)
+    if found is None:
+        return _cannot_handle(resource, why)
+    got = _GO_NAMES.get(found["found"], found["found"])
+    expected = _GO_NAMES.get(found["expected"], found["expected"])
     return _cannot_handle(
-        resource, f"json: cannot unmarshal {found} into Go struct field {resource.kind}.{path}"
+        resource,
+        f"json: cannot unmarshal {got} into Go struct field {resource.kind}.{found['path']} of type {expected}",
     )
 
 

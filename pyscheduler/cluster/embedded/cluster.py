@@ -1,0 +1,169 @@
+"""An embedded cluster: store, registry and router put together, with short ways to fill it and look into it.
+
+This is what tests, examples, the demo and `pyscheduler cluster` build on. Objects are plain decoded JSON, as in a
+manifest; whatever goes in through `add` takes the way of a POST, so it is checked and completed like any other.
+"""
+
+from __future__ import annotations
+
+import random
+from typing import TYPE_CHECKING, Any
+
+from pyscheduler.cluster.embedded import crds, errors, namespaces
+from pyscheduler.cluster.embedded.builtin import (
+    BUILTIN_RESOURCES,
+    CUSTOM_RESOURCE_DEFINITIONS,
+    NAMESPACES,
+    PODS,
+    PRIORITY_CLASSES,
+)
+from pyscheduler.cluster.embedded.deletion import DeleteOptions
+from pyscheduler.cluster.embedded.faults import Faults
+from pyscheduler.cluster.embedded.in_process import InProcessTransport
+from pyscheduler.cluster.embedded.manifests import load_manifests
+from pyscheduler.cluster.embedded.registry import Registry
+from pyscheduler.cluster.embedded.resources import ResourceTable
+from pyscheduler.cluster.embedded.routes import Router
+from pyscheduler.cluster.embedded.server import ApiServer
+from pyscheduler.cluster.embedded.store import Store
+from pyscheduler.framework.errors import ConfigError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from pyscheduler.cluster.embedded.resources import Resource
+    from pyscheduler.cluster.embedded.store import Object, Record
+    from pyscheduler.framework.clock import Clock
+
+__all__ = ["EmbeddedCluster"]
+
+_SYSTEM_CLASSES = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
+
+
+class EmbeddedCluster:
+    """A whole API server in memory. `clock` gives its time, `rng` its uids and names; `faults` is there to be armed."""
+
+    def __init__(self, *, clock: Clock, rng: random.Random | None = None, history_limit: int = 20_000) -> None:
+        rng = rng if rng is not None else random.Random()
+        self.clock = clock
+        self.faults = Faults(random.Random(rng.getrandbits(64)))
+        self.store = Store(history_limit=history_limit)
+        self.table = ResourceTable(BUILTIN_RESOURCES)
+        self.registry = Registry(self.store, self.table, wall=clock.wall, rng=rng)
+        self.registry.reactions[CUSTOM_RESOURCE_DEFINITIONS.collection] = crds.react
+        self.registry.reactions[NAMESPACES.collection] = namespaces.react
+        self.router = Router(self.registry, clock=clock, faults=self.faults)
+        for name in namespaces.BOOTSTRAP:
+            self.registry.create(NAMESPACES, "", {"metadata": {"name": name}})
+        for name, value in _SYSTEM_CLASSES.items():
+            self.registry.create(PRIORITY_CLASSES, "", {"metadata": {"name": name}, "value": value})
+
+    # --- ways in ---------------------------------------------------------------------------------
+
+    def transport(self) -> InProcessTransport:
+        """Return a new transport straight into this cluster."""
+        return InProcessTransport(self.router)
+
+    def server(self, *, host: str = "127.0.0.1", port: int = 0) -> ApiServer:
+        """Return an HTTP server on this cluster, not yet started."""
+        return ApiServer(self.router, host=host, port=port)
+
+    # --- objects ---------------------------------------------------------------------------------
+
+    def add(self, *objects: Object) -> list[Object]:
+        """Create objects, in order; return them as stored. Their namespaces are made where they are missing.
+
+        A status that a POST would drop is written as well, and a `spec.nodeName` is taken as it is: so a manifest of a
+        running cluster can be loaded whole.
+        """
+        return [self._add(obj) for obj in objects]
+
+    def load(self, text: str | bytes) -> list[Object]:
+        """Create the objects of a YAML text; `APIError` for the first that is refused."""
+        return self.add(*load_manifests(text))
+
+    def plant(self, obj: Object) -> Object:
+        """Store an object exactly as it is, unchecked and uncompleted: for tests of what no server should let in."""
+        resource = self.resource_of(obj)
+        metadata = obj["metadata"]
+        key = resource.key(metadata.get("namespace", ""), metadata["name"])
+        stored = {name: value for name, value in obj.items() if name not in ("kind", "apiVersion")}
+        stored["metadata"] = dict(metadata)
+        return self._shown(resource, self.registry.collection(resource).insert(key, stored))
+
+    def get(self, api_version: str, kind: str, name: str, *, namespace: str = "") -> Object:
+        """Return one object; `APIError` (404) when it is not there."""
+        resource = self.resource(api_version, kind)
+        return self._shown(resource, self.registry.get(resource, _scope(resource, namespace), name))
+
+    def list(self, api_version: str, kind: str, *, namespace: str = "") -> list[Object]:
+        """Return all objects of a kind, in key order; of one namespace where it is given."""
+        resource = self.resource(api_version, kind)
+        prefix = f"{namespace}/" if namespace else ""
+        page = self.registry.collection(resource).page(prefix=prefix)
+        return [self._shown(resource, record) for record in page.records]
+
+    def remove(
+        self, api_version: str, kind: str, name: str, *, namespace: str = "", grace_seconds: int | None = 0
+    ) -> None:
+        """Delete one object: at once, unless `grace_seconds` says otherwise (None: as the object itself asks)."""
+        resource = self.resource(api_version, kind)
+        options = DeleteOptions(grace_seconds=grace_seconds)
+        self.registry.delete(resource, _scope(resource, namespace), name, options)
+
+    def pods(self, *, namespace: str = "") -> list[Object]:
+        """Return all pods."""
+        return self.list("v1", "Pod", namespace=namespace)
+
+    def nodes(self) -> list[Object]:
+        """Return all nodes."""
+        return self.list("v1", "Node")
+
+    def resource(self, api_version: str, kind: str) -> Resource:
+        """Return the served resource of a kind; `ConfigError` when there is none."""
+        found = self.table.find_kind(api_version, kind)
+        if found is None:
+            raise ConfigError(f"{api_version} {kind} is not served; create its CustomResourceDefinition first")
+        return found
+
+    def resource_of(self, obj: Object) -> Resource:
+        """Return the served resource of an object's kind."""
+        return self.resource(obj.get("apiVersion") or "", obj.get("kind") or "")
+
+    def check_invariants(self) -> None:
+        """Raise `AssertionError` when the store contradicts itself."""
+        self.store.check_invariants()
+
+    def _add(self, obj: Object) -> Object:
+        resource = self.resource_of(obj)
+        metadata: Any = obj.get("metadata") or {}
+        namespace = ""
+        if resource.namespaced:
+            namespace = metadata.get("namespace") or "default"
+            if self.registry.collection(NAMESPACES).get(namespace) is None:
+                self.registry.create(NAMESPACES, "", {"metadata": {"name": namespace}})
+        record = self.registry.create(resource, namespace, _copy(obj))
+        status = obj.get("status")
+        if status and resource.has_status and not resource.status_at_creation:
+            born = record.decode()
+            born["status"] = {**(born.get("status") or {}), **_copy(status)}
+            record = self.registry.change(resource, record, born, subresource="status")
+        return self._shown(resource, record)
+
+    def _shown(self, resource: Resource, record: Record) -> Object:
+        obj = record.decode()
+        if resource.from_stored is not None:
+            obj = resource.from_stored(obj)
+        return {"apiVersion": resource.api_version, "kind": resource.kind, **obj}
+
+
+def _copy(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _copy(inner) for name, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_copy(inner) for inner in value]
+    return value
+
+
+def _scope(resource: Resource, namespace: str) -> str:
+    return (namespace or "default") if resource.namespaced else ""

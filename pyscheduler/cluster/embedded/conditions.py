@@ -1,0 +1,24 @@
+"""Conditions of a status: one entry per type, which remembers since when it says what it says."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pyscheduler.cluster.embedded.store import Object
+
+__all__ = ["set_condition"]
+
+
+def set_condition(status: Object, condition: Object) -> None:
+    """Put a condition into a status, in the place of the one of its type; its time only moves when its status does."""
+    conditions = list(status.get("conditions") or ())
+    for position, present in enumerate(conditions):
+        if present.get("type") == condition["type"]:
+            if present.get("status") == condition["status"]:
+                condition = {**condition, "lastTransitionTime": present.get("lastTransitionTime")}
+            conditions[position] = condition
+            break
+    else:
+        conditions.append(condition)
+    status["conditions"] = conditions

@@ -1,0 +1,198 @@
+"""Watches: a place in a collection's log, turned into lines of JSON for one client.
+
+A watch holds no queue of its own. It remembers how far it has read, and when something was written, or a timer says so,
+it reads on: everything new goes out as one chunk, so that a burst of writes costs one wake-up and one write to the
+socket. A client that reads too slowly costs no memory; if the log moves past it, it is told so (410) and lists again.
+
+A selector changes what a change looks like: an object that begins to match is ADDED, one that no longer matches is
+DELETED in the state it last matched, and what never matched is not mentioned.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Final
+
+from pyscheduler.cluster.embedded import errors
+from pyscheduler.cluster.embedded.store import ExpiredVersionError, encode
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pyscheduler.cluster.embedded.store import Change, Collection, Record, Store
+    from pyscheduler.framework.clock import Clock, Timer
+
+__all__ = ["BrokenStreamError", "WatchStream"]
+
+_BATCH: Final = 512
+_LAST_BOOKMARK_SECONDS: Final = 2.0
+
+
+class BrokenStreamError(Exception):
+    """The stream ends here without having been ended: the connection is to be cut."""
+
+
+class WatchStream:
+    """One open watch, to be iterated once, chunk by chunk; each chunk is whole lines.
+
+    `position` is where in the log to go on after the `initial` lines. `render` writes a record as this client wants it,
+    `bookmark` makes the object of a bookmark for a version. Close it when the client is gone.
+    """
+
+    def __init__(
+        self,
+        *,
+        store: Store,
+        collection: Collection,
+        position: int,
+        initial: list[bytes],
+        namespace: str,
+        matches: Callable[[Record], bool] | None,
+        render: Callable[[Record], bytes],
+        bookmark: Callable[[int], bytes] | None,
+        clock: Clock,
+        timeout_seconds: float | None,
+        bookmark_seconds: float,
+        on_close: Callable[[WatchStream], None],
+    ) -> None:
+        self._store = store
+        self._collection = collection
+        self._position = position
+        self._initial = initial
+        self._namespace = namespace
+        self._matches = matches
+        self._render = render
+        self._bookmark = bookmark
+        self._clock = clock
+        self._bookmark_seconds = bookmark_seconds
+        self._on_close = on_close
+        self._bookmark_due = False
+        self._ending = False
+        self._finished = False
+        self._broken = ""
+        self._waiter: asyncio.Future[None] | None = None
+        self._timers: dict[str, Timer] = {}
+        self._stop_listening = collection.listen(self._wake)
+        if timeout_seconds is not None:
+            self._timers["end"] = clock.call_later(timeout_seconds, self.end)
+        if bookmark is not None:
+            before_end = float("inf") if timeout_seconds is None else timeout_seconds - _LAST_BOOKMARK_SECONDS
+            self._schedule_bookmark(min(bookmark_seconds, before_end if before_end > 0 else bookmark_seconds))
+
+    # --- the server's side -------------------------------------------------------------------------
+
+    def end(self) -> None:
+        """End the stream as a server does whose time for it is up: after what there is to tell."""
+        self._ending = True
+        self._wake()
+
+    def cut(self, *, within_line: bool = False) -> None:
+        """Break the stream off at once; `within_line` still sends the first half of the next line, whenever that comes."""
+        self._broken = "within" if within_line else "now"
+        self._wake()
+
+    def close(self) -> None:
+        """Release timers and the place in the log; idempotent."""
+        self._stop_listening()
+        for timer in self._timers.values():
+            timer.cancel()
+        self._timers.clear()
+        self._on_close(self)
+        self.end()
+
+    # --- the client's side -------------------------------------------------------------------------
+
+    def __aiter__(self) -> WatchStream:
+        return self
+
+    async def __anext__(self) -> bytes:
+        """Return the next chunk as soon as there is one; `BrokenStreamError` where the stream was cut."""
+        if self._initial:
+            batch, self._initial = self._initial[:_BATCH], self._initial[_BATCH:]
+            return b"".join(batch)
+        while not self._finished:
+            if self._broken == "now":
+                raise BrokenStreamError
+            try:
+                changes = self._collection.read(self._position, _BATCH)
+            except ExpiredVersionError as error:
+                self._finished = True
+                return _error_line(errors.too_old_version(error.version, error.oldest))
+            self._position += len(changes)
+            lines = [line for change in changes if (line := self._line(change))]
+            if lines and self._broken:
+                self._broken = "now"
+                return lines[0][: len(lines[0]) // 2]
+            if lines:
+                return b"".join(lines)
+            if changes:
+                continue
+            if self._bookmark_due and self._bookmark is not None:
+                self._bookmark_due = False
+                return event_line("BOOKMARK", self._bookmark(self._store.version))
+            if self._ending:
+                break
+            await self._news()
+        raise StopAsyncIteration
+
+    async def _news(self) -> None:
+        self._waiter = asyncio.get_running_loop().create_future()
+        try:
+            await self._waiter
+        finally:
+            self._waiter = None
+
+    def _wake(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+    def _schedule_bookmark(self, delay_seconds: float) -> None:
+        self._timers["bookmark"] = self._clock.call_later(delay_seconds, self._ring_bookmark)
+
+    def _ring_bookmark(self) -> None:
+        self._bookmark_due = True
+        self._schedule_bookmark(self._bookmark_seconds)
+        self._wake()
+
+    def _line(self, change: Change) -> bytes:
+        """Return the line of a change for this client, empty when it is none of its business."""
+        record, old = change.record, change.old
+        if self._namespace and record.namespace != self._namespace:
+            return b""
+        matches = self._matches
+        if matches is None:
+            return event_line(change.type, self._render(record))
+        now = change.type != "DELETED" and matches(record)
+        before = old is not None and matches(old)
+        if now:
+            return event_line("MODIFIED" if before else "ADDED", self._render(record))
+        if old is None or not before:
+            return b""
+        if change.type != "DELETED":
+            record = _as_of(old, change.version)
+        return event_line("DELETED", self._render(record))
+
+
+def event_line(kind: str, rendered: bytes) -> bytes:
+    """Return one line of a watch."""
+    return b'{"type":"%b","object":%b}\n' % (kind.encode(), rendered)
+
+
+def _error_line(error: errors.StatusError) -> bytes:
+    return event_line("ERROR", encode(error.as_status()))
+
+
+def _as_of(record: Record, version: int) -> Record:
+    """Return a record as it was, under the version of the change that took it out of sight."""
+    obj = record.decode()
+    obj["metadata"]["resourceVersion"] = str(version)
+    return type(record)(
+        key=record.key,
+        version=version,
+        namespace=record.namespace,
+        name=record.name,
+        uid=record.uid,
+        body=encode(obj),
+        labels=record.labels,
+        fields=record.fields,
+    )
