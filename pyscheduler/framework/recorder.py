@@ -69,7 +69,9 @@ class Recorder(Protocol):
         """Count something that was wrong at run time and was passed over. pyscheduler_warnings_total."""
         ...
 
-    def gauge(self, name: str, read: Callable[[], Mapping[tuple[tuple[str, str], ...], float]]) -> None:
+    def gauge(
+        self, name: str, read: Callable[[], Mapping[tuple[tuple[str, str], ...], float]], *, description: str = ""
+    ) -> None:
         """Register a gauge that is read when scraped: label pairs to value. Costs nothing in between."""
         ...
 
@@ -110,5 +112,7 @@ class NullRecorder:
     def warning(self, kind: str) -> None:
         """Do nothing."""
 
-    def gauge(self, name: str, read: Callable[[], Mapping[tuple[tuple[str, str], ...], float]]) -> None:
+    def gauge(
+        self, name: str, read: Callable[[], Mapping[tuple[tuple[str, str], ...], float]], *, description: str = ""
+    ) -> None:
         """Do nothing."""

@@ -247,6 +247,7 @@ def _register_gauges(recorder: Recorder, cache: Cache, queue: SchedulingQueue) -
     recorder.gauge(
         "scheduler_pending_pods",
         lambda: {(("queue", name),): float(count) for name, count in queue.counts().items()},
+        description="Number of pending pods, by the queue type.",
     )
     recorder.gauge(
         "scheduler_cache_size",
@@ -255,4 +256,5 @@ def _register_gauges(recorder: Recorder, cache: Cache, queue: SchedulingQueue) -
             (("type", "nodes"),): float(cache.node_count),
             (("type", "pods"),): float(cache.pod_count),
         },
+        description="Number of nodes, pods, and assumed (bound) pods in the scheduler cache.",
     )
