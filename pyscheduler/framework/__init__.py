@@ -98,6 +98,7 @@ from pyscheduler.framework.node_statuses import (
     NodeStatuses as NodeStatuses,
 )
 from pyscheduler.framework.nodes import (
+    FeatureColumn as FeatureColumn,
     ImageColumn as ImageColumn,
     LabelColumn as LabelColumn,
     Nodes as Nodes,
@@ -176,6 +177,7 @@ __all__ = [
     "EventRecorder",
     "EventResource",
     "ExtensionPoint",
+    "FeatureColumn",
     "FilterPlugin",
     "FitError",
     "ForbiddenError",

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pyscheduler.framework.node_info import NodeInfo
 
 
-__all__ = ["ImageColumn", "LabelColumn", "Nodes", "TaintColumn"]
+__all__ = ["FeatureColumn", "ImageColumn", "LabelColumn", "Nodes", "TaintColumn"]
 
 
 @attrs.frozen
@@ -56,6 +56,17 @@ class TaintColumn:
 
     ids: NDArray[np.int32]
     sets: Sequence[tuple[Taint, ...]]
+
+
+@attrs.frozen
+class FeatureColumn:
+    """The features each node declares (`status.declaredFeatures`), interned as a whole.
+
+    `ids`: int32[n]; `sets[id]` is the set of names; id 0 is the empty set, and so is the entry of an id out of use.
+    """
+
+    ids: NDArray[np.int32]
+    sets: Sequence[frozenset[str]]
 
 
 @attrs.frozen
@@ -124,6 +135,10 @@ class Nodes(Protocol):
 
     def taints(self) -> TaintColumn:
         """Return the taints of each node."""
+        ...
+
+    def declared_features(self) -> FeatureColumn:
+        """Return the features that each node declares."""
         ...
 
     def labels(self, key: str) -> LabelColumn:
