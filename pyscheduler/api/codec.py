@@ -33,6 +33,8 @@ ERROR: Final = "ERROR"
 
 _UNREADABLE: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
+_NULL: Final = msgspec.Raw(b"null")
+
 
 class Malformed(msgspec.Struct, frozen=True):
     """An object that could not be decoded: where it is, as far as it says, and why it could not."""
@@ -72,7 +74,7 @@ class _List(msgspec.Struct, Generic[T], frozen=True, gc=False):
 
 class _RawList(msgspec.Struct, frozen=True):
     items: list[msgspec.Raw] | None
-    metadata: ListMeta | None = None
+    metadata: msgspec.Raw = _NULL
 
 
 class _Line(msgspec.Struct, Generic[T], frozen=True, gc=False):
@@ -82,7 +84,7 @@ class _Line(msgspec.Struct, Generic[T], frozen=True, gc=False):
 
 class _RawLine(msgspec.Struct, frozen=True):
     type: str = ""
-    object: msgspec.Raw = msgspec.Raw(b"null")
+    object: msgspec.Raw = _NULL
 
 
 class _Names(Wire):
@@ -173,7 +175,8 @@ def _strip_nulls(value: Any) -> Any:
 def _list_item_by_item(cls: type[K], data: bytes, error: Exception) -> ListPage[K]:
     try:
         raw = msgspec.json.decode(data, type=_RawList)
-    except _UNREADABLE:
+        metadata = ListMeta() if raw.metadata == _NULL else decode(ListMeta, bytes(raw.metadata))
+    except (*_UNREADABLE, DecodeError):
         raise DecodeError(f"list of {_what(cls)}: {error}") from error
     items: list[K] = []
     malformed: list[Malformed] = []
@@ -182,7 +185,7 @@ def _list_item_by_item(cls: type[K], data: bytes, error: Exception) -> ListPage[
             items.append(decode(cls, bytes(item)))
         except DecodeError as failure:
             malformed.append(_describe(bytes(item), failure))
-    return _page(items, tuple(malformed), raw.metadata or ListMeta())
+    return _page(items, tuple(malformed), metadata)
 
 
 def _event_in_two_steps(cls: type[K], line: bytes, error: Exception | None) -> WatchEvent[K]:

@@ -116,7 +116,7 @@ def test_rounding_goes_away_from_zero_and_ends_at_64_bits(text: str, value: int,
         for text in [
             *["", " ", "+", "-", ".", "+.", "Ki", "m", ".Ki"],
             *["1_000", "1,5", "1 ", " 1", "1 Gi", "1\n", "\t1", "1\x00"],
-            *["１", "٣", "1٫5", "½", "²"],
+            *["\uff11", "\u0663", "1\u066b5", "\u00bd", "\u00b2"],
             *["inf", "Infinity", "nan", "0x10", "1.1.M", "1+1.0M", "--1", "++1"],
             *["1K", "1ki", "1kI", "1mi", "1ni", "1i", ".5i", "0.1am", "1KiB", "1Gb", "1g", "1Zi", "1Y"],
             *["1e", "1e+", "-3.01e-", "1e3m", "1m3", "1Ki5", "1e1.5", "1eE3"],
@@ -128,7 +128,9 @@ def test_rounding_goes_away_from_zero_and_ends_at_64_bits(text: str, value: int,
 )
 def test_what_the_api_server_refuses_is_refused(text: str) -> None:
     """No underscore, blank, foreign digit or unknown suffix passes; the error names the text."""
-    with pytest.raises(QuantityError, match="quantity .* is malformed") as caught:
+    with pytest.raises(
+        QuantityError, match=r"^quantity .* is malformed; write it like 500m, 2, 1\.5Gi or 1e3$"
+    ) as caught:
         parse_quantity(text)
     assert ascii(text)[1:-1][:20] in ascii(str(caught.value)).replace("\\\\", "\\")
     assert isinstance(caught.value, (PySchedulerError, ValueError))

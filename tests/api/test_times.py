@@ -36,7 +36,7 @@ def test_times_are_seconds_since_the_epoch(text: str, seconds: float) -> None:
         pytest.param("2026-02-30T09:57:47Z", id="no such day"),
         pytest.param("2026-11-20T25:57:47Z", id="no such hour"),
         pytest.param("2026-11-20T09:57:47Z\n", id="newline"),
-        pytest.param("２026-11-20T09:57:47Z", id="foreign digit"),
+        pytest.param("\uff12026-11-20T09:57:47Z", id="foreign digit"),
         pytest.param("yesterday", id="word"),
     ],
 )

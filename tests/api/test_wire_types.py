@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-import pyscheduler.api as api
+from pyscheduler import api
 from pyscheduler.api.codec import decode, encode
 from pyscheduler.api.meta import KubeObject, Wire
 
@@ -58,7 +58,7 @@ def test_unknown_fields_are_skipped(cls: type[Wire]) -> None:
 @each_wire_type
 def test_nulls_read_as_defaults(cls: type[Wire]) -> None:
     """Go writes null for empty lists, maps and times; it is the same as leaving the field out."""
-    nulls = {name: None for name in cls.__struct_encode_fields__}
+    nulls = dict.fromkeys(cls.__struct_encode_fields__)
     assert decode(cls, msgspec.json.encode(nulls)) == cls()
 
 
