@@ -1,0 +1,119 @@
+"""A heap of queued pods in which any pod can be found, moved and taken out.
+
+`heapq` pushes and pops at C speed but cannot remove from the middle. So a pod that leaves, or whose sort key changed,
+leaves a dead entry behind, which is dropped when it comes to the top; when most entries are dead, the heap is rebuilt.
+Every operation is O(log n), amortised. Pods with equal sort keys leave in the order in which they came.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Iterator
+from typing import Any, Final, TypeAlias
+
+from pyscheduler.framework.pod_info import QueuedPodInfo
+
+__all__ = ["PodHeap", "SortKey"]
+
+#: Return something comparable; the smallest leaves first.
+SortKey: TypeAlias = Callable[[QueuedPodInfo], object]
+
+#: [sort key, rank among equals, serial number, pod or None when dead]. No two serials are equal, so pods are never
+#: compared, not even with the dead entries of their own past.
+_Entry: TypeAlias = list[Any]
+
+_INFO: Final = 3
+#: Dead entries tolerated before a rebuild is considered at all.
+_SLACK: Final = 64
+
+
+class PodHeap:
+    """Pods by uid, the one with the smallest sort key first. Sort keys are computed when a pod is put in."""
+
+    __slots__ = ("_entries", "_heap", "_serial", "_sort_key")
+
+    def __init__(self, sort_key: SortKey) -> None:
+        self._sort_key = sort_key
+        self._heap: list[_Entry] = []
+        self._entries: dict[str, _Entry] = {}
+        self._serial = 0
+
+    def put(self, info: QueuedPodInfo) -> None:
+        """Add the pod, or sort it anew when it is here already; it keeps its rank among equals."""
+        uid = info.pod.uid
+        serial = self._serial = self._serial + 1
+        known = self._entries.get(uid)
+        if known is None:
+            rank = serial
+        else:
+            rank = known[1]
+            known[_INFO] = None
+        entry = self._entries[uid] = [self._sort_key(info), rank, serial, info]
+        heapq.heappush(self._heap, entry)
+        self._compact()
+
+    def remove(self, uid: str) -> QueuedPodInfo | None:
+        """Take the pod out; return None when it is not here."""
+        entry = self._entries.pop(uid, None)
+        if entry is None:
+            return None
+        info: QueuedPodInfo = entry[_INFO]
+        entry[_INFO] = None
+        self._compact()
+        return info
+
+    def pop(self) -> QueuedPodInfo | None:
+        """Take out the first pod; return None when there is none."""
+        first = self.peek()
+        if first is not None:
+            heapq.heappop(self._heap)
+            del self._entries[first.pod.uid]
+        return first
+
+    def peek(self) -> QueuedPodInfo | None:
+        """Return the first pod, or None."""
+        heap = self._heap
+        while heap:
+            info: QueuedPodInfo | None = heap[0][_INFO]
+            if info is not None:
+                return info
+            heapq.heappop(heap)
+        return None
+
+    def get(self, uid: str) -> QueuedPodInfo | None:
+        """Return the pod, or None when it is not here."""
+        entry = self._entries.get(uid)
+        return None if entry is None else entry[_INFO]
+
+    def in_order(self) -> list[QueuedPodInfo]:
+        """Return all pods in the order in which they would be popped; O(n log n), for people to look at."""
+        return [entry[_INFO] for entry in sorted(self._entries.values())]
+
+    def __contains__(self, uid: str) -> bool:
+        return uid in self._entries
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def __iter__(self) -> Iterator[QueuedPodInfo]:
+        """Yield all pods, in no particular order; do not change the heap meanwhile."""
+        for entry in self._entries.values():
+            yield entry[_INFO]
+
+    def check_invariants(self) -> None:
+        """Raise AssertionError where heap and index disagree, the order is broken, or a sort key is out of date."""
+        heap = self._heap
+        for index in range(1, len(heap)):
+            assert not heap[index] < heap[(index - 1) // 2], f"heap order is broken at {index}"
+        alive = {id(entry) for entry in heap if entry[_INFO] is not None}
+        assert alive == {id(entry) for entry in self._entries.values()}, "heap and index hold different pods"
+        for uid, entry in self._entries.items():
+            info: QueuedPodInfo = entry[_INFO]
+            assert info.pod.uid == uid, f"pod {info.pod.key} is filed under uid {uid}"
+            assert self._sort_key(info) == entry[0], f"pod {info.pod.key} is sorted by an old key"
+        assert len(heap) <= 2 * len(self._entries) + _SLACK, "dead entries are piling up"
+
+    def _compact(self) -> None:
+        if len(self._heap) > 2 * len(self._entries) + _SLACK:
+            self._heap = list(self._entries.values())
+            heapq.heapify(self._heap)

@@ -1,0 +1,149 @@
+"""Is this event worth another attempt for that pod? Asked of the plugins that rejected it, and of nobody else.
+
+A plugin registers the events that may change its mind, each with a hint function or none. When an event comes, only
+registrations that match it and belong to a plugin that rejected the pod count:
+
+* none of them: the event does not help, SKIP;
+* one says QUEUE, has no hint function, or fails: the pod goes to activeQ, or to backoffQ while it is backing off;
+* one of a plugin that had answered PENDING says so: the pod goes to activeQ at once, because such a plugin waited for
+  this very event and the attempt was no waste.
+
+Two things need no hint. A pod that no plugin rejected (an error befell it) is tried again at any event. And the
+wildcard event moves every pod, or, if it comes with a pod, that pod only.
+Source: kube-scheduler 1.36, `isPodWorthRequeuing`.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from enum import Enum
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
+
+from pyscheduler.api import Pod
+from pyscheduler.framework.events import ActionType, ClusterEvent, EventResource, QueueingHint, QueueingHintFn
+
+if TYPE_CHECKING:
+    from pyscheduler.framework.clock import Clock
+    from pyscheduler.framework.pod_info import QueuedPodInfo
+    from pyscheduler.framework.recorder import Recorder
+
+__all__ = ["FORCE_ACTIVATE", "UNSCHEDULABLE_TIMEOUT", "HintMap", "Hints", "Matches", "Strategy"]
+
+_log = logging.getLogger(__name__)
+
+#: What one profile's plugins registered, in profile order: plugin name and hint function, None meaning always QUEUE.
+HintMap: TypeAlias = Mapping[ClusterEvent, Sequence[tuple[str, QueueingHintFn | None]]]
+
+#: Somebody asked for the pod by name.
+FORCE_ACTIVATE: Final = ClusterEvent(EventResource.WILDCARD, ActionType.ALL, "ForceActivate")
+#: The pod has been unschedulable for so long that it is tried again without an event.
+UNSCHEDULABLE_TIMEOUT: Final = ClusterEvent(EventResource.WILDCARD, ActionType.ALL, "UnschedulableTimeout")
+
+
+class Strategy(Enum):
+    """What to do with a waiting pod after an event."""
+
+    SKIP = 0
+    AFTER_BACKOFF = 1
+    IMMEDIATELY = 2
+
+
+class Matches(NamedTuple):
+    """The registrations that match one event, by profile; plugins in profile order."""
+
+    event: ClusterEvent
+    #: The event's name in metrics.
+    label: str
+    #: Whether the event moves pods without asking anybody.
+    is_wildcard: bool
+    registrations: Mapping[str, Sequence[tuple[str, QueueingHintFn | None]]]
+    #: Just the names of the plugins.
+    plugins: Mapping[str, frozenset[str]]
+
+    @property
+    def is_of_interest(self) -> bool:
+        """Tell whether any plugin of any profile registered the event; the wildcard always is of interest."""
+        return self.is_wildcard or any(self.registrations.values())
+
+    def may_move(self, scheduler_name: str, rejectors: frozenset[str]) -> bool:
+        """Tell whether pods of that profile, rejected by those plugins, need to be looked at one by one."""
+        if self.is_wildcard or not rejectors:
+            return True
+        plugins = self.plugins.get(scheduler_name)
+        return plugins is None or not plugins.isdisjoint(rejectors)
+
+
+class Hints:
+    """The registrations of all profiles, looked up by event. With `enabled` False no hint function is ever called."""
+
+    def __init__(self, hints: Mapping[str, HintMap], *, clock: Clock, recorder: Recorder, enabled: bool = True) -> None:
+        self._hints = hints
+        self._clock = clock
+        self._recorder = recorder
+        self._enabled = enabled
+        #: There are few kinds of events, and they come all the time.
+        self._matches: dict[ClusterEvent, Matches] = {}
+
+    def match(self, event: ClusterEvent) -> Matches:
+        """Return the registrations that cover the event."""
+        matches = self._matches.get(event)
+        if matches is None:
+            registrations = {
+                scheduler_name: tuple(
+                    registration
+                    for registered, plugins in hint_map.items()
+                    if registered.matches(event)
+                    for registration in plugins
+                )
+                for scheduler_name, hint_map in self._hints.items()
+            }
+            plugins = {name: frozenset(plugin for plugin, _ in found) for name, found in registrations.items()}
+            matches = Matches(event, event.label, event.is_wildcard, registrations, plugins)
+            self._matches[event] = matches
+        return matches
+
+    def evaluate(self, info: QueuedPodInfo, matches: Matches, old: object | None, new: object | None) -> Strategy:
+        """Return what the event is worth to the pod, asking the hints of the plugins that rejected it."""
+        rejected_by, pending_for = info.unschedulable_plugins, info.pending_plugins
+        if not rejected_by and not pending_for:
+            return Strategy.AFTER_BACKOFF
+        pod = info.pod
+        if matches.is_wildcard:
+            is_for_other = new is not None and not (isinstance(new, Pod) and new.uid == pod.uid)
+            return Strategy.SKIP if is_for_other else Strategy.AFTER_BACKOFF
+        registrations = matches.registrations.get(pod.scheduler_name)
+        if registrations is None:
+            _log.error("No queueing hints are known for profile=%s pod=%s", pod.scheduler_name, pod.key)
+            return Strategy.AFTER_BACKOFF
+        strategy = Strategy.SKIP
+        for plugin, hint in registrations:
+            is_pending = plugin in pending_for
+            if not is_pending and plugin not in rejected_by:
+                continue
+            if not self._is_worth_it(plugin, hint, pod, matches.label, old, new):
+                continue
+            if is_pending:
+                return Strategy.IMMEDIATELY
+            if not pending_for:
+                return Strategy.AFTER_BACKOFF
+            # A pending plugin further on may still ask for more.
+            strategy = Strategy.AFTER_BACKOFF
+        return strategy
+
+    def _is_worth_it(
+        self, plugin: str, hint: QueueingHintFn | None, pod: Pod, event: str, old: object | None, new: object | None
+    ) -> bool:
+        """Return a plugin's answer; one that fails is taken for QUEUE, so that no pod is stuck through a bug."""
+        label = "Queue"
+        began = self._clock.now()
+        if hint is not None and self._enabled:
+            try:
+                if hint(pod, old, new) is QueueingHint.SKIP:
+                    label = "QueueSkip"
+            except Exception:  # noqa: BLE001 - plugins end here: whatever they raise costs one answer
+                label = "Error"
+                self._recorder.warning("queueing_hint_failed")
+                _log.exception("Queueing hint failed plugin=%s event=%s pod=%s", plugin, event, pod.key)
+        self._recorder.queueing_hint(plugin=plugin, event=event, hint=label, seconds=self._clock.now() - began)
+        return label != "QueueSkip"

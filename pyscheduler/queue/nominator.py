@@ -1,0 +1,97 @@
+"""Pods that were promised a node for which room is still being made.
+
+After a preemption the victims need time to go; until then the preemptor's node is written down here, and filters on
+that node count the preemptor in. The pod's own `status.nominatedNodeName` follows later, through the API server, so
+what stands here may differ from it. A nomination outlives the pod's stay in the queue: it ends when the pod is assumed,
+deleted, or nominated elsewhere. Source: kube-scheduler 1.36, `nominator.go`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyscheduler.framework.interfaces import NominatingInfo
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from pyscheduler.api import Pod
+    from pyscheduler.framework.pod_info import PodInfo
+
+__all__ = ["Nominator"]
+
+
+class Nominator:
+    """Nominated pods by node, and the node of each; the `Nominator` of plugins' handles.
+
+    `find_pod(pod)` returns the newest version of a pod, or None when it is gone: a pod that is gone or bound is not
+    nominated. Without it every pod is believed.
+    """
+
+    def __init__(self, *, find_pod: Callable[[Pod], Pod | None] | None = None) -> None:
+        self._find_pod = find_pod
+        self._by_node: dict[str, dict[str, PodInfo]] = {}
+        self._node_of: dict[str, str] = {}
+
+    def add(self, info: PodInfo, nominating: NominatingInfo | None = None) -> None:
+        """Nominate the pod to the node in `nominating`, or to the one in its status; an earlier nomination ends."""
+        pod = info.pod
+        self.delete(pod)
+        if nominating is not None and nominating.override:
+            node_name = nominating.node_name
+        else:
+            node_name = pod.status.nominated_node_name
+        if not node_name:
+            return
+        if self._find_pod is not None:
+            newest = self._find_pod(pod)
+            if newest is None or newest.node_name:
+                return
+        self._by_node.setdefault(node_name, {})[pod.uid] = info
+        self._node_of[pod.uid] = node_name
+
+    def delete(self, pod: Pod) -> None:
+        """Drop the pod's nomination, if any."""
+        node_name = self._node_of.pop(pod.uid, "")
+        if node_name:
+            pods = self._by_node[node_name]
+            del pods[pod.uid]
+            if not pods:
+                del self._by_node[node_name]
+
+    def update(self, old: Pod, new: PodInfo) -> None:
+        """Carry a nomination over to a new version of the pod.
+
+        A version without nomination, after one without, does not end what is written down here: the API server has
+        just not heard of it yet. Any other version is believed.
+        """
+        keep = None
+        if not old.status.nominated_node_name and not new.pod.status.nominated_node_name:
+            node_name = self.node_of(old.uid)
+            keep = NominatingInfo(node_name) if node_name else None
+        self.delete(old)
+        self.add(new, keep)
+
+    def pods_on(self, node_name: str) -> Sequence[PodInfo]:
+        """Return the pods nominated to a node, the earliest nomination first."""
+        pods = self._by_node.get(node_name)
+        return tuple(pods.values()) if pods else ()
+
+    def node_of(self, uid: str) -> str:
+        """Return the node a pod is nominated to, or ""."""
+        return self._node_of.get(uid, "")
+
+    @property
+    def has_any(self) -> bool:
+        """Tell whether any pod is nominated to any node."""
+        return bool(self._node_of)
+
+    def by_node(self) -> Mapping[str, Sequence[PodInfo]]:
+        """Return all nominated pods by node; a copy."""
+        return {node_name: tuple(pods.values()) for node_name, pods in self._by_node.items()}
+
+    def check_invariants(self) -> None:
+        """Raise AssertionError where the two indices disagree."""
+        filed = {uid: node_name for node_name, pods in self._by_node.items() for uid in pods}
+        assert filed == self._node_of, "nominated pods are indexed differently by node and by pod"
+        assert all(self._by_node.values()), "a node is kept though no pod is nominated to it"

@@ -1,0 +1,456 @@
+"""The queue of pods to be scheduled: who waits, where, and what brings them back.
+
+A pod enters through `add`, is popped, and is then in flight until `done`, or until `requeue_failed` brings it back.
+What becomes of a failed pod depends on who is to blame:
+
+* an error (no plugin rejected it): backoffQ, and another attempt when the backoff is over;
+* a rejection: the unschedulable pods, until an event comes that one of the rejecting plugins finds worth an attempt
+  (`move_all`), the pod itself changes (`update`), somebody names it (`activate`), or five minutes have passed. If such
+  an event came while the pod was in flight, the pod goes to backoffQ or activeQ at once.
+
+Everything here is synchronous, on the event loop, and takes effect at once; only `pop` waits. Nothing polls: there is
+one timer for the next backoff that ends and one for the next pod that has been unschedulable for too long.
+
+Pods are known by uid. An update or an `add` of a pod that is in flight is remembered for its return, and a pod that was
+deleted in flight does not return.
+
+Differs from kube-scheduler: pods in flight are known with queueing hints off, too (there, an update in flight put a
+second copy of the pod into activeQ); and a pod leaves scheduler_unschedulable_pods also when it is deleted from activeQ
+or backoffQ. Source: kube-scheduler 1.36, `scheduling_queue.go`.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from pyscheduler.framework.changes import pod_changes
+from pyscheduler.framework.pod_info import QueuedPodInfo
+from pyscheduler.queue.active import ActiveQueue
+from pyscheduler.queue.backoff import BackoffQueue
+from pyscheduler.queue.hints import FORCE_ACTIVATE, UNSCHEDULABLE_TIMEOUT, Hints, Strategy
+from pyscheduler.queue.in_flight import POD_POPPED, Flight, InFlight
+from pyscheduler.queue.places import UNSCHEDULED_POD_ADD, UNSCHEDULED_POD_UPDATE, Place, Places
+from pyscheduler.queue.unschedulable import Group, UnschedulablePods
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from pyscheduler.api import Pod
+    from pyscheduler.framework.clock import Clock
+    from pyscheduler.framework.events import ClusterEvent
+    from pyscheduler.framework.pod_info import PodInfo
+    from pyscheduler.framework.recorder import Recorder
+    from pyscheduler.queue.heap import SortKey
+    from pyscheduler.queue.hints import HintMap, Matches
+    from pyscheduler.queue.nominator import Nominator
+    from pyscheduler.queue.places import PreEnqueue
+
+__all__ = ["SchedulingQueue"]
+
+_log = logging.getLogger(__name__)
+
+# Reasons for which pods enter a queue, as scheduler_queue_incoming_pods_total spells them.
+_SCHEDULE_ATTEMPT_FAILURE = "ScheduleAttemptFailure"
+_BACKOFF_COMPLETE = "BackoffComplete"
+_POP_FROM_BACKOFF = "PopFromBackoffQ"
+
+
+class SchedulingQueue:
+    """The pods that want a node, and those for which one is being sought.
+
+    `sort_key` is the QueueSort plugin's. `pre_enqueue`, `hints` and `gating_events` are looked up by the pod's
+    `schedulerName`: the profile's PreEnqueue, its registrations by event, and the events that each plugin registered.
+    `pop_from_backoff` and `queueing_hints` are the feature gates SchedulerPopFromBackoffQ and SchedulerQueueingHints.
+    `max_backoff_seconds` 0 means no backoff at all.
+    """
+
+    def __init__(  # noqa: PLR0913 - wiring, all by keyword
+        self,
+        *,
+        clock: Clock,
+        recorder: Recorder,
+        sort_key: SortKey,
+        nominator: Nominator,
+        pre_enqueue: Mapping[str, PreEnqueue],
+        hints: Mapping[str, HintMap],
+        gating_events: Mapping[str, Mapping[str, Sequence[ClusterEvent]]],
+        initial_backoff_seconds: float = 1.0,
+        max_backoff_seconds: float = 10.0,
+        max_unschedulable_seconds: float = 300.0,
+        pop_from_backoff: bool = True,
+        queueing_hints: bool = True,
+    ) -> None:
+        self._clock = clock
+        self._recorder = recorder
+        self.nominator = nominator
+        self._hints = Hints(hints, clock=clock, recorder=recorder, enabled=queueing_hints)
+        self._queueing_hints = queueing_hints
+        self._active = ActiveQueue(sort_key=sort_key, recorder=recorder)
+        self._backoff = BackoffQueue(
+            clock=clock,
+            recorder=recorder,
+            sort_key=sort_key,
+            initial_seconds=initial_backoff_seconds,
+            max_seconds=max_backoff_seconds,
+            pop_early=pop_from_backoff,
+        )
+        self._unschedulable = UnschedulablePods(clock=clock, recorder=recorder, max_seconds=max_unschedulable_seconds)
+        self._places = Places(
+            clock=clock,
+            active=self._active,
+            backoff=self._backoff,
+            unschedulable=self._unschedulable,
+            nominator=nominator,
+            pre_enqueue=pre_enqueue,
+            gating_events=gating_events,
+        )
+        self._in_flight = InFlight()
+        #: The scheduling cycle in which the last event came; decides about failed pods when queueing hints are off.
+        self._move_request_cycle = -1
+        self._closed = False
+
+    def start(self) -> None:
+        """Let time move pods: out of backoff each second, out of the unschedulable pods each thirty seconds."""
+        self._backoff.start(self._flush_backoff)
+        self._unschedulable.start(self._flush_unschedulable)
+
+    def close(self) -> None:
+        """End: timers stop, and `pop` returns None, to whoever waits in it as well. Pods stay where they are."""
+        self._closed = True
+        self._backoff.stop()
+        self._unschedulable.stop()
+        self._in_flight.clear()
+        self._active.wake()
+
+    async def pop(self) -> QueuedPodInfo | None:
+        """Return the first pod, waiting until there is one; None once the queue is closed.
+
+        Returns without giving up the loop when a pod is there already. Cancelling it loses no pod.
+        """
+        while not self._closed:
+            info = self.pop_nowait()
+            if info is not None:
+                return info
+            await self._active.wait()
+        return None
+
+    def pop_nowait(self) -> QueuedPodInfo | None:
+        """Return the first pod of activeQ, or else of backoffQ where pods may be popped from there; None for none.
+
+        The pod is in flight then, until `done` or `requeue_failed`. Which plugins rejected it stays on it until the
+        next failure.
+        """
+        if self._closed:
+            return None
+        info = self._active.pop()
+        from_backoff = info is None
+        if info is None:
+            info = self._backoff.pop_early_one()
+            if info is None:
+                return None
+            self._recorder.incoming_pod(queue="active", event=_POP_FROM_BACKOFF)
+        info.popped_from_backoff = from_backoff
+        info.attempts += 1
+        self._active.scheduling_cycle += 1
+        self._in_flight.begin(info)
+        self._places.uncount_rejections(info)
+        return info
+
+    def add(self, info: PodInfo) -> None:
+        """Take in a new pod that has no node. One that is here already, or in flight, counts as updated."""
+        uid = info.pod.uid
+        flight = self._in_flight.get(uid)
+        if flight is not None:
+            self._update_in_flight(flight, flight.info.pod, info)
+        elif (found := self._places.find(uid)) is not None:
+            self.update(found[1].pod, info)
+        else:
+            self._places.to_active(self._new(info), UNSCHEDULED_POD_ADD)
+
+    def update(self, old: Pod | None, info: PodInfo) -> None:
+        """Take in a new version of a pod that has no node, wherever it is; a pod that is nowhere is added.
+
+        In activeQ and backoffQ it is sorted anew. An unschedulable pod moves if a plugin that rejected it finds the
+        change worth an attempt, and a gated one must then pass PreEnqueue. In flight the change is kept for its return.
+        """
+        uid = info.pod.uid
+        if old is not None and old.uid != uid:
+            # A relist can show a pod that was deleted and made again under its name as one update.
+            self.delete(old)
+            self.add(info)
+            return
+        flight = self._in_flight.get(uid)
+        if flight is not None:
+            self._update_in_flight(flight, old, info)
+            return
+        found = self._places.find(uid)
+        if found is None:
+            self._places.to_active(self._new(info), UNSCHEDULED_POD_UPDATE)
+            return
+        place, queued = found
+        before = old if old is not None else queued.pod
+        self._places.update(place, queued, info)
+        if place is Place.UNSCHEDULABLE:
+            self._move_updated(queued, before)
+
+    def delete(self, pod: Pod) -> None:
+        """Forget a pod that was deleted, or bound by somebody else; in flight, it will not come back."""
+        self.nominator.delete(pod)
+        self._places.remove(pod.uid)
+        flight = self._in_flight.get(pod.uid)
+        if flight is not None:
+            flight.is_gone = True
+
+    def activate(self, pods: Iterable[Pod]) -> None:
+        """Move pods to activeQ that are unschedulable or in backoff, without regard to either.
+
+        PreEnqueue may still refuse them. A pod in flight goes to activeQ or backoffQ if it comes back; others are left
+        alone.
+        """
+        for pod in pods:
+            if self._activate(pod.uid):
+                continue
+            if self._queueing_hints and pod.uid in self._in_flight:
+                self._in_flight.observe(FORCE_ACTIVATE, None, pod)
+            self._move_request_cycle = self.scheduling_cycle
+
+    def requeue_failed(self, info: QueuedPodInfo, cycle: int) -> None:
+        """Take back a pod whose attempt failed; it is not in flight any more.
+
+        The caller has set `unschedulable_plugins` and `pending_plugins` to those of this attempt, both empty after an
+        error. `cycle` is the scheduling cycle of the attempt; it matters only with queueing hints off. A pod that was
+        deleted meanwhile is dropped.
+        """
+        uid = info.pod.uid
+        flight = self._in_flight.get(uid)
+        try:
+            if flight is not None and flight.is_gone:
+                return
+            if self._places.find(uid) is not None:
+                self._recorder.warning("pod_queued_twice")
+                _log.error("Pod is in the queue already and is not requeued pod=%s", info.pod.key)
+                return
+            if flight is not None and flight.latest is not None:
+                info.pod_info = flight.latest
+            self._count_failure(info)
+            if self._queueing_hints:
+                strategy = self._strategy_after_flight(info, flight)
+                self._places.requeue(info, strategy, _SCHEDULE_ATTEMPT_FAILURE)
+            elif self._move_request_cycle >= cycle or not (info.unschedulable_plugins or info.pending_plugins):
+                self._places.to_backoff(info, _SCHEDULE_ATTEMPT_FAILURE)
+            else:
+                self._places.to_unschedulable(info, _SCHEDULE_ATTEMPT_FAILURE)
+        finally:
+            self.done(uid)
+
+    def done(self, uid: str) -> None:
+        """Note that a popped pod is not coming back, or that no event can matter to it any more; idempotent."""
+        self._in_flight.end(uid)
+
+    def move_all(
+        self,
+        event: ClusterEvent,
+        old: object | None,
+        new: object | None,
+        pre_check: Callable[[Pod], bool] | None = None,
+    ) -> None:
+        """Announce an event: unschedulable pods that it may help move to activeQ or backoffQ.
+
+        `old` and `new` are the object before and after, as hint functions expect them; `pre_check` leaves out pods for
+        which it is false. Pods in flight will be judged by the event, too, when they come back (without `pre_check`).
+        """
+        matches = self._hints.match(event)
+        if not matches.is_of_interest:
+            return
+
+        def is_concerned(group: Group) -> bool:
+            return group.lets_through(event) and matches.may_move(group.scheduler_name, group.rejectors)
+
+        pods = self._unschedulable.select(is_concerned)
+        if pre_check is not None:
+            pods = [info for info in pods if pre_check(info.pod)]
+        self._move(pods, matches, old, new)
+
+    @property
+    def scheduling_cycle(self) -> int:
+        """Return how many pods were popped so far."""
+        return self._active.scheduling_cycle
+
+    @property
+    def active_count(self) -> int:
+        """Return how many pods `pop` would hand out now, one after the other: activeQ, and what may be popped early."""
+        return len(self._active) + (len(self._backoff.rejected) if self._backoff.pop_early else 0)
+
+    def place_of(self, uid: str) -> Place | None:
+        """Return where the pod is, or None when the queue does not know it."""
+        if uid in self._in_flight:
+            return Place.IN_FLIGHT
+        found = self._places.find(uid)
+        return None if found is None else found[0]
+
+    def get(self, uid: str) -> QueuedPodInfo | None:
+        """Return a pod that waits (is not in flight), or None. It is the queue's own: read it only."""
+        found = self._places.find(uid)
+        return None if found is None else found[1]
+
+    def pending_pods(self) -> list[Pod]:
+        """Return all pods that wait, those in flight not among them; activeQ first."""
+        return [info.pod for info in self._places]
+
+    def counts(self) -> dict[str, int]:
+        """Return the values of scheduler_pending_pods, by its `queue` label."""
+        gated = self._unschedulable.gated_count
+        return {
+            "active": len(self._active),
+            "backoff": len(self._backoff),
+            "unschedulable": len(self._unschedulable) - gated,
+            "gated": gated,
+        }
+
+    def rejections(self) -> Mapping[tuple[str, str], int]:
+        """Return the values of scheduler_unschedulable_pods, by (plugin, profile); the zeros are left out."""
+        return dict(self._places.rejections)
+
+    def in_flight_events(self) -> Mapping[str, int]:
+        """Return the values of scheduler_inflight_events, by its `event` label."""
+        counts = dict(self._in_flight.event_counts)
+        if len(self._in_flight):
+            counts[POD_POPPED] = len(self._in_flight)
+        return counts
+
+    def __len__(self) -> int:
+        """Return how many pods wait, those in flight not among them."""
+        return len(self._places)
+
+    def dump(self) -> dict[str, object]:
+        """Return the queue as plain data, for logs."""
+        return {
+            "schedulingCycle": self.scheduling_cycle,
+            "counts": self.counts(),
+            "active": [info.pod.key for info in self._active.in_order()],
+            "backoff": [_describe(info) for info in self._backoff.in_order()],
+            "unschedulable": [_describe(info) for info in self._unschedulable],
+            "inFlight": [flight.info.pod.key for flight in self._in_flight],
+            "inFlightEvents": self.in_flight_events(),
+            "nominated": {
+                node_name: [info.pod.key for info in infos] for node_name, infos in self.nominator.by_node().items()
+            },
+        }
+
+    def check_invariants(self) -> None:
+        """Raise AssertionError where the queue contradicts itself: see the places', and no pod is also in flight."""
+        self._places.check_invariants()
+        self._in_flight.check_invariants()
+        self.nominator.check_invariants()
+        for info in self._places:
+            assert info.pod.uid not in self._in_flight, f"pod {info.pod.key} waits and is in flight"
+
+    def _new(self, info: PodInfo) -> QueuedPodInfo:
+        return QueuedPodInfo(pod_info=info, enqueued_at=self._clock.now())
+
+    def _update_in_flight(self, flight: Flight, old: Pod | None, info: PodInfo) -> None:
+        flight.latest = info
+        flight.is_gone = False
+        if self._queueing_hints:
+            for event in pod_changes(old if old is not None else flight.info.pod, info.pod):
+                self._in_flight.observe(event, old, info.pod)
+        else:
+            self._move_request_cycle = self.scheduling_cycle
+
+    def _move_updated(self, info: QueuedPodInfo, old: Pod) -> None:
+        """Move an unschedulable pod that was updated, if that may have made it schedulable."""
+        if not self._queueing_hints:
+            if _is_changed(old, info.pod):
+                self._places.requeue(info, Strategy.AFTER_BACKOFF, UNSCHEDULED_POD_UPDATE)
+            return
+        for event in pod_changes(old, info.pod):
+            strategy = self._hints.evaluate(info, self._hints.match(event), old, info.pod)
+            if self._places.requeue(info, strategy, event.label) is not Place.UNSCHEDULABLE:
+                return
+
+    def _activate(self, uid: str) -> bool:
+        """Move one pod to activeQ; return False when it is not waiting elsewhere, or PreEnqueue refused it."""
+        info = self._unschedulable.get(uid)
+        from_backoff = info is None
+        if info is None:
+            info = self._backoff.remove(uid)
+            if info is None:
+                return False
+        return self._places.to_active(info, FORCE_ACTIVATE.label, from_backoff=from_backoff) is Place.ACTIVE
+
+    def _count_failure(self, info: QueuedPodInfo) -> None:
+        if info.unschedulable_plugins or info.pending_plugins:
+            info.unschedulable_count += 1
+            info.consecutive_errors = 0
+        else:
+            info.consecutive_errors += 1
+        info.enqueued_at = self._clock.now()
+        info.backoff_until = None
+        self._places.count_rejections(info)
+
+    def _strategy_after_flight(self, info: QueuedPodInfo, flight: Flight | None) -> Strategy:
+        """Return what the events that came while the pod was in flight are worth to it."""
+        if flight is None or not (info.unschedulable_plugins or info.pending_plugins):
+            # Nobody rejected it, or nobody knows what it missed: only another attempt can tell.
+            return Strategy.AFTER_BACKOFF
+        best = Strategy.SKIP
+        for event, old, new in self._in_flight.events_since_pop(flight):
+            strategy = self._hints.evaluate(info, self._hints.match(event), old, new)
+            if strategy is Strategy.IMMEDIATELY:
+                return strategy
+            if strategy is Strategy.AFTER_BACKOFF:
+                best = strategy
+                if not info.pending_plugins:
+                    break
+        return best
+
+    def _move(self, pods: Iterable[QueuedPodInfo], matches: Matches, old: object | None, new: object | None) -> None:
+        """Move those of `pods` (unschedulable, not shut off from the event by a gate) that the event may help."""
+        for info in pods:
+            uid = info.pod.uid
+            if self._unschedulable.get(uid) is not info:
+                continue  # a hint or PreEnqueue called for an earlier pod moved this one
+            strategy = self._hints.evaluate(info, matches, old, new)
+            if strategy is Strategy.SKIP:
+                continue
+            self._unschedulable.remove(uid)
+            self._places.requeue(info, strategy, matches.label)
+        self._move_request_cycle = self.scheduling_cycle
+        if self._queueing_hints:
+            self._in_flight.observe(matches.event, old, new)
+
+    def _flush_backoff(self, now: float) -> None:
+        for info in self._backoff.pop_completed(now):
+            self._places.to_active(info, _BACKOFF_COMPLETE, from_backoff=True)
+        self._backoff.arm()
+
+    def _flush_unschedulable(self, now: float) -> None:
+        overdue = self._unschedulable.overdue(now)
+        if overdue:
+            self._move(overdue, self._hints.match(UNSCHEDULABLE_TIMEOUT), None, None)
+        self._unschedulable.arm()
+
+
+def _describe(info: QueuedPodInfo) -> dict[str, object]:
+    return {
+        "pod": info.pod.key,
+        "attempts": info.attempts,
+        "unschedulablePlugins": sorted(info.unschedulable_plugins),
+        "pendingPlugins": sorted(info.pending_plugins),
+        "gatingPlugin": info.gating_plugin,
+        "enqueuedAt": info.enqueued_at,
+        "backoffUntil": info.backoff_until,
+    }
+
+
+def _is_changed(old: Pod, new: Pod) -> bool:
+    """Tell whether a pod changed in anything but its status, and what each write changes; for hints off."""
+    return _essence(old) != _essence(new)
+
+
+def _essence(pod: Pod) -> tuple[object, ...]:
+    metadata = msgspec.structs.replace(pod.metadata, resource_version="", generation=0, finalizers=())
+    return metadata, pod.spec, pod.status.resource_claim_statuses, pod.status.extended_resource_claim_status
