@@ -104,11 +104,11 @@ class QueuedPodInfo:
     enqueued_at: float
     #: Scheduling attempts so far, the running one included.
     attempts: int = 0
-    #: When it was first popped; None before that.
+    #: When it first entered activeQ (time spent gated does not count); None before that.
     first_attempt_at: float | None = None
     #: Moment after which it may leave backoffQ; None where no backoff was worked out yet.
     backoff_until: float | None = None
-    #: Rejections since the last cluster event that was worth an attempt; drives the backoff.
+    #: Attempts that ended in a rejection, ever; drives the backoff.
     unschedulable_count: int = 0
     #: Errors (not rejections) in a row; they have a backoff of their own.
     consecutive_errors: int = 0
