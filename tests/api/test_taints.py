@@ -47,6 +47,7 @@ def test_a_toleration_answers_a_taint(toleration: Toleration, taint: Taint, expe
         pytest.param("Gt", "0010", "950", False, id="leading zeros are no number"),
         pytest.param("Lt", "10", "-0", False, id="minus nothing is no number"),
         pytest.param("Lt", "99999999999999999999", "1", False, id="more than 64 bits"),
+        pytest.param("Gt", "1", "9999999999999999999", False, id="just more than 64 bits"),
         pytest.param("Gt", "1", "9" * 5000, False, id="absurd"),
     ],
 )
