@@ -4,7 +4,8 @@ Decoding is one pass of msgspec over the bytes, straight into the typed objects.
 settled by a second, slower pass over the bytes concerned, so that the common case pays nothing for them:
 
 * Go writes ``null`` where a list, a map or a text is empty. Such an object is decoded again without its nulls, which
-  is what Go itself makes of them: the zero value.
+  is what Go itself makes of them: the zero value. (An entry of a map that is null, which no API server sends, is
+  dropped; Go would keep its key.)
 * An object is malformed, say a text where a number belongs. One such object in a list must not cost the others: the
   list is decoded again item by item, and what cannot be read is handed back with its name and the reason.
 """
