@@ -1,4 +1,4 @@
-"""The admission rules that run before an object is stored: its namespace exists, and a pod gets its class's priority."""
+"""Admission: before an object is stored, its namespace has to exist, and a pod gets its class's priority."""
 
 from __future__ import annotations
 

@@ -9,12 +9,11 @@ from __future__ import annotations
 import random
 from typing import TYPE_CHECKING, Any
 
-from pyscheduler.cluster.embedded import crds, errors, namespaces
+from pyscheduler.cluster.embedded import crds, namespaces
 from pyscheduler.cluster.embedded.builtin import (
     BUILTIN_RESOURCES,
     CUSTOM_RESOURCE_DEFINITIONS,
     NAMESPACES,
-    PODS,
     PRIORITY_CLASSES,
 )
 from pyscheduler.cluster.embedded.deletion import DeleteOptions
@@ -29,8 +28,6 @@ from pyscheduler.cluster.embedded.store import Store
 from pyscheduler.framework.errors import ConfigError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from pyscheduler.cluster.embedded.resources import Resource
     from pyscheduler.cluster.embedded.store import Object, Record
     from pyscheduler.framework.clock import Clock
@@ -96,7 +93,7 @@ class EmbeddedCluster:
         resource = self.resource(api_version, kind)
         return self._shown(resource, self.registry.get(resource, _scope(resource, namespace), name))
 
-    def list(self, api_version: str, kind: str, *, namespace: str = "") -> list[Object]:
+    def objects(self, api_version: str, kind: str, *, namespace: str = "") -> list[Object]:
         """Return all objects of a kind, in key order; of one namespace where it is given."""
         resource = self.resource(api_version, kind)
         prefix = f"{namespace}/" if namespace else ""
@@ -113,11 +110,11 @@ class EmbeddedCluster:
 
     def pods(self, *, namespace: str = "") -> list[Object]:
         """Return all pods."""
-        return self.list("v1", "Pod", namespace=namespace)
+        return self.objects("v1", "Pod", namespace=namespace)
 
     def nodes(self) -> list[Object]:
         """Return all nodes."""
-        return self.list("v1", "Node")
+        return self.objects("v1", "Node")
 
     def resource(self, api_version: str, kind: str) -> Resource:
         """Return the served resource of a kind; `ConfigError` when there is none."""

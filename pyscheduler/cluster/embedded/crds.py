@@ -46,7 +46,7 @@ def check_definition(definition: Object) -> None:
     problems += [FieldProblem.required(f"spec.names.{field}") for field in ("plural", "kind") if not names.get(field)]
     wanted = f"{names.get('plural')}.{spec.get('group')}"
     if not problems and name != wanted:
-        rule = f'must be spec.names.plural+"."+spec.group'
+        rule = 'must be spec.names.plural+"."+spec.group'
         problems.append(FieldProblem.invalid("metadata.name", name, rule))
     versions = spec.get("versions") or []
     if not versions:

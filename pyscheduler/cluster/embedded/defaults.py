@@ -190,9 +190,7 @@ def _merge_label_keys(term: Object, source: str, operator: str, labels: dict[str
     keys, selector = term.get(source), term.get("labelSelector")
     if not keys or selector is None:  # without a selector nothing matches, and nothing is to be narrowed
         return
-    expressions = [
-        {"key": key, "operator": operator, "values": [labels[key]]} for key in keys if key in labels
-    ]
+    expressions = [{"key": key, "operator": operator, "values": [labels[key]]} for key in keys if key in labels]
     if expressions:
         selector["matchExpressions"] = [*(selector.get("matchExpressions") or ()), *expressions]
 

@@ -1,4 +1,4 @@
-"""Discovery: how clients learn what is served, in the older form (one document per group version) and the aggregated one."""
+"""Discovery: how clients learn what is served, one document per group version, or all of them in one."""
 
 from __future__ import annotations
 

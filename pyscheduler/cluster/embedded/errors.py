@@ -1,7 +1,8 @@
 """What the API server answers when it refuses: one exception, and a constructor per kind of refusal.
 
-A refusal travels as a `Status` object. Its code, reason, details and wording are what clients branch on (`errors.IsConflict`
-in Go reads the reason, people read the message), so they are those of the real server, given here once and used everywhere.
+A refusal travels as a `Status` object. Its code, reason, details and wording are what clients branch on (Go's
+`errors.IsConflict` reads the reason, people read the message), so they are those of the real server, given here once
+and used everywhere.
 """
 
 from __future__ import annotations
@@ -37,15 +38,13 @@ __all__ = [
 ]
 
 CONTINUE_EXPIRED: Final = (
-    "The provided continue parameter is too old to display a consistent list result. You can start a new list without "
-    "the continue parameter, or use the continue token in this response to retrieve the remainder of the results. "
-    "Continuing with the provided token results in an inconsistent list - objects that were created, modified, or deleted "
-    "between the time the first chunk was returned and now may show up in the list."
+    "The provided continue parameter is too old to display a consistent list result. You can start a new list "
+    "without the continue parameter, or use the continue token in this response to retrieve the remainder of the "
+    "results. Continuing with the provided token results in an inconsistent list - objects that were created, "
+    "modified, or deleted between the time the first chunk was returned and now may show up in the list."
 )
 LIST_EXPIRED: Final = "The resourceVersion for the provided list is too old."
-OBJECT_MODIFIED: Final = (
-    "the object has been modified; please apply your changes to the latest version and try again"
-)
+OBJECT_MODIFIED: Final = "the object has been modified; please apply your changes to the latest version and try again"
 
 
 class StatusError(APIError):
@@ -108,9 +107,7 @@ class FieldProblem(msgspec.Struct, frozen=True):
     def unsupported(cls, field: str, value: object, supported: Sequence[str]) -> FieldProblem:
         """Say that a field's value is none of the known ones."""
         known = ", ".join(_shown(item) for item in supported)
-        return cls(
-            field, "FieldValueNotSupported", f"Unsupported value: {_shown(value)}: supported values: {known}"
-        )
+        return cls(field, "FieldValueNotSupported", f"Unsupported value: {_shown(value)}: supported values: {known}")
 
 
 def _shown(value: object) -> str:
@@ -144,9 +141,7 @@ def not_found(group: str, plural: str, name: str) -> StatusError:
 
 def path_not_found() -> StatusError:
     """404: the group is served, the resource is not."""
-    return StatusError(
-        "the server could not find the requested resource", code=404, reason="NotFound", details={}
-    )
+    return StatusError("the server could not find the requested resource", code=404, reason="NotFound", details={})
 
 
 def already_exists(group: str, plural: str, name: str, *, generated: bool = False) -> StatusError:
@@ -249,9 +244,7 @@ def too_many_requests(message: str, retry_after_seconds: int, *, causes: Any = N
 
 def too_large(limit_bytes: int) -> StatusError:
     """413: the body of a request is over the limit."""
-    return StatusError(
-        f"Request entity too large: limit is {limit_bytes}", code=413, reason="RequestEntityTooLarge"
-    )
+    return StatusError(f"Request entity too large: limit is {limit_bytes}", code=413, reason="RequestEntityTooLarge")
 
 
 def internal_error(message: str) -> StatusError:

@@ -73,7 +73,7 @@ def _ask_budget(registry: Registry, record: Record, pod: Object, *, dry_run: boo
     spec, status = budget.get("spec") or {}, budget.get("status") or {}
     if not _is_ready(pod):
         healthy, desired = status.get("currentHealthy", 0), status.get("desiredHealthy", 0)
-        if spec.get("unhealthyPodEvictionPolicy") == "AlwaysAllow" or (healthy >= desired and desired > 0):
+        if spec.get("unhealthyPodEvictionPolicy") == "AlwaysAllow" or healthy >= desired > 0:
             return
     _take_one(budget)
     if not dry_run:

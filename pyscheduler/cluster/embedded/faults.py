@@ -1,8 +1,8 @@
 """Faults on purpose: what goes wrong between a client and its API server, made to happen for tests.
 
-A `Fault` says which requests it hits, how often, and what becomes of them: an error status, a delay, an answer that gets
-lost although the write was done, a connection that breaks before anything was done. Watches are ended, cut, or cut
-within a line by `Router.drop_watches`. Chance comes from a seeded source, delays from the server's clock.
+A `Fault` says which requests it hits, how often, and what becomes of them: an error status, a delay, an answer that
+gets lost although the write was done, a connection that breaks before anything was done. Watches are ended, cut, or
+cut within a line by `Router.drop_watches`. Chance comes from a seeded source, delays from the server's clock.
 """
 
 from __future__ import annotations

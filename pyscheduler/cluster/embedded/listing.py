@@ -1,7 +1,7 @@
 """GET of a collection: options, pages that fit together, and the list as a join of bytes.
 
-A `continue` token names a version and a key. All pages of one listing show that version, restored from the log, until the
-log no longer reaches back; then the client gets 410 and, in it, a token to go on with whatever is there now.
+A `continue` token names a version and a key. All pages of one listing show that version, restored from the log, until
+the log no longer reaches back; then the client gets 410 and, in it, a token to go on with whatever is there now.
 """
 
 from __future__ import annotations
@@ -9,26 +9,26 @@ from __future__ import annotations
 import base64
 import binascii
 import posixpath
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
 from pyscheduler.cluster.embedded import errors
 from pyscheduler.cluster.embedded.errors import FieldProblem
 from pyscheduler.cluster.embedded.selection import compile_selection
-from pyscheduler.cluster.embedded.store import ExpiredVersionError, decode, encode
+from pyscheduler.cluster.embedded.store import ExpiredVersionError, Page, Record, decode, encode
 from pyscheduler.cluster.embedded.wire import go_json_error
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
     from pyscheduler.cluster.embedded.registry import Registry
     from pyscheduler.cluster.embedded.resources import Resource
-    from pyscheduler.cluster.embedded.store import Page, Record
 
 __all__ = ["ListOptions", "Listing", "list_page", "read_list_options", "render_list"]
 
-_TOKEN_VERSION = "meta.k8s.io/v1"
+_FORMAT: Final = "meta.k8s.io/v1"
 
 
 class ListOptions(msgspec.Struct, frozen=True):
@@ -176,7 +176,7 @@ def list_metadata(listing: Listing) -> dict[str, Any]:
 def _write_token(version: int, key: str, prefix: str) -> str:
     """Make a token; within a namespace the key loses the namespace but keeps the slash."""
     start = key.removeprefix(prefix.rstrip("/")) if prefix else key
-    token = encode({"v": _TOKEN_VERSION, "rv": version, "start": start})
+    token = encode({"v": _FORMAT, "rv": version, "start": start})
     return base64.urlsafe_b64encode(token).rstrip(b"=").decode()
 
 
@@ -190,7 +190,7 @@ def _read_token(token: str, prefix: str) -> tuple[str, int]:
         content: Any = decode(raw)
     except ValueError as error:
         raise _bad_token(go_json_error(raw)) from error
-    if not isinstance(content, dict) or content.get("v") != _TOKEN_VERSION:
+    if not isinstance(content, dict) or content.get("v") != _FORMAT:
         raise errors.bad_request(
             "invalid continue token: continue key is not valid: server does not recognize this encoded version"
         )

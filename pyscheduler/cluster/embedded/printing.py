@@ -58,30 +58,24 @@ def age(timestamp: str, now: float) -> str:
 def human_duration(seconds: float) -> str:
     """Return a duration with two or three significant digits, in the units `kubectl` shows."""
     total = int(seconds)
-    if total < -1:
-        return "<invalid>"
     if total < 0:
-        return "0s"
-    if total < 2 * _MINUTE:
-        return f"{total}s"
-    if total < 10 * _MINUTE:
-        return _two(total, _MINUTE, "m", 1, "s")
-    if total < 3 * _HOUR:
-        return f"{total // _MINUTE}m"
-    if total < 8 * _HOUR:
-        return _two(total, _HOUR, "h", _MINUTE, "m")
-    if total < 2 * _DAY:
-        return f"{total // _HOUR}h"
-    if total < 8 * _DAY:
-        return _two(total, _DAY, "d", _HOUR, "h")
-    if total < 2 * _YEAR:
-        return f"{total // _DAY}d"
-    if total < 8 * _YEAR:
-        return _two(total, _YEAR, "y", _DAY, "d")
+        return "0s" if total >= -1 else "<invalid>"
+    for limit, large, name, small, small_name in _SCALES:
+        if total < limit:
+            rest = total % large // small if small else 0
+            whole = f"{total // large}{name}"
+            return f"{whole}{rest}{small_name}" if rest else whole
     return f"{total // _YEAR}y"
 
 
-def _two(total: int, large: int, large_name: str, small: int, small_name: str) -> str:
-    rest = total % large // small
-    whole = f"{total // large}{large_name}"
-    return f"{whole}{rest}{small_name}" if rest else whole
+#: Below each limit: the unit to count in, and the smaller one that is worth showing beside it.
+_SCALES: Final = (
+    (2 * _MINUTE, 1, "s", 0, ""),
+    (10 * _MINUTE, _MINUTE, "m", 1, "s"),
+    (3 * _HOUR, _MINUTE, "m", 0, ""),
+    (8 * _HOUR, _HOUR, "h", _MINUTE, "m"),
+    (2 * _DAY, _HOUR, "h", 0, ""),
+    (8 * _DAY, _DAY, "d", _HOUR, "h"),
+    (2 * _YEAR, _DAY, "d", 0, ""),
+    (8 * _YEAR, _YEAR, "y", _DAY, "d"),
+)

@@ -40,6 +40,7 @@ _KEPT_METADATA: Final = (
     "deletionTimestamp",
     "deletionGracePeriodSeconds",
 )
+_IDENTITY: Final = frozenset({"kind", "apiVersion", "metadata"})
 _STATUS_METADATA: Final = ("labels", "annotations")
 
 
@@ -57,9 +58,7 @@ class Registry:
     `wall` tells seconds since the epoch, `rng` makes uids and generated names.
     """
 
-    def __init__(
-        self, store: Store, table: ResourceTable, *, wall: Callable[[], float], rng: random.Random
-    ) -> None:
+    def __init__(self, store: Store, table: ResourceTable, *, wall: Callable[[], float], rng: random.Random) -> None:
         self.store = store
         self.table = table
         self.wall = wall
@@ -118,9 +117,7 @@ class Registry:
         else:
             metadata.pop("namespace", None)
         taken = {"metadata": metadata}
-        for name, value in obj.items():
-            if name not in ("kind", "apiVersion", "metadata") and value is not None:
-                taken[name] = value
+        taken |= {name: value for name, value in obj.items() if name not in _IDENTITY and value is not None}
         return taken if resource.to_stored is None else resource.to_stored(taken)
 
     # --- writing ---------------------------------------------------------------------------------
@@ -130,9 +127,7 @@ class Registry:
         new = self.take_in(resource, namespace, obj)
         metadata = new["metadata"]
         if metadata.get("resourceVersion"):
-            raise errors.StatusError(
-                "resourceVersion should not be set on objects to be created", code=500, reason=""
-            )
+            raise errors.StatusError("resourceVersion should not be set on objects to be created", code=500, reason="")
         collection = self.collection(resource)
         now = format_time(self.wall())
         generated = self._name(resource, collection, namespace, metadata)
@@ -152,9 +147,7 @@ class Registry:
         prepare_creation(resource.collection, new, now)
         key = resource.key(namespace, metadata["name"])
         if collection.get(key) is not None:
-            raise errors.already_exists(
-                resource.group, resource.plural, metadata["name"], generated=generated
-            )
+            raise errors.already_exists(resource.group, resource.plural, metadata["name"], generated=generated)
         self._finish_metadata(new)
         if dry_run:
             return collection.draft(key, new)
@@ -202,7 +195,7 @@ class Registry:
     def change(
         self, resource: Resource, old: Record, new: Object, *, subresource: str = "", dry_run: bool = False
     ) -> Record:
-        """Store `new` (in stored form, its metadata as the client wrote it) over `old`, within one subresource's rights."""
+        """Store `new`, in stored form but with the client's metadata, over `old`: what the subresource lets change."""
         self._check_versions(resource, old, new["metadata"])
         before = old.decode()
         new = _within_rights(resource, before, new, subresource)
@@ -230,7 +223,7 @@ class Registry:
         before: Object | None = None,
         dry_run: bool = False,
     ) -> Record:
-        """Store `new`, complete as it stands, over `old`: nothing when they are equal; away with it when it may now go."""
+        """Store `new`, complete as it stands, over `old`; equal, it is not stored; free to go at last, it goes."""
         self._finish_metadata(new)
         metadata = new["metadata"]
         metadata["resourceVersion"] = str(old.version)
@@ -249,9 +242,7 @@ class Registry:
         self._react(resource, record, deleted=released)
         return record
 
-    def delete(
-        self, resource: Resource, namespace: str, name: str, options: DeleteOptions
-    ) -> tuple[Record, bool]:
+    def delete(self, resource: Resource, namespace: str, name: str, options: DeleteOptions) -> tuple[Record, bool]:
         """Delete, or mark for deletion; return the last state and whether it is gone."""
         old = self.get(resource, namespace, name)
         deletion.check_preconditions(resource, old, options)
@@ -281,9 +272,7 @@ class Registry:
             if version != str(old.version):
                 raise errors.conflict(resource.group, resource.plural, old.name)
         elif not resource.unconditional_update:
-            problem = errors.FieldProblem.invalid(
-                "metadata.resourceVersion", "", "must be specified for an update"
-            )
+            problem = errors.FieldProblem.invalid("metadata.resourceVersion", "", "must be specified for an update")
             raise errors.invalid(resource.group, resource.kind, old.name, [problem])
 
     @staticmethod
@@ -329,9 +318,7 @@ def _with_resources(before: Object, new: Object) -> Object:
         asked: dict[Any, Object] = {one.get("name"): one for one in new.get(name) or ()}
         if name in spec:
             spec[name] = [
-                {**one, "resources": asked[one.get("name")].get("resources") or {}}
-                if one.get("name") in asked
-                else one
+                {**one, "resources": asked[one.get("name")].get("resources") or {}} if one.get("name") in asked else one
                 for one in spec[name]
             ]
     return spec

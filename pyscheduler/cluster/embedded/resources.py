@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from pyscheduler.cluster.embedded.store import Object
 
@@ -24,7 +24,7 @@ CRUD_VERBS: Final = ("create", "delete", "deletecollection", "get", "list", "pat
 
 @attrs.frozen
 class Subresource:
-    """One subresource as discovery shows it; group and version are those of its kind where they are not the parent's."""
+    """One subresource as discovery shows it; group and version are its kind's where they are not the parent's."""
 
     name: str
     kind: str
@@ -55,9 +55,7 @@ class Resource:
         )
     )
     #: The folder of the real server's storage, which shows in the text of failed preconditions.
-    registry_path: str = attrs.field(
-        default=attrs.Factory(lambda self: f"/registry/{self.plural}", takes_self=True)
-    )
+    registry_path: str = attrs.field(default=attrs.Factory(lambda self: f"/registry/{self.plural}", takes_self=True))
     #: metadata.generation starts at 1 and counts the changes of what the owner asks for.
     has_generation: bool = True
     #: The status belongs to the status subresource: a write of the main resource leaves it alone.
@@ -77,9 +75,9 @@ class Resource:
     #: Extra printer columns of a custom resource, as its definition has them.
     printer_columns: tuple[Object, ...] = ()
     #: What a field selector may name beside metadata.name and metadata.namespace: its paths inside the object.
-    field_paths: dict[str, tuple[str, ...]] = attrs.field(factory=dict)
+    field_paths: Mapping[str, tuple[str, ...]] = attrs.field(factory=dict)
     #: Other spellings of field names in this view.
-    field_aliases: dict[str, str] = attrs.field(factory=dict)
+    field_aliases: Mapping[str, str] = attrs.field(factory=dict)
     #: What a bookmark of this kind carries beside its metadata (Go writes a typed object's required fields).
     bookmark_tail: bytes = b""
     #: Changes between this view and what is stored; None when they are the same.
@@ -107,7 +105,7 @@ class Resource:
         return f"{namespace}/{name}" if self.namespaced else name
 
 
-def field_reader(paths: dict[str, tuple[str, ...]]) -> Callable[[Object], dict[str, str]] | None:
+def field_reader(paths: Mapping[str, tuple[str, ...]]) -> Callable[[Object], dict[str, str]] | None:
     """Return a function that reads the selectable fields of an object, or None when there are none."""
     if not paths:
         return None

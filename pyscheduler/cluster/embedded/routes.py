@@ -7,7 +7,8 @@ it means the collection, one object or a part of one; method and place together 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
@@ -24,18 +25,18 @@ from pyscheduler.cluster.embedded.listing import (
 from pyscheduler.cluster.embedded.manifests import decode_yaml
 from pyscheduler.cluster.embedded.negotiation import Form, accepted_form
 from pyscheduler.cluster.embedded.patching import apply_patch
+from pyscheduler.cluster.embedded.resources import Resource
 from pyscheduler.cluster.embedded.store import ExpiredVersionError, encode
 from pyscheduler.cluster.embedded.tables import make_table
-from pyscheduler.cluster.embedded.watching import WatchStream, event_line
+from pyscheduler.cluster.embedded.watching import WatchStream, WatchView, event_line
 from pyscheduler.cluster.embedded.wire import decode_body
 from pyscheduler.scheduler.ports import Response
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
     from pyscheduler.cluster.embedded.faults import Faults
     from pyscheduler.cluster.embedded.registry import Registry
-    from pyscheduler.cluster.embedded.resources import Resource
     from pyscheduler.cluster.embedded.store import Object, Record
     from pyscheduler.framework.clock import Clock
 
@@ -323,31 +324,23 @@ class Router:
             too_old = errors.too_old_version(error.version, error.oldest)
             initial = [event_line("ERROR", encode(too_old.as_status()))]
             position = collection.position_after(current)
+        bookmark = (lambda version: _bookmark(resource, version)) if options.bookmarks else None
         stream = WatchStream(
-            store=registry.store,
-            collection=collection,
+            collection,
+            WatchView(target.namespace, options.matches, render, bookmark),
             position=position,
             initial=initial,
-            namespace=target.namespace,
-            matches=options.matches,
-            render=render,
-            bookmark=(lambda version: _bookmark(resource, version)) if options.bookmarks else None,
             clock=self._clock,
             timeout_seconds=options.timeout_seconds,
             bookmark_seconds=self._bookmark_seconds,
-            on_close=self._forget_stream,
         )
         self._streams[id(stream)] = (request.path, stream)
+        stream.on_close = lambda: self._streams.pop(id(stream), None)
         if refused:
             stream.end()
         return stream
 
-    def _forget_stream(self, stream: WatchStream) -> None:
-        self._streams.pop(id(stream), None)
-
-    def _event_renderer(
-        self, request: Request, target: Target, options: ListOptions
-    ) -> Callable[[Record], bytes]:
+    def _event_renderer(self, request: Request, target: Target, options: ListOptions) -> Callable[[Record], bytes]:
         registry, resource = self.registry, target.resource
         form = accepted_form(request.accept)
         if form is Form.JSON:

@@ -1,8 +1,8 @@
 """The schema of a custom resource: what its CustomResourceDefinition lets in, and what is cut off.
 
-Objects are checked against the OpenAPI v3 schema of their version with the words of the real server, and fields that the
-schema does not know are dropped unless it says ``x-kubernetes-preserve-unknown-fields``. Known here: type, properties,
-additionalProperties, items, required, enum, minimum, maximum, the length limits, pattern, nullable, int-or-string and
+Objects are checked against the OpenAPI v3 schema of their version with the words of the real server, and fields that
+the schema does not know are dropped unless it says ``x-kubernetes-preserve-unknown-fields``. Known here: type,
+properties, additionalProperties, items, required, enum, minimum, maximum, the length limits, pattern, nullable, int-or-string and
 defaults. Rules in CEL (``x-kubernetes-validations``) are not evaluated.
 """
 
@@ -85,26 +85,28 @@ def _problems(value: Any, schema: Object, path: str) -> Iterator[FieldProblem]:
     enum = schema.get("enum")
     if enum and value not in enum:
         yield FieldProblem.unsupported(path, value, [str(item) for item in enum])
-    if isinstance(value, bool):
-        return
-    if isinstance(value, int | float):
-        yield from _number_problems(value, schema, path)
-    elif isinstance(value, str):
-        yield from _text_problems(value, schema, path)
+    if isinstance(value, dict):
+        yield from _object_problems(value, schema, path)
     elif isinstance(value, list):
         yield from _count_problems(len(value), schema, path, "Items")
         for index, item in enumerate(value):
             yield from _problems(item, schema.get("items") or {}, f"{path}[{index}]")
-    elif isinstance(value, dict):
-        yield from _count_problems(len(value), schema, path, "Properties")
-        properties = schema.get("properties") or {}
-        extra = schema.get("additionalProperties")
-        for name in schema.get("required") or ():
-            if name not in value:
-                yield FieldProblem.required(f"{path}.{name}")
-        for name, inner in value.items():
-            known = properties.get(name) or (extra if isinstance(extra, dict) else {})
-            yield from _problems(inner, known, f"{path}.{name}")
+    elif isinstance(value, str):
+        yield from _text_problems(value, schema, path)
+    elif isinstance(value, int | float) and not isinstance(value, bool):
+        yield from _number_problems(value, schema, path)
+
+
+def _object_problems(value: Object, schema: Object, path: str) -> Iterator[FieldProblem]:
+    yield from _count_problems(len(value), schema, path, "Properties")
+    properties = schema.get("properties") or {}
+    extra = schema.get("additionalProperties")
+    for name in schema.get("required") or ():
+        if name not in value:
+            yield FieldProblem.required(f"{path}.{name}")
+    for name, inner in value.items():
+        known = properties.get(name) or (extra if isinstance(extra, dict) else {})
+        yield from _problems(inner, known, f"{path}.{name}")
 
 
 def _has_type(value: Any, expected: str) -> bool:

@@ -22,9 +22,7 @@ __all__ = ["compile_selection"]
 _METADATA_FIELDS = ("metadata.name", "metadata.namespace")
 
 
-def compile_selection(
-    resource: Resource, label_text: str, field_text: str
-) -> Callable[[Record], bool] | None:
+def compile_selection(resource: Resource, label_text: str, field_text: str) -> Callable[[Record], bool] | None:
     """Return the test of both selectors, or None when everything is selected; refuse (400) what cannot be read."""
     if not label_text and not field_text:
         return None

@@ -6,6 +6,7 @@ bindings and events a second) should cost parsing HTTP and little else. A watch 
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Final
 
 from aiohttp import web
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from aiohttp.http_parser import RawRequestMessage
     from aiohttp.streams import StreamReader
     from aiohttp.web_protocol import RequestHandler
+
+    from pyscheduler.scheduler.ports import Response
 
 __all__ = ["ApiServer"]
 
@@ -51,9 +54,7 @@ class ApiServer:
     async def start(self) -> None:
         """Listen; `ConfigError` when the address cannot be had."""
         # Handlers are cancelled when their client goes: an idle watch would otherwise wait for news for nobody.
-        server = web.Server(
-            self._handle, request_factory=_make_request, handler_cancellation=True, access_log=None
-        )
+        server = web.Server(self._handle, request_factory=_make_request, handler_cancellation=True, access_log=None)
         runner = web.ServerRunner(server, shutdown_timeout=_SHUTDOWN_SECONDS)
         await runner.setup()
         try:
@@ -61,8 +62,9 @@ class ApiServer:
             await site.start()
         except OSError as error:
             await runner.cleanup()
+            why = os.strerror(error.errno) if error.errno else str(error)
             raise ConfigError(
-                f"cannot listen on {self._host}:{self._port}: {error.strerror or error}; choose another address"
+                f"cannot listen on {self._host}:{self._port}: {why}; choose another address"
             ) from error
         self._runner = runner
         host, port = runner.addresses[0][:2]
@@ -81,8 +83,7 @@ class ApiServer:
         try:
             body = await http.read() if http.can_read_body else b""
         except web.HTTPRequestEntityTooLarge:
-            answer = refusal(errors.too_large(_MAX_BODY_BYTES))
-            return web.Response(body=answer.body, status=answer.status, headers=answer.headers)
+            return _response(refusal(errors.too_large(_MAX_BODY_BYTES)))
         request = Request(
             http.method,
             http.path,
@@ -98,7 +99,7 @@ class ApiServer:
             return _cut(http)
         if isinstance(answer, WatchStream):
             return await self._stream(http, answer)
-        return web.Response(body=answer.body, status=answer.status, headers=answer.headers)
+        return _response(answer)
 
     async def _stream(self, http: BaseRequest, stream: WatchStream) -> web.StreamResponse:
         response = web.StreamResponse(headers={"Content-Type": "application/json"})
@@ -119,10 +120,14 @@ class ApiServer:
         return response
 
 
+def _response(answer: Response) -> web.Response:
+    return web.Response(body=answer.body, status=answer.status, headers=answer.headers)
+
+
 def _make_request(
     message: RawRequestMessage,
     payload: StreamReader,
-    protocol: RequestHandler[BaseRequest],
+    protocol: RequestHandler,
     writer: AbstractStreamWriter,
     task: asyncio.Task[None],
 ) -> BaseRequest:

@@ -60,7 +60,7 @@ class Record(msgspec.Struct, frozen=True, gc=False):
 
 
 class Change(msgspec.Struct, frozen=True, gc=False):
-    """One write: the record it made (of a deletion, the object's last state under the deletion's version) and the one before."""
+    """One write: the record it made (of a deletion: the last state, under its version) and the one before."""
 
     version: int
     type: ChangeType
@@ -96,13 +96,13 @@ class StaleRecordError(Exception):
 class Collection:
     """The objects of one resource. Made by `Store.collection`; written through its three methods only."""
 
-    __slots__ = ("_base", "_extract", "_keys", "_listeners", "_log", "_records", "_store", "name", "trimmed")
+    __slots__ = ("_base", "_extract", "_keys", "_listeners", "_log", "_records", "name", "store", "trimmed")
 
     def __init__(self, store: Store, name: str, extract: Callable[[Object], dict[str, str]] | None) -> None:
         self.name = name
         #: The version of the newest change that the log has forgotten.
         self.trimmed = store.version
-        self._store = store
+        self.store = store
         self._extract = extract
         self._records: dict[str, Record] = {}
         self._keys: list[str] = []
@@ -149,7 +149,7 @@ class Collection:
 
     def draft(self, key: str, obj: Object) -> Record:
         """Return the record that storing `obj` would make, without storing it or counting a version."""
-        return self._record(key, obj, self._store.version)
+        return self._record(key, obj, self.store.version)
 
     def _require_present(self, record: Record) -> None:
         present = self._records.get(record.key)
@@ -157,8 +157,8 @@ class Collection:
             raise StaleRecordError(present)
 
     def _next_record(self, key: str, obj: Object) -> Record:
-        self._store.version += 1
-        return self._record(key, obj, self._store.version)
+        self.store.version += 1
+        return self._record(key, obj, self.store.version)
 
     def _record(self, key: str, obj: Object, version: int) -> Record:
         metadata = obj["metadata"]
@@ -178,7 +178,7 @@ class Collection:
     def _append(self, change: Change) -> None:
         log = self._log
         log.append(change)
-        limit = self._store.history_limit
+        limit = self.store.history_limit
         if len(log) > limit + limit // 4:  # cut in slices: cutting one by one would move the whole list each time
             self._forget(len(log) - limit)
         for listener in tuple(self._listeners.values()):
@@ -209,7 +209,7 @@ class Collection:
 
         `version` 0 is the present; an older one is restored from the log, or `ExpiredVersionError`.
         """
-        at = version or self._store.version
+        at = version or self.store.version
         keys, records = self._keys, self._records
         changed = self._changed_after(at) if version else {}
         if changed:
@@ -278,7 +278,7 @@ class Collection:
             assert self._extract is None or record.fields == self._extract(obj), f"{self.name}: {key} stale fields"
         versions = [change.version for change in self._log]
         assert versions == sorted(set(versions)), f"{self.name}: the log is not in order"
-        assert not versions or self.trimmed < versions[0] <= versions[-1] <= self._store.version
+        assert not versions or self.trimmed < versions[0] <= versions[-1] <= self.store.version
         state = {record.key: record for record in self.page(version=max(self.trimmed, 1)).records}
         for change in self._log:
             assert state.get(change.record.key) is change.old, f"{self.name}: version {change.version} skips one"

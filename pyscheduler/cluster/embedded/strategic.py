@@ -89,9 +89,7 @@ def apply_strategic_patch(collection: str, target: dict[str, Any], patch: Any) -
         raise PatchError(f"a merge key is not a plain value: {error}", malformed=True) from error
 
 
-def _merge_objects(
-    target: dict[str, Any], patch: dict[str, Any], path: str, lists: dict[str, str]
-) -> dict[str, Any]:
+def _merge_objects(target: dict[str, Any], patch: dict[str, Any], path: str, lists: dict[str, str]) -> dict[str, Any]:
     directive = patch.get(_PATCH)
     if directive == "replace":
         return {name: value for name, value in patch.items() if name != _PATCH}

@@ -43,8 +43,8 @@ def make_table(
 ) -> Object:
     """Return the Table of some objects of a resource.
 
-    `include_object` is what each row carries of its object: ``None``, ``Metadata`` or ``Object``. `now` is in seconds since
-    the epoch; `with_columns` is off for the later events of a watch.
+    `include_object` is what each row carries of its object: ``None``, ``Metadata`` or ``Object``. `now` is in seconds
+    since the epoch; `with_columns` is off for the later events of a watch.
     """
     printer = _printer_of(resource)
     rows = []
@@ -243,13 +243,13 @@ _PRINTERS: Final[dict[str, _Printer]] = {
     ),
     "leases.coordination.k8s.io": _Printer(_columns(_NAME, "Holder", _AGE), _lease_cells),
     "priorityclasses.scheduling.k8s.io": _Printer(
-        _columns(_NAME, Column("Value", type="integer"), Column("Global-Default", type="boolean"), _AGE, "PreemptionPolicy"),
+        _columns(
+            _NAME, Column("Value", type="integer"), Column("Global-Default", type="boolean"), _AGE, "PreemptionPolicy"
+        ),
         _priority_class_cells,
     ),
     "poddisruptionbudgets.policy": _Printer(
-        _columns(
-            _NAME, "Min Available", "Max Unavailable", Column("Allowed Disruptions", type="integer"), _AGE
-        ),
+        _columns(_NAME, "Min Available", "Max Unavailable", Column("Allowed Disruptions", type="integer"), _AGE),
         _budget_cells,
     ),
     "customresourcedefinitions.apiextensions.k8s.io": _Printer(

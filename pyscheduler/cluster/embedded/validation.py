@@ -1,9 +1,9 @@
-"""What the API server refuses to store: bad names and labels, missing containers, quantities nobody can read, and changes
-of what may not change.
+"""What the API server refuses to store.
 
-Two kinds of refusal, as in the real server. An object whose JSON has the wrong shape is not understood (400, the words
-of Go's decoder). One that is understood and wrong is invalid (422), and every wrong field is named. The checks cover
-what schedulers and `kubectl` depend on; a real API server refuses more.
+Two kinds of refusal, as in the real server. An object whose JSON has the wrong shape, or a quantity nobody can read, is
+not understood (400, the words of Go's decoder). One that is understood and wrong (bad names and labels, no containers,
+changes of what may not change) is invalid (422), and every wrong field is named. The checks cover what schedulers and
+`kubectl` depend on; a real API server refuses more.
 """
 
 from __future__ import annotations
@@ -42,9 +42,7 @@ _LABEL_RULE: Final = (
     "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with "
     f"an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is '{_LABEL_FORMAT}')"
 )
-_QUANTITY_RULE: Final = (
-    "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
-)
+_QUANTITY_RULE: Final = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
 _POD_IMMUTABLE: Final = (
     "pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,"
     "`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),"

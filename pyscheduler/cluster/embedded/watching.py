@@ -11,18 +11,19 @@ DELETED in the state it last matched, and what never matched is not mentioned.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
+import msgspec
+
 from pyscheduler.cluster.embedded import errors
-from pyscheduler.cluster.embedded.store import ExpiredVersionError, encode
+from pyscheduler.cluster.embedded.store import ExpiredVersionError, Record, encode
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from pyscheduler.cluster.embedded.store import Change, Collection, Record, Store
+    from pyscheduler.cluster.embedded.store import Change, Collection
     from pyscheduler.framework.clock import Clock, Timer
 
-__all__ = ["BrokenStreamError", "WatchStream"]
+__all__ = ["BrokenStreamError", "WatchStream", "WatchView", "event_line"]
 
 _BATCH: Final = 512
 _LAST_BOOKMARK_SECONDS: Final = 2.0
@@ -32,40 +33,60 @@ class BrokenStreamError(Exception):
     """The stream ends here without having been ended: the connection is to be cut."""
 
 
+class WatchView(msgspec.Struct, frozen=True):
+    """What one client wants to see of a collection, and how.
+
+    `render` writes a record as this client asked for it; `bookmark` makes the object of a bookmark for a version, None
+    where the client wants none. An empty namespace is all of them; `matches` None is everything.
+    """
+
+    namespace: str
+    matches: Callable[[Record], bool] | None
+    render: Callable[[Record], bytes]
+    bookmark: Callable[[int], bytes] | None = None
+
+    def line(self, change: Change) -> bytes:
+        """Return the line of a change for this client, empty when it is none of its business."""
+        record, old = change.record, change.old
+        if self.namespace and record.namespace != self.namespace:
+            return b""
+        matches = self.matches
+        if matches is None:
+            return event_line(change.type, self.render(record))
+        now = change.type != "DELETED" and matches(record)
+        before = old is not None and matches(old)
+        if now:
+            return event_line("MODIFIED" if before else "ADDED", self.render(record))
+        if old is None or not before:
+            return b""
+        if change.type != "DELETED":
+            record = _as_of(old, change.version)
+        return event_line("DELETED", self.render(record))
+
+
 class WatchStream:
     """One open watch, to be iterated once, chunk by chunk; each chunk is whole lines.
 
-    `position` is where in the log to go on after the `initial` lines. `render` writes a record as this client wants it,
-    `bookmark` makes the object of a bookmark for a version. Close it when the client is gone.
+    It begins with the `initial` lines and goes on in the log at `position`. Close it when the client is gone.
     """
 
     def __init__(
         self,
-        *,
-        store: Store,
         collection: Collection,
+        view: WatchView,
+        *,
         position: int,
         initial: list[bytes],
-        namespace: str,
-        matches: Callable[[Record], bool] | None,
-        render: Callable[[Record], bytes],
-        bookmark: Callable[[int], bytes] | None,
         clock: Clock,
-        timeout_seconds: float | None,
-        bookmark_seconds: float,
-        on_close: Callable[[WatchStream], None],
+        timeout_seconds: float | None = None,
+        bookmark_seconds: float = 60.0,
     ) -> None:
-        self._store = store
         self._collection = collection
+        self._view = view
         self._position = position
         self._initial = initial
-        self._namespace = namespace
-        self._matches = matches
-        self._render = render
-        self._bookmark = bookmark
         self._clock = clock
         self._bookmark_seconds = bookmark_seconds
-        self._on_close = on_close
         self._bookmark_due = False
         self._ending = False
         self._finished = False
@@ -73,11 +94,13 @@ class WatchStream:
         self._waiter: asyncio.Future[None] | None = None
         self._timers: dict[str, Timer] = {}
         self._stop_listening = collection.listen(self._wake)
+        #: Called once, when the stream is closed.
+        self.on_close: Callable[[], object] | None = None
         if timeout_seconds is not None:
             self._timers["end"] = clock.call_later(timeout_seconds, self.end)
-        if bookmark is not None:
-            before_end = float("inf") if timeout_seconds is None else timeout_seconds - _LAST_BOOKMARK_SECONDS
-            self._schedule_bookmark(min(bookmark_seconds, before_end if before_end > 0 else bookmark_seconds))
+        if view.bookmark is not None:
+            last = bookmark_seconds if timeout_seconds is None else timeout_seconds - _LAST_BOOKMARK_SECONDS
+            self._schedule_bookmark(min(bookmark_seconds, last) if last > 0 else bookmark_seconds)
 
     # --- the server's side -------------------------------------------------------------------------
 
@@ -87,7 +110,7 @@ class WatchStream:
         self._wake()
 
     def cut(self, *, within_line: bool = False) -> None:
-        """Break the stream off at once; `within_line` still sends the first half of the next line, whenever that comes."""
+        """Break the stream off: at once, or (`within_line`) after half of the next line, whenever that comes."""
         self._broken = "within" if within_line else "now"
         self._wake()
 
@@ -97,7 +120,9 @@ class WatchStream:
         for timer in self._timers.values():
             timer.cancel()
         self._timers.clear()
-        self._on_close(self)
+        if self.on_close is not None:
+            self.on_close()
+            self.on_close = None
         self.end()
 
     # --- the client's side -------------------------------------------------------------------------
@@ -119,7 +144,7 @@ class WatchStream:
                 self._finished = True
                 return _error_line(errors.too_old_version(error.version, error.oldest))
             self._position += len(changes)
-            lines = [line for change in changes if (line := self._line(change))]
+            lines = [line for change in changes if (line := self._view.line(change))]
             if lines and self._broken:
                 self._broken = "now"
                 return lines[0][: len(lines[0]) // 2]
@@ -127,9 +152,9 @@ class WatchStream:
                 return b"".join(lines)
             if changes:
                 continue
-            if self._bookmark_due and self._bookmark is not None:
+            if self._bookmark_due and self._view.bookmark is not None:
                 self._bookmark_due = False
-                return event_line("BOOKMARK", self._bookmark(self._store.version))
+                return event_line("BOOKMARK", self._view.bookmark(self._collection.store.version))
             if self._ending:
                 break
             await self._news()
@@ -153,24 +178,6 @@ class WatchStream:
         self._bookmark_due = True
         self._schedule_bookmark(self._bookmark_seconds)
         self._wake()
-
-    def _line(self, change: Change) -> bytes:
-        """Return the line of a change for this client, empty when it is none of its business."""
-        record, old = change.record, change.old
-        if self._namespace and record.namespace != self._namespace:
-            return b""
-        matches = self._matches
-        if matches is None:
-            return event_line(change.type, self._render(record))
-        now = change.type != "DELETED" and matches(record)
-        before = old is not None and matches(old)
-        if now:
-            return event_line("MODIFIED" if before else "ADDED", self._render(record))
-        if old is None or not before:
-            return b""
-        if change.type != "DELETED":
-            record = _as_of(old, change.version)
-        return event_line("DELETED", self._render(record))
 
 
 def event_line(kind: str, rendered: bytes) -> bytes:
