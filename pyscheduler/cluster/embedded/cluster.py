@@ -19,6 +19,7 @@ from pyscheduler.cluster.embedded.builtin import (
 from pyscheduler.cluster.embedded.deletion import DeleteOptions
 from pyscheduler.cluster.embedded.faults import Faults
 from pyscheduler.cluster.embedded.in_process import InProcessTransport
+from pyscheduler.cluster.embedded.lifecycle import Lifecycle
 from pyscheduler.cluster.embedded.manifests import load_manifests
 from pyscheduler.cluster.embedded.registry import Registry
 from pyscheduler.cluster.embedded.resources import ResourceTable
@@ -64,6 +65,10 @@ class EmbeddedCluster:
     def server(self, *, host: str = "127.0.0.1", port: int = 0) -> ApiServer:
         """Return an HTTP server on this cluster, not yet started."""
         return ApiServer(self.router, host=host, port=port)
+
+    def lifecycle(self, *, start_seconds: float = 0.0, stop_seconds: float = 0.0) -> Lifecycle:
+        """Return what makes bound pods run and deleted ones go, not yet started."""
+        return Lifecycle(self.registry, clock=self.clock, start_seconds=start_seconds, stop_seconds=stop_seconds)
 
     # --- objects ---------------------------------------------------------------------------------
 

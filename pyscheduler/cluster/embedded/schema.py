@@ -2,8 +2,8 @@
 
 Objects are checked against the OpenAPI v3 schema of their version with the words of the real server, and fields that
 the schema does not know are dropped unless it says ``x-kubernetes-preserve-unknown-fields``. Known here: type,
-properties, additionalProperties, items, required, enum, minimum, maximum, the length limits, pattern, nullable, int-or-string and
-defaults. Rules in CEL (``x-kubernetes-validations``) are not evaluated.
+properties, additionalProperties, items, required, enum, minimum, maximum, the length limits, pattern, nullable,
+int-or-string and defaults. Rules in CEL (``x-kubernetes-validations``) are not evaluated.
 """
 
 from __future__ import annotations

@@ -63,9 +63,7 @@ class ApiServer:
         except OSError as error:
             await runner.cleanup()
             why = os.strerror(error.errno) if error.errno else str(error)
-            raise ConfigError(
-                f"cannot listen on {self._host}:{self._port}: {why}; choose another address"
-            ) from error
+            raise ConfigError(f"cannot listen on {self._host}:{self._port}: {why}; choose another address") from error
         self._runner = runner
         host, port = runner.addresses[0][:2]
         self.address = (host, port)
