@@ -1,0 +1,106 @@
+"""A clock that stands still until it is told to move."""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+from itertools import count
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = ["VirtualClock", "settle"]
+
+#: So many turns of the event loop in which nothing is ready count as "nothing is going on".
+_QUIET_TURNS = 3
+#: A test that never comes to rest is stopped after so many turns.
+_MOST_TURNS = 100_000
+
+
+async def settle(*, busy: Callable[[], bool] = lambda: False) -> None:
+    """Let the event loop turn until nothing is ready to run and `busy()` is false.
+
+    Raises `TimeoutError` where it does not come to rest. What waits for a timer of a virtual clock is at rest.
+    """
+    loop = asyncio.get_running_loop()
+    # asyncio does not say whether anything is ready; a loop of another make is simply turned some more.
+    ready = getattr(loop, "_ready", None)
+    quiet = 0
+    wanted = _QUIET_TURNS if ready is not None else 50
+    for _ in range(_MOST_TURNS):
+        await asyncio.sleep(0)
+        quiet = 0 if ready or busy() else quiet + 1
+        if quiet >= wanted:
+            return
+    raise TimeoutError("the event loop does not come to rest: something reschedules itself without waiting")
+
+
+class _Timer:
+    """A pending call."""
+
+    __slots__ = ("callback",)
+
+    def __init__(self, callback: Callable[[], object]) -> None:
+        self.callback: Callable[[], object] | None = callback
+
+    def cancel(self) -> None:
+        """Do not make the call."""
+        self.callback = None
+
+
+class VirtualClock:
+    """Implements `framework.Clock`. Time passes only in `advance`, timer by timer, and what they set off is let finish.
+
+    `epoch` is the wall clock at the start, in seconds since 1970.
+    """
+
+    def __init__(self, *, start: float = 1000.0, epoch: float = 1_767_225_600.0) -> None:
+        self._now = start
+        self._offset = epoch - start
+        self._timers: list[tuple[float, int, _Timer]] = []
+        self._ids = count()
+
+    def now(self) -> float:
+        """Return the virtual time in seconds."""
+        return self._now
+
+    def wall(self) -> float:
+        """Return the virtual wall clock."""
+        return self._now + self._offset
+
+    def call_at(self, when: float, callback: Callable[[], object]) -> _Timer:
+        """Call `callback` when the clock is advanced to `when`, or past it."""
+        timer = _Timer(callback)
+        heapq.heappush(self._timers, (when, next(self._ids), timer))
+        return timer
+
+    def call_later(self, delay_seconds: float, callback: Callable[[], object]) -> _Timer:
+        """Call `callback` after `delay_seconds` of virtual time."""
+        return self.call_at(self._now + delay_seconds, callback)
+
+    async def sleep(self, delay_seconds: float) -> None:
+        """Wait for virtual time to pass."""
+        if delay_seconds <= 0:
+            await asyncio.sleep(0)
+            return
+        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        timer = self.call_later(delay_seconds, lambda: done.done() or done.set_result(None))
+        try:
+            await done
+        finally:
+            timer.cancel()
+
+    async def advance(self, seconds: float) -> None:
+        """Move on by `seconds`, running each timer at its time and letting its consequences finish."""
+        end = self._now + seconds
+        await settle()
+        while self._timers and self._timers[0][0] <= end:
+            when, _, timer = heapq.heappop(self._timers)
+            self._now = max(self._now, when)
+            callback, timer.callback = timer.callback, None
+            if callback is not None:
+                callback()
+                await settle()
+        self._now = end
+        await settle()

@@ -1,0 +1,143 @@
+"""A cluster for tests: an embedded API server in this process, and frameworks that schedule on it."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from pyscheduler.api import Node, Pod, decode, encode
+from pyscheduler.cluster.embedded.cluster import EmbeddedCluster
+from pyscheduler.framework.node_info import NodeInfo
+from pyscheduler.framework.pod_info import PodInfo
+from pyscheduler.testing.builders import node_manifest, pod_manifest
+from pyscheduler.testing.clock import VirtualClock
+from pyscheduler.testing.fake_framework import FakeFramework
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from pyscheduler.framework.clock import Clock
+    from pyscheduler.framework.interfaces import Plugin
+
+__all__ = ["FakeCluster"]
+
+
+class FakeCluster:
+    """Objects in an embedded API server, on a virtual clock. `server` is that API server, for whatever is not here.
+
+    Use it in a running event loop, and `close` it at the end; the pytest fixture `pyscheduler_cluster` does both.
+    """
+
+    def __init__(self, *, seed: int = 0, clock: Clock | None = None) -> None:
+        self.clock: VirtualClock = clock if clock is not None else VirtualClock()  # type: ignore[assignment]
+        self.seed = seed
+        self.server = EmbeddedCluster(clock=self.clock, rng=random.Random(seed))
+        self._frameworks: list[FakeFramework] = []
+
+    # Objects
+
+    def add_node(self, name: str, **keywords: Any) -> Node:
+        """Create a node; keywords as for `node_manifest` (`allocatable`, `labels`, `taints` ...)."""
+        return self.add(node_manifest(name, **keywords), Node)
+
+    def add_pod(self, pod: Pod | str, **keywords: Any) -> Pod:
+        """Create a pod, from an object or from a name and the keywords of `pod_manifest`."""
+        manifest = msgspec.json.decode(encode(pod)) if isinstance(pod, Pod) else pod_manifest(pod, **keywords)
+        for field in ("uid", "resourceVersion", "creationTimestamp"):
+            manifest["metadata"].pop(field, None)
+        return self.add(manifest, Pod)
+
+    def add(self, manifest: Mapping[str, Any], type_: type[Any]) -> Any:
+        """Create any object; return it as the scheduler reads it, decoded to `type_`."""
+        stored = self.server.add(dict(manifest))[0]
+        return decode(type_, msgspec.json.encode(stored))
+
+    def pod(self, name: str, *, namespace: str = "default") -> Pod:
+        """Return a pod as the API server has it now; raises `APIError` (404) where it is not there."""
+        return decode(Pod, msgspec.json.encode(self.server.get("v1", "Pod", name, namespace=namespace)))
+
+    def pods(self) -> list[Pod]:
+        """Return all pods as the API server has them now."""
+        return [decode(Pod, msgspec.json.encode(item)) for item in self.server.pods()]
+
+    def nodes(self) -> list[Node]:
+        """Return all nodes as the API server has them now."""
+        return [decode(Node, msgspec.json.encode(item)) for item in self.server.nodes()]
+
+    def delete_pod(self, name: str, *, namespace: str = "default") -> None:
+        """Delete a pod at once."""
+        self.server.remove("v1", "Pod", name, namespace=namespace)
+
+    def delete_node(self, name: str) -> None:
+        """Delete a node."""
+        self.server.remove("v1", "Node", name)
+
+    def events(self, reason: str | None = None) -> list[dict[str, Any]]:
+        """Return the events that were recorded (events.k8s.io/v1), in order of their time."""
+        found = self.server.objects("events.k8s.io/v1", "Event")
+        found.sort(key=lambda event: event.get("eventTime") or "")
+        return [event for event in found if reason is None or event.get("reason") == reason]
+
+    # Frameworks
+
+    def framework(
+        self,
+        *,
+        enable: Sequence[type[Plugin] | str] = (),
+        disable: Sequence[str] = (),
+        args: Mapping[str, Mapping[str, object]] | None = None,
+        config: str | None = None,
+        feature_gates: str = "",
+        seed: int | None = None,
+    ) -> FakeFramework:
+        """Return a framework: the default plugins and those in `enable`, less those in `disable` (`*` for all).
+
+        `enable` takes plugin classes, or names of installed plugins; `args` their `pluginConfig` args, as in a file.
+        With `config` (the text of a KubeSchedulerConfiguration) the profiles are those of the text, and the classes in
+        `enable` are merely made known.
+        """
+        made = FakeFramework(
+            self,
+            enable=enable,
+            disable=disable,
+            args=args or {},
+            config=config,
+            feature_gates=feature_gates,
+            seed=self.seed if seed is None else seed,
+        )
+        self._frameworks.append(made)
+        return made
+
+    def assert_invariants(self) -> None:
+        """Check the API server's and every framework's own invariants, and that no node is overcommitted."""
+        self.server.check_invariants()
+        for framework in self._frameworks:
+            framework.assert_invariants()
+        self._assert_capacity()
+
+    def _assert_capacity(self) -> None:
+        nodes = {node.name: NodeInfo.of(node) for node in self.nodes()}
+        for pod in self.pods():
+            if pod.node_name in nodes and not pod.is_terminal:
+                nodes[pod.node_name].add_pod(PodInfo.of(pod))
+        for name, info in nodes.items():
+            limits = info.allocatable
+            wanted = info.requested
+            assert wanted.milli_cpu <= limits.milli_cpu, f"node {name} is overcommitted: cpu"
+            assert wanted.memory <= limits.memory, f"node {name} is overcommitted: memory"
+            assert len(info.pods) <= limits.allowed_pods, f"node {name} is overcommitted: pods"
+            for scalar, amount in wanted.scalars.items():
+                assert amount <= limits.get(scalar), f"node {name} is overcommitted: {scalar}"
+
+    async def close(self) -> None:
+        """Stop all frameworks."""
+        # Stopping waits on the clock (events are flushed for a while), which stands still by itself.
+        closing = asyncio.gather(*(framework.close() for framework in self._frameworks))
+        for _ in range(100):
+            if closing.done():
+                break
+            await self.clock.advance(1.0)
+        await closing

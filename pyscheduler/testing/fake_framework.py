@@ -1,0 +1,273 @@
+"""The real scheduler on a fake cluster, and its plugins one extension point at a time.
+
+`schedule` runs pods through everything: queue, scheduling cycle, binding cycle, API server. The `run_...` methods call
+single extension points of the profile on a snapshot of the cluster as it is now; they start nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from typing import TYPE_CHECKING, Any
+
+import attrs
+import msgspec
+
+from pyscheduler.api import Node, Pod, decode
+from pyscheduler.config.feature_gates import parse as parse_gates
+from pyscheduler.config.load import loads
+from pyscheduler.framework.cycle_state import CycleState
+from pyscheduler.framework.pod_info import PodInfo, QueuedPodInfo
+from pyscheduler.runtime.discovery import discover
+from pyscheduler.scheduler.build import Settings, build
+from pyscheduler.testing.clock import settle
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from pyscheduler.framework.interfaces import Plugin
+    from pyscheduler.framework.nodes import Nodes
+    from pyscheduler.framework.status import Status
+    from pyscheduler.runtime.profile import Profile
+    from pyscheduler.scheduler.scheduler import Scheduler
+    from pyscheduler.testing.fake_cluster import FakeCluster
+
+__all__ = ["FakeFramework", "ScheduleResult"]
+
+
+@attrs.frozen(kw_only=True)
+class ScheduleResult:
+    """What became of a pod.
+
+    `state` is `bound`, `waiting` (at Permit), `pending`, `gated` or `gone`; `node` is where it is bound, or reserved
+    while it waits, else None; `message` is the one users read in its PodScheduled condition, or "".
+    """
+
+    state: str
+    node: str | None
+    message: str
+    pod: Pod
+
+    @property
+    def bound(self) -> bool:
+        """Tell whether the pod is bound."""
+        return self.state == "bound"
+
+
+class FakeFramework:
+    """A scheduler with chosen plugins on a `FakeCluster`; made by `FakeCluster.framework`."""
+
+    def __init__(
+        self,
+        cluster: FakeCluster,
+        *,
+        enable: Sequence[type[Plugin] | str],
+        disable: Sequence[str],
+        args: Mapping[str, Mapping[str, object]],
+        config: str | None,
+        feature_gates: str,
+        seed: int,
+    ) -> None:
+        self.cluster = cluster
+        registry = discover()
+        names = []
+        for plugin in enable:
+            if isinstance(plugin, str):
+                names.append(plugin)
+            else:
+                registry.add(plugin.name, plugin)
+                names.append(plugin.name)
+        text = config if config is not None else _configuration(names, disable, args)
+        self.scheduler: Scheduler = build(
+            loads(text, source="framework configuration"),
+            cluster.server.transport(),
+            cluster.clock,
+            random.Random(seed),
+            registry=registry,
+            settings=Settings(feature_gates=parse_gates(feature_gates)),
+        )
+        self._running: asyncio.Task[None] | None = None
+
+    # The parts
+
+    @property
+    def profile(self) -> Profile:
+        """Return the first profile."""
+        return next(iter(self.scheduler.profiles.values()))
+
+    def plugin(self, name: str) -> Plugin:
+        """Return the plugin object called `name` of the first profile; raise `KeyError` when it is not enabled."""
+        return self.profile.plugins[name]
+
+    # Scheduling
+
+    async def start(self) -> None:
+        """List, watch, and begin to schedule; done by `schedule` and `settle` when needed."""
+        if self._running is None:
+            starting = asyncio.create_task(self.scheduler.start())
+            await settle()
+            await starting
+            self._running = asyncio.create_task(self.scheduler.run(), name="fake framework")
+            await settle()
+
+    async def settle(self) -> None:
+        """Let everything happen that can happen without time passing."""
+        await self.start()
+        await settle(busy=lambda: not self.scheduler.idle)
+
+    async def schedule(self, pod: Pod | str, **keywords: Any) -> ScheduleResult:
+        """Create the pod, unless the cluster has it, let it be tried, and say what became of it.
+
+        Takes an object, or a name and the keywords of `pod_manifest`. No time passes.
+        """
+        wanted = pod if isinstance(pod, Pod) else None
+        name = wanted.name if wanted is not None else str(pod)
+        namespace = wanted.namespace or "default" if wanted is not None else keywords.get("namespace", "default")
+        await self.start()
+        if not any(each.name == name and each.namespace == namespace for each in self.cluster.pods()):
+            self.cluster.add_pod(pod, **keywords)
+        await self.settle()
+        return self.result(name, namespace=namespace)
+
+    def result(self, name: str, *, namespace: str = "default") -> ScheduleResult:
+        """Say what has become of a pod up to now; raise `KeyError` when the cluster has no such pod."""
+        pod = next((p for p in self.cluster.pods() if p.name == name and p.namespace == namespace), None)
+        if pod is None:
+            raise KeyError(f"{namespace}/{name}")
+        condition = next((c for c in pod.status.conditions if c.type == "PodScheduled"), None)
+        message = condition.message if condition is not None and condition.status == "False" else ""
+        waiting = self.scheduler.waiting_pods.get(pod.uid)
+        queued = self.scheduler.queue.get(pod.uid)
+        if pod.node_name:
+            return ScheduleResult(state="bound", node=pod.node_name, message=message, pod=pod)
+        if waiting is not None:
+            return ScheduleResult(state="waiting", node=waiting.node_name, message=message, pod=pod)
+        gated = queued is not None and queued.is_gated
+        return ScheduleResult(state="gated" if gated else "pending", node=None, message=message, pod=pod)
+
+    # One extension point at a time
+
+    def nodes(self) -> Nodes:
+        """Return the nodes of a fresh snapshot of the cluster."""
+        self._refresh()
+        return self.scheduler.snapshot.nodes
+
+    def run_pre_enqueue(self, pod: Pod) -> Status | None:
+        """Run PreEnqueue."""
+        return self.profile.run_pre_enqueue(pod)
+
+    def run_pre_filter(self, pod: Pod, state: CycleState | None = None) -> Status | None:
+        """Run PreFilter on all nodes; return the rejection, if any."""
+        return self.profile.run_pre_filter(state or CycleState(), pod, self.nodes()).status
+
+    def run_filter(self, pod: Pod, state: CycleState | None = None) -> dict[str, Status | None]:
+        """Run PreFilter and Filter; return each node's status, None where it passes.
+
+        Where PreFilter rejects the pod, that status is every node's. Without `state` a fresh one is used.
+        """
+        state = state or CycleState()
+        nodes = self.nodes()
+        names = [nodes.name(row) for row in range(len(nodes))]
+        outcome = self.profile.run_pre_filter(state, pod, nodes)
+        if outcome.status is not None:
+            return dict.fromkeys(names, outcome.status)
+        statuses = self.profile.run_filters(state, pod, nodes)
+        found = {name: statuses.status(row) for row, name in enumerate(names)}
+        if outcome.result is not None and outcome.result.node_names is not None:
+            for name in set(names) - outcome.result.node_names:
+                found[name] = statuses.absent
+        return found
+
+    def run_score(self, pod: Pod, state: CycleState | None = None) -> dict[str, dict[str, int]]:
+        """Run everything up to Score on all nodes; return node -> plugin -> weighted score, and `total`.
+
+        Filters are run for what they prepare, but every node is scored.
+        """
+        state = state or CycleState()
+        nodes = self.nodes()
+        self.profile.run_pre_filter(state, pod, nodes)
+        status = self.profile.run_pre_score(state, pod, nodes)
+        if status is not None:
+            raise AssertionError(f"PreScore failed: {status}")
+        outcome = self.profile.run_score(state, pod, nodes)
+        if outcome.status is not None:
+            raise AssertionError(f"Score failed: {outcome.status}")
+        return {
+            nodes.name(row): {
+                **{name: int(scores.weighted[row]) for name, scores in outcome.by_plugin.items()},
+                "total": int(outcome.totals[row]),
+            }
+            for row in range(len(nodes))
+        }
+
+    def run_reserve(self, pod: Pod, node_name: str, state: CycleState | None = None) -> Status | None:
+        """Run Reserve for `pod` on a node."""
+        return self.profile.run_reserve(state or CycleState(), pod, node_name)
+
+    def run_unreserve(self, pod: Pod, node_name: str, state: CycleState | None = None) -> None:
+        """Run Unreserve."""
+        self.profile.run_unreserve(state or CycleState(), pod, node_name)
+
+    def run_permit(self, pod: Pod, node_name: str, state: CycleState | None = None) -> Status | None:
+        """Run Permit; a WAIT status carries the longest timeout in `timeout_seconds`. The pod is not made to wait."""
+        status, timeouts = self.profile.run_permit(state or CycleState(), pod, node_name)
+        if status is not None and status.is_wait and status.timeout_seconds is None:
+            return type(status).wait(*status.reasons, timeout=max(timeouts.values())).with_plugin(status.plugin)
+        return status
+
+    async def run_pre_bind(self, pod: Pod, node_name: str, state: CycleState | None = None) -> Status | None:
+        """Run PreBind."""
+        return await self.profile.run_pre_bind(state or CycleState(), pod, node_name)
+
+    async def run_bind(self, pod: Pod, node_name: str, state: CycleState | None = None) -> Status | None:
+        """Run Bind."""
+        return await self.profile.run_bind(state or CycleState(), pod, node_name)
+
+    async def run_post_bind(self, pod: Pod, node_name: str, state: CycleState | None = None) -> None:
+        """Run PostBind."""
+        await self.profile.run_post_bind(state or CycleState(), pod, node_name)
+
+    def sort_key(self, pod: Pod, *, enqueued_at: float = 0.0) -> Any:
+        """Return the key by which the profile's queue would sort the pod."""
+        return self.profile.sort_key(QueuedPodInfo(pod_info=PodInfo.of(pod), enqueued_at=enqueued_at))
+
+    # The rest
+
+    def assert_invariants(self) -> None:
+        """Raise AssertionError where queue, cache or snapshot contradict themselves."""
+        self.scheduler.check_invariants()
+
+    async def close(self) -> None:
+        """Stop."""
+        await self.scheduler.stop()
+        if self._running is not None:
+            await asyncio.gather(self._running, return_exceptions=True)
+
+    def _refresh(self) -> None:
+        """Make informers, cache and snapshot what the API server has now, without letting the event loop turn."""
+        scheduler = self.scheduler
+        scheduler.nodes.prime([decode(Node, msgspec.json.encode(item)) for item in self.cluster.server.nodes()])
+        pods = [decode(Pod, msgspec.json.encode(item)) for item in self.cluster.server.pods()]
+        scheduler.pods.prime([pod for pod in pods if not pod.is_terminal])
+        scheduler.cache.update_snapshot(scheduler.snapshot)
+
+
+def _configuration(names: Sequence[str], disable: Sequence[str], args: Mapping[str, Mapping[str, object]]) -> str:
+    """Return the text of a configuration with these plugins added to the defaults."""
+    profile = {
+        "schedulerName": "pyscheduler",
+        "plugins": {
+            "multiPoint": {
+                "enabled": [{"name": name} for name in names],
+                "disabled": [{"name": name} for name in disable],
+            }
+        },
+        "pluginConfig": [{"name": name, "args": dict(values)} for name, values in args.items()],
+    }
+    body = {
+        "apiVersion": "kubescheduler.config.k8s.io/v1",
+        "kind": "KubeSchedulerConfiguration",
+        "clientConnection": {"qps": -1},
+        "profiles": [profile],
+    }
+    return msgspec.json.encode(body).decode()
