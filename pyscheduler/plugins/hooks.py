@@ -1,0 +1,49 @@
+"""The in-tree plugins by name: the hook module of this distribution, like that of any other.
+
+Kept light: classes are named here and imported when a profile enables them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from pyscheduler.framework.hooks import hookimpl
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pyscheduler.framework.hooks import PluginRegistry
+
+__all__ = ["PLUGINS", "pyscheduler_register"]
+
+PLUGINS: Final[Mapping[str, str]] = {
+    "DefaultBinder": "default_binder",
+    "DefaultPreemption": "missing",
+    "DynamicResources": "missing",
+    "GangScheduling": "missing",
+    "ImageLocality": "image_locality",
+    "InterPodAffinity": "missing",
+    "NodeAffinity": "node_affinity",
+    "NodeDeclaredFeatures": "node_declared_features",
+    "NodeName": "node_name",
+    "NodePorts": "node_ports",
+    "NodeResourcesBalancedAllocation": "node_resources.balanced_allocation",
+    "NodeResourcesFit": "node_resources.fit",
+    "NodeUnschedulable": "node_unschedulable",
+    "NodeVolumeLimits": "missing",
+    "PodTopologySpread": "missing",
+    "PrioritySort": "priority_sort",
+    "SchedulingGates": "scheduling_gates",
+    "TaintToleration": "taint_toleration",
+    "VolumeBinding": "missing",
+    "VolumeRestrictions": "missing",
+    "VolumeZone": "missing",
+}
+"""The module of each plugin's class, which bears the plugin's name, below `pyscheduler.plugins`."""
+
+
+@hookimpl
+def pyscheduler_register(registry: PluginRegistry) -> None:
+    """Offer the in-tree plugins."""
+    for name, module in PLUGINS.items():
+        registry.add(name, f"pyscheduler.plugins.{module}:{name}")

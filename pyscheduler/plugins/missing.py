@@ -1,0 +1,237 @@
+"""Stand-ins for the default plugins that are not written yet.
+
+A pod that uses a field which one of them decides about must not be placed as if the field were not there. Each
+stand-in bears the name of the plugin whose place it keeps, and rejects such pods in PreFilter, unresolvably, with a
+message that names the field and the plugin; all other pods it skips. So the default profile loads, and a profile that
+disables one of these plugins ignores its fields, as in kube-scheduler. One table says which fields belong to which.
+
+Differs from kube-scheduler: the pods named above wait, nothing is preempted, and what existing pods' preferred terms
+or the system's default spread constraints would add to scores is not there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+import attrs
+
+from pyscheduler.api import NOTHING, Pod
+from pyscheduler.framework import (
+    ActionType,
+    AffinityTerm,
+    ClusterEvent,
+    ClusterEventWithHint,
+    CycleState,
+    EnqueueExtensions,
+    EventResource,
+    Handle,
+    Nodes,
+    NodeStatuses,
+    PostFilterPlugin,
+    PostFilterResult,
+    PreFilterPlugin,
+    PreFilterResult,
+    QueueingHint,
+    Status,
+)
+from pyscheduler.framework.affinity_terms import required_terms
+from pyscheduler.framework.plugin_args import (
+    DefaultPreemptionArgs,
+    DynamicResourcesArgs,
+    InterPodAffinityArgs,
+    PodTopologySpreadArgs,
+    VolumeBindingArgs,
+)
+
+__all__ = [
+    "DefaultPreemption",
+    "DynamicResources",
+    "GangScheduling",
+    "InterPodAffinity",
+    "NodeVolumeLimits",
+    "PodTopologySpread",
+    "VolumeBinding",
+    "VolumeRestrictions",
+    "VolumeZone",
+    "unsupported_fields",
+]
+
+
+@attrs.frozen
+class _Field:
+    """A field of the pod's spec, the plugins that decide about it, and how to see that a pod uses it."""
+
+    path: str
+    plugins: tuple[str, ...]
+    is_used: Callable[[Pod], bool]
+
+
+def _volume(source: str, attribute: str, *plugins: str) -> _Field:
+    def is_used(pod: Pod) -> bool:
+        return any(getattr(volume, attribute) is not None for volume in pod.spec.volumes)
+
+    return _Field(f"spec.volumes[].{source}", plugins, is_used)
+
+
+def _affinity(source: str, attribute: str) -> _Field:
+    def is_used(pod: Pod) -> bool:
+        affinity = pod.spec.affinity
+        terms = getattr(affinity, attribute) if affinity is not None else None
+        return terms is not None and bool(
+            terms.required_during_scheduling_ignored_during_execution
+            or terms.preferred_during_scheduling_ignored_during_execution
+        )
+
+    return _Field(f"spec.affinity.{source}", ("InterPodAffinity",), is_used)
+
+
+# Volumes not listed (config maps, secrets, empty directories, inline CSI volumes ...) concern no plugin of
+# kube-scheduler either.
+_FIELDS: Final = (
+    _volume(
+        "persistentVolumeClaim",
+        "persistent_volume_claim",
+        "VolumeRestrictions",
+        "NodeVolumeLimits",
+        "VolumeBinding",
+        "VolumeZone",
+    ),
+    _volume("ephemeral", "ephemeral", "NodeVolumeLimits", "VolumeBinding"),
+    _volume("gcePersistentDisk", "gce_persistent_disk", "VolumeRestrictions", "NodeVolumeLimits"),
+    _volume("awsElasticBlockStore", "aws_elastic_block_store", "VolumeRestrictions", "NodeVolumeLimits"),
+    _volume("rbd", "rbd", "VolumeRestrictions"),
+    _volume("iscsi", "iscsi", "VolumeRestrictions"),
+    _volume("azureDisk", "azure_disk", "NodeVolumeLimits"),
+    _volume("azureFile", "azure_file", "NodeVolumeLimits"),
+    _volume("cinder", "cinder", "NodeVolumeLimits"),
+    _volume("portworxVolume", "portworx_volume", "NodeVolumeLimits"),
+    _volume("vsphereVolume", "vsphere_volume", "NodeVolumeLimits"),
+    _Field(
+        "spec.topologySpreadConstraints", ("PodTopologySpread",), lambda pod: bool(pod.spec.topology_spread_constraints)
+    ),
+    _affinity("podAffinity", "pod_affinity"),
+    _affinity("podAntiAffinity", "pod_anti_affinity"),
+    _Field("spec.resourceClaims", ("DynamicResources",), lambda pod: bool(pod.spec.resource_claims)),
+    _Field("spec.schedulingGroup", ("GangScheduling",), lambda pod: pod.spec.scheduling_group is not None),
+)
+
+
+def unsupported_fields(pod: Pod) -> list[tuple[str, str]]:
+    """Return (field, plugin) for each field of `pod` that a plugin which is not written yet would decide about."""
+    return [(field.path, plugin) for field in _FIELDS if field.is_used(pod) for plugin in field.plugins]
+
+
+def _rejection(what: str, plugin: str) -> Status:
+    return Status.unresolvable(f"{what}, which plugin {plugin} would decide; it is not implemented yet")
+
+
+class _StandIn(PreFilterPlugin, EnqueueExtensions):
+    """Reject pods that use a field of the plugin of this name."""
+
+    def __init__(self, args: object = None, handle: Handle | None = None) -> None:
+        super().__init__(args, handle)
+        self._fields = tuple(field for field in _FIELDS if self.name in field.plugins)
+
+    def pre_filter(self, state: CycleState, pod: Pod, nodes: Nodes) -> PreFilterResult | Status | None:
+        used = [field.path for field in self._fields if field.is_used(pod)]
+        return _rejection(f"pod uses {' and '.join(used)}", self.name) if used else Status.skip()
+
+    def events_to_register(self) -> Sequence[ClusterEventWithHint]:
+        # These fields do not change after a pod was made, so nothing that happens can help.
+        return ()
+
+
+class VolumeRestrictions(_StandIn):
+    """Keep the place of the plugin that looks after disks which only one pod may use."""
+
+
+class NodeVolumeLimits(_StandIn):
+    """Keep the place of the plugin that counts the volumes attached to a node."""
+
+
+class VolumeBinding(_StandIn):
+    """Keep the place of the plugin that finds or provisions volumes for claims."""
+
+    args_type = VolumeBindingArgs
+
+
+class VolumeZone(_StandIn):
+    """Keep the place of the plugin that keeps pods in the zone of their volumes."""
+
+
+class PodTopologySpread(_StandIn):
+    """Keep the place of the plugin that spreads pods over domains.
+
+    Where the profile's `defaultConstraints` forbid nodes (DoNotSchedule), pods without constraints wait as well.
+    """
+
+    args_type = PodTopologySpreadArgs
+
+    def __init__(self, args: PodTopologySpreadArgs | None = None, handle: Handle | None = None) -> None:
+        super().__init__(args, handle)
+        defaults = args.default_constraints if args is not None else ()
+        self._hard_defaults = any(each.when_unsatisfiable == "DoNotSchedule" for each in defaults)
+
+    def pre_filter(self, state: CycleState, pod: Pod, nodes: Nodes) -> PreFilterResult | Status | None:
+        if self._hard_defaults and not pod.spec.topology_spread_constraints:
+            return _rejection("the profile spreads pods by defaultConstraints", self.name)
+        return super().pre_filter(state, pod, nodes)
+
+
+class InterPodAffinity(_StandIn):
+    """Keep the place of the plugin that places pods near or away from other pods.
+
+    A pod that some placed pod wants to keep away is rejected too, wherever that pod is: what topology the term speaks
+    of is not looked into, nor which namespaces its namespace selector picks.
+    """
+
+    args_type = InterPodAffinityArgs
+
+    def pre_filter(self, state: CycleState, pod: Pod, nodes: Nodes) -> PreFilterResult | Status | None:
+        for node in self.handle.snapshot.nodes_with_anti_affinity_pods:
+            for placed in node.pods_with_required_anti_affinity:
+                if any(_may_match(term, pod) for term in placed.required_anti_affinity_terms):
+                    return _rejection(f"pod matches spec.affinity.podAntiAffinity of pod {placed.pod.key}", self.name)
+        return super().pre_filter(state, pod, nodes)
+
+    def events_to_register(self) -> Sequence[ClusterEventWithHint]:
+        event = ClusterEvent(EventResource.POD, ActionType.DELETE | ActionType.UPDATE_POD_LABEL)
+        return (ClusterEventWithHint(event, self.after_pod_change),)
+
+    def after_pod_change(self, pod: Pod, old: object | None, new: object | None) -> QueueingHint:
+        """Queue when the pod's own labels changed, or one went that kept pods like it away."""
+        if any(field.is_used(pod) for field in self._fields):
+            return QueueingHint.SKIP
+        if isinstance(new, Pod):
+            return QueueingHint.QUEUE if new.uid == pod.uid else QueueingHint.SKIP
+        assert isinstance(old, Pod)
+        anti_affinity = old.spec.affinity.pod_anti_affinity if old.spec.affinity is not None else None
+        kept_away = any(_may_match(term, pod) for term in required_terms(old, anti_affinity))
+        return QueueingHint.QUEUE if kept_away else QueueingHint.SKIP
+
+
+def _may_match(term: AffinityTerm, pod: Pod) -> bool:
+    in_namespace = pod.namespace in term.namespaces or term.namespace_selector != NOTHING
+    return in_namespace and term.selector.matches(pod.labels)
+
+
+class DynamicResources(_StandIn):
+    """Keep the place of the plugin that allocates devices for resource claims."""
+
+    args_type = DynamicResourcesArgs
+
+
+class GangScheduling(_StandIn):
+    """Keep the place of the plugin that starts the pods of a `spec.schedulingGroup` together."""
+
+
+class DefaultPreemption(PostFilterPlugin):
+    """Keep the place of the plugin that makes room by evicting pods of lower priority; evict nobody."""
+
+    args_type = DefaultPreemptionArgs
+
+    def post_filter(
+        self, state: CycleState, pod: Pod, statuses: NodeStatuses
+    ) -> tuple[PostFilterResult | None, Status]:
+        return None, Status.unschedulable()

@@ -1,0 +1,163 @@
+"""NodeAffinity: a pod demands, or prefers, nodes with certain labels, or nodes by name.
+
+Demands come from `spec.nodeSelector`, from the pod's required node affinity and from the profile's `addedAffinity`, all
+of which must hold. Where every term of the affinity names its nodes (`metadata.name`, as daemon set pods do), PreFilter
+narrows the cycle to those nodes, so that nothing is worked out for the others. Wishes are summed by weight.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from pyscheduler.api import (
+    Node,
+    NodeSelectorTerm,
+    Pod,
+    PreferredTerms,
+    RequiredNodeAffinity,
+    SelectorError,
+    compile_node_selector,
+    compile_preferred_terms,
+    required_node_affinity,
+)
+from pyscheduler.framework import (
+    ActionType,
+    ClusterEvent,
+    ClusterEventWithHint,
+    ConfigError,
+    CycleState,
+    EnqueueExtensions,
+    EventResource,
+    FilterPlugin,
+    Handle,
+    Nodes,
+    NodeStatuses,
+    PreFilterPlugin,
+    PreFilterResult,
+    PreScorePlugin,
+    QueueingHint,
+    ScorePlugin,
+    SignFragment,
+    SignPlugin,
+    StateKey,
+    Status,
+)
+from pyscheduler.framework.node_matching import match_node_selector, match_required_affinity, score_preferred_terms
+from pyscheduler.framework.plugin_args import NodeAffinityArgs
+from pyscheduler.framework.scoring import default_normalize
+from pyscheduler.framework.signatures import sign_node_affinity, sign_node_selector
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+__all__ = ["NodeAffinity"]
+
+_NAME_FIELD: Final = "metadata.name"
+_CONFLICT: Final = Status.unresolvable("pod affinity terms conflict")
+_ENFORCED: Final = Status.unresolvable("node(s) didn't match scheduler-enforced node affinity")
+_REJECTION: Final = Status.unresolvable("node(s) didn't match Pod's node affinity/selector")
+_REQUIRED: Final[StateKey[RequiredNodeAffinity]] = StateKey("PreFilterNodeAffinity")
+_PREFERRED: Final[StateKey[PreferredTerms]] = StateKey("PreScoreNodeAffinity")
+
+
+class NodeAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin, EnqueueExtensions, SignPlugin):
+    """Refuse nodes that the pod's node selector, its affinity or the profile's does not match; add up its wishes.
+
+    Raise `ConfigError` for an `addedAffinity` that does not parse.
+    """
+
+    args_type = NodeAffinityArgs
+
+    def __init__(self, args: NodeAffinityArgs | None = None, handle: Handle | None = None) -> None:
+        super().__init__(args, handle)
+        added = args.added_affinity if args is not None else None
+        required = added.required_during_scheduling_ignored_during_execution if added is not None else None
+        wishes = added.preferred_during_scheduling_ignored_during_execution if added is not None else ()
+        try:
+            self._added = compile_node_selector(required) if required is not None else None
+            if self._added is not None:
+                self._added.check()
+            self._added_wishes = compile_preferred_terms(wishes) if wishes else None
+        except SelectorError as error:
+            raise ConfigError(f"{error} @ addedAffinity of plugin NodeAffinity") from error
+
+    def pre_filter(self, state: CycleState, pod: Pod, nodes: Nodes) -> PreFilterResult | Status | None:
+        affinity = pod.spec.affinity.node_affinity if pod.spec.affinity is not None else None
+        required = affinity.required_during_scheduling_ignored_during_execution if affinity is not None else None
+        if required is None and self._added is None and not pod.spec.node_selector:
+            return Status.skip()
+        state.write(_REQUIRED, required_node_affinity(pod))
+        names = _named_nodes(required.node_selector_terms) if required is not None else None
+        if names is None:
+            return None
+        return PreFilterResult(names) if names else _CONFLICT
+
+    def filter_nodes(self, state: CycleState, pod: Pod, nodes: Nodes) -> NodeStatuses | None:
+        required = state.get(_REQUIRED) or required_node_affinity(pod)
+        refused = ~match_required_affinity(required, nodes)
+        if self._added is None:
+            return NodeStatuses.failing(refused, _REJECTION)
+        unwanted = ~match_node_selector(self._added, nodes)
+        if not (refused | unwanted).any():
+            return None
+        statuses = NodeStatuses(len(nodes))
+        statuses.fail(unwanted, _ENFORCED)
+        statuses.fail(refused, _REJECTION)
+        return statuses
+
+    def pre_score(self, state: CycleState, pod: Pod, nodes: Nodes) -> Status | None:
+        affinity = pod.spec.affinity.node_affinity if pod.spec.affinity is not None else None
+        wishes = affinity.preferred_during_scheduling_ignored_during_execution if affinity is not None else ()
+        if not wishes and self._added_wishes is None:
+            return Status.skip()
+        state.write(_PREFERRED, compile_preferred_terms(wishes))
+        return None
+
+    def score_nodes(self, state: CycleState, pod: Pod, nodes: Nodes) -> NDArray[np.int64]:
+        scores = score_preferred_terms(state.read(_PREFERRED), nodes)
+        if self._added_wishes is not None:
+            scores += score_preferred_terms(self._added_wishes, nodes)
+        return scores
+
+    def normalize_scores(self, state: CycleState, pod: Pod, scores: NDArray[np.int64]) -> None:
+        """Scale sums of weights to 0..100."""
+        default_normalize(scores)
+
+    def sign_pod(self, pod: Pod) -> Sequence[SignFragment]:
+        return (sign_node_affinity(pod), sign_node_selector(pod))
+
+    def events_to_register(self) -> Sequence[ClusterEventWithHint]:
+        event = ClusterEvent(EventResource.NODE, ActionType.ADD | ActionType.UPDATE_NODE_LABEL)
+        return (ClusterEventWithHint(event, self.after_node_change),)
+
+    def after_node_change(self, pod: Pod, old: object | None, new: object | None) -> QueueingHint:
+        """Queue on a node that matches now, and that was not there or did not match before."""
+        assert isinstance(new, Node)
+        if self._added is not None and not self._added.matches(new.labels, new.name):
+            return QueueingHint.SKIP
+        required = required_node_affinity(pod)
+        if not required.matches(new.labels, new.name):
+            return QueueingHint.SKIP
+        matched_before = isinstance(old, Node) and required.matches(old.labels, old.name)
+        return QueueingHint.SKIP if matched_before else QueueingHint.QUEUE
+
+
+def _named_nodes(terms: Sequence[NodeSelectorTerm]) -> frozenset[str] | None:
+    """Return the nodes that `terms` name, none where each term contradicts itself; None where one names no node."""
+    if not terms:
+        return None
+    named: frozenset[str] = frozenset()
+    for term in terms:
+        names: frozenset[str] | None = None
+        for field in term.match_fields:
+            if field.key == _NAME_FIELD and field.operator == "In":
+                values = frozenset(field.values)
+                names = values if names is None else names & values
+        if names is None:
+            return None
+        named |= names
+    return named

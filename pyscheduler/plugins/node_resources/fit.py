@@ -1,0 +1,237 @@
+"""NodeResourcesFit: a pod fits where what it asks for is left over; where it fits, the profile's strategy scores.
+
+A node that could not take the pod even when empty is unresolvable: preempting pods there would be in vain. Each
+resource that falls short is a reason of its own, so that the message to users counts nodes per resource.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pyscheduler.api import Node, Pod, is_extended_resource, is_scalar_resource, pod_requests
+from pyscheduler.framework import (
+    CPU,
+    EPHEMERAL_STORAGE,
+    MEMORY,
+    ActionType,
+    ClusterEvent,
+    ClusterEventWithHint,
+    ConfigError,
+    CycleState,
+    EnqueueExtensions,
+    EventResource,
+    FilterPlugin,
+    Handle,
+    NodeInfo,
+    Nodes,
+    NodeStatuses,
+    PreFilterPlugin,
+    PreFilterResult,
+    PreScorePlugin,
+    QueueingHint,
+    Resource,
+    ScorePlugin,
+    SignFragment,
+    SignPlugin,
+    StateKey,
+    Status,
+)
+from pyscheduler.framework.plugin_args import NodeResourcesFitArgs, ScoringStrategy
+from pyscheduler.plugins.node_resources.least_allocated import least_allocated
+from pyscheduler.plugins.node_resources.most_allocated import most_allocated
+from pyscheduler.plugins.node_resources.requested_to_capacity_ratio import requested_to_capacity_ratio
+from pyscheduler.plugins.node_resources.resource_allocation import Scorer, allocations, requests_of, sign_resources
+
+__all__ = ["NodeResourcesFit"]
+
+_NATIVE: Final = (CPU, MEMORY, EPHEMERAL_STORAGE)
+_REQUESTS: Final[StateKey[tuple[tuple[str, int], ...]]] = StateKey("PreFilterNodeResourcesFit")
+_SCORED: Final[StateKey[tuple[int, ...]]] = StateKey("PreScoreNodeResourcesFit")
+
+
+class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin, EnqueueExtensions, SignPlugin):
+    """Refuse nodes without room for the pod; score the others by `scoringStrategy`.
+
+    `ignoredResources` and `ignoredResourceGroups` (the part before the slash) name extended resources that are not
+    filtered by.
+    """
+
+    args_type = NodeResourcesFitArgs
+
+    def __init__(self, args: NodeResourcesFitArgs | None = None, handle: Handle | None = None) -> None:
+        super().__init__(args, handle)
+        args = args or NodeResourcesFitArgs()
+        self._ignored = frozenset(args.ignored_resources)
+        self._ignored_groups = frozenset(args.ignored_resource_groups)
+        strategy = args.scoring_strategy
+        self._scorer = _scorer(strategy)
+        self._resources = tuple((each.name, each.weight) for each in strategy.resources)
+        self._names = tuple(name for name, _ in self._resources)
+        #: What the last nodes seen by a queueing hint offer: one event is asked about for every waiting pod.
+        self._seen: tuple[tuple[Node, Resource], ...] = ()
+
+    def pre_filter(self, state: CycleState, pod: Pod, nodes: Nodes) -> PreFilterResult | Status | None:
+        state.write(_REQUESTS, tuple(self._filtered(pod_requests(pod, use_status=False))))
+        return None
+
+    def filter_nodes(self, state: CycleState, pod: Pod, nodes: Nodes) -> NodeStatuses | None:
+        shortages = _Shortages(len(nodes))
+        shortages.note("Too many pods", nodes.pod_counts() + 1 > nodes.allowed_pods())
+        for name, request in state.read(_REQUESTS):
+            allocatable = nodes.allocatable(name)
+            shortages.note(f"Insufficient {name}", request > allocatable - nodes.requested(name), request > allocatable)
+        return shortages.statuses()
+
+    def pre_score(self, state: CycleState, pod: Pod, nodes: Nodes) -> Status | None:
+        state.write(_SCORED, requests_of(pod, self._names, use_requested=False))
+        return None
+
+    def score_nodes(self, state: CycleState, pod: Pod, nodes: Nodes) -> NDArray[np.int64]:
+        requests = state.read(_SCORED)
+        return self._scorer(allocations(nodes, self._resources, requests, use_requested=False), len(nodes))
+
+    def sign_pod(self, pod: Pod) -> Sequence[SignFragment]:
+        return (sign_resources(pod),)
+
+    def events_to_register(self) -> Sequence[ClusterEventWithHint]:
+        return (
+            ClusterEventWithHint(
+                ClusterEvent(EventResource.POD, ActionType.DELETE | ActionType.UPDATE_POD_SCALE_DOWN),
+                self.after_pod_change,
+            ),
+            ClusterEventWithHint(
+                ClusterEvent(EventResource.NODE, ActionType.ADD | ActionType.UPDATE_NODE_ALLOCATABLE),
+                self.after_node_change,
+            ),
+        )
+
+    def after_pod_change(self, pod: Pod, old: object | None, new: object | None) -> QueueingHint:
+        """Queue when a pod with a node went, asks for less of what this pod needs, or is this pod and asks for less."""
+        assert isinstance(old, Pod)
+        if not isinstance(new, Pod):
+            helps = bool(old.node_name or old.status.nominated_node_name)
+        elif new.uid == pod.uid:
+            helps = True
+        else:
+            helps = bool(new.node_name) and _asks_for_less(old, new, pod)
+        return QueueingHint.QUEUE if helps else QueueingHint.SKIP
+
+    def after_node_change(self, pod: Pod, old: object | None, new: object | None) -> QueueingHint:
+        """Queue on a node that, empty, could take the pod, and that is new or offers more than it did."""
+        assert isinstance(new, Node)
+        offered = self._offered(new)
+        requests = [each for each in _counted(pod_requests(pod, use_status=False)) if each[1] > 0]
+        if offered.allowed_pods < 1 or any(request > offered.get(name) for name, request in requests):
+            return QueueingHint.SKIP
+        if isinstance(old, Node):
+            before = self._offered(old)
+            grew = offered.allowed_pods > before.allowed_pods or any(
+                offered.get(name) > before.get(name) for name, _ in requests
+            )
+            return QueueingHint.QUEUE if grew else QueueingHint.SKIP
+        return QueueingHint.QUEUE
+
+    def _filtered(self, amounts: Mapping[str, int]) -> Sequence[tuple[str, int]]:
+        return [
+            (name, amount)
+            for name, amount in _counted(amounts)
+            if amount > 0 and not (is_extended_resource(name) and self._is_ignored(name))
+        ]
+
+    def _is_ignored(self, name: str) -> bool:
+        return name in self._ignored or name.partition("/")[0] in self._ignored_groups
+
+    def _offered(self, node: Node) -> Resource:
+        for seen, offered in self._seen:
+            if seen is node:
+                return offered
+        offered = NodeInfo.of(node).allocatable
+        self._seen = ((node, offered), *self._seen[:1])
+        return offered
+
+
+class _Shortages:
+    """Collects what nodes fall short of, and makes one status per distinct combination.
+
+    Nodes that lack the same things form a group, so that the work grows with the combinations, not with the nodes.
+    """
+
+    __slots__ = ("_groups", "_ids")
+
+    def __init__(self, size: int) -> None:
+        self._ids: NDArray[np.int64] = np.zeros(size, dtype=np.int64)
+        #: By id: the reasons, and whether preemption is hopeless.
+        self._groups: list[tuple[tuple[str, ...], bool]] = [((), False)]
+
+    def note(self, reason: str, short: NDArray[np.bool_], beyond: NDArray[np.bool_] | None = None) -> None:
+        """Note the nodes that are `short` of something, and those among them where it is `beyond` the empty node."""
+        if not short.any():
+            return
+        self._split(short, reason)
+        if beyond is not None:
+            beyond = beyond & short
+            if beyond.any():
+                self._split(beyond, None)
+
+    def statuses(self) -> NodeStatuses | None:
+        """Return a status per node; None when nothing fell short."""
+        if self._groups == [((), False)]:
+            return None
+        statuses = NodeStatuses(len(self._ids))
+        codes = np.zeros(len(self._groups), dtype=np.int8)
+        reason_ids = np.zeros(len(self._groups), dtype=np.int32)
+        for group, (reasons, hopeless) in enumerate(self._groups):
+            if reasons:
+                status = Status.unresolvable(*reasons) if hopeless else Status.unschedulable(*reasons)
+                codes[group] = status.code
+                reason_ids[group] = statuses.add_reason(status)
+        statuses.codes[:] = codes[self._ids]
+        statuses.reason_ids[:] = reason_ids[self._ids]
+        return statuses
+
+    def _split(self, apart: NDArray[np.bool_], reason: str | None) -> None:
+        """Give the nodes where `apart` is true a further reason, or mark them hopeless where there is none."""
+        keys = self._ids * 2 + apart
+        present = np.flatnonzero(np.bincount(keys, minlength=2 * len(self._groups)))
+        new_ids = np.zeros(2 * len(self._groups), dtype=np.int64)
+        new_ids[present] = np.arange(len(present))
+        self._ids = new_ids[keys]
+        groups = []
+        for key in present.tolist():
+            reasons, hopeless = self._groups[key >> 1]
+            if key & 1:
+                reasons, hopeless = (reasons, True) if reason is None else ((*reasons, reason), hopeless)
+            groups.append((reasons, hopeless))
+        self._groups = groups
+
+
+def _scorer(strategy: ScoringStrategy) -> Scorer:
+    """Return the scorer a profile chose; raise `ConfigError` for one that is not known."""
+    if strategy.type == "LeastAllocated":
+        return least_allocated
+    if strategy.type == "MostAllocated":
+        return most_allocated
+    if strategy.type == "RequestedToCapacityRatio" and strategy.requested_to_capacity_ratio is not None:
+        shape = strategy.requested_to_capacity_ratio.shape
+        return requested_to_capacity_ratio([(point.utilization, point.score) for point in shape])
+    raise ConfigError(f"scoring strategy {strategy.type} is not supported @ scoringStrategy of plugin NodeResourcesFit")
+
+
+def _counted(amounts: Mapping[str, int]) -> Iterator[tuple[str, int]]:
+    """Yield the resources that nodes are filtered by, in the order of the reasons."""
+    for name in _NATIVE:
+        if name in amounts:
+            yield name, amounts[name]
+    for name in sorted(amounts.keys() - set(_NATIVE)):
+        if is_scalar_resource(name):
+            yield name, amounts[name]
+
+
+def _asks_for_less(old: Pod, new: Pod, waiting: Pod) -> bool:
+    """Tell whether a pod gave back some of a resource that `waiting` asks for."""
+    before, after = pod_requests(old), pod_requests(new)
+    return any(amount and before.get(name, 0) > after.get(name, 0) for name, amount in _counted(pod_requests(waiting)))

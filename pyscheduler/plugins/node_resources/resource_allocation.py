@@ -1,0 +1,88 @@
+"""What scoring by resources looks at: per resource what nodes offer, what is taken, and what would be with the pod.
+
+Two rules of kube-scheduler decide what takes part. A resource that a node does not offer does not count on that node.
+Extended resources and huge pages count only for pods that ask for them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pyscheduler.api import Pod, is_scalar_resource, pod_requests
+from pyscheduler.framework import CPU, EPHEMERAL_STORAGE, MEMORY, Nodes, SignFragment
+from pyscheduler.framework.signatures import RESOURCES
+
+__all__ = ["Allocation", "Scorer", "allocations", "requests_of", "sign_resources", "weighted_average"]
+
+
+class Allocation(NamedTuple):
+    """One resource on n nodes; `cpu` in m, the others in units.
+
+    Where `allocatable` is 0 the resource does not count, whatever the other two say.
+    """
+
+    weight: int
+    allocatable: NDArray[np.int64]
+    """int64[n]: what the nodes offer."""
+    allocated: NDArray[np.int64]
+    """int64[n]: what their pods ask for."""
+    requested: NDArray[np.int64]
+    """int64[n]: the same, with the incoming pod."""
+
+
+Scorer = Callable[[Sequence[Allocation], int], NDArray[np.int64]]
+"""Make int64[n] of scores in 0..100 from the allocations of n nodes."""
+
+
+def requests_of(pod: Pod, names: Sequence[str], *, use_requested: bool) -> tuple[int, ...]:
+    """Return what `pod` asks for of each resource in `names`.
+
+    With `use_requested` as it stands; else with the defaults for silent containers and without pod-level requests,
+    which is how kube-scheduler's Fit plugin scores, whatever its feature gates say.
+    """
+    if use_requested:
+        amounts = pod_requests(pod)
+    else:
+        amounts = pod_requests(pod, use_status=False, pod_level=False, fill_missing=True)
+    return tuple(amounts.get(name, 0) for name in names)
+
+
+def allocations(
+    nodes: Nodes, resources: Sequence[tuple[str, int]], requests: Sequence[int], *, use_requested: bool
+) -> list[Allocation]:
+    """Return the resources that count, of `resources` as (name, weight), for a pod with `requests` of each.
+
+    `use_requested` takes what pods ask for; else CPU and memory are counted with the defaults for silent containers.
+    """
+    counted = []
+    for (name, weight), request in zip(resources, requests, strict=True):
+        if name in {CPU, MEMORY}:
+            allocated = nodes.requested(name) if use_requested else nodes.non_zero_requested(name)
+        elif name == EPHEMERAL_STORAGE or (request and is_scalar_resource(name)):
+            allocated = nodes.requested(name)
+        else:
+            continue
+        counted.append(Allocation(weight, nodes.allocatable(name), allocated, allocated + request))
+    return counted
+
+
+def weighted_average(parts: Sequence[tuple[NDArray[np.int64], NDArray[np.bool_], int]], size: int) -> NDArray[np.int64]:
+    """Return int64[size]: the average of scores by weight; `parts` are scores, the nodes they count on, and the weight.
+
+    A score must be 0 where it does not count. Where nothing counts the average is 0.
+    """
+    total = np.zeros(size, dtype=np.int64)
+    weights = np.zeros(size, dtype=np.int64)
+    for scores, counts, weight in parts:
+        total += scores * weight
+        weights += counts * weight
+    return total // np.maximum(weights, 1)
+
+
+def sign_resources(pod: Pod) -> SignFragment:
+    """Return the fragment of what the pod asks for."""
+    return SignFragment(RESOURCES, tuple(sorted(pod_requests(pod, use_status=False).items())))

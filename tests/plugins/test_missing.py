@@ -1,0 +1,178 @@
+"""Stand-ins: a pod that uses what is not implemented yet waits, and the message says for which plugin."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import msgspec
+import pytest
+
+from pyscheduler.api import Node, Pod
+from pyscheduler.framework import Code, CycleState, NodeInfo, NodeStatuses, PodInfo, QueueingHint
+from pyscheduler.plugins import missing
+
+TERM = {"labelSelector": {"matchLabels": {"app": "x"}}, "topologyKey": "zone"}
+REQUIRED = {"requiredDuringSchedulingIgnoredDuringExecution": [TERM]}
+PREFERRED = {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 1, "podAffinityTerm": TERM}]}
+CLAIM = ["NodeVolumeLimits", "VolumeBinding", "VolumeRestrictions", "VolumeZone"]
+STAND_INS = [
+    missing.DynamicResources,
+    missing.GangScheduling,
+    missing.InterPodAffinity,
+    missing.NodeVolumeLimits,
+    missing.PodTopologySpread,
+    missing.VolumeBinding,
+    missing.VolumeRestrictions,
+    missing.VolumeZone,
+]
+
+
+def pod_of(spec: dict[str, object], **metadata: object) -> Pod:
+    """Make a pod from a spec as in a manifest."""
+    return msgspec.convert({"metadata": {"name": "p", "namespace": "ns", "uid": "u", **metadata}, "spec": spec}, Pod)
+
+
+def volume(**source: object) -> dict[str, object]:
+    """Make a spec with one volume."""
+    return {"volumes": [{"name": "v", **source}]}
+
+
+def spread(when: str) -> dict[str, object]:
+    """Make a spec with one spread constraint."""
+    return {"topologySpreadConstraints": [{"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": when}]}
+
+
+def handle_of(*placed: Pod) -> SimpleNamespace:
+    """Make a handle whose snapshot holds one node with the placed pods."""
+    node = NodeInfo.of(msgspec.convert({"metadata": {"name": "n"}}, Node), [PodInfo.of(pod) for pod in placed])
+    holders = [node] if node.pods_with_required_anti_affinity else []
+    return SimpleNamespace(snapshot=SimpleNamespace(nodes_with_anti_affinity_pods=holders))
+
+
+USED = [
+    pytest.param(volume(persistentVolumeClaim={"claimName": "c"}), CLAIM, id="claim"),
+    pytest.param(volume(ephemeral={}), ["NodeVolumeLimits", "VolumeBinding"], id="generic ephemeral"),
+    pytest.param(volume(gcePersistentDisk={"pdName": "d"}), ["NodeVolumeLimits", "VolumeRestrictions"], id="gce"),
+    pytest.param(volume(awsElasticBlockStore={"volumeID": "d"}), ["NodeVolumeLimits", "VolumeRestrictions"], id="aws"),
+    pytest.param(volume(rbd={"image": "i"}), ["VolumeRestrictions"], id="rbd"),
+    pytest.param(volume(iscsi={"iqn": "i", "lun": 0}), ["VolumeRestrictions"], id="iscsi"),
+    pytest.param(volume(azureDisk={"diskName": "d"}), ["NodeVolumeLimits"], id="azure disk"),
+    pytest.param(volume(azureFile={"shareName": "s"}), ["NodeVolumeLimits"], id="azure file"),
+    pytest.param(volume(cinder={"volumeID": "d"}), ["NodeVolumeLimits"], id="cinder"),
+    pytest.param(volume(portworxVolume={"volumeID": "d"}), ["NodeVolumeLimits"], id="portworx"),
+    pytest.param(volume(vsphereVolume={"volumePath": "d"}), ["NodeVolumeLimits"], id="vsphere"),
+    pytest.param(spread("DoNotSchedule"), ["PodTopologySpread"], id="hard spread"),
+    pytest.param(spread("ScheduleAnyway"), ["PodTopologySpread"], id="soft spread"),
+    pytest.param({"affinity": {"podAffinity": REQUIRED}}, ["InterPodAffinity"], id="required affinity"),
+    pytest.param({"affinity": {"podAffinity": PREFERRED}}, ["InterPodAffinity"], id="preferred affinity"),
+    pytest.param({"affinity": {"podAntiAffinity": REQUIRED}}, ["InterPodAffinity"], id="required anti-affinity"),
+    pytest.param({"affinity": {"podAntiAffinity": PREFERRED}}, ["InterPodAffinity"], id="preferred anti-affinity"),
+    pytest.param({"resourceClaims": [{"name": "gpu"}]}, ["DynamicResources"], id="resource claim"),
+    pytest.param({"schedulingGroup": {"podGroupName": "g"}}, ["GangScheduling"], id="scheduling group"),
+]
+UNUSED = [
+    pytest.param({}, id="nothing"),
+    pytest.param(volume(configMap={"name": "c"}), id="config map"),
+    pytest.param(volume(emptyDir={}), id="empty directory"),
+    pytest.param(volume(csi={"driver": "secrets-store.csi.k8s.io"}), id="inline CSI concerns no plugin"),
+    pytest.param({"affinity": {"podAffinity": {}, "podAntiAffinity": {}}}, id="affinity without terms"),
+    pytest.param({"affinity": {"nodeAffinity": {}}}, id="node affinity"),
+    pytest.param({"topologySpreadConstraints": []}, id="no constraints"),
+]
+
+
+@pytest.mark.parametrize(("spec", "plugins"), USED)
+def test_a_pod_that_uses_a_field_is_rejected_by_its_plugins(spec: dict[str, object], plugins: list[str]) -> None:
+    """The plugins that would decide reject, name themselves and cannot be helped by preemption; the others skip."""
+    pod = pod_of(spec)
+    statuses = {kind.name: kind(None, handle_of()).pre_filter(CycleState(), pod, []) for kind in STAND_INS}
+    rejected = {name: status for name, status in statuses.items() if not status.is_skip}
+    assert sorted(rejected) == plugins
+    assert sorted(plugin for _, plugin in missing.unsupported_fields(pod)) == plugins
+    for name, status in rejected.items():
+        assert status.code == Code.UNSCHEDULABLE_AND_UNRESOLVABLE
+        assert f"plugin {name} would decide; it is not implemented yet" in status.message
+
+
+@pytest.mark.parametrize("spec", UNUSED)
+def test_other_pods_are_skipped(spec: dict[str, object]) -> None:
+    """A pod that uses none of the fields is left to the plugins that exist."""
+    pod = pod_of(spec)
+    assert missing.unsupported_fields(pod) == []
+    assert all(kind(None, handle_of()).pre_filter(CycleState(), pod, []).is_skip for kind in STAND_INS)
+
+
+def test_the_message_names_every_field() -> None:
+    """A pod that uses two fields of one plugin reads of both."""
+    spec = {"affinity": {"podAffinity": REQUIRED, "podAntiAffinity": PREFERRED}}
+    status = missing.InterPodAffinity(None, handle_of()).pre_filter(CycleState(), pod_of(spec), [])
+    assert status.message == (
+        "pod uses spec.affinity.podAffinity and spec.affinity.podAntiAffinity, "
+        "which plugin InterPodAffinity would decide; it is not implemented yet"
+    )
+
+
+def hermit(**term: object) -> Pod:
+    """Make a placed pod that wants no pod with `app: x` near it."""
+    terms = {"requiredDuringSchedulingIgnoredDuringExecution": [{**TERM, **term}]}
+    return pod_of({"nodeName": "n", "affinity": {"podAntiAffinity": terms}}, name="hermit", uid="h")
+
+
+NEIGHBOURS = [
+    pytest.param({}, {"app": "x"}, True, id="same namespace"),
+    pytest.param({}, {"app": "y"}, False, id="other labels"),
+    pytest.param({"namespaces": ["elsewhere"]}, {"app": "x"}, False, id="other namespace"),
+    pytest.param({"namespaceSelector": {}}, {"app": "x"}, True, id="any namespace"),
+    pytest.param(
+        {"namespaceSelector": {"matchLabels": {"a": "b"}}}, {"app": "x"}, True, id="namespaces are not looked up"
+    ),
+]
+
+
+@pytest.mark.parametrize(("term", "labels", "kept_away"), NEIGHBOURS)
+def test_what_placed_pods_want_to_keep_away_waits(
+    term: dict[str, object], labels: dict[str, str], kept_away: bool
+) -> None:
+    """Required anti-affinity of placed pods is not violated; when the placed pod goes, the pod is tried again."""
+    plugin = missing.InterPodAffinity(None, handle_of(hermit(**term)))
+    pod = pod_of({}, labels=labels)
+    status = plugin.pre_filter(CycleState(), pod, [])
+    assert status.is_rejected is kept_away
+    assert ("pod ns/hermit" in status.message) is kept_away
+    assert (plugin.after_pod_change(pod, hermit(**term), None) is QueueingHint.QUEUE) is kept_away
+
+
+def test_inter_pod_affinity_wakes_pods_whose_own_labels_changed() -> None:
+    """New labels may be out of the terms' reach; a pod that uses the field itself stays where it is."""
+    plugin = missing.InterPodAffinity(None, handle_of())
+    old, new, other = pod_of({}, labels={"app": "x"}), pod_of({}), pod_of({}, uid="other")
+    affine = pod_of({"affinity": {"podAffinity": REQUIRED}})
+    assert plugin.after_pod_change(old, old, new) is QueueingHint.QUEUE
+    assert plugin.after_pod_change(old, other, other) is QueueingHint.SKIP
+    assert plugin.after_pod_change(affine, affine, affine) is QueueingHint.SKIP
+    assert [each.event.label for each in plugin.events_to_register()] == ["Pod"]
+
+
+def test_hard_default_constraints_are_not_forgotten() -> None:
+    """Where the profile forbids nodes by default constraints, pods without constraints wait as well."""
+    constraint = SimpleNamespace(when_unsatisfiable="DoNotSchedule")
+    plugin = missing.PodTopologySpread(SimpleNamespace(default_constraints=(constraint,)))
+    status = plugin.pre_filter(CycleState(), pod_of({}), [])
+    assert status.is_rejected
+    assert "defaultConstraints" in status.message
+    constraint.when_unsatisfiable = "ScheduleAnyway"
+    plugin = missing.PodTopologySpread(SimpleNamespace(default_constraints=(constraint,)))
+    assert plugin.pre_filter(CycleState(), pod_of({}), []).is_skip
+
+
+@pytest.mark.parametrize("kind", [each for each in STAND_INS if each is not missing.InterPodAffinity])
+def test_nothing_that_happens_helps(kind: type[missing.VolumeZone]) -> None:
+    """A rejected pod is not tried again at every event, only when the queue is flushed."""
+    assert list(kind().events_to_register()) == []
+
+
+def test_preemption_evicts_nobody() -> None:
+    """PostFilter says that nothing could be done, and adds no words to the message."""
+    result, status = missing.DefaultPreemption().post_filter(CycleState(), pod_of({}), NodeStatuses(0))
+    assert result is None
+    assert (status.code, status.reasons) == (Code.UNSCHEDULABLE, ())
