@@ -1,0 +1,186 @@
+"""The `pluginConfig` args of kube-scheduler's own plugins, and the vocabulary in which any plugin writes down its args.
+
+A plugin names an attrs class as its `args_type`; the configuration room fills it from the file. The rules, for every
+plugin alike:
+
+* an attribute `snake_case` stands for the key `snakeCase`; a key that no attribute stands for is a mistake;
+* nothing is coerced: the text `"1"` is no integer. An attribute without a default must be given. `null` means "not
+  given";
+* an attribute annotated `Duration` holds seconds and is written like `1m30s` in the file; its name ends in `_seconds`,
+  which the key leaves out (`filter_timeout_seconds` stands for `filterTimeout`);
+* `wire` adds what a type cannot say; attrs validators check values, their message is shown with the path of the args.
+
+Source: kube-scheduler 1.36, `kubescheduler.config.k8s.io/v1`: names, defaults, and what an empty value means.
+"""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Annotated, Final, TypeAlias
+
+import attrs
+
+from pyscheduler.api import NodeAffinity, TopologySpreadConstraint  # noqa: TC001 - read at run time, to fill the args
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = [
+    "IN_TREE_ARGS",
+    "DefaultPreemptionArgs",
+    "Duration",
+    "DynamicResourcesArgs",
+    "Int32",
+    "InterPodAffinityArgs",
+    "NodeAffinityArgs",
+    "NodeResourcesBalancedAllocationArgs",
+    "NodeResourcesFitArgs",
+    "PodTopologySpreadArgs",
+    "RequestedToCapacityRatio",
+    "ResourceSpec",
+    "ScoringStrategy",
+    "UtilizationShapePoint",
+    "VolumeBindingArgs",
+    "wire",
+]
+
+#: Seconds, written in Go's way in a file: `"15s"`, `"1m30s"`, `"100ms"`.
+Duration: TypeAlias = Annotated[float, "duration"]
+
+#: An integer that fits 32 bits; a plain `int` must fit 64.
+Int32: TypeAlias = Annotated[int, "int32"]
+
+
+def wire(*, key: str = "", zero_is_unset: bool = False, omit_empty: bool = False) -> dict[str, object]:
+    """Return metadata for `attrs.field` that says how a file spells the attribute.
+
+    `key` is its key where the general rule does not give it. `zero_is_unset`: 0, `""` and an empty list mean the
+    default. `omit_empty`: left out when shown with nothing in it.
+    """
+    return {"key": key, "zero_is_unset": zero_is_unset, "omit_empty": omit_empty}
+
+
+@attrs.frozen(kw_only=True)
+class DefaultPreemptionArgs:
+    """How many nodes a preemption looks at: at least the larger of a percentage and an absolute number."""
+
+    min_candidate_nodes_percentage: Int32 = 10
+    min_candidate_nodes_absolute: Int32 = 100
+
+
+@attrs.frozen(kw_only=True)
+class DynamicResourcesArgs:
+    """How long device allocation may take: per node while filtering (0: no limit), and in all while binding."""
+
+    filter_timeout_seconds: Duration | None = 10.0
+    binding_timeout_seconds: Duration | None = attrs.field(default=600.0, metadata=wire(omit_empty=True))
+
+
+@attrs.frozen(kw_only=True)
+class InterPodAffinityArgs:
+    """What a running pod's demand for neighbours is worth to the pod that meets it (0..100)."""
+
+    hard_pod_affinity_weight: Int32 = 1
+    #: Leave the preferences of running pods out, unless the pod has inter-pod affinities itself.
+    ignore_preferred_terms_of_existing_pods: bool = False
+
+
+@attrs.frozen(kw_only=True)
+class NodeAffinityArgs:
+    """Node affinity that every pod of the profile has besides its own."""
+
+    added_affinity: NodeAffinity | None = attrs.field(default=None, metadata=wire(omit_empty=True))
+
+
+@attrs.frozen
+class ResourceSpec:
+    """A resource that counts in a score, and how much."""
+
+    name: str = ""
+    weight: int = attrs.field(default=1, metadata=wire(zero_is_unset=True, omit_empty=True))
+
+
+@attrs.frozen
+class UtilizationShapePoint:
+    """A point of a scoring function: score (0..10) at a utilisation (0..100 %)."""
+
+    utilization: Int32 = 0
+    score: Int32 = 0
+
+
+_CPU_AND_MEMORY: Final = (ResourceSpec("cpu"), ResourceSpec("memory"))
+
+
+@attrs.frozen(kw_only=True)
+class RequestedToCapacityRatio:
+    """The scoring function of that strategy: points in rising utilisation, straight lines between them."""
+
+    shape: tuple[UtilizationShapePoint, ...] = attrs.field(default=(), metadata=wire(omit_empty=True))
+
+
+@attrs.frozen(kw_only=True)
+class ScoringStrategy:
+    """How a node's free room becomes a score: `LeastAllocated`, `MostAllocated` or `RequestedToCapacityRatio`.
+
+    A file that names a strategy must name its type; there is no default inside it.
+    """
+
+    type: str = attrs.field(default="", metadata=wire(omit_empty=True))
+    resources: tuple[ResourceSpec, ...] = attrs.field(
+        default=_CPU_AND_MEMORY, metadata=wire(zero_is_unset=True, omit_empty=True)
+    )
+    requested_to_capacity_ratio: RequestedToCapacityRatio | None = attrs.field(
+        default=None, metadata=wire(omit_empty=True)
+    )
+
+
+@attrs.frozen(kw_only=True)
+class NodeResourcesBalancedAllocationArgs:
+    """The resources whose use is to be balanced."""
+
+    resources: tuple[ResourceSpec, ...] = attrs.field(
+        default=_CPU_AND_MEMORY, metadata=wire(zero_is_unset=True, omit_empty=True)
+    )
+
+
+@attrs.frozen(kw_only=True)
+class NodeResourcesFitArgs:
+    """Which extended resources are not filtered by (by name, or by the part before the slash), and how to score."""
+
+    ignored_resources: tuple[str, ...] = attrs.field(default=(), metadata=wire(omit_empty=True))
+    ignored_resource_groups: tuple[str, ...] = attrs.field(default=(), metadata=wire(omit_empty=True))
+    scoring_strategy: ScoringStrategy = ScoringStrategy(type="LeastAllocated")
+
+
+@attrs.frozen(kw_only=True)
+class PodTopologySpreadArgs:
+    """Spread constraints for pods that have none: Kubernetes' own (`System`) or those listed (`List`)."""
+
+    default_constraints: tuple[TopologySpreadConstraint, ...] = attrs.field(default=(), metadata=wire(omit_empty=True))
+    defaulting_type: str = attrs.field(default="System", metadata=wire(zero_is_unset=True, omit_empty=True))
+
+
+@attrs.frozen(kw_only=True)
+class VolumeBindingArgs:
+    """How long volumes may take to be bound, in seconds, and the shape of the score by storage capacity.
+
+    `shape` is None unless given, or where the feature gate StorageCapacityScoring is on.
+    """
+
+    bind_timeout_seconds: int = 600
+    shape: tuple[UtilizationShapePoint, ...] | None = attrs.field(default=None, metadata=wire(omit_empty=True))
+
+
+#: The args class of each of kube-scheduler's plugins that takes args, by the plugin's name.
+IN_TREE_ARGS: Final[Mapping[str, type]] = MappingProxyType(
+    {
+        "DefaultPreemption": DefaultPreemptionArgs,
+        "DynamicResources": DynamicResourcesArgs,
+        "InterPodAffinity": InterPodAffinityArgs,
+        "NodeAffinity": NodeAffinityArgs,
+        "NodeResourcesBalancedAllocation": NodeResourcesBalancedAllocationArgs,
+        "NodeResourcesFit": NodeResourcesFitArgs,
+        "PodTopologySpread": PodTopologySpreadArgs,
+        "VolumeBinding": VolumeBindingArgs,
+    }
+)
