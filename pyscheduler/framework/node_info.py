@@ -53,6 +53,9 @@ class HostPorts:
     def __len__(self) -> int:
         return sum(len(addresses) for addresses in self._users.values())
 
+    def __bool__(self) -> bool:
+        return bool(self._users)
+
     def __iter__(self) -> Iterator[tuple[str, str, int]]:
         return ((ip, protocol, port) for (protocol, port), ips in self._users.items() for ip in ips)
 

@@ -1,0 +1,94 @@
+"""A table of amounts: one line per quantity, one column per node.
+
+All amounts of a node are written with one assignment, and each quantity is a contiguous int64 array. Extended
+resources get a line when the first node has any; when room for a new line is needed, lines that have become all zero
+are given up first, so that names which come and go leave nothing behind.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+__all__ = ["AmountTable", "to_int64"]
+
+_SPARE_LINES: Final = 4
+
+
+def to_int64(amount: int) -> int:
+    """Return the amount as Go keeps it, in 64 bits; sums beyond them wrap around."""
+    return (amount + 2**63) % 2**64 - 2**63
+
+
+class AmountTable:
+    """int64[lines, capacity]. The first `num_fixed` lines are the owner's, one per extended resource follow.
+
+    `view` is the same memory, read-only: slices of it may be handed out. It is another array after the table has grown.
+    """
+
+    __slots__ = ("_array", "_num_fixed", "scalars", "view")
+
+    view: NDArray[np.int64]
+
+    def __init__(self, num_fixed: int, capacity: int) -> None:
+        self._num_fixed = num_fixed
+        #: Line by name of the extended resource, in line order.
+        self.scalars: dict[str, int] = {}
+        self._replace(np.zeros((num_fixed + _SPARE_LINES, capacity), dtype=np.int64))
+
+    def write(self, row: int, fixed: tuple[int, ...], scalars: Mapping[str, int]) -> None:
+        """Set all amounts of one node: those of the fixed lines, and those by name; names not given are 0."""
+        known = self.scalars
+        for name, amount in scalars.items():
+            if amount and name not in known:
+                self._add_line(name)
+        amounts = (*fixed, *[scalars.get(name, 0) for name in known]) if known else fixed
+        try:
+            self._array[: len(amounts), row] = amounts
+        except OverflowError:
+            self._array[: len(amounts), row] = [to_int64(amount) for amount in amounts]
+
+    def move(self, source: int, target: int) -> None:
+        """Give the amounts of row `source` to row `target`; `source` is 0 afterwards."""
+        self._array[:, target] = self._array[:, source]
+        self.remove(source)
+
+    def remove(self, row: int) -> None:
+        """Set all amounts of a row to 0."""
+        self._array[:, row] = 0
+
+    def grow(self, capacity: int) -> None:
+        """Make room for `capacity` nodes."""
+        array = np.zeros((self._array.shape[0], capacity), dtype=np.int64)
+        array[:, : self._array.shape[1]] = self._array
+        self._replace(array)
+
+    def _add_line(self, name: str) -> None:
+        line = self._num_fixed + len(self.scalars)
+        if line == self._array.shape[0]:
+            self._make_room()
+            line = self._num_fixed + len(self.scalars)
+        self.scalars[name] = line
+
+    def _make_room(self) -> None:
+        used = [(name, line) for name, line in self.scalars.items() if self._array[line].any()]
+        kept = self._num_fixed + len(used)
+        array = np.zeros((kept + max(_SPARE_LINES, len(used)), self._array.shape[1]), dtype=np.int64)
+        array[: self._num_fixed] = self._array[: self._num_fixed]
+        for line, (_, old) in enumerate(used, self._num_fixed):
+            array[line] = self._array[old]
+        # The same dict: callers hold it while they write.
+        self.scalars.clear()
+        self.scalars.update((name, line) for line, (name, _) in enumerate(used, self._num_fixed))
+        self._replace(array)
+
+    def _replace(self, array: NDArray[np.int64]) -> None:
+        self._array = array
+        self.view = array.view()
+        self.view.flags.writeable = False

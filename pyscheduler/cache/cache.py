@@ -1,0 +1,332 @@
+"""Nodes and the pods on them, as the informers tell and as the scheduler assumes.
+
+The life of a pod here: a scheduling cycle *assumes* it on a node, so that the next cycle counts it although the API
+server has not heard of it. Then either the informer reports it bound, which confirms the assumption (or corrects it,
+if another node was chosen), or its binding fails and it is *forgotten*. Where an expiry is set, an assumption whose
+binding has finished but is never confirmed runs out. Pods that others bound are added when the informer reports them.
+
+Events of nodes and pods come on separate watches and in any order. A pod may be known before its node, and a node may
+go before its pods: its NodeInfo then stays without a node object until they are gone too, and is in no snapshot.
+
+Every change gives the NodeInfo concerned a generation above all others and puts it at the end of the line, so a
+snapshot is brought up to date by walking back from the end to the generation it has seen. Nodes that went are in a log
+of bounded length; a snapshot too old for the log is compared name by name.
+
+Source: kube-scheduler 1.36, `backend/cache/cache.go`.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import OrderedDict, deque
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from pyscheduler.cache.errors import CacheError
+from pyscheduler.cache.images import ImageRegistry
+from pyscheduler.cache.invariants import check_node_info
+from pyscheduler.cache.node_tree import NodeTree
+from pyscheduler.framework.node_info import NodeInfo
+from pyscheduler.framework.recorder import NullRecorder
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from pyscheduler.api import Node, Pod
+    from pyscheduler.cache.snapshot import Snapshot
+    from pyscheduler.framework.clock import Clock, Timer
+    from pyscheduler.framework.pod_info import PodInfo
+    from pyscheduler.framework.recorder import Recorder
+
+__all__ = ["Cache"]
+
+_log = logging.getLogger(__name__)
+
+_MAX_REMOVALS: Final = 1024
+
+
+class Cache:
+    """The scheduler's view of the cluster. Methods raise `CacheError` where a call contradicts what is known.
+
+    `assume_ttl_seconds` is how long an assumption outlives the end of its binding without being confirmed; 0, as in
+    kube-scheduler, for ever.
+    """
+
+    def __init__(self, *, clock: Clock, recorder: Recorder | None = None, assume_ttl_seconds: float = 0.0) -> None:
+        self._clock = clock
+        self._recorder = recorder if recorder is not None else NullRecorder()
+        self._assume_ttl_seconds = assume_ttl_seconds
+        #: By name, least recently changed first.
+        self._nodes: OrderedDict[str, NodeInfo] = OrderedDict()
+        self._pods: dict[str, PodInfo] = {}
+        #: Assumed pods by uid, with the timer of those that will expire.
+        self._assumed: dict[str, Timer | None] = {}
+        self._tree = NodeTree()
+        self._images = ImageRegistry()
+        self._generation = 0
+        #: Nodes that went, with the generation of that moment.
+        self._removals: deque[tuple[int, str]] = deque()
+        self._forgotten_removals = 0
+
+    # Nodes
+
+    def add_node(self, node: Node) -> NodeInfo:
+        """Take in a node, whose pods may be known already; return a copy of its NodeInfo.
+
+        Raise `QuantityError` where an amount does not parse; the cache is unchanged then. A node that is known is
+        updated.
+        """
+        return self._put_node(node)
+
+    def update_node(self, old: Node | None, new: Node) -> NodeInfo:  # noqa: ARG002 - the cache has its own old version
+        """Take in a new version of a node; return a copy of its NodeInfo. As `add_node` where it is not known."""
+        return self._put_node(new)
+
+    def remove_node(self, node: Node) -> None:
+        """Drop a node. Pods still on it stay known until they are removed one by one."""
+        info = self._nodes.get(node.name)
+        if info is None or info.node is None:
+            raise CacheError(f"node {node.name} is not in the cache, so it cannot be removed")
+        self._images.remove(info.image_states)
+        self._tree.remove(node.name)
+        info.forget_node()
+        self._touch(node.name, info)
+        if len(self._removals) == _MAX_REMOVALS:
+            self._forgotten_removals, _ = self._removals.popleft()
+        self._removals.append((info.generation, node.name))
+        self._drop_if_empty(node.name, info)
+
+    def _put_node(self, node: Node) -> NodeInfo:
+        info = self._nodes.get(node.name)
+        old = info.node if info is not None else None
+        if info is None:
+            info = NodeInfo()
+        info.set_node(node)  # first, because it may raise
+        info.image_states = self._images.replace(old, info.image_states, node)
+        self._tree.put(node)
+        self._touch(node.name, info)
+        return info.clone()
+
+    # Pods
+
+    def assume_pod(self, info: PodInfo) -> None:
+        """Count a pod on the node in its spec before the API server says so. Raise where it is known already."""
+        pod = info.pod
+        _check_identity(pod)
+        if pod.uid in self._pods:
+            raise CacheError(f"pod {pod.key} is in the cache, so it cannot be assumed")
+        self._add(info)
+        self._assumed[pod.uid] = None
+
+    def finish_binding(self, pod: Pod) -> None:
+        """Let the assumption run out, if assumptions do: the binding was accepted, its confirmation is due."""
+        uid = pod.uid
+        if self._assume_ttl_seconds > 0 and uid in self._assumed and self._assumed[uid] is None:
+            self._assumed[uid] = self._clock.call_later(self._assume_ttl_seconds, partial(self._expire, uid))
+
+    def forget_pod(self, pod: Pod) -> None:
+        """Take back an assumption; nothing happens when the pod is gone. Raise where it is bound, or elsewhere."""
+        known = self._pods.get(pod.uid)
+        if known is None:
+            return
+        if known.pod.node_name != pod.node_name:
+            raise CacheError(
+                f"pod {pod.key} is to be forgotten on node {pod.node_name} but is on node {known.pod.node_name}"
+            )
+        if pod.uid not in self._assumed:
+            raise CacheError(f"pod {pod.key} is bound, so it cannot be forgotten")
+        self._remove(known)
+
+    def add_pod(self, info: PodInfo) -> None:
+        """Take in a pod that the informer reports on a node; an assumption is confirmed or corrected by it.
+
+        Raise where the pod is known, and not as an assumption.
+        """
+        pod = info.pod
+        _check_identity(pod)
+        known = self._pods.get(pod.uid)
+        if known is not None:
+            if pod.uid not in self._assumed:
+                raise CacheError(f"pod {pod.key} is in the cache already")
+            if known.pod.node_name != pod.node_name:
+                _log.warning(
+                    "Pod was bound to another node than assumed pod=%s node=%s assumed_node=%s",
+                    pod.key,
+                    pod.node_name,
+                    known.pod.node_name,
+                )
+            self._remove(known)
+        self._add(info)
+
+    def update_pod(self, old: Pod, info: PodInfo) -> None:
+        """Take in a new version of a bound pod. Raise where it is not known, or only assumed.
+
+        Differs from kube-scheduler: should the node have changed, which the API forbids, the pod moves; kube-scheduler
+        exits.
+        """
+        _check_identity(info.pod)
+        known = self._pods.get(old.uid)
+        if known is None:
+            raise CacheError(f"pod {old.key} is not in the cache, so it cannot be updated")
+        if old.uid in self._assumed:
+            raise CacheError(f"pod {old.key} is assumed, so it should be added before it is updated")
+        if known.pod.node_name != info.pod.node_name:
+            self._warn_moved(known.pod, info.pod)
+        self._remove(known)
+        self._add(info)
+
+    def remove_pod(self, pod: Pod) -> None:
+        """Drop a pod, assumed or not. Raise where it is not known.
+
+        The pod goes from the node it is known on. Differs from kube-scheduler, which exits if that is another one.
+        """
+        known = self._pods.get(pod.uid)
+        if known is None:
+            raise CacheError(f"pod {pod.key} is not in the cache, so it cannot be removed")
+        # A last state that missed the binding has no node; that is nothing to worry about.
+        if pod.node_name and known.pod.node_name != pod.node_name:
+            self._warn_moved(known.pod, pod)
+        self._remove(known)
+
+    def is_assumed(self, uid: str) -> bool:
+        """Tell whether the pod of that uid is assumed and not confirmed."""
+        return uid in self._assumed
+
+    def get_pod(self, uid: str) -> PodInfo | None:
+        """Return the pod of that uid, assumed or bound, also on a node that is not known; None when there is none."""
+        return self._pods.get(uid)
+
+    def _add(self, info: PodInfo) -> None:
+        name = info.pod.node_name
+        node_info = self._nodes.get(name)
+        if node_info is None:
+            node_info = NodeInfo()
+        node_info.add_pod(info)
+        self._touch(name, node_info)
+        self._pods[info.pod.uid] = info
+
+    def _remove(self, info: PodInfo) -> None:
+        uid, name = info.pod.uid, info.pod.node_name
+        node_info = self._nodes[name]
+        node_info.remove_pod(uid)
+        self._touch(name, node_info)
+        self._drop_if_empty(name, node_info)
+        del self._pods[uid]
+        timer = self._assumed.pop(uid, None)
+        if timer is not None:
+            timer.cancel()
+
+    def _expire(self, uid: str) -> None:
+        info = self._pods[uid]
+        _log.warning(
+            "Assumed pod was never reported bound, counting it out pod=%s node=%s", info.pod.key, info.pod.node_name
+        )
+        self._recorder.warning("assumed_pod_expired")
+        self._remove(info)
+
+    def _warn_moved(self, known: Pod, pod: Pod) -> None:
+        self._recorder.warning("pod_changed_node")
+        _log.error("Pod changed its node pod=%s node=%s known_node=%s", pod.key, pod.node_name, known.node_name)
+
+    def _touch(self, name: str, info: NodeInfo) -> None:
+        """Put a NodeInfo whose generation has just been raised at the end of the line."""
+        self._nodes[name] = info
+        self._nodes.move_to_end(name)
+        self._generation = info.generation
+
+    def _drop_if_empty(self, name: str, info: NodeInfo) -> None:
+        if info.node is None and not info.pods:
+            del self._nodes[name]
+
+    # Snapshots
+
+    def update_snapshot(self, snapshot: Snapshot) -> None:
+        """Bring a snapshot of this cache up to date; the work is proportional to what changed since its last update.
+
+        Raise `RuntimeError` while a statement is open on it.
+        """
+        since = snapshot.generation
+        changed = []
+        for info in reversed(self._nodes.values()):
+            if info.generation <= since:
+                break
+            if info.node is not None:
+                changed.append(info)
+        changed.reverse()
+        for name in snapshot.diverged:
+            node_info = self._nodes.get(name)
+            if node_info is not None and node_info.node is not None and node_info.generation <= since:
+                changed.append(node_info)
+        removed = self._removed_since(since, snapshot.names) if self._removals else ()
+        snapshot.apply(changed=changed, removed=removed, generation=self._generation, tree=self._tree)
+
+    def _removed_since(self, since: int, names: Iterable[str]) -> Iterable[str]:
+        """Return which of `names`, those of a snapshot of that generation, have no node now."""
+        if since >= self._forgotten_removals:
+            gone = set()
+            for generation, name in reversed(self._removals):
+                if generation <= since:
+                    break
+                gone.add(name)
+        else:
+            gone = set(names)
+        # In the order of their names, so that rows do not depend on hashing.
+        return sorted(name for name in gone if (info := self._nodes.get(name)) is None or info.node is None)
+
+    # What others want to know
+
+    @property
+    def node_count(self) -> int:
+        """Return the number of nodes, those included that are gone but for their pods."""
+        return len(self._nodes)
+
+    @property
+    def pod_count(self) -> int:
+        """Return the number of pods, assumed ones included."""
+        return len(self._pods)
+
+    @property
+    def assumed_count(self) -> int:
+        """Return the number of assumed pods."""
+        return len(self._assumed)
+
+    def dump(self) -> dict[str, object]:
+        """Return nodes with their sums and pods, and the assumed pods, as plain data."""
+        return {
+            "nodes": {name: _dump_node(info) for name, info in sorted(self._nodes.items())},
+            "assumed_pods": sorted(self._pods[uid].pod.key for uid in self._assumed),
+        }
+
+    def check_invariants(self) -> None:
+        """Raise AssertionError where the cache contradicts itself."""
+        generations = [info.generation for info in self._nodes.values()]
+        assert generations == sorted(set(generations)), "nodes are not in the order of their generations"
+        assert all(generation <= self._generation for generation in generations), "a node is ahead of the cache"
+        for name, info in self._nodes.items():
+            check_node_info(info)
+            assert info.node is not None or info.pods, f"node {name} is gone, with all its pods, and still here"
+            assert info.node is None or info.node.name == name, f"node {info.name} is kept as {name}"
+        pods = {pod.pod.uid: (pod, name) for name, info in self._nodes.items() for pod in info.pods}
+        assert pods == {uid: (pod, pod.pod.node_name) for uid, pod in self._pods.items()}, "pods and nodes differ"
+        assert self._assumed.keys() <= self._pods.keys(), "an assumed pod is not known"
+        self._tree.check_invariants({name: info.node for name, info in self._nodes.items() if info.node is not None})
+        self._images.check_invariants(info.image_states for info in self._nodes.values())
+        removals = [generation for generation, _ in self._removals]
+        assert removals == sorted(removals), "removals are out of order"
+        assert all(generation > self._forgotten_removals for generation in removals), "removals were forgotten too soon"
+
+
+def _check_identity(pod: Pod) -> None:
+    if not pod.uid or not pod.node_name:
+        raise CacheError(f"pod {pod.key} has no {'node' if pod.uid else 'uid'}, so it cannot be in the cache")
+
+
+def _dump_node(info: NodeInfo) -> dict[str, object]:
+    names = sorted({*info.allocatable.scalars, *info.requested.scalars})
+    amounts = ["cpu", "memory", "ephemeral-storage", *names]
+    return {
+        "known": info.node is not None,
+        "allocatable": {name: info.allocatable.get(name) for name in [*amounts, "pods"]},
+        "requested": {name: info.requested.get(name) for name in amounts},
+        "pods": sorted(pod.pod.key for pod in info.pods),
+    }

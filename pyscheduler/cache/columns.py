@@ -1,0 +1,294 @@
+"""The nodes of a snapshot as rows: their NodeInfos, and beside them one array or index per quantity.
+
+Rows are compact: a node that comes is appended, the last node takes the row of one that goes. A row is brought up to
+date in two parts. What the node object says (labels, taints, allocatable, images) is compared with the version before,
+and only what differs is touched. What its pods amount to is one assignment into the table of usage, and a look at the
+indices of ports, claims and affinity, which cost nothing for pods that bring none of these.
+
+Nothing here knows of cache, generations or statements: whoever owns the columns says which row became what.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, Protocol, TypeVar
+
+import numpy as np
+
+from pyscheduler.cache.amounts import AmountTable, to_int64
+from pyscheduler.cache.images import ImageIndex
+from pyscheduler.cache.interner import Interner
+from pyscheduler.cache.label_columns import LabelColumns
+from pyscheduler.cache.pod_indices import ClaimIndex, PortIndex, RowSet
+from pyscheduler.framework.resource import CPU, EPHEMERAL_STORAGE, MEMORY, PODS
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable
+
+    from numpy.typing import NDArray
+
+    from pyscheduler.api import Node, Taint
+    from pyscheduler.framework.node_info import NodeInfo
+
+__all__ = ["Columns"]
+
+_MIN_CAPACITY: Final = 64
+
+V = TypeVar("V", bound="Hashable")
+S = TypeVar("S", bound=np.generic)
+
+# Lines of the table of usage: what pods amount to.
+GENERATION: Final = 0
+POD_COUNT: Final = 1
+NON_ZERO: Final = {CPU: 2, MEMORY: 3}
+REQUESTED: Final = {CPU: 4, MEMORY: 5, EPHEMERAL_STORAGE: 6}
+_NUM_USAGE: Final = 7
+# Lines of the table of what nodes offer.
+ALLOCATABLE: Final = {CPU: 0, MEMORY: 1, EPHEMERAL_STORAGE: 2, PODS: 3}
+_NUM_OFFERED: Final = 4
+
+
+class _RowIndex(Protocol):
+    """What is kept per row beside the arrays."""
+
+    def move(self, source: int, target: int) -> None: ...
+
+    def remove(self, row: int) -> None: ...
+
+
+class Columns:
+    """Rows of nodes. Everything public may be read, and is changed by the methods only.
+
+    `version` grows with every change, `moves` whenever some node changed its row.
+    """
+
+    __slots__ = (
+        "_capacity",
+        "_feature_ids",
+        "_taint_ids",
+        "_unschedulable",
+        "affinity",
+        "anti_affinity",
+        "claims",
+        "features",
+        "images",
+        "index",
+        "infos",
+        "labels",
+        "moves",
+        "offered",
+        "ports",
+        "taints",
+        "usage",
+        "version",
+        "zeros",
+    )
+
+    def __init__(self) -> None:
+        capacity = self._capacity = _MIN_CAPACITY
+        self.infos: list[NodeInfo] = []
+        self.index: dict[str, int] = {}
+        self.usage = AmountTable(_NUM_USAGE, capacity)
+        self.offered = AmountTable(_NUM_OFFERED, capacity)
+        self.zeros = _zeros(capacity)
+        self._unschedulable: NDArray[np.bool_] = np.zeros(capacity, dtype=np.bool_)
+        self._taint_ids: NDArray[np.int32] = np.zeros(capacity, dtype=np.int32)
+        self._feature_ids: NDArray[np.int32] = np.zeros(capacity, dtype=np.int32)
+        self.taints: Interner[tuple[Taint, ...], tuple[Taint, ...]] = Interner(())
+        self.features: Interner[frozenset[str], frozenset[str]] = Interner(frozenset())
+        self.labels = LabelColumns(capacity)
+        self.images = ImageIndex()
+        self.ports = PortIndex()
+        self.claims = ClaimIndex()
+        self.affinity = RowSet()
+        self.anti_affinity = RowSet()
+        self.version = 0
+        self.moves = 0
+
+    def put(self, info: NodeInfo) -> None:
+        """Take over a NodeInfo with a node: append it, or replace the one of that name. The columns own it then."""
+        node = info.node
+        assert node is not None, "only nodes that are known have a row"
+        row = self.index.get(node.name)
+        if row is None:
+            row = len(self.infos)
+            if row == self._capacity:
+                self._grow()
+            self.index[node.name] = row
+            self.infos.append(info)
+            self._sync_node(row, None, node)
+        else:
+            old = self.infos[row].node
+            self.infos[row] = info
+            if old is not node:
+                self._sync_node(row, old, node)
+        info.image_states = self.images.put(row, info.image_states)
+        self.sync_pods(row)
+
+    def restore(self, row: int, info: NodeInfo) -> None:
+        """Put back a NodeInfo that was here before, of the same node object."""
+        self.infos[row] = info
+        self.sync_pods(row)
+
+    def sync_pods(self, row: int) -> None:
+        """Bring a row up to date after pods of its NodeInfo changed."""
+        info = self.infos[row]
+        requested, non_zero = info.requested, info.non_zero_requested
+        self.usage.write(
+            row,
+            (
+                info.generation,
+                len(info.pods),
+                non_zero.milli_cpu,
+                non_zero.memory,
+                requested.milli_cpu,
+                requested.memory,
+                requested.ephemeral_storage,
+            ),
+            requested.scalars,
+        )
+        self.ports.put(row, info.used_ports)
+        self.claims.put(row, info.pvc_ref_counts)
+        self.affinity.put(row, member=bool(info.pods_with_affinity))
+        self.anti_affinity.put(row, member=bool(info.pods_with_required_anti_affinity))
+        self.version += 1
+
+    def remove(self, name: str) -> None:
+        """Drop the node of that name, which must be here; the last one takes its row."""
+        row = self.index.pop(name)
+        last = len(self.infos) - 1
+        node = self.infos[row].node
+        assert node is not None, "only nodes that are known have a row"
+        self.labels.put(row, node.labels, {})
+        self.taints.release(int(self._taint_ids[row]))
+        self.features.release(int(self._feature_ids[row]))
+        if row == last:
+            self._clear(row)
+        else:
+            self._move(last, row)
+        self.infos.pop()
+        self.version += 1
+        self.moves += 1
+
+    def unschedulable(self) -> NDArray[np.bool_]:
+        """Return bool[n], read-only."""
+        return _read_only(self._unschedulable[: len(self.infos)])
+
+    def taint_ids(self) -> NDArray[np.int32]:
+        """Return int32[n], read-only."""
+        return _read_only(self._taint_ids[: len(self.infos)])
+
+    def feature_ids(self) -> NDArray[np.int32]:
+        """Return int32[n], read-only."""
+        return _read_only(self._feature_ids[: len(self.infos)])
+
+    def _sync_node(self, row: int, old: Node | None, node: Node) -> None:
+        """Bring a row up to date with its node object; `old` is the version before."""
+        offer = self.infos[row].allocatable
+        fixed = (offer.milli_cpu, offer.memory, offer.ephemeral_storage, offer.allowed_pods)
+        self.offered.write(row, fixed, offer.scalars)
+        self._unschedulable[row] = node.spec.unschedulable
+        if old is None or old.labels != node.labels:
+            self.labels.put(row, old.labels if old is not None else {}, node.labels)
+        if old is None or old.spec.taints != node.spec.taints:
+            _replace_id(self.taints, self._taint_ids, row, node.spec.taints)
+        if old is None or old.status.declared_features != node.status.declared_features:
+            _replace_id(self.features, self._feature_ids, row, self.infos[row].declared_features)
+
+    def _indices(self) -> tuple[_RowIndex, ...]:
+        return (
+            self.usage,
+            self.offered,
+            self.images,
+            self.ports,
+            self.claims,
+            self.affinity,
+            self.anti_affinity,
+        )
+
+    def _move(self, source: int, target: int) -> None:
+        info = self.infos[target] = self.infos[source]
+        self.index[info.name] = target
+        for array in (self._unschedulable, self._taint_ids, self._feature_ids):
+            array[target] = array[source]
+            array[source] = 0
+        self.labels.move(source, target)
+        for index in self._indices():
+            index.move(source, target)
+
+    def _clear(self, row: int) -> None:
+        for array in (self._unschedulable, self._taint_ids, self._feature_ids):
+            array[row] = 0
+        for index in self._indices():
+            index.remove(row)
+
+    def _grow(self) -> None:
+        capacity = self._capacity = 2 * self._capacity
+        self.usage.grow(capacity)
+        self.offered.grow(capacity)
+        self.labels.grow(capacity)
+        self.zeros = _zeros(capacity)
+        self._unschedulable = _grown(self._unschedulable, capacity)
+        self._taint_ids = _grown(self._taint_ids, capacity)
+        self._feature_ids = _grown(self._feature_ids, capacity)
+
+    def check_invariants(self) -> None:
+        """Raise AssertionError unless every array and index is what a look at each node gives."""
+        infos = self.infos
+        nodes = [info.node for info in infos if info.node is not None]
+        assert len(nodes) == len(infos), "a row has no node"
+        assert self.index == {node.name: row for row, node in enumerate(nodes)}, "names and rows differ"
+        for row, info in enumerate(infos):
+            self._check_amounts(row, info)
+        for table in (self.usage, self.offered):
+            assert not table.view[:, len(infos) :].any(), "a free row is not zero"
+        assert self.unschedulable().tolist() == [node.spec.unschedulable for node in nodes], "unschedulable"
+        assert [self.taints.values[number] for number in self.taint_ids()] == [node.spec.taints for node in nodes]
+        self.taints.check_invariants(self._taint_ids.tolist())
+        declared = [frozenset(node.status.declared_features) for node in nodes]
+        assert [self.features.values[number] for number in self.feature_ids()] == declared, "declared features"
+        self.features.check_invariants(self._feature_ids.tolist())
+        self.labels.check_invariants(infos)
+        self.images.check_invariants([info.image_states for info in infos])
+        self.ports.check_invariants(infos)
+        self.claims.check_invariants(infos)
+        self.affinity.check_invariants([row for row, info in enumerate(infos) if info.pods_with_affinity])
+        self.anti_affinity.check_invariants(
+            [row for row, info in enumerate(infos) if info.pods_with_required_anti_affinity]
+        )
+        assert not self.zeros.any(), "zeros are not zero"
+
+    def _check_amounts(self, row: int, info: NodeInfo) -> None:
+        usage, offered = self.usage, self.offered
+        assert usage.view[GENERATION, row] == info.generation, f"generation of {info.name}"
+        assert usage.view[POD_COUNT, row] == len(info.pods), f"pods of {info.name}"
+        for fixed, table, resource in (
+            (NON_ZERO, usage, info.non_zero_requested),
+            (REQUESTED, usage, info.requested),
+            (ALLOCATABLE, offered, info.allocatable),
+        ):
+            lines = fixed if fixed is NON_ZERO else {**fixed, **table.scalars}
+            for name, line in lines.items():
+                assert table.view[line, row] == to_int64(resource.get(name)), f"{name} of {info.name}"
+            missing = {name for name, amount in resource.scalars.items() if amount} - table.scalars.keys()
+            assert not missing, f"no line for {missing}"
+
+
+def _replace_id(interner: Interner[V, V], ids: NDArray[np.int32], row: int, value: V) -> None:
+    number = interner.acquire(value)
+    interner.release(int(ids[row]))
+    ids[row] = number
+
+
+def _zeros(capacity: int) -> NDArray[np.int64]:
+    return _read_only(np.zeros(capacity, dtype=np.int64))
+
+
+def _grown(array: NDArray[S], capacity: int) -> NDArray[S]:
+    grown = np.zeros(capacity, dtype=array.dtype)
+    grown[: len(array)] = array
+    return grown
+
+
+def _read_only(array: NDArray[S]) -> NDArray[S]:
+    array.flags.writeable = False
+    return array

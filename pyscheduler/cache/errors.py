@@ -1,0 +1,11 @@
+"""Where the informers' story and the cache's state do not fit together."""
+
+from __future__ import annotations
+
+from pyscheduler.framework.errors import PySchedulerError
+
+__all__ = ["CacheError"]
+
+
+class CacheError(PySchedulerError, ValueError):
+    """Report a call that contradicts what the cache holds; the cache is unchanged, so log it and go on."""

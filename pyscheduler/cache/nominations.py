@@ -1,0 +1,76 @@
+"""What a statement says about nominations, on top of what the queue's nominator knows.
+
+Within a statement a pod may be nominated to a node, and a pod that is placed needs no nomination any more. What the
+statement says of a pod outweighs the queue.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pyscheduler.framework.pod_info import PodInfo
+
+__all__ = ["Nominations"]
+
+
+class Nominations:
+    """Nominations made by statements, in a log that can be undone to any earlier length."""
+
+    __slots__ = ("_by_node", "_log", "_node_of")
+
+    def __init__(self) -> None:
+        # The node of each pod that a statement spoke of, "" for none.
+        self._node_of: dict[str, str] = {}
+        self._by_node: dict[str, list[PodInfo]] = {}
+        # Pods in the order in which they were spoken of, each with its node before that, None when there was nothing.
+        self._log: list[tuple[PodInfo, str | None]] = []
+
+    def __len__(self) -> int:
+        """Return how many times a statement spoke of a nomination; a mark for `undo`."""
+        return len(self._log)
+
+    def __bool__(self) -> bool:
+        """Tell whether a statement nominated some pod."""
+        return bool(self._by_node)
+
+    def set(self, info: PodInfo, node_name: str) -> None:
+        """Nominate a pod to a node, or to none when `node_name` is empty."""
+        uid = info.pod.uid
+        self._log.append((info, self._node_of.get(uid)))
+        self._put(info, node_name)
+
+    def undo(self, length: int) -> None:
+        """Return to the state in which the log had that length."""
+        while len(self._log) > length:
+            info, before = self._log.pop()
+            self._put(info, before)
+
+    def clear(self) -> None:
+        """Forget everything."""
+        self._node_of.clear()
+        self._by_node.clear()
+        self._log.clear()
+
+    def merge(self, node_name: str, queued: Sequence[PodInfo]) -> Sequence[PodInfo]:
+        """Return the pods nominated to a node when the queue has `queued` there."""
+        if not self._node_of:
+            return queued
+        known = self._node_of
+        return [info for info in queued if info.pod.uid not in known] + self._by_node.get(node_name, [])
+
+    def _put(self, info: PodInfo, node_name: str | None) -> None:
+        uid = info.pod.uid
+        before = self._node_of.pop(uid, "")
+        if before:
+            left = [each for each in self._by_node[before] if each.pod.uid != uid]
+            if left:
+                self._by_node[before] = left
+            else:
+                del self._by_node[before]
+        if node_name is not None:
+            self._node_of[uid] = node_name
+            if node_name:
+                self._by_node.setdefault(node_name, []).append(info)

@@ -1,0 +1,269 @@
+"""The cluster as of one moment, and what happens to it in thought.
+
+A snapshot follows a cache: `Cache.update_snapshot` brings over what changed since the last time. In between it stands
+still, but for statements: `place`, `evict` and `nominate` change it at once, columns included.
+
+A checkpoint opens a statement. The first time a node changes under a checkpoint its NodeInfo is set aside and a copy
+takes its place; rolling back puts the very same objects back, and the row of each is brought up to date with them. So
+a rollback costs what the statement touched. Committing hands what was set aside to the checkpoint further out; when
+there is none, the nodes concerned are remembered, and the next update replaces them by what the cache knows: a
+statement that became real has been told to the cache by then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import contextmanager
+from itertools import count
+from typing import TYPE_CHECKING, overload
+
+import attrs
+import numpy as np
+
+from pyscheduler.cache.columns import Columns
+from pyscheduler.cache.invariants import check_node_info
+from pyscheduler.cache.nominations import Nominations
+from pyscheduler.cache.view import NodeView
+from pyscheduler.framework.node_info import NodeInfo
+from pyscheduler.framework.snapshot import Checkpoint
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from numpy.typing import NDArray
+
+    from pyscheduler.cache.node_tree import NodeTree
+    from pyscheduler.framework.pod_info import PodInfo
+
+__all__ = ["Snapshot"]
+
+
+@attrs.define(kw_only=True, eq=False)
+class _Statement:
+    """What has to be put back to return to a checkpoint."""
+
+    checkpoint: Checkpoint
+    num_nominations: int
+    #: By row, the NodeInfo that was there at the checkpoint.
+    saved: dict[int, NodeInfo] = attrs.Factory(dict)
+
+
+class _Rows(Sequence[NodeInfo]):
+    """Some rows as a sequence of NodeInfo; made in no time, however many they are."""
+
+    __slots__ = ("_infos", "_rows")
+
+    def __init__(self, infos: Sequence[NodeInfo], rows: Sequence[int]) -> None:
+        self._infos = infos
+        self._rows = rows
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    @overload
+    def __getitem__(self, index: int, /) -> NodeInfo: ...
+
+    @overload
+    def __getitem__(self, index: slice, /) -> Sequence[NodeInfo]: ...
+
+    def __getitem__(self, index: int | slice, /) -> NodeInfo | Sequence[NodeInfo]:
+        if isinstance(index, slice):
+            return _Rows(self._infos, self._rows[index])
+        return self._infos[self._rows[index]]
+
+    def __iter__(self) -> Iterator[NodeInfo]:
+        infos = self._infos
+        return iter([infos[row] for row in self._rows])
+
+
+class Snapshot:
+    """Implements `framework.snapshot.Snapshot`.
+
+    `nominated` gives the pods that the queue has nominated to a node, `has_nominated` tells whether it has any at all.
+    """
+
+    def __init__(
+        self,
+        *,
+        nominated: Callable[[str], Sequence[PodInfo]] | None = None,
+        has_nominated: Callable[[], bool] | None = None,
+    ) -> None:
+        self._queue_nominated = nominated
+        self._queue_has_nominated = has_nominated
+        self._columns = Columns()
+        self._nodes = NodeView(self._columns)
+        self._statements: list[_Statement] = []
+        self._checkpoints = count(1)
+        self._nominations = Nominations()
+        self._tree: NodeTree | None = None
+        self._tree_version = 0
+        self._order: NDArray[np.int64] | None = None
+        #: The cache's generation at the last update; what has a larger one is news.
+        self.generation = 0
+        #: Nodes that committed statements changed since the last update.
+        self.diverged: set[str] = set()
+
+    @property
+    def nodes(self) -> NodeView:
+        """Return the view of all nodes; always the same object."""
+        return self._nodes
+
+    @property
+    def names(self) -> Iterable[str]:
+        """Return the names of all nodes."""
+        return self._columns.index.keys()
+
+    def get(self, node_name: str) -> NodeInfo | None:
+        """Return one node, or None."""
+        row = self._columns.index.get(node_name)
+        return self._columns.infos[row] if row is not None else None
+
+    def order(self) -> NDArray[np.int64]:
+        """Return int64[n]: all rows, taking one node of each zone in turn; read-only. Worked out when first asked."""
+        if self._order is None:
+            index = self._columns.index
+            names = self._tree.order() if self._tree is not None else []
+            # The cache may have moved on since the update: nodes it has lost stand at the end.
+            rows = dict.fromkeys(index[name] for name in names if name in index)
+            rows.update(dict.fromkeys(range(len(index))))
+            self._order = np.fromiter(rows, dtype=np.int64, count=len(rows))
+            self._order.flags.writeable = False
+        return self._order
+
+    # Statements
+
+    def checkpoint(self) -> Checkpoint:
+        """Mark the present state. Checkpoints nest."""
+        checkpoint = Checkpoint(next(self._checkpoints))
+        self._statements.append(_Statement(checkpoint=checkpoint, num_nominations=len(self._nominations)))
+        return checkpoint
+
+    def rollback(self, checkpoint: Checkpoint) -> None:
+        """Undo everything since `checkpoint`, which is used up, and with it those made since."""
+        undone = self._close(checkpoint)
+        self._nominations.undo(undone[0].num_nominations)
+        before: dict[int, NodeInfo] = {}
+        for statement in reversed(undone):
+            before.update(statement.saved)
+        for row, info in before.items():
+            self._columns.restore(row, info)
+
+    def commit(self, checkpoint: Checkpoint) -> None:
+        """Keep everything since `checkpoint`; an outer checkpoint can still undo it."""
+        kept = self._close(checkpoint)
+        if self._statements:
+            outer = self._statements[-1].saved
+            for statement in kept:
+                for row, info in statement.saved.items():
+                    outer.setdefault(row, info)
+        else:
+            infos = self._columns.infos
+            self.diverged.update(infos[row].name for statement in kept for row in statement.saved)
+
+    @contextmanager
+    def what_if(self) -> Iterator[None]:
+        """Checkpoint on entry, roll back on exit."""
+        checkpoint = self.checkpoint()
+        try:
+            yield
+        finally:
+            self.rollback(checkpoint)
+
+    def place(self, info: PodInfo, node_name: str) -> None:
+        """Put a pod on a node; raise `KeyError` when the node is not here. A nomination of the pod ends."""
+        row = self._columns.index[node_name]
+        self._own(row).add_pod(info)
+        self._columns.sync_pods(row)
+        self._nominations.set(info, "")
+
+    def evict(self, info: PodInfo, node_name: str) -> None:
+        """Take a pod off a node; raise `KeyError` when either is not here."""
+        row = self._columns.index[node_name]
+        if self._own(row).remove_pod(info.pod.uid) is None:
+            raise KeyError(info.pod.key)
+        self._columns.sync_pods(row)
+
+    def nominate(self, info: PodInfo, node_name: str) -> None:
+        """Nominate a pod to a node within the statement, whatever the queue says of it; lasts until the next update."""
+        self._nominations.set(info, node_name)
+
+    def nominated_pods(self, node_name: str) -> Sequence[PodInfo]:
+        """Return the pods nominated to a node: the queue's, plus this statement's."""
+        queued = self._queue_nominated(node_name) if self._queue_nominated is not None else ()
+        return self._nominations.merge(node_name, queued)
+
+    @property
+    def has_nominated(self) -> bool:
+        """Tell whether any pod may be nominated to any node, by the queue or by a statement."""
+        queue = self._queue_has_nominated
+        return bool(self._nominations) or (queue() if queue is not None else self._queue_nominated is not None)
+
+    def _own(self, row: int) -> NodeInfo:
+        """Return the NodeInfo of a row for changing; what a rollback needs is set aside."""
+        infos = self._columns.infos
+        info = infos[row]
+        if not self._statements:
+            self.diverged.add(info.name)
+            return info
+        saved = self._statements[-1].saved
+        if row not in saved:
+            saved[row] = info
+            info = infos[row] = info.clone()
+        return info
+
+    def _close(self, checkpoint: Checkpoint) -> list[_Statement]:
+        for index, statement in enumerate(self._statements):
+            if statement.checkpoint == checkpoint:
+                closed = self._statements[index:]
+                del self._statements[index:]
+                return closed
+        raise ValueError(f"checkpoint {checkpoint} is used up")
+
+    # What pods bring with them
+
+    @property
+    def nodes_with_affinity_pods(self) -> Sequence[NodeInfo]:
+        """Return the nodes that hold a pod with (anti-)affinity terms, in row order. Valid until something changes."""
+        return _Rows(self._columns.infos, self._columns.affinity.rows)
+
+    @property
+    def nodes_with_anti_affinity_pods(self) -> Sequence[NodeInfo]:
+        """Return the nodes that hold a pod with required anti-affinity terms, likewise."""
+        return _Rows(self._columns.infos, self._columns.anti_affinity.rows)
+
+    def pvc_in_use(self, key: str) -> bool:
+        """Tell whether any pod on any node uses the claim `namespace/name`."""
+        return key in self._columns.claims
+
+    # Following the cache
+
+    def apply(self, *, changed: Iterable[NodeInfo], removed: Iterable[str], generation: int, tree: NodeTree) -> None:
+        """Take over the cache's news; for `Cache.update_snapshot`. `changed` are the cache's own and are copied.
+
+        Raise `RuntimeError` while a statement is open: its rollback would undo the update.
+        """
+        if self._statements:
+            raise RuntimeError("the snapshot cannot be updated while a statement is open: commit it or roll it back")
+        columns = self._columns
+        for name in removed:
+            if name in columns.index:
+                columns.remove(name)
+        for info in changed:
+            columns.put(info.clone())
+        self.generation = generation
+        self.diverged.clear()
+        self._nominations.clear()
+        if tree.version != self._tree_version or tree is not self._tree:
+            self._tree, self._tree_version, self._order = tree, tree.version, None
+
+    def check_invariants(self) -> None:
+        """Raise AssertionError unless all that is kept up to date is what a look at the nodes and their pods gives."""
+        self._columns.check_invariants()
+        for info in self._columns.infos:
+            check_node_info(info)
+        assert sorted(self.order().tolist()) == list(range(len(self._nodes))), "the order misses or repeats rows"
+        depth = [statement.checkpoint for statement in self._statements]
+        assert depth == sorted(set(depth)), "checkpoints are out of order"
+        for statement in self._statements:
+            for row, info in statement.saved.items():
+                assert self._columns.infos[row].node is info.node, "a statement outlived the row that it changed"

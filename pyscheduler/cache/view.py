@@ -1,0 +1,258 @@
+"""The nodes of a snapshot as plugins see them: all of them, or some.
+
+`NodeView` shows all nodes. Its arrays are slices of the columns, so it copies nothing and follows every change.
+`NodeSubset` shows some rows, in an order of its own. What it gathers from the columns it keeps until they change, so
+that ten plugins asking for the same array copy it once.
+
+Arrays are read-only and valid until the plugin's method returns. A subset is valid until a node leaves the snapshot;
+after that its rows mean other nodes, and it refuses to answer.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeVar
+
+import numpy as np
+
+from pyscheduler.cache.columns import ALLOCATABLE, GENERATION, NON_ZERO, POD_COUNT, REQUESTED
+from pyscheduler.framework.nodes import FeatureColumn, ImageColumn, LabelColumn, TaintColumn
+from pyscheduler.framework.resource import PODS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from numpy.typing import NDArray
+
+    from pyscheduler.cache.columns import Columns
+    from pyscheduler.framework.node_info import NodeInfo
+
+__all__ = ["NodeSubset", "NodeView"]
+
+S = TypeVar("S", bound=np.generic)
+
+
+class NodeView:
+    """All nodes of a snapshot, in row order."""
+
+    __slots__ = ("_columns",)
+
+    def __init__(self, columns: Columns) -> None:
+        self._columns = columns
+
+    def __len__(self) -> int:
+        return len(self._columns.infos)
+
+    def __iter__(self) -> Iterator[NodeInfo]:
+        return iter(self._columns.infos)
+
+    def __getitem__(self, index: int, /) -> NodeInfo:
+        return self._columns.infos[index]
+
+    def name(self, index: int) -> str:
+        """Return the name of the node of row `index`."""
+        return self._columns.infos[index].name
+
+    def index(self, name: str) -> int | None:
+        """Return the row of the node called `name`, None when it is not here."""
+        return self._columns.index.get(name)
+
+    def take(self, rows: NDArray[np.int64]) -> NodeSubset:
+        """Return the view of the given rows, in that order. The array is kept: do not change it afterwards."""
+        return NodeSubset(self, self._columns, rows)
+
+    def allocatable(self, resource: str) -> NDArray[np.int64]:
+        """Return int64[n]: what each node offers; `pods` is `allowed_pods()`."""
+        columns = self._columns
+        table = columns.offered
+        line = ALLOCATABLE.get(resource)
+        if line is None:
+            line = table.scalars.get(resource)
+            if line is None:
+                return columns.zeros[: len(columns.infos)]
+        return table.view[line, : len(columns.infos)]
+
+    def requested(self, resource: str) -> NDArray[np.int64]:
+        """Return int64[n]: what the pods on each node ask for."""
+        columns = self._columns
+        table = columns.usage
+        line = REQUESTED.get(resource)
+        if line is None:
+            line = table.scalars.get(resource)
+            if line is None:
+                return columns.zeros[: len(columns.infos)]
+        return table.view[line, : len(columns.infos)]
+
+    def non_zero_requested(self, resource: str) -> NDArray[np.int64]:
+        """Return int64[n]: requests with the scoring minimum; raise `KeyError` for other than `cpu` and `memory`."""
+        columns = self._columns
+        return columns.usage.view[NON_ZERO[resource], : len(columns.infos)]
+
+    def pod_counts(self) -> NDArray[np.int64]:
+        """Return int64[n]: how many pods are on each node."""
+        columns = self._columns
+        return columns.usage.view[POD_COUNT, : len(columns.infos)]
+
+    def allowed_pods(self) -> NDArray[np.int64]:
+        """Return int64[n]: how many pods each node takes."""
+        return self.allocatable(PODS)
+
+    def generations(self) -> NDArray[np.int64]:
+        """Return int64[n]: each node's generation."""
+        columns = self._columns
+        return columns.usage.view[GENERATION, : len(columns.infos)]
+
+    def unschedulable(self) -> NDArray[np.bool_]:
+        """Return bool[n]: `spec.unschedulable`."""
+        return self._columns.unschedulable()
+
+    def taints(self) -> TaintColumn:
+        """Return the taints of each node."""
+        columns = self._columns
+        return TaintColumn(ids=columns.taint_ids(), sets=columns.taints.values)
+
+    def declared_features(self) -> FeatureColumn:
+        """Return the features that each node declares."""
+        columns = self._columns
+        return FeatureColumn(ids=columns.feature_ids(), sets=columns.features.values)
+
+    def labels(self, key: str) -> LabelColumn:
+        """Return the values of label `key`; one column stands for all keys that no node has."""
+        columns = self._columns
+        return columns.labels.column(key, columns.infos)
+
+    def image(self, name: str) -> ImageColumn | None:
+        """Return the nodes that have the image of that normalised name; None when none has."""
+        entry = self._columns.images.entries.get(name)
+        return (
+            ImageColumn(rows=entry.array(), size=entry.size, num_nodes=entry.num_nodes) if entry is not None else None
+        )
+
+    def host_port_conflicts(self, ip: str, protocol: str, port: int) -> NDArray[np.int64]:
+        """Return int64[k]: rows, ascending, on which a pod asking for that host port would clash."""
+        return self._columns.ports.conflicts(ip, protocol, port)
+
+
+class NodeSubset:
+    """Some nodes of a snapshot, in a given order."""
+
+    __slots__ = ("_all", "_columns", "_memo", "_moves", "_rows", "_version")
+
+    def __init__(self, all_nodes: NodeView, columns: Columns, rows: NDArray[np.int64]) -> None:
+        self._all = all_nodes
+        self._columns = columns
+        self._rows = rows
+        self._moves = columns.moves
+        self._version = columns.version
+        self._memo: dict[tuple[str, str], NDArray[np.generic]] = {}
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __iter__(self) -> Iterator[NodeInfo]:
+        self._check()
+        infos = self._columns.infos
+        return iter([infos[row] for row in self._rows.tolist()])
+
+    def __getitem__(self, index: int, /) -> NodeInfo:
+        self._check()
+        return self._columns.infos[int(self._rows[index])]
+
+    def name(self, index: int) -> str:
+        """Return the name of the node of row `index`."""
+        return self[index].name
+
+    def index(self, name: str) -> int | None:
+        """Return the row of the node called `name` in this view, None when it is not in it."""
+        self._check()
+        row = self._columns.index.get(name)
+        if row is None:
+            return None
+        found = np.flatnonzero(self._rows == row)
+        return int(found[0]) if len(found) else None
+
+    def take(self, rows: NDArray[np.int64]) -> NodeSubset:
+        """Return the view of the given rows of this view, in that order."""
+        self._check()
+        return NodeSubset(self._all, self._columns, self._rows[rows])
+
+    def allocatable(self, resource: str) -> NDArray[np.int64]:
+        """Return int64[n]: what each node offers; `pods` is `allowed_pods()`."""
+        return self._gather("allocatable", resource, self._all.allocatable)
+
+    def requested(self, resource: str) -> NDArray[np.int64]:
+        """Return int64[n]: what the pods on each node ask for."""
+        return self._gather("requested", resource, self._all.requested)
+
+    def non_zero_requested(self, resource: str) -> NDArray[np.int64]:
+        """Return int64[n]: requests with the scoring minimum; raise `KeyError` for other than `cpu` and `memory`."""
+        return self._gather("non_zero_requested", resource, self._all.non_zero_requested)
+
+    def pod_counts(self) -> NDArray[np.int64]:
+        """Return int64[n]: how many pods are on each node."""
+        return self._gather("pod_counts", "", lambda _: self._all.pod_counts())
+
+    def allowed_pods(self) -> NDArray[np.int64]:
+        """Return int64[n]: how many pods each node takes."""
+        return self.allocatable(PODS)
+
+    def generations(self) -> NDArray[np.int64]:
+        """Return int64[n]: each node's generation."""
+        return self._gather("generations", "", lambda _: self._all.generations())
+
+    def unschedulable(self) -> NDArray[np.bool_]:
+        """Return bool[n]: `spec.unschedulable`."""
+        return self._gather("unschedulable", "", lambda _: self._all.unschedulable())
+
+    def taints(self) -> TaintColumn:
+        """Return the taints of each node."""
+        ids = self._gather("taints", "", lambda _: self._columns.taint_ids())
+        return TaintColumn(ids=ids, sets=self._columns.taints.values)
+
+    def declared_features(self) -> FeatureColumn:
+        """Return the features that each node declares."""
+        ids = self._gather("declared_features", "", lambda _: self._columns.feature_ids())
+        return FeatureColumn(ids=ids, sets=self._columns.features.values)
+
+    def labels(self, key: str) -> LabelColumn:
+        """Return the values of label `key`; the ids are those of the whole snapshot."""
+        column = self._all.labels(key)
+        return LabelColumn(
+            ids=self._gather("labels", key, lambda _: column.ids), values=column.values, index=column.index
+        )
+
+    def image(self, name: str) -> ImageColumn | None:
+        """Return the nodes that have the image of that normalised name; None when no node of the cluster has."""
+        image = self._all.image(name)
+        if image is None:
+            return None
+        return ImageColumn(rows=self._positions(image.rows), size=image.size, num_nodes=image.num_nodes)
+
+    def host_port_conflicts(self, ip: str, protocol: str, port: int) -> NDArray[np.int64]:
+        """Return int64[k]: rows, ascending, on which a pod asking for that host port would clash."""
+        return self._positions(self._all.host_port_conflicts(ip, protocol, port))
+
+    def _positions(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return where in this view the given rows of the snapshot stand, ascending."""
+        self._check()
+        if not len(rows):
+            return rows
+        wanted = np.zeros(len(self._columns.infos), dtype=np.bool_)
+        wanted[rows] = True
+        return np.flatnonzero(wanted[self._rows])
+
+    def _gather(self, kind: str, key: str, read: Callable[[str], NDArray[S]]) -> NDArray[S]:
+        """Return the rows of a column, as of the present version of the columns."""
+        if self._version != self._columns.version:
+            self._check()
+            self._memo.clear()
+            self._version = self._columns.version
+        known = self._memo.get((kind, key))
+        if known is None:
+            known = read(key).take(self._rows)
+            known.flags.writeable = False
+            self._memo[kind, key] = known
+        return known  # type: ignore[return-value]  # of the type that `read` gave when it was stored
+
+    def _check(self) -> None:
+        if self._moves != self._columns.moves:
+            raise RuntimeError("a node has left the snapshot since this view was taken: take a new one")
