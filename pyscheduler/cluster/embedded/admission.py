@@ -40,7 +40,7 @@ class Admission:
                 raise errors.not_found("", "namespaces", metadata["namespace"])
             if namespace.fields.get("status.phase") == "Terminating":
                 raise errors.forbidden(
-                    resource.group,
+                    resource.storage_group,
                     resource.plural,
                     metadata.get("name", ""),
                     f"unable to create new content in namespace {metadata['namespace']} because it is being terminated",

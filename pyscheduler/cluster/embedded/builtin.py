@@ -113,6 +113,7 @@ EVENTS_V1: Final = Resource(
     "Event",
     short_names=("ev",),
     collection="events",
+    storage_group="",
     has_generation=False,
     create_on_update=True,
     field_paths=_EVENT_FIELDS,

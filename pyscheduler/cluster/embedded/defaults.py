@@ -76,9 +76,7 @@ def _default_pod(pod: Object) -> None:
             _default_container(container, host_network=host_network)
     if "resources" in spec:
         _requests_from_limits(spec["resources"])
-    for condition in (pod.get("status") or {}).get("conditions") or ():
-        condition.setdefault("lastProbeTime", None)
-        condition.setdefault("lastTransitionTime", None)
+    _default_conditions(pod.get("status") or {}, "lastProbeTime")
 
 
 def _default_container(container: Object, *, host_network: bool) -> None:
@@ -195,6 +193,16 @@ def _merge_label_keys(term: Object, source: str, operator: str, labels: dict[str
         selector["matchExpressions"] = [*(selector.get("matchExpressions") or ()), *expressions]
 
 
+def _default_conditions(status: Object, *times: str) -> None:
+    """Write the times of conditions even where they are not known, and leave out empty texts, as Go does."""
+    for condition in status.get("conditions") or ():
+        for name in (*times, "lastTransitionTime"):
+            condition.setdefault(name, None)
+        for name in ("reason", "message"):
+            if condition.get(name) == "":
+                del condition[name]
+
+
 # --- other kinds ---------------------------------------------------------------------------------
 
 
@@ -206,9 +214,7 @@ def _default_node(node: Object) -> None:
         status = node["status"] = {}
     if status.get("capacity") and status.get("allocatable") is None:
         status["allocatable"] = dict(status["capacity"])
-    for condition in status.get("conditions") or ():
-        condition.setdefault("lastHeartbeatTime", None)
-        condition.setdefault("lastTransitionTime", None)
+    _default_conditions(status, "lastHeartbeatTime")
     status.setdefault("daemonEndpoints", {"kubeletEndpoint": {"Port": 0}})
     info = status.setdefault("nodeInfo", {})
     for name in _NODE_INFO:

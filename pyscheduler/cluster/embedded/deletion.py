@@ -71,7 +71,7 @@ def check_preconditions(resource: Resource, record: Record, options: DeleteOptio
         )
     else:
         return
-    raise errors.conflict(resource.group, resource.plural, record.name, why)
+    raise errors.conflict(resource.storage_group, resource.plural, record.name, why)
 
 
 def mark_deleted(resource: Resource, obj: Object, options: DeleteOptions, now: float) -> tuple[bool, bool]:

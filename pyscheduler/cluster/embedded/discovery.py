@@ -97,8 +97,7 @@ def resource_list(table: ResourceTable, group_name: str, version: str) -> Object
 
 def _storage_hash(resource: Resource) -> str:
     """Return the digest by which clients see that two resources are stored as one."""
-    group_name = "" if resource.collection == "events" else resource.group
-    text = f"{group_name}/{resource.version}/{resource.kind}"
+    text = f"{resource.storage_group}/{resource.version}/{resource.kind}"
     return base64.b64encode(hashlib.sha256(text.encode()).digest()[:8]).decode()
 
 

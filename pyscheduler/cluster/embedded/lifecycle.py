@@ -1,9 +1,9 @@
 """A kubelet in miniature: bound pods begin to run, and pods on their way out go.
 
 The API server alone only stores what it is told: a bound pod stays Pending, and a pod deleted with a period of grace
-stays Terminating, until somebody on its node says otherwise. Where a test, a simulation or somebody with `kubectl` wants
-a cluster that moves, a `Lifecycle` plays that part for all nodes. It reads the log like any watch and writes through the
-registry like any client, so schedulers see the same events as from a real node.
+stays Terminating, until somebody on its node says otherwise. Where a test, a simulation or somebody with `kubectl`
+wants a cluster that moves, a `Lifecycle` plays that part for all nodes. It reads the log like any watch and writes
+through the registry like any client, so schedulers see the same events as from a real node.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from pyscheduler.api.times import format_time
 from pyscheduler.cluster.embedded.builtin import PODS
 from pyscheduler.cluster.embedded.conditions import set_condition
 from pyscheduler.cluster.embedded.deletion import DeleteOptions
+from pyscheduler.cluster.embedded.store import ExpiredVersionError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -49,8 +50,11 @@ class Lifecycle:
 
     def start(self) -> None:
         """Take up the pods that are there, then follow every change."""
-        self._position = self._pods.position_after(self._registry.store.version)
         self._stop_listening = self._pods.listen(self._news)
+        self._take_up()
+
+    def _take_up(self) -> None:
+        self._position = self._pods.position_after(self._registry.store.version)
         for record in self._pods.page().records:
             self._consider(record)
 
@@ -70,7 +74,11 @@ class Lifecycle:
 
     def _read(self) -> None:
         self._reading = None
-        changes = self._pods.read(self._position, _ALL)
+        try:
+            changes = self._pods.read(self._position, _ALL)
+        except ExpiredVersionError:  # more was written than the log remembers
+            self._take_up()
+            return
         self._position += len(changes)
         for change in changes:
             if change.type == "DELETED":

@@ -52,7 +52,7 @@ def apply_patch(
         if content_type == _APPLY and not subresource:
             patch = {**patch, "metadata": {**(patch.get("metadata") or {}), "name": name}}
             return registry.create(resource, namespace, patch, dry_run=dry_run), True
-        raise errors.not_found(resource.group, resource.plural, name)
+        raise errors.not_found(resource.storage_group, resource.plural, name)
     stored = record.decode()
     seen = stored if resource.from_stored is None else resource.from_stored(stored)
     before = {"kind": resource.kind, "apiVersion": resource.api_version, **seen}

@@ -65,6 +65,8 @@ class Registry:
         #: By collection, what the server does after a write.
         self.reactions: dict[str, Reaction] = {}
         self._rng = rng
+        for resource in table:  # all from the beginning, so that every log reaches back to it
+            self.collection(resource)
         self._admission = Admission(store)
 
     # --- reading ---------------------------------------------------------------------------------
@@ -77,7 +79,7 @@ class Registry:
         """Return the present record, or refuse (404)."""
         record = self.collection(resource).get(resource.key(namespace, name))
         if record is None:
-            raise errors.not_found(resource.group, resource.plural, name)
+            raise errors.not_found(resource.storage_group, resource.plural, name)
         return record
 
     def render(self, resource: Resource, record: Record) -> bytes:
@@ -147,7 +149,7 @@ class Registry:
         prepare_creation(resource.collection, new, now)
         key = resource.key(namespace, metadata["name"])
         if collection.get(key) is not None:
-            raise errors.already_exists(resource.group, resource.plural, metadata["name"], generated=generated)
+            raise errors.already_exists(resource.storage_group, resource.plural, metadata["name"], generated=generated)
         self._finish_metadata(new)
         if dry_run:
             return collection.draft(key, new)
@@ -188,7 +190,7 @@ class Registry:
         if old is None:
             if resource.create_on_update and not subresource:
                 return self.create(resource, namespace, obj, dry_run=dry_run), True
-            raise errors.not_found(resource.group, resource.plural, name)
+            raise errors.not_found(resource.storage_group, resource.plural, name)
         new = self.take_in(resource, namespace, obj)
         return self.change(resource, old, new, subresource=subresource, dry_run=dry_run), False
 
@@ -266,14 +268,14 @@ class Registry:
         uid = metadata.get("uid")
         if uid and uid != old.uid:
             why = f"Precondition failed: UID in precondition: {uid}, UID in object meta: {old.uid}"
-            raise errors.conflict(resource.group, resource.plural, old.name, why)
+            raise errors.conflict(resource.storage_group, resource.plural, old.name, why)
         version = metadata.get("resourceVersion")
         if version:
             if version != str(old.version):
-                raise errors.conflict(resource.group, resource.plural, old.name)
+                raise errors.conflict(resource.storage_group, resource.plural, old.name)
         elif not resource.unconditional_update:
             problem = errors.FieldProblem.invalid("metadata.resourceVersion", "", "must be specified for an update")
-            raise errors.invalid(resource.group, resource.kind, old.name, [problem])
+            raise errors.invalid(resource.storage_group, resource.kind, old.name, [problem])
 
     @staticmethod
     def _finish_metadata(obj: Object) -> None:

@@ -54,6 +54,8 @@ class Resource:
             lambda self: f"{self.plural}.{self.group}" if self.group else self.plural, takes_self=True
         )
     )
+    #: The group under which errors speak of it: that of the view in which it is stored.
+    storage_group: str = attrs.field(default=attrs.Factory(lambda self: self.group, takes_self=True))
     #: The folder of the real server's storage, which shows in the text of failed preconditions.
     registry_path: str = attrs.field(default=attrs.Factory(lambda self: f"/registry/{self.plural}", takes_self=True))
     #: metadata.generation starts at 1 and counts the changes of what the owner asks for.

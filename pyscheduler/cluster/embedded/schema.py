@@ -42,7 +42,7 @@ def check_schema(resource: Resource, obj: Object) -> None:
             problems += _problems(value, properties[name], name)
     problems += [FieldProblem.required(name) for name in schema.get("required") or () if name not in obj]
     if problems:
-        raise errors.invalid(resource.group, resource.kind, obj["metadata"].get("name") or "", problems)
+        raise errors.invalid(resource.storage_group, resource.kind, obj["metadata"].get("name") or "", problems)
 
 
 def _shaped(value: Any, schema: Object) -> Any:

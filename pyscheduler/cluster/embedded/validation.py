@@ -134,7 +134,7 @@ def check_creation(resource: Resource, obj: Object) -> None:
     elif resource.collection == "events":
         problems += _event_problems(resource, obj)
     if problems:
-        raise errors.invalid(resource.group, resource.kind, obj["metadata"].get("name") or "", problems)
+        raise errors.invalid(resource.storage_group, resource.kind, obj["metadata"].get("name") or "", problems)
 
 
 def check_update(resource: Resource, old: Object, new: Object, *, resizing: bool = False) -> None:
@@ -143,7 +143,7 @@ def check_update(resource: Resource, old: Object, new: Object, *, resizing: bool
     if resource.collection == "pods":
         problems += _pod_update_problems(old, new, resizing=resizing)
     if problems:
-        raise errors.invalid(resource.group, resource.kind, new["metadata"]["name"], problems)
+        raise errors.invalid(resource.storage_group, resource.kind, new["metadata"]["name"], problems)
 
 
 def _name_problems(resource: Resource, obj: Object) -> Iterator[FieldProblem]:

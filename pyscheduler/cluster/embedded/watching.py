@@ -11,6 +11,7 @@ DELETED in the state it last matched, and what never matched is not mentioned.
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["BrokenStreamError", "WatchStream", "WatchView", "event_line"]
 
 _BATCH: Final = 512
-_LAST_BOOKMARK_SECONDS: Final = 2.0
+_LAST_BOOKMARKS_SECONDS: Final = 2.0
 
 
 class BrokenStreamError(Exception):
@@ -93,14 +94,14 @@ class WatchStream:
         self._broken = ""
         self._waiter: asyncio.Future[None] | None = None
         self._timers: dict[str, Timer] = {}
+        self._end_at = math.inf if timeout_seconds is None else clock.now() + timeout_seconds
         self._stop_listening = collection.listen(self._wake)
         #: Called once, when the stream is closed.
         self.on_close: Callable[[], object] | None = None
         if timeout_seconds is not None:
             self._timers["end"] = clock.call_later(timeout_seconds, self.end)
-        if view.bookmark is not None:
-            last = bookmark_seconds if timeout_seconds is None else timeout_seconds - _LAST_BOOKMARK_SECONDS
-            self._schedule_bookmark(min(bookmark_seconds, last) if last > 0 else bookmark_seconds)
+        if view.bookmark is not None and self._end_at > clock.now() + _LAST_BOOKMARKS_SECONDS:
+            self._schedule_bookmark()
 
     # --- the server's side -------------------------------------------------------------------------
 
@@ -171,12 +172,16 @@ class WatchStream:
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
 
-    def _schedule_bookmark(self, delay_seconds: float) -> None:
-        self._timers["bookmark"] = self._clock.call_later(delay_seconds, self._ring_bookmark)
+    def _schedule_bookmark(self) -> None:
+        """Plan the next bookmark: after the usual time, and once a second shortly before the end."""
+        now = self._clock.now()
+        due = min(now + self._bookmark_seconds, max(self._end_at - _LAST_BOOKMARKS_SECONDS, now + 1.0))
+        if due < self._end_at:
+            self._timers["bookmark"] = self._clock.call_at(due, self._ring_bookmark)
 
     def _ring_bookmark(self) -> None:
         self._bookmark_due = True
-        self._schedule_bookmark(self._bookmark_seconds)
+        self._schedule_bookmark()
         self._wake()
 
 
