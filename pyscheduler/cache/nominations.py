@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     from pyscheduler.framework.pod_info import PodInfo
 
@@ -35,6 +35,11 @@ class Nominations:
     def __bool__(self) -> bool:
         """Tell whether a statement nominated some pod."""
         return bool(self._by_node)
+
+    @property
+    def nodes(self) -> Collection[str]:
+        """Return the names of the nodes that statements nominated pods to."""
+        return self._by_node.keys()
 
     def set(self, info: PodInfo, node_name: str) -> None:
         """Nominate a pod to a node, or to none when `node_name` is empty."""

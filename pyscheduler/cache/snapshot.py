@@ -28,11 +28,12 @@ from pyscheduler.framework.node_info import NodeInfo
 from pyscheduler.framework.snapshot import Checkpoint
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Collection, Iterable, Iterator
 
     from numpy.typing import NDArray
 
     from pyscheduler.cache.node_tree import NodeTree
+    from pyscheduler.framework.handle import Nominator
     from pyscheduler.framework.pod_info import PodInfo
 
 __all__ = ["Snapshot"]
@@ -77,19 +78,10 @@ class _Rows(Sequence[NodeInfo]):
 
 
 class Snapshot:
-    """Implements `framework.snapshot.Snapshot`.
+    """Implements `framework.snapshot.Snapshot`. `nominator` is the queue's; without one no pod is nominated by it."""
 
-    `nominated` gives the pods that the queue has nominated to a node, `has_nominated` tells whether it has any at all.
-    """
-
-    def __init__(
-        self,
-        *,
-        nominated: Callable[[str], Sequence[PodInfo]] | None = None,
-        has_nominated: Callable[[], bool] | None = None,
-    ) -> None:
-        self._queue_nominated = nominated
-        self._queue_has_nominated = has_nominated
+    def __init__(self, *, nominator: Nominator | None = None) -> None:
+        self._nominator = nominator
         self._columns = Columns()
         self._nodes = NodeView(self._columns)
         self._statements: list[_Statement] = []
@@ -189,14 +181,17 @@ class Snapshot:
 
     def nominated_pods(self, node_name: str) -> Sequence[PodInfo]:
         """Return the pods nominated to a node: the queue's, plus this statement's."""
-        queued = self._queue_nominated(node_name) if self._queue_nominated is not None else ()
+        queued = self._nominator.pods_on(node_name) if self._nominator is not None else ()
         return self._nominations.merge(node_name, queued)
 
     @property
-    def has_nominated(self) -> bool:
-        """Tell whether any pod may be nominated to any node, by the queue or by a statement."""
-        queue = self._queue_has_nominated
-        return bool(self._nominations) or (queue() if queue is not None else self._queue_nominated is not None)
+    def nominated_nodes(self) -> Collection[str]:
+        """Return the names of the nodes that pods are nominated to, by the queue or this statement.
+
+        Some may belong to nodes that are not here, or to nominations that the statement has overruled.
+        """
+        queued = self._nominator.nodes if self._nominator is not None else ()
+        return {*queued, *self._nominations.nodes} if self._nominations else queued
 
     def _own(self, row: int) -> NodeInfo:
         """Return the NodeInfo of a row for changing; what a rollback needs is set aside."""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from pyscheduler.framework.interfaces import NominatingInfo
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     from pyscheduler.api import Pod
     from pyscheduler.framework.pod_info import PodInfo
@@ -80,6 +80,11 @@ class Nominator:
     def node_of(self, uid: str) -> str:
         """Return the node a pod is nominated to, or ""."""
         return self._node_of.get(uid, "")
+
+    @property
+    def nodes(self) -> Collection[str]:
+        """Return the names of the nodes that some pod is nominated to; live."""
+        return self._by_node.keys()
 
     @property
     def has_any(self) -> bool:
