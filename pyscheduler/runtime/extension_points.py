@@ -1,0 +1,91 @@
+"""Which class stands for which extension point, and what a plugin must define to take part in it.
+
+A plugin takes part by inheriting the class. Inheriting without defining the method is a mistake that would show up
+only when the first pod comes by, so it is looked for when a profile is built.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from pyscheduler.framework.interfaces import (
+    BindPlugin,
+    FilterPlugin,
+    PermitPlugin,
+    Plugin,
+    PostBindPlugin,
+    PostFilterPlugin,
+    PreBindPlugin,
+    PreEnqueuePlugin,
+    PreFilterPlugin,
+    PreScorePlugin,
+    QueueSortPlugin,
+    ReservePlugin,
+    ScorePlugin,
+)
+from pyscheduler.framework.profile import ExtensionPoint
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+__all__ = ["BASES", "defines", "extension_points_of", "is_columnar", "missing_methods"]
+
+BASES: Final[Mapping[ExtensionPoint, type[Plugin]]] = {
+    ExtensionPoint.PRE_ENQUEUE: PreEnqueuePlugin,
+    ExtensionPoint.QUEUE_SORT: QueueSortPlugin,
+    ExtensionPoint.PRE_FILTER: PreFilterPlugin,
+    ExtensionPoint.FILTER: FilterPlugin,
+    ExtensionPoint.POST_FILTER: PostFilterPlugin,
+    ExtensionPoint.PRE_SCORE: PreScorePlugin,
+    ExtensionPoint.SCORE: ScorePlugin,
+    ExtensionPoint.RESERVE: ReservePlugin,
+    ExtensionPoint.PERMIT: PermitPlugin,
+    ExtensionPoint.PRE_BIND: PreBindPlugin,
+    ExtensionPoint.BIND: BindPlugin,
+    ExtensionPoint.POST_BIND: PostBindPlugin,
+}
+
+#: Per extension point, groups of methods of which one must be defined. `pre_bind_pre_flight` is not among them: a
+#: plugin without it has work for every pod.
+_NEEDED: Final[Mapping[ExtensionPoint, Sequence[tuple[str, ...]]]] = {
+    ExtensionPoint.PRE_ENQUEUE: [("pre_enqueue",)],
+    ExtensionPoint.QUEUE_SORT: [("sort_key", "less")],
+    ExtensionPoint.PRE_FILTER: [("pre_filter",)],
+    ExtensionPoint.FILTER: [("filter", "filter_nodes")],
+    ExtensionPoint.POST_FILTER: [("post_filter",)],
+    ExtensionPoint.PRE_SCORE: [("pre_score",)],
+    ExtensionPoint.SCORE: [("score", "score_nodes")],
+    ExtensionPoint.RESERVE: [("reserve",), ("unreserve",)],
+    ExtensionPoint.PERMIT: [("permit",)],
+    ExtensionPoint.PRE_BIND: [("pre_bind",)],
+    ExtensionPoint.BIND: [("bind",)],
+    ExtensionPoint.POST_BIND: [("post_bind",)],
+}
+
+
+def extension_points_of(plugin: type[Plugin]) -> tuple[ExtensionPoint, ...]:
+    """Return the extension points that the class takes part in, in the order of a cycle."""
+    return tuple(point for point, base in BASES.items() if issubclass(plugin, base))
+
+
+def defines(plugin: type[Plugin], base: type[Plugin], method: str) -> bool:
+    """Tell whether the class brings its own `method`, rather than the one that `base` declares."""
+    found = getattr(plugin, method, None)
+    return found is not None and found is not getattr(base, method, None)
+
+
+def is_columnar(plugin: type[Plugin], point: ExtensionPoint) -> bool:
+    """Tell whether the class looks at all nodes at once at `point`, which is FILTER or SCORE."""
+    if point is ExtensionPoint.FILTER:
+        return defines(plugin, FilterPlugin, "filter_nodes")
+    return point is ExtensionPoint.SCORE and defines(plugin, ScorePlugin, "score_nodes")
+
+
+def missing_methods(plugin: type[Plugin], point: ExtensionPoint) -> list[str]:
+    """Return what the class should define to take part in `point` and does not (`filter or filter_nodes`)."""
+    base = BASES[point]
+    return [
+        " or ".join(methods)
+        for methods in _NEEDED[point]
+        if not any(defines(plugin, base, method) for method in methods)
+    ]

@@ -1,0 +1,365 @@
+"""Filter: which nodes can take the pod, and for those that cannot, which plugin said so first.
+
+Columnar plugins come first, each asked once about all nodes. One-node plugins are then asked about the nodes still
+alive, one after the other from `start` on, until `limit` were found. That is enough to place a pod. Only when no node
+is left (or a plugin asks, through `run_filters`) is every node's first failing plugin in profile order worked out,
+which may mean asking a one-node plugin about nodes that a later columnar one has refused already.
+
+Nodes with nominated pods of the same or a higher priority must be able to take the pod both with and without them;
+only those nodes are looked at twice. Source: kube-scheduler 1.36, `findNodesThatPassFilters`, `RunFilterPlugins` and
+`RunFilterPluginsWithNominatedPods`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+import attrs
+import numpy as np
+
+from pyscheduler.framework.node_statuses import NodeStatuses
+from pyscheduler.framework.status import Status
+from pyscheduler.runtime.attribution import all_failing, blank_statuses, first_error, merge_statuses
+from pyscheduler.runtime.run_context import context_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from pyscheduler.api import Pod
+    from pyscheduler.framework.cycle_state import CycleState
+    from pyscheduler.framework.node_info import NodeInfo
+    from pyscheduler.framework.nodes import Nodes
+    from pyscheduler.framework.pod_info import PodInfo
+    from pyscheduler.framework.snapshot import Snapshot
+    from pyscheduler.runtime.plugin_calls import PluginCalls, PluginMethod
+    from pyscheduler.runtime.pre_filtering import PreFiltering
+    from pyscheduler.runtime.run_context import RunContext
+
+__all__ = ["FilterEntry", "FilterOutcome", "Filtering"]
+
+_POINT: Final = "Filter"
+_NO_ROWS: Final[NDArray[np.int64]] = np.empty(0, dtype=np.int64)
+
+#: Row -> what the one-node filters said: the position of the first that refused, and its status; None: all passed.
+_Walked: TypeAlias = "dict[int, tuple[int, Status] | None]"
+
+
+@attrs.define
+class FilterOutcome:
+    """What the search for feasible nodes came to.
+
+    `rows`: int64[k], ascending rows of the view that was searched. `processed`: how many of its rows the search went
+    over, from `start` up to the first that still had to be looked at. `statuses`, complete, only when `rows` is empty.
+    `status`: an error that ended the search, else None.
+    """
+
+    rows: NDArray[np.int64]
+    statuses: NodeStatuses | None
+    processed: int
+    status: Status | None = None
+
+
+@attrs.frozen
+class FilterEntry:
+    """A Filter plugin: its `filter_nodes` where it has one, else its `filter`."""
+
+    method: PluginMethod
+    columnar: bool
+
+
+@attrs.define
+class _Question:
+    """What is asked: which of `nodes` can take `pod`."""
+
+    context: RunContext
+    state: CycleState
+    pod: Pod
+    nodes: Nodes
+
+
+@attrs.define
+class _Sweep:
+    """The answers of the columnar filters, by position in the profile; `alive` None means every row."""
+
+    found: dict[int, NodeStatuses]
+    alive: NDArray[np.bool_] | None
+
+    def is_alive(self, row: int) -> bool:
+        return self.alive is None or bool(self.alive[row])
+
+    def kill(self, row: int, total: int) -> None:
+        if self.alive is None:
+            self.alive = np.ones(total, dtype=np.bool_)
+        self.alive[row] = False
+
+
+class Filtering:
+    """The Filter plugins of a profile, in its order."""
+
+    __slots__ = ("_calls", "_columnar", "_entries", "_pre_filtering", "_scalar", "_snapshot")
+
+    def __init__(
+        self, *, calls: PluginCalls, snapshot: Snapshot, pre_filtering: PreFiltering, entries: Sequence[FilterEntry]
+    ) -> None:
+        self._calls = calls
+        self._snapshot = snapshot
+        self._pre_filtering = pre_filtering
+        self._entries = tuple(entries)
+        numbered = [(position, entry.method, entry.columnar) for position, entry in enumerate(entries)]
+        self._columnar = tuple((position, method) for position, method, columnar in numbered if columnar)
+        self._scalar = tuple((position, method) for position, method, columnar in numbered if not columnar)
+
+    def find_feasible(
+        self, state: CycleState, pod: Pod, nodes: Nodes, *, limit: int | None, start: int
+    ) -> FilterOutcome:
+        """Search `nodes` from row `start` on, round the end, until `limit` feasible ones were found."""
+        began = self._calls.clock.now()
+        total = len(nodes)
+        question = _Question(context_of(state), state, pod, nodes)
+        outcome = self._find(question, total if limit is None else min(limit, total), start)
+        self._calls.point(_POINT, outcome.status, began)
+        return outcome
+
+    def run_filters(self, state: CycleState, pod: Pod, nodes: Nodes) -> NodeStatuses:
+        """Return the complete statuses of `nodes`; where a plugin fails, its ERROR stands for every node."""
+        question = _Question(context_of(state), state, pod, nodes)
+        sweep = self._sweep(question)
+        if isinstance(sweep, Status):
+            return all_failing(nodes, sweep)
+        crowded = self._crowded(question, self._nominated(question))
+        if isinstance(crowded, Status):
+            return all_failing(nodes, crowded)
+        statuses = self._attribute(question, sweep.found, crowded, {})
+        return all_failing(nodes, statuses) if isinstance(statuses, Status) else statuses
+
+    def _find(self, question: _Question, limit: int, start: int) -> FilterOutcome:
+        sweep = self._sweep(question)
+        if isinstance(sweep, Status):
+            return _failed(sweep)
+        total = len(question.nodes)
+        nominated = self._nominated(question)
+        crowded: dict[int, Status] = {}
+        if nominated:
+            # Nodes refused already need not be looked at with their nominated pods, unless all are refused.
+            answers = self._crowded(question, {row: pods for row, pods in nominated.items() if sweep.is_alive(row)})
+            if isinstance(answers, Status):
+                return _failed(answers)
+            crowded = answers
+            for row in crowded:
+                sweep.kill(row, total)
+        candidates = _walk_order(sweep.alive, start, total)
+        walked: _Walked = {}
+        scalars = self._active_scalars(question.context)
+        if scalars and len(candidates):
+            went = self._walk(question, scalars, candidates.tolist(), limit, walked)
+            if isinstance(went, Status):
+                return _failed(went, len(walked))
+            rows = np.array(sorted(row for row, said in walked.items() if said is None), dtype=np.int64)
+        else:
+            went = min(limit, len(candidates))
+            rows = candidates if went == len(candidates) and not start else np.sort(candidates[:went])
+        if len(rows):
+            processed = total if went == len(candidates) else (int(candidates[went]) - start) % total
+            return FilterOutcome(rows, None, processed)
+        # What a node says with its nominated pods on it comes before what it says without them.
+        rest = self._crowded(
+            question, {row: pods for row, pods in nominated.items() if row not in crowded and row not in walked}
+        )
+        if isinstance(rest, Status):
+            return _failed(rest, total)
+        statuses = self._attribute(question, sweep.found, crowded | rest, walked)
+        if isinstance(statuses, Status):
+            return _failed(statuses, total)
+        return FilterOutcome(_NO_ROWS, statuses, total)
+
+    # Columnar filters
+
+    def _sweep(self, question: _Question) -> _Sweep | Status:
+        """Ask the columnar filters; stop as soon as no node is left. Returns an ERROR where one failed."""
+        calls = self._calls
+        state, pod, nodes = question.state, question.pod, question.nodes
+        sampled = question.context.sampled
+        skipped = question.context.skip_filter
+        found: dict[int, NodeStatuses] = {}
+        alive: NDArray[np.bool_] | None = None
+        for position, method in self._columnar:
+            if method.plugin in skipped:
+                continue
+            answer = calls.run(method, pod, state, pod, nodes, sampled=sampled)
+            if answer is None:
+                continue
+            if not isinstance(answer, NodeStatuses):
+                if isinstance(answer, Status) and answer.is_error:
+                    return calls.wrapped(method, answer)
+                return calls.wrong_type(method, pod, answer, "NodeStatuses or None")
+            if len(answer) != len(nodes):
+                expected = f"one status for each of {len(nodes)} nodes, not {len(answer)}"
+                return calls.wrong_type(method, pod, answer, expected)
+            error = first_error(answer, alive)
+            if error is not None:
+                return calls.wrapped(method, error)
+            found[position] = answer
+            passed = answer.passed()
+            alive = passed if alive is None else np.logical_and(alive, passed, out=passed)
+            if not alive.any():
+                break
+        return _Sweep(found, alive)
+
+    # One-node filters
+
+    def _active_scalars(self, context: RunContext) -> Sequence[tuple[int, PluginMethod]]:
+        if not self._scalar or not context.skip_filter:
+            return self._scalar
+        return [each for each in self._scalar if each[1].plugin not in context.skip_filter]
+
+    def _walk(
+        self,
+        question: _Question,
+        scalars: Sequence[tuple[int, PluginMethod]],
+        candidates: Sequence[int],
+        limit: int,
+        walked: _Walked,
+    ) -> int | Status:
+        """Ask the one-node filters about node after node, noting it in `walked`; return how many were asked about.
+
+        Ends at `limit` feasible nodes, or with the ERROR of a plugin.
+        """
+        seconds = {method.plugin: 0.0 for _, method in scalars} if question.context.sampled else None
+        feasible = 0
+        for row in candidates:
+            if feasible == limit:
+                break
+            node = question.nodes[row]
+            walked[row] = None
+            for position, method in scalars:
+                status = self._ask(method, question, node, seconds)
+                if status is not None:
+                    if not status.is_rejected:
+                        return status
+                    walked[row] = (position, status)
+                    break
+            else:
+                feasible += 1
+        if seconds is not None:
+            for _, method in scalars:
+                self._calls.took(method, None, seconds[method.plugin])
+        return len(walked)
+
+    def _ask(
+        self, method: PluginMethod, question: _Question, node: NodeInfo, seconds: dict[str, float] | None = None
+    ) -> Status | None:
+        """Ask a one-node filter about one node; None: it passes. `seconds` sums up the time, by plugin."""
+        calls = self._calls
+        began = calls.clock.now() if seconds is not None else 0.0
+        answer = calls.run(method, question.pod, question.state, question.pod, node)
+        if seconds is not None:
+            seconds[method.plugin] += calls.clock.now() - began
+        status = calls.status_of(method, question.pod, answer)
+        if status is None:
+            return None
+        return status.with_plugin(method.plugin) if status.is_rejected else calls.wrapped(method, status)
+
+    # Who was first
+
+    def _attribute(
+        self,
+        question: _Question,
+        found: Mapping[int, NodeStatuses],
+        crowded: Mapping[int, Status],
+        walked: _Walked,
+    ) -> NodeStatuses | Status:
+        """Give every node that fails the status of its first failing plugin in profile order."""
+        nodes = question.nodes
+        statuses = blank_statuses(nodes)
+        for row, status in crowded.items():
+            statuses.fail_row(row, status)
+        for position, entry in enumerate(self._entries):
+            method = entry.method
+            if entry.columnar:
+                if position in found:
+                    merge_statuses(statuses, found[position], method.plugin)
+                continue
+            if method.plugin in question.context.skip_filter:
+                continue
+            for row in np.flatnonzero(statuses.passed()).tolist():
+                if row in walked:
+                    said = walked[row]
+                    refusal = said[1] if said is not None and said[0] == position else None
+                else:
+                    refusal = self._ask(method, question, nodes[row])
+                if refusal is None:
+                    continue
+                if not refusal.is_rejected:
+                    return refusal
+                statuses.fail_row(row, refusal)
+        return statuses
+
+    # Nominated pods
+
+    def _nominated(self, question: _Question) -> dict[int, Sequence[PodInfo]]:
+        """Return the rows on which nominated pods come before the pod in question, and those pods."""
+        names = self._snapshot.nominated_nodes
+        if not names:
+            return {}
+        pod = question.pod
+        found: dict[int, Sequence[PodInfo]] = {}
+        for name in names:
+            row = question.nodes.index(name)
+            if row is None:
+                continue
+            before = [
+                info
+                for info in self._snapshot.nominated_pods(name)
+                if info.pod.priority >= pod.priority and info.pod.uid != pod.uid
+            ]
+            if before:
+                found[row] = before
+        return found
+
+    def _crowded(self, question: _Question, nominated: Mapping[int, Sequence[PodInfo]]) -> dict[int, Status] | Status:
+        """Return by row why nodes cannot take the pod once their nominated pods are on them; an ERROR ends it."""
+        crowded: dict[int, Status] = {}
+        for row, infos in nominated.items():
+            status = self._with_nominated(question, question.nodes.name(row), infos)
+            if status is not None:
+                if not status.is_rejected:
+                    return status
+                crowded[row] = status
+        return crowded
+
+    def _with_nominated(self, question: _Question, node_name: str, infos: Sequence[PodInfo]) -> Status | None:
+        snapshot = self._snapshot
+        pod = question.pod
+        with snapshot.what_if():
+            state = question.state.clone()
+            for info in infos:
+                snapshot.place(info, node_name)
+                node = snapshot.get(node_name)
+                assert node is not None, f"node {node_name} vanished within a statement"
+                status = self._pre_filtering.add_pod(state, pod, info, node)
+                if status is not None:
+                    return status
+            row = snapshot.nodes.index(node_name)
+            assert row is not None, f"node {node_name} vanished within a statement"
+            view = snapshot.nodes.take(np.array([row], dtype=np.int64))
+            alone = _Question(question.context, state, pod, view)
+            sweep = self._sweep(alone)
+            if isinstance(sweep, Status):
+                return sweep
+            statuses = self._attribute(alone, sweep.found, {}, {})
+            return statuses if isinstance(statuses, Status) else statuses.status(0)
+
+
+def _failed(status: Status, processed: int = 0) -> FilterOutcome:
+    return FilterOutcome(_NO_ROWS, None, processed, status)
+
+
+def _walk_order(alive: NDArray[np.bool_] | None, start: int, total: int) -> NDArray[np.int64]:
+    """Return the rows still alive, from `start` on and round the end."""
+    rows: NDArray[np.int64] = np.arange(total, dtype=np.int64) if alive is None else np.flatnonzero(alive)
+    if not start:
+        return rows
+    split = int(np.searchsorted(rows, start))
+    return np.concatenate((rows[split:], rows[:split]))

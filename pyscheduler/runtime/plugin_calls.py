@@ -1,0 +1,149 @@
+"""Where plugin code is entered, and where whatever it does wrong becomes a `Status`.
+
+An exception, an answer of the wrong type, a coroutine where none may be: each costs the attempt it happened in, names
+the plugin and the extension point, is logged once and counted, and the loop goes on. Cancellation passes through.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+from typing import TYPE_CHECKING
+
+from pyscheduler.framework.errors import PySchedulerError
+from pyscheduler.framework.status import Code, Status
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pyscheduler.api import Pod
+    from pyscheduler.framework.clock import Clock
+    from pyscheduler.framework.recorder import Recorder
+
+__all__ = ["PluginCalls", "PluginMethod", "error_status"]
+
+_log = logging.getLogger(__name__)
+
+_SUCCESS_LABEL = Code.SUCCESS.label
+
+
+class PluginMethod:
+    """A bound method of a plugin, ready to be called.
+
+    `point` is the label in metrics and logs. `running` is how kube-scheduler's messages begin when the method fails
+    (`running PreFilter plugin "Name"`).
+    """
+
+    __slots__ = ("call", "plugin", "point", "running")
+
+    def __init__(self, *, plugin: str, point: str, call: Callable[..., object], running: str) -> None:
+        self.plugin = plugin
+        self.point = point
+        self.call = call
+        self.running = running
+
+
+def error_status(message: str, *, plugin: str, error: BaseException | None = None) -> Status:
+    """Return an ERROR with that very message, which keeps `error` for those who ask what was behind it."""
+    status = Status(Code.ERROR, message, plugin=plugin)
+    status.error = error
+    return status
+
+
+class PluginCalls:
+    """The boundary between one profile and its plugins."""
+
+    __slots__ = ("clock", "profile", "recorder")
+
+    def __init__(self, *, profile: str, clock: Clock, recorder: Recorder) -> None:
+        self.profile = profile
+        self.clock = clock
+        self.recorder = recorder
+
+    def run(self, method: PluginMethod, pod: Pod, *args: object, sampled: bool = False) -> object:
+        """Call a plain method and return its answer, or an ERROR status where it raised."""
+        began = self.clock.now() if sampled else 0.0
+        try:
+            answer = method.call(*args)
+        except Exception as error:  # noqa: BLE001 - the plugin boundary
+            answer = self.failed(method, pod, error)
+        if sampled:
+            self.took(method, answer, self.clock.now() - began)
+        return answer
+
+    async def run_async(self, method: PluginMethod, pod: Pod, *args: object, sampled: bool = False) -> object:
+        """Call a method that may be a coroutine function; await what it returns where that can be awaited."""
+        began = self.clock.now() if sampled else 0.0
+        try:
+            answer = method.call(*args)
+            if answer is not None and not isinstance(answer, Status) and inspect.isawaitable(answer):
+                answer = await answer
+        except asyncio.CancelledError as error:
+            task = asyncio.current_task()
+            if task is None or task.cancelling():
+                raise
+            # Nobody cancelled this pod's task: something that the plugin awaited was. The pod must not get lost by it.
+            answer = self.failed(method, pod, error)
+        except Exception as error:  # noqa: BLE001 - the plugin boundary
+            answer = self.failed(method, pod, error)
+        if sampled:
+            self.took(method, answer, self.clock.now() - began)
+        return answer
+
+    def took(self, method: PluginMethod, answer: object, seconds: float) -> None:
+        """Record the time of one plugin in a sampled cycle."""
+        self.recorder.plugin(method.plugin, method.point, status=_label(answer), seconds=seconds)
+
+    def point(self, point: str, status: Status | None, began: float) -> None:
+        """Record one run of an extension point that began at the clock time `began`."""
+        self.recorder.extension_point(
+            point,
+            status=_SUCCESS_LABEL if status is None else status.code.label,
+            profile=self.profile,
+            seconds=self.clock.now() - began,
+        )
+
+    def failed(self, method: PluginMethod, pod: Pod | None, error: BaseException) -> Status:
+        """Log and count what a plugin raised; return it as an ERROR."""
+        detail = " ".join(str(error).split())
+        if not isinstance(error, PySchedulerError):
+            # The text of a KeyError is a key: without the type it says nothing.
+            detail = f"{type(error).__name__}: {detail}" if detail else type(error).__name__
+        key = pod.key if pod is not None else ""
+        _log.error(
+            'Plugin failed plugin=%s extensionPoint=%s pod=%s err="%s"', method.plugin, method.point, key, detail
+        )
+        _log.debug("Plugin failed plugin=%s extensionPoint=%s pod=%s", method.plugin, method.point, key, exc_info=error)
+        self.recorder.warning("plugin_error")
+        return error_status(f"{method.running}: {detail}", plugin=method.plugin, error=error)
+
+    def wrong_type(self, method: PluginMethod, pod: Pod | None, answer: object, expected: str) -> Status:
+        """Return the ERROR for an answer that is none; a coroutine is closed, so that nobody waits for it."""
+        what = f"a {type(answer).__name__}"
+        if inspect.iscoroutine(answer):
+            answer.close()
+            what = "a coroutine (only PreBind, Bind and PostBind may be async)"
+        error = TypeError(f"{method.point} returned {what}; expected {expected}")
+        return self.failed(method, pod, error)
+
+    def status_of(self, method: PluginMethod, pod: Pod, answer: object) -> Status | None:
+        """Return the answer of a method that returns `Status | None`; None for success."""
+        if answer is None:
+            return None
+        if not isinstance(answer, Status):
+            return self.wrong_type(method, pod, answer, "Status or None")
+        return None if answer.code == Code.SUCCESS else answer
+
+    def wrapped(self, method: PluginMethod, status: Status) -> Status:
+        """Return an ERROR in kube-scheduler's wording for a status that its extension point cannot make use of."""
+        if status.is_error and status.plugin == method.plugin and status.message.startswith(method.running):
+            return status
+        message = status.message or f"unexpected status {status.code.label}"
+        return error_status(f"{method.running}: {message}", plugin=method.plugin, error=status.as_error())
+
+
+def _label(answer: object) -> str:
+    if isinstance(answer, tuple) and answer:
+        answer = answer[-1]
+    return answer.code.label if isinstance(answer, Status) else _SUCCESS_LABEL

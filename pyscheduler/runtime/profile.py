@@ -1,0 +1,317 @@
+"""A profile of the configuration as a running framework: what the scheduling cycle calls, and the plugins' `Handle`.
+
+Each `run_*` method is one extension point; the mechanism behind it has a module of its own (`filtering`, `scoring`,
+`binding` ...). Up to Permit they are plain functions and return values; nothing that a plugin does raises here.
+"""
+
+from __future__ import annotations
+
+import inspect
+import logging
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from pyscheduler.framework.profile import ExtensionPoint
+from pyscheduler.runtime.background import Background
+from pyscheduler.runtime.plugin_calls import PluginCalls
+from pyscheduler.runtime.profile_builder import assemble
+from pyscheduler.runtime.requeueing import by_event, by_plugin
+from pyscheduler.runtime.wiring import wire
+
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+
+    from pyscheduler.api import KubeObject, Pod
+    from pyscheduler.framework.clock import Clock
+    from pyscheduler.framework.cycle_state import CycleState
+    from pyscheduler.framework.events import ClusterEvent, ClusterEventWithHint
+    from pyscheduler.framework.handle import Client, EventRecorder, Nominator
+    from pyscheduler.framework.interfaces import Plugin, PostFilterResult
+    from pyscheduler.framework.node_info import NodeInfo
+    from pyscheduler.framework.node_statuses import NodeStatuses
+    from pyscheduler.framework.nodes import Nodes
+    from pyscheduler.framework.pod_info import PodInfo, QueuedPodInfo
+    from pyscheduler.framework.profile import ProfileSpec
+    from pyscheduler.framework.recorder import Recorder
+    from pyscheduler.framework.snapshot import Snapshot
+    from pyscheduler.framework.status import Status
+    from pyscheduler.framework.waiting import WaitVerdict
+    from pyscheduler.framework.watches import Lister
+    from pyscheduler.queue.hints import HintMap
+    from pyscheduler.runtime.filtering import FilterOutcome
+    from pyscheduler.runtime.pre_filtering import PreFilterOutcome
+    from pyscheduler.runtime.registry import Registry
+    from pyscheduler.runtime.scoring import ScoreOutcome
+    from pyscheduler.runtime.services import Services
+    from pyscheduler.runtime.waiting_pods import HeldPod
+    from pyscheduler.runtime.wiring import Wiring
+
+__all__ = ["SAMPLED_SHARE", "Profile"]
+
+_log = logging.getLogger(__name__)
+
+K = TypeVar("K", bound="KubeObject")
+
+#: The share of cycles in which single plugins are timed, as in kube-scheduler.
+SAMPLED_SHARE: Final = 0.1
+
+
+class Profile:
+    """One profile; make it with `build`. It is the `Handle` of its plugins."""
+
+    plugins: Mapping[str, Plugin]
+    #: The args each was made with, defaults included; None for a plugin that takes none.
+    args: Mapping[str, object]
+    #: The names of the plugins at each extension point, in the order in which they run.
+    points: Mapping[ExtensionPoint, tuple[str, ...]]
+    #: By Score plugin; positive.
+    score_weights: Mapping[str, int]
+    _wiring: Wiring
+    _registrations: Mapping[str, Sequence[ClusterEventWithHint]]
+
+    def __init__(self, spec: ProfileSpec, services: Services) -> None:
+        self.name = spec.scheduler_name
+        self.percentage_of_nodes_to_score = spec.percentage_of_nodes_to_score
+        self.event_recorder: EventRecorder = services.event_recorder(spec.scheduler_name)
+        self._services = services
+        self._calls = PluginCalls(profile=spec.scheduler_name, clock=services.clock, recorder=services.recorder)
+        self._background = Background(recorder=services.recorder)
+        self._closed = False
+        self.plugins = {}
+
+    @classmethod
+    def build(cls, spec: ProfileSpec, registry: Registry, services: Services) -> Profile:
+        """Make the profile and its plugins; raise `ConfigError` listing everything that is wrong with it."""
+        profile = cls(spec, services)
+        assembly = assemble(spec, registry, profile, services.declare)
+        profile.plugins = assembly.plugins
+        profile.args = assembly.args
+        profile.points = assembly.points
+        profile.score_weights = {name: assembly.weights[name] for name in assembly.points[ExtensionPoint.SCORE]}
+        profile._wiring = wire(assembly, profile._calls, services.snapshot)
+        profile._registrations = assembly.registrations
+        return profile
+
+    def __repr__(self) -> str:
+        return f"Profile({self.name}, {list(self.plugins)})"
+
+    # What the queue asks
+
+    @property
+    def queue_sort_name(self) -> str:
+        """Return the name of the QueueSort plugin."""
+        return self.points[ExtensionPoint.QUEUE_SORT][0]
+
+    def sort_key(self, info: QueuedPodInfo) -> object:
+        """Return the pod's place in activeQ; keys of one profile can be compared, the smallest pops first."""
+        return self._wiring.sort_key(info)
+
+    def run_pre_enqueue(self, pod: Pod) -> Status | None:
+        """Return why the pod may not stand in line, in the name of the plugin that says so; None when it may."""
+        return self._wiring.pre_enqueueing.run(pod, sampled=self._sample())
+
+    def hints(self) -> HintMap:
+        """Return the plugins that registered each event, with their hints (None: always worth an attempt)."""
+        return by_event(self._registrations)
+
+    def registered_events(self) -> Mapping[str, Sequence[ClusterEvent]]:
+        """Return the events that each plugin registered."""
+        return by_plugin(self._registrations)
+
+    # The scheduling cycle
+
+    @property
+    def has_post_filter(self) -> bool:
+        """Tell whether anybody could make room for a pod that fits nowhere."""
+        return bool(self.points[ExtensionPoint.POST_FILTER])
+
+    @property
+    def has_score(self) -> bool:
+        """Tell whether anybody ranks nodes; where nobody does, the first feasible node is as good as any."""
+        return bool(self.points[ExtensionPoint.SCORE])
+
+    def run_pre_filter(self, state: CycleState, pod: Pod, nodes: Nodes) -> PreFilterOutcome:
+        """Begin a cycle."""
+        return self._wiring.pre_filtering.run(state, pod, nodes, sampled=self._sample())
+
+    def find_feasible(
+        self, state: CycleState, pod: Pod, nodes: Nodes, *, limit: int | None = None, start: int = 0
+    ) -> FilterOutcome:
+        """Search `nodes` from row `start` on, round the end, until `limit` feasible ones were found (None: all)."""
+        return self._wiring.filtering.find_feasible(state, pod, nodes, limit=limit, start=start)
+
+    def run_filters(self, state: CycleState, pod: Pod, nodes: Nodes) -> NodeStatuses:
+        """Return the complete statuses of `nodes`, nominated pods taken into account.
+
+        Where a plugin fails, its ERROR stands for every node.
+        """
+        return self._wiring.filtering.run_filters(state, pod, nodes)
+
+    def run_add_pod(self, state: CycleState, pod: Pod, to_add: PodInfo, node: NodeInfo) -> Status | None:
+        """Tell all PreFilter plugins that `to_add` was put on `node` in a what-if."""
+        return self._wiring.pre_filtering.add_pod(state, pod, to_add, node)
+
+    def run_remove_pod(self, state: CycleState, pod: Pod, to_remove: PodInfo, node: NodeInfo) -> Status | None:
+        """Tell all PreFilter plugins that `to_remove` was taken off `node` in a what-if."""
+        return self._wiring.pre_filtering.remove_pod(state, pod, to_remove, node)
+
+    def run_post_filter(
+        self, state: CycleState, pod: Pod, statuses: NodeStatuses
+    ) -> tuple[PostFilterResult | None, Status]:
+        """Try to make room for a pod that fits nowhere."""
+        return self._wiring.post_filtering.run(state, pod, statuses)
+
+    def run_pre_score(self, state: CycleState, pod: Pod, nodes: Nodes) -> Status | None:
+        """Show the feasible nodes to those who will score them; anything returned is an error."""
+        return self._wiring.pre_scoring.run(state, pod, nodes)
+
+    def run_score(self, state: CycleState, pod: Pod, nodes: Nodes, *, details: bool = False) -> ScoreOutcome:
+        """Rank the feasible nodes; `details` also keeps each plugin's scores from before normalisation."""
+        return self._wiring.scoring.run(state, pod, nodes, details=details)
+
+    def run_reserve(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
+        """Reserve; after a rejection or an error the caller runs Unreserve."""
+        return self._wiring.reserving.reserve(state, pod, node_name)
+
+    def run_unreserve(self, state: CycleState, pod: Pod, node_name: str) -> None:
+        """Undo Reserve, in reverse order."""
+        self._wiring.reserving.unreserve(state, pod, node_name)
+        self._services.waiting_pods.forget(pod.uid)
+
+    def run_permit(self, state: CycleState, pod: Pod, node_name: str) -> tuple[Status | None, Mapping[str, float]]:
+        """Ask for permission to bind; a WAIT comes with seconds by plugin, for `add_waiting_pod`."""
+        return self._wiring.permitting.run(state, pod, node_name)
+
+    def add_waiting_pod(self, pod: Pod, node_name: str, timeouts: Mapping[str, float]) -> HeldPod:
+        """Begin the wait at Permit. The binding cycle that ends it, with `wait_on_permit`, must follow."""
+        return self._services.waiting_pods.add(pod, node_name=node_name, profile_name=self.name, timeouts=timeouts)
+
+    # The binding cycle
+
+    def will_wait_on_permit(self, pod: Pod) -> bool:
+        """Tell whether the pod is a waiting one."""
+        return self._services.waiting_pods.get(pod.uid) is not None
+
+    async def wait_on_permit(self, pod: Pod) -> Status | None:
+        """Wait until the pod is allowed, or return why it was not; a pod that does not wait goes on at once."""
+        return await self._services.waiting_pods.wait(pod.uid)
+
+    def run_pre_bind_pre_flights(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
+        """Ask who has PreBind work: None when somebody has, SKIP when nobody, or an error."""
+        return self._wiring.pre_binding.pre_flight(state, pod, node_name)
+
+    async def run_pre_bind(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
+        """Prepare the binding."""
+        return await self._wiring.pre_binding.run(state, pod, node_name)
+
+    async def run_bind(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
+        """Bind; SKIP when no plugin wanted to."""
+        return await self._wiring.binding.bind(state, pod, node_name)
+
+    async def run_post_bind(self, state: CycleState, pod: Pod, node_name: str) -> None:
+        """Tell everybody that the pod is bound."""
+        await self._wiring.binding.post_bind(state, pod, node_name)
+        self._services.waiting_pods.forget(pod.uid)
+
+    def sign_pod(self, pod: Pod) -> tuple[tuple[str, object], ...] | None:
+        """Return the pod's signature, hashable; None where it has none."""
+        return self._wiring.signing.sign(pod)
+
+    def _sample(self) -> bool:
+        return self._services.rng.random() < SAMPLED_SHARE
+
+    # Life
+
+    def start_background(self) -> None:
+        """Start `run()` of the plugins that have one; call it once, when there is something to schedule."""
+        for name, plugin in self.plugins.items():
+            run = getattr(plugin, "run", None)
+            if run is not None:
+                self._background.spawn(run(), name=f"{self.name} {name}.run")
+
+    async def close(self) -> None:
+        """Cancel background tasks, then close the plugins; idempotent."""
+        if self._closed:
+            return
+        self._closed = True
+        await self._background.close()
+        for name, plugin in self.plugins.items():
+            close = getattr(plugin, "close", None)
+            if close is None:
+                continue
+            try:
+                answer = close()
+                if inspect.isawaitable(answer):
+                    await answer
+            except Exception as error:  # noqa: BLE001 - the plugin boundary; the others are to be closed too
+                self.recorder.warning("plugin_error")
+                _log.error('Plugin failed to close plugin=%s err="%s: %s"', name, type(error).__name__, error)
+
+    # The handle of the plugins
+
+    @property
+    def profile_name(self) -> str:
+        """Return the `schedulerName` of this profile."""
+        return self.name
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """Return the snapshot of the current cycle; outside cycles, of the last one."""
+        return self._services.snapshot
+
+    @property
+    def clock(self) -> Clock:
+        """Return the clock."""
+        return self._services.clock
+
+    @property
+    def recorder(self) -> Recorder:
+        """Return the sink of metrics."""
+        return self._services.recorder
+
+    @property
+    def nominator(self) -> Nominator:
+        """Return the nominated pods."""
+        return self._services.nominator
+
+    @property
+    def client(self) -> Client:
+        """Return the way to the API server."""
+        return self._services.client
+
+    @property
+    def feature_gates(self) -> Mapping[str, bool]:
+        """Return every known feature gate and whether it is on."""
+        return self._services.feature_gates
+
+    def lister(self, kind: type[K]) -> Lister[K]:
+        """Return the cached objects of a watched kind; raise `PluginError` where it is not watched."""
+        return self._services.lister(kind)
+
+    def get_waiting_pod(self, uid: str) -> HeldPod | None:
+        """Return the pod waiting at Permit under that uid, of whatever profile."""
+        return self._services.waiting_pods.get(uid)
+
+    def waiting_pods(self) -> Iterable[HeldPod]:
+        """Return all pods waiting at Permit, of all profiles."""
+        return self._services.waiting_pods.all()
+
+    def reject_waiting_pod(self, uid: str, *, plugin: str = "", reason: str = "removed") -> bool:
+        """Reject a waiting pod; return False when there is none under that uid."""
+        return self._services.waiting_pods.reject(uid, plugin=plugin, reason=reason)
+
+    def wait_verdict(self, uid: str) -> WaitVerdict | None:
+        """Return how the pod's wait at Permit ended, until its binding cycle is over."""
+        return self._services.waiting_pods.verdict(uid)
+
+    def activate(self, pods: Iterable[Pod]) -> None:
+        """Move pods that are unschedulable or in backoff to activeQ at once."""
+        self._services.activate(pods)
+
+    def spawn(self, work: Coroutine[object, object, None], *, name: str = "") -> asyncio.Task[None]:
+        """Run a coroutine beside the scheduler."""
+        return self._background.spawn(work, name=f"{self.name} {name or getattr(work, '__qualname__', 'task')}")
+
+    def add_route(self, path: str, handler: Callable[[Mapping[str, str]], object]) -> None:
+        """Answer GET `path` on the health port."""
+        self._services.routes.add(path, handler, profile=self.name)

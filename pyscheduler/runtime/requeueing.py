@@ -1,0 +1,83 @@
+"""Which events may make a pod schedulable again, as the plugins of a profile registered them.
+
+Source: kube-scheduler 1.36, `fillEnqueueExtensions`, `buildQueueingHintMap`, `UnrollWildCardResource`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from pyscheduler.framework.events import ActionType, ClusterEvent, ClusterEventWithHint, EventResource
+from pyscheduler.framework.interfaces import (
+    EnqueueExtensions,
+    FilterPlugin,
+    PermitPlugin,
+    PreEnqueuePlugin,
+    PreFilterPlugin,
+    ReservePlugin,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from pyscheduler.framework.events import QueueingHintFn
+    from pyscheduler.framework.interfaces import Plugin
+
+__all__ = ["by_event", "by_plugin", "registrations_of"]
+
+#: Only plugins of these kinds put a pod aside for an event; of others registrations mean nothing.
+_REJECTING: Final = (PreEnqueuePlugin, PreFilterPlugin, FilterPlugin, ReservePlugin, PermitPlugin)
+
+#: What a plugin is taken to wait for that does not say: any change of a kind that scheduling looks at.
+_ANYTHING: Final = tuple(
+    ClusterEventWithHint(ClusterEvent(resource, ActionType.ALL))
+    for resource in (
+        EventResource.POD,
+        EventResource.NODE,
+        EventResource.PERSISTENT_VOLUME,
+        EventResource.PERSISTENT_VOLUME_CLAIM,
+        EventResource.CSI_NODE,
+        EventResource.CSI_DRIVER,
+        EventResource.CSI_STORAGE_CAPACITY,
+        EventResource.STORAGE_CLASS,
+        EventResource.RESOURCE_CLAIM,
+        EventResource.DEVICE_CLASS,
+    )
+)
+
+_NODE_TAINT: Final = ClusterEvent(EventResource.NODE, ActionType.UPDATE_NODE_TAINT)
+
+
+def registrations_of(plugin: Plugin) -> Sequence[ClusterEventWithHint]:
+    """Return what the plugin registers. Lets its exceptions through; raises `TypeError` for what is no registration."""
+    if not isinstance(plugin, _REJECTING):
+        return ()
+    if not isinstance(plugin, EnqueueExtensions):
+        return _ANYTHING
+    registered = list(plugin.events_to_register())
+    for each in registered:
+        if not isinstance(each, ClusterEventWithHint):
+            raise TypeError(f"EventsToRegister returned a {type(each).__name__}; expected ClusterEventWithHint")
+    nodes = [each.event.action for each in registered if each.event.resource == EventResource.NODE]
+    added = any(action & ActionType.ADD for action in nodes)
+    if added and not any(action & ActionType.UPDATE_NODE_TAINT for action in nodes):
+        # A new node is often unready, hence tainted, and pods are not asked about it before that changes. So whoever
+        # waits for nodes to be added waits for their taints to change as well.
+        registered.append(ClusterEventWithHint(_NODE_TAINT))
+    return registered
+
+
+def by_event(
+    registrations: Mapping[str, Iterable[ClusterEventWithHint]],
+) -> Mapping[ClusterEvent, Sequence[tuple[str, QueueingHintFn | None]]]:
+    """Turn registrations by plugin into plugin and hint by event, in the order of the plugins."""
+    found: dict[ClusterEvent, list[tuple[str, QueueingHintFn | None]]] = {}
+    for plugin, registered in registrations.items():
+        for each in registered:
+            found.setdefault(each.event, []).append((plugin, each.queueing_hint))
+    return found
+
+
+def by_plugin(registrations: Mapping[str, Iterable[ClusterEventWithHint]]) -> Mapping[str, Sequence[ClusterEvent]]:
+    """Turn registrations by plugin into events by plugin; a plugin that registers nothing has no events."""
+    return {plugin: tuple(each.event for each in registered) for plugin, registered in registrations.items()}

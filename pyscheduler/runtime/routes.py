@@ -1,0 +1,47 @@
+"""The GET routes that plugins answer on the health port.
+
+One path may be answered by the same plugin in several profiles; the query parameter `profile` then picks one, and
+without it the profile that registered first answers. Who serves them (telemetry) knows nothing of plugins.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeAlias
+
+from pyscheduler.framework.errors import PluginError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+__all__ = ["Routes"]
+
+_Handler: TypeAlias = "Callable[[Mapping[str, str]], object]"
+
+
+class Routes:
+    """Handlers by path and profile, for all profiles of a process."""
+
+    def __init__(self) -> None:
+        self._handlers: dict[str, dict[str, _Handler]] = {}
+
+    def add(self, path: str, handler: _Handler, *, profile: str) -> None:
+        """Answer `path`; raise `PluginError` where it is no path, or the profile answers it already."""
+        if not path.startswith("/"):
+            raise PluginError(f"route {path!r} does not begin with a slash", plugin="")
+        handlers = self._handlers.setdefault(path, {})
+        if profile in handlers:
+            raise PluginError(f"route {path} is answered already in profile {profile}", plugin="")
+        handlers[profile] = handler
+
+    def paths(self) -> list[str]:
+        """Return all paths, sorted."""
+        return sorted(self._handlers)
+
+    def answer(self, path: str, query: Mapping[str, str]) -> object:
+        """Return what the plugin says: text, or data to be shown as JSON.
+
+        Raises `KeyError` for a path, or a profile, that nobody answers for; lets the handler's exceptions through.
+        """
+        handlers = self._handlers[path]
+        profile = query.get("profile") or next(iter(handlers))
+        return handlers[profile](query)

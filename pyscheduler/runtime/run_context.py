@@ -1,0 +1,45 @@
+"""What the runtime notes about one scheduling cycle: which plugins it skips, and whether it takes their times.
+
+The notes travel in the cycle's `CycleState`, whose what-if copies share them, and go with it into the binding cycle.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Set as AbstractSet
+
+    from pyscheduler.framework.cycle_state import CycleState
+
+__all__ = ["RunContext", "begin_context", "context_of"]
+
+_NOBODY: Final[frozenset[str]] = frozenset()
+
+
+class RunContext:
+    """The notes on one cycle; sets hold plugin names."""
+
+    __slots__ = ("parallel_pre_bind", "sampled", "skip_filter", "skip_pre_bind", "skip_score")
+
+    def __init__(self, *, sampled: bool = False) -> None:
+        #: Whether the times of single plugins are taken in this cycle.
+        self.sampled = sampled
+        #: Answered Skip at PreFilter, PreScore and PreBindPreFlight.
+        self.skip_filter: AbstractSet[str] = _NOBODY
+        self.skip_score: AbstractSet[str] = _NOBODY
+        self.skip_pre_bind: AbstractSet[str] = _NOBODY
+        #: Allowed their PreBind to run beside others'.
+        self.parallel_pre_bind: AbstractSet[str] = _NOBODY
+
+
+def begin_context(state: CycleState, *, sampled: bool) -> RunContext:
+    """Start the notes of a cycle afresh."""
+    context = state._run = RunContext(sampled=sampled)  # noqa: SLF001 - the slot is kept for the runtime
+    return context
+
+
+def context_of(state: CycleState) -> RunContext:
+    """Return the notes; a state that no PreFilter has seen (one that a plugin made) gets blank ones."""
+    context = state._run  # noqa: SLF001 - the slot is kept for the runtime
+    return context if isinstance(context, RunContext) else begin_context(state, sampled=False)

@@ -1,0 +1,61 @@
+"""What the scheduler hands to its profiles; through `Handle` it is what plugins can reach."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol, TypeVar
+
+import attrs
+
+from pyscheduler.framework.recorder import NullRecorder
+from pyscheduler.runtime.routes import Routes
+
+if TYPE_CHECKING:
+    import random
+    from collections.abc import Callable, Iterable, Mapping
+
+    from pyscheduler.api import KubeObject, Pod, ResourceKind
+    from pyscheduler.framework.clock import Clock
+    from pyscheduler.framework.handle import Client, EventRecorder, Nominator
+    from pyscheduler.framework.recorder import Recorder
+    from pyscheduler.framework.snapshot import Snapshot
+    from pyscheduler.framework.watches import Lister
+    from pyscheduler.runtime.waiting_pods import WaitingPodMap
+
+__all__ = ["ListerOf", "Services"]
+
+K = TypeVar("K", bound="KubeObject")
+
+
+class ListerOf(Protocol):
+    """Finds the cached objects of a kind."""
+
+    def __call__(self, kind: type[K], /) -> Lister[K]:
+        """Return the lister; raise `PluginError` for a kind that is not watched."""
+        ...
+
+
+def _nothing(_kind: ResourceKind) -> None:
+    """Declare nothing: every kind is watched already, or none is."""
+
+
+@attrs.define(kw_only=True, eq=False)
+class Services:
+    """One set for all profiles of a scheduler; nothing in it knows of profiles."""
+
+    snapshot: Snapshot
+    clock: Clock
+    #: Decides in which cycles plugins are timed. A stream of its own: decisions must not shift with measurements.
+    rng: random.Random
+    client: Client
+    nominator: Nominator
+    waiting_pods: WaitingPodMap
+    #: Moves pods to activeQ.
+    activate: Callable[[Iterable[Pod]], None]
+    lister: ListerOf
+    #: Makes the recorder that writes events in the name of a profile.
+    event_recorder: Callable[[str], EventRecorder]
+    recorder: Recorder = attrs.Factory(NullRecorder)
+    feature_gates: Mapping[str, bool] = attrs.Factory(dict)
+    #: Called with each kind that an enabled plugin watches, before any plugin is made.
+    declare: Callable[[ResourceKind], object] = _nothing
+    routes: Routes = attrs.Factory(Routes)

@@ -1,0 +1,191 @@
+"""The pods that wait at Permit, of all profiles of the process, and the channel through which each wait ends.
+
+A waiting pod has one timer per plugin that holds it, and takes exactly one verdict: `allowed` by the last of these
+plugins, or the first rejection, timeout, deletion or preemption. The pod's binding cycle awaits that verdict. How the
+wait ended stays known until the binding cycle is over, so that Unreserve can ask. A waiting pod costs a small object, a
+dictionary and its timers; no task of its own. Source: kube-scheduler 1.36, `waiting_pods_map.go`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from pyscheduler.framework.status import Code, Status
+from pyscheduler.framework.waiting import WaitVerdict
+from pyscheduler.runtime.durations import format_duration
+from pyscheduler.runtime.plugin_calls import error_status
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping, Sequence
+
+    from pyscheduler.api import Pod
+    from pyscheduler.framework.clock import Clock, Timer
+    from pyscheduler.framework.recorder import Recorder
+
+__all__ = ["HeldPod", "WaitingPodMap"]
+
+_ALLOWED: Final = "allowed"
+_REJECTED: Final = "rejected"
+_TIMEOUT: Final = "timeout"
+_DELETED: Final = "deleted"
+_PREEMPTED: Final = "preempted"
+
+
+class HeldPod:
+    """One waiting pod; the `WaitingPod` that plugins see."""
+
+    __slots__ = ("_future", "_timers", "node_name", "pod", "profile_name", "verdict", "waiting_since")
+
+    def __init__(self, pod: Pod, *, node_name: str, profile_name: str, waiting_since: float) -> None:
+        self.pod = pod
+        self.node_name = node_name
+        self.profile_name = profile_name
+        self.waiting_since = waiting_since
+        self.verdict: WaitVerdict | None = None
+        self._timers: dict[str, Timer] = {}
+        self._future: asyncio.Future[None] | None = None
+
+    @property
+    def pending_plugins(self) -> Collection[str]:
+        """Return the plugins that have not allowed the pod yet."""
+        return tuple(self._timers)
+
+    def hold(self, plugin: str, seconds: float, clock: Clock) -> None:
+        """Let `plugin` hold the pod for at most `seconds`."""
+        self._timers[plugin] = clock.call_later(seconds, partial(self._expire, plugin, seconds))
+
+    def allow(self, plugin: str) -> None:
+        """Withdraw the hold of `plugin`; the last one lets the pod go on to be bound."""
+        timer = self._timers.pop(plugin, None)
+        if timer is not None:
+            timer.cancel()
+        if not self._timers:
+            self._end(WaitVerdict(cause=_ALLOWED, plugin=plugin))
+
+    def reject(self, plugin: str, reason: str) -> bool:
+        """End the wait with a rejection by `plugin`; return False when the verdict was already there."""
+        return self._refuse(_REJECTED, plugin, Status(Code.UNSCHEDULABLE, reason, plugin=plugin))
+
+    def preempt(self, plugin: str, reason: str) -> bool:
+        """End the wait because the pod was chosen as a victim; return False when the verdict was already there."""
+        return self._refuse(_PREEMPTED, plugin, Status(Code.ERROR, reason, plugin=plugin))
+
+    def delete(self) -> bool:
+        """End the wait because the pod is gone; return False when the verdict was already there."""
+        return self._refuse(_DELETED, "", Status(Code.UNSCHEDULABLE, "removed"))
+
+    def _expire(self, plugin: str, seconds: float) -> None:
+        reason = f"rejected due to timeout after waiting {format_duration(seconds)} at plugin {plugin}"
+        self._refuse(_TIMEOUT, plugin, Status(Code.UNSCHEDULABLE, reason, plugin=plugin))
+
+    def _refuse(self, cause: str, plugin: str, status: Status) -> bool:
+        self.stop_timers()
+        return self._end(WaitVerdict(cause=cause, plugin=plugin, status=status))
+
+    def _end(self, verdict: WaitVerdict) -> bool:
+        if self.verdict is not None:
+            return False
+        self.verdict = verdict
+        if self._future is not None and not self._future.done():
+            self._future.set_result(None)
+        return True
+
+    def stop_timers(self) -> None:
+        """Let no timer end the wait any more; the plugins stay pending."""
+        for timer in self._timers.values():
+            timer.cancel()
+
+    async def wait(self) -> WaitVerdict:
+        """Return the verdict, once it is there. One waiter at a time."""
+        while self.verdict is None:
+            self._future = asyncio.get_running_loop().create_future()
+            try:
+                await self._future
+            finally:
+                self._future = None
+        return self.verdict
+
+    def __repr__(self) -> str:
+        return f"HeldPod({self.pod.key}, pending={list(self._timers)}, verdict={self.verdict})"
+
+
+class WaitingPodMap:
+    """Waiting pods by uid, in the order in which they began to wait."""
+
+    def __init__(self, *, clock: Clock, recorder: Recorder) -> None:
+        self._clock = clock
+        self._recorder = recorder
+        self._pods: dict[str, HeldPod] = {}
+        self._verdicts: dict[str, WaitVerdict] = {}
+
+    def __len__(self) -> int:
+        return len(self._pods)
+
+    def add(self, pod: Pod, *, node_name: str, profile_name: str, timeouts: Mapping[str, float]) -> HeldPod:
+        """Begin a wait: `timeouts` are seconds by plugin. A wait without plugins is over at once."""
+        self._verdicts.pop(pod.uid, None)
+        held = HeldPod(pod, node_name=node_name, profile_name=profile_name, waiting_since=self._clock.now())
+        for plugin, seconds in timeouts.items():
+            held.hold(plugin, seconds, self._clock)
+        if not timeouts:
+            held.allow("")
+        self._pods[pod.uid] = held
+        return held
+
+    def get(self, uid: str) -> HeldPod | None:
+        """Return the waiting pod with that uid. It stays here until its binding cycle has taken the verdict."""
+        return self._pods.get(uid)
+
+    def all(self) -> Sequence[HeldPod]:
+        """Return all waiting pods; a copy, so they may be allowed and rejected on the way."""
+        return tuple(self._pods.values())
+
+    def reject(self, uid: str, *, plugin: str = "", reason: str = "removed") -> bool:
+        """Reject a waiting pod; return False when there is none, or its verdict was already there."""
+        held = self._pods.get(uid)
+        return held is not None and held.reject(plugin, reason)
+
+    def delete(self, uid: str) -> bool:
+        """End the wait of a pod that is gone; return False when it does not wait, or its verdict was already there."""
+        held = self._pods.get(uid)
+        return held is not None and held.delete()
+
+    def verdict(self, uid: str) -> WaitVerdict | None:
+        """Return how the pod's wait ended, until `forget`; None where it did not wait, or waits still."""
+        held = self._pods.get(uid)
+        return held.verdict if held is not None else self._verdicts.get(uid)
+
+    def forget(self, uid: str) -> None:
+        """Drop what is known of a wait that is over; the pod's binding cycle is over too."""
+        self._verdicts.pop(uid, None)
+
+    async def wait(self, uid: str) -> Status | None:
+        """Wait for the verdict on a pod; None when it does not wait, or was allowed. Cancellation ends the wait."""
+        held = self._pods.get(uid)
+        if held is None:
+            return None
+        began = self._clock.now()
+        try:
+            verdict = await held.wait()
+        finally:
+            held.stop_timers()
+            if self._pods.get(uid) is held:
+                del self._pods[uid]
+        self._verdicts[uid] = verdict
+        status = verdict.status
+        code = Code.SUCCESS if status is None else status.code
+        self._recorder.permit_wait(result=code.label, seconds=self._clock.now() - began)
+        if status is None or status.is_rejected:
+            return status
+        return error_status(
+            f"waiting on permit for pod: {status.message}", plugin=status.plugin, error=status.as_error()
+        )
+
+    def check_invariants(self) -> None:
+        """Raise AssertionError where the map contradicts itself."""
+        for uid, held in self._pods.items():
+            assert uid == held.pod.uid, f"{held} is filed under uid {uid}"
+            assert held.verdict is not None or held.pending_plugins, f"{held} waits for nobody"
+        assert not self._pods.keys() & self._verdicts.keys(), "a pod waits and is remembered as having waited"

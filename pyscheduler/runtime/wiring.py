@@ -1,0 +1,167 @@
+"""From plugins to tuples of bound methods, one set per extension point: what a cycle calls is looked up here, once."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import attrs
+
+from pyscheduler.framework.interfaces import (
+    PreBindPlugin,
+    ScorePlugin,
+    SignPlugin,
+)
+from pyscheduler.framework.profile import ExtensionPoint
+from pyscheduler.runtime.binding import Binding, PreBindEntry, PreBinding
+from pyscheduler.runtime.extension_points import defines, is_columnar
+from pyscheduler.runtime.filtering import FilterEntry, Filtering
+from pyscheduler.runtime.plugin_calls import PluginMethod
+from pyscheduler.runtime.pre_enqueueing import PreEnqueueing
+from pyscheduler.runtime.pre_filtering import PreFiltering
+from pyscheduler.runtime.queue_sort import make_sort_key
+from pyscheduler.runtime.reserving import Permitting, PostFiltering, Reserving
+from pyscheduler.runtime.scoring import PreScoring, ScoreEntry, Scoring
+from pyscheduler.runtime.signing import Signing
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pyscheduler.framework.interfaces import Plugin
+    from pyscheduler.framework.pod_info import QueuedPodInfo
+    from pyscheduler.framework.snapshot import Snapshot
+    from pyscheduler.runtime.plugin_calls import PluginCalls
+    from pyscheduler.runtime.profile_builder import Assembly
+
+__all__ = ["Wiring", "wire"]
+
+#: How kube-scheduler's messages begin when a plugin fails, by the label of the extension point.
+_RUNNING = {
+    "Filter": 'running "{}" filter plugin',
+    "Score": 'running Score plugins: plugin "{}" failed with',
+    "ScoreExtensionNormalize": 'running Normalize on Score plugins: plugin "{}" failed with',
+    "PreFilterExtensionAddPod": 'running AddPod on PreFilter plugin "{}"',
+    "PreFilterExtensionRemovePod": 'running RemovePod on PreFilter plugin "{}"',
+    "PreBindPreFlight": 'running PreBindPreFlight "{}"',
+}
+
+
+@attrs.frozen(kw_only=True)
+class Wiring:
+    """The extension points of one profile, ready to run."""
+
+    sort_key: Callable[[QueuedPodInfo], object]
+    pre_enqueueing: PreEnqueueing
+    pre_filtering: PreFiltering
+    filtering: Filtering
+    post_filtering: PostFiltering
+    pre_scoring: PreScoring
+    scoring: Scoring
+    reserving: Reserving
+    permitting: Permitting
+    pre_binding: PreBinding
+    binding: Binding
+    signing: Signing
+
+
+def wire(assembly: Assembly, calls: PluginCalls, snapshot: Snapshot) -> Wiring:
+    """Look up every method that the profile will call."""
+    point = ExtensionPoint
+    queue_sort = assembly.points[point.QUEUE_SORT][0]
+    pre_filtering = PreFiltering(
+        calls,
+        _methods(assembly, point.PRE_FILTER, "pre_filter"),
+        _optional(assembly, point.PRE_FILTER, "add_pod", "PreFilterExtensionAddPod"),
+        _optional(assembly, point.PRE_FILTER, "remove_pod", "PreFilterExtensionRemovePod"),
+    )
+    return Wiring(
+        sort_key=make_sort_key(queue_sort, assembly.plugins[queue_sort], calls),
+        pre_enqueueing=PreEnqueueing(calls, _methods(assembly, point.PRE_ENQUEUE, "pre_enqueue")),
+        pre_filtering=pre_filtering,
+        filtering=Filtering(calls=calls, snapshot=snapshot, pre_filtering=pre_filtering, entries=_filters(assembly)),
+        post_filtering=PostFiltering(calls, _methods(assembly, point.POST_FILTER, "post_filter")),
+        pre_scoring=PreScoring(calls, _methods(assembly, point.PRE_SCORE, "pre_score")),
+        scoring=Scoring(calls, _scores(assembly)),
+        reserving=Reserving(
+            calls,
+            _methods(assembly, point.RESERVE, "reserve"),
+            _methods(assembly, point.RESERVE, "unreserve", "Unreserve"),
+        ),
+        permitting=Permitting(
+            calls,
+            _methods(assembly, point.PERMIT, "permit"),
+            {name: assembly.plugins[name].max_permit_wait_seconds for name in assembly.points[point.PERMIT]},
+        ),
+        pre_binding=PreBinding(calls, _pre_binds(assembly)),
+        binding=Binding(
+            calls,
+            _methods(assembly, point.BIND, "bind"),
+            _methods(assembly, point.POST_BIND, "post_bind"),
+        ),
+        signing=Signing(calls, _signers(assembly)),
+    )
+
+
+def _method(name: str, plugin: Plugin, attribute: str, label: str) -> PluginMethod:
+    running = _RUNNING.get(label, f'running {label} plugin "{{}}"').format(name)
+    return PluginMethod(plugin=name, point=label, call=getattr(plugin, attribute), running=running)
+
+
+def _methods(
+    assembly: Assembly, point: ExtensionPoint, attribute: str, label: str | None = None
+) -> tuple[PluginMethod, ...]:
+    return tuple(
+        _method(name, assembly.plugins[name], attribute, label or point.metric_label) for name in assembly.points[point]
+    )
+
+
+def _optional(assembly: Assembly, point: ExtensionPoint, attribute: str, label: str) -> tuple[PluginMethod, ...]:
+    return tuple(
+        _method(name, assembly.plugins[name], attribute, label)
+        for name in assembly.points[point]
+        if hasattr(assembly.plugins[name], attribute)
+    )
+
+
+def _filters(assembly: Assembly) -> list[FilterEntry]:
+    entries: list[FilterEntry] = []
+    for name in assembly.points[ExtensionPoint.FILTER]:
+        plugin = assembly.plugins[name]
+        columnar = is_columnar(type(plugin), ExtensionPoint.FILTER)
+        entries.append(FilterEntry(_method(name, plugin, "filter_nodes" if columnar else "filter", "Filter"), columnar))
+    return entries
+
+
+def _scores(assembly: Assembly) -> list[ScoreEntry]:
+    entries: list[ScoreEntry] = []
+    for name in assembly.points[ExtensionPoint.SCORE]:
+        plugin = assembly.plugins[name]
+        columnar = is_columnar(type(plugin), ExtensionPoint.SCORE)
+        normalize = None
+        if defines(type(plugin), ScorePlugin, "normalize_scores"):
+            normalize = _method(name, plugin, "normalize_scores", "ScoreExtensionNormalize")
+        method = _method(name, plugin, "score_nodes" if columnar else "score", "Score")
+        entries.append(ScoreEntry(method, columnar, assembly.weights[name], normalize))
+    return entries
+
+
+def _pre_binds(assembly: Assembly) -> list[PreBindEntry]:
+    entries: list[PreBindEntry] = []
+    for name in assembly.points[ExtensionPoint.PRE_BIND]:
+        plugin = assembly.plugins[name]
+        pre_flight = None
+        if defines(type(plugin), PreBindPlugin, "pre_bind_pre_flight"):
+            pre_flight = _method(name, plugin, "pre_bind_pre_flight", "PreBindPreFlight")
+        entries.append(PreBindEntry(_method(name, plugin, "pre_bind", "PreBind"), pre_flight))
+    return entries
+
+
+def _signers(assembly: Assembly) -> tuple[PluginMethod, ...] | None:
+    """Return the plugins that sign; None where one takes part in judging nodes and does not."""
+    judges = {
+        name: assembly.plugins[name]
+        for point in (ExtensionPoint.PRE_FILTER, ExtensionPoint.FILTER, ExtensionPoint.PRE_SCORE, ExtensionPoint.SCORE)
+        for name in assembly.points[point]
+    }
+    if not all(isinstance(plugin, SignPlugin) for plugin in judges.values()):
+        return None
+    return tuple(_method(name, plugin, "sign_pod", "Sign") for name, plugin in judges.items())
