@@ -1,8 +1,8 @@
 """A second opinion on a cluster: list the API and count again, with nothing of the scheduler's own arithmetic.
 
-It imports neither the scheduler nor the cache nor the quantities of `api`, where a mistake would hide itself. It reports
-a node that is promised more than it has, a pod that was bound more than once, and a pending pod for which some node
-still has room.
+It imports neither the scheduler nor the cache nor the quantities of `api`, where a mistake would hide itself. It
+reports a node that is promised more than it has, a pod that was bound more than once, and a pending pod for which some
+node still has room.
 """
 
 from __future__ import annotations

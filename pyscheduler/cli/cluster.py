@@ -5,38 +5,54 @@ from __future__ import annotations
 import asyncio
 import signal
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from pyscheduler.cli.options import logging_options
+from pyscheduler.framework.errors import APIError, ConfigError
+
+if TYPE_CHECKING:
+    from pyscheduler.cluster.embedded.cluster import EmbeddedCluster
 
 __all__ = ["command"]
 
 
 async def _serve(address: str, port: int, files: tuple[str, ...], kubeconfig: str | None, *, lifecycle: bool) -> None:
     from pyscheduler.cluster.embedded.cluster import EmbeddedCluster
-    from pyscheduler.cluster.embedded.manifests import read_manifests
-    from pyscheduler.cluster.embedded.server import APIServer
+    from pyscheduler.cluster.embedded.lifecycle import Lifecycle
     from pyscheduler.framework.clock import LoopClock
 
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-    cluster = EmbeddedCluster(clock=LoopClock(), lifecycle=lifecycle)
-    loaded = 0
-    for file in files:
-        for manifest in read_manifests(Path(file)):
-            cluster.add(manifest)
-            loaded += 1
-    server = APIServer(cluster)
-    await server.start(address, port)
+    clock = LoopClock()
+    cluster = EmbeddedCluster(clock=clock)
+    loaded = sum(len(_load(cluster, Path(file))) for file in files)
+    kubelets = Lifecycle(cluster.registry, clock=clock) if lifecycle else None
+    if kubelets is not None:
+        kubelets.start()
+    server = cluster.server(host=address, port=port)
+    await server.start()
     if kubeconfig:
         _write_kubeconfig(Path(kubeconfig), server.url)
     # One line, flushed, for those who start this as a child and wait for it.
     click.echo(f"serving {server.url} objects={loaded}")
     await stop.wait()
+    if kubelets is not None:
+        kubelets.stop()
     await server.stop()
+
+
+def _load(cluster: EmbeddedCluster, path: Path) -> list[dict[str, Any]]:
+    """Create the objects of a file; raise `ConfigError` naming it where it cannot be read or an object is refused."""
+    try:
+        return cluster.load(path.read_bytes())
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be read: {error.strerror}; --load takes a file of manifests") from error
+    except APIError as error:
+        raise ConfigError(f"{path} was refused: {error}") from error
 
 
 def _write_kubeconfig(path: Path, url: str) -> None:

@@ -17,11 +17,11 @@ def command(config_file: str | None, output: str) -> None:
 
     All mistakes are reported at once, each with its path. The plugins that the profiles enable are looked up too.
     """
+    from pyscheduler.cli.offline import offline_scheduler
     from pyscheduler.config.dump import dump, to_json
     from pyscheduler.config.load import load
     from pyscheduler.runtime.discovery import discover
-    from pyscheduler.scheduler.build import check_profiles
 
     config = load(config_file)
-    check_profiles(config, discover())
+    offline_scheduler(config, discover())
     click.echo(dump(config) if output == "yaml" else to_json(config).decode(), nl=output == "json")

@@ -12,6 +12,8 @@ from pyscheduler.framework.errors import ConfigError
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from pyscheduler.runtime.routes import Routes
+
 __all__ = ["HealthServer"]
 
 
@@ -24,7 +26,7 @@ class HealthServer:
         ready: Callable[[], bool],
         metrics: Callable[[], tuple[bytes, str]],
         configz: Callable[[], bytes],
-        routes: Mapping[str, Callable[[Mapping[str, str]], object]],
+        routes: Routes,
     ) -> None:
         self._ready = ready
         self._metrics = metrics
@@ -71,11 +73,10 @@ class HealthServer:
                 return self._plugin_route(path, dict(request.query))
 
     def _plugin_route(self, path: str, query: Mapping[str, str]) -> web.Response:
-        handler = self._routes.get(path)
-        if handler is None:
-            return web.Response(status=404, text=f"nothing at {path}\n")
         try:
-            answer = handler(query)
+            answer = self._routes.answer(path, query)
+        except KeyError:
+            return web.Response(status=404, text=f"nothing at {path}\n")
         except Exception as error:  # noqa: BLE001 - a plugin's page must not take the port down
             return web.Response(status=500, text=f"{type(error).__name__}: {error}\n")
         if isinstance(answer, str):

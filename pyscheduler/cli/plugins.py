@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import attrs
 import click
 
 if TYPE_CHECKING:
@@ -12,6 +13,13 @@ if TYPE_CHECKING:
     from pyscheduler.runtime.registry import PluginDescription
 
 __all__ = ["command"]
+
+
+def _args_of(row: PluginDescription) -> str:
+    """Return the names of the plugin's args, as configuration files spell them."""
+    if row.args_type is None:
+        return ""
+    return ", ".join(sorted(field.alias or field.name for field in attrs.fields(row.args_type)))
 
 
 def _table(rows: Sequence[PluginDescription]) -> None:
@@ -23,7 +31,7 @@ def _table(rows: Sequence[PluginDescription]) -> None:
         table.add_column(heading, no_wrap=heading in {"PLUGIN", "VERSION"})
     for row in rows:
         points = ", ".join(row.extension_points) if not row.error else f"cannot be used: {row.error}"
-        table.add_row(row.name, row.distribution, row.version, points, ", ".join(row.args))
+        table.add_row(row.name, row.distribution, row.version, points, _args_of(row))
     console = Console()
     console = Console(width=max(console.width, 160) if not console.is_terminal else None)
     console.print(table)
@@ -37,7 +45,6 @@ def command(config_file: str | None, output: str) -> None:
 
     A distribution that cannot be imported is shown with the reason; that matters only to a profile that enables it.
     """
-    import attrs
     import msgspec
 
     from pyscheduler.runtime.discovery import discover
@@ -48,20 +55,34 @@ def command(config_file: str | None, output: str) -> None:
         return
     rows = registry.describe()
     if output == "json":
-        click.echo(msgspec.json.encode([attrs.asdict(row) for row in rows]).decode())
+        click.echo(msgspec.json.encode([_as_data(row) for row in rows]).decode())
     else:
         _table(rows)
+
+
+def _as_data(row: PluginDescription) -> dict[str, object]:
+    return {
+        "name": row.name,
+        "distribution": row.distribution,
+        "version": row.version,
+        "extensionPoints": [str(point) for point in row.extension_points],
+        "args": _args_of(row),
+        "summary": row.summary,
+        "error": row.error,
+    }
 
 
 def _enabled(config_file: str, output: str) -> None:
     import msgspec
 
+    from pyscheduler.cli.offline import offline_scheduler
     from pyscheduler.config.load import load
     from pyscheduler.runtime.discovery import discover
-    from pyscheduler.scheduler.build import check_profiles
 
-    profiles = check_profiles(load(config_file), discover())
-    points = {name: {str(point): list(names) for point, names in found.items()} for name, found in profiles.items()}
+    profiles = offline_scheduler(load(config_file), discover()).profiles
+    points = {
+        name: {str(point): list(names) for point, names in profile.points.items()} for name, profile in profiles.items()
+    }
     if output == "json":
         click.echo(msgspec.json.encode(points).decode())
         return

@@ -7,18 +7,18 @@ real cluster, in tests and in simulation. Only clock and transport differ.
 from __future__ import annotations
 
 import random
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar, cast
 
 import attrs
 
-from pyscheduler.api import Node, Pod
+from pyscheduler.api import BUILT_IN_KINDS, KindTable, KubeObject, Node, Pod
 from pyscheduler.cache.cache import Cache
 from pyscheduler.cache.snapshot import Snapshot
 from pyscheduler.config.feature_gates import default_gates
 from pyscheduler.config.profiles import profiles as profile_specs
 from pyscheduler.framework.errors import ConfigError, PluginError
 from pyscheduler.framework.recorder import NullRecorder
-from pyscheduler.framework.watches import Watch
+from pyscheduler.framework.watches import event_resource
 from pyscheduler.queue.nominator import Nominator
 from pyscheduler.queue.scheduling_queue import SchedulingQueue
 from pyscheduler.runtime.discovery import discover
@@ -35,8 +35,9 @@ from pyscheduler.scheduler.scheduler import Scheduler
 from pyscheduler.scheduler.scheduling_cycle import SchedulingCycle
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+    from pyscheduler.api import ResourceKind
     from pyscheduler.config.types import Configuration
     from pyscheduler.framework.clock import Clock
     from pyscheduler.framework.recorder import Recorder
@@ -44,6 +45,8 @@ if TYPE_CHECKING:
     from pyscheduler.scheduler.ports import ClusterClient, Informer, Transport
 
 __all__ = ["Settings", "build"]
+
+K = TypeVar("K", bound=KubeObject)
 
 #: Pods that have ended hold nothing and are not listed at all.
 _LIVE_PODS: Final = "status.phase!=Succeeded,status.phase!=Failed"
@@ -92,14 +95,14 @@ def build(
         rng=next(streams),
         recorder=recorder,
     )
-    nominator = Nominator()
-    snapshot = Snapshot(nominated=nominator.pods_on, has_nominated=lambda: nominator.has_any)
+    informers = _Informers(client)
+    pods = informers.get(Pod, field_selector=_LIVE_PODS)
+    nodes = informers.get(Node)
+    nominator = Nominator(find_pod=lambda pod: pods.get(pod.name, pod.namespace))
+    snapshot = Snapshot(nominator=nominator)
     cache = Cache(clock=clock, recorder=recorder)
     waiting_pods = WaitingPodMap(clock=clock, recorder=recorder)
-    informers = _Informers(client)
-    pods = informers.get(Watch.of(Pod), field_selector=_LIVE_PODS)
-    nodes = informers.get(Watch.of(Node))
-    queue_slot: list[SchedulingQueue] = []
+    activator = _Activator()
     services = Services(
         snapshot=snapshot,
         clock=clock,
@@ -109,16 +112,16 @@ def build(
         nominator=nominator,
         waiting_pods=waiting_pods,
         feature_gates=gates,
-        activate=lambda pods_: queue_slot[0].activate(pods_),
+        activate=activator.activate,
         lister=informers.lister,
+        declare=informers.declare,
         event_recorder=client.event_recorder,
     )
-    profiles = _profiles(config, registry, services, informers)
-    first = next(iter(profiles.values()))
+    profiles = _profiles(config, registry, services)
     queue = SchedulingQueue(
         clock=clock,
         recorder=recorder,
-        sort_key=first.sort_key,
+        sort_key=next(iter(profiles.values())).sort_key,
         nominator=nominator,
         pre_enqueue={name: profile.run_pre_enqueue for name, profile in profiles.items()},
         hints={name: profile.hints() for name, profile in profiles.items()},
@@ -129,7 +132,8 @@ def build(
         pop_from_backoff=gates["SchedulerPopFromBackoffQ"],
         queueing_hints=gates["SchedulerQueueingHints"],
     )
-    queue_slot.append(queue)
+    activator.queue = queue
+    informers.declare_registered(profiles.values())
     statuses = PodStatusWriter(client=client, clock=clock, recorder=recorder)
     failure = FailureHandler(clock=clock, recorder=recorder, queue=queue, pods=pods, statuses=statuses)
     algorithm = Algorithm(
@@ -164,8 +168,8 @@ def build(
         waiting_pods=waiting_pods,
         statuses=statuses,
     )
-    others = informers.others(pods, nodes)
-    handlers.register(pods, nodes, [(watch.event_resource, informer) for watch, informer in others])
+    others = informers.others()
+    handlers.register(pods, nodes, [(event_resource(kind), informer) for kind, informer in others])
     _register_gauges(recorder, cache, queue)
     return Scheduler(
         client=client,
@@ -183,12 +187,11 @@ def build(
         pods=pods,
         nodes=nodes,
         others=[informer for _, informer in others],
+        routes=services.routes,
     )
 
 
-def _profiles(
-    config: Configuration, registry: Registry, services: Services, informers: _Informers
-) -> dict[str, Profile]:
+def _profiles(config: Configuration, registry: Registry, services: Services) -> dict[str, Profile]:
     """Build every profile; report the mistakes of all of them at once."""
     problems: list[str] = []
     profiles: dict[str, Profile] = {}
@@ -202,10 +205,6 @@ def _profiles(
         problems.append(f"different queue sort plugins: {', '.join(sorted(sorts))} @ $.profiles")
     if problems:
         raise ConfigError(*problems)
-    for profile in profiles.values():
-        for plugin in profile.plugins.values():
-            for watch in plugin.watches:
-                informers.get(watch, optional=True)
     return profiles
 
 
@@ -214,33 +213,57 @@ def _streams(rng: random.Random) -> Iterator[random.Random]:
         yield random.Random(rng.getrandbits(64))
 
 
+class _Activator:
+    """Lets plugins reach the queue, which is made after them, because it asks them how to sort."""
+
+    queue: SchedulingQueue
+
+    def activate(self, pods: Iterable[Pod]) -> None:
+        self.queue.activate(pods)
+
+
 class _Informers:
     """The informers of this scheduler, one per kind."""
 
     def __init__(self, client: ClusterClient) -> None:
         self._client = client
-        self._made: dict[str, tuple[Watch[object], Informer[object]]] = {}
+        self._kinds = KindTable(BUILT_IN_KINDS)
+        self._made: dict[type[KubeObject], tuple[ResourceKind, Informer[KubeObject]]] = {}
 
-    def get(self, watch: Watch[object], *, field_selector: str = "", optional: bool = False) -> Informer[object]:
-        """Return the informer of a kind, making it when it is asked for the first time."""
-        found = self._made.get(watch.event_resource)
+    def get(self, cls: type[K], *, field_selector: str = "") -> Informer[K]:
+        """Return the informer of a kind that the scheduler cannot do without."""
+        return cast("Informer[K]", self._make(self._kinds.of(cls), field_selector=field_selector, optional=False))
+
+    def declare(self, kind: ResourceKind) -> None:
+        """Watch a kind that a plugin declared; it may not be served (yet)."""
+        self._kinds.register(kind)
+        self._make(kind, field_selector="", optional=True)
+
+    def declare_registered(self, profiles: Iterable[Profile]) -> None:
+        """Watch the built-in kinds whose events some plugin wants to hear of."""
+        wanted = {event.resource for profile in profiles for event in profile.hints()}
+        for kind in BUILT_IN_KINDS:
+            if event_resource(kind) in wanted:
+                self.declare(kind)
+
+    def lister(self, cls: type[K]) -> Informer[K]:
+        """Return what a plugin asked for; raise `PluginError` for a kind that nobody declared."""
+        found = self._made.get(cls)
         if found is None:
-            informer = self._client.informer(watch, field_selector=field_selector, optional=optional)
-            found = self._made[watch.event_resource] = (watch, informer)
-        return found[1]
+            message = f"{cls.__name__} is read but not declared; name its kind in the plugin's `watches`"
+            raise PluginError(message, plugin="")
+        return cast("Informer[K]", found[1])
 
-    def lister(self, watch: Watch[object] | type) -> Informer[object]:
-        """Return what a plugin asked for; raise `PluginError` for a kind nobody declared."""
-        wanted = Watch.of(watch) if isinstance(watch, type) else watch
-        found = self._made.get(wanted.event_resource)
+    def others(self) -> Sequence[tuple[ResourceKind, Informer[KubeObject]]]:
+        """Return what was asked for besides pods and nodes."""
+        return [entry for cls, entry in self._made.items() if cls not in {Pod, Node}]
+
+    def _make(self, kind: ResourceKind, *, field_selector: str, optional: bool) -> Informer[KubeObject]:
+        found = self._made.get(kind.type)
         if found is None:
-            message = f"kind {wanted.kind} is read but not declared; name it in the plugin's `watches`"
-            raise PluginError(message, plugin="", extension_point="")
+            informer = self._client.informer(kind, field_selector=field_selector, optional=optional)
+            found = self._made[kind.type] = (kind, informer)
         return found[1]
-
-    def others(self, *known: object) -> Sequence[tuple[Watch[object], Informer[object]]]:
-        """Return what was asked for besides `known`."""
-        return [entry for entry in self._made.values() if entry[1] not in known]
 
 
 def _register_gauges(recorder: Recorder, cache: Cache, queue: SchedulingQueue) -> None:

@@ -23,7 +23,7 @@ from pyscheduler.scheduler.binding_cycle import ASSIGNED_POD_DELETE
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from pyscheduler.api import Node, Pod
+    from pyscheduler.api import KubeObject, Node, Pod
     from pyscheduler.cache.cache import Cache
     from pyscheduler.framework.clock import Clock
     from pyscheduler.framework.recorder import Recorder
@@ -60,7 +60,9 @@ class EventHandlers:
     #: Pods without a node that name no profile of ours, by uid: counted, never touched.
     foreign_pods: set[str] = attrs.Factory(set)
 
-    def register(self, pods: Lister[Pod], nodes: Lister[Node], others: Iterable[tuple[str, Lister[object]]]) -> None:
+    def register(
+        self, pods: Lister[Pod], nodes: Lister[Node], others: Iterable[tuple[str, Lister[KubeObject]]]
+    ) -> None:
         """Listen to pods, nodes, and each other kind that some plugin's hints may ask about."""
         # Nodes first: pods that arrive before their node are kept aside by the cache, at a cost.
         nodes.add_event_handler(on_add=self.add_node, on_update=self.update_node, on_delete=self.delete_node)

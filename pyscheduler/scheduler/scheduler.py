@@ -15,7 +15,7 @@ import attrs
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from pyscheduler.api import Node, Pod
+    from pyscheduler.api import KubeObject, Node, Pod
     from pyscheduler.cache.cache import Cache
     from pyscheduler.cache.snapshot import Snapshot
     from pyscheduler.framework.clock import Clock
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from pyscheduler.framework.recorder import Recorder
     from pyscheduler.queue.scheduling_queue import SchedulingQueue
     from pyscheduler.runtime.profile import Profile
+    from pyscheduler.runtime.routes import Routes
     from pyscheduler.runtime.waiting_pods import WaitingPodMap
     from pyscheduler.scheduler.binding_cycle import BindingCycle
     from pyscheduler.scheduler.event_handlers import EventHandlers
@@ -56,8 +57,10 @@ class Scheduler:
     binding: BindingCycle
     pods: Informer[Pod]
     nodes: Informer[Node]
+    #: What plugins answer on the health port.
+    routes: Routes
     #: Informers of the kinds that plugins watch; those that are optional may never sync.
-    others: Sequence[Informer[object]] = ()
+    others: Sequence[Informer[KubeObject]] = ()
     #: Scheduling cycles run so far.
     cycles: int = 0
     _bindings: dict[asyncio.Task[None], str] = attrs.Factory(dict)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import random
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
-from pyscheduler.api import Node, Pod, decode, encode
+from pyscheduler.api import KubeObject, Node, Pod, decode, encode
 from pyscheduler.cluster.embedded.cluster import EmbeddedCluster
 from pyscheduler.framework.node_info import NodeInfo
 from pyscheduler.framework.pod_info import PodInfo
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from pyscheduler.framework.interfaces import Plugin
 
 __all__ = ["FakeCluster"]
+
+K = TypeVar("K", bound=KubeObject)
 
 
 class FakeCluster:
@@ -50,7 +52,7 @@ class FakeCluster:
             manifest["metadata"].pop(field, None)
         return self.add(manifest, Pod)
 
-    def add(self, manifest: Mapping[str, Any], type_: type[Any]) -> Any:
+    def add(self, manifest: Mapping[str, Any], type_: type[K]) -> K:
         """Create any object; return it as the scheduler reads it, decoded to `type_`."""
         stored = self.server.add(dict(manifest))[0]
         return decode(type_, msgspec.json.encode(stored))

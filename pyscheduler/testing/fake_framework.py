@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import random
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import attrs
 import msgspec
 
-from pyscheduler.api import Node, Pod, decode
+from pyscheduler.api import Pod
 from pyscheduler.config.feature_gates import parse as parse_gates
 from pyscheduler.config.load import loads
 from pyscheduler.framework.cycle_state import CycleState
@@ -25,6 +25,8 @@ from pyscheduler.testing.clock import settle
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from pyscheduler.api import Node
+    from pyscheduler.cluster.real.informer import RealInformer
     from pyscheduler.framework.interfaces import Plugin
     from pyscheduler.framework.nodes import Nodes
     from pyscheduler.framework.status import Status
@@ -246,9 +248,9 @@ class FakeFramework:
     def _refresh(self) -> None:
         """Make informers, cache and snapshot what the API server has now, without letting the event loop turn."""
         scheduler = self.scheduler
-        scheduler.nodes.prime([decode(Node, msgspec.json.encode(item)) for item in self.cluster.server.nodes()])
-        pods = [decode(Pod, msgspec.json.encode(item)) for item in self.cluster.server.pods()]
-        scheduler.pods.prime([pod for pod in pods if not pod.is_terminal])
+        cast("RealInformer[Node]", scheduler.nodes).prime(self.cluster.nodes())
+        pods = [pod for pod in self.cluster.pods() if not pod.is_terminal]
+        cast("RealInformer[Pod]", scheduler.pods).prime(pods)
         scheduler.cache.update_snapshot(scheduler.snapshot)
 
 
