@@ -1,0 +1,363 @@
+"""Plain values into typed objects, strictly, and with every mistake.
+
+cattrs finds the hook for a type; the hooks here decide what is accepted: no coercion between text, numbers and
+booleans, no unknown keys, and instead of the first mistake all of them, each with its path. `null` is what it is to
+Go's decoder: a key with `null` is as good as left out, and in a list it stands for the empty value.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import contextlib
+import difflib
+import functools
+import types
+import typing
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from typing import Any, Final, TypeVar
+
+import cattrs
+
+from pyscheduler.config.durations import parse_duration
+from pyscheduler.config.fields import Field, fields_of, is_record
+from pyscheduler.config.problems import Path, Problem, shown
+from pyscheduler.config.types import API_VERSION, GROUP, PluginConfig
+from pyscheduler.framework.plugin_args import IN_TREE_ARGS, Duration, Int32
+
+__all__ = ["Mistakes", "decode", "decode_args", "decode_what_can_be"]
+
+T = TypeVar("T")
+Hook = Callable[[Any, Any], Any]
+
+_LISTS: Final[Mapping[object, Callable[[list[object]], object]]] = {
+    list: list,
+    tuple: tuple,
+    set: set,
+    frozenset: frozenset,
+    Sequence: tuple,
+    Collection: tuple,
+}
+_LONGEST_SHOWN: Final = 60
+
+
+class Mistakes(Exception):  # noqa: N818 - several, each of which may be mended; never seen by users
+    """What is wrong with a value, with paths that begin at it."""
+
+    def __init__(self, problems: Sequence[Problem]) -> None:
+        self.problems = problems
+        super().__init__("; ".join(map(str, problems)))
+
+
+def decode(value: object, kind: type[T]) -> T:
+    """Return `value` as a `kind`; raise `Mistakes`."""
+    try:
+        result: T = _converter().structure(value, kind)
+    except Mistakes:
+        raise
+    except Exception as error:
+        raise Mistakes(_problems(error)) from error
+    return result
+
+
+def decode_what_can_be(value: Mapping[str, object], kind: type[T]) -> tuple[T, list[Problem]]:
+    """Return `value` as a `kind`, what is wrong left out, and the mistakes; no key of `kind` may be required.
+
+    So bad values can be looked for in a file that has structural mistakes as well.
+    """
+    try:
+        return decode(value, kind), []
+    except Mistakes as mistakes:
+        pruned: object = value
+        for problem in mistakes.problems:
+            pruned = _without(pruned, problem.path)
+        return decode(pruned, kind), list(mistakes.problems)
+
+
+def decode_args(name: str, value: Mapping[str, object] | None, kind: type[T]) -> T:
+    """Return the args of plugin `name`, which are of class `kind`; raise `Mistakes`.
+
+    `kind` and `apiVersion` may stand among the args, as in any Kubernetes object; then they must be the plugin's.
+    """
+    given = dict(value or {})
+    problems: list[Problem] = []
+    stated = given.pop("kind", None)
+    version = given.pop("apiVersion", None)
+    for key, text in (("kind", stated), ("apiVersion", version)):
+        if text is not None and not isinstance(text, str):
+            problems.append(Problem((key,), _mismatch("a string", text)))
+    if isinstance(stated, str) and stated not in {"", f"{name}Args"}:
+        expected = f"{name}Args.{GROUP}"
+        problems.append(Problem(("kind",), f"args for plugin {name} were not of type {expected}, got {stated}.{GROUP}"))
+    # Plugins of others may have a group of their own.
+    elif name in IN_TREE_ARGS and isinstance(version, str) and version not in {"", API_VERSION}:
+        problems.append(Problem(("apiVersion",), f'no kind "{name}Args" is registered for version "{version}"'))
+    try:
+        args = decode(given, kind)
+    except Mistakes as mistakes:
+        raise Mistakes([*problems, *mistakes.problems]) from mistakes
+    if problems:
+        raise Mistakes(problems)
+    return args
+
+
+@functools.cache
+def _converter() -> cattrs.Converter:
+    converter = cattrs.Converter(detailed_validation=False)
+    converter.register_structure_hook(bool, _scalar("true or false", bool, False))
+    converter.register_structure_hook(str, _scalar("a string", str, ""))
+    converter.register_structure_hook(int, _integer(64))
+    converter.register_structure_hook(float, _number)
+    converter.register_structure_hook(bytes, _bytes)
+    converter.register_structure_hook_func(lambda kind: kind is object or kind is Any, lambda value, _: value)
+    converter.register_structure_hook_func(lambda kind: kind == Int32, _integer(32))
+    converter.register_structure_hook_func(lambda kind: kind == Duration, _duration)
+    converter.register_structure_hook_factory(_is_list, lambda kind: _list_hook(converter, kind))
+    converter.register_structure_hook_factory(_is_mapping, lambda kind: _mapping_hook(converter, kind))
+    converter.register_structure_hook_factory(_is_union, lambda kind: _union_hook(converter, kind))
+    converter.register_structure_hook_factory(is_record, lambda kind: _record_hook(converter, kind))
+    record = _record_hook(converter, PluginConfig)
+    converter.register_structure_hook(PluginConfig, lambda value, kind: _plugin_config(record(value, kind)))
+    return converter
+
+
+# --- scalars ------------------------------------------------------------------------------------
+
+
+def _scalar(expected: str, kind: type, zero: object) -> Hook:
+    def hook(value: object, _: object) -> object:
+        if value is None:
+            return zero
+        if isinstance(value, kind):
+            return value
+        raise _refusal(expected, value)
+
+    return hook
+
+
+def _integer(bits: int) -> Hook:
+    largest = 2 ** (bits - 1) - 1
+
+    def hook(value: object, _: object) -> int:
+        if value is None:
+            return 0
+        # Go's decoder sees `5.0` in YAML as 5.
+        if isinstance(value, float) and value.is_integer():
+            value = int(value)
+        if isinstance(value, bool) or not isinstance(value, int):
+            raise _refusal("an integer", value)
+        if not -largest - 1 <= value <= largest:
+            raise ValueError(f"{value} does not fit an integer of {bits} bits")
+        return value
+
+    return hook
+
+
+def _number(value: object, _: object) -> float:
+    if value is None:
+        return 0.0
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise _refusal("a number", value)
+    return float(value)
+
+
+def _duration(value: object, _: object) -> float:
+    if not isinstance(value, str):
+        raise _refusal('a duration such as "15s" or "1m30s"', value)
+    return parse_duration(value)
+
+
+def _bytes(value: object, _: object) -> bytes:
+    if value is None:
+        return b""
+    if not isinstance(value, str):
+        raise _refusal("a string in base64", value)
+    try:
+        return base64.b64decode(value, validate=True)
+    except binascii.Error:
+        raise ValueError("illegal base64 data") from None
+
+
+# --- what holds others --------------------------------------------------------------------------
+
+
+def _is_list(kind: object) -> bool:
+    origin = typing.get_origin(kind) or kind
+    return origin in _LISTS and (origin is not tuple or typing.get_args(kind)[1:] in {(), (...,)})
+
+
+def _is_mapping(kind: object) -> bool:
+    return (typing.get_origin(kind) or kind) in {dict, Mapping}
+
+
+def _is_union(kind: object) -> bool:
+    return typing.get_origin(kind) in {typing.Union, types.UnionType}
+
+
+def _list_hook(converter: cattrs.Converter, kind: Any) -> Hook:
+    build = _LISTS[typing.get_origin(kind) or kind]
+    item_kind = (*typing.get_args(kind), object)[0]
+    item_hook = converter.get_structure_hook(item_kind)
+
+    def hook(value: object, _: object) -> object:
+        if value is None:
+            value = []
+        if not isinstance(value, list):
+            raise _refusal("a list", value)
+        items, problems = [], list[Problem]()
+        for index, item in enumerate(value):
+            with _collecting(problems, index):
+                items.append(item_hook(item, item_kind))
+        if problems:
+            raise Mistakes(problems)
+        return build(items)
+
+    return hook
+
+
+def _mapping_hook(converter: cattrs.Converter, kind: Any) -> Hook:
+    item_kind = (*typing.get_args(kind), object, object)[1]
+    item_hook = converter.get_structure_hook(item_kind)
+
+    def hook(value: object, _: object) -> object:
+        if value is None:
+            value = {}
+        if not isinstance(value, Mapping):
+            raise _refusal("a mapping", value)
+        items, problems = {}, list[Problem]()
+        for key, item in value.items():
+            with _collecting(problems, key):
+                items[key] = item_hook(item, item_kind)
+        if problems:
+            raise Mistakes(problems)
+        return items
+
+    return hook
+
+
+def _union_hook(converter: cattrs.Converter, kind: Any) -> Hook:
+    """Take the first member of the union that accepts the value; None goes to None where it is a member."""
+    arms = typing.get_args(kind)
+    hooks = [(converter.get_structure_hook(arm), arm) for arm in arms if arm is not type(None)]
+
+    def hook(value: object, _: object) -> object:
+        if value is None and type(None) in arms:
+            return None
+        for try_hook, arm in hooks[:-1]:
+            try:
+                return try_hook(value, arm)
+            except Exception:  # noqa: BLE001, S112 - any refusal means: try the next
+                continue
+        last_hook, last = hooks[-1]
+        return last_hook(value, last)
+
+    return hook
+
+
+def _record_hook(converter: cattrs.Converter, kind: Any) -> Hook:
+    # Looked up late: a class may contain itself.
+    @functools.cache
+    def hooks() -> Mapping[str, tuple[Field, Hook]]:
+        return {key: (field, converter.get_structure_hook(field.type)) for key, field in fields_of(kind).items()}
+
+    def hook(value: object, _: object) -> object:
+        if value is None:
+            value = {}
+        if not isinstance(value, Mapping):
+            raise _refusal("a mapping", value)
+        known = hooks()
+        arguments: dict[str, object] = {}
+        problems: list[Problem] = []
+        for key, item in value.items():
+            if key not in known:
+                problems.append(Problem((key,), _unknown(key, known)))
+            elif item is not None:
+                field, field_hook = known[key]
+                with _collecting(problems, key):
+                    decoded = field_hook(item, field.type)
+                    if decoded or not field.zero_is_unset:
+                        arguments[field.argument] = decoded
+        wrong = {problem.path[0] for problem in problems}
+        problems += [
+            Problem((key,), "Required value")
+            for key, (field, _) in known.items()
+            if field.required and field.argument not in arguments and key not in wrong
+        ]
+        if problems:
+            raise Mistakes(problems)
+        return kind(**arguments)
+
+    return hook
+
+
+def _plugin_config(entry: PluginConfig) -> PluginConfig:
+    """Make typed args of those whose class is known, and leave the others as they are."""
+    if entry.args is not None and not isinstance(entry.args, Mapping):
+        raise Mistakes([Problem(("args",), _mismatch("a mapping", entry.args))])
+    kind = IN_TREE_ARGS.get(entry.name)
+    if kind is None:
+        return entry
+    problems: list[Problem] = []
+    with _collecting(problems, "args"):
+        return PluginConfig(name=entry.name, args=decode_args(entry.name, entry.raw, kind))
+    raise Mistakes(problems)
+
+
+# --- mistakes -----------------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def _collecting(problems: list[Problem], step: str | int) -> Iterator[None]:
+    """Turn what is raised inside into problems at `step`."""
+    try:
+        yield
+    except Exception as error:  # noqa: BLE001 - hooks of cattrs and validators of others raise what they like
+        problems.extend(problem.under(step) for problem in _problems(error))
+
+
+def _problems(error: Exception) -> Sequence[Problem]:
+    if isinstance(error, Mistakes):
+        return error.problems
+    text = " ".join(str(error).split())
+    return [Problem((), text or type(error).__name__)]
+
+
+def _refusal(expected: str, value: object) -> ValueError:
+    return ValueError(_mismatch(expected, value))
+
+
+def _mismatch(expected: str, value: object) -> str:
+    return f"expected {expected}, found {_found(value)}"
+
+
+def _found(value: object) -> str:
+    if isinstance(value, Mapping):
+        return "a mapping"
+    if isinstance(value, list):
+        return "a list"
+    text = shown(value)
+    if len(text) > _LONGEST_SHOWN:
+        text = f"{text[:_LONGEST_SHOWN]}..."
+    return f"the string {text}" if isinstance(value, str) else text
+
+
+def _unknown(key: str, known: Collection[str]) -> str:
+    folded = {each.lower(): each for each in known}
+    close = difflib.get_close_matches(key.lower(), folded, n=1)
+    hint = f', did you mean "{folded[close[0]]}"?' if close else ""
+    return f"unknown field {shown(key)}{hint}"
+
+
+def _without(value: object, path: Path) -> object:
+    """Return a copy of `value` in which what is at `path` is left out, or null where it is in a list."""
+    if not path:
+        return None
+    step, *rest = path
+    if isinstance(value, Mapping):
+        pruned = {key: item for key, item in value.items() if key != step or rest}
+        if rest and step in pruned:
+            pruned[step] = _without(pruned[step], tuple(rest))
+        return pruned
+    if isinstance(value, list):
+        return [_without(item, tuple(rest)) if index == step else item for index, item in enumerate(value)]
+    return value

@@ -1,0 +1,92 @@
+"""Feature gates: what `--feature-gates A=true,B=false` turns on and off, with kube-scheduler 1.36's rules.
+
+A gate that is not named keeps its default; `AllAlpha` and `AllBeta` set those of their stage that are not named. Gates
+come to the others as a plain mapping from every known name to whether it is on.
+"""
+
+from __future__ import annotations
+
+import difflib
+import functools
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final
+
+from pyscheduler.config.known_gates import DEPENDENCIES, GATES
+from pyscheduler.framework.errors import ConfigError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = ["default_gates", "parse"]
+
+_SOURCE: Final = "--feature-gates"
+_STAGES: Final = {"AllAlpha": "ALPHA", "AllBeta": "BETA"}
+_BOOLEANS: Final = {
+    **dict.fromkeys(("1", "t", "T", "TRUE", "true", "True"), True),
+    **dict.fromkeys(("0", "f", "F", "FALSE", "false", "False"), False),
+}
+#: The component that a gate may be prefixed with, as in `kube:GangScheduling=true`.
+_COMPONENT: Final = "kube"
+
+
+@functools.cache
+def default_gates() -> Mapping[str, bool]:
+    """Return every gate at its default."""
+    return MappingProxyType({**dict.fromkeys(_STAGES, False), **{name: gate.default for name, gate in GATES.items()}})
+
+
+def parse(text: str) -> Mapping[str, bool]:
+    """Return every gate as `text` sets it; raise `ConfigError` naming all that is wrong with it."""
+    problems: list[str] = []
+    named = _read(text, problems)
+    for name, value in named.items():
+        gate = GATES.get(name)
+        if gate is None and name not in _STAGES:
+            problems.append(_unrecognized(name))
+        elif gate is not None and gate.locked and value != gate.default:
+            locked = str(gate.default).lower()
+            problems.append(f"cannot set feature gate {name} to {str(value).lower()}, feature is locked to {locked}")
+    if problems:
+        raise ConfigError(*problems, source=_SOURCE)
+    gates = dict(default_gates())
+    for special, stage in _STAGES.items():
+        if special in named:
+            gates |= {name: named[special] for name, gate in GATES.items() if gate.stage == stage}
+    gates |= named
+    for name, needed in DEPENDENCIES.items():
+        off = [other for other in needed if not gates[other]]
+        if gates[name] and off:
+            problems.append(f"{name} is enabled, but depends on features that are disabled: [{' '.join(off)}]")
+    if problems:
+        raise ConfigError(*problems, source=_SOURCE)
+    return MappingProxyType(gates)
+
+
+def _read(text: str, problems: list[str]) -> dict[str, bool]:
+    """Return what `text` names; of a name that is there twice, the last counts."""
+    named: dict[str, bool] = {}
+    prefixed: set[bool] = set()
+    for part in text.split(","):
+        if not part.strip():
+            continue
+        name, equals, value = (each.strip() for each in part.partition("="))
+        component, colon, bare = name.rpartition(":")
+        if colon and component != _COMPONENT:
+            problems.append(f"component not registered: {component}")
+            continue
+        prefixed.add(bool(colon))
+        if not equals:
+            problems.append(f"missing bool value for {bare}")
+        elif value not in _BOOLEANS:
+            problems.append(f"invalid value of {bare}={value}, expected true or false")
+        else:
+            named[bare] = _BOOLEANS[value]
+    if len(prefixed) > 1:
+        problems.append("set kube feature gates with default empty prefix or kube: prefix consistently, do not mix use")
+    return named
+
+
+def _unrecognized(name: str) -> str:
+    close = difflib.get_close_matches(name, GATES, n=1)
+    hint = f", did you mean {close[0]}?" if close else ""
+    return f"unrecognized feature gate: {name}{hint}"

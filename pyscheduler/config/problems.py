@@ -1,0 +1,77 @@
+"""What is wrong with a configuration, and where: messages with kube-scheduler's wording, and paths into the file."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from typing import Final, NamedTuple, TypeAlias
+
+__all__ = ["Path", "Problem", "duplicate", "forbidden", "invalid", "required", "unsupported"]
+
+#: Keys and indices from the root of the document; `("profiles", 0, "schedulerName")`.
+Path: TypeAlias = tuple[str | int, ...]
+
+_PLAIN_KEY: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
+
+
+class Problem(NamedTuple):
+    """One mistake; as text, `message @ $.path[0].to.it`."""
+
+    path: Path
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.message} @ {path_text(self.path)}"
+
+    def under(self, *prefix: str | int) -> Problem:
+        """Return the same problem of something that sits at `prefix`."""
+        return Problem((*prefix, *self.path), self.message)
+
+
+def path_text(path: Path) -> str:
+    """Return a path as JSONPath."""
+    steps = (
+        f"[{step}]"
+        if isinstance(step, int)
+        else f".{step}"
+        if _PLAIN_KEY.fullmatch(step)
+        else f"[{json.dumps(step, ensure_ascii=False)}]"
+        for step in path
+    )
+    return "$" + "".join(steps)
+
+
+def shown(value: object) -> str:
+    """Return a value of the file as messages show it."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=repr)
+
+
+def invalid(path: Path, value: object, detail: str) -> Problem:
+    """Return the problem of a value that is not allowed."""
+    return Problem(path, f"Invalid value: {shown(value)}: {detail}")
+
+
+def unsupported(path: Path, value: str, supported: Sequence[str]) -> Problem:
+    """Return the problem of a value that is none of those supported."""
+    known = ", ".join(shown(each) for each in supported)
+    return Problem(path, f"Unsupported value: {shown(value)}: supported values: {known}")
+
+
+def duplicate(path: Path, value: object, detail: str = "") -> Problem:
+    """Return the problem of a value that is there twice."""
+    return Problem(path, _with_detail(f"Duplicate value: {shown(value)}", detail))
+
+
+def required(path: Path, detail: str = "") -> Problem:
+    """Return the problem of a value that is missing."""
+    return Problem(path, _with_detail("Required value", detail))
+
+
+def forbidden(path: Path, detail: str) -> Problem:
+    """Return the problem of a value that must not be given here."""
+    return Problem(path, f"Forbidden: {detail}")
+
+
+def _with_detail(text: str, detail: str) -> str:
+    return f"{text}: {detail}" if detail else text

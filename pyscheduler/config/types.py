@@ -1,0 +1,194 @@
+"""KubeSchedulerConfiguration v1 as objects, defaults filled in.
+
+Attributes are the file's keys in snake_case, in the order in which kube-scheduler shows them. The defaults that stand
+here are those of single values; `defaults` adds what takes more: the default plugins, and their args.
+
+Differs from kube-scheduler: `leaderElection.resourceName` is `pyscheduler`, so that the two can stand side by side.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+import attrs
+
+from pyscheduler.framework.plugin_args import Duration, Int32, wire
+
+__all__ = [
+    "API_VERSION",
+    "GROUP",
+    "KIND",
+    "ClientConnection",
+    "Configuration",
+    "Extender",
+    "ExtenderTLS",
+    "LeaderElection",
+    "ManagedResource",
+    "PluginConfig",
+    "PluginEntry",
+    "PluginSet",
+    "Plugins",
+    "SchedulerProfile",
+]
+
+GROUP: Final = "kubescheduler.config.k8s.io"
+API_VERSION: Final = f"{GROUP}/v1"
+KIND: Final = "KubeSchedulerConfiguration"
+
+
+@attrs.frozen(kw_only=True)
+class LeaderElection:
+    """Whether and how several instances agree on the one that schedules; times in seconds."""
+
+    leader_elect: bool = True
+    lease_duration_seconds: Duration = attrs.field(default=15.0, metadata=wire(zero_is_unset=True))
+    renew_deadline_seconds: Duration = attrs.field(default=10.0, metadata=wire(zero_is_unset=True))
+    retry_period_seconds: Duration = attrs.field(default=2.0, metadata=wire(zero_is_unset=True))
+    resource_lock: str = attrs.field(default="leases", metadata=wire(zero_is_unset=True))
+    resource_name: str = attrs.field(default="pyscheduler", metadata=wire(zero_is_unset=True))
+    resource_namespace: str = attrs.field(default="kube-system", metadata=wire(zero_is_unset=True))
+
+
+@attrs.frozen(kw_only=True)
+class ClientConnection:
+    """How to reach the API server and how much to ask of it; a negative `qps` means without limit."""
+
+    kubeconfig: str = ""
+    accept_content_types: str = ""
+    content_type: str = attrs.field(default="application/vnd.kubernetes.protobuf", metadata=wire(zero_is_unset=True))
+    qps: float = attrs.field(default=50.0, metadata=wire(zero_is_unset=True))
+    burst: Int32 = attrs.field(default=100, metadata=wire(zero_is_unset=True))
+
+
+@attrs.frozen
+class PluginEntry:
+    """A plugin in a list; `weight` counts where it scores, 0 means 1."""
+
+    name: str = ""
+    weight: Int32 = 0
+
+
+@attrs.frozen(kw_only=True)
+class PluginSet:
+    """What is enabled at an extension point, in order, and which defaults are not (`*`: none of them)."""
+
+    enabled: tuple[PluginEntry, ...] = attrs.field(default=(), metadata=wire(omit_empty=True))
+    disabled: tuple[PluginEntry, ...] = attrs.field(default=(), metadata=wire(omit_empty=True))
+
+
+@attrs.frozen(kw_only=True)
+class Plugins:
+    """The plugins of a profile, per extension point and at all they take part in (`multi_point`)."""
+
+    pre_enqueue: PluginSet = PluginSet()
+    queue_sort: PluginSet = PluginSet()
+    pre_filter: PluginSet = PluginSet()
+    filter: PluginSet = PluginSet()
+    post_filter: PluginSet = PluginSet()
+    pre_score: PluginSet = PluginSet()
+    score: PluginSet = PluginSet()
+    reserve: PluginSet = PluginSet()
+    permit: PluginSet = PluginSet()
+    pre_bind: PluginSet = PluginSet()
+    bind: PluginSet = PluginSet()
+    post_bind: PluginSet = PluginSet()
+    multi_point: PluginSet = PluginSet()
+    placement_generate: PluginSet = PluginSet()
+    placement_score: PluginSet = PluginSet()
+
+    def sets(self) -> Iterator[tuple[str, PluginSet]]:
+        """Yield the attribute name and the set of every point."""
+        for field in attrs.fields(Plugins):
+            yield field.name, getattr(self, field.name)
+
+
+@attrs.frozen(kw_only=True)
+class PluginConfig:
+    """The args of one plugin.
+
+    `args` is an object of `framework.plugin_args` for kube-scheduler's own plugins. For any other it is the mapping
+    that stands in the file, or None; only the plugin's class knows what it means.
+    """
+
+    name: str = ""
+    args: object = None
+
+    @property
+    def raw(self) -> Mapping[str, object] | None:
+        """The args as they stand in the file, where they are not typed."""
+        return self.args if isinstance(self.args, Mapping) else None
+
+
+@attrs.frozen(kw_only=True)
+class SchedulerProfile:
+    """One profile: the pods with this `schedulerName` are scheduled by these plugins."""
+
+    scheduler_name: str = ""
+    percentage_of_nodes_to_score: Int32 | None = attrs.field(default=None, metadata=wire(omit_empty=True))
+    plugins: Plugins = Plugins()
+    plugin_config: tuple[PluginConfig, ...] = attrs.field(default=(), metadata=wire(omit_empty=True))
+
+
+@attrs.frozen(kw_only=True)
+class ManagedResource:
+    """An extended resource that an extender looks after."""
+
+    name: str = ""
+    ignored_by_scheduler: bool = attrs.field(default=False, metadata=wire(omit_empty=True))
+
+
+@attrs.frozen(kw_only=True)
+class ExtenderTLS:
+    """TLS towards an extender: files, or their contents (PEM), which win."""
+
+    insecure: bool = attrs.field(default=False, metadata=wire(omit_empty=True))
+    server_name: str = attrs.field(default="", metadata=wire(omit_empty=True))
+    cert_file: str = attrs.field(default="", metadata=wire(omit_empty=True))
+    key_file: str = attrs.field(default="", metadata=wire(omit_empty=True))
+    ca_file: str = attrs.field(default="", metadata=wire(omit_empty=True))
+    cert_data: bytes = attrs.field(default=b"", metadata=wire(omit_empty=True))
+    key_data: bytes = attrs.field(default=b"", metadata=wire(omit_empty=True), repr=False)
+    ca_data: bytes = attrs.field(default=b"", metadata=wire(omit_empty=True))
+
+
+@attrs.frozen(kw_only=True)
+class Extender:
+    """A webhook that takes part in scheduling; a verb that is empty is one it does not offer."""
+
+    url_prefix: str = ""
+    filter_verb: str = attrs.field(default="", metadata=wire(omit_empty=True))
+    preempt_verb: str = attrs.field(default="", metadata=wire(omit_empty=True))
+    prioritize_verb: str = attrs.field(default="", metadata=wire(omit_empty=True))
+    weight: int = attrs.field(default=0, metadata=wire(omit_empty=True))
+    bind_verb: str = attrs.field(default="", metadata=wire(omit_empty=True))
+    enable_https: bool = attrs.field(default=False, metadata=wire(key="enableHTTPS", omit_empty=True))
+    tls_config: ExtenderTLS | None = attrs.field(default=None, metadata=wire(omit_empty=True))
+    http_timeout_seconds: Duration = 0.0
+    node_cache_capable: bool = attrs.field(default=False, metadata=wire(omit_empty=True))
+    managed_resources: tuple[ManagedResource, ...] = attrs.field(default=(), metadata=wire(omit_empty=True))
+    ignorable: bool = attrs.field(default=False, metadata=wire(omit_empty=True))
+
+
+@attrs.frozen(kw_only=True)
+class Configuration:
+    """A whole configuration, effective: defaults filled in, default plugins merged in, values checked.
+
+    `source` names the file in messages; it does not count in comparisons.
+    """
+
+    parallelism: Int32 = 16
+    leader_election: LeaderElection = LeaderElection()
+    client_connection: ClientConnection = ClientConnection()
+    enable_profiling: bool = True
+    #: On where profiling is, unless it is said.
+    enable_contention_profiling: bool = attrs.field(
+        default=attrs.Factory(lambda self: self.enable_profiling, takes_self=True)
+    )
+    percentage_of_nodes_to_score: Int32 = 0
+    pod_initial_backoff_seconds: int = 1
+    pod_max_backoff_seconds: int = 10
+    profiles: tuple[SchedulerProfile, ...] = attrs.field(default=(), metadata=wire(omit_empty=True))
+    extenders: tuple[Extender, ...] = attrs.field(default=(), metadata=wire(omit_empty=True))
+    delay_cache_until_active: bool = attrs.field(default=False, metadata=wire(omit_empty=True))
+    source: str | None = attrs.field(default=None, eq=False, metadata={"internal": True})
