@@ -1,0 +1,339 @@
+"""The queue from outside: pods come, wait in order, are popped, fail and come back; and what it tells about itself."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pyscheduler.framework import Code, LoopClock, Status
+from pyscheduler.queue.nominator import Nominator
+from pyscheduler.queue.places import Place
+from pyscheduler.queue.scheduling_queue import SchedulingQueue
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tests.queue.conftest import Kit
+
+
+def test_pods_are_popped_by_priority_then_age(kit: Kit) -> None:
+    """The order is the QueueSort plugin's."""
+    kit.add("old")
+    kit.clock.advance(1)
+    kit.add("new")
+    kit.add("urgent", priority=10)
+    assert kit.pop_names() == ["urgent", "old", "new"]
+    assert kit.queue.pop_nowait() is None
+
+
+def test_another_sort_key_is_another_order(make_kit: Callable[..., Kit]) -> None:
+    """Nothing but the sort key decides."""
+    kit = make_kit(sort_key=lambda info: info.pod.name)
+    for name in "bca":
+        kit.add(name, priority=ord(name))
+    assert kit.pop_names() == ["a", "b", "c"]
+
+
+def test_a_pop_begins_an_attempt(kit: Kit) -> None:
+    """A popped pod is in flight, and cycles and attempts are counted."""
+    kit.add("a")
+    kit.clock.advance(5)
+    info = kit.pop()
+    assert kit.place("a") is Place.IN_FLIGHT
+    assert (info.attempts, info.first_attempt_at, info.popped_from_backoff) == (1, 1000.0, False)
+    assert kit.queue.scheduling_cycle == 1
+    assert len(kit.queue) == 0
+    kit.queue.done("uid-a")
+    assert kit.place("a") is None
+    kit.queue.done("uid-a")
+
+
+async def test_pop_waits_for_a_pod(kit: Kit) -> None:
+    """A pop on an empty queue returns when a pod comes."""
+    popping = asyncio.create_task(kit.queue.pop())
+    await asyncio.sleep(0)
+    assert not popping.done()
+    pod = kit.add("a")
+    info = await asyncio.wait_for(popping, 1)
+    assert info is not None
+    assert info.pod is pod
+
+
+async def test_pop_waits_for_backoff_too(kit: Kit) -> None:
+    """Where pods are popped from backoffQ, one that gets there ends the wait."""
+    kit.rejected("a", "A")
+    popping = asyncio.create_task(kit.queue.pop())
+    await asyncio.sleep(0)
+    kit.queue.move_all(kit.NODE_ADD, None, None)
+    info = await asyncio.wait_for(popping, 1)
+    assert info is not None
+    assert info.popped_from_backoff
+
+
+async def test_every_waiting_pop_gets_one_pod(kit: Kit) -> None:
+    """Two who wait share two pods."""
+    popping = [asyncio.create_task(kit.queue.pop()) for _ in range(2)]
+    await asyncio.sleep(0)
+    kit.add("a")
+    kit.add("b")
+    infos = await asyncio.wait_for(asyncio.gather(*popping), 1)
+    assert {info.pod.name for info in infos} == {"a", "b"}
+
+
+async def test_a_cancelled_pop_loses_no_pod(kit: Kit) -> None:
+    """Whoever gives up waiting leaves the pod to the next."""
+    popping = asyncio.create_task(kit.queue.pop())
+    await asyncio.sleep(0)
+    kit.add("a")
+    popping.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await popping
+    assert kit.place("a") is Place.ACTIVE
+
+
+async def test_close_ends_every_pop(kit: Kit) -> None:
+    """Who waits gets None, and so does who comes later; the pods stay where they are."""
+    kit.rejected("rejected", "A")
+    kit.queue.start()
+    popping = asyncio.create_task(kit.queue.pop())
+    await asyncio.sleep(0)
+    kit.queue.close()
+    kit.add("late")
+    assert await asyncio.wait_for(popping, 1) is None
+    assert await kit.queue.pop() is None
+    assert kit.queue.pop_nowait() is None
+    assert kit.clock.pending == []
+    assert kit.place("late") is Place.ACTIVE
+
+
+def test_close_forgets_what_is_in_flight(kit: Kit) -> None:
+    """Events are kept for nobody then; binding cycles that end later do no harm."""
+    kit.add("a")
+    info = kit.pop()
+    kit.queue.move_all(kit.NODE_ADD, None, None)
+    assert kit.queue.in_flight_events() == {"NodeAdd": 1, "PodPopped": 1}
+    kit.queue.close()
+    assert kit.queue.in_flight_events() == {}
+    kit.queue.done("uid-a")
+    kit.fail(info, "A")
+    assert kit.place("a") is Place.BACKOFF
+
+
+@pytest.mark.parametrize(
+    ("plugins", "pending", "place", "rejections", "errors"),
+    [
+        pytest.param(["A"], [], Place.UNSCHEDULABLE, 1, 0, id="a rejection waits for an event"),
+        pytest.param([], ["A"], Place.UNSCHEDULABLE, 1, 0, id="so does a pending pod"),
+        pytest.param([], [], Place.BACKOFF, 0, 1, id="an error is tried again after a backoff"),
+    ],
+)
+def test_where_a_failed_pod_goes(
+    kit: Kit, plugins: list[str], pending: list[str], place: Place, rejections: int, errors: int
+) -> None:
+    """Nothing happened meanwhile: only the kind of failure decides."""
+    kit.add()
+    kit.clock.advance(3)
+    info = kit.pop()
+    kit.fail(info, *plugins, pending=pending)
+    assert kit.place() is place
+    assert (info.unschedulable_count, info.consecutive_errors) == (rejections, errors)
+    assert info.enqueued_at == 1003.0
+    assert kit.queue.in_flight_events() == {}
+
+
+def test_a_rejection_ends_a_row_of_errors(kit: Kit) -> None:
+    """Errors count in a row, rejections for ever."""
+    kit.add()
+    counts = []
+    for plugins in ([], [], ["A"], [], ["A"]):
+        info = kit.queue.pop_nowait()
+        if info is None:
+            kit.queue.activate([kit.get().pod])
+            info = kit.pop()
+        kit.fail(info, *plugins)
+        counts.append((info.unschedulable_count, info.consecutive_errors))
+    assert counts == [(0, 1), (0, 2), (1, 0), (1, 1), (2, 0)]
+    assert info.attempts == 5
+
+
+def test_what_rejected_a_pod_can_be_read_until_it_fails_again(kit: Kit) -> None:
+    """A pop leaves the plugins of the last failure on the pod, for whoever wants to log them."""
+    kit.rejected("p", "B", pending=["A"])
+    kit.queue.move_all(kit.NODE_ADD, None, None)
+    info = kit.pop()
+    assert (info.unschedulable_plugins, info.pending_plugins) == ({"B"}, {"A"})
+
+
+def test_a_pod_that_is_in_the_queue_is_not_requeued(kit: Kit, caplog: pytest.LogCaptureFixture) -> None:
+    """A second return of one pod is reported, and changes nothing."""
+    kit.add()
+    info = kit.pop()
+    kit.fail(info, "A")
+    with caplog.at_level(logging.ERROR):
+        kit.fail(info)
+    assert "Pod is in the queue already and is not requeued pod=default/p" in caplog.text
+    assert kit.recorder.warnings == {"pod_queued_twice": 1}
+    info.unschedulable_plugins = {"A"}
+    assert kit.place() is Place.UNSCHEDULABLE
+    assert info.unschedulable_count == 1
+
+
+def test_an_unknown_pod_that_fails_is_tried_again_after_a_backoff(kit: Kit) -> None:
+    """The binding cycle says `done` before PreBind; a failure after that knows of no events."""
+    kit.add()
+    info = kit.pop()
+    kit.queue.done("uid-p")
+    kit.queue.move_all(kit.PV_ADD, None, None)
+    kit.fail(info, "A")
+    assert kit.place() is Place.BACKOFF
+
+
+def test_incoming_pods_are_counted_by_queue_and_reason(make_kit: Callable[..., Kit]) -> None:
+    """The labels of scheduler_queue_incoming_pods_total are kube-scheduler's."""
+    kit = make_kit(hints={make_kit().NODE_ADD: [("A", None)]})
+    kit.queue.start()
+    kit.rejected("p", "A")
+    kit.queue.move_all(kit.NODE_ADD, None, None)
+    kit.fail(kit.pop())
+    kit.clock.advance(5)
+    kit.fail(kit.pop(), "A")
+    kit.clock.advance(340)
+    kit.fail(kit.pop(), "A")
+    kit.queue.activate([kit.get().pod])
+    kit.queue.delete(kit.get().pod)
+    kit.update(kit.pod(), kit.pod())
+    assert kit.recorder.incoming == {
+        ("active", "UnschedulablePodAdd"): 1,
+        ("unschedulable", "ScheduleAttemptFailure"): 3,
+        ("backoff", "NodeAdd"): 1,
+        ("active", "PopFromBackoffQ"): 1,
+        ("backoff", "ScheduleAttemptFailure"): 1,
+        ("active", "BackoffComplete"): 1,
+        ("active", "UnschedulableTimeout"): 1,
+        ("active", "ForceActivate"): 1,
+        ("active", "UnschedulablePodUpdate"): 1,
+    }
+
+
+def test_counts_and_pending_pods(kit: Kit) -> None:
+    """Pods are counted where they are; a gated pod is not also unschedulable, one in flight is not pending."""
+    kit.shut["gated"] = "G"
+    for name in ("rejected", "failed", "flying"):
+        kit.add(name)
+    kit.fail(kit.pop(), "A")
+    kit.fail(kit.pop())
+    kit.pop()
+    kit.add("gated")
+    kit.add("ready")
+    assert kit.queue.counts() == {"active": 1, "backoff": 1, "unschedulable": 1, "gated": 1}
+    assert [pod.name for pod in kit.queue.pending_pods()] == ["ready", "failed", "rejected", "gated"]
+    assert len(kit.queue) == 4
+
+
+@pytest.mark.parametrize(("pop_from_backoff", "count"), [(True, 2), (False, 1)])
+def test_active_count_is_what_pop_would_hand_out(
+    make_kit: Callable[..., Kit], pop_from_backoff: bool, count: int
+) -> None:
+    """Pods in backoff count if they can be popped from there; those that failed with an error cannot."""
+    kit = make_kit(hints={make_kit().NODE_ADD: [("A", None)]}, pop_from_backoff=pop_from_backoff)
+    kit.rejected("rejected", "A")
+    kit.rejected("failed")
+    kit.queue.move_all(kit.NODE_ADD, None, None)
+    kit.add("ready")
+    assert kit.queue.active_count == count
+    assert len(kit.pop_names()) == count
+
+
+def test_rejections_are_counted_by_plugin_until_the_pod_leaves(kit: Kit) -> None:
+    """scheduler_unschedulable_pods: up when a pod comes back, down when it is popped or deleted, wherever it is."""
+    profile = kit.PROFILE
+    kit.rejected("a", "A", "B")
+    kit.rejected("b", "B", pending=["C"])
+    assert kit.queue.rejections() == {("A", profile): 1, ("B", profile): 2, ("C", profile): 1}
+    kit.queue.move_all(kit.NODE_ADD, None, None)
+    assert kit.place("a") is Place.BACKOFF
+    assert kit.queue.rejections()["A", profile] == 1
+    kit.queue.delete(kit.get("a").pod)
+    assert kit.queue.rejections() == {("B", profile): 1, ("C", profile): 1}
+    kit.queue.activate([kit.get("b").pod])
+    kit.pop()
+    assert kit.queue.rejections() == {}
+
+
+def test_dump_shows_who_waits_for_what(kit: Kit) -> None:
+    """Plain data for logs: orders, reasons, nominations."""
+    kit.rejected("rejected", "B", "A", nominated="n1")
+    kit.rejected("failed")
+    kit.add("flying")
+    kit.pop()
+    kit.add("low")
+    kit.add("high", priority=5)
+    dump = kit.queue.dump()
+    assert dump["active"] == ["default/high", "default/low"]
+    assert dump["inFlight"] == ["default/flying"]
+    assert dump["nominated"] == {"n1": ["default/rejected"]}
+    assert dump["schedulingCycle"] == 3
+    assert dump["unschedulable"] == [
+        {
+            "pod": "default/rejected",
+            "attempts": 1,
+            "unschedulablePlugins": ["A", "B"],
+            "pendingPlugins": [],
+            "gatingPlugin": "",
+            "enqueuedAt": 1000.0,
+            "backoffUntil": None,
+        }
+    ]
+    assert [entry["backoffUntil"] for entry in dump["backoff"]] == [1001.0]
+
+
+def test_every_profile_has_its_own_hints_and_gates(kit: Kit) -> None:
+    """Lookups go by the pod's schedulerName; a plugin of one profile says nothing about pods of another."""
+    refusal = Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, "not yet", plugin="G")
+    queue = SchedulingQueue(
+        clock=kit.clock,
+        recorder=kit.recorder,
+        sort_key=lambda info: info.enqueued_at,
+        nominator=Nominator(),
+        pre_enqueue={"one": lambda _: None, "shut": lambda _: refusal},
+        hints={"one": {kit.NODE_ADD: [("A", None)]}, "two": {}, "shut": {kit.NODE_ADD: [("A", None), ("G", None)]}},
+        gating_events={"one": {"G": [kit.NODE_ADD]}, "shut": {"G": [kit.PV_ADD]}},
+    )
+    for profile in ("one", "two"):
+        queue.add(kit.info(kit.pod(profile, profile=profile)))
+        info = queue.pop_nowait()
+        assert info is not None
+        info.unschedulable_plugins = {"A"}
+        queue.requeue_failed(info, queue.scheduling_cycle)
+    queue.add(kit.info(kit.pod("shut", profile="shut")))
+    queue.move_all(kit.NODE_ADD, None, None)
+    assert queue.place_of("uid-one") is Place.BACKOFF
+    assert queue.place_of("uid-two") is Place.UNSCHEDULABLE
+    assert queue.counts()["gated"] == 1
+    assert queue.rejections() == {("A", "one"): 1, ("A", "two"): 1, ("G", "shut"): 1}
+    queue.check_invariants()
+
+
+async def test_it_runs_on_an_event_loop_s_clock(kit: Kit) -> None:
+    """With real timers a pod in backoff comes back by itself; the backoff is next to nothing here."""
+    queue = SchedulingQueue(
+        clock=LoopClock(),
+        recorder=kit.recorder,
+        sort_key=lambda info: info.enqueued_at,
+        nominator=Nominator(),
+        pre_enqueue={},
+        hints={},
+        gating_events={},
+        initial_backoff_seconds=0.001,
+    )
+    queue.start()
+    queue.add(kit.info(kit.pod()))
+    info = queue.pop_nowait()
+    assert info is not None
+    queue.requeue_failed(info, 1)
+    assert queue.place_of("uid-p") is Place.BACKOFF
+    assert await asyncio.wait_for(queue.pop(), 5) is info
+    queue.close()

@@ -1,0 +1,188 @@
+"""What time does: backoff ends, pods that wait for too long are tried again, and an idle queue sleeps."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pyscheduler.framework import ActionType, ClusterEvent, EventResource
+from pyscheduler.queue.places import Place
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tests.queue.conftest import Kit
+
+
+@pytest.mark.parametrize("pop_from_backoff", [True, False])
+@pytest.mark.parametrize("plugins", ["A", ""], ids=["rejected", "failed"])
+def test_backoff_grows_from_one_attempt_to_the_next(
+    make_kit: Callable[..., Kit], pop_from_backoff: bool, plugins: str
+) -> None:
+    """1, 2, 4, 8 seconds, then 10 for ever; pods come back at the tick after that."""
+    kit = make_kit(hints={make_kit().NODE_ADD: [("A", None)]}, pop_from_backoff=pop_from_backoff)
+    kit.queue.start()
+    kit.add()
+    for seconds in (1, 2, 4, 8, 10, 10):
+        # Whole seconds, so that an end of backoff falls on a tick: the pod waits for the one after it.
+        failed_at = kit.clock.now()
+        info = kit.pop()
+        kit.fail(info, *plugins)
+        kit.queue.move_all(kit.NODE_ADD, None, None)
+        assert kit.place() is Place.BACKOFF
+        assert info.backoff_until == failed_at + seconds
+        kit.clock.advance(seconds + 0.999)
+        assert kit.place() is Place.BACKOFF
+        kit.clock.advance(0.001)
+        assert kit.place() is Place.ACTIVE
+    assert kit.recorder.incoming["active", "BackoffComplete"] == 6
+
+
+def test_a_window_leaves_together(make_kit: Callable[..., Kit]) -> None:
+    """Pods whose backoff ends within one second come back at the same whole second, in QueueSort's order."""
+    kit = make_kit()
+    kit.queue.start()
+    for name, priority in [("a", 1), ("b", 3), ("c", 2)]:
+        kit.rejected(name, priority=priority)
+        kit.clock.advance(0.25)
+    kit.clock.advance(1.125)
+    assert kit.queue.counts()["backoff"] == 3
+    kit.clock.advance(0.125)
+    assert kit.queue.counts() == {"active": 3, "backoff": 0, "unschedulable": 0, "gated": 0}
+    assert kit.clock.calls_made == 1
+    assert kit.pop_names() == ["b", "c", "a"]
+
+
+def test_backoff_is_cut_short_when_there_is_nothing_else_to_do(kit: Kit) -> None:
+    """An empty activeQ takes the next rejected pod from backoffQ, and the next attempt counts as any other."""
+    kit.rejected("rejected", "A")
+    kit.rejected("failed")
+    kit.queue.move_all(kit.NODE_ADD, None, None)
+    kit.add("ready")
+    assert kit.pop().pod.name == "ready"
+    info = kit.pop()
+    assert (info.pod.name, info.attempts, info.popped_from_backoff) == ("rejected", 2, True)
+    assert kit.queue.pop_nowait() is None
+    assert kit.recorder.incoming["active", "PopFromBackoffQ"] == 1
+
+
+def test_a_pod_in_backoff_does_not_block_others(make_kit: Callable[..., Kit]) -> None:
+    """An urgent pod that was just rejected lets a less urgent one go first."""
+    kit = make_kit(hints={make_kit().NODE_ADD: [("A", None)]})
+    kit.rejected("urgent", "A", priority=10)
+    kit.add("other")
+    kit.queue.move_all(kit.NODE_ADD, None, None)
+    assert kit.pop_names() == ["other", "urgent"]
+
+
+def test_a_pod_that_was_tried_goes_behind_its_equals(kit: Kit) -> None:
+    """The time of the failure counts, so that one pod cannot keep the head of the queue."""
+    for name in "abc":
+        kit.add(name)
+    kit.clock.advance(0.001)
+    kit.fail(kit.pop(), "A")
+    kit.clock.advance(11)
+    kit.queue.move_all(kit.NODE_ADD, None, None)
+    kit.add("new")
+    assert kit.place("a") is Place.ACTIVE
+    assert kit.pop_names() == ["b", "c", "a", "new"]
+
+
+def test_pods_are_tried_again_after_five_minutes(kit: Kit) -> None:
+    """No event is needed, no hint is asked; the look is taken every thirty seconds from the start."""
+    kit.queue.start()
+    kit.clock.advance(10)
+    kit.rejected("p", "A")
+    kit.clock.advance(319.999)
+    assert kit.place() is Place.UNSCHEDULABLE
+    kit.clock.advance(0.001)
+    assert kit.place() is Place.ACTIVE
+    assert kit.recorder.incoming["active", "UnschedulableTimeout"] == 1
+    assert kit.recorder.hints == []
+    assert kit.clock.calls_made == 1
+
+
+def test_exactly_five_minutes_are_not_too_long(kit: Kit) -> None:
+    """A pod that came at a tick stays for another half minute."""
+    kit.queue.start()
+    kit.rejected("p", "A")
+    kit.clock.advance(300)
+    assert kit.place() is Place.UNSCHEDULABLE
+    kit.clock.advance(30)
+    assert kit.place() is Place.ACTIVE
+
+
+def test_the_maximum_stay_is_a_setting(make_kit: Callable[..., Kit]) -> None:
+    """A pod that is flushed while it backs off goes to backoffQ."""
+    kit = make_kit(max_unschedulable_seconds=20.0, initial_backoff_seconds=60.0, max_backoff_seconds=60.0)
+    kit.queue.start()
+    kit.rejected("p", "A")
+    kit.clock.advance(30)
+    assert kit.place() is Place.BACKOFF
+    assert kit.recorder.incoming["backoff", "UnschedulableTimeout"] == 1
+
+
+def test_a_flush_counts_as_an_event_for_pods_in_flight(kit: Kit) -> None:
+    """A pod that is rejected while others are flushed is tried again with them."""
+    kit.queue.start()
+    kit.rejected("waiting", "A")
+    kit.clock.advance(329)
+    kit.add("flying")
+    info = kit.pop()
+    kit.clock.advance(1)
+    assert kit.place("waiting") is Place.ACTIVE
+    kit.fail(info, "B")
+    assert kit.place("flying") is Place.BACKOFF
+
+
+def test_gated_pods_are_not_flushed(make_kit: Callable[..., Kit]) -> None:
+    """Their gate decides, not the time; unless the gating plugin registered everything."""
+    anything = ClusterEvent(EventResource.WILDCARD, ActionType.ALL)
+    kit = make_kit(hints={anything: [("W", None)]}, gating_events={"G": [make_kit().NODE_ADD], "W": [anything]})
+    kit.queue.start()
+    kit.shut["shy"] = "G"
+    kit.shut["eager"] = "W"
+    kit.add("shy")
+    kit.add("eager")
+    kit.clock.advance(390)
+    assert kit.pre_enqueue_runs == {"shy": 1, "eager": 1 + 3}
+    assert kit.queue.counts()["gated"] == 2
+
+
+def test_an_idle_queue_sets_no_timer(kit: Kit) -> None:
+    """Nothing polls: hours go by without a call, and a spent timer is not set again for pods that have left."""
+    kit.queue.start()
+    kit.clock.advance(3600)
+    assert kit.clock.calls_made == 0
+    kit.rejected("failed")
+    kit.rejected("rejected", "A")
+    assert kit.clock.pending == [4602.0, 4930.0]
+    for name in ("failed", "rejected"):
+        kit.queue.delete(kit.get(name).pod)
+    kit.clock.advance(3600)
+    assert kit.clock.calls_made == 2
+    assert kit.clock.pending == []
+
+
+def test_time_moves_nothing_before_the_start(kit: Kit) -> None:
+    """Until leadership is won the queue only takes in."""
+    kit.rejected("failed")
+    kit.rejected("rejected", "A")
+    kit.clock.advance(3600)
+    assert (kit.place("failed"), kit.place("rejected")) == (Place.BACKOFF, Place.UNSCHEDULABLE)
+    kit.queue.start()
+    kit.clock.advance(30)
+    assert (kit.place("failed"), kit.place("rejected")) == (Place.ACTIVE, Place.ACTIVE)
+
+
+def test_an_early_pop_leaves_the_timer_of_the_next_pod(kit: Kit) -> None:
+    """A pod that is popped out of backoff takes nobody's wake-up with it."""
+    kit.queue.start()
+    kit.rejected("first", "A")
+    kit.queue.move_all(kit.NODE_ADD, None, None)
+    kit.clock.advance(0.5)
+    kit.rejected("second")
+    kit.queue.done(kit.pop().pod.uid)
+    kit.clock.advance(5)
+    assert kit.place("second") is Place.ACTIVE

@@ -1,0 +1,276 @@
+"""Pods that change, are deleted, or are announced again, in every place where they can be."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+import pytest
+
+from pyscheduler.api import PodResourceClaimStatus, PodStatus, Toleration
+from pyscheduler.framework import ActionType, ClusterEvent, EventResource, NominatingInfo, QueueingHint
+from pyscheduler.queue.places import Place
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pyscheduler.api import Pod
+    from tests.queue.conftest import Kit
+
+POD_UPDATE = ClusterEvent(EventResource.POD, ActionType.UPDATE)
+POD_LABEL = ClusterEvent(EventResource.POD, ActionType.UPDATE_POD_LABEL)
+POD_TOLERATION = ClusterEvent(EventResource.POD, ActionType.UPDATE_POD_TOLERATION)
+TOLERATION = (Toleration(key="k", operator="Exists"),)
+
+
+def skip(pod: Pod, old: object, new: object) -> QueueingHint:
+    """Say no."""
+    return QueueingHint.SKIP
+
+
+@pytest.fixture
+def updates(make_kit: Callable[..., Kit]) -> Kit:
+    """Make a queue in which U waits for any update of the pod, T for a toleration, and S for nothing it is asked."""
+    return make_kit(hints={POD_UPDATE: [("U", None), ("S", skip)], POD_TOLERATION: [("T", None)]})
+
+
+def test_an_update_in_active_sorts_the_pod_anew(updates: Kit) -> None:
+    """A pod that becomes urgent is popped first, and keeps its age."""
+    updates.add("a")
+    old = updates.add("b")
+    new = updates.pod("b", priority=7)
+    updates.update(old, new)
+    assert updates.get("b").pod is new
+    assert updates.pop_names() == ["b", "a"]
+
+
+def test_an_update_in_backoff_leaves_the_pod_there(make_kit: Callable[..., Kit]) -> None:
+    """Its backoff runs on; among pods of one window the new priority counts."""
+    kit = make_kit(hints={make_kit().NODE_ADD: [("A", None)]})
+    for name in ("a", "b"):
+        kit.rejected(name, "A")
+    kit.queue.move_all(kit.NODE_ADD, None, None)
+    new = kit.pod("b", priority=7)
+    kit.update(kit.get("b").pod, new)
+    assert kit.place("b") is Place.BACKOFF
+    assert kit.pop_names() == ["b", "a"]
+
+
+def test_an_update_of_a_failed_pod_in_backoff(updates: Kit) -> None:
+    """A pod that waits after an error is replaced where it is."""
+    old = updates.rejected("p")
+    new = updates.pod(labels={"a": "b"})
+    updates.update(old, new)
+    assert updates.place() is Place.BACKOFF
+    assert updates.get().pod is new
+
+
+@pytest.mark.parametrize(
+    ("plugins", "pending", "change", "waited", "place"),
+    [
+        pytest.param("U", "", {"labels": {"a": "b"}}, 0, Place.BACKOFF, id="worth an attempt, backing off"),
+        pytest.param("U", "", {"labels": {"a": "b"}}, 2, Place.ACTIVE, id="worth an attempt, backoff over"),
+        pytest.param("", "U", {"labels": {"a": "b"}}, 0, Place.ACTIVE, id="a pending plugin skips the backoff"),
+        pytest.param("S", "", {"labels": {"a": "b"}}, 2, Place.UNSCHEDULABLE, id="the hint says skip"),
+        pytest.param("X", "", {"labels": {"a": "b"}}, 2, Place.UNSCHEDULABLE, id="nobody asked"),
+        pytest.param("T", "", {"labels": {"a": "b"}}, 2, Place.UNSCHEDULABLE, id="another change than it waits for"),
+        pytest.param("T", "", {"tolerations": TOLERATION}, 2, Place.ACTIVE, id="the change it waits for"),
+        pytest.param(
+            "T", "", {"tolerations": TOLERATION, "labels": {"a": "b"}}, 2, Place.ACTIVE, id="the second of two changes"
+        ),
+        pytest.param("U", "", {"annotations": {"a": "b"}}, 2, Place.ACTIVE, id="a change of nothing in particular"),
+        pytest.param("T", "", {"annotations": {"a": "b"}}, 2, Place.UNSCHEDULABLE, id="too general for the plugin"),
+    ],
+)
+def test_an_update_of_an_unschedulable_pod(
+    updates: Kit, plugins: str, pending: str, change: dict[str, object], waited: float, place: Place
+) -> None:
+    """Each change is an event, asked of the plugins that rejected the pod, until one moves it."""
+    old = updates.rejected("p", *plugins, pending=pending)
+    updates.clock.advance(waited)
+    new = updates.pod(**change)
+    updates.update(old, new)
+    assert updates.place() is place
+    assert updates.get().pod is new
+
+
+def test_hints_are_given_the_pod_before_and_after(make_kit: Callable[..., Kit]) -> None:
+    """The waiting pod is the new version by then, as in kube-scheduler."""
+    seen = []
+
+    def hint(pod: Pod, old: object, new: object) -> QueueingHint:
+        seen.append((pod, old, new))
+        return QueueingHint.SKIP
+
+    kit = make_kit(hints={POD_LABEL: [("A", hint)]})
+    old = kit.rejected("p", "A")
+    new = kit.pod(labels={"a": "b"})
+    kit.update(old, new)
+    kit.queue.update(None, kit.info(newest := kit.pod()))
+    assert seen == [(new, old, new), (newest, new, newest)]
+
+
+def test_a_moved_pod_is_moved_once(make_kit: Callable[..., Kit]) -> None:
+    """An update of two changes, both worth an attempt, moves the pod at the first, with and without early popping."""
+    for pop_from_backoff in (True, False):
+        kit = make_kit(hints={POD_UPDATE: [("U", None)]}, pop_from_backoff=pop_from_backoff)
+        old = kit.rejected("p", "U")
+        kit.update(old, kit.pod(labels={"a": "b"}, tolerations=TOLERATION))
+        assert kit.place() is Place.BACKOFF
+        assert kit.recorder.incoming["backoff", "UnschedulablePodUpdatePodLabel"] == 1
+        assert len(kit.queue) == 1
+
+
+@pytest.mark.parametrize(
+    ("change", "place"),
+    [
+        pytest.param({"labels": {"a": "b"}}, Place.ACTIVE, id="labels"),
+        pytest.param({"tolerations": TOLERATION}, Place.ACTIVE, id="spec"),
+        pytest.param({"nominated": "n1"}, Place.UNSCHEDULABLE, id="status"),
+        pytest.param({}, Place.UNSCHEDULABLE, id="nothing"),
+    ],
+)
+def test_without_hints_any_change_but_the_status_moves_a_pod(
+    make_kit: Callable[..., Kit], change: dict[str, object], place: Place
+) -> None:
+    """SchedulerQueueingHints off: whoever changed the pod will have had a reason."""
+    kit = make_kit(queueing_hints=False)
+    old = kit.rejected("p", "A")
+    kit.clock.advance(2)
+    kit.update(old, kit.pod(**change))
+    assert kit.place() is place
+
+
+def test_without_hints_a_generated_claim_moves_a_pod(make_kit: Callable[..., Kit]) -> None:
+    """Of the status only claims count."""
+    kit = make_kit(queueing_hints=False)
+    old = kit.rejected("p", "A")
+    kit.clock.advance(2)
+    status = PodStatus(resource_claim_statuses=(PodResourceClaimStatus(name="c", resource_claim_name="c-1"),))
+    kit.update(old, msgspec.structs.replace(old, status=status))
+    assert kit.place() is Place.ACTIVE
+    assert kit.recorder.incoming["active", "UnschedulablePodUpdate"] == 1
+
+
+def test_an_update_of_an_unknown_pod_adds_it(updates: Kit) -> None:
+    """The queue may learn of a pod late; its nomination is taken in as well."""
+    updates.update(updates.pod(), updates.pod(nominated="n1"))
+    assert updates.place() is Place.ACTIVE
+    assert updates.nominator.node_of("uid-p") == "n1"
+    assert updates.recorder.incoming == {("active", "UnschedulablePodUpdate"): 1}
+
+
+@pytest.mark.parametrize(
+    ("plugins", "place"),
+    [
+        pytest.param("T", Place.BACKOFF, id="rejected by the plugin that waits for the change"),
+        pytest.param("X", Place.UNSCHEDULABLE, id="rejected by another"),
+        pytest.param("", Place.BACKOFF, id="failed with an error"),
+    ],
+)
+def test_an_update_in_flight_counts_when_the_pod_comes_back(updates: Kit, plugins: str, place: Place) -> None:
+    """The pod comes back as its newest version, and the change is an event that it missed."""
+    old = updates.add()
+    info = updates.pop()
+    new = updates.pod(tolerations=TOLERATION)
+    updates.update(old, new)
+    assert updates.place() is Place.IN_FLIGHT
+    assert info.pod is old
+    updates.fail(info, *plugins)
+    assert updates.place() is place
+    assert updates.get().pod is new
+
+
+@pytest.mark.parametrize("place", ["active", "backoff", "unschedulable", "gated", "failed"])
+def test_a_deleted_pod_is_forgotten(updates: Kit, place: str) -> None:
+    """From wherever it is, with its nomination; a second deletion finds nothing to do."""
+    if place == "gated":
+        updates.shut["p"] = "G"
+    pod = updates.add(nominated="n1")
+    if place in {"backoff", "unschedulable", "failed"}:
+        updates.fail(updates.pop(), *([] if place == "failed" else ["U"]))
+    if place == "backoff":
+        updates.update(pod, updates.pod(labels={"a": "b"}, nominated="n1"))
+        assert updates.place() is Place.BACKOFF
+    updates.queue.delete(pod)
+    updates.queue.delete(pod)
+    assert updates.place() is None
+    assert len(updates.queue) == 0
+    assert not updates.nominator.has_any
+    assert updates.queue.rejections() == {}
+
+
+@pytest.mark.parametrize("plugins", ["U", ""], ids=["rejected", "failed"])
+def test_a_pod_deleted_in_flight_does_not_come_back(updates: Kit, plugins: str) -> None:
+    """Whatever its attempt ends with, there is nothing to schedule any more."""
+    pod = updates.add(nominated="n1")
+    info = updates.pop()
+    updates.queue.delete(pod)
+    assert updates.place() is Place.IN_FLIGHT
+    assert not updates.nominator.has_any
+    updates.fail(info, *plugins)
+    assert updates.place() is None
+    assert updates.queue.in_flight_events() == {}
+    assert updates.queue.rejections() == {}
+
+
+def test_a_pod_made_again_under_its_name_is_another_pod(updates: Kit) -> None:
+    """Seen as an update, the old one leaves and the new one comes, with no past; in flight as well."""
+    old = updates.rejected("p", "X")
+    new = updates.pod(uid="uid-new")
+    updates.update(old, new)
+    assert updates.place() is None
+    assert updates.queue.place_of("uid-new") is Place.ACTIVE
+    info = updates.pop()
+    assert info.unschedulable_count == 0
+    newest = updates.pod(uid="uid-newest")
+    updates.update(new, newest)
+    updates.fail(info, "X")
+    assert [pod.uid for pod in updates.queue.pending_pods()] == ["uid-newest"]
+
+
+def test_adding_a_pod_that_is_here_updates_it(updates: Kit) -> None:
+    """A relist may announce everything again; no pod loses its past over it, and none is there twice."""
+    updates.rejected("p", "X")
+    again = updates.pod(labels={"a": "b"})
+    updates.queue.add(updates.info(again))
+    assert updates.place() is Place.UNSCHEDULABLE
+    assert updates.get().pod is again
+    assert updates.get().attempts == 1
+
+
+def test_adding_a_pod_that_is_in_flight_updates_it(updates: Kit) -> None:
+    """The attempt goes on, and the pod comes back as it was announced; even if it was thought deleted."""
+    pod = updates.add()
+    info = updates.pop()
+    updates.queue.delete(pod)
+    again = updates.pod(tolerations=TOLERATION)
+    updates.queue.add(updates.info(again))
+    assert len(updates.queue) == 0
+    updates.fail(info, "T")
+    assert updates.place() is Place.BACKOFF
+    assert updates.get().pod is again
+
+
+@pytest.mark.parametrize("place", ["active", "backoff", "unschedulable"])
+def test_nominations_follow_updates(updates: Kit, place: str) -> None:
+    """A nomination made here outlives updates that know nothing of it, and gives way to those that do."""
+    pod = updates.add()
+    if place != "active":
+        updates.fail(updates.pop(), *(["X"] if place == "unschedulable" else []))
+    updates.nominator.add(updates.get().pod_info, NominatingInfo("n2"))
+    unaware = updates.pod(annotations={"a": "b"})
+    updates.update(pod, unaware)
+    assert updates.nominator.pods_on("n2") == (updates.get().pod_info,)
+    aware = updates.pod(nominated="n3")
+    updates.update(unaware, aware)
+    assert updates.nominator.node_of("uid-p") == "n3"
+    updates.update(aware, updates.pod())
+    assert not updates.nominator.has_any
+
+
+def test_a_new_pod_is_nominated_by_its_status(updates: Kit) -> None:
+    """Nominations found at start are honoured, and outlive the pop."""
+    updates.add(nominated="n1")
+    updates.pop()
+    assert [info.pod.name for info in updates.nominator.pods_on("n1")] == ["p"]

@@ -1,0 +1,162 @@
+"""Unschedulable pods: filed by what can concern them, and timed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pyscheduler.framework import QueuedPodInfo
+from pyscheduler.queue.hints import UNSCHEDULABLE_TIMEOUT
+from pyscheduler.queue.unschedulable import Group, UnschedulablePods
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tests.queue.conftest import Kit
+
+
+@pytest.fixture
+def pool(kit: Kit) -> UnschedulablePods:
+    """Make an empty pool that keeps pods for five minutes."""
+    return UnschedulablePods(clock=kit.clock, recorder=kit.recorder, max_seconds=300)
+
+
+@pytest.fixture
+def queued(kit: Kit) -> Callable[..., QueuedPodInfo]:
+    """Make rejected pods."""
+
+    def make(name: str, *plugins: str, gate: str = "", at: float = 1000.0, **fields: object) -> QueuedPodInfo:
+        return QueuedPodInfo(
+            pod_info=kit.info(kit.pod(name, **fields)),
+            enqueued_at=at,
+            unschedulable_plugins={*plugins, gate} - {""},
+            gating_plugin=gate,
+            gating_plugin_events=(kit.NODE_ADD,) if gate else (),
+        )
+
+    return make
+
+
+def names(infos: list[QueuedPodInfo]) -> list[str]:
+    """Name pods."""
+    return [info.pod.name for info in infos]
+
+
+def test_pods_are_grouped_by_what_can_concern_them(
+    pool: UnschedulablePods, queued: Callable[..., QueuedPodInfo]
+) -> None:
+    """Equal profile, plugins and gate make one group, however many pods there are."""
+    for number in range(100):
+        pool.put(queued(f"p{number}", "A", "B"), "test")
+    pool.put(queued("other-plugins", "A"), "test")
+    pool.put(queued("other-profile", "A", "B", profile="other"), "test")
+    pool.put(queued("gated", "A", gate="B"), "test")
+    pool.check_invariants()
+    assert sorted(len(group.pods) for group in pool.groups) == [1, 1, 1, 100]
+    assert pool.gated_count == 1
+
+
+def test_pending_plugins_reject_too(pool: UnschedulablePods, queued: Callable[..., QueuedPodInfo]) -> None:
+    """A group's rejectors are all plugins whose events matter."""
+    info = queued("p", "A")
+    info.pending_plugins = {"C"}
+    pool.put(info, "test")
+    assert [group.rejectors for group in pool.groups] == [frozenset({"A", "C"})]
+
+
+def test_a_pod_that_changed_is_filed_anew(pool: UnschedulablePods, queued: Callable[..., QueuedPodInfo]) -> None:
+    """Putting a pod again moves it to its new group, counts it once, and drops a group that is empty."""
+    info = queued("p", "A")
+    pool.put(info, "test")
+    info.unschedulable_plugins = {"A", "G"}
+    info.gating_plugin = "G"
+    pool.put(info, "test")
+    pool.check_invariants()
+    assert [group.gating_plugin for group in pool.groups] == ["G"]
+    assert len(pool) == 1
+    assert pool.remove("uid-p") is info
+    assert pool.remove("uid-p") is None
+    assert list(pool.groups) == []
+
+
+def test_a_pod_whose_plugins_changed_behind_the_pool_is_found_out(
+    pool: UnschedulablePods, queued: Callable[..., QueuedPodInfo]
+) -> None:
+    """The check names a pod that an event could miss."""
+    info = queued("p", "A")
+    pool.put(info, "test")
+    info.unschedulable_plugins = {"B"}
+    with pytest.raises(AssertionError, match="pod default/p is in the wrong group"):
+        pool.check_invariants()
+    pool.put(info, "test")
+    pool.check_invariants()
+
+
+def test_selected_pods_come_in_the_order_of_their_arrival(
+    pool: UnschedulablePods, queued: Callable[..., QueuedPodInfo]
+) -> None:
+    """Also where they are of several groups; a pod that is filed anew keeps its place."""
+    first = queued("p0", "A")
+    pool.put(first, "test")
+    for number, plugin in enumerate("BABCBA", start=1):
+        pool.put(queued(f"p{number}", plugin), "test")
+    first.unschedulable_plugins = {"B"}
+    pool.put(first, "test")
+    assert names(pool.select(lambda group: "C" not in group.rejectors)) == ["p0", "p1", "p2", "p3", "p5", "p6"]
+
+
+def test_a_gate_lets_only_its_own_events_through(
+    pool: UnschedulablePods, queued: Callable[..., QueuedPodInfo], kit: Kit
+) -> None:
+    """Pods that are not gated are open to every event."""
+    pool.put(queued("free", "A"), "test")
+    pool.put(queued("gated", gate="G"), "test")
+
+    def let_through(event: object) -> list[str]:
+        return names(pool.select(lambda group: group.lets_through(event)))
+
+    assert let_through(kit.NODE_ADD) == ["free", "gated"]
+    assert let_through(kit.PV_ADD) == ["free"]
+    assert let_through(UNSCHEDULABLE_TIMEOUT) == ["free"]
+
+
+def test_overdue_means_longer_than_the_maximum(pool: UnschedulablePods, queued: Callable[..., QueuedPodInfo]) -> None:
+    """Exactly the maximum is not too long yet, and a gated pod is never overdue."""
+    pool.put(queued("old", "A", at=1000.0), "test")
+    pool.put(queued("gated", gate="G", at=1000.0), "test")
+    pool.put(queued("young", "A", at=1000.5), "test")
+    assert names(pool.overdue(1300.0)) == []
+    assert names(pool.overdue(1300.25)) == ["old"]
+    assert names(pool.overdue(1301.0)) == ["old", "young"]
+
+
+def test_the_timer_is_set_for_the_oldest_pod(
+    pool: UnschedulablePods, queued: Callable[..., QueuedPodInfo], kit: Kit
+) -> None:
+    """Half-minutes count from the start; a pool of gated pods alone waits for no time at all."""
+    pool.start(lambda _: None)
+    pool.put(queued("gated", gate="G", at=1.0), "test")
+    assert kit.clock.pending == []
+    pool.put(queued("young", "A", at=1050.0), "test")
+    assert kit.clock.pending == [1360.0]
+    pool.put(queued("old", "A", at=1000.0), "test")
+    assert kit.clock.pending == [1330.0]
+    pool.stop()
+    assert kit.clock.pending == []
+
+
+def test_an_event_looks_at_groups_and_not_at_pods(
+    pool: UnschedulablePods, queued: Callable[..., QueuedPodInfo]
+) -> None:
+    """What an event costs that concerns nobody does not grow with the number of pods."""
+    for number in range(1000):
+        pool.put(queued(f"p{number}", "A"), "test")
+    looked_at: list[Group] = []
+
+    def nobody(group: Group) -> bool:
+        looked_at.append(group)
+        return False
+
+    assert pool.select(nobody) == []
+    assert len(looked_at) == 1
