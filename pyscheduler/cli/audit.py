@@ -8,6 +8,7 @@ node still has room.
 from __future__ import annotations
 
 import json
+import re
 import urllib.request
 from collections import defaultdict
 from fractions import Fraction
@@ -24,6 +25,10 @@ _SUFFIXES: Final = {
 }  # fmt: skip
 
 
+#: In a pod's message, the numbers of nodes and what stands before them.
+_COUNTS: Final = re.compile(r"^0/\d+ nodes are available: |\b\d+ (?=[A-Za-z])|\.$")
+
+
 @attrs.define
 class Report:
     """What was found. `problems` is empty when all is well."""
@@ -34,7 +39,7 @@ class Report:
     #: Sums over all nodes by resource: what there is, and what the bound pods ask for.
     capacity: dict[str, Fraction] = attrs.Factory(lambda: defaultdict(Fraction))
     used: dict[str, Fraction] = attrs.Factory(lambda: defaultdict(Fraction))
-    #: `PodScheduled` messages of pending pods, with their numbers.
+    #: Why pods are pending, and how many for that reason: their messages without the numbers of nodes.
     reasons: dict[str, int] = attrs.Factory(lambda: defaultdict(int))
     problems: list[str] = attrs.Factory(list)
 
@@ -88,7 +93,7 @@ def _check_pending(
 ) -> None:
     """Note why the pod waits, and whether some node has room for it all the same."""
     condition = next((c for c in pod["status"].get("conditions", ()) if c["type"] == "PodScheduled"), None)
-    report.reasons[condition["message"] if condition else "not tried"] += 1
+    report.reasons[_COUNTS.sub("", condition["message"]) if condition else "not tried"] += 1
     if condition is None:
         report.problems.append(f"pod {_key(pod)} is pending and nobody says why")
     requests = _requests(pod)

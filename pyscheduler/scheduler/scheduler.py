@@ -35,6 +35,9 @@ __all__ = ["Scheduler"]
 
 _log = logging.getLogger(__name__)
 
+#: After so many new nodes of the first list the snapshot is brought up to date.
+_WARM_UP = 200
+
 #: How long a stop waits for bindings that are under way, in seconds.
 _STOP_GRACE_SECONDS = 10.0
 
@@ -72,6 +75,7 @@ class Scheduler:
         """List and watch everything; return when the caches hold the cluster. Schedules nothing yet."""
         for informer in self.others:
             informer.start()
+        self.nodes.add_event_handler(on_add=self._take_in_node)
         self.nodes.start()
         await self.nodes.wait_synced()
         self.pods.start()
@@ -83,6 +87,11 @@ class Scheduler:
             self.cache.pod_count,
             len(self.queue),
         )
+
+    def _take_in_node(self, _node: Node) -> None:
+        """Follow the first list with the snapshot: thousands of new nodes at once would hold the loop for too long."""
+        if not self.synced and self.cache.node_count % _WARM_UP == 0:
+            self.cache.update_snapshot(self.snapshot)
 
     async def run(self) -> None:
         """Schedule until stopped; `start` comes first, and where there is a lease, leadership."""

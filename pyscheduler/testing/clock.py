@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import heapq
+from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING
 
@@ -85,7 +86,7 @@ class VirtualClock:
             await asyncio.sleep(0)
             return
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        timer = self.call_later(delay_seconds, lambda: done.done() or done.set_result(None))
+        timer = self.call_later(delay_seconds, partial(_finish, done))
         try:
             await done
         finally:
@@ -104,3 +105,8 @@ class VirtualClock:
                 await settle()
         self._now = end
         await settle()
+
+
+def _finish(done: asyncio.Future[None]) -> None:
+    if not done.done():
+        done.set_result(None)

@@ -1,0 +1,1 @@
+"""Benchmarks: what `make bench` measures and prints. Nothing here is asserted."""

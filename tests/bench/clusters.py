@@ -1,0 +1,59 @@
+"""Nodes and pods of about the weight that real ones have: 10 kB a node, 8 kB a pod, most of it never read."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from pyscheduler.testing.builders import node_manifest, pod_manifest
+
+#: What a kubelet and a few controllers leave in an object, as text that the scheduler skips.
+_FIELDS_V1: dict[str, Any] = {
+    f"f:field{number}": {f"f:part{part}": {".": {}, "f:value": {}} for part in range(6)} for number in range(24)
+}
+
+
+def _managed(manager: str, operation: str = "Update") -> dict[str, Any]:
+    return {
+        "manager": manager,
+        "operation": operation,
+        "apiVersion": "v1",
+        "time": "2026-01-01T00:00:00Z",
+        "fieldsType": "FieldsV1",
+        "fieldsV1": _FIELDS_V1,
+    }
+
+
+def nodes(count: int) -> list[dict[str, Any]]:
+    """Return `count` equal nodes of 32 CPUs in ten zones."""
+    manifests = []
+    for number in range(count):
+        manifest = node_manifest(
+            f"node-{number:05d}",
+            allocatable={"cpu": "32", "memory": "128Gi", "pods": "110"},
+            labels={"topology.kubernetes.io/zone": f"zone-{number % 10}", "kubernetes.io/os": "linux"},
+            images={f"registry.example/image-{image}:v1": 10_000_000 for image in range(20)},
+        )
+        manifest["metadata"]["managedFields"] = [_managed("kubelet"), _managed("node-controller")]
+        manifests.append(manifest)
+    return manifests
+
+
+def pods(count: int, *, distinct: int = 1, prefix: str = "pod") -> list[dict[str, Any]]:
+    """Return `count` plain pods, of `distinct` different sizes."""
+    manifests = []
+    for number in range(count):
+        manifest = pod_manifest(
+            f"{prefix}-{number:06d}",
+            requests={"cpu": f"{100 + number % distinct}m", "memory": "128Mi"},
+            labels={"app": "bench"},
+        )
+        manifest["metadata"]["managedFields"] = [_managed("bench"), _managed("job-controller")]
+        manifests.append(manifest)
+    return manifests
+
+
+def weight(manifest: dict[str, Any]) -> int:
+    """Return the size of a manifest as JSON, in bytes."""
+    return len(msgspec.json.encode(manifest))
