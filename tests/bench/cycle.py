@@ -1,6 +1,6 @@
-"""The scheduler core without HTTP: queue, cycles, bindings, events and the informer's echo over the in-process transport.
+"""The scheduler core without HTTP: queue, cycles, bindings, events and the informer's echo, in one process.
 
-The embedded API server runs in the same process and takes its share of it; `server_share` says how much.
+The embedded API server runs in the same process, so its share is in every figure.
 """
 
 from __future__ import annotations
@@ -69,8 +69,15 @@ async def _watch_holds(holds: list[float]) -> None:
 
 
 async def _until_bound(scheduler: Scheduler, count: int) -> None:
-    while scheduler.cache.pod_count - scheduler.cache.assumed_count < count:
-        await asyncio.sleep(0.002)
+    bound = asyncio.Event()
+
+    def check(*_: object) -> None:
+        if scheduler.cache.pod_count - scheduler.cache.assumed_count >= count:
+            bound.set()
+
+    # After the scheduler's own handler, which is what makes the cache see the pod bound.
+    scheduler.pods.add_event_handler(on_update=check)
+    await bound.wait()
 
 
 async def _measure(node_count: int, pod_count: int, distinct: int) -> CycleResult:
