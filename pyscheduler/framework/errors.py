@@ -27,14 +27,15 @@ __all__ = [
 class ConfigError(PySchedulerError):
     """Report every mistake of a configuration at once; mend the file at the paths it names.
 
-    `problems` holds one line per mistake, each ending in its path (`... @ $.profiles[0].plugins`).
+    `problems` holds one line per mistake, each ending in its path (`... @ $.profiles[0].plugins`); the text has a line
+    for each, beginning with `source`.
     """
 
     def __init__(self, *problems: str, source: str | None = None) -> None:
         self.problems = problems
         self.source = source
         where = f"{source}: " if source else ""
-        super().__init__(where + "; ".join(problems))
+        super().__init__("\n".join(where + problem for problem in problems))
 
 
 class PluginError(PySchedulerError):

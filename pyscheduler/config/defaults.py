@@ -1,0 +1,148 @@
+"""What kube-scheduler fills in: the default plugins, merged with a profile's own, and the args of every enabled plugin.
+
+A profile changes the defaults point by point. What it enables is appended, in its order; enabling a default plugin
+again changes its weight but not its place; what it disables is left out, `*` being all defaults. Disabled names are
+kept: they tell the runtime which plugins not to add to that point from `multiPoint`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import attrs
+
+from pyscheduler.config.types import (
+    Configuration,
+    PluginConfig,
+    PluginEntry,
+    Plugins,
+    PluginSet,
+    SchedulerProfile,
+)
+from pyscheduler.framework.plugin_args import (
+    IN_TREE_ARGS,
+    DynamicResourcesArgs,
+    UtilizationShapePoint,
+    VolumeBindingArgs,
+)
+
+__all__ = ["complete", "default_plugins", "merge_plugins"]
+
+_DEFAULTS: Final = (
+    PluginEntry("SchedulingGates"),
+    PluginEntry("PrioritySort"),
+    PluginEntry("NodeUnschedulable"),
+    PluginEntry("NodeName"),
+    PluginEntry("TaintToleration", 3),
+    PluginEntry("NodeAffinity", 2),
+    PluginEntry("NodePorts"),
+    PluginEntry("NodeResourcesFit", 1),
+    PluginEntry("VolumeRestrictions"),
+    PluginEntry("NodeVolumeLimits"),
+    PluginEntry("VolumeBinding"),
+    PluginEntry("VolumeZone"),
+    PluginEntry("PodTopologySpread", 2),
+    PluginEntry("InterPodAffinity", 2),
+    PluginEntry("DefaultPreemption"),
+    PluginEntry("NodeResourcesBalancedAllocation", 1),
+    PluginEntry("ImageLocality", 1),
+    PluginEntry("DefaultBinder"),
+)
+#: Before preemption, so that an idle claim is taken back rather than a running pod evicted.
+_DYNAMIC_RESOURCES: Final = PluginEntry("DynamicResources", 2)
+_NO_DEFAULTS: Final = "*"
+#: Scoring by storage capacity prefers the node with the least of it left over, unless the args say otherwise.
+_DEFAULT_SHAPE: Final = (UtilizationShapePoint(0, 10), UtilizationShapePoint(100, 0))
+
+
+def complete(
+    configuration: Configuration, profiles: Sequence[Mapping[str, object]], gates: Mapping[str, bool]
+) -> Configuration:
+    """Return `configuration` with the defaults of its profiles; `profiles` is what the file itself says of them."""
+    return attrs.evolve(
+        configuration,
+        profiles=tuple(
+            _complete_profile(profile, said, gates)
+            for profile, said in zip(configuration.profiles, profiles, strict=True)
+        ),
+    )
+
+
+def default_plugins(gates: Mapping[str, bool]) -> Plugins:
+    """Return the plugins of a profile that says nothing."""
+    enabled: list[PluginEntry] = []
+    for entry in _DEFAULTS:
+        if entry.name == "DefaultPreemption" and gates["DynamicResourceAllocation"]:
+            enabled.append(_DYNAMIC_RESOURCES)
+        enabled.append(entry)
+    if gates["NodeDeclaredFeatures"]:
+        enabled.append(PluginEntry("NodeDeclaredFeatures"))
+    if gates["GangScheduling"]:
+        enabled.append(PluginEntry("GangScheduling"))
+    if gates["TopologyAwareWorkloadScheduling"]:
+        enabled += [PluginEntry("TopologyPlacementGenerator"), PluginEntry("PodGroupPodsCount", 1)]
+    return Plugins(multi_point=PluginSet(enabled=tuple(enabled)))
+
+
+def merge_plugins(defaults: Plugins, custom: Plugins) -> Plugins:
+    """Return `defaults` as changed by what a profile says, point by point."""
+    theirs = dict(custom.sets())
+    return attrs.evolve(defaults, **{point: _merge(ours, theirs[point]) for point, ours in defaults.sets()})
+
+
+def _merge(defaults: PluginSet, custom: PluginSet) -> PluginSet:
+    disabled = [entry.name for entry in (*custom.disabled, *defaults.disabled)]
+    # Of a plugin enabled twice the last counts in place of a default; the other stays and is reported by the runtime.
+    again = {entry.name: index for index, entry in enumerate(custom.enabled)}
+    replaced: set[int] = set()
+    enabled: list[PluginEntry] = []
+    for entry in defaults.enabled if _NO_DEFAULTS not in disabled else ():
+        if entry.name in disabled:
+            continue
+        index = again.get(entry.name)
+        if index is not None:
+            replaced.add(index)
+            entry = custom.enabled[index]
+        enabled.append(entry)
+    enabled += [entry for index, entry in enumerate(custom.enabled) if index not in replaced]
+    return PluginSet(enabled=tuple(enabled), disabled=tuple(map(PluginEntry, disabled)))
+
+
+def _complete_profile(
+    profile: SchedulerProfile, said: Mapping[str, object], gates: Mapping[str, bool]
+) -> SchedulerProfile:
+    plugins = merge_plugins(default_plugins(gates), profile.plugins)
+    configs = [
+        attrs.evolve(config, args=_gated(config.args, _args_said(said, index), gates))
+        for index, config in enumerate(profile.plugin_config)
+    ]
+    configured = {config.name for config in configs}
+    enabled = {entry.name for _, chosen in plugins.sets() for entry in chosen.enabled}
+    configs += [
+        PluginConfig(name=name, args=_gated(IN_TREE_ARGS[name](), {}, gates))
+        for name in sorted(enabled - configured)
+        if name in IN_TREE_ARGS
+    ]
+    return attrs.evolve(profile, plugins=plugins, plugin_config=tuple(configs))
+
+
+def _args_said(profile: Mapping[str, object], index: int) -> Mapping[str, object]:
+    """Return the args that the file gives in a place that is known to be well-formed."""
+    configs = profile.get("pluginConfig")
+    config = configs[index] if isinstance(configs, list) else None
+    args = config.get("args") if isinstance(config, Mapping) else None
+    return args if isinstance(args, Mapping) else {}
+
+
+def _gated(args: object, said: Mapping[str, object], gates: Mapping[str, bool]) -> object:
+    """Return args with the defaults that hang on feature gates."""
+    if isinstance(args, DynamicResourcesArgs):
+        binding = gates["DRADeviceBindingConditions"] and gates["DRAResourceClaimDeviceStatus"]
+        if not gates["DRASchedulerFilterTimeout"] and said.get("filterTimeout") is None:
+            args = attrs.evolve(args, filter_timeout_seconds=None)
+        if not binding and said.get("bindingTimeout") is None:
+            args = attrs.evolve(args, binding_timeout_seconds=None)
+    if isinstance(args, VolumeBindingArgs) and not args.shape and gates["StorageCapacityScoring"]:
+        args = attrs.evolve(args, shape=_DEFAULT_SHAPE)
+    return args

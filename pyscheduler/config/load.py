@@ -1,0 +1,145 @@
+"""Reading a configuration: from a file, from text, or none at all.
+
+Every mistake is reported, in one `ConfigError`: what is there twice, what is unknown, what is of the wrong type, and
+what has a bad value. Where a part has the wrong type, the rest is still checked.
+
+Differs from kube-scheduler: without a file the single profile is named `pyscheduler`. In a file, a single profile
+without a `schedulerName` is `default-scheduler`, as there.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+import attrs
+
+from pyscheduler.config.decode import decode_what_can_be
+from pyscheduler.config.defaults import complete
+from pyscheduler.config.feature_gates import default_gates
+from pyscheduler.config.problems import Problem, shown
+from pyscheduler.config.types import API_VERSION, GROUP, KIND, Configuration
+from pyscheduler.config.validation import problems_of
+from pyscheduler.config.yaml_text import Document, read
+from pyscheduler.framework.errors import ConfigError
+from pyscheduler.framework.plugin_args import IN_TREE_ARGS
+
+__all__ = ["default_configuration", "load", "loads"]
+
+#: The profile of a program that was given no file.
+_OUR_NAME: Final = "pyscheduler"
+#: The single profile of a file that does not name it.
+_THEIR_NAME: Final = "default-scheduler"
+
+
+def load(path: str | os.PathLike[str] | None, *, gates: Mapping[str, bool] | None = None) -> Configuration:
+    """Return the effective configuration in the file at `path`, or the default one for None.
+
+    `gates` are the feature gates that defaults and checks hang on (default: kube-scheduler's). Raises `ConfigError`
+    with a line for every mistake.
+    """
+    if path is None:
+        return default_configuration(gates=gates)
+    source = os.fspath(path)
+    try:
+        with open(source, "rb") as file:  # noqa: PTH123 - a path object adds nothing here
+            content = file.read()
+    except OSError as error:
+        raise ConfigError((error.strerror or str(error)).lower(), source=source) from error
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise ConfigError(f"line {line}: not UTF-8 text", source=source) from error
+    return loads(text, source=source, gates=gates)
+
+
+def loads(text: str, *, source: str | None = None, gates: Mapping[str, bool] | None = None) -> Configuration:
+    """Return the effective configuration in `text`; `source` names it in messages. Raises as `load` does."""
+    try:
+        document = read(text)
+    except ConfigError as error:
+        raise ConfigError(*error.problems, source=source) from error
+    content = _content(document, source)
+    return _configuration(content, _THEIR_NAME, source=source, gates=gates, problems=document.problems)
+
+
+def default_configuration(*, gates: Mapping[str, bool] | None = None) -> Configuration:
+    """Return the effective configuration of a program that was given no file."""
+    return _configuration({}, _OUR_NAME, source=None, gates=gates, problems=())
+
+
+def _content(document: Document, source: str | None) -> Mapping[str, object]:
+    """Return what a document says besides its kind and version, which must be those that can be read."""
+    root = document.root
+    if root is None:
+        raise ConfigError(f"nothing in it; a configuration begins with apiVersion: {API_VERSION}", source=source)
+    if not isinstance(root, Mapping):
+        found = "a list" if isinstance(root, list) else shown(root)
+        raise ConfigError(f"expected a {KIND}, found {found} @ $", source=source)
+    problems = list(_identity_problems(root))
+    if problems:
+        raise ConfigError(*map(str, problems), source=source)
+    return {key: value for key, value in root.items() if key not in {"kind", "apiVersion"}}
+
+
+def _identity_problems(root: Mapping[str, object]) -> Iterator[Problem]:
+    kind, version = root.get("kind"), root.get("apiVersion")
+    for key, value, expected in (("kind", kind, KIND), ("apiVersion", version, API_VERSION)):
+        if value is None or value == "":
+            yield Problem((key,), f"Object '{key}' is missing; write {key}: {expected}")
+        elif not isinstance(value, str):
+            yield Problem((key,), f"expected {expected}, found {shown(value)}")
+    if not (isinstance(kind, str) and isinstance(version, str) and kind and version):
+        return
+    if version == API_VERSION and kind in {f"{name}Args" for name in IN_TREE_ARGS}:
+        yield Problem(("kind",), f"couldn't decode as {KIND}, got {GROUP}/v1, Kind={kind}")
+    elif (kind, version) != (KIND, API_VERSION):
+        wrong, right = (kind, KIND) if version == API_VERSION else (version, API_VERSION)
+        path = ("kind",) if version == API_VERSION else ("apiVersion",)
+        yield Problem(path, f'no kind "{kind}" is registered for version "{version}"; write {right}, not {wrong}')
+
+
+def _configuration(
+    content: Mapping[str, object],
+    default_name: str,
+    *,
+    source: str | None,
+    gates: Mapping[str, bool] | None,
+    problems: tuple[Problem, ...],
+) -> Configuration:
+    gates = gates if gates is not None else default_gates()
+    content = _with_a_profile(content, default_name)
+    read_so_far, wrong = decode_what_can_be(content, Configuration)
+    configuration = complete(attrs.evolve(read_so_far, source=source), _profiles_said(content), gates)
+    found = [*problems, *wrong]
+    # What has the wrong type was replaced by a default: nothing said about its value would be true.
+    untrue = {problem.path for problem in found}
+    found += [
+        problem
+        for problem in problems_of(configuration, gates)
+        if not any(problem.path[:length] in untrue for length in range(len(problem.path) + 1))
+    ]
+    if found:
+        raise ConfigError(*map(str, found), source=source)
+    return configuration
+
+
+def _with_a_profile(content: Mapping[str, object], default_name: str) -> Mapping[str, object]:
+    """Return `content` with a profile in it, which has a name if it is the only one."""
+    profiles = content.get("profiles")
+    if profiles is None or profiles == []:
+        profiles = [None]
+    if not (isinstance(profiles, list) and len(profiles) == 1):
+        return content
+    single = profiles[0] if profiles[0] is not None else {}
+    if isinstance(single, Mapping) and single.get("schedulerName") is None:
+        single = {**single, "schedulerName": default_name}
+    return {**content, "profiles": [single]}
+
+
+def _profiles_said(content: Mapping[str, object]) -> list[Mapping[str, object]]:
+    profiles = content.get("profiles")
+    items = profiles if isinstance(profiles, list) else []
+    return [item if isinstance(item, Mapping) else {} for item in items]

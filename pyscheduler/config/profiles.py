@@ -1,0 +1,100 @@
+"""Profiles in the form the runtime consumes: names, orders, weights, and every plugin's args as the class it asks for.
+
+The args of kube-scheduler's own plugins were made when the file was read. Those of other plugins are made here, because
+only now are their classes at hand; their mistakes are reported like any other, with the path in the file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Final
+
+import attrs
+
+from pyscheduler.config.decode import Mistakes, decode_args
+from pyscheduler.config.fields import camel
+from pyscheduler.config.problems import Path, Problem
+from pyscheduler.config.types import Configuration, PluginSet, SchedulerProfile
+from pyscheduler.framework import profile as runtime
+from pyscheduler.framework.errors import ConfigError
+from pyscheduler.framework.plugin_args import IN_TREE_ARGS
+
+__all__ = ["profiles"]
+
+#: Extension points of kube-scheduler at which nothing runs here.
+_NOT_RUN: Final = ("placement_generate", "placement_score")
+
+
+def profiles(config: Configuration, args_types: Callable[[str], type | None]) -> list[runtime.ProfileSpec]:
+    """Return the profiles of `config`; raise `ConfigError` naming every mistake in args.
+
+    `args_types` gives the args class of a plugin that is not kube-scheduler's own, None where it takes no args or is
+    not known: the args given to such a plugin stay the mapping they are in the file, for the runtime to judge.
+    """
+    problems: list[Problem] = []
+    specs = [_spec(("profiles", index), profile, args_types, problems) for index, profile in enumerate(config.profiles)]
+    if problems:
+        raise ConfigError(*map(str, problems), source=config.source)
+    return specs
+
+
+def _spec(
+    path: Path, profile: SchedulerProfile, args_types: Callable[[str], type | None], problems: list[Problem]
+) -> runtime.ProfileSpec:
+    plugins = profile.plugins
+    for point in _NOT_RUN:
+        for index, entry in enumerate(getattr(plugins, point).enabled):
+            here = (*path, "plugins", camel(point), "enabled", index)
+            problems.append(Problem(here, f"{entry.name} cannot be enabled, nothing runs at {camel(point)} yet"))
+    return runtime.ProfileSpec(
+        scheduler_name=profile.scheduler_name,
+        multi_point=_plugin_set(plugins.multi_point),
+        plugins={
+            point: _plugin_set(getattr(plugins, point.name.lower()))
+            for point in runtime.ExtensionPoint
+            if getattr(plugins, point.name.lower()) != PluginSet()
+        },
+        args=dict(_args(path, profile, args_types, problems)),
+        percentage_of_nodes_to_score=profile.percentage_of_nodes_to_score,
+    )
+
+
+def _plugin_set(chosen: PluginSet) -> runtime.PluginSet:
+    return runtime.PluginSet(
+        enabled=tuple(runtime.EnabledPlugin(entry.name, entry.weight) for entry in chosen.enabled),
+        disabled=tuple(entry.name for entry in chosen.disabled),
+    )
+
+
+def _args(
+    path: Path, profile: SchedulerProfile, args_types: Callable[[str], type | None], problems: list[Problem]
+) -> Iterator[tuple[str, object]]:
+    """Yield the args of every plugin that is configured, or enabled and takes some."""
+    configured = {config.name: index for index, config in enumerate(profile.plugin_config)}
+    enabled = {entry.name: None for _, chosen in profile.plugins.sets() for entry in chosen.enabled}
+    for name in {**configured, **enabled}:
+        index = configured.get(name)
+        config = profile.plugin_config[index] if index is not None else None
+        # What a plugin is not enabled for cannot hurt, and its class need not be imported for it.
+        kind = args_types(name) if name in enabled and name not in IN_TREE_ARGS else None
+        if kind is None:
+            if config is not None and config.args is not None:
+                yield name, config.args
+            continue
+        here = (*path, "pluginConfig", index, "args") if index is not None else (*path, "pluginConfig")
+        try:
+            yield name, _structured(name, config.raw if config is not None else None, kind)
+        except Mistakes as mistakes:
+            for problem in mistakes.problems:
+                missing = f"args of plugin {name}: {problem.message}" if index is None else problem.message
+                problems.append(Problem((*here, *problem.path), missing))
+
+
+def _structured(name: str, raw: object, kind: type) -> object:
+    if not attrs.has(kind):
+        raise Mistakes([Problem((), f"args_type of plugin {name} is {kind.__name__}, which is no attrs class")])
+    try:
+        return decode_args(name, raw if isinstance(raw, dict) else None, kind)
+    except NameError as error:
+        text = f"args_type of plugin {name}, {kind.__name__}, cannot be read: {error}; import it outside TYPE_CHECKING"
+        raise Mistakes([Problem((), text)]) from error
