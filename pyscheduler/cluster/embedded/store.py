@@ -279,6 +279,9 @@ class Collection:
         versions = [change.version for change in self._log]
         assert versions == sorted(set(versions)), f"{self.name}: the log is not in order"
         assert not versions or self.trimmed < versions[0] <= versions[-1] <= self.store.version
+        logged = {change.record.version for change in self._log}
+        for record in self._records.values():
+            assert record.version <= self.trimmed or record.version in logged, f"{self.name}: {record.key} not logged"
         state = {record.key: record for record in self.page(version=max(self.trimmed, 1)).records}
         for change in self._log:
             assert state.get(change.record.key) is change.old, f"{self.name}: version {change.version} skips one"

@@ -1,0 +1,218 @@
+"""PUT and PATCH: versions, rights of subresources, generations, and what may not change."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+PODS = "/api/v1/namespaces/default/pods"
+NODES = "/api/v1/nodes"
+MERGE = "application/merge-patch+json"
+STRATEGIC = "application/strategic-merge-patch+json"
+JSON_PATCH = "application/json-patch+json"
+APPLY = "application/apply-patch+yaml"
+
+
+@pytest.fixture
+async def node(api: Any) -> dict[str, Any]:
+    return await api.ok("POST", NODES, {"metadata": {"name": "n"}, "status": {"capacity": {"cpu": "4"}}})
+
+
+@pytest.fixture
+async def stored(api: Any, pod: Any) -> dict[str, Any]:
+    return await api.ok("POST", PODS, pod("p", labels={"app": "t"}))
+
+
+async def test_a_put_counts_a_version(api: Any, node: Any) -> None:
+    """A PUT of a changed object stores it under a new version and keeps what is the server's."""
+    changed = {**node, "spec": {"unschedulable": True}}
+    put = await api.ok("PUT", f"{NODES}/n", changed)
+    assert put["spec"] == {"unschedulable": True}
+    assert int(put["metadata"]["resourceVersion"]) > int(node["metadata"]["resourceVersion"])
+    assert put["metadata"]["uid"] == node["metadata"]["uid"]
+
+
+async def test_a_put_that_changes_nothing_is_not_a_write(api: Any, node: Any, cluster: Any) -> None:
+    """An equal object is answered with the stored one; nobody hears of it."""
+    watcher = await api.watch(NODES, resourceVersion=str(cluster.store.version))
+    assert await api.ok("PUT", f"{NODES}/n", node) == node
+    assert await api.ok("PATCH", f"{NODES}/n", {"spec": {}}, content_type=MERGE) == node
+    assert await watcher.seen() == []
+
+
+async def test_stale_versions_and_other_uids_conflict(api: Any, node: Any) -> None:
+    """A PUT or patch based on an older version, or on another object of that name, is refused."""
+    await api.ok("PUT", f"{NODES}/n", {**node, "spec": {"unschedulable": True}})
+    words = 'Operation cannot be fulfilled on nodes "n": the object has been modified; please apply your changes to the'
+    status, reason, message = await api.refused("PUT", f"{NODES}/n", node)
+    assert (status, reason, message.startswith(words)) == (409, "Conflict", True)
+    old = {"metadata": {"resourceVersion": node["metadata"]["resourceVersion"]}, "spec": {}}
+    status, reason, message = await api.refused("PATCH", f"{NODES}/n", old, content_type=MERGE)
+    assert (status, reason, message.startswith(words)) == (409, "Conflict", True)
+    other = {"metadata": {"name": "n", "uid": "other"}}
+    status, reason, message = await api.refused("PUT", f"{NODES}/n", other)
+    assert (status, reason) == (409, "Conflict")
+    assert "Precondition failed: UID in precondition: other" in message
+
+
+async def test_a_put_without_version_overwrites_where_that_is_allowed(api: Any, node: Any) -> None:
+    """Nodes may be overwritten blindly, leases may not."""
+    await api.ok("PUT", f"{NODES}/n", {"metadata": {"name": "n"}, "spec": {"unschedulable": True}})
+    leases = "/apis/coordination.k8s.io/v1/namespaces/default/leases"
+    await api.ok("PUT", f"{leases}/l", {"metadata": {"name": "l"}, "spec": {"holderIdentity": "a"}})
+    status, reason, message = await api.refused("PUT", f"{leases}/l", {"metadata": {"name": "l"}, "spec": {}})
+    assert (status, reason) == (422, "Invalid")
+    assert message.endswith('metadata.resourceVersion: Invalid value: "": must be specified for an update')
+
+
+async def test_a_put_creates_where_that_is_allowed(api: Any) -> None:
+    """A PUT of a lease that is not there creates it; of a node it does not."""
+    path = "/apis/coordination.k8s.io/v1/namespaces/default/leases/l"
+    assert (await api("PUT", path, {"metadata": {"name": "l"}}))[0] == 201
+    assert await api.refused("PUT", f"{NODES}/n", {"metadata": {"name": "n"}}) == (
+        404,
+        "NotFound",
+        'nodes "n" not found',
+    )
+
+
+async def test_a_put_under_another_name_is_refused(api: Any, node: Any) -> None:
+    """The name in the body has to be the one in the path; left out, it is taken from there."""
+    status, _, message = await api.refused("PUT", f"{NODES}/n", {"metadata": {"name": "m"}})
+    assert (status, message) == (400, "the name of the object (m) does not match the name on the URL (n)")
+    assert (await api("PUT", f"{NODES}/n", {"spec": {"unschedulable": True}}))[0] == 200
+
+
+async def test_the_main_resource_leaves_the_status_alone(api: Any, node: Any) -> None:
+    """A PUT of a node does not touch its status, a PUT of its status nothing else but labels and annotations."""
+    put = await api.ok("PUT", f"{NODES}/n", {**node, "spec": {"unschedulable": True}, "status": {}})
+    assert put["status"] == node["status"]
+    body = {"metadata": {"name": "n", "labels": {"a": "b"}}, "spec": {}, "status": {"capacity": {"cpu": "8"}}}
+    put = await api.ok("PUT", f"{NODES}/n/status", body)
+    assert put["status"]["capacity"] == {"cpu": "8"}
+    assert put["spec"] == {"unschedulable": True}
+    assert put["metadata"]["labels"] == {"a": "b"}
+
+
+async def test_generation_counts_changes_of_the_spec(api: Any, stored: Any) -> None:
+    """Labels and status leave a pod's generation, a changed spec does not; nodes have none."""
+    path = f"{PODS}/p"
+    patched = await api.ok("PATCH", path, {"metadata": {"labels": {"x": "y"}}}, content_type=MERGE)
+    assert patched["metadata"]["generation"] == 1
+    patched = await api.ok("PATCH", f"{path}/status", {"status": {"reason": "x"}}, content_type=MERGE)
+    assert patched["metadata"]["generation"] == 1
+    image = {"spec": {"containers": [{"name": "c", "image": "other"}]}}
+    patched = await api.ok("PATCH", path, image, content_type=STRATEGIC)
+    assert patched["metadata"]["generation"] == 2
+
+
+@pytest.mark.parametrize(
+    ("spec", "words"),
+    [
+        pytest.param({"nodeName": "n"}, "spec: Forbidden: pod updates may not change fields other than", id="node"),
+        pytest.param({"nodeSelector": {"a": "b"}}, "spec: Forbidden", id="node selector"),
+        pytest.param({"priority": 5}, "spec: Forbidden", id="priority"),
+        pytest.param({"tolerations": []}, "existing toleration can not be modified", id="tolerations taken away"),
+        pytest.param(
+            {"schedulingGates": [{"name": "g"}]},
+            "spec.schedulingGates: Forbidden: only deletion is allowed, but found new scheduling gate 'g'",
+            id="new gate",
+        ),
+    ],
+)
+async def test_most_of_a_pods_spec_may_not_change(api: Any, stored: Any, spec: Any, words: str) -> None:
+    """A pod keeps the spec it was created with, but for the few fields that may change."""
+    status, reason, message = await api.refused("PATCH", f"{PODS}/p", {"spec": spec}, content_type=MERGE)
+    assert (status, reason) == (422, "Invalid")
+    assert words in message
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        pytest.param({"activeDeadlineSeconds": 5}, id="deadline"),
+        pytest.param({"containers": [{"name": "c", "image": "other"}]}, id="image"),
+    ],
+)
+async def test_some_of_a_pods_spec_may_change(api: Any, stored: Any, spec: Any) -> None:
+    """Image and deadline may change."""
+    assert (await api("PATCH", f"{PODS}/p", {"spec": spec}, content_type=STRATEGIC))[0] == 200
+
+
+async def test_gated_pods_may_be_narrowed(api: Any, pod: Any) -> None:
+    """While a gate holds a pod, its node selector may change; gates may go."""
+    await api.ok("POST", PODS, pod("g", schedulingGates=[{"name": "a"}, {"name": "b"}]))
+    patch = {"spec": {"nodeSelector": {"a": "b"}, "schedulingGates": [{"name": "a", "$patch": "delete"}]}}
+    patched = await api.ok("PATCH", f"{PODS}/g", patch, content_type=STRATEGIC)
+    assert patched["spec"]["schedulingGates"] == [{"name": "b"}]
+    assert patched["spec"]["nodeSelector"] == {"a": "b"}
+
+
+async def test_resize_changes_resources_and_nothing_else(api: Any, stored: Any) -> None:
+    """The resize subresource lets resources change in place."""
+    container = {"name": "c", "image": "other", "resources": {"requests": {"cpu": "1"}}}
+    patch = {"spec": {"containers": [container], "priority": 5}}
+    patched = await api.ok("PATCH", f"{PODS}/p/resize", patch, content_type=STRATEGIC)
+    [resized] = patched["spec"]["containers"]
+    assert (resized["resources"], resized["image"]) == ({"requests": {"cpu": "1"}}, "busybox")
+    assert patched["spec"]["priority"] == 0
+    assert patched["metadata"]["generation"] == 2
+
+
+async def test_status_patches_merge_conditions(api: Any, stored: Any) -> None:
+    """What a scheduler writes for an unschedulable pod: its condition, and a nomination."""
+    condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/1 nodes"}
+    patch = {"status": {"conditions": [condition], "nominatedNodeName": "n"}}
+    patched = await api.ok("PATCH", f"{PODS}/p/status", patch, content_type=STRATEGIC)
+    times = {"lastProbeTime": None, "lastTransitionTime": None}
+    assert patched["status"] == {
+        "phase": "Pending",
+        "qosClass": "BestEffort",
+        "conditions": [{**condition, **times}],
+        "nominatedNodeName": "n",
+    }
+    cleared = {"status": {"nominatedNodeName": None}}
+    patched = await api.ok("PATCH", f"{PODS}/p/status", cleared, content_type=STRATEGIC)
+    assert "nominatedNodeName" not in patched["status"]
+
+
+@pytest.mark.parametrize(
+    ("content_type", "patch", "expected"),
+    [
+        pytest.param(JSON_PATCH, [{"op": "add", "path": "x"}], (400, "BadRequest"), id="no pointer"),
+        pytest.param(JSON_PATCH, [{"op": "remove", "path": "/x"}], (422, "Invalid"), id="does not apply"),
+        pytest.param(JSON_PATCH, [{"op": "remove", "path": "/metadata"}], (400, "BadRequest"), id="no object left"),
+        pytest.param(MERGE, [1], (400, "BadRequest"), id="no object"),
+        pytest.param(MERGE, b"{", (400, "BadRequest"), id="no JSON"),
+        pytest.param(MERGE, {"metadata": {"name": "q"}}, (400, "BadRequest"), id="another name"),
+        pytest.param(MERGE, {"metadata": {"labels": {"a b": "c"}}}, (422, "Invalid"), id="bad label"),
+        pytest.param(MERGE, {"spec": {"containers": 5}}, (400, "BadRequest"), id="another shape"),
+        pytest.param(STRATEGIC, {"spec": {"containers": [{}]}}, (400, "BadRequest"), id="no merge key"),
+        pytest.param(APPLY, b"a: [", (400, "BadRequest"), id="no YAML"),
+    ],
+)
+async def test_patches_that_cannot_be(api: Any, stored: Any, content_type: str, patch: Any, expected: Any) -> None:
+    """A malformed patch is a bad request, one that does not fit is invalid; the object stays as it is."""
+    status, reason, message = await api.refused("PATCH", f"{PODS}/p", patch, content_type=content_type)
+    assert (status, reason) == expected
+    assert "\n" not in message
+    assert await api.ok("GET", f"{PODS}/p") == stored
+
+
+async def test_patches_of_what_is_not_there(api: Any) -> None:
+    """Only an apply creates what it does not find."""
+    assert (await api.refused("PATCH", f"{PODS}/p", {}, content_type=MERGE))[:2] == (404, "NotFound")
+    manifest = b"apiVersion: v1\nkind: ConfigMap\ndata: {a: '1'}\n"
+    path = "/api/v1/namespaces/default/configmaps/c"
+    assert (await api("PATCH", path, manifest, content_type=APPLY, fieldManager="m"))[0] == 201
+    status, applied = await api("PATCH", path, b"data: {b: '2'}\n", content_type=APPLY, fieldManager="m")
+    assert (status, applied["data"]) == (200, {"a": "1", "b": "2"})
+
+
+async def test_a_dry_run_of_a_patch_changes_nothing(api: Any, stored: Any) -> None:
+    """The answer shows the change, the store does not."""
+    patch = {"metadata": {"labels": {"new": "1"}}}
+    patched = await api.ok("PATCH", f"{PODS}/p", patch, content_type=MERGE, dryRun="All")
+    assert patched["metadata"]["labels"] == {"app": "t", "new": "1"}
+    assert await api.ok("GET", f"{PODS}/p") == stored
