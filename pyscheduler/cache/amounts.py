@@ -47,7 +47,7 @@ class AmountTable:
         known = self.scalars
         for name, amount in scalars.items():
             if amount and name not in known:
-                self._add_line(name)
+                self._add_line(name, scalars)
         amounts = (*fixed, *[scalars.get(name, 0) for name in known]) if known else fixed
         try:
             self._array[: len(amounts), row] = amounts
@@ -69,23 +69,22 @@ class AmountTable:
         array[:, : self._array.shape[1]] = self._array
         self._replace(array)
 
-    def _add_line(self, name: str) -> None:
-        line = self._num_fixed + len(self.scalars)
-        if line == self._array.shape[0]:
-            self._make_room()
-            line = self._num_fixed + len(self.scalars)
-        self.scalars[name] = line
+    def _add_line(self, name: str, wanted: Mapping[str, int]) -> None:
+        if self._num_fixed + len(self.scalars) == self._array.shape[0]:
+            self._make_room(wanted)
+        self.scalars[name] = self._num_fixed + len(self.scalars)
 
-    def _make_room(self) -> None:
-        used = [(name, line) for name, line in self.scalars.items() if self._array[line].any()]
+    def _make_room(self, wanted: Mapping[str, int]) -> None:
+        """Give up lines that are all zero, but for those `wanted` for the row being written; add spare ones."""
+        used = [(name, line) for name, line in self.scalars.items() if name in wanted or self._array[line].any()]
         kept = self._num_fixed + len(used)
         array = np.zeros((kept + max(_SPARE_LINES, len(used)), self._array.shape[1]), dtype=np.int64)
         array[: self._num_fixed] = self._array[: self._num_fixed]
-        for line, (_, old) in enumerate(used, self._num_fixed):
-            array[line] = self._array[old]
-        # The same dict: callers hold it while they write.
+        # The same dict: the caller holds it while it writes.
         self.scalars.clear()
-        self.scalars.update((name, line) for line, (name, _) in enumerate(used, self._num_fixed))
+        for line, (name, old) in enumerate(used, self._num_fixed):
+            array[line] = self._array[old]
+            self.scalars[name] = line
         self._replace(array)
 
     def _replace(self, array: NDArray[np.int64]) -> None:

@@ -20,6 +20,7 @@ from __future__ import annotations
 import logging
 from collections import OrderedDict, deque
 from functools import partial
+from itertools import count
 from typing import TYPE_CHECKING, Final
 
 from pyscheduler.cache.errors import CacheError
@@ -61,6 +62,9 @@ class Cache:
         self._pods: dict[str, PodInfo] = {}
         #: Assumed pods by uid, with the timer of those that will expire.
         self._assumed: dict[str, Timer | None] = {}
+        #: When each node that is there was added, as a number; rows of a snapshot are given out in this order.
+        self._serials: dict[str, int] = {}
+        self._next_serial = count()
         self._tree = NodeTree()
         self._images = ImageRegistry()
         self._generation = 0
@@ -89,6 +93,7 @@ class Cache:
             raise CacheError(f"node {node.name} is not in the cache, so it cannot be removed")
         self._images.remove(info.image_states)
         self._tree.remove(node.name)
+        del self._serials[node.name]
         info.forget_node()
         self._touch(node.name, info)
         if len(self._removals) == _MAX_REMOVALS:
@@ -104,6 +109,8 @@ class Cache:
         info.set_node(node)  # first, because it may raise
         info.image_states = self._images.replace(old, info.image_states, node)
         self._tree.put(node)
+        if old is None:
+            self._serials[node.name] = next(self._next_serial)
         self._touch(node.name, info)
         return info.clone()
 
@@ -246,19 +253,19 @@ class Cache:
         Raise `RuntimeError` while a statement is open on it.
         """
         since = snapshot.generation
-        changed = []
-        for info in reversed(self._nodes.values()):
+        changed = {}
+        for name, info in reversed(self._nodes.items()):
             if info.generation <= since:
                 break
             if info.node is not None:
-                changed.append(info)
-        changed.reverse()
+                changed[name] = info
         for name in snapshot.diverged:
-            node_info = self._nodes.get(name)
-            if node_info is not None and node_info.node is not None and node_info.generation <= since:
-                changed.append(node_info)
+            diverged = self._nodes.get(name)
+            if diverged is not None and diverged.node is not None:
+                changed[name] = diverged
+        news = [changed[name] for name in sorted(changed, key=self._serials.__getitem__)]
         removed = self._removed_since(since, snapshot.names) if self._removals else ()
-        snapshot.apply(changed=changed, removed=removed, generation=self._generation, tree=self._tree)
+        snapshot.apply(changed=news, removed=removed, generation=self._generation, tree=self._tree)
 
     def _removed_since(self, since: int, names: Iterable[str]) -> Iterable[str]:
         """Return which of `names`, those of a snapshot of that generation, have no node now."""
@@ -309,7 +316,9 @@ class Cache:
         pods = {pod.pod.uid: (pod, name) for name, info in self._nodes.items() for pod in info.pods}
         assert pods == {uid: (pod, pod.pod.node_name) for uid, pod in self._pods.items()}, "pods and nodes differ"
         assert self._assumed.keys() <= self._pods.keys(), "an assumed pod is not known"
-        self._tree.check_invariants({name: info.node for name, info in self._nodes.items() if info.node is not None})
+        nodes = {name: info.node for name, info in self._nodes.items() if info.node is not None}
+        self._tree.check_invariants(nodes)
+        assert self._serials.keys() == nodes.keys(), "nodes and their numbers differ"
         self._images.check_invariants(info.image_states for info in self._nodes.values())
         removals = [generation for generation, _ in self._removals]
         assert removals == sorted(removals), "removals are out of order"

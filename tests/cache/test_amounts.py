@@ -1,0 +1,88 @@
+"""The table of amounts: one column per node, one line per resource."""
+
+from __future__ import annotations
+
+import pytest
+
+from pyscheduler.cache.amounts import AmountTable, to_int64
+
+
+def line(table: AmountTable, name: str) -> list[int]:
+    """Return a line by the name of its resource."""
+    return table.view[table.scalars[name]].tolist()
+
+
+def test_a_row_is_written_whole() -> None:
+    """Fixed amounts and extended resources of a node land in one column; what is not given is 0."""
+    table = AmountTable(2, 3)
+    table.write(1, (7, 8), {"gpu": 4})
+    table.write(1, (5, 6), {"nic": 2})
+    assert table.view[:2].tolist() == [[0, 5, 0], [0, 6, 0]]
+    assert (line(table, "gpu"), line(table, "nic")) == ([0, 0, 0], [0, 2, 0])
+
+
+def test_amounts_of_zero_need_no_line() -> None:
+    """Sums keep the names of resources that nobody uses any more; the table does not."""
+    table = AmountTable(1, 2)
+    table.write(0, (1,), {"gone": 0})
+    assert table.scalars == {}
+
+
+def test_lines_are_made_as_they_are_needed() -> None:
+    """Any number of extended resources fits, and what was there before stays."""
+    table = AmountTable(1, 2)
+    names = [f"example.com/{number}" for number in range(20)]
+    table.write(0, (9,), dict.fromkeys(names, 3))
+    table.write(1, (8,), {names[19]: 5})
+    assert table.view[0].tolist() == [9, 8]
+    assert [line(table, name) for name in names] == [[3, 0]] * 19 + [[3, 5]]
+
+
+def test_names_that_come_and_go_leave_nothing_behind() -> None:
+    """A line that has become all zero is used for another name."""
+    table = AmountTable(1, 2)
+    for number in range(1000):
+        table.write(0, (1,), {f"example.com/{number}": 1})
+    assert table.view.shape[0] < 16
+    assert line(table, "example.com/999") == [1, 0]
+
+
+def test_more_room_keeps_what_is_there() -> None:
+    """Growing adds empty rows."""
+    table = AmountTable(1, 2)
+    table.write(1, (7,), {"gpu": 4})
+    table.grow(4)
+    assert (table.view[0].tolist(), line(table, "gpu")) == ([0, 7, 0, 0], [0, 4, 0, 0])
+
+
+def test_a_moved_row_leaves_zeros() -> None:
+    """The last node takes another's row, and its own is empty."""
+    table = AmountTable(1, 3)
+    table.write(0, (1,), {"gpu": 1})
+    table.write(2, (3,), {"gpu": 3})
+    table.move(2, 0)
+    assert (table.view[0].tolist(), line(table, "gpu")) == ([3, 0, 0], [3, 0, 0])
+
+
+def test_nobody_writes_into_what_is_handed_out() -> None:
+    """The view is read-only, and so is every slice of it."""
+    table = AmountTable(1, 2)
+    with pytest.raises(ValueError, match="read-only"):
+        table.view[0, :1][0] = 1
+
+
+@pytest.mark.parametrize(
+    ("amount", "kept"),
+    [
+        pytest.param(2**63 - 1, 2**63 - 1, id="largest"),
+        pytest.param(2**63, -(2**63), id="one more"),
+        pytest.param(2**64 + 5, 5, id="round"),
+        pytest.param(-(2**63) - 1, 2**63 - 1, id="below the smallest"),
+    ],
+)
+def test_sums_beyond_64_bits_wrap_as_in_go(amount: int, kept: int) -> None:
+    """Absurd amounts do not stop the scheduler; they come out as in kube-scheduler."""
+    table = AmountTable(2, 1)
+    table.write(0, (amount, 1), {"gpu": amount})
+    assert to_int64(amount) == kept
+    assert (table.view[:2, 0].tolist(), line(table, "gpu")) == ([kept, 1], [kept])

@@ -1,0 +1,221 @@
+"""The snapshot: it follows the cache, and statements on it leave no trace once rolled back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pyscheduler.cache.snapshot import Snapshot
+from pyscheduler.testing.builders import make_node
+
+if TYPE_CHECKING:
+    from tests.cache.conftest import World
+
+Raw = Callable[[Snapshot], dict[str, object]]
+
+ZONE = "topology.kubernetes.io/zone"
+
+
+def pods_on(snapshot: Snapshot, name: str) -> list[str]:
+    """Return the names of the pods on a node, from its NodeInfo, after a look at the count in the column."""
+    info = snapshot.get(name)
+    row = snapshot.nodes.index(name)
+    assert info is not None
+    assert row is not None
+    assert snapshot.nodes.pod_counts()[row] == len(info.pods)
+    return [pod.pod.name for pod in info.pods]
+
+
+@pytest.fixture
+def snapshot(world: World) -> Snapshot:
+    """Give a snapshot of nodes a and b with pod `old` on a."""
+    world.node("a")
+    world.node("b")
+    world.bound("old", "a", requests={"cpu": "1"})
+    return world.update()
+
+
+def test_an_empty_snapshot_answers() -> None:
+    """Before the first update there are no nodes, and nothing breaks."""
+    snapshot = Snapshot()
+    assert (len(snapshot.nodes), snapshot.get("a"), snapshot.order().tolist()) == (0, None, [])
+    assert snapshot.nodes.requested("cpu").tolist() == []
+    snapshot.check_invariants()
+
+
+def test_the_view_of_all_nodes_is_one_object(snapshot: Snapshot) -> None:
+    """Callers compare it by identity to know whether they look at everything."""
+    assert snapshot.nodes is snapshot.nodes
+
+
+def test_the_cache_moves_on_and_the_snapshot_stands_still(world: World, snapshot: Snapshot) -> None:
+    """Only an update shows what happened in the cache."""
+    world.assumed("new", "b")
+    assert pods_on(snapshot, "b") == []
+    world.update()
+    assert pods_on(snapshot, "b") == ["new"]
+
+
+def test_a_statement_shows_at_once_and_goes_without_a_trace(world: World, snapshot: Snapshot, raw: Raw) -> None:
+    """Place and evict change NodeInfo and columns; a rollback puts the very same objects back."""
+    before, info = raw(snapshot), snapshot.get("a")
+    old = world.cache.get_pod("uid-old")
+    assert old is not None
+    checkpoint = snapshot.checkpoint()
+    snapshot.place(world.pod("new", requests={"cpu": "2", "example.com/gpu": "1"}), "b")
+    snapshot.evict(old, "a")
+    assert (pods_on(snapshot, "a"), pods_on(snapshot, "b")) == ([], ["new"])
+    assert snapshot.nodes.requested("cpu").tolist() == [0, 2000]
+    assert snapshot.nodes.requested("example.com/gpu").tolist() == [0, 1]
+    snapshot.rollback(checkpoint)
+    assert raw(snapshot) == before
+    assert snapshot.get("a") is info
+
+
+def test_statements_nest(world: World, snapshot: Snapshot, raw: Raw) -> None:
+    """Each rollback returns to its own checkpoint."""
+    states, checkpoints = [], []
+    for number in range(4):
+        states.append(raw(snapshot))
+        checkpoints.append(snapshot.checkpoint())
+        snapshot.place(world.pod(f"new-{number}"), "ab"[number // 2])
+    snapshot.rollback(checkpoints[3])
+    assert raw(snapshot) == states[3]
+    snapshot.rollback(checkpoints[1])
+    assert raw(snapshot) == states[1]
+    snapshot.rollback(checkpoints[0])
+    assert raw(snapshot) == states[0]
+
+
+def test_an_inner_commit_is_undone_by_an_outer_rollback(world: World, snapshot: Snapshot, raw: Raw) -> None:
+    """Committing inside a statement makes the change part of it."""
+    before = raw(snapshot)
+    outer = snapshot.checkpoint()
+    snapshot.place(world.pod("one"), "a")
+    inner = snapshot.checkpoint()
+    snapshot.place(world.pod("two"), "a")
+    snapshot.place(world.pod("three"), "b")
+    snapshot.commit(inner)
+    assert (pods_on(snapshot, "a"), pods_on(snapshot, "b")) == (["old", "one", "two"], ["three"])
+    snapshot.rollback(outer)
+    assert raw(snapshot) == before
+
+
+@pytest.mark.parametrize("close", [Snapshot.commit, Snapshot.rollback], ids=["commit", "rollback"])
+def test_closing_a_statement_closes_those_within(
+    world: World, snapshot: Snapshot, close: Callable[[Snapshot, int], None]
+) -> None:
+    """A checkpoint and all made after it are used up at once, and using one again is an error."""
+    outer, inner = snapshot.checkpoint(), snapshot.checkpoint()
+    snapshot.place(world.pod("new"), "b")
+    close(snapshot, outer)
+    for checkpoint in (inner, outer):
+        with pytest.raises(ValueError, match="is used up"):
+            snapshot.rollback(checkpoint)
+        with pytest.raises(ValueError, match="is used up"):
+            snapshot.commit(checkpoint)
+
+
+def test_what_if_rolls_back_whatever_happens(world: World, snapshot: Snapshot, raw: Raw) -> None:
+    """Also when the question ends in an exception."""
+    before = raw(snapshot)
+
+    def ask() -> None:
+        with snapshot.what_if():
+            snapshot.place(world.pod("new"), "b")
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        ask()
+    assert raw(snapshot) == before
+
+
+@pytest.mark.parametrize(
+    ("change", "pod", "node"),
+    [
+        pytest.param(Snapshot.place, "new", "c", id="place on an unknown node"),
+        pytest.param(Snapshot.evict, "old", "c", id="evict from an unknown node"),
+        pytest.param(Snapshot.evict, "new", "a", id="evict an unknown pod"),
+    ],
+)
+def test_what_is_not_here_cannot_be_changed(
+    world: World, snapshot: Snapshot, raw: Raw, change: Callable[..., None], pod: str, node: str
+) -> None:
+    """Unknown nodes and pods raise KeyError and leave everything as it is."""
+    before = raw(snapshot)
+    with snapshot.what_if(), pytest.raises(KeyError):
+        change(snapshot, world.pod(pod), node)
+    assert raw(snapshot) == before
+
+
+def test_no_update_while_a_statement_is_open(world: World, snapshot: Snapshot) -> None:
+    """The rollback would put back a state that the update has overtaken."""
+    checkpoint = snapshot.checkpoint()
+    world.assumed("new", "b")
+    with pytest.raises(RuntimeError, match="commit it or roll it back"):
+        world.update()
+    assert pods_on(snapshot, "b") == []
+    snapshot.rollback(checkpoint)
+    world.update()
+    assert pods_on(snapshot, "b") == ["new"]
+
+
+def test_a_committed_statement_lasts_until_the_cache_has_the_word(world: World, snapshot: Snapshot) -> None:
+    """What was committed and not told to the cache is gone after the next update, on every node it touched."""
+    checkpoint = snapshot.checkpoint()
+    snapshot.place(world.pod("promised"), "a")
+    snapshot.place(world.pod("told"), "b")
+    snapshot.commit(checkpoint)
+    assert (pods_on(snapshot, "a"), pods_on(snapshot, "b")) == (["old", "promised"], ["told"])
+    world.assumed("told", "b")
+    world.update()
+    assert (pods_on(snapshot, "a"), pods_on(snapshot, "b")) == (["old"], ["told"])
+
+
+def test_changes_without_a_checkpoint_last_as_long(world: World, snapshot: Snapshot) -> None:
+    """They are as good as committed: the next update ends them."""
+    snapshot.place(world.pod("new"), "b")
+    snapshot.check_invariants()
+    assert pods_on(snapshot, "b") == ["new"]
+    world.update()
+    assert pods_on(snapshot, "b") == []
+
+
+def test_a_node_that_went_after_a_commit_stays_gone(world: World, snapshot: Snapshot) -> None:
+    """What a statement did to it does not bring it back."""
+    snapshot.place(world.pod("new"), "b")
+    world.cache.remove_node(make_node("b"))
+    world.update()
+    assert snapshot.get("b") is None
+
+
+def test_the_order_takes_one_node_of_each_zone_in_turn(world: World) -> None:
+    """Rows in zone order, worked out when asked, and anew when a node came, went or changed its zone."""
+
+    def order() -> list[str]:
+        return [world.snapshot.nodes.name(row) for row in world.snapshot.order()]
+
+    for name, zone in (("a", "1"), ("b", "1"), ("c", "2")):
+        world.node(name, labels={ZONE: zone})
+    world.update()
+    assert order() == ["a", "c", "b"]
+    world.cache.update_node(None, make_node("c", labels={ZONE: "1"}))
+    world.update()
+    assert order() == ["a", "b", "c"]
+    world.cache.remove_node(make_node("a"))
+    world.update()
+    assert order() == ["b", "c"]
+    world.bound("p", "b")
+    kept = world.update().order()
+    assert kept is world.snapshot.order()
+
+
+def test_the_order_has_every_row_once_even_if_the_cache_moved_on(world: World, snapshot: Snapshot) -> None:
+    """Asked late, it leaves out nodes that came since the update, and has those that went at the end."""
+    world.cache.remove_node(make_node("a"))
+    world.node("c")
+    assert [snapshot.nodes.name(row) for row in snapshot.order()] == ["b", "a"]
+    world.update()
+    assert [snapshot.nodes.name(row) for row in snapshot.order()] == ["b", "c"]
