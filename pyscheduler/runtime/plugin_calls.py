@@ -120,7 +120,7 @@ class PluginCalls:
 
     def wrong_type(self, method: PluginMethod, pod: Pod | None, answer: object, expected: str) -> Status:
         """Return the ERROR for an answer that is none; a coroutine is closed, so that nobody waits for it."""
-        what = f"a {type(answer).__name__}"
+        what = type(answer).__name__
         if inspect.iscoroutine(answer):
             answer.close()
             what = "a coroutine (only PreBind, Bind and PostBind may be async)"

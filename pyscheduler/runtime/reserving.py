@@ -144,7 +144,9 @@ class Permitting:
                 timeouts.clear()
                 return status.with_plugin(method.plugin) if status.is_rejected else calls.wrapped(method, status)
             timeouts[method.plugin] = min(status.timeout_seconds or 0.0, self.max_wait_seconds[method.plugin])
-            held = status
+            held = status.with_plugin(method.plugin)
         if held is None:
             return None
-        return Status(Code.WAIT, (*held.reasons, _HELD), timeout_seconds=held.timeout_seconds)
+        # The first of them to run out ends the wait.
+        seconds = min(timeouts.values())
+        return Status(Code.WAIT, (*held.reasons, _HELD), plugin=held.plugin, timeout_seconds=seconds)

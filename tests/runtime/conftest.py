@@ -1,0 +1,204 @@
+"""What tests of the runtime share: a recorder that remembers, and a kit that makes profiles on a real snapshot."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+import pytest
+
+from pyscheduler.api import Node, Pod
+from pyscheduler.cache.cache import Cache
+from pyscheduler.cache.snapshot import Snapshot
+from pyscheduler.framework import (
+    BindPlugin,
+    CycleState,
+    EnabledPlugin,
+    ExtensionPoint,
+    NominatingInfo,
+    NullRecorder,
+    Plugin,
+    PluginError,
+    PluginSet,
+    PodInfo,
+    ProfileSpec,
+    QueuedPodInfo,
+    QueueSortPlugin,
+    Status,
+)
+from pyscheduler.queue.nominator import Nominator
+from pyscheduler.runtime.profile import Profile
+from pyscheduler.runtime.registry import Registry
+from pyscheduler.runtime.services import Services
+from pyscheduler.runtime.waiting_pods import WaitingPodMap
+from pyscheduler.testing.builders import make_node, make_pod
+from pyscheduler.testing.clock import VirtualClock
+
+
+class Recording(NullRecorder):
+    """Remembers what tests look at."""
+
+    def __init__(self) -> None:
+        self.points: list[tuple[str, str, float]] = []
+        self.plugins: list[tuple[str, str, str, float]] = []
+        self.waits: list[tuple[str, float]] = []
+        self.warnings: Counter[str] = Counter()
+
+    def extension_point(self, point: str, *, status: str, profile: str, seconds: float) -> None:
+        """Keep each run."""
+        assert profile
+        self.points.append((point, status, seconds))
+
+    def plugin(self, plugin: str, point: str, *, status: str, seconds: float) -> None:
+        """Keep each run of a plugin."""
+        self.plugins.append((plugin, point, status, seconds))
+
+    def permit_wait(self, *, result: str, seconds: float) -> None:
+        """Keep each wait."""
+        self.waits.append((result, seconds))
+
+    def warning(self, kind: str) -> None:
+        """Count by kind."""
+        self.warnings[kind] += 1
+
+
+class Events:
+    """Writes events into a list."""
+
+    def __init__(self, controller: str) -> None:
+        self.controller = controller
+
+    def event(
+        self, regarding: object, *, type: str, reason: str, action: str, note: str, related: object | None = None
+    ) -> None:
+        """Write nothing."""
+
+
+class Sort(QueueSortPlugin):
+    def sort_key(self, info: QueuedPodInfo) -> tuple[object, ...]:
+        return (-info.pod.priority, info.enqueued_at)
+
+
+class Binder(BindPlugin):
+    def bind(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
+        return None
+
+
+def no_lister(kind: type) -> object:
+    """Know no kind."""
+    raise PluginError(f"{kind.__name__} is not watched", plugin="")
+
+
+class Kit:
+    """One scheduler's worth of services, and profiles on it; `Sort` and `Binder` complete a profile that lacks them."""
+
+    SORT = Sort
+    BINDER = Binder
+
+    def __init__(self) -> None:
+        self.clock = VirtualClock()
+        self.recorder = Recording()
+        self.registry = Registry()
+        self.nominator = Nominator()
+        self.cache = Cache(clock=self.clock)
+        self.snapshot = Snapshot(nominator=self.nominator)
+        self.waiting_pods = WaitingPodMap(clock=self.clock, recorder=self.recorder)
+        self.activated: list[Pod] = []
+        self.declared: list[object] = []
+        self.services = Services(
+            snapshot=self.snapshot,
+            clock=self.clock,
+            rng=random.Random(0),
+            client=object(),  # type: ignore[arg-type]  # nobody here writes to an API server
+            nominator=self.nominator,
+            waiting_pods=self.waiting_pods,
+            activate=self.activated.extend,
+            lister=no_lister,  # type: ignore[arg-type]  # it finds nothing of any type
+            event_recorder=Events,
+            recorder=self.recorder,
+            declare=self.declared.append,
+        )
+
+    def add_nodes(self, *nodes: str | Node, pods: Iterable[Pod] = ()) -> None:
+        """Put nodes, and pods that name theirs, into the snapshot."""
+        for node in nodes:
+            self.cache.add_node(make_node(node) if isinstance(node, str) else node)
+        for pod in pods:
+            self.cache.add_pod(PodInfo.of(pod))
+        self.cache.update_snapshot(self.snapshot)
+
+    def nominate(self, pod: Pod, node_name: str) -> None:
+        """Promise a pod a node."""
+        self.nominator.add(PodInfo.of(pod), NominatingInfo(node_name))
+
+    def spec(
+        self,
+        *names: str,
+        name: str = "pyscheduler",
+        plugins: Mapping[ExtensionPoint, PluginSet] | None = None,
+        args: Mapping[str, object] | None = None,
+    ) -> ProfileSpec:
+        """Describe a profile that enables `names` at multiPoint, in that order; `Name:3` gives a weight."""
+        enabled = []
+        for each in names:
+            plugin, _, weight = each.partition(":")
+            enabled.append(EnabledPlugin(plugin, int(weight or 0)))
+        return ProfileSpec(
+            scheduler_name=name,
+            multi_point=PluginSet(enabled=tuple(enabled)),
+            plugins=plugins or {},
+            args=args or {},
+        )
+
+    def register(self, *classes: type[Plugin]) -> None:
+        """Make classes known, and `Sort` and `Binder` with them."""
+        for cls in (*classes, Sort, Binder):
+            self.registry.add(cls.name, cls)
+
+    def profile(
+        self,
+        *classes: type[Plugin],
+        name: str = "pyscheduler",
+        plugins: Mapping[ExtensionPoint, PluginSet] | None = None,
+        args: Mapping[str, object] | None = None,
+        weights: Mapping[str, int] | None = None,
+    ) -> Profile:
+        """Build a profile of these classes, in that order."""
+        self.register(*classes)
+        names = [f"{cls.name}:{(weights or {}).get(cls.name, 0)}" for cls in classes]
+        if not any(issubclass(cls, QueueSortPlugin) for cls in classes):
+            names.append(Sort.name)
+        if not any(issubclass(cls, BindPlugin) for cls in classes):
+            names.append(Binder.name)
+        return Profile.build(self.spec(*names, name=name, plugins=plugins, args=args), self.registry, self.services)
+
+    def sample_all(self) -> None:
+        """Time plugins in every cycle."""
+        self.services.rng = _Always()
+
+    @staticmethod
+    def queued(name: str, *, enqueued_at: float = 0.0, **keywords: object) -> QueuedPodInfo:
+        """Return a pod in the queue."""
+        return QueuedPodInfo(pod_info=PodInfo.of(make_pod(name, **keywords)), enqueued_at=enqueued_at)
+
+
+class _Always(random.Random):
+    def random(self) -> float:
+        return 0.0
+
+
+KitFactory = Callable[[], Kit]
+Names = Sequence[str]
+
+
+@pytest.fixture
+def kit() -> Kit:
+    """Give a kit without nodes."""
+    return Kit()
+
+
+@pytest.fixture(scope="session")
+def new_kit() -> KitFactory:
+    """Give the way to make kits, for tests that need one per example."""
+    return Kit

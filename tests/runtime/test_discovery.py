@@ -1,0 +1,110 @@
+"""Finding installed plugins."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from pyscheduler.framework import ConfigError
+from pyscheduler.runtime.discovery import discover
+
+GOOD = """
+from pyscheduler.framework import hookimpl
+
+@hookimpl
+def pyscheduler_register(registry):
+    registry.add("{plugin}", "acme.plugin:{plugin}")
+"""
+
+Install = Callable[..., None]
+
+
+@pytest.fixture
+def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Install:
+    """Give a function that installs a distribution with one hook module, as pip would leave it."""
+    monkeypatch.syspath_prepend(tmp_path)
+
+    def make(name: str, code: str, *, version: str = "1.0") -> None:
+        module = f"{name.replace('-', '_')}_{abs(hash(tmp_path))}"
+        (tmp_path / f"{module}.py").write_text(code, encoding="utf-8")
+        info = tmp_path / f"{name.replace('-', '_')}-{version}.dist-info"
+        info.mkdir()
+        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n", encoding="utf-8")
+        (info / "entry_points.txt").write_text(f"[pyscheduler]\n{name}-entry = {module}\n", encoding="utf-8")
+
+    return make
+
+
+def test_in_tree_plugins_come_through_the_door_of_everybody() -> None:
+    """kube-scheduler's plugins are those of a distribution called pyscheduler, and load."""
+    registry = discover()
+    ours = next(each for each in registry.distributions if each.name == "pyscheduler")
+    assert not ours.errors
+    assert ours.version
+    assert {"PrioritySort", "DefaultBinder", "NodeResourcesFit"} <= set(ours.plugins)
+    assert registry.load("PrioritySort").name == "PrioritySort"
+
+
+def test_an_installed_distribution_is_found(install: Install) -> None:
+    """A package that pip installed is known by name and version, unasked."""
+    install("acme-quota", GOOD.format(plugin="Quota"), version="2.1")
+    registry = discover()
+    found = next(each for each in registry.distributions if each.name == "acme-quota")
+    assert (found.version, found.plugins, found.errors) == ("2.1", ["Quota"], [])
+    assert found.entry_point.startswith("acme-quota-entry = ")
+    assert "Quota" in registry
+
+
+@pytest.mark.parametrize(
+    ("code", "error"),
+    [
+        pytest.param("import nothing_of_that_name", "ModuleNotFoundError: No module", id="does not import"),
+        pytest.param("raise SystemExit(3)", "SystemExit: 3", id="exits"),
+        pytest.param("x = 1", "implements no hook", id="has no hook"),
+        pytest.param(GOOD.format(plugin="Q").replace("_register(", "_regster("), "unknown hook", id="misspelt hook"),
+        pytest.param(GOOD.format(plugin="Q").replace("(registry)", "(plugins)"), "plugins", id="misspelt argument"),
+        pytest.param(GOOD.format(plugin="Q") + "    1 / 0\n", "ZeroDivisionError", id="hook raises"),
+        pytest.param(GOOD.format(plugin=""), "expected its name", id="registers nonsense"),
+    ],
+)
+def test_a_broken_distribution_takes_no_other_down(
+    install: Install, code: str, error: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """What is wrong with one distribution is recorded with it; those after it in the alphabet are found."""
+    install("acme-broken", code)
+    install("acme-good", GOOD.format(plugin="Quota"))
+    with caplog.at_level(logging.WARNING):
+        registry = discover()
+    broken = next(each for each in registry.distributions if each.name == "acme-broken")
+    assert len(broken.errors) == 1
+    assert error in broken.errors[0]
+    assert "\n" not in broken.errors[0]
+    assert "Quota" in registry
+    assert "PrioritySort" in registry
+    assert 'distribution="acme-broken 1.0"' in caplog.text
+
+
+@pytest.mark.parametrize(
+    "blocked",
+    [pytest.param("acme-quota", id="the distribution"), pytest.param("acme-quota-entry", id="the entry point")],
+)
+def test_a_blocked_distribution_is_not_even_imported(install: Install, blocked: str) -> None:
+    """Blocking by either name leaves a distribution out and says so."""
+    install("acme-quota", "raise AssertionError('imported')")
+    registry = discover(blocked=[blocked])
+    found = next(each for each in registry.distributions if each.name == "acme-quota")
+    assert found.blocked
+    assert not found.errors
+
+
+def test_two_plugins_with_one_name_are_recorded(install: Install) -> None:
+    """Both offers are kept; only who enables the plugin is told to choose."""
+    install("acme-one", GOOD.format(plugin="Quota"))
+    install("acme-two", GOOD.format(plugin="Quota").replace("acme.plugin", "acme.other"))
+    registry = discover()
+    with pytest.raises(ConfigError, match=r"acme-one 1\.0 .* and acme-two 1\.0"):
+        registry.load("Quota")
+    assert [each.distribution for each in registry.describe() if each.name == "Quota"] == ["acme-one", "acme-two"]

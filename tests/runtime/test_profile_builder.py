@@ -1,0 +1,267 @@
+"""Building a profile: what it is made of, and everything that can be wrong with it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import attrs
+import pytest
+
+from pyscheduler.api import Pod
+from pyscheduler.framework import (
+    BindPlugin,
+    ClusterEventWithHint,
+    ConfigError,
+    CycleState,
+    EnabledPlugin,
+    EnqueueExtensions,
+    ExtensionPoint,
+    FilterPlugin,
+    Handle,
+    NodeInfo,
+    Plugin,
+    PluginSet,
+    PreEnqueuePlugin,
+    QueuedPodInfo,
+    QueueSortPlugin,
+    Status,
+)
+from pyscheduler.runtime.profile import Profile
+
+
+@attrs.frozen(kw_only=True)
+class LimitArgs:
+    limit: int = 3
+
+
+class Limit(PreEnqueuePlugin):
+    args_type = LimitArgs
+    watches = ("a kind", "another")  # type: ignore[assignment]  # nobody here looks into a kind
+
+    def pre_enqueue(self, pod: Pod) -> Status | None:
+        return None
+
+
+@attrs.frozen
+class NeedyArgs:
+    limit: int
+
+
+class Needy(Plugin):
+    args_type = NeedyArgs
+
+
+class Picky(Plugin):
+    def __init__(self, args: object = None, handle: Handle | None = None) -> None:
+        raise ConfigError("limit is wrong", "name is wrong")
+
+
+class Failing(Plugin):
+    def __init__(self, args: object = None, handle: Handle | None = None) -> None:
+        raise ValueError("no such table")
+
+
+class Idle(FilterPlugin):
+    """Forgot its filter."""
+
+
+class Runner(Plugin):
+    def run(self) -> None:
+        """Not a coroutine."""
+
+
+class Deaf(FilterPlugin, EnqueueExtensions):
+    def filter(self, state: CycleState, pod: Pod, node: NodeInfo) -> Status | None:
+        return None
+
+    def events_to_register(self) -> Sequence[ClusterEventWithHint]:
+        raise ValueError("no events")
+
+
+class Nonsense(Deaf):
+    def events_to_register(self) -> Sequence[ClusterEventWithHint]:
+        return ["Node/Add"]  # type: ignore[list-item]  # the point of it
+
+
+class SecondSort(QueueSortPlugin):
+    def sort_key(self, info: QueuedPodInfo) -> tuple[object, ...]:
+        return ()
+
+
+def test_a_plugin_is_made_once_with_its_args_and_its_handle(kit: Any) -> None:
+    """A plugin gets its own args object and the profile as its handle."""
+    args = LimitArgs(limit=7)
+    profile = kit.profile(Limit, args={"Limit": args})
+    plugin = profile.plugins["Limit"]
+    assert plugin.args is args
+    assert plugin.handle is profile
+    assert profile.args["Limit"] is args
+    assert plugin.handle.profile_name == "pyscheduler"
+
+
+def test_args_that_are_not_given_are_the_defaults(kit: Any) -> None:
+    """A plugin with args never sees None."""
+    assert kit.profile(Limit).plugins["Limit"].args == LimitArgs()
+
+
+def test_watched_kinds_are_declared_before_plugins_are_made(kit: Any) -> None:
+    """A plugin may ask for its listers as soon as it is made."""
+    seen: list[object] = []
+
+    class Eager(Limit):
+        def __init__(self, args: object = None, handle: Handle | None = None) -> None:
+            super().__init__(args, handle)
+            seen.extend(kit.declared)
+
+    kit.profile(Eager)
+    assert seen == ["a kind", "another"]
+
+
+@pytest.mark.parametrize(
+    ("plugin", "problem"),
+    [
+        pytest.param(
+            Needy,
+            'plugin "Needy" needs args: TypeError: NeedyArgs.__init__() missing 1 required positional argument: '
+            "'limit' @ $.profiles['pyscheduler'].pluginConfig",
+            id="args without defaults",
+        ),
+        pytest.param(
+            Failing,
+            "initializing plugin \"Failing\": ValueError: no such table @ $.profiles['pyscheduler'].plugins",
+            id="a constructor that fails",
+        ),
+        pytest.param(
+            Idle,
+            'plugin "Idle" takes part in filter but does not define filter or filter_nodes '
+            "@ $.profiles['pyscheduler'].plugins.filter",
+            id="an interface without its method",
+        ),
+        pytest.param(
+            Runner,
+            "plugin \"Runner\" defines a run() that is not async @ $.profiles['pyscheduler'].plugins",
+            id="a run that cannot be a task",
+        ),
+        pytest.param(
+            Deaf,
+            "plugin \"Deaf\" cannot register its events: ValueError: no events @ $.profiles['pyscheduler'].plugins",
+            id="registration fails",
+        ),
+        pytest.param(
+            Nonsense,
+            'plugin "Nonsense" cannot register its events: TypeError: EventsToRegister returned a str; '
+            "expected ClusterEventWithHint @ $.profiles['pyscheduler'].plugins",
+            id="registers nonsense",
+        ),
+        pytest.param(
+            SecondSort,
+            'only one queue sort plugin required for profile with scheduler name "pyscheduler", '
+            "but got 2 (SecondSort, Sort) @ $.profiles['pyscheduler'].plugins.queueSort",
+            id="two queue sorts",
+        ),
+    ],
+)
+def test_a_mistake_is_one_line_with_its_path(kit: Any, plugin: type[Plugin], problem: str) -> None:
+    """Each mistake says what, where, and whose."""
+    kit.register(plugin)
+    spec = kit.spec(plugin.name, "Sort", "Binder")
+    with pytest.raises(ConfigError) as caught:
+        Profile.build(spec, kit.registry, kit.services)
+    assert caught.value.problems == (problem,)
+
+
+@pytest.mark.parametrize(
+    ("args", "problem"),
+    [
+        pytest.param({"Sort": LimitArgs()}, 'plugin "Sort" takes no args', id="args for a plugin without"),
+        pytest.param({"Limit": 3}, 'plugin "Limit": want args to be of type LimitArgs, got int', id="of another type"),
+        pytest.param(
+            {"Lmit": LimitArgs()},
+            'args are given for plugin "Lmit", which no installed distribution offers',
+            id="for a plugin that nobody offers",
+        ),
+    ],
+)
+def test_wrong_args_are_refused(kit: Any, args: dict[str, object], problem: str) -> None:
+    """Args must be of the class that the plugin names, and for a plugin that exists."""
+    with pytest.raises(ConfigError) as caught:
+        kit.profile(Limit, args=args)
+    assert caught.value.problems == (f"{problem} @ $.profiles['pyscheduler'].pluginConfig",)
+
+
+def test_args_for_a_plugin_that_is_not_enabled_are_ignored(kit: Any) -> None:
+    """The defaults carry args for plugins that a profile may have disabled."""
+    kit.register(Limit)
+    profile = Profile.build(kit.spec("Sort", "Binder", args={"Limit": LimitArgs()}), kit.registry, kit.services)
+    assert set(profile.plugins) == {"Sort", "Binder"}
+
+
+def test_all_mistakes_are_told_at_once(kit: Any) -> None:
+    """One run of the command line tells everything that is wrong with a profile."""
+    kit.register(Picky, Failing, Limit)
+    spec = kit.spec(
+        "Picky",
+        "Failing",
+        "Lmit",
+        "Sort",
+        "Binder",
+        plugins={ExtensionPoint.FILTER: PluginSet(enabled=(EnabledPlugin("Sort"),))},
+        args={"Gone": 1},
+    )
+    with pytest.raises(ConfigError) as caught:
+        Profile.build(spec, kit.registry, kit.services)
+    place = "$.profiles['pyscheduler']"
+    assert caught.value.problems == (
+        f'plugin "Lmit" does not exist, did you mean "Limit"? @ {place}.plugins.multiPoint',
+        f'plugin "Sort" does not extend FilterPlugin plugin @ {place}.plugins.filter.enabled[0]',
+        f'args are given for plugin "Gone", which no installed distribution offers @ {place}.pluginConfig',
+        f'initializing plugin "Picky": limit is wrong @ {place}.pluginConfig',
+        f'initializing plugin "Picky": name is wrong @ {place}.pluginConfig',
+        f'initializing plugin "Failing": ValueError: no such table @ {place}.plugins',
+    )
+
+
+def test_a_profile_must_sort_and_bind(kit: Any) -> None:
+    """Without a queue sort or a bind plugin there is no profile."""
+    kit.register()
+    with pytest.raises(ConfigError) as caught:
+        Profile.build(kit.spec(name="lone"), kit.registry, kit.services)
+    assert caught.value.problems == (
+        (
+            'only one queue sort plugin required for profile with scheduler name "lone", '
+            "but got 0 @ $.profiles['lone'].plugins.queueSort"
+        ),
+        "at least one bind plugin is needed for profile with scheduler name \"lone\" @ $.profiles['lone'].plugins.bind",
+    )
+
+
+def test_a_profile_needs_a_name(kit: Any) -> None:
+    """Pods could not ask for a profile without one."""
+    kit.register()
+    with pytest.raises(ConfigError, match="scheduler name is needed"):
+        Profile.build(kit.spec("Sort", "Binder", name=""), kit.registry, kit.services)
+
+
+def test_a_missing_bind_plugin_is_reported_once(kit: Any) -> None:
+    """What follows from a plugin that does not load is not reported on top of it."""
+    kit.register()
+    with pytest.raises(ConfigError) as caught:
+        Profile.build(kit.spec("Sort", "Bindre"), kit.registry, kit.services)
+    assert len(caught.value.problems) == 1
+
+
+def test_a_plugin_may_take_part_in_some_extension_points_only(kit: Any) -> None:
+    """A plugin that is enabled at one extension point is left alone at the others it knows."""
+
+    class Both(Limit, BindPlugin):
+        name = "Both"
+
+        async def bind(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
+            return None
+
+    kit.register(Both)
+    bind = {ExtensionPoint.BIND: PluginSet(enabled=(EnabledPlugin("Both"),))}
+    profile = Profile.build(kit.spec("Sort", plugins=bind), kit.registry, kit.services)
+    assert profile.points[ExtensionPoint.BIND] == ("Both",)
+    assert profile.points[ExtensionPoint.PRE_ENQUEUE] == ()
