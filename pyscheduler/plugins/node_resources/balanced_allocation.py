@@ -29,6 +29,7 @@ from pyscheduler.framework import (
     Status,
 )
 from pyscheduler.framework.plugin_args import NodeResourcesBalancedAllocationArgs
+from pyscheduler.plugins.node_resources.groups import split
 from pyscheduler.plugins.node_resources.resource_allocation import (
     Allocation,
     allocations,
@@ -72,39 +73,57 @@ class NodeResourcesBalancedAllocation(PreScorePlugin, ScorePlugin, SignPlugin):
 
 def balanced_allocation(resources: Sequence[Allocation], size: int) -> NDArray[np.int64]:
     """Score int64[size] by the improvement of each node's balance; weights do not matter."""
-    with_pod = _balance([(each.requested, each.allocatable) for each in resources], size)
-    without_pod = _balance([(each.allocated, each.allocatable) for each in resources], size)
+    offered = np.zeros((len(resources), size), dtype=np.bool_)
+    divisors = np.zeros((len(resources), size), dtype=np.float64)
+    for row, each in enumerate(resources):
+        np.not_equal(each.allocatable, 0, out=offered[row])
+        np.maximum(each.allocatable, 1, out=divisors[row])
+    with_pod = _balance([each.requested for each in resources], divisors, offered)
+    without_pod = _balance([each.allocated for each in resources], divisors, offered)
     return _HALF + (_HALF + with_pod - without_pod) // 2
 
 
-def _balance(resources: Sequence[tuple[NDArray[np.int64], NDArray[np.int64]]], size: int) -> NDArray[np.int64]:
-    """Return int64[size] in 50..100 from (used, allocatable) of each resource; fewer than two balance perfectly."""
-    offered = np.zeros((len(resources), size), dtype=np.bool_)
-    fractions = np.zeros((len(resources), size), dtype=np.float64)
-    for row, (used, allocatable) in enumerate(resources):
-        np.not_equal(allocatable, 0, out=offered[row])
-        np.divide(used, allocatable, out=fractions[row], where=offered[row])
+def _balance(
+    used: Sequence[NDArray[np.int64]], divisors: NDArray[np.float64], offered: NDArray[np.bool_]
+) -> NDArray[np.int64]:
+    """Return int64[n] in 50..100 from what is used of each resource; fewer than two balance perfectly."""
+    fractions = np.zeros(divisors.shape, dtype=np.float64)
+    for row, amounts in enumerate(used):
+        np.divide(amounts, divisors[row], out=fractions[row])
     np.minimum(fractions, 1.0, out=fractions)
-    number = offered.sum(axis=0)
-    deviation = np.zeros(size, dtype=np.float64)
-    if len(resources) >= _PAIR:
-        lowest = np.where(offered, fractions, 1.0).min(axis=0)
-        np.divide(fractions.max(axis=0) - lowest, 2.0, out=deviation, where=number == _PAIR)
-    if len(resources) > _PAIR:
-        np.copyto(deviation, _standard_deviation(fractions, offered, number), where=number > _PAIR)
+    deviation = _deviation(fractions) if offered.all() else _deviation_of_offered(fractions, offered)
     return ((1.0 - deviation) * float(MAX_SCORE)).astype(np.int64)
 
 
-def _standard_deviation(
-    fractions: NDArray[np.float64], offered: NDArray[np.bool_], number: NDArray[np.int64]
-) -> NDArray[np.float64]:
-    # Summed row by row, in the order of the resources: float sums depend on it. What a node lacks adds exactly 0.
-    total = np.zeros(len(number), dtype=np.float64)
-    for row in fractions:
+def _deviation(fractions: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return float64[n] from float64[k, n]: the deviation where every node offers all k resources."""
+    if len(fractions) < _PAIR:
+        return np.zeros(fractions.shape[1], dtype=np.float64)
+    if len(fractions) == _PAIR:
+        distance: NDArray[np.float64] = fractions[0] - fractions[1]
+        return np.abs(distance / 2.0, out=distance)
+    mean = _sum(fractions) / len(fractions)
+    variance = _sum((fractions - mean) * (fractions - mean)) / len(fractions)
+    return np.sqrt(variance, out=variance)
+
+
+def _deviation_of_offered(fractions: NDArray[np.float64], offered: NDArray[np.bool_]) -> NDArray[np.float64]:
+    """Return float64[n]: the same where nodes offer different resources; nodes that offer the same go together."""
+    ids = np.zeros(fractions.shape[1], dtype=np.int64)
+    kinds: list[list[int]] = [[]]
+    for resource, offers in enumerate(offered):
+        ids, keys = split(ids, offers, len(kinds))
+        kinds = [[*kinds[key >> 1], resource] if key & 1 else kinds[key >> 1] for key in keys]
+    deviation = np.zeros(fractions.shape[1], dtype=np.float64)
+    for kind, resources in enumerate(kinds):
+        alike = ids == kind
+        deviation[alike] = _deviation(fractions[resources][:, alike])
+    return deviation
+
+
+def _sum(rows: NDArray[np.float64]) -> NDArray[np.float64]:
+    # Row by row, in the order of the resources, because float sums depend on the order.
+    total = np.zeros(rows.shape[1], dtype=np.float64)
+    for row in rows:
         total += row
-    count = np.maximum(number, 1)
-    mean = total / count
-    squares = np.zeros(len(number), dtype=np.float64)
-    for row, counts in zip(fractions, offered, strict=True):
-        squares += np.where(counts, (row - mean) * (row - mean), 0.0)
-    return np.sqrt(squares / count)
+    return total

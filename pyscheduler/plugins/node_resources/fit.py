@@ -41,6 +41,7 @@ from pyscheduler.framework import (
     Status,
 )
 from pyscheduler.framework.plugin_args import NodeResourcesFitArgs, ScoringStrategy
+from pyscheduler.plugins.node_resources.groups import split
 from pyscheduler.plugins.node_resources.least_allocated import least_allocated
 from pyscheduler.plugins.node_resources.most_allocated import most_allocated
 from pyscheduler.plugins.node_resources.requested_to_capacity_ratio import requested_to_capacity_ratio
@@ -155,10 +156,7 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
 
 
 class _Shortages:
-    """Collects what nodes fall short of, and makes one status per distinct combination.
-
-    Nodes that lack the same things form a group, so that the work grows with the combinations, not with the nodes.
-    """
+    """Collects what nodes fall short of, and makes one status per combination that occurs."""
 
     __slots__ = ("_groups", "_ids")
 
@@ -195,13 +193,9 @@ class _Shortages:
 
     def _split(self, apart: NDArray[np.bool_], reason: str | None) -> None:
         """Give the nodes where `apart` is true a further reason, or mark them hopeless where there is none."""
-        keys = self._ids * 2 + apart
-        present = np.flatnonzero(np.bincount(keys, minlength=2 * len(self._groups)))
-        new_ids = np.zeros(2 * len(self._groups), dtype=np.int64)
-        new_ids[present] = np.arange(len(present))
-        self._ids = new_ids[keys]
+        self._ids, keys = split(self._ids, apart, len(self._groups))
         groups = []
-        for key in present.tolist():
+        for key in keys:
             reasons, hopeless = self._groups[key >> 1]
             if key & 1:
                 reasons, hopeless = (reasons, True) if reason is None else ((*reasons, reason), hopeless)

@@ -1,0 +1,25 @@
+"""Nodes by what they have in common, refined one property after another.
+
+What depends on several properties of a node is worked out once per combination that occurs, however many nodes there
+are: ids stay compact, so that the work grows with the combinations.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["split"]
+
+
+def split(ids: NDArray[np.int64], apart: NDArray[np.bool_], number: int) -> tuple[NDArray[np.int64], list[int]]:
+    """Set the nodes where `apart` is true apart from others of their group.
+
+    `ids`: int64[n] in 0..number-1. Return new ids, compact again, and for each the old id times two, plus one where it
+    is the group of those set apart.
+    """
+    keys = ids * 2 + apart
+    present = np.flatnonzero(np.bincount(keys, minlength=2 * number))
+    new_ids = np.zeros(2 * number, dtype=np.int64)
+    new_ids[present] = np.arange(len(present))
+    return new_ids[keys], present.tolist()
