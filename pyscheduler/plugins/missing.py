@@ -15,6 +15,8 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 import attrs
+import numpy as np
+from numpy.typing import NDArray
 
 from pyscheduler.api import NOTHING, Pod
 from pyscheduler.framework import (
@@ -25,6 +27,7 @@ from pyscheduler.framework import (
     CycleState,
     EnqueueExtensions,
     EventResource,
+    FilterPlugin,
     Handle,
     Nodes,
     NodeStatuses,
@@ -32,7 +35,9 @@ from pyscheduler.framework import (
     PostFilterResult,
     PreFilterPlugin,
     PreFilterResult,
+    PreScorePlugin,
     QueueingHint,
+    ScorePlugin,
     Status,
 )
 from pyscheduler.framework.affinity_terms import required_terms
@@ -126,7 +131,7 @@ def _rejection(what: str, plugin: str) -> Status:
     return Status.unresolvable(f"{what}, which plugin {plugin} would decide; it is not implemented yet")
 
 
-class _StandIn(PreFilterPlugin, EnqueueExtensions):
+class _StandIn(PreFilterPlugin, FilterPlugin, EnqueueExtensions):
     """Reject pods that use a field of the plugin of this name."""
 
     def __init__(self, args: object = None, handle: Handle | None = None) -> None:
@@ -134,12 +139,31 @@ class _StandIn(PreFilterPlugin, EnqueueExtensions):
         self._fields = tuple(field for field in _FIELDS if self.name in field.plugins)
 
     def pre_filter(self, state: CycleState, pod: Pod, nodes: Nodes) -> PreFilterResult | Status | None:
-        used = [field.path for field in self._fields if field.is_used(pod)]
-        return _rejection(f"pod uses {' and '.join(used)}", self.name) if used else Status.skip()
+        return self._judge(pod) or Status.skip()
+
+    def filter_nodes(self, state: CycleState, pod: Pod, nodes: Nodes) -> NodeStatuses | None:
+        # Reached only in a profile that disables PreFilter of this plugin.
+        rejection = self._judge(pod)
+        return NodeStatuses.failing(np.ones(len(nodes), dtype=np.bool_), rejection) if rejection is not None else None
 
     def events_to_register(self) -> Sequence[ClusterEventWithHint]:
         # These fields do not change after a pod was made, so nothing that happens can help.
         return ()
+
+    def _judge(self, pod: Pod) -> Status | None:
+        """Return why the pod has to wait, None where this plugin would not care about it."""
+        used = [field.path for field in self._fields if field.is_used(pod)]
+        return _rejection(f"pod uses {' and '.join(used)}", self.name) if used else None
+
+
+class _ScoringStandIn(_StandIn, PreScorePlugin, ScorePlugin):
+    """The same for a plugin that also scores, so that profiles can give it a weight; all nodes are alike to it."""
+
+    def pre_score(self, state: CycleState, pod: Pod, nodes: Nodes) -> Status | None:
+        return Status.skip()
+
+    def score_nodes(self, state: CycleState, pod: Pod, nodes: Nodes) -> NDArray[np.int64]:
+        return np.zeros(len(nodes), dtype=np.int64)
 
 
 class VolumeRestrictions(_StandIn):
@@ -150,7 +174,7 @@ class NodeVolumeLimits(_StandIn):
     """Keep the place of the plugin that counts the volumes attached to a node."""
 
 
-class VolumeBinding(_StandIn):
+class VolumeBinding(_ScoringStandIn):
     """Keep the place of the plugin that finds or provisions volumes for claims."""
 
     args_type = VolumeBindingArgs
@@ -160,7 +184,7 @@ class VolumeZone(_StandIn):
     """Keep the place of the plugin that keeps pods in the zone of their volumes."""
 
 
-class PodTopologySpread(_StandIn):
+class PodTopologySpread(_ScoringStandIn):
     """Keep the place of the plugin that spreads pods over domains.
 
     Where the profile's `defaultConstraints` forbid nodes (DoNotSchedule), pods without constraints wait as well.
@@ -173,13 +197,13 @@ class PodTopologySpread(_StandIn):
         defaults = args.default_constraints if args is not None else ()
         self._hard_defaults = any(each.when_unsatisfiable == "DoNotSchedule" for each in defaults)
 
-    def pre_filter(self, state: CycleState, pod: Pod, nodes: Nodes) -> PreFilterResult | Status | None:
+    def _judge(self, pod: Pod) -> Status | None:
         if self._hard_defaults and not pod.spec.topology_spread_constraints:
             return _rejection("the profile spreads pods by defaultConstraints", self.name)
-        return super().pre_filter(state, pod, nodes)
+        return super()._judge(pod)
 
 
-class InterPodAffinity(_StandIn):
+class InterPodAffinity(_ScoringStandIn):
     """Keep the place of the plugin that places pods near or away from other pods.
 
     A pod that some placed pod wants to keep away is rejected too, wherever that pod is: what topology the term speaks
@@ -188,12 +212,12 @@ class InterPodAffinity(_StandIn):
 
     args_type = InterPodAffinityArgs
 
-    def pre_filter(self, state: CycleState, pod: Pod, nodes: Nodes) -> PreFilterResult | Status | None:
+    def _judge(self, pod: Pod) -> Status | None:
         for node in self.handle.snapshot.nodes_with_anti_affinity_pods:
             for placed in node.pods_with_required_anti_affinity:
                 if any(_may_match(term, pod) for term in placed.required_anti_affinity_terms):
                     return _rejection(f"pod matches spec.affinity.podAntiAffinity of pod {placed.pod.key}", self.name)
-        return super().pre_filter(state, pod, nodes)
+        return super()._judge(pod)
 
     def events_to_register(self) -> Sequence[ClusterEventWithHint]:
         event = ClusterEvent(EventResource.POD, ActionType.DELETE | ActionType.UPDATE_POD_LABEL)
@@ -216,7 +240,7 @@ def _may_match(term: AffinityTerm, pod: Pod) -> bool:
     return in_namespace and term.selector.matches(pod.labels)
 
 
-class DynamicResources(_StandIn):
+class DynamicResources(_ScoringStandIn):
     """Keep the place of the plugin that allocates devices for resource claims."""
 
     args_type = DynamicResourcesArgs

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from pyscheduler.api import Node, Pod
-from pyscheduler.framework import Code, CycleState, NodeInfo, NodeStatuses, PodInfo, QueueingHint
+from pyscheduler.framework import Code, CycleState, NodeInfo, NodeStatuses, PodInfo, QueueingHint, ScorePlugin
 from pyscheduler.plugins import missing
 
 TERM = {"labelSelector": {"matchLabels": {"app": "x"}}, "topologyKey": "zone"}
@@ -169,6 +169,30 @@ def test_hard_default_constraints_are_not_forgotten() -> None:
 def test_nothing_that_happens_helps(kind: type[missing.VolumeZone]) -> None:
     """A rejected pod is not tried again at every event, only when the queue is flushed."""
     assert list(kind().events_to_register()) == []
+
+
+@pytest.mark.parametrize(("spec", "plugins"), USED)
+def test_without_pre_filter_the_nodes_are_refused(spec: dict[str, object], plugins: list[str]) -> None:
+    """A profile may disable PreFilter of a stand-in; the pod waits all the same."""
+    for kind in STAND_INS:
+        statuses = kind(None, handle_of()).filter_nodes(CycleState(), pod_of(spec), [None, None])
+        assert (statuses is not None) is (kind.name in plugins)
+        assert statuses is None or not statuses.passed().any()
+
+
+def test_scoring_stand_ins_can_be_given_a_weight() -> None:
+    """A profile that gives them a weight loads; they skip scoring, and find all nodes alike."""
+    scoring = [kind for kind in STAND_INS if issubclass(kind, ScorePlugin)]
+    assert {kind.name for kind in scoring} == {
+        "DynamicResources",
+        "InterPodAffinity",
+        "PodTopologySpread",
+        "VolumeBinding",
+    }
+    for kind in scoring:
+        plugin = kind(None, handle_of())
+        assert plugin.pre_score(CycleState(), pod_of({}), []).is_skip
+        assert plugin.score_nodes(CycleState(), pod_of({}), [None, None]).tolist() == [0, 0]
 
 
 def test_preemption_evicts_nobody() -> None:
