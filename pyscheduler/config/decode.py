@@ -11,6 +11,7 @@ import base64
 import binascii
 import contextlib
 import difflib
+import enum
 import functools
 import types
 import typing
@@ -21,7 +22,7 @@ import cattrs
 
 from pyscheduler.config.durations import parse_duration
 from pyscheduler.config.fields import Field, fields_of, is_record
-from pyscheduler.config.problems import Path, Problem, shown
+from pyscheduler.config.problems import Path, Problem, shown, unsupported
 from pyscheduler.config.types import API_VERSION, GROUP, PluginConfig
 from pyscheduler.framework.plugin_args import IN_TREE_ARGS, Duration, Int32
 
@@ -39,6 +40,7 @@ _LISTS: Final[Mapping[object, Callable[[list[object]], object]]] = {
     Collection: tuple,
 }
 _LONGEST_SHOWN: Final = 60
+_STRING: Final = "a string"
 
 
 class Mistakes(Exception):  # noqa: N818 - several, each of which may be mended; never seen by users
@@ -85,7 +87,7 @@ def decode_args(name: str, value: Mapping[str, object] | None, kind: type[T]) ->
     version = given.pop("apiVersion", None)
     for key, text in (("kind", stated), ("apiVersion", version)):
         if text is not None and not isinstance(text, str):
-            problems.append(Problem((key,), _mismatch("a string", text)))
+            problems.append(Problem((key,), _mismatch(_STRING, text)))
     if isinstance(stated, str) and stated not in {"", f"{name}Args"}:
         expected = f"{name}Args.{GROUP}"
         problems.append(Problem(("kind",), f"args for plugin {name} were not of type {expected}, got {stated}.{GROUP}"))
@@ -105,13 +107,14 @@ def decode_args(name: str, value: Mapping[str, object] | None, kind: type[T]) ->
 def _converter() -> cattrs.Converter:
     converter = cattrs.Converter(detailed_validation=False)
     converter.register_structure_hook(bool, _scalar("true or false", bool, False))
-    converter.register_structure_hook(str, _scalar("a string", str, ""))
+    converter.register_structure_hook(str, _scalar(_STRING, str, ""))
     converter.register_structure_hook(int, _integer(64))
     converter.register_structure_hook(float, _number)
     converter.register_structure_hook(bytes, _bytes)
     converter.register_structure_hook_func(lambda kind: kind is object or kind is Any, lambda value, _: value)
     converter.register_structure_hook_func(lambda kind: kind == Int32, _integer(32))
     converter.register_structure_hook_func(lambda kind: kind == Duration, _duration)
+    converter.register_structure_hook_factory(_is_choice, _choice_hook)
     converter.register_structure_hook_factory(_is_list, lambda kind: _list_hook(converter, kind))
     converter.register_structure_hook_factory(_is_mapping, lambda kind: _mapping_hook(converter, kind))
     converter.register_structure_hook_factory(_is_union, lambda kind: _union_hook(converter, kind))
@@ -176,6 +179,23 @@ def _bytes(value: object, _: object) -> bytes:
         return base64.b64decode(value, validate=True)
     except binascii.Error:
         raise ValueError("illegal base64 data") from None
+
+
+def _is_choice(kind: object) -> bool:
+    return typing.get_origin(kind) is typing.Literal or (isinstance(kind, type) and issubclass(kind, enum.Enum))
+
+
+def _choice_hook(kind: Any) -> Hook:
+    """Take one of the values that a `Literal` or an `Enum` lists."""
+    members = {each.value: each for each in kind} if isinstance(kind, type) else {x: x for x in typing.get_args(kind)}
+
+    def hook(value: object, _: object) -> object:
+        for known, member in members.items():
+            if type(known) is type(value) and known == value:
+                return member
+        raise ValueError(unsupported((), value, list(members)).message)
+
+    return hook
 
 
 # --- what holds others --------------------------------------------------------------------------
@@ -327,7 +347,8 @@ def _refusal(expected: str, value: object) -> ValueError:
 
 
 def _mismatch(expected: str, value: object) -> str:
-    return f"expected {expected}, found {_found(value)}"
+    hint = ", put it in quotes" if expected == _STRING and isinstance(value, (bool, int, float)) else ""
+    return f"expected {expected}, found {_found(value)}{hint}"
 
 
 def _found(value: object) -> str:

@@ -96,9 +96,8 @@ def _identity_problems(root: Mapping[str, object]) -> Iterator[Problem]:
     if version == API_VERSION and kind in {f"{name}Args" for name in IN_TREE_ARGS}:
         yield Problem(("kind",), f"couldn't decode as {KIND}, got {GROUP}/v1, Kind={kind}")
     elif (kind, version) != (KIND, API_VERSION):
-        wrong, right = (kind, KIND) if version == API_VERSION else (version, API_VERSION)
-        path = ("kind",) if version == API_VERSION else ("apiVersion",)
-        yield Problem(path, f'no kind "{kind}" is registered for version "{version}"; write {right}, not {wrong}')
+        key, right = ("kind", KIND) if version == API_VERSION else ("apiVersion", API_VERSION)
+        yield Problem((key,), f'no kind "{kind}" is registered for version "{version}"; write {key}: {right}')
 
 
 def _configuration(

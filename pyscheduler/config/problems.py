@@ -52,7 +52,7 @@ def invalid(path: Path, value: object, detail: str) -> Problem:
     return Problem(path, f"Invalid value: {shown(value)}: {detail}")
 
 
-def unsupported(path: Path, value: str, supported: Sequence[str]) -> Problem:
+def unsupported(path: Path, value: object, supported: Sequence[object]) -> Problem:
     """Return the problem of a value that is none of those supported."""
     known = ", ".join(shown(each) for each in supported)
     return Problem(path, f"Unsupported value: {shown(value)}: supported values: {known}")
