@@ -1,0 +1,402 @@
+"""The cache: pods are assumed, confirmed, corrected, forgotten; nodes and pods come and go in any order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pyscheduler.api import QuantityError
+from pyscheduler.cache.errors import CacheError
+from pyscheduler.framework import NodeInfo, PodInfo, PySchedulerError
+from pyscheduler.testing.builders import make_node
+
+if TYPE_CHECKING:
+    from tests.cache.conftest import World
+
+
+def on(world: World, name: str) -> list[str] | None:
+    """Return the names of the pods on a node, None when no snapshot would have it."""
+    info = world.update().get(name)
+    return None if info is None else sorted(pod.pod.name for pod in info.pods)
+
+
+# Pods
+
+
+def test_an_assumed_pod_counts_at_once(world: World) -> None:
+    """The next cycle sees it on its node, with all it asks for."""
+    world.node("a")
+    info = world.assumed("p", "a", requests={"cpu": "2", "memory": "1Gi"})
+    assert world.cache.is_assumed("uid-p")
+    assert world.cache.get_pod("uid-p") is info
+    assert (world.cache.pod_count, world.cache.assumed_count) == (1, 1)
+    assert world.update().nodes.requested("cpu").tolist() == [2000]
+
+
+def test_the_informer_confirms_an_assumption(world: World) -> None:
+    """The pod stays where it is, in the version that the informer brings, and is assumed no more."""
+    world.node("a")
+    world.assumed("p", "a", requests={"cpu": "1"})
+    confirmed = world.bound("p", "a", requests={"cpu": "1"}, labels={"seen": "by the API server"})
+    assert not world.cache.is_assumed("uid-p")
+    assert world.cache.get_pod("uid-p") is confirmed
+    assert world.cache.pod_count == 1
+    assert world.update().nodes.requested("cpu").tolist() == [1000]
+
+
+def test_the_informer_corrects_an_assumption(world: World) -> None:
+    """A pod that was bound elsewhere moves there; nothing of it stays behind."""
+    world.node("a")
+    world.node("b")
+    world.assumed("p", "a", requests={"cpu": "1"}, host_ports=[80])
+    world.update()
+    world.bound("p", "b", requests={"cpu": "1"}, host_ports=[80])
+    assert (on(world, "a"), on(world, "b")) == ([], ["p"])
+    assert world.snapshot.nodes.requested("cpu").tolist() == [0, 1000]
+    assert world.snapshot.nodes.host_port_conflicts("0.0.0.0", "TCP", 80).tolist() == [1]
+    assert not world.cache.is_assumed("uid-p")
+
+
+def test_a_forgotten_pod_leaves_no_trace(world: World) -> None:
+    """Forgetting gives back all that assuming took, and forgetting again does nothing."""
+    world.node("a")
+    info = world.assumed("p", "a", requests={"cpu": "1"})
+    world.update()
+    world.cache.forget_pod(info.pod)
+    world.cache.forget_pod(info.pod)
+    assert on(world, "a") == []
+    assert world.snapshot.nodes.requested("cpu").tolist() == [0]
+    assert (world.cache.pod_count, world.cache.get_pod("uid-p")) == (0, None)
+
+
+def test_an_updated_pod_counts_with_its_new_requests(world: World) -> None:
+    """A resize in place shows in the sums."""
+    world.node("a")
+    old = world.bound("p", "a", requests={"cpu": "1"})
+    world.cache.update_pod(old.pod, world.pod("p", "a", requests={"cpu": "3"}))
+    assert world.update().nodes.requested("cpu").tolist() == [3000]
+    assert on(world, "a") == ["p"]
+
+
+@pytest.mark.parametrize("assumed", [False, True], ids=["bound", "assumed"])
+def test_a_removed_pod_is_gone(world: World, *, assumed: bool) -> None:
+    """Deletion ends an assumption too."""
+    world.node("a")
+    info = world.assumed("p", "a") if assumed else world.bound("p", "a")
+    world.cache.remove_pod(info.pod)
+    assert on(world, "a") == []
+    assert (world.cache.pod_count, world.cache.assumed_count) == (0, 0)
+
+
+def test_a_pod_is_removed_from_the_node_it_is_known_on(world: World) -> None:
+    """The last state that a relist found may lack the node, or name another one; only the latter is strange."""
+    world.node("a")
+    for number, node_name in enumerate(["", "b"]):
+        world.bound("p", "a")
+        world.cache.remove_pod(world.pod("p", node_name).pod)
+        assert on(world, "a") == []
+        assert world.warnings.counts["pod_changed_node"] == number
+
+
+def test_a_pod_that_changes_its_node_moves(world: World) -> None:
+    """The API forbids it; the cache follows, and says that something is wrong."""
+    world.node("a")
+    world.node("b")
+    old = world.bound("p", "a")
+    world.cache.update_pod(old.pod, world.pod("p", "b"))
+    assert (on(world, "a"), on(world, "b")) == ([], ["p"])
+    assert world.warnings.counts["pod_changed_node"] == 1
+
+
+def assume_known(world: World, info: PodInfo) -> None:
+    """Assume a pod that is there."""
+    world.cache.assume_pod(info)
+
+
+def add_again(world: World, info: PodInfo) -> None:
+    """Add a pod that is there and bound."""
+    world.cache.add_pod(info)
+
+
+def update_unknown(world: World, info: PodInfo) -> None:
+    """Update a pod that was never added."""
+    world.cache.update_pod(world.pod("unknown", "a").pod, world.pod("unknown", "a"))
+
+
+def update_assumed(world: World, info: PodInfo) -> None:
+    """Update a pod before its binding was reported."""
+    assumed = world.assumed("assumed", "a")
+    world.cache.update_pod(assumed.pod, assumed)
+
+
+def remove_unknown(world: World, info: PodInfo) -> None:
+    """Remove a pod that was never added."""
+    world.cache.remove_pod(world.pod("unknown", "a").pod)
+
+
+def forget_bound(world: World, info: PodInfo) -> None:
+    """Forget a pod that the API server reported bound."""
+    world.cache.forget_pod(info.pod)
+
+
+def forget_elsewhere(world: World, info: PodInfo) -> None:
+    """Forget a pod on a node where it is not assumed."""
+    world.assumed("assumed", "a")
+    world.cache.forget_pod(world.pod("assumed", "b").pod)
+
+
+def assume_nowhere(world: World, info: PodInfo) -> None:
+    """Assume a pod without a node."""
+    world.cache.assume_pod(world.pod("new"))
+
+
+def add_nowhere(world: World, info: PodInfo) -> None:
+    """Confirm an assumption with a pod that has no node."""
+    world.assumed("assumed", "a")
+    world.cache.add_pod(world.pod("assumed"))
+
+
+def remove_unknown_node(world: World, info: PodInfo) -> None:
+    """Remove a node that was never added."""
+    world.cache.remove_node(make_node("unknown"))
+
+
+def remove_ghost(world: World, info: PodInfo) -> None:
+    """Remove a node that is known through its pods only."""
+    world.bound("early", "ghost")
+    world.cache.remove_node(make_node("ghost"))
+
+
+@pytest.mark.parametrize(
+    ("act", "message"),
+    [
+        pytest.param(assume_known, "pod default/p is in the cache, so it cannot be assumed", id="assume known"),
+        pytest.param(add_again, "pod default/p is in the cache already", id="add again"),
+        pytest.param(update_unknown, "pod default/unknown is not in the cache, so it cannot be updated", id="update"),
+        pytest.param(
+            update_assumed, "pod default/assumed is assumed, so it should be added before it is updated", id="too early"
+        ),
+        pytest.param(remove_unknown, "pod default/unknown is not in the cache, so it cannot be removed", id="remove"),
+        pytest.param(forget_bound, "pod default/p is bound, so it cannot be forgotten", id="forget bound"),
+        pytest.param(
+            forget_elsewhere, "pod default/assumed is to be forgotten on node b but is on node a", id="forget elsewhere"
+        ),
+        pytest.param(assume_nowhere, "pod default/new has no node, so it cannot be in the cache", id="no node"),
+        pytest.param(add_nowhere, "pod default/assumed has no node, so it cannot be in the cache", id="lost node"),
+        pytest.param(
+            remove_unknown_node, "node unknown is not in the cache, so it cannot be removed", id="no such node"
+        ),
+        pytest.param(remove_ghost, "node ghost is not in the cache, so it cannot be removed", id="ghost"),
+    ],
+)
+def test_contradictions_are_reported(world: World, act: Callable[[World, PodInfo], None], message: str) -> None:
+    """A call that contradicts what is known raises one line that names the culprit, and changes nothing of it."""
+    world.node("a")
+    world.node("b")
+    info = world.bound("p", "a")
+    with pytest.raises(CacheError) as caught:
+        act(world, info)
+    assert str(caught.value) == message
+    assert isinstance(caught.value, PySchedulerError)
+    assert on(world, "a") in (["p"], ["assumed", "p"])
+
+
+def test_a_pod_without_uid_is_refused(world: World) -> None:
+    """Pods are told apart by uid."""
+    info = world.pod("p", "a")
+    nameless = info.with_pod(type(info.pod)(spec=info.pod.spec))
+    with pytest.raises(CacheError, match="has no uid"):
+        world.cache.add_pod(nameless)
+    assert world.cache.pod_count == 0
+
+
+# Expiry
+
+
+def test_an_unconfirmed_assumption_runs_out(make_world: type[World]) -> None:
+    """The time starts when the binding has finished, and the pod is counted out when it is up."""
+    world = make_world(assume_ttl_seconds=30)
+    world.node("a")
+    info = world.assumed("p", "a")
+    world.clock.advance(1000)
+    world.cache.finish_binding(info.pod)
+    world.clock.advance(20)
+    world.cache.finish_binding(info.pod)
+    world.clock.advance(9.9)
+    assert on(world, "a") == ["p"]
+    world.clock.advance(0.1)
+    assert on(world, "a") == []
+    assert world.warnings.counts["assumed_pod_expired"] == 1
+    world.check()
+
+
+@pytest.mark.parametrize("ending", ["confirmed", "forgotten", "removed"])
+def test_an_assumption_that_ended_does_not_run_out(make_world: type[World], ending: str) -> None:
+    """Whatever ends it stops its timer, so a pod of the same uid that comes later is safe."""
+    world = make_world(assume_ttl_seconds=30)
+    world.node("a")
+    info = world.assumed("p", "a")
+    world.cache.finish_binding(info.pod)
+    if ending == "confirmed":
+        world.cache.add_pod(info)
+    else:
+        (world.cache.forget_pod if ending == "forgotten" else world.cache.remove_pod)(info.pod)
+        world.bound("p", "a")
+    world.clock.advance(100)
+    assert on(world, "a") == ["p"]
+    assert not world.warnings.counts
+
+
+def test_without_expiry_an_assumption_lasts(world: World) -> None:
+    """The default, as in kube-scheduler: bindings are reported or fail, sooner or later."""
+    world.node("a")
+    info = world.assumed("p", "a")
+    world.cache.finish_binding(info.pod)
+    world.cache.finish_binding(world.pod("unknown", "a").pod)
+    world.clock.advance(1e9)
+    assert on(world, "a") == ["p"]
+
+
+# Nodes
+
+
+def test_a_pod_may_come_before_its_node(world: World) -> None:
+    """It waits without a node object, invisible to snapshots, and counts once the node is there."""
+    world.bound("p", "a", requests={"cpu": "1"})
+    assert (on(world, "a"), world.cache.node_count) == (None, 1)
+    world.node("a")
+    assert on(world, "a") == ["p"]
+    assert world.snapshot.nodes.requested("cpu").tolist() == [1000]
+
+
+def test_a_node_may_go_before_its_pods(world: World) -> None:
+    """It leaves the snapshot at once, and the cache with its last pod; coming back in between, it finds its pods."""
+    node = world.node("a")
+    infos = [world.bound(name, "a") for name in ("p", "q")]
+    assert on(world, "a") == ["p", "q"]
+    world.cache.remove_node(node)
+    assert (on(world, "a"), world.cache.node_count, world.cache.pod_count) == (None, 1, 2)
+    world.cache.remove_pod(infos[0].pod)
+    world.cache.add_node(node)
+    assert on(world, "a") == ["q"]
+    world.cache.remove_node(node)
+    world.cache.remove_pod(infos[1].pod)
+    assert (on(world, "a"), world.cache.node_count, world.cache.pod_count) == (None, 0, 0)
+
+
+def test_a_node_can_be_added_twice(world: World) -> None:
+    """A relist may report as new what is known; it is an update then."""
+    world.node("a", allocatable={"cpu": "1"}, images={"red:1": 1})
+    world.bound("p", "a")
+    world.node("a", allocatable={"cpu": "2"}, images={"red:1": 1})
+    assert on(world, "a") == ["p"]
+    assert world.snapshot.nodes.allocatable("cpu").tolist() == [2000]
+
+
+def test_an_update_of_an_unknown_node_adds_it(world: World) -> None:
+    """An event that was missed is made up for."""
+    world.cache.update_node(make_node("a"), make_node("a", allocatable={"cpu": "7"}))
+    assert world.update().nodes.allocatable("cpu").tolist() == [7000]
+
+
+def test_a_node_that_cannot_be_read_changes_nothing(world: World) -> None:
+    """Its amounts are refused with an error; the version known before stays, and a new node stays unknown."""
+    world.node("a", allocatable={"cpu": "2"}, images={"red:1": 1})
+    world.bound("p", "a")
+    for name in ("a", "b"):
+        with pytest.raises(QuantityError):
+            world.cache.add_node(make_node(name, allocatable={"cpu": "much"}, images={"blue:1": 1}))
+    assert on(world, "a") == ["p"]
+    assert on(world, "b") is None
+    assert world.snapshot.nodes.allocatable("cpu").tolist() == [2000]
+    assert world.snapshot.nodes.image("blue:1") is None
+
+
+def test_callers_get_a_copy_of_the_node(world: World) -> None:
+    """What they do to it does not reach the cache."""
+    returned = world.cache.add_node(make_node("a"))
+    assert isinstance(returned, NodeInfo)
+    returned.add_pod(world.pod("p", "a"))
+    assert on(world, "a") == []
+
+
+def test_everything_about_a_node_can_change(world: World, picture: Callable[..., dict[str, object]]) -> None:
+    """After any update the snapshot looks as if the node had always been so."""
+    world.node("other", labels={"disk": "ssd"}, images={"red:latest": 1})
+    node = world.node("a", labels={"zone": "1"}, images={"red:latest": 1, "green:latest": 2})
+    world.bound("p", "a", host_ports=[80])
+    picture(world.update())
+    for keywords in (
+        {"labels": {"zone": "2", "disk": "hdd"}},
+        {"taints": [{"key": "k", "effect": "NoSchedule"}], "unschedulable": True},
+        {"allocatable": {"cpu": "9", "example.com/gpu": "3", "pods": "7"}},
+        {"images": {"blue:latest": 3}},
+        {"status": {"declaredFeatures": ["One", "Two"]}},
+        {},
+    ):
+        world.cache.update_node(node, make_node("a", **keywords))
+        assert picture(world.update()) == picture(world.fresh())
+        world.check()
+
+
+# Snapshots
+
+
+def test_several_snapshots_follow_one_cache(world: World, picture: Callable[..., dict[str, object]]) -> None:
+    """Each is brought up to date from where it stands."""
+    other = world.fresh()
+    for name in ("a", "b", "c"):
+        world.node(name)
+    world.update()
+    world.cache.remove_node(make_node("a"))
+    world.bound("p", "b")
+    world.cache.update_snapshot(other)
+    world.cache.remove_node(make_node("c"))
+    world.update()
+    world.cache.update_snapshot(other)
+    assert picture(other) == picture(world.snapshot) == picture(world.fresh())
+    assert [info.name for info in other.nodes] == ["b"]
+
+
+def test_a_snapshot_that_slept_through_many_removals_catches_up(world: World) -> None:
+    """The log of removals is bounded; a snapshot that is older than the log is compared name by name."""
+    world.node("stays")
+    world.node("goes")
+    late = world.fresh()
+    world.cache.remove_node(make_node("goes"))
+    for number in range(1100):
+        world.cache.remove_node(world.node(f"n{number}"))
+    assert len(world.cache._removals) < 1100
+    world.cache.update_snapshot(late)
+    assert [info.name for info in late.nodes] == ["stays"]
+
+
+def test_rows_stand_in_the_order_in_which_nodes_came(world: World) -> None:
+    """Pods that came in between do not matter."""
+    for name in "abcd":
+        world.node(name)
+    world.bound("p", "a")
+    world.bound("q", "c")
+    assert [info.name for info in world.update().nodes] == ["a", "b", "c", "d"]
+
+
+def test_the_dump_is_plain_data(world: World) -> None:
+    """It says what is on each node, and which pods are assumed."""
+    world.node("a", allocatable={"cpu": "2", "memory": "1Ki", "pods": "3"})
+    world.bound("p", "a", requests={"cpu": "1", "example.com/gpu": "1"})
+    world.assumed("q", "b")
+    amounts = {"cpu": 0, "memory": 0, "ephemeral-storage": 0}
+    assert world.cache.dump() == {
+        "nodes": {
+            "a": {
+                "known": True,
+                "allocatable": {"cpu": 2000, "memory": 1024, "ephemeral-storage": 0, "example.com/gpu": 0, "pods": 3},
+                "requested": amounts | {"cpu": 1000, "example.com/gpu": 1},
+                "pods": ["default/p"],
+            },
+            "b": {"known": False, "allocatable": amounts | {"pods": 0}, "requested": amounts, "pods": ["default/q"]},
+        },
+        "assumed_pods": ["default/q"],
+    }
