@@ -64,7 +64,7 @@ def read_list_options(resource: Resource, query: Mapping[str, str]) -> ListOptio
         continue_token=get("continue", ""),
         version=_integer("resourceVersion", version) if version else None,
         version_match=get("resourceVersionMatch", ""),
-        timeout_seconds=_integer("timeoutSeconds", get("timeoutSeconds", "")),
+        timeout_seconds=_integer("timeoutSeconds", get("timeoutSeconds", "")) or None,
         bookmarks=is_true(get("allowWatchBookmarks", "")),
         initial_events=is_true(initial) if initial else None,
         include_object=get("includeObject") or "Metadata",

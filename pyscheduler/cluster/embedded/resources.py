@@ -118,8 +118,8 @@ def field_reader(paths: Mapping[str, tuple[str, ...]]) -> Callable[[Object], dic
         for name, parents, leaf in steps:
             inner: Any = obj
             for parent in parents:
-                inner = inner.get(parent) or {}
-            value = inner.get(leaf)
+                inner = inner.get(parent) if isinstance(inner, dict) else None
+            value = inner.get(leaf) if isinstance(inner, dict) else None
             if isinstance(value, str):
                 fields[name] = value
             elif value is None or isinstance(value, bool):

@@ -164,7 +164,7 @@ class Router:
     def _answer_without_resource(self, request: Request) -> Response:
         table = self.registry.table
         path = request.path.rstrip("/")
-        parts = path.split("/")[1:]
+        parts = path.strip("/").split("/")
         document: Object | None = None
         if request.method not in ("GET", "HEAD"):
             return _page_not_found()

@@ -171,7 +171,7 @@ class Collection:
             name=metadata["name"],
             uid=metadata.get("uid", ""),
             body=encode(obj),
-            labels=dict(labels) if labels else {},
+            labels=dict(labels) if isinstance(labels, dict) else {},
             fields=self._extract(obj) if self._extract is not None else {},
         )
 

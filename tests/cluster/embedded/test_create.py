@@ -69,7 +69,9 @@ def change(**fields: Any) -> Any:
 @pytest.mark.parametrize(
     ("changed", "code", "words"),
     [
-        pytest.param(change(metadata={}), 422, "metadata.name: Required value: name or generateName is required", id="no name"),
+        pytest.param(
+            change(metadata={}), 422, "metadata.name: Required value: name or generateName is required", id="no name"
+        ),
         pytest.param(change(metadata__name="a" * 254), 422, "must be no more than 253 bytes", id="long name"),
         pytest.param(change(metadata__namespace="other"), 400, "does not match the namespace sent", id="namespace"),
         pytest.param(change(metadata__resourceVersion="5"), 500, "resourceVersion should not be set", id="version"),
@@ -78,12 +80,16 @@ def change(**fields: Any) -> Any:
         pytest.param(change(metadata__labels={"a": 1}), 400, "cannot unmarshal number into Go struct", id="label type"),
         pytest.param(change(metadata__labels="a"), 400, "cannot unmarshal string into Go struct", id="labels type"),
         pytest.param(change(kind="Node"), 400, "cannot be handled as a Pod", id="kind"),
-        pytest.param(change(apiVersion="v2"), 400, "does not match the expected API version (v1)", id="version of the kind"),
+        pytest.param(
+            change(apiVersion="v2"), 400, "does not match the expected API version (v1)", id="version of the kind"
+        ),
         pytest.param(change(spec__containers="x"), 400, "Go struct field Pod.spec.containers", id="containers type"),
         pytest.param(change(spec__containers=[]), 422, "spec.containers: Required value", id="no containers"),
         pytest.param(change(spec={}), 422, "spec.containers: Required value", id="no spec"),
         pytest.param(change(spec__containers=[{"image": "x"}]), 422, "spec.containers[0].name: Required", id="unnamed"),
-        pytest.param(change(spec__containers=[{"name": "x"}]), 422, "spec.containers[0].image: Required", id="no image"),
+        pytest.param(
+            change(spec__containers=[{"name": "x"}]), 422, "spec.containers[0].image: Required", id="no image"
+        ),
         pytest.param(
             change(spec__containers=[{"name": "x", "image": "i"}] * 2),
             422,

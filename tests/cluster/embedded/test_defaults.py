@@ -196,7 +196,9 @@ async def test_nodes_can_allocate_what_they_have(api: Any) -> None:
 async def test_other_kinds(api: Any, path: str, manifest: Any, expected: Any) -> None:
     """What other kinds are born with."""
     created = await api.ok("POST", path, manifest)
-    assert {name: value for name, value in created.items() if name not in ("kind", "apiVersion", "metadata")} == expected
+    assert {
+        name: value for name, value in created.items() if name not in ("kind", "apiVersion", "metadata")
+    } == expected
 
 
 async def test_priority_comes_from_the_class(api: Any, pod: Any) -> None:

@@ -87,7 +87,9 @@ async def test_finalizers_hold_a_pod_beyond_its_grace(api: Any, pod: Any) -> Non
 @pytest.mark.parametrize(
     ("preconditions", "words"),
     [
-        pytest.param({"uid": "other"}, "the UID in the precondition (other) does not match the UID in record", id="uid"),
+        pytest.param(
+            {"uid": "other"}, "the UID in the precondition (other) does not match the UID in record", id="uid"
+        ),
         pytest.param(
             {"resourceVersion": "1"},
             "the ResourceVersion in the precondition (1) does not match the ResourceVersion in record",

@@ -62,7 +62,9 @@ async def test_a_budget_with_room_counts_down(api: Any, running: Any) -> None:
             None,
             id="no room for another reason",
         ),
-        pytest.param({}, "The disruption budget b is still being processed by the server.", "10", id="not observed yet"),
+        pytest.param(
+            {}, "The disruption budget b is still being processed by the server.", "10", id="not observed yet"
+        ),
     ],
 )
 async def test_a_budget_without_room_refuses(api: Any, running: Any, status: Any, words: str, retry: Any) -> None:

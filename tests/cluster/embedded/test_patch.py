@@ -54,7 +54,10 @@ def test_merge_patch(target: Any, patch: Any, expected: Any) -> None:
         pytest.param({"a": 1}, [{"op": "replace", "path": "/a", "value": None}], {"a": None}, id="replace"),
         pytest.param({"a": [1]}, [{"op": "replace", "path": "/a/0", "value": 5}], {"a": [5]}, id="replace in a list"),
         pytest.param(
-            {"a": {"b": 1}, "c": {}}, [{"op": "move", "from": "/a/b", "path": "/c/d"}], {"a": {}, "c": {"d": 1}}, id="move"
+            {"a": {"b": 1}, "c": {}},
+            [{"op": "move", "from": "/a/b", "path": "/c/d"}],
+            {"a": {}, "c": {"d": 1}},
+            id="move",
         ),
         pytest.param({"a": [1]}, [{"op": "copy", "from": "/a", "path": "/b"}], {"a": [1], "b": [1]}, id="copy"),
         pytest.param({"a/b": 1, "m~n": 2}, [{"op": "remove", "path": "/a~1b"}], {"m~n": 2}, id="escaped slash"),

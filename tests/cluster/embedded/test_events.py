@@ -1,0 +1,132 @@
+"""Events: two views of one store, and what the server asks of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+CORE = "/api/v1/namespaces/default/events"
+NEWER = "/apis/events.k8s.io/v1/namespaces/default/events"
+
+
+def newer_event(name: str = "p.1", **fields: Any) -> dict[str, Any]:
+    return {
+        "metadata": {"name": name},
+        "eventTime": "2026-01-01T00:00:00.000000Z",
+        "reportingController": "pyscheduler",
+        "reportingInstance": "pyscheduler-host",
+        "action": "Binding",
+        "reason": "Scheduled",
+        "regarding": {"kind": "Pod", "namespace": "default", "name": "p"},
+        "note": "Successfully assigned default/p to n",
+        "type": "Normal",
+        **fields,
+    }
+
+
+def older_event(name: str = "p.2", **fields: Any) -> dict[str, Any]:
+    return {
+        "metadata": {"name": name},
+        "involvedObject": {"kind": "Pod", "namespace": "default", "name": "p"},
+        "reason": "Pulled",
+        "message": "image",
+        "source": {"component": "kubelet", "host": "n"},
+        "firstTimestamp": "2026-01-01T00:00:00Z",
+        "lastTimestamp": "2026-01-01T00:01:00Z",
+        "count": 3,
+        "type": "Warning",
+        **fields,
+    }
+
+
+async def test_an_event_reads_the_same_through_both_views(api: Any) -> None:
+    """What one view wrote the other shows under its own names."""
+    await api.ok("POST", NEWER, newer_event())
+    await api.ok("POST", CORE, older_event())
+    core = await api.ok("GET", f"{CORE}/p.1")
+    assert (core["apiVersion"], core["message"]) == ("v1", "Successfully assigned default/p to n")
+    assert core["involvedObject"]["name"] == "p"
+    assert (core["reportingComponent"], core["source"], core["firstTimestamp"]) == ("pyscheduler", {}, None)
+    newer = await api.ok("GET", f"{NEWER}/p.2")
+    assert (newer["apiVersion"], newer["note"]) == ("events.k8s.io/v1", "image")
+    assert newer["deprecatedSource"] == {"component": "kubelet", "host": "n"}
+    assert (newer["deprecatedCount"], newer["deprecatedLastTimestamp"]) == (3, "2026-01-01T00:01:00Z")
+    assert not {"reportingController", "reportingInstance"} & newer.keys()
+
+
+async def test_lists_and_watches_of_both_views(api: Any) -> None:
+    """Both views list and watch the same events, each in its own form."""
+    older, newer = await api.watch(CORE), await api.watch(NEWER)
+    await api.ok("POST", NEWER, newer_event())
+    assert await older.seen() == await newer.seen() == [("ADDED", "p.1")]
+    assert older.events[0]["object"]["involvedObject"] == newer.events[0]["object"]["regarding"]
+    [core] = (await api.ok("GET", CORE))["items"]
+    [event] = (await api.ok("GET", NEWER))["items"]
+    assert (core["message"], core.get("kind")) == (event["note"], None)
+
+
+async def test_an_event_is_patched_through_either_view(api: Any) -> None:
+    """A series is added as recorders do it, and both views show it."""
+    await api.ok("POST", NEWER, newer_event())
+    series = {"count": 2, "lastObservedTime": "2026-01-01T00:05:00.000000Z"}
+    patched = await api.ok(
+        "PATCH", f"{NEWER}/p.1", {"series": series}, content_type="application/strategic-merge-patch+json"
+    )
+    assert patched["series"] == series
+    assert (await api.ok("GET", f"{CORE}/p.1"))["series"] == series
+    await api.ok("PATCH", f"{CORE}/p.1", {"message": "m"}, content_type="application/merge-patch+json")
+    assert (await api.ok("GET", f"{NEWER}/p.1"))["note"] == "m"
+
+
+@pytest.mark.parametrize(
+    ("path", "selector", "expected"),
+    [
+        pytest.param(CORE, "involvedObject.name=p,involvedObject.kind=Pod", 2, id="object"),
+        pytest.param(NEWER, "regarding.name=p", 2, id="object by its newer name"),
+        pytest.param(CORE, "reason=Scheduled", 1, id="reason"),
+        pytest.param(CORE, "type!=Normal", 1, id="type"),
+        pytest.param(NEWER, "reportingController=pyscheduler", 1, id="reporter"),
+        pytest.param(CORE, "source=kubelet", 1, id="source"),
+    ],
+)
+async def test_events_are_found_by_their_fields(api: Any, path: str, selector: str, expected: int) -> None:
+    """The selectors of `kubectl describe` and of event readers."""
+    await api.ok("POST", NEWER, newer_event())
+    await api.ok("POST", CORE, older_event())
+    assert len((await api.ok("GET", path, fieldSelector=selector))["items"]) == expected
+
+
+@pytest.mark.parametrize(
+    ("path", "event", "words"),
+    [
+        pytest.param(NEWER, newer_event(note="x" * 1025), "message: Invalid value", id="long note"),
+        pytest.param(NEWER, newer_event(action=""), "action: Required value", id="no action"),
+        pytest.param(NEWER, newer_event(reason=""), "reason: Required value", id="no reason"),
+        pytest.param(NEWER, newer_event(reportingController=""), "reportingController: Required", id="no reporter"),
+        pytest.param(NEWER, newer_event(reportingInstance=""), "reportingInstance: Required", id="no instance"),
+        pytest.param(NEWER, newer_event(type="Odd"), "type: Invalid value", id="type"),
+        pytest.param(
+            "/apis/events.k8s.io/v1/namespaces/kube-public/events",
+            newer_event(regarding={"kind": "Node", "name": "n"}),
+            "involvedObject.namespace: Invalid value",
+            id="of no namespace",
+        ),
+        pytest.param(
+            CORE, older_event(involvedObject={"namespace": "x"}), "does not match event.namespace", id="other"
+        ),
+    ],
+)
+async def test_refused_events(api: Any, path: str, event: Any, words: str) -> None:
+    """The newer view asks for who, what and when, and bounds the note."""
+    status, reason, message = await api.refused("POST", path, event)
+    assert (status, reason) == (422, "Invalid")
+    assert message.startswith('Event "p.')
+    assert words in message
+
+
+async def test_events_of_things_without_namespace_live_in_default(api: Any) -> None:
+    """An event about a node has no namespace of its own, and goes to default."""
+    event = newer_event(regarding={"kind": "Node", "name": "n"})
+    assert (await api("POST", NEWER, event))[0] == 201
+    assert (await api("POST", CORE, older_event(involvedObject={"kind": "Node", "name": "n"})))[0] == 201
