@@ -1,0 +1,88 @@
+"""Tasks that plugins start."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Any
+
+import pytest
+
+from pyscheduler.runtime.background import Background
+from pyscheduler.testing.clock import settle
+
+
+@pytest.fixture
+def background(kit: Any) -> Background:
+    """Give an empty one."""
+    return Background(recorder=kit.recorder)
+
+
+async def test_work_runs_as_a_task(background: Background) -> None:
+    """What is spawned runs, under its name, and is forgotten when it is over."""
+    done = asyncio.Event()
+
+    async def work() -> None:
+        done.set()
+
+    task = background.spawn(work(), name="work")
+    assert (task.get_name(), len(background)) == ("work", 1)
+    await task
+    await settle()
+    assert done.is_set()
+    assert len(background) == 0
+
+
+async def test_a_failure_is_logged_and_counted(
+    kit: Any, background: Background, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Nobody awaits a background task, so its failure is told where people look."""
+
+    async def work() -> None:
+        raise ValueError("no table")
+
+    with caplog.at_level(logging.ERROR):
+        await background.spawn(work(), name="work")
+    assert 'task="work" err="ValueError: no table"' in caplog.text
+    assert kit.recorder.warnings == {"plugin_task_failed": 1}
+
+
+async def test_closing_cancels_and_waits(kit: Any, background: Background) -> None:
+    """At the end every task is over, what was started last moment included."""
+    said: list[str] = []
+
+    async def work() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await asyncio.sleep(0)
+            said.append("cleaned up")
+
+    background.spawn(work(), name="started")
+    await settle()
+    background.spawn(work(), name="never began")
+    await background.close()
+    assert said == ["cleaned up"]
+    assert len(background) == 0
+    assert not kit.recorder.warnings
+
+
+async def test_nothing_starts_after_the_end(background: Background) -> None:
+    """Work that comes too late is refused, not left unawaited."""
+
+    async def work() -> None:
+        raise AssertionError("too late")
+
+    await background.close()
+    with pytest.raises(RuntimeError, match="cannot start work: the profile is closed"):
+        background.spawn(work(), name="work")
+
+
+def test_without_an_event_loop_nothing_starts(background: Background) -> None:
+    """A plugin that spawns while nothing runs hears of it."""
+
+    async def work() -> None:
+        raise AssertionError("nowhere to run")
+
+    with pytest.raises(RuntimeError, match="no running event loop"):
+        background.spawn(work(), name="work")

@@ -1,0 +1,86 @@
+"""Keys for the queue, from either form of QueueSort, and from plugins that fail."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from pyscheduler.framework import Plugin, QueuedPodInfo, QueueSortPlugin
+
+
+class ByName(QueueSortPlugin):
+    """Fails for a pod called `bad`."""
+
+    def sort_key(self, info: QueuedPodInfo) -> tuple[object, ...]:
+        if info.pod.name.startswith("bad"):
+            raise ValueError("no key")
+        return (info.pod.name,)
+
+
+class Less(QueueSortPlugin):
+    """Orders by name too, in the other form."""
+
+    def less(self, first: QueuedPodInfo, second: QueuedPodInfo) -> bool:
+        if "bad" in {first.pod.name, second.pod.name}:
+            raise ValueError("cannot tell")
+        return first.pod.name < second.pod.name
+
+
+class Both(ByName):
+    """Defines both forms; the key is cheaper."""
+
+    def less(self, first: QueuedPodInfo, second: QueuedPodInfo) -> bool:
+        raise AssertionError("asked though there is a key")
+
+
+def order(kit: Any, plugin: type[Plugin], *pods: QueuedPodInfo) -> list[str]:
+    """Sort pods by their keys."""
+    profile = kit.profile(plugin)
+    assert profile.queue_sort_name == plugin.name
+    return [info.pod.name for info in sorted(pods, key=profile.sort_key)]
+
+
+@pytest.mark.parametrize("plugin", [ByName, Less, Both])
+def test_either_form_orders(kit: Any, plugin: type[Plugin]) -> None:
+    """`sort_key` and `less` give the same order; with both, the key is used."""
+    assert order(kit, plugin, *(kit.queued(name) for name in "cab")) == ["a", "b", "c"]
+    assert not kit.recorder.warnings
+
+
+def test_a_pod_whose_key_fails_comes_last(kit: Any) -> None:
+    """The pod stays in the queue, behind those with a key; such pods go by priority, then by their coming."""
+    pods = [
+        kit.queued("bad-2", enqueued_at=2.0),
+        kit.queued("z"),
+        kit.queued("bad-1", enqueued_at=1.0),
+        kit.queued("a"),
+        kit.queued("bad-9", enqueued_at=9.0, priority=5),
+    ]
+    assert order(kit, ByName, *pods) == ["a", "z", "bad-9", "bad-1", "bad-2"]
+    assert kit.recorder.warnings == {"plugin_error": 3}
+
+
+def test_a_comparison_that_fails_goes_by_priority(kit: Any) -> None:
+    """When `less` raises, priority and then arrival decide."""
+    pods = [kit.queued("bad", enqueued_at=2.0), kit.queued("a", enqueued_at=3.0), kit.queued("b", priority=1)]
+    assert order(kit, Less, pods[0], pods[1]) == ["bad", "a"]
+    kit.registry.__init__()
+    assert order(kit, Less, pods[0], pods[2]) == ["b", "bad"]
+
+
+@pytest.mark.parametrize(
+    ("members", "expected"),
+    [
+        pytest.param({"sort_key": lambda *_: 3}, "a tuple", id="a key that is no tuple"),
+        pytest.param({"less": lambda *_: None}, "a bool", id="a comparison that is no bool"),
+    ],
+)
+def test_answers_of_the_wrong_type_are_reported(
+    kit: Any, members: dict[str, object], expected: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Wrong answers are logged and counted, and the queue goes on."""
+    plugin = type("Odd", (QueueSortPlugin,), members)
+    pods = [kit.queued("late", enqueued_at=2.0), kit.queued("early", enqueued_at=1.0)]
+    assert order(kit, plugin, *pods) == ["early", "late"]
+    assert f"expected {expected}" in caplog.text
