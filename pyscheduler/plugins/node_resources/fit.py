@@ -2,6 +2,9 @@
 
 A node that could not take the pod even when empty is unresolvable: preempting pods there would be in vain. Each
 resource that falls short is a reason of its own, so that the message to users counts nodes per resource.
+
+Differs from kube-scheduler: an extended resource that a device class stands for (DRAExtendedResource) is not left to
+DynamicResources, which is not implemented yet; where no node offers it, its pods wait.
 """
 
 from __future__ import annotations
