@@ -157,12 +157,13 @@ class Watcher:
 
 @pytest.fixture
 def clock() -> ManualClock:
+    """Return a clock that stands still."""
     return ManualClock()
 
 
 @pytest.fixture
 def cluster(clock: ManualClock) -> Iterator[EmbeddedCluster]:
-    """A fresh cluster, checked for contradictions when the test is over."""
+    """Yield a fresh cluster, checked for contradictions when the test is over."""
     made = EmbeddedCluster(clock=clock, rng=random.Random(7))
     yield made
     made.check_invariants()
@@ -170,6 +171,7 @@ def cluster(clock: ManualClock) -> Iterator[EmbeddedCluster]:
 
 @pytest.fixture
 async def api(cluster: EmbeddedCluster) -> AsyncIterator[Api]:
+    """Yield a sender of requests to the cluster."""
     yield Api(cluster)
     cluster.router.drop_watches()
     await settle()
@@ -185,4 +187,5 @@ def make_pod(name: str = "p", **spec: Any) -> dict[str, Any]:
 
 @pytest.fixture
 def pod() -> Callable[..., dict[str, Any]]:
+    """Return the maker of pod manifests."""
     return make_pod

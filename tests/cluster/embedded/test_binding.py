@@ -10,11 +10,13 @@ PODS = "/api/v1/namespaces/default/pods"
 
 
 def binding(name: str = "p", node: str = "n", **metadata: Any) -> dict[str, Any]:
+    """Return a Binding of a pod to a node."""
     return {"metadata": {"name": name, **metadata}, "target": {"kind": "Node", "name": node}}
 
 
 @pytest.fixture
 async def stored(api: Any, pod: Any) -> dict[str, Any]:
+    """Create the pod that is to be bound."""
     return await api.ok("POST", PODS, pod("p", labels={"app": "t"}, annotations={"kept": "1"}))
 
 

@@ -12,6 +12,7 @@ MERGE = "application/merge-patch+json"
 
 
 def definition(**changes: Any) -> dict[str, Any]:
+    """Return a definition whose schema has a bit of everything; `changes` replace parts of its spec."""
     spec = {
         "type": "object",
         "required": ["size"],
@@ -56,11 +57,13 @@ def definition(**changes: Any) -> dict[str, Any]:
 
 
 def group(name: str = "g", **spec: Any) -> dict[str, Any]:
+    """Return a custom object that fits the definition."""
     return {"apiVersion": "example.com/v1", "kind": "Group", "metadata": {"name": name}, "spec": {"size": 3, **spec}}
 
 
 @pytest.fixture
 async def defined(api: Any) -> dict[str, Any]:
+    """Create the definition."""
     return await api.ok("POST", CRDS, definition())
 
 

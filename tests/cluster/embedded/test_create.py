@@ -54,6 +54,8 @@ async def test_a_dry_run_answers_but_stores_nothing(api: Any, pod: Any) -> None:
 
 
 def change(**fields: Any) -> Any:
+    """Return a function that sets fields of a manifest; two underscores go one level down."""
+
     def apply(manifest: dict[str, Any]) -> dict[str, Any]:
         for path, value in fields.items():
             *parents, leaf = path.split("__")

@@ -11,6 +11,7 @@ LOST = ["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"]
 
 
 def box(name: str = "c", image: str = "busybox", **resources: Any) -> dict[str, Any]:
+    """Return a container with resources."""
     return {"name": name, "image": image, "resources": resources}
 
 
@@ -108,7 +109,7 @@ async def test_quality_of_service(api: Any, pod: Any, spec: Any, expected: str) 
 
 
 async def test_label_keys_become_part_of_selectors(api: Any, pod: Any) -> None:
-    """matchLabelKeys and mismatchLabelKeys are merged into the selectors beside them, for keys the pod has."""
+    """Label keys to match or mismatch are merged into the selectors beside them, where the pod has them."""
     term = {
         "topologyKey": "zone",
         "labelSelector": {"matchLabels": {"app": "t"}},

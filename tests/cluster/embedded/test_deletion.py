@@ -11,6 +11,7 @@ MERGE = "application/merge-patch+json"
 
 
 async def bind(api: Any, name: str, node: str = "n") -> None:
+    """Bind a pod."""
     binding = {"metadata": {"name": name}, "target": {"kind": "Node", "name": node}}
     await api.ok("POST", f"{PODS}/{name}/binding", binding)
 

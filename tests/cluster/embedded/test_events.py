@@ -11,6 +11,7 @@ NEWER = "/apis/events.k8s.io/v1/namespaces/default/events"
 
 
 def newer_event(name: str = "p.1", **fields: Any) -> dict[str, Any]:
+    """Return a complete event of events.k8s.io/v1."""
     return {
         "metadata": {"name": name},
         "eventTime": "2026-01-01T00:00:00.000000Z",
@@ -26,6 +27,7 @@ def newer_event(name: str = "p.1", **fields: Any) -> dict[str, Any]:
 
 
 def older_event(name: str = "p.2", **fields: Any) -> dict[str, Any]:
+    """Return a complete event of core/v1."""
     return {
         "metadata": {"name": name},
         "involvedObject": {"kind": "Pod", "namespace": "default", "name": "p"},

@@ -15,7 +15,7 @@ VIOLATION = "Cannot evict pod as it would violate the pod's disruption budget."
 
 @pytest.fixture
 async def running(api: Any, pod: Any) -> dict[str, Any]:
-    """A bound, running, ready pod."""
+    """Create a bound, running, ready pod."""
     await api.ok("POST", PODS, pod("p", labels={"app": "t"}))
     await api.ok("POST", f"{PODS}/p/binding", {"metadata": {"name": "p"}, "target": {"name": "n"}})
     status = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}
@@ -23,6 +23,7 @@ async def running(api: Any, pod: Any) -> dict[str, Any]:
 
 
 async def budget(api: Any, name: str = "b", *, labels: Any = None, **status: Any) -> None:
+    """Create a disruption budget with a status."""
     spec = {"minAvailable": 1, "selector": {"matchLabels": labels or {"app": "t"}}}
     await api.ok("POST", BUDGETS, {"metadata": {"name": name}, "spec": spec})
     await api.ok("PATCH", f"{BUDGETS}/{name}/status", {"status": status}, content_type=MERGE)

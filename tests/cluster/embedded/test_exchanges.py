@@ -33,6 +33,7 @@ AGE = re.compile(r"\d+s")
 
 
 def load() -> list[dict[str, Any]]:
+    """Return the recorded exchanges, in order."""
     with gzip.open(RECORDED, "rt", encoding="utf-8") as lines:
         return [json.loads(line) for line in lines]
 
@@ -53,7 +54,7 @@ def plain(value: Any) -> Any:
                 for column in result["columnDefinitions"] or ()
             ] or None
         if "cells" in result:
-            result["cells"] = [AGE.fullmatch(str(cell)) and "<age>" or cell for cell in result["cells"]]
+            result["cells"] = [(AGE.fullmatch(str(cell)) and "<age>") or cell for cell in result["cells"]]
         return result
     if isinstance(value, list):
         return [plain(inner) for inner in value]
@@ -159,6 +160,7 @@ async def test_answers_as_the_real_server_did(cluster: EmbeddedCluster, subtests
 
 
 def rows(resources: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """Return resources or groups by name."""
     return {resource["name"]: resource for resource in resources}
 
 

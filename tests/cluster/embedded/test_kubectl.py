@@ -69,14 +69,15 @@ async def kubectl(tmp_path: Path, pod: Any) -> AsyncIterator[Kubectl]:
 
 
 def columns(text: str) -> list[list[str]]:
+    """Return the words of each line."""
     return [line.split() for line in text.splitlines() if line]
 
 
 async def test_get_pods_and_nodes(kubectl: Kubectl) -> None:
     """`kubectl get pods,nodes`, plain, wide and as JSON."""
     plain = columns(await kubectl("get", "pods,nodes"))
-    assert ["pod/first", "0/1", "Pending", "0"] == plain[1][:4]
-    assert ["node/node-1", "Ready", "<none>"] == plain[3][:3]
+    assert plain[1][:4] == ["pod/first", "0/1", "Pending", "0"]
+    assert plain[3][:3] == ["node/node-1", "Ready", "<none>"]
     wide = columns(await kubectl("get", "pods", "-o", "wide"))
     assert wide[0][-5:] == ["NODE", "NOMINATED", "NODE", "READINESS", "GATES"]
     assert wide[1][6] == "node-1"
@@ -108,7 +109,7 @@ async def test_changing_things(kubectl: Kubectl) -> None:
 
 
 async def test_describing_things(kubectl: Kubectl) -> None:
-    """describe finds the pod's events; discovery lists what is served."""
+    """Describing finds the pod's events; discovery lists what is served."""
     uid = await kubectl("get", "pod", "first", "-o", "jsonpath={.metadata.uid}")
     event = {
         "apiVersion": "events.k8s.io/v1",

@@ -10,16 +10,19 @@ PODS = "/api/v1/namespaces/default/pods"
 
 
 async def bind(api: Any, name: str) -> None:
+    """Bind a pod."""
     await api.ok("POST", f"{PODS}/{name}/binding", {"metadata": {"name": name}, "target": {"name": "n"}})
 
 
 async def phase(api: Any, name: str) -> str:
+    """Return the phase of a pod, or that it is gone."""
     status, found = await api("GET", f"{PODS}/{name}")
     return found["status"]["phase"] if status == 200 else "gone"
 
 
 @pytest.fixture
 def lifecycle(cluster: Any) -> Any:
+    """Yield a lifecycle that takes two seconds to start a pod and five to stop it."""
     made = cluster.lifecycle(start_seconds=2.0, stop_seconds=5.0)
     yield made
     made.stop()

@@ -12,15 +12,18 @@ PODS = "/api/v1/namespaces/default/pods"
 
 
 def token(**content: Any) -> str:
+    """Return a continue token with any content."""
     return base64.urlsafe_b64encode(json.dumps(content).encode()).rstrip(b"=").decode()
 
 
 async def fill(api: Any, pod: Any, names: str) -> None:
+    """Create pods with one-letter names, labelled by whether the letter is even."""
     for name in names:
         await api.ok("POST", PODS, pod(name, labels={"app": "even" if ord(name) % 2 == 0 else "odd"}))
 
 
 def names(listed: Any) -> str:
+    """Return the names of a list in one word."""
     return "".join(item["metadata"]["name"] for item in listed["items"])
 
 

@@ -6,8 +6,7 @@ import copy
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from pyscheduler.cluster.embedded.patch import PatchError, apply_json_patch, apply_merge_patch
 

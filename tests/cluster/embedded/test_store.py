@@ -10,20 +10,24 @@ from pyscheduler.cluster.embedded.store import Collection, ExpiredVersionError, 
 
 
 def thing(name: str, namespace: str = "ns", **content: Any) -> dict[str, Any]:
+    """Return an object to be stored."""
     return {"metadata": {"name": name, "namespace": namespace, "resourceVersion": "0"}, **content}
 
 
 @pytest.fixture
 def store() -> Store:
+    """Return a store with a short memory."""
     return Store(history_limit=8)
 
 
 @pytest.fixture
 def things(store: Store) -> Collection:
+    """Return a collection whose objects have a color."""
     return store.collection("things", lambda obj: {"color": obj.get("color", "")})
 
 
 def names(collection: Collection, **options: Any) -> list[str]:
+    """Return the names on a page."""
     return [record.name for record in collection.page(**options).records]
 
 

@@ -12,10 +12,12 @@ from pyscheduler.cluster.embedded.strategic import apply_strategic_patch
 
 
 def containers(*items: Any) -> dict[str, Any]:
+    """Return an object with containers."""
     return {"spec": {"containers": list(items)}}
 
 
 def conditions(*items: Any) -> dict[str, Any]:
+    """Return an object with conditions."""
     return {"status": {"conditions": list(items)}}
 
 

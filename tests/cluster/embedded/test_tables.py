@@ -16,6 +16,7 @@ CREATED = "2027-01-15T07:59:00Z"  # a minute before
 
 
 def resource(plural: str, group: str = "") -> Resource:
+    """Return a built-in resource."""
     return next(one for one in BUILTIN_RESOURCES if (one.plural, one.group) == (plural, group))
 
 
@@ -58,6 +59,7 @@ def test_ages_read_like_those_of_kubectl(seconds: float, text: str) -> None:
 
 
 def state(**kind: Any) -> dict[str, Any]:
+    """Return a container status in some state."""
     return {"state": kind}
 
 

@@ -16,11 +16,13 @@ APPLY = "application/apply-patch+yaml"
 
 @pytest.fixture
 async def node(api: Any) -> dict[str, Any]:
+    """Create a node."""
     return await api.ok("POST", NODES, {"metadata": {"name": "n"}, "status": {"capacity": {"cpu": "4"}}})
 
 
 @pytest.fixture
 async def stored(api: Any, pod: Any) -> dict[str, Any]:
+    """Create a pod."""
     return await api.ok("POST", PODS, pod("p", labels={"app": "t"}))
 
 

@@ -7,8 +7,7 @@ import random
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from pyscheduler.cluster.embedded.cluster import EmbeddedCluster
 from pyscheduler.cluster.embedded.watching import BrokenStreamError
@@ -19,6 +18,7 @@ MERGE = "application/merge-patch+json"
 
 
 async def label(api: Any, name: str, **labels: str | None) -> None:
+    """Patch the labels of a pod."""
     await api.ok("PATCH", f"{PODS}/{name}", {"metadata": {"labels": labels}}, content_type=MERGE)
 
 
@@ -52,7 +52,7 @@ async def test_a_watch_without_version_begins_with_what_is_there(api: Any, pod: 
 
 
 async def test_initial_events_end_with_a_bookmark(api: Any, pod: Any, cluster: Any) -> None:
-    """sendInitialEvents lists within the watch, and marks where the list ends."""
+    """A watch that sends initial events lists within the watch, and marks where the list ends."""
     await api.ok("POST", PODS, pod("a"))
     query = {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan"}
     watcher = await api.watch(PODS, allowWatchBookmarks="true", **query)
@@ -147,7 +147,7 @@ async def test_bookmarks_tell_the_version_of_quiet_times(api: Any, pod: Any, clu
 
 
 async def test_a_watch_ends_when_its_time_is_up(api: Any, pod: Any, clock: Any) -> None:
-    """timeoutSeconds ends the stream cleanly, after everything was told."""
+    """The timeout of the query ends the stream cleanly, after everything was told."""
     watcher = await api.watch(PODS, timeoutSeconds="5")
     await clock.advance(4)
     await api.ok("POST", PODS, pod("p"))
