@@ -108,3 +108,16 @@ def test_two_plugins_with_one_name_are_recorded(install: Install) -> None:
     with pytest.raises(ConfigError, match=r"acme-one 1\.0 .* and acme-two 1\.0"):
         registry.load("Quota")
     assert [each.distribution for each in registry.describe() if each.name == "Quota"] == ["acme-one", "acme-two"]
+
+
+def test_one_module_under_two_entry_points_registers_once(
+    install: Install, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A distribution that lists its hook module twice offers its plugins once."""
+    install("acme-quota", GOOD.format(plugin="Quota"))
+    points = next(tmp_path.glob("*.dist-info")) / "entry_points.txt"
+    text = points.read_text(encoding="utf-8")
+    points.write_text(f"{text}again = {text.partition(' = ')[2]}", encoding="utf-8")
+    registry = discover()
+    assert [each.distribution for each in registry.describe() if each.name == "Quota"] == ["acme-quota"]
+    assert not caplog.text

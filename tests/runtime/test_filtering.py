@@ -312,6 +312,38 @@ def test_a_failing_what_if_fails_the_attempt(kit: Any, monkeypatch: pytest.Monke
     kit.snapshot.check_invariants()
 
 
+@pytest.mark.parametrize("alone", [pytest.param(None, id="it passes alone"), pytest.param(NO, id="refused alone")])
+@pytest.mark.parametrize("kind", [columnar, scalar])
+def test_an_error_beside_nominated_pods_fails_the_attempt(kit: Any, kind: Any, alone: Status | None) -> None:
+    """A filter that fails only with the nominated pods on the node has failed, whatever it says without them."""
+    court = Court(kit, 1, Judge("A", kind is columnar, {"n0": alone}, {"n0": Status.from_error(ValueError("lost"))}))
+    kit.nominate(make_pod("q", priority=10), "n0")
+    assert court.find().status.message == 'running "A" filter plugin: lost'
+    statuses = court.profile.run_filters(court.state, court.pod, kit.snapshot.nodes)
+    assert statuses.status(0).code == Code.ERROR
+    kit.snapshot.check_invariants()
+
+
+def test_an_error_met_while_attributing_fails_the_attempt(kit: Any) -> None:
+    """A one-node plugin that fails on a node which columns had refused already is in kube-scheduler's way first."""
+    court = Court(kit, 1, scalar("A", {"n0": Status.from_error(ValueError("lost"))}), columnar("B", {"n0": NO}))
+    assert court.find().status.message == 'running "A" filter plugin: lost'
+
+
+@pytest.mark.parametrize("kind", [columnar, scalar])
+def test_a_plugin_that_skips_is_not_asked(kit: Any, kind: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After Skip in PreFilter neither form of the filter is called, nor is the plugin named."""
+    calls: list[tuple[str, str]] = []
+    skipping = kind("A", {"n0": NO}).plugin(calls)
+    monkeypatch.setattr(skipping, "pre_filter", lambda *_: Status.skip())
+    kit.add_nodes("n0")
+    profile = kit.profile(skipping, scalar("B", {"n0": NO}).plugin(calls))
+    state, pod = CycleState(), make_pod("p")
+    profile.run_pre_filter(state, pod, kit.snapshot.nodes)
+    assert said(profile.find_feasible(state, pod, kit.snapshot.nodes).statuses) == {"n0": ("B", ("no",))}
+    assert calls == [("B", "n0")]
+
+
 # Against a naive model
 
 judges = st.lists(

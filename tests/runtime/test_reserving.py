@@ -137,6 +137,13 @@ def test_reserve_goes_in_order_and_unreserve_back(kit: Any) -> None:
     assert kit.recorder.warnings == {"plugin_error": 1}
 
 
+def test_unreserve_has_no_answer(kit: Any) -> None:
+    """A plugin that returns something from Unreserve has misunderstood; it is counted and nothing else happens."""
+    members = {"reserve": lambda *_: None, "unreserve": lambda *_: True}
+    kit.profile(type("A", (ReservePlugin,), members)).run_unreserve(CycleState(), make_pod("p"), "n1")
+    assert kit.recorder.warnings == {"plugin_error": 1}
+
+
 def test_a_rejection_at_reserve_ends_it(kit: Any) -> None:
     """Plugins after the one that refuses are not asked; the caller unreserves."""
     log: list[str] = []

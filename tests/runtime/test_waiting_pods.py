@@ -144,6 +144,12 @@ async def test_a_plugin_that_allowed_has_no_timer_any_more(kit: Any) -> None:
     assert held.verdict.plugin == "B"
 
 
+async def test_a_wait_that_nobody_asked_for_is_over_at_once(kit: Any) -> None:
+    """A pod that is put into the map without a plugin to wait for goes on to be bound."""
+    hold(kit)
+    assert await kit.waiting_pods.wait(POD.uid) is None
+
+
 async def test_a_verdict_before_the_wait_counts(kit: Any) -> None:
     """The channel holds one verdict: a pod allowed before its binding cycle came to wait goes on at once."""
     hold(kit, A=10).allow("A")
