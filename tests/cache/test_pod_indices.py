@@ -66,6 +66,17 @@ def test_a_port_is_free_when_its_last_user_is_gone(world: World) -> None:
     assert not world.snapshot._columns.ports._rows
 
 
+def test_an_address_is_free_while_another_is_not(world: World) -> None:
+    """Users of one port on different addresses of a node come and go independently."""
+    world.node("a")
+    gone = world.bound("gone", "a", spec=port(80, "10.0.0.1"))
+    world.bound("stays", "a", spec=port(80, "10.0.0.2"))
+    world.update()
+    world.cache.remove_pod(gone.pod)
+    conflicts = world.update().nodes.host_port_conflicts
+    assert [conflicts(ip, "TCP", 80).tolist() for ip in ("10.0.0.1", "10.0.0.2", "0.0.0.0")] == [[], [0], [0]]
+
+
 def test_asking_about_many_addresses_leaves_nothing_behind(world: World) -> None:
     """Answers are kept per address in use, and one for all the others."""
     world.node("a")
