@@ -18,7 +18,7 @@ CONTRACTS = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 OFFENDERS = {
     "Rooms": ("pyscheduler/api/offender.py", "import pyscheduler.queue"),
     "Plugins, ours and theirs, live on the public contract": (
-        "pyscheduler/plugins/second_offender.py",
+        "plugins/queuesort/pyscheduler_queuesort/offender.py",
         "import pyscheduler.runtime",
     ),
     "The official client stays behind one module": (
