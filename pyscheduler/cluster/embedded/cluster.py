@@ -13,10 +13,12 @@ from pyscheduler.cluster.embedded import crds, namespaces
 from pyscheduler.cluster.embedded.builtin import (
     BUILTIN_RESOURCES,
     CUSTOM_RESOURCE_DEFINITIONS,
+    EVENTS,
     NAMESPACES,
     PRIORITY_CLASSES,
 )
 from pyscheduler.cluster.embedded.deletion import DeleteOptions
+from pyscheduler.cluster.embedded.event_expiry import EventExpiry
 from pyscheduler.cluster.embedded.faults import Faults
 from pyscheduler.cluster.embedded.in_process import InProcessTransport
 from pyscheduler.cluster.embedded.lifecycle import Lifecycle
@@ -39,9 +41,20 @@ _SYSTEM_CLASSES = {"system-cluster-critical": 2_000_000_000, "system-node-critic
 
 
 class EmbeddedCluster:
-    """A whole API server in memory. `clock` gives its time, `rng` its uids and names; `faults` is there to be armed."""
+    """A whole API server in memory. `clock` gives its time, `rng` its uids and names; `faults` is there to be armed.
 
-    def __init__(self, *, clock: Clock, rng: random.Random | None = None, history_limit: int = 20_000) -> None:
+    `history_limit` is how many changes of each resource watches may lag behind; events are forgotten after
+    `event_ttl_seconds`.
+    """
+
+    def __init__(
+        self,
+        *,
+        clock: Clock,
+        rng: random.Random | None = None,
+        history_limit: int = 20_000,
+        event_ttl_seconds: float = 3600.0,
+    ) -> None:
         rng = rng if rng is not None else random.Random()
         self.clock = clock
         self.faults = Faults(random.Random(rng.getrandbits(64)))
@@ -50,6 +63,7 @@ class EmbeddedCluster:
         self.registry = Registry(self.store, self.table, wall=clock.wall, rng=rng)
         self.registry.reactions[CUSTOM_RESOURCE_DEFINITIONS.collection] = crds.react
         self.registry.reactions[NAMESPACES.collection] = namespaces.react
+        self.registry.reactions[EVENTS.collection] = EventExpiry(event_ttl_seconds)
         self.router = Router(self.registry, clock=clock, faults=self.faults)
         for name in namespaces.BOOTSTRAP:
             self.registry.create(NAMESPACES, "", {"metadata": {"name": name}})

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import yaml
 
 from pyscheduler.cluster.embedded import errors
+from pyscheduler.cluster.embedded.store import decode
 
 if TYPE_CHECKING:
     from pyscheduler.cluster.embedded.store import Object
@@ -34,14 +35,27 @@ def decode_yaml(body: bytes) -> Object:
     return documents[0]
 
 
+def _load_json(text: str | bytes) -> list[Any] | None:
+    """Return the one document of a text that is JSON, in a hundredth of the time YAML would take."""
+    raw = text.encode(errors="surrogatepass") if isinstance(text, str) else text
+    if not raw.lstrip().startswith(b"{"):
+        return None
+    try:
+        return [decode(raw)]
+    except ValueError:
+        return None
+
+
 def load_manifests(text: str | bytes) -> list[Object]:
     """Return the objects of a YAML (or JSON) text, those of a `List` one by one; refuse (400) what cannot be read."""
-    try:
-        documents = [one for one in yaml.load_all(text, _Loader) if one is not None]
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        summary = " ".join(str(error).split())
-        raise errors.bad_request(f"error converting YAML to JSON: {summary}") from error
     objects: list[Object] = []
+    documents = _load_json(text)
+    if documents is None:
+        try:
+            documents = [one for one in yaml.load_all(text, _Loader) if one is not None]
+        except (yaml.YAMLError, UnicodeDecodeError) as error:
+            summary = " ".join(str(error).split())
+            raise errors.bad_request(f"error converting YAML to JSON: {summary}") from error
     for document in documents:
         if not isinstance(document, dict):
             raise errors.bad_request(f"a YAML document holds {type(document).__name__}, not an object")

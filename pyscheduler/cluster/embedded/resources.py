@@ -97,11 +97,6 @@ class Resource:
         """Return group and version as objects carry them."""
         return f"{self.group}/{self.version}" if self.group else self.version
 
-    @property
-    def has_status_subresource(self) -> bool:
-        """Tell whether `/status` is served."""
-        return any(subresource.name == "status" for subresource in self.subresources)
-
     def key(self, namespace: str, name: str) -> str:
         """Return the key an object is stored under."""
         return f"{namespace}/{name}" if self.namespaced else name

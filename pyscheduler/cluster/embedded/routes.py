@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from pyscheduler.cluster.embedded import binding, discovery, errors, eviction
+from pyscheduler.cluster.embedded import binding, discovery, errors, eviction, openapi
 from pyscheduler.cluster.embedded.deletion import read_options
 from pyscheduler.cluster.embedded.listing import (
     ListOptions,
@@ -180,6 +180,10 @@ class Router:
                 kind = f"application/json;g=apidiscovery.k8s.io;v={version};as=APIGroupDiscoveryList"
                 return Response(200, encode(document), {"content-type": kind})
             document = discovery.core_versions(request.host) if path == "/api" else discovery.group_list(table)
+        elif path == "/openapi/v3":
+            document = openapi.index(table)
+        elif path.startswith("/openapi/v3/"):
+            document = openapi.document(table, path.removeprefix("/openapi/v3/"))
         elif parts[0] == "api" and len(parts) == 2:
             document = discovery.resource_list(table, "", parts[1])
         elif parts[0] == "apis" and len(parts) == 2:

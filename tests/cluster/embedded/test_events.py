@@ -127,6 +127,21 @@ async def test_refused_events(api: Any, path: str, event: Any, words: str) -> No
     assert words in message
 
 
+async def test_events_are_forgotten_after_an_hour(api: Any, clock: Any) -> None:
+    """An event goes an hour after it was last written, when the next one comes; watchers are told."""
+    for name in ("old", "kept", "gone"):
+        await api.ok("POST", NEWER, newer_event(name))
+    await api.ok("DELETE", f"{CORE}/gone")
+    await clock.advance(1800)
+    series = {"series": {"count": 2, "lastObservedTime": "2026-01-01T00:05:00.000000Z"}}
+    await api.ok("PATCH", f"{NEWER}/kept", series, content_type="application/merge-patch+json")
+    watcher = await api.watch(CORE)
+    await clock.advance(1800)
+    await api.ok("POST", NEWER, newer_event("new"))
+    assert [item["metadata"]["name"] for item in (await api.ok("GET", CORE))["items"]] == ["kept", "new"]
+    assert (await watcher.seen())[2:] == [("ADDED", "new"), ("DELETED", "old")]
+
+
 async def test_events_of_things_without_namespace_live_in_default(api: Any) -> None:
     """An event about a node has no namespace of its own, and goes to default."""
     event = newer_event(regarding={"kind": "Node", "name": "n"})

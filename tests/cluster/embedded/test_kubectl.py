@@ -108,6 +108,17 @@ async def test_changing_things(kubectl: Kubectl) -> None:
     assert await kubectl("get", "pods", "-o", "name") == "pod/first\n"
 
 
+async def test_apply(kubectl: Kubectl) -> None:
+    """Applying creates, then changes, then finds nothing to do, with kubectl's validation on."""
+    assert await kubectl("apply", "-f", "-", stdin=MANIFEST) == "pod/second created\n"
+    changed = MANIFEST.replace("app: t", "app: u")
+    assert await kubectl("apply", "-f", "-", stdin=changed) == "pod/second configured\n"
+    assert await kubectl("apply", "-f", "-", stdin=changed) == "pod/second unchanged\n"
+    assert await kubectl("get", "pod", "second", "-o", "jsonpath={.metadata.labels.app}") == "u"
+    assert await kubectl("apply", "--server-side", "-f", "-", stdin=MANIFEST) == "pod/second serverside-applied\n"
+    assert "second" in await kubectl("apply", "--dry-run=server", "-f", "-", stdin=changed)
+
+
 async def test_describing_things(kubectl: Kubectl) -> None:
     """Describing finds the pod's events; discovery lists what is served."""
     uid = await kubectl("get", "pod", "first", "-o", "jsonpath={.metadata.uid}")

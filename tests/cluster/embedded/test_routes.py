@@ -99,6 +99,17 @@ async def test_discovery_of_groups_and_resources(api: Any) -> None:
         assert [item["metadata"]["name"] for item in aggregated["items"]] == groups
 
 
+async def test_openapi_says_that_fields_are_validated(api: Any) -> None:
+    """Each group version has a document that lists what can be patched, which is all kubectl asks."""
+    paths = (await api.ok("GET", "/openapi/v3"))["paths"]
+    assert {"api/v1", "apis/apps/v1", "apis/events.k8s.io/v1"} <= paths.keys()
+    url = paths["api/v1"]["serverRelativeURL"].partition("?")[0]
+    described = (await api.ok("GET", url))["paths"]["/api/v1/namespaces/{namespace}/pods/{name}"]["patch"]
+    assert described["x-kubernetes-group-version-kind"] == {"group": "", "version": "v1", "kind": "Pod"}
+    assert "fieldValidation" in [parameter["name"] for parameter in described["parameters"]]
+    assert (await api.send("GET", "/openapi/v3/apis/nobody/v1")).status == 404
+
+
 @pytest.mark.parametrize(
     ("accept", "kind"),
     [
