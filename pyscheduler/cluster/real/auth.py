@@ -2,159 +2,315 @@
 
 The official client reads files, runs exec plugins and renews tokens; it is asked for host, TLS files and the current
 token, and for nothing else. It is imported late, because that takes over half a second.
+
+A credential lives shorter than a scheduler. A token in a file is read again every minute, an exec plugin is run again
+before its token ends, and both when the API server answers 401; what was valid stays in use while that fails.
 """
 
 from __future__ import annotations
 
 import asyncio
-import base64
+import logging
+import math
 import os
-import ssl
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+import urllib.request
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Final, Protocol
+from urllib.parse import urlsplit
 
 import attrs
 
+from pyscheduler.cluster.real import kubeconfig as kubeconfigs
+from pyscheduler.cluster.real.pacing import Watchdog
+from pyscheduler.cluster.real.tls import load_client_certificate, make_context
+from pyscheduler.framework.clock import LoopClock
 from pyscheduler.framework.errors import ConfigError
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    import ssl
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from pyscheduler.framework.clock import Clock
 
 __all__ = ["Credentials", "load", "plain"]
 
+_log = logging.getLogger(__name__)
 
-class _Configuration(Protocol):
-    """What is used of the official client's Configuration."""
+#: How often a token in a file is read again, and a failed renewal is tried again; as client-go.
+_RENEW_SECONDS: Final = 60.0
+#: Refusals (401) lead to a renewal at most this often, or a revoked account would run its exec plugin all the time.
+_REFUSED_SECONDS: Final = 10.0
+#: From how long before its end the official client takes an exec plugin's token for expired.
+_EXPIRY_MARGIN_SECONDS: Final = 300.0
+#: How long an exec plugin may take; it may talk to a person's browser.
+_PLUGIN_SECONDS: Final = 60.0
+_CLIENT_LOGGER: Final = "kubernetes.aio.config.kube_config"
 
-    host: str
-    ssl_ca_cert: str | None
-    ca_cert_data: str | None
-    cert_file: str | None
-    key_file: str | None
-    verify_ssl: bool
-    tls_server_name: str | None
-    proxy: str | None
-    username: str | None
-    password: str | None
-    get_api_key_with_prefix: Callable[[str], Awaitable[str | None]]
+
+class _Source(Protocol):
+    """Where credentials come from."""
+
+    @property
+    def name(self) -> str:
+        """Return what to call it in messages."""
+        ...
+
+    async def read(self, configuration: Any, *, anew: bool) -> None:
+        """Bring `configuration` up to date; `anew`: what is there was refused, even if it looks valid."""
+        ...
+
+    def valid_seconds(self, wall: float) -> float:
+        """Return after how long to read again."""
+        ...
 
 
 @attrs.define(kw_only=True)
 class Credentials:
-    """How to reach and convince one API server."""
+    """How to reach and convince one API server; made by `load` or `plain`."""
 
     server: str
-    ssl_context: ssl.SSLContext | bool = True
+    #: None for plain HTTP.
+    ssl_context: ssl.SSLContext | None = None
+    #: The name the server's certificate must bear, where it is not the URL's.
+    server_hostname: str | None = None
     proxy: str | None = None
-    basic_auth: str | None = None
-    _configuration: _Configuration | None = None
+    #: Counts the client certificates there have been: connections opened under another count show an old one.
+    certificates: int = 0
+    _source: _Source | None = None
+    _configuration: Any = None
+    _clock: Clock | None = None
+    _authorization: str | None = None
+    _renew_at: float = math.inf
+    _renewed_at: float = -math.inf
+    _lock: asyncio.Lock = attrs.Factory(asyncio.Lock)
 
-    async def headers(self) -> dict[str, str]:
-        """Return the headers of the next request; an expired token is renewed first."""
-        if self._configuration is not None:
-            token = await self._configuration.get_api_key_with_prefix("BearerToken")
-            if token:
-                return {"Authorization": token}
-        if self.basic_auth is not None:
-            return {"Authorization": self.basic_auth}
-        return {}
+    async def authorization(self) -> str | None:
+        """Return the Authorization header of the next request, None where there is none; renew it where it is due."""
+        if self._clock is not None and self._clock.now() >= self._renew_at:
+            async with self._lock:
+                if self._clock.now() >= self._renew_at:
+                    await self._renew(anew=False)
+        return self._authorization
+
+    async def renew(self, refused: str | None) -> bool:
+        """Read the credentials anew after a 401 to `refused`; return True when they are other ones now."""
+        if self._clock is None or self._source is None:
+            return False
+        async with self._lock:
+            if self._authorization != refused:
+                return True  # another request was refused, too, and came first
+            if self._clock.now() - self._renewed_at < _REFUSED_SECONDS:
+                return False
+            certificates = self.certificates
+            await self._renew(anew=True)
+            return self._authorization != refused or self.certificates != certificates
 
     async def close(self) -> None:
         """Forget the credentials."""
-        self._configuration = None
+        self._source = self._configuration = self._authorization = None
+        self._renew_at = math.inf
+
+    async def _renew(self, *, anew: bool) -> None:
+        """Read the source again; what is there stays where that fails."""
+        assert self._clock is not None
+        assert self._source is not None
+        before = (self._configuration.cert_file, self._configuration.key_file)
+        self._renewed_at = self._clock.now()
+        try:
+            await self._source.read(self._configuration, anew=anew)
+            self._authorization = await _authorization(self._configuration, self._source.name)
+            if before != (self._configuration.cert_file, self._configuration.key_file) and self.ssl_context:
+                load_client_certificate(self.ssl_context, self._configuration, self._source.name)
+                self.certificates += 1
+        except Exception as error:  # noqa: BLE001 - the client raises many kinds; each leaves the old credential in use
+            _log.warning("Credentials could not be renewed source=%s err=%s", self._source.name, _one_line(error))
+            self._renew_at = self._clock.now() + _RENEW_SECONDS
+        else:
+            self._renew_at = self._clock.now() + self._source.valid_seconds(self._clock.wall())
 
 
 def plain(server: str) -> Credentials:
     """Return credentials for a server that asks for none (the embedded one, or a local proxy)."""
-    return Credentials(server=server)
+    return Credentials(server=_checked(server, "the API server's address"))
 
 
-async def load(*, kubeconfig: str | None = None, context: str | None = None, master: str | None = None) -> Credentials:
+async def load(
+    *,
+    kubeconfig: str | None = None,
+    context: str | None = None,
+    master: str | None = None,
+    clock: Clock | None = None,
+) -> Credentials:
     """Return the credentials that kubeconfig or service account give.
 
-    `kubeconfig` None: `$KUBECONFIG`, the pod's service account, then `~/.kube/config`. `master` overrides the server.
-    Raises `ConfigError` with one line where nothing usable is found.
+    `kubeconfig` None: `$KUBECONFIG`, the pod's service account, then `~/.kube/config`. `master` overrides the server;
+    `clock` says when to renew. Raises `ConfigError` with one line where nothing usable is found.
     """
-    # Reading files and running exec plugins may block; a lease or a watch must not wait for it.
-    configuration = await asyncio.to_thread(_import_configuration)
-    path = kubeconfig or os.environ.get("KUBECONFIG") or ""
-    in_cluster = not path and "KUBERNETES_SERVICE_HOST" in os.environ
+    clock = clock if clock is not None else LoopClock()
+    paths = kubeconfig or os.environ.get("KUBECONFIG") or ""
+    source: _Source
+    if not paths and "KUBERNETES_SERVICE_HOST" in os.environ:
+        source = _ServiceAccount()
+    else:
+        source = _Kubeconfig(kubeconfigs.split_paths(paths or "~/.kube/config"), context, clock)
+    configuration = await asyncio.to_thread(_new_configuration)
     try:
-        if in_cluster:
-            await asyncio.to_thread(_load_in_cluster, configuration)
-        else:
-            await _load_file(configuration, path, context)
+        await source.read(configuration, anew=False)
+        authorization = await _authorization(configuration, source.name)
     except ConfigError:
         raise
-    except Exception as error:  # the client raises many kinds, all of them about the user's file
-        source = "service account" if in_cluster else f"kubeconfig {path or _default_path()}"
-        raise ConfigError(f"{source} cannot be used: {_one_line(error)}") from error
+    except Exception as error:  # the client raises many kinds, all of them about the user's files
+        raise ConfigError(f"{source.name} cannot be used: {_one_line(error)}") from error
+    server = _checked(master or configuration.host, f"{source.name}: server")
+    secure = server.startswith("https:")
     return Credentials(
-        server=master or configuration.host,
-        ssl_context=_ssl_context(configuration),
-        proxy=configuration.proxy,
-        basic_auth=_basic(configuration),
+        server=server,
+        ssl_context=await asyncio.to_thread(make_context, configuration, source.name) if secure else None,
+        server_hostname=configuration.tls_server_name or None,
+        proxy=_proxy(configuration.proxy, server, source.name),
+        source=source,
         configuration=configuration,
+        clock=clock,
+        authorization=authorization,
+        renew_at=clock.now() + source.valid_seconds(clock.wall()),
     )
 
 
-def _default_path() -> str:
-    return str(Path.home() / ".kube" / "config")
+class _ServiceAccount:
+    """The token and authority that a pod finds in its file system."""
+
+    name = "service account"
+
+    async def read(self, configuration: Any, *, anew: bool) -> None:
+        del anew  # files are read whenever they are asked for
+        await asyncio.to_thread(self._read, configuration)
+
+    def _read(self, configuration: Any) -> None:
+        from kubernetes.aio.config import incluster_config
+
+        # Its own way to renew raises into the request that happens to be under way.
+        incluster_config.InClusterConfigLoader(
+            token_filename=incluster_config.SERVICE_TOKEN_FILENAME,
+            cert_filename=incluster_config.SERVICE_CERT_FILENAME,
+            try_refresh_token=False,
+        ).load_and_set(configuration)
+
+    def valid_seconds(self, wall: float) -> float:
+        del wall
+        return _RENEW_SECONDS
 
 
-def _import_configuration() -> Any:
+class _Kubeconfig:
+    """One or several kubeconfig files, and the user of one context in them."""
+
+    def __init__(self, paths: list[Path], context: str | None, clock: Clock) -> None:
+        self.name = "kubeconfig " + os.pathsep.join(str(path) for path in paths)
+        self._paths = paths
+        self._context = context
+        self._clock = clock
+        self._loader: Any = None
+
+    async def read(self, configuration: Any, *, anew: bool) -> None:
+        with _complaints() as said:
+            try:
+                async with Watchdog(self._clock, _PLUGIN_SECONDS):
+                    await self._read(configuration, anew=anew)
+            except TimeoutError as error:
+                raise ConfigError(f"{self.name}: the exec plugin did not answer in {_PLUGIN_SECONDS:.0f} s") from error
+        if said and self._is_exec:
+            raise ConfigError(f"{self.name}: the exec plugin failed: {said[-1]}")
+
+    async def _read(self, configuration: Any, *, anew: bool) -> None:
+        from kubernetes.aio.config import load_kube_config
+
+        if self._loader is None:
+            context = await asyncio.to_thread(kubeconfigs.find_context, self._paths, self._context)
+            joined = os.pathsep.join(str(path) for path in self._paths)
+            self._loader = await load_kube_config(
+                config_file=joined, context=context, client_configuration=configuration, persist_config=False
+            )
+            return
+        if anew and hasattr(self._loader, "exec_plugin_expiry"):
+            del self._loader.exec_plugin_expiry  # or the plugin would not be asked before its token's time is up
+        await self._loader.load_and_set(configuration)
+
+    @property
+    def _is_exec(self) -> bool:
+        user = self._loader._user if self._loader is not None else None  # noqa: SLF001 - it has no public name
+        return user is not None and "exec" in user
+
+    def valid_seconds(self, wall: float) -> float:
+        if not self._is_exec:
+            return _RENEW_SECONDS
+        expiry = getattr(self._loader, "exec_plugin_expiry", None)
+        if expiry is None:
+            return math.inf  # good until it is refused, as for client-go
+        left: float = expiry.timestamp() - wall
+        # Within the margin the plugin is run at every call; a short-lived token is renewed at half of its time.
+        return max(left - _EXPIRY_MARGIN_SECONDS, min(left / 2, _RENEW_SECONDS), 1.0)
+
+
+def _new_configuration() -> Any:
     from kubernetes.aio.client import Configuration
+    from kubernetes.aio.config import incluster_config, kube_config  # noqa: F401 - loaded here, in a thread
 
-    return Configuration()
-
-
-def _load_in_cluster(configuration: Any) -> None:
-    from kubernetes.aio.config import load_incluster_config
-
-    load_incluster_config(client_configuration=configuration)
+    return Configuration(host="")  # its default would be localhost
 
 
-async def _load_file(configuration: Any, path: str, context: str | None) -> None:
-    from kubernetes.aio.config import load_kube_config
-
-    shown = path or _default_path()
-    await asyncio.to_thread(_check_readable, shown)
-    await load_kube_config(config_file=shown, context=context, client_configuration=configuration, persist_config=False)
-
-
-def _check_readable(paths: str) -> None:
-    """Say which file is missing or unreadable: the client's own message does not."""
-    for part in paths.split(os.pathsep):
-        try:
-            Path(part).expanduser().read_bytes()
-        except FileNotFoundError as error:
-            raise ConfigError(f"kubeconfig {part} does not exist; name one with --kubeconfig or $KUBECONFIG") from error
-        except OSError as error:
-            raise ConfigError(f"kubeconfig {part} cannot be read: {error.strerror}") from error
-
-
-def _ssl_context(configuration: _Configuration) -> ssl.SSLContext | bool:
-    if not configuration.host.startswith("https"):
-        return True
-    try:
-        made = ssl.create_default_context(cafile=configuration.ssl_ca_cert, cadata=configuration.ca_cert_data)
-        if configuration.cert_file:
-            made.load_cert_chain(configuration.cert_file, keyfile=configuration.key_file)
-    except (OSError, ssl.SSLError) as error:
-        raise ConfigError(f"certificates in the kubeconfig cannot be used: {_one_line(error)}") from error
-    # Many clusters' own authorities lack an extension that newer Pythons insist on and Go does not.
-    made.verify_flags &= ~ssl.VERIFY_X509_STRICT
-    if not configuration.verify_ssl:
-        made.check_hostname = False
-        made.verify_mode = ssl.CERT_NONE
-    return made
-
-
-def _basic(configuration: _Configuration) -> str | None:
-    if not configuration.username or not configuration.password:
+async def _authorization(configuration: Any, source: str) -> str | None:
+    token: str | None = await configuration.get_api_key_with_prefix("BearerToken")
+    if not token or not token.strip():
         return None
-    pair = f"{configuration.username}:{configuration.password}".encode()
-    return "Basic " + base64.b64encode(pair).decode("ascii")
+    header = token.strip()  # a token read from a file ends in a newline
+    if not header.isascii() or not header.isprintable():
+        raise ConfigError(f"{source}: the token holds characters that no token has; is it the right file?")
+    return header
+
+
+@contextmanager
+def _complaints() -> Iterator[list[str]]:
+    """Collect what the official client logs instead of raising; an exec plugin's failure is among it."""
+    said: list[str] = []
+
+    def hear(record: logging.LogRecord) -> bool:
+        if record.levelno < logging.WARNING:
+            return True
+        said.append(" ".join(record.getMessage().split()))
+        return False
+
+    logger = logging.getLogger(_CLIENT_LOGGER)
+    logger.addFilter(hear)
+    try:
+        yield said
+    finally:
+        logger.removeFilter(hear)
+
+
+def _checked(url: str, what: str) -> str:
+    """Return the URL without a slash at its end; raise `ConfigError` where it is none."""
+    try:
+        parts = urlsplit(url)
+        usable = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
+    except ValueError:  # a port that is no number, a bracket without its pair
+        usable = False
+    if not usable:
+        raise ConfigError(f"{what} must be a URL like https://10.0.0.1:6443, not {url!r}")
+    return url.rstrip("/")
+
+
+def _proxy(named: str | None, server: str, source: str) -> str | None:
+    """Return the proxy on the way: the kubeconfig's, or the environment's as curl and kubectl read it."""
+    if named:
+        return _checked(named, f"{source}: proxy-url")
+    parts = urlsplit(server)
+    proxy = urllib.request.getproxies().get(parts.scheme)
+    host = parts.hostname or ""
+    if not proxy or host == "localhost" or host.startswith("127.") or host == "::1":
+        return None
+    if urllib.request.proxy_bypass(f"{host}:{parts.port}" if parts.port else host):
+        return None
+    return _checked(proxy, f"{parts.scheme}_proxy in the environment")
 
 
 def _one_line(error: BaseException) -> str:

@@ -1,12 +1,14 @@
 """The client path: informers, reads, writes, events, with rate limits, retries and conflict handling.
 
-Everything goes through one `_call`, which waits for its turn, sends, and tries again where that is safe: reads and
-patches after any broken connection, everything after 429 or 503 (the server refused before it did anything). A binding
-whose answer was lost is not repeated blindly; the pod is read, and its node says what happened.
+Everything goes through one `_call`, which waits for its turn, sends, and tries again where that cannot do a thing
+twice: reads, patches and deletions after any broken connection, everything after 429 and 503 (the server refused before
+it did anything). A binding whose answer was lost is not repeated blindly; the pod is read, and its node says what
+happened. Informers are not held back by the rate limit: they ask seldom, and what they learn is what all else rests on.
 """
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from typing import TYPE_CHECKING, Final, TypeVar
 
@@ -14,17 +16,18 @@ import msgspec
 
 from pyscheduler.api import BUILT_IN_KINDS, DecodeError, KindTable, KubeObject, Pod, decode, decode_list
 from pyscheduler.api.kinds import PODS
-from pyscheduler.cluster.real.events import EventWriter, NamedEventRecorder
+from pyscheduler.cluster.real.event_writer import EventWriter
+from pyscheduler.cluster.real.events import EventNames, NamedEventRecorder
 from pyscheduler.cluster.real.informer import RealInformer
 from pyscheduler.cluster.real.rate_limit import TokenBucket
 from pyscheduler.cluster.real.responses import raise_for_status
-from pyscheduler.framework.errors import APIError, ConflictError, TransportError
+from pyscheduler.framework.errors import APIError, ConflictError, GoneError, NotFoundError, TransportError
 
 if TYPE_CHECKING:
     import random
     from collections.abc import Mapping, Sequence
 
-    from pyscheduler.api import ResourceKind
+    from pyscheduler.api import ListPage, ResourceKind
     from pyscheduler.framework.clock import Clock
     from pyscheduler.framework.recorder import Recorder
     from pyscheduler.scheduler.ports import ClientSettings, Transport
@@ -37,8 +40,12 @@ K = TypeVar("K", bound=KubeObject)
 
 _TRIES: Final = 5
 _BACKOFF_SECONDS: Final = 0.1
+#: What is waited at most because a server said Retry-After.
+_RETRY_AFTER_LIMIT_SECONDS: Final = 30.0
 #: Answers that say the request was not carried out.
 _NOT_DONE: Final = frozenset({429, 503})
+#: Answers that leave open whether it was.
+_PERHAPS_DONE: Final = frozenset({500, 502, 504})
 _FLUSH_SECONDS: Final = 2.0
 _PAGE: Final = 500
 
@@ -64,34 +71,39 @@ class RealClient:
         self._recorder = recorder
         self._kinds = KindTable(BUILT_IN_KINDS)
         self._limiter = TokenBucket(qps=settings.qps, burst=settings.burst, clock=clock)
-        self._informers: list[RealInformer[KubeObject]] = []
+        self._informers: dict[tuple[ResourceKind, str], RealInformer[KubeObject]] = {}
+        self._host_name = settings.host_name
         # A bucket of their own, so that a burst of events never makes a binding wait.
-        self._events = EventWriter(
-            transport,
-            limiter=TokenBucket(qps=settings.qps, burst=settings.burst, clock=clock),
-            clock=clock,
-            recorder=recorder,
-            host_name=settings.host_name,
-        )
+        limiter = TokenBucket(qps=settings.qps, burst=settings.burst, clock=clock)
+        self._events = EventWriter(transport, limiter=limiter, clock=clock, recorder=recorder)
+        self._event_names = EventNames(rng)
+        self._closed = False
 
     # Reads
 
     def informer(
         self, kind: ResourceKind, *, field_selector: str = "", optional: bool = False
     ) -> RealInformer[KubeObject]:
-        """Return an informer of that kind, not started; the kind is known to reads and writes from then on."""
+        """Return the informer of that kind, not started; the kind is known to reads and writes from then on.
+
+        There is one for each kind and selector. It is optional as long as nobody asks for it as anything else.
+        """
         self._kinds.register(kind)
-        informer: RealInformer[KubeObject] = RealInformer(
-            self._transport,
-            kind,
-            kind.type,
-            clock=self._clock,
-            rng=self._rng,
-            recorder=self._recorder,
-            field_selector=field_selector,
-            optional=optional,
-        )
-        self._informers.append(informer)
+        key = (kind, field_selector)
+        informer = self._informers.get(key)
+        if informer is None:
+            informer = self._informers[key] = RealInformer(
+                self._transport,
+                kind,
+                kind.type,
+                clock=self._clock,
+                rng=self._rng,
+                recorder=self._recorder,
+                field_selector=field_selector,
+                optional=optional,
+            )
+        elif not optional:
+            informer.require()
         return informer
 
     async def get(self, kind: type[K], name: str, namespace: str = "") -> K:
@@ -102,14 +114,21 @@ class RealClient:
     async def list(self, kind: type[K], namespace: str = "", *, label_selector: str = "") -> Sequence[K]:
         """Read all objects, page by page; those that cannot be read are reported and left out."""
         path = self._kinds.of(kind).path(namespace)
-        query = {"limit": str(_PAGE)} | ({"labelSelector": label_selector} if label_selector else {})
+        selection = {"labelSelector": label_selector} if label_selector else {}
+        for attempt in range(1, _TRIES + 1):
+            try:
+                return await self._list(kind, path, {"limit": str(_PAGE), **selection})
+            except GoneError:
+                # The server forgot where the next page was to begin.
+                if attempt == _TRIES:
+                    raise
+                await self._pause(attempt)
+        raise AssertionError("unreachable: the last try returns or raises")
+
+    async def _list(self, kind: type[K], path: str, query: dict[str, str]) -> Sequence[K]:
         items: list[K] = []
         while True:
-            body = await self._call("GET", path, query=query)
-            try:
-                page = decode_list(kind, body)
-            except DecodeError as error:
-                raise TransportError(f"GET {path}: the answer is not a list: {error}") from error
+            page = self._decoded_page(kind, path, await self._call("GET", path, query=query))
             items.extend(page.items)
             for failure in page.malformed:
                 self._recorder.warning(f"malformed_{kind.kind.lower()}")
@@ -139,10 +158,11 @@ class RealClient:
         await self._call("DELETE", path, body=options)
 
     async def bind(self, pod: Pod, node_name: str) -> None:
-        """POST the pod's binding; raise `ConflictError` where it is bound already, to another node.
+        """POST the pod's binding.
 
-        Where no answer came, or the answer says that it is bound, the pod itself is asked: bound to `node_name` is
-        what was wanted.
+        Where no answer came, or one that leaves open what was done, the pod itself is asked: bound to `node_name` is
+        what was wanted, not bound means to try again. Raises `ConflictError` where it is bound to another node or may
+        not be bound, `NotFoundError` where it is gone.
         """
         path = PODS.path(pod.namespace, pod.name, "binding")
         body = {
@@ -151,30 +171,51 @@ class RealClient:
             "metadata": {"name": pod.name, "namespace": pod.namespace, "uid": pod.uid},
             "target": {"kind": "Node", "name": node_name},
         }
-        try:
-            await self._call("POST", path, body=body)
-        except (TransportError, ConflictError) as error:
-            if await self._bound_to(pod) != node_name:
-                raise
-            _log.info("Binding had been made though its answer said otherwise pod=%s err=%s", pod.key, error)
+        for attempt in range(1, _TRIES + 1):
+            try:
+                await self._call("POST", path, body=body)
+                return
+            except (TransportError, APIError) as error:
+                if isinstance(error, APIError) and error.status not in {409, *_PERHAPS_DONE}:
+                    raise
+                if await self._is_bound(pod, node_name, error):
+                    _log.info("Binding was made though its answer said otherwise pod=%s err=%s", pod.key, error)
+                    return
+                if isinstance(error, ConflictError) or attempt == _TRIES:
+                    raise
+            self._recorder.warning("request_retried")
+            await self._pause(attempt)
 
-    async def _bound_to(self, pod: Pod) -> str:
-        """Return the node the API server has for the pod, "" where it has none or cannot be asked."""
+    async def _is_bound(self, pod: Pod, node_name: str, error: APIError | TransportError) -> bool:
+        """Ask the API server whether a pod is bound to a node, after a binding that ended with `error`.
+
+        Raises where the answer settles the matter otherwise, and `error` where there is no answer.
+        """
         try:
             found = await self.get(Pod, pod.name, pod.namespace)
+        except NotFoundError:
+            raise
         except (APIError, TransportError):
-            return ""
-        return found.node_name if found.uid == pod.uid else ""
+            raise error from None
+        if found.uid != pod.uid:
+            raise NotFoundError(f"pod {pod.key} was deleted and made anew", status=404, reason="NotFound") from error
+        if found.node_name and found.node_name != node_name:
+            raise ConflictError(
+                f"pod {pod.key} is bound to {found.node_name}, not to {node_name}", status=409, reason="Conflict"
+            ) from error
+        return found.node_name == node_name
 
     async def patch_pod_status(self, pod: Pod, patch: Mapping[str, object]) -> None:
-        """Apply a strategic merge patch to the pod's status; refused where the pod was made anew meanwhile."""
+        """Apply a strategic merge patch to the pod's status; `ConflictError` where the pod was made anew meanwhile."""
         path = PODS.path(pod.namespace, pod.name, "status")
         body = {**patch, "metadata": {"uid": pod.uid}}
         await self._call("PATCH", path, body=body, content_type=STRATEGIC_PATCH)
 
+    # Events, and the end
+
     def event_recorder(self, reporting_controller: str) -> NamedEventRecorder:
         """Return a recorder that writes events in that controller's name."""
-        return self._events.named(reporting_controller)
+        return NamedEventRecorder(self._events, self._event_names, reporting_controller, host_name=self._host_name)
 
     @property
     def idle(self) -> bool:
@@ -182,11 +223,15 @@ class RealClient:
         return self._events.idle
 
     async def close(self) -> None:
-        """Stop informers, flush events for at most two seconds, and close the transport."""
-        for informer in self._informers:
-            await informer.stop()
+        """Stop informers, flush events for at most two seconds, and close the transport; idempotent."""
+        if self._closed:
+            return
+        self._closed = True
+        await asyncio.gather(*(informer.stop() for informer in self._informers.values()))
         await self._events.close(timeout_seconds=_FLUSH_SECONDS)
         await self._transport.close()
+
+    # One request
 
     async def _call(
         self,
@@ -200,8 +245,11 @@ class RealClient:
         """Send a request in its turn and return the body; retry where that cannot do a thing twice."""
         data = msgspec.json.encode(body) if body is not None else None
         repeatable = method in {"GET", "PATCH", "DELETE"}
+        retried = _NOT_DONE | _PERHAPS_DONE if repeatable else _NOT_DONE
+        lost = False
         for attempt in range(1, _TRIES + 1):
             await self._limiter.acquire()
+            asked = 0.0
             try:
                 response = await self._transport.request(
                     method, path, query=query, body=data, content_type=content_type
@@ -210,17 +258,38 @@ class RealClient:
             except TransportError:
                 if not repeatable or attempt == _TRIES:
                     raise
-                delay = _BACKOFF_SECONDS * 2**attempt
+                lost = True
             except APIError as error:
-                if error.status not in _NOT_DONE or attempt == _TRIES:
+                if lost and method == "DELETE" and error.status in {404, 409}:
+                    return b""  # an earlier try deleted it, though its answer was lost
+                if attempt == _TRIES or not (error.status in retried or _is_contention(error, method, body)):
                     raise
-                delay = error.retry_after_seconds or _BACKOFF_SECONDS * 2**attempt
+                asked = error.retry_after_seconds or 0.0
             self._recorder.warning("request_retried")
-            await self._clock.sleep(delay * (0.75 + 0.5 * self._rng.random()))
+            await self._pause(attempt, at_least=asked)
         raise AssertionError("unreachable: the last try returns or raises")
+
+    async def _pause(self, attempt: int, *, at_least: float = 0.0) -> None:
+        """Wait before the next try, longer with every one; spread, so that many do not come back at once."""
+        delay = max(_BACKOFF_SECONDS * 2**attempt, min(at_least, _RETRY_AFTER_LIMIT_SECONDS))
+        await self._clock.sleep(delay * (1 + 0.25 * self._rng.random()))
 
     def _decoded(self, kind: type[K], body: bytes) -> K:
         try:
             return decode(kind, body)
         except DecodeError as error:
             raise TransportError(f"the answer is not a {kind.kind}: {error}") from error
+
+    def _decoded_page(self, kind: type[K], path: str, body: bytes) -> ListPage[K]:
+        try:
+            return decode_list(kind, body)
+        except DecodeError as error:
+            raise TransportError(f"GET {path}: the answer is not a list: {error}") from error
+
+
+def _is_contention(error: APIError, method: str, body: Mapping[str, object] | None) -> bool:
+    """Tell whether a patch lost against other writers inside the server, and not against a condition of its own."""
+    if method != "PATCH" or not isinstance(error, ConflictError) or "Precondition failed" in str(error):
+        return False
+    metadata = (body or {}).get("metadata")
+    return not isinstance(metadata, dict) or "resourceVersion" not in metadata

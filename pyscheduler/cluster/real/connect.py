@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING
 
 from pyscheduler.cluster.real.client import RealClient
@@ -18,9 +19,10 @@ if TYPE_CHECKING:
 __all__ = ["ConnectingTransport"]
 
 
-class ConnectingTransport:
-    """Base of the transports: subclasses carry bytes, this puts the client path on them."""
+class ConnectingTransport(ABC):
+    """Base of the transports: subclasses carry bytes as `scheduler.ports.Transport` says, this adds the client path."""
 
+    @abstractmethod
     async def request(
         self,
         method: str,
@@ -32,17 +34,16 @@ class ConnectingTransport:
         timeout_seconds: float | None = None,
     ) -> Response:
         """Send one request; any HTTP status is an answer. Raise `TransportError` when none came."""
-        raise NotImplementedError
 
+    @abstractmethod
     def stream(
         self, path: str, *, query: Mapping[str, str] | None = None, timeout_seconds: float | None = None
     ) -> AbstractAsyncContextManager[Stream]:
-        """Open a watch."""
-        raise NotImplementedError
+        """Open a watch; `timeout_seconds` bounds the wait for the answer to begin."""
 
+    @abstractmethod
     async def close(self) -> None:
-        """Release connections."""
-        raise NotImplementedError
+        """Release connections; idempotent."""
 
     def connect(self, settings: ClientSettings, *, clock: Clock, rng: random.Random, recorder: Recorder) -> RealClient:
         """Return the client path on this transport."""

@@ -1,22 +1,30 @@
-"""The HTTP transport: aiohttp sessions against an API server, credentials refreshed before each request.
+"""The HTTP transport: aiohttp sessions against an API server, with credentials that are renewed in time.
 
-Keep-alive connections are limited to what the scheduler can use at once; watches have connections of their own.
-Watch bodies are read in whatever chunks arrive: a line of one event may be longer than any line limit.
+Requests share a bounded pool of keep-alive connections; watches have connections of their own, because each holds one
+for minutes. Watch bodies are read in whatever chunks arrive: a line of one event may be longer than any line limit.
+
+Answers of a remote server may be compressed: an API server does so from 128 KiB on, and a page of pods shrinks to a
+tenth. On loopback there is no wire to spare, so compression would only cost both sides CPU.
 """
 
 from __future__ import annotations
 
+import asyncio
+import ipaddress
+import re
+import socket
+import ssl
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Final
 
 import aiohttp
+from yarl import URL
 
 from pyscheduler.cluster.real.connect import ConnectingTransport
 from pyscheduler.framework.errors import TransportError
 from pyscheduler.scheduler.ports import Response
 
 if TYPE_CHECKING:
-    import ssl
     from collections.abc import AsyncIterator, Mapping
 
     from pyscheduler.cluster.real.auth import Credentials
@@ -25,26 +33,40 @@ __all__ = ["HTTPTransport"]
 
 #: Requests in flight; an API server's fair queuing gives one user little more.
 _CONNECTIONS: Final = 64
-_TIMEOUT_SECONDS: Final = 30.0
+_KEEP_ALIVE_SECONDS: Final = 60.0
+_TIMEOUT: Final = aiohttp.ClientTimeout(total=30.0)
+#: A watch may be silent for long; how long is for its reader to say.
+_NO_TIMEOUT: Final = aiohttp.ClientTimeout(total=None, sock_connect=30.0)
 _USER_AGENT: Final = "pyscheduler"
+_UNAUTHORIZED: Final = 401
+#: Paths that need no quoting, which is all of them unless somebody made an object with a strange name.
+_PLAIN: Final = re.compile(r"[A-Za-z0-9/._~:-]*")
+#: When the other end of an idle connection is asked whether it is still there, how often then, and how many times.
+_PROBE: Final = (("TCP_KEEPIDLE", 30), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 3))
 
 
 class _HTTPStream:
     """An open watch response."""
 
-    __slots__ = ("_response", "headers", "status")
+    __slots__ = ("_read", "_where", "headers", "status")
 
-    def __init__(self, response: aiohttp.ClientResponse) -> None:
-        self._response = response
+    def __init__(self, response: aiohttp.ClientResponse, where: str) -> None:
+        self._read = response.content.readany
+        self._where = where
         self.status = response.status
         self.headers = _lower(response.headers)
 
-    async def __aiter__(self) -> AsyncIterator[bytes]:
+    def __aiter__(self) -> _HTTPStream:
+        return self
+
+    async def __anext__(self) -> bytes:
         try:
-            async for chunk in self._response.content.iter_any():
-                yield chunk
-        except (aiohttp.ClientError, OSError, TimeoutError) as error:
-            raise TransportError(f"watch was cut off: {error or type(error).__name__}") from error
+            chunk = await self._read()
+        except (aiohttp.ClientError, OSError) as error:
+            raise TransportError(f"GET {self._where}: cut off: {_why(error)}") from error
+        if not chunk:
+            raise StopAsyncIteration
+        return chunk
 
 
 class HTTPTransport(ConnectingTransport):
@@ -53,29 +75,13 @@ class HTTPTransport(ConnectingTransport):
     def __init__(self, credentials: Credentials) -> None:
         self._credentials = credentials
         self._base = credentials.server.rstrip("/")
-        self._sessions: dict[str, aiohttp.ClientSession] = {}
+        self._sessions: dict[tuple[str, int], aiohttp.ClientSession] = {}
+        self._closed = False
 
     @property
     def server(self) -> str:
         """Return the URL of the API server, for messages."""
         return self._base
-
-    def _session(self, use: str) -> aiohttp.ClientSession:
-        """Return the session for `requests` or `watches`, made when first needed."""
-        session = self._sessions.get(use)
-        if session is None:
-            limit = _CONNECTIONS if use == "requests" else 0
-            context: ssl.SSLContext | bool = True
-            if self._base.startswith("https"):
-                context = self._credentials.ssl_context
-            session = aiohttp.ClientSession(
-                connector=aiohttp.TCPConnector(limit=limit, ssl=context, keepalive_timeout=60.0),
-                headers={"User-Agent": _USER_AGENT, "Accept": "application/json"},
-                auto_decompress=True,
-                trust_env=False,
-            )
-            self._sessions[use] = session
-        return session
 
     async def request(
         self,
@@ -87,60 +93,159 @@ class HTTPTransport(ConnectingTransport):
         content_type: str = "application/json",
         timeout_seconds: float | None = None,
     ) -> Response:
-        """Send one request and read the whole answer."""
-        headers = await self._credentials.headers()
+        """Send one request and read the whole answer, for at most `timeout_seconds` (30 where it is None)."""
+        timeout = _TIMEOUT if timeout_seconds is None else aiohttp.ClientTimeout(total=timeout_seconds)
+        authorization = await self._credentials.authorization()
+        answer = await self._send(method, path, query, body, content_type, authorization, timeout)
+        # A 401 means that nothing was done. An expired credential is renewed, and the request sent once more.
+        if answer.status == _UNAUTHORIZED and await self._credentials.renew(authorization):
+            authorization = await self._credentials.authorization()
+            answer = await self._send(method, path, query, body, content_type, authorization, timeout)
+        return answer
+
+    async def _send(
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, str] | None,
+        body: bytes | None,
+        content_type: str,
+        authorization: str | None,
+        timeout: aiohttp.ClientTimeout,  # noqa: ASYNC109 - aiohttp's own
+    ) -> Response:
+        headers = _headers(authorization)
         if body is not None:
             headers["Content-Type"] = content_type
         try:
             async with self._session("requests").request(
                 method,
-                self._base + path,
+                self._url(path),
                 params=query,
                 data=body,
                 headers=headers,
                 proxy=self._credentials.proxy,
-                timeout=aiohttp.ClientTimeout(total=timeout_seconds or _TIMEOUT_SECONDS),
+                server_hostname=self._credentials.server_hostname,
+                timeout=timeout,
                 allow_redirects=False,
             ) as response:
                 return Response(status=response.status, body=await response.read(), headers=_lower(response.headers))
-        except (aiohttp.ClientError, OSError, TimeoutError) as error:
+        except (aiohttp.ClientError, OSError) as error:
             raise TransportError(f"{method} {self._base}{path}: {_why(error)}") from error
 
     @asynccontextmanager
     async def stream(
         self, path: str, *, query: Mapping[str, str] | None = None, timeout_seconds: float | None = None
     ) -> AsyncIterator[_HTTPStream]:
-        """Open a watch."""
-        headers = await self._credentials.headers()
+        """Open a watch; `timeout_seconds` bounds the wait for the answer to begin."""
+        authorization = await self._credentials.authorization()
+        response = await self._open(path, query, authorization, timeout_seconds)
         try:
-            response = await self._session("watches").get(
-                self._base + path,
-                params=query,
-                headers=headers,
-                proxy=self._credentials.proxy,
-                timeout=aiohttp.ClientTimeout(total=None, sock_connect=_TIMEOUT_SECONDS, sock_read=timeout_seconds),
-                allow_redirects=False,
-            )
-        except (aiohttp.ClientError, OSError, TimeoutError) as error:
-            raise TransportError(f"GET {self._base}{path}: {_why(error)}") from error
-        try:
-            yield _HTTPStream(response)
+            if response.status == _UNAUTHORIZED and await self._credentials.renew(authorization):
+                response.close()
+                authorization = await self._credentials.authorization()
+                response = await self._open(path, query, authorization, timeout_seconds)
+            yield _HTTPStream(response, self._base + path)
         finally:
             response.close()
 
+    async def _open(
+        self, path: str, query: Mapping[str, str] | None, authorization: str | None, seconds: float | None
+    ) -> aiohttp.ClientResponse:
+        try:
+            async with asyncio.timeout(seconds):
+                return await self._session("watches").get(
+                    self._url(path),
+                    params=query,
+                    headers=_headers(authorization),
+                    proxy=self._credentials.proxy,
+                    server_hostname=self._credentials.server_hostname,
+                    timeout=_NO_TIMEOUT,
+                    allow_redirects=False,
+                )
+        except (aiohttp.ClientError, OSError) as error:
+            raise TransportError(f"GET {self._base}{path}: {_why(error)}") from error
+
     async def close(self) -> None:
-        """Close all connections."""
-        for session in self._sessions.values():
-            await session.close()
+        """Close all connections; idempotent. Requests under way end with `TransportError`."""
+        self._closed = True
+        sessions = list(self._sessions.values())
         self._sessions.clear()
+        for session in sessions:
+            await session.close()
         await self._credentials.close()
+
+    def _session(self, use: str) -> aiohttp.ClientSession:
+        """Return the session for `requests` or `watches`, made when first needed.
+
+        A connection keeps the client certificate it was opened with, so a new certificate needs a new session. The old
+        one ends what is under way on it; its idle connections time out.
+        """
+        key = (use, self._credentials.certificates)
+        session = self._sessions.get(key)
+        if session is not None:
+            return session
+        if self._closed:
+            raise TransportError(f"{self._base}: the transport is closed")
+        session = self._sessions[key] = aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(
+                limit=_CONNECTIONS if use == "requests" else 0,
+                ssl=self._credentials.ssl_context or True,
+                keepalive_timeout=_KEEP_ALIVE_SECONDS,
+                socket_factory=_socket,
+            ),
+            headers={
+                "User-Agent": _USER_AGENT,
+                "Accept": "application/json",
+                "Accept-Encoding": "identity" if _is_loopback(URL(self._base).host or "") else "gzip",
+            },
+            cookie_jar=aiohttp.DummyCookieJar(),  # a load balancer's cookies would pin everything to one server
+            trust_env=False,
+        )
+        return session
+
+    def _url(self, path: str) -> URL:
+        return URL(self._base + path, encoded=_PLAIN.fullmatch(path) is not None)
+
+
+def _headers(authorization: str | None) -> dict[str, str]:
+    return {} if authorization is None else {"Authorization": authorization}
 
 
 def _lower(headers: Mapping[str, str]) -> dict[str, str]:
     return {name.lower(): value for name, value in headers.items()}
 
 
-def _why(error: BaseException) -> str:
-    if isinstance(error, TimeoutError):
-        return "no answer in time"
-    return str(error) or type(error).__name__
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _socket(address: aiohttp.AddrInfoType) -> socket.socket:
+    """Make a socket that notices when the other end has vanished without a word: a silent watch sends nothing."""
+    family, kind, protocol, _, _ = address
+    made = socket.socket(family, kind, protocol)
+    made.setblocking(False)
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for name, value in _PROBE:
+        option = getattr(socket, name, None)  # not every system lets these be set
+        if option is not None:
+            made.setsockopt(socket.IPPROTO_TCP, option, value)
+    return made
+
+
+def _why(error: Exception) -> str:
+    """Say in one line why no answer came."""
+    match error:
+        case aiohttp.ClientConnectorCertificateError(certificate_error=ssl.SSLCertVerificationError() as refused):
+            return f"its certificate is not trusted: {refused.verify_message}; mend the certificate-authority"
+        case TimeoutError():
+            return "no answer in time"
+        case aiohttp.ClientConnectorError(os_error=ConnectionRefusedError()):
+            return "connection refused"
+        case aiohttp.ClientConnectorError(os_error=OSError(strerror=str(reason))) if reason:
+            return " ".join(reason.split())
+        case aiohttp.ServerDisconnectedError():
+            return "the connection was closed without an answer"
+    return " ".join(str(error).split()) or type(error).__name__

@@ -1,10 +1,16 @@
-"""List and watch: a local copy of one kind of object, and every change told exactly once.
+"""List and watch: keep a local copy of one kind of object, and tell every change exactly once.
 
 An informer lists in pages, then watches from the list's version. Bookmarks keep the version fresh, so that a watch
-that ends (servers end them every few minutes) is taken up where it stopped. When the server has forgotten that version
-(410), or the stream is not to be trusted any more (a line that is no event, a version that runs backwards), it lists
-again and tells the handlers the difference. Handlers run on the event loop, in order, one object at a time; a long list
-yields between chunks.
+that ends (servers end them every few minutes), breaks or falls silent is taken up where it stopped. When the server has
+forgotten that version (410), or the stream is not to be trusted any more (a line that is no event, a version that runs
+backwards, a change to an object that was never announced), everything is listed again, and the handlers are told the
+difference. Failures are spaced by a backoff that a spell of good service resets.
+
+An object that cannot be decoded is counted and passed over: what was last readable of it stays in the copy until a
+readable state or its deletion comes. A kind that is not served at all (its CRD is absent) is no failure where it is
+optional: the copy is empty, and it is looked for now and then.
+
+Handlers run on the event loop, in order, one object at a time; long lists and bursts yield between chunks.
 """
 
 from __future__ import annotations
@@ -13,16 +19,23 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
-import attrs
-
 from pyscheduler.api import APIStatus, DecodeError, KubeObject, Malformed, decode_event, decode_list
-from pyscheduler.api.codec import BOOKMARK, DELETED
+from pyscheduler.api.codec import BOOKMARK
+from pyscheduler.cluster.real.local_copy import LocalCopy, UnannouncedError, is_older
+from pyscheduler.cluster.real.pacing import Backoff, Watchdog
 from pyscheduler.cluster.real.responses import error_of, raise_for_status
-from pyscheduler.framework.errors import APIError, GoneError, NotFoundError, TransportError
+from pyscheduler.framework.errors import (
+    APIError,
+    ForbiddenError,
+    GoneError,
+    NotFoundError,
+    TransportError,
+    UnauthorizedError,
+)
 
 if TYPE_CHECKING:
     import random
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from pyscheduler.api import ResourceKind
     from pyscheduler.framework.clock import Clock
@@ -35,34 +48,37 @@ _log = logging.getLogger(__name__)
 
 T = TypeVar("T", bound=KubeObject)
 
-#: Objects per page of a list.
+#: Objects per page of a list; a page of large pods takes some 10 ms to decode.
 _PAGE: Final = 500
+#: A page may be megabytes over a slow line, in seconds.
+_LIST_SECONDS: Final = 60.0
 #: Handlers run for at most so many objects before the loop turns.
-_CHUNK: Final = 100
-#: A server is asked to end a watch after this long, plus as much again at random, in seconds.
+_CHUNK: Final = 25
+#: A server is asked to end a watch after this long, plus as much again at random, in seconds; as client-go.
 _WATCH_SECONDS: Final = 300.0
-#: How much longer than that a silent stream is waited for: bookmarks come every minute, so it is dead.
-_GRACE_SECONDS: Final = 30.0
-_OK: Final = 200
-_GONE: Final = 410
-_BACKOFF_SECONDS: Final = (0.2, 30.0)
+#: A stream this silent is dead: bookmarks come every minute.
+_SILENCE_SECONDS: Final = 180.0
+#: A watch that ends sooner than this was not ended because its time was up.
+_SHORT_WATCH_SECONDS: Final = 1.0
 #: How often an absent kind is looked for.
 _ABSENT_SECONDS: Final = 10.0
+#: What is waited at most because a server said Retry-After.
+_RETRY_AFTER_LIMIT_SECONDS: Final = 60.0
+_OK: Final = 200
+_GONE: Final = 410
+#: Refusals that say nothing about the version a watch was asked from: it is asked for again.
+_NOT_ABOUT_VERSIONS: Final = frozenset({401, 403, 429, 500, 502, 503})
+#: After so many failures in a row even those make a list due: perhaps the version was the trouble after all.
+_PATIENCE: Final = 5
+_ERROR_BODY_BYTES: Final = 1 << 16
 
 
 class _RelistError(Exception):
-    """The stream cannot be continued; the message says why."""
-
-
-@attrs.define
-class _Handler(Generic[T]):
-    on_add: Callable[[T], None] | None
-    on_update: Callable[[T, T], None] | None
-    on_delete: Callable[[T], None] | None
+    """The copy cannot be continued from where it is; the message says why."""
 
 
 class RealInformer(Generic[T]):
-    """The local copy of one kind. A lister for plugins; `start` and `wait_synced` are for the scheduler."""
+    """The local copy of one kind. A lister for plugins; `start`, `wait_synced` and `stop` are for the scheduler."""
 
     def __init__(
         self,
@@ -82,31 +98,35 @@ class RealInformer(Generic[T]):
         self._clock = clock
         self._rng = rng
         self._recorder = recorder
-        self._field_selector = field_selector
+        self._selection = {"fieldSelector": field_selector} if field_selector else {}
         self._optional = optional
-        self._objects: dict[str, T] = {}
-        self._handlers: list[_Handler[T]] = []
+        self._copy: LocalCopy[T] = LocalCopy(kind.plural, recorder)
+        self._backoff = Backoff(low=0.2, high=30.0, clock=clock, rng=rng)
+        #: Where to watch on from; "" when a list is due.
         self._version = ""
-        self._synced = asyncio.Event()
-        self._failed: BaseException | None = None
+        self._failures = 0
+        self._page_size = _PAGE
+        self._synced = False
+        self._settled = asyncio.Event()
+        self._failed: APIError | None = None
         self._task: asyncio.Task[None] | None = None
 
     # Lister
 
     @property
     def synced(self) -> bool:
-        """Tell whether the first list has been delivered."""
-        return self._synced.is_set()
+        """Tell whether the copy is complete: the first list was delivered, and the kind is served still."""
+        return self._synced
 
     def get(self, name: str, namespace: str = "") -> T | None:
         """Return one object, or None."""
-        return self._objects.get(f"{namespace}/{name}" if namespace else name)
+        return self._copy.get(f"{namespace}/{name}" if namespace else name)
 
     def __iter__(self) -> Iterator[T]:
-        return iter(self._objects.values())
+        return iter(self._copy)
 
     def __len__(self) -> int:
-        return len(self._objects)
+        return len(self._copy)
 
     def add_event_handler(
         self,
@@ -116,11 +136,7 @@ class RealInformer(Generic[T]):
         on_delete: Callable[[T], None] | None = None,
     ) -> None:
         """Call back on every change from now on, and `on_add` at once for what is already there."""
-        handler = _Handler(on_add, on_update, on_delete)
-        self._handlers.append(handler)
-        if on_add is not None:
-            for item in list(self._objects.values()):
-                self._call(on_add, item)
+        self._copy.add_handler(on_add=on_add, on_update=on_update, on_delete=on_delete)
 
     # Life
 
@@ -130,149 +146,193 @@ class RealInformer(Generic[T]):
             self._task = asyncio.create_task(self._run(), name=f"informer {self._kind.plural}")
 
     async def wait_synced(self) -> None:
-        """Return when the first list has been delivered. An optional kind does not make anyone wait.
+        """Return when the first list has been delivered, or an optional kind is known to be absent or refused.
 
         Raises what keeps the first list from ever arriving: `UnauthorizedError`, `ForbiddenError`, `NotFoundError`.
         """
-        if self._optional:
-            return
-        await self._synced.wait()
+        await self._settled.wait()
         if self._failed is not None:
             raise self._failed
 
     async def stop(self) -> None:
-        """End the watch."""
+        """End the watch; idempotent."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
 
+    def require(self) -> None:
+        """Take the kind for indispensable from now on: somebody asked for it as such."""
+        self._optional = False
+
+    def prime(self, items: Iterable[T]) -> None:
+        """Make the copy equal to `items` at once and tell the handlers the difference.
+
+        For those who have the objects at hand, as tests and simulations do. A list or watch that later brings the same
+        states tells nothing again, and a watch that is behind does not bring back what is gone.
+        """
+        self._copy.prime(items, watched=self._task is not None)
+        self._synced = True
+
     async def _run(self) -> None:
-        """List and watch until cancelled."""
-        low, high = _BACKOFF_SECONDS
-        delay = low
-        relist = True
-        while True:
+        """List and watch until cancelled, or until the first list is refused for good."""
+        while self._failed is None:
+            began = self._clock.now()
+            pause = 0.0
             try:
-                if relist:
+                if not self._version:
                     await self._list()
-                    relist = False
-                    self._synced.set()
-                delay = low
+                    began = self._clock.now()
                 await self._watch()
-                continue
-            except (GoneError, _RelistError) as why:
-                _log.info("Listing again resource=%s reason=%s", self._kind.plural, why)
-                relist = True
-            except TransportError as error:
+            except Exception as error:  # noqa: BLE001 - whatever ends a stream, the informer has to live on
+                pause = await self._recover(error)
+            else:
+                if self._clock.now() - began >= _SHORT_WATCH_SECONDS:
+                    continue
+            await self._clock.sleep(max(pause, self._backoff.next()))
+
+    # What went wrong
+
+    async def _recover(self, error: Exception) -> float:
+        """Report why list or watch ended and decide how to go on; return how long to wait at least, in seconds."""
+        self._failures += 1
+        match error:
+            case GoneError() | _RelistError():
+                self._recorder.warning("relisted")
+                _log.info("Listing again resource=%s reason=%s", self._kind.plural, error)
+                self._version = ""
+            case TransportError():
                 self._recorder.warning("watch_broken")
                 _log.warning("Reconnecting resource=%s err=%s", self._kind.plural, error)
-            except NotFoundError as error:
-                # The kind is not served (any more): a CRD that is not installed, or was removed.
-                if await self._absent(error):
-                    return
-                relist = True
-                continue
-            except APIError as error:
-                if self._refused(error):
-                    return
-                relist = True
-                delay = max(delay, error.retry_after_seconds or 0.0)
-            await self._clock.sleep(delay * (0.5 + self._rng.random()))
-            delay = min(delay * 2, high)
+            case NotFoundError() if self._optional:
+                return await self._absent(error)
+            case APIError():
+                return self._refused(error)
+            case _:
+                self._recorder.warning("informer_failed")
+                _log.error("Listing again after a fault resource=%s", self._kind.plural, exc_info=error)
+                self._version = ""
+        return 0.0
 
-    def _refused(self, error: APIError) -> bool:
-        """Report a refusal; return True when there is no point in going on, which is so only before the first sync."""
-        self._recorder.warning("list_refused")
+    def _refused(self, error: APIError) -> float:
+        """Deal with a refusal: fatal for a first list that will never be granted, else a reason to wait."""
+        if not self._settled.is_set() and isinstance(error, UnauthorizedError | ForbiddenError | NotFoundError):
+            if not self._optional:
+                self._failed = error
+            self._settled.set()
+        self._recorder.warning("watch_refused")
         _log.warning("API server refused resource=%s err=%s", self._kind.plural, error)
-        if error.status in {401, 403} and not self.synced and not self._optional:
-            self._failed = error
-            self._synced.set()
-            return True
-        return False
+        if error.status not in _NOT_ABOUT_VERSIONS or self._failures >= _PATIENCE:
+            self._version = ""
+        return min(error.retry_after_seconds or 0.0, _RETRY_AFTER_LIMIT_SECONDS)
 
-    async def _absent(self, error: NotFoundError) -> bool:
-        """Deal with a kind that is not served; return True when that is fatal."""
-        if not self._optional and not self.synced:
-            self._failed = error
-            self._synced.set()
-            return True
-        await self._deliver_gone(set())
-        await self._clock.sleep(_ABSENT_SECONDS * (0.5 + self._rng.random()))
-        return False
+    async def _absent(self, error: NotFoundError) -> float:
+        """Deal with an optional kind that is not served (any more): there are no such objects."""
+        _log.log(
+            logging.INFO if self._synced or not self._settled.is_set() else logging.DEBUG,
+            "Kind is not served resource=%s err=%s",
+            self._kind.plural,
+            error,
+        )
+        await self._finish_list(set(), set())
+        self._version = ""
+        self._synced = False
+        self._settled.set()
+        return _ABSENT_SECONDS * (0.5 + self._rng.random())
 
     # List
 
     async def _list(self) -> None:
         """Read all pages and tell the handlers what is different from before."""
         seen: set[str] = set()
-        query = {"limit": str(_PAGE)}
-        if self._field_selector:
-            query["fieldSelector"] = self._field_selector
+        unreadable: set[str] = set()
+        primed = self._copy.primed
+        query = {"limit": str(self._page_size), **self._selection}
+        what = f"list {self._kind.plural}"
         while True:
-            response = await self._transport.request("GET", self._kind.path(), query=query)
-            body = raise_for_status(response, f"list {self._kind.plural}")
             try:
-                page = decode_list(self._cls, body)
+                response = await self._transport.request(
+                    "GET", self._kind.path(), query=query, timeout_seconds=_LIST_SECONDS
+                )
+                page = decode_list(self._cls, raise_for_status(response, what))
+            except GoneError:
+                # The list took longer than the server keeps its versions: next time in fewer pages.
+                self._page_size *= 4
+                raise
             except DecodeError as error:
-                raise TransportError(f"list {self._kind.plural}: the answer is not a list: {error}") from error
+                raise TransportError(f"{what}: the answer is not a list: {error}") from error
             for failure in page.malformed:
-                self._malformed(failure.key, failure.error)
-                # What cannot be read is not gone: keep what was known of it.
-                seen.add(failure.key)
-            for number, item in enumerate(page.items, 1):
-                seen.add(item.key)
-                self._apply(item)
+                self._malformed(failure)
+                unreadable.add(failure.key)
+            for number, item in enumerate(page.items):
                 if number % _CHUNK == 0:
                     await asyncio.sleep(0)
+                    self._check_not_primed(primed)
+                seen.add(item.key)
+                self._copy.put(item)
             if not page.continue_token:
                 break
             query["continue"] = page.continue_token
-            await asyncio.sleep(0)
-        await self._deliver_gone(seen)
+        if not page.resource_version:
+            raise TransportError(f"{what}: the answer has no version; is this an API server?")
+        await self._finish_list(seen, unreadable)
+        self._check_not_primed(primed)
+        self._page_size = _PAGE
         self._version = page.resource_version
+        self._synced = True
+        self._settled.set()
 
-    async def _deliver_gone(self, seen: set[str]) -> None:
-        for number, key in enumerate(self._objects.keys() - seen, 1):
-            self._remove(key)
+    def _check_not_primed(self, count: int) -> None:
+        if self._copy.primed != count:
+            raise _RelistError("the copy was replaced while it was listed")
+
+    async def _finish_list(self, seen: set[str], unreadable: set[str]) -> None:
+        for number, _ in enumerate(self._copy.finish_list(seen, unreadable), 1):
             if number % _CHUNK == 0:
                 await asyncio.sleep(0)
 
     # Watch
 
     async def _watch(self) -> None:
-        """Follow one watch stream until it ends; raise `GoneError` or `_RelistError` when a list is needed."""
-        timeout = _WATCH_SECONDS * (1 + self._rng.random())
+        """Follow one watch stream until it ends; raise what says that it cannot be continued."""
         query = {
             "watch": "1",
             "allowWatchBookmarks": "true",
             "resourceVersion": self._version,
-            "timeoutSeconds": str(int(timeout)),
+            "timeoutSeconds": str(int(_WATCH_SECONDS * (1 + self._rng.random()))),
+            **self._selection,
         }
-        if self._field_selector:
-            query["fieldSelector"] = self._field_selector
-        async with self._transport.stream(
-            self._kind.path(), query=query, timeout_seconds=timeout + _GRACE_SECONDS
-        ) as stream:
-            if stream.status != _OK:
-                body = b"".join([chunk async for chunk in stream])
-                what = f"watch {self._kind.plural}"
-                raise error_of(stream.status, body, stream.headers.get("retry-after", ""), what)
-            await self._follow(stream)
+        what = f"watch {self._kind.plural}"
+        try:
+            async with (
+                Watchdog(self._clock, _SILENCE_SECONDS) as dog,
+                self._transport.stream(self._kind.path(), query=query, timeout_seconds=_SILENCE_SECONDS) as stream,
+            ):
+                if stream.status != _OK:
+                    raise error_of(stream.status, await _error_body(stream), stream.headers, what)
+                self._failures = 0
+                await self._follow(stream, dog)
+        except TimeoutError as error:
+            raise TransportError(f"{what}: silent for {_SILENCE_SECONDS:.0f} s") from error
 
-    async def _follow(self, stream: Stream) -> None:
-        rest = b""
+    async def _follow(self, stream: Stream, dog: Watchdog) -> None:
+        rest: list[bytes] = []
         handled = 0
         async for chunk in stream:
-            lines = (rest + chunk).split(b"\n") if rest else chunk.split(b"\n")
-            rest = lines.pop()
+            dog.heard()
+            if b"\n" not in chunk:
+                rest.append(chunk)
+                continue
+            lines = (b"".join((*rest, chunk)) if rest else chunk).split(b"\n")
+            last = lines.pop()
+            rest = [last] if last else []
             for line in lines:
                 if line:
-                    self._event(line)
                     handled += 1
                     if handled % _CHUNK == 0:
                         await asyncio.sleep(0)
-        if rest.strip():
-            raise TransportError(f"watch {self._kind.plural} ended in the middle of an event")
+                    self._event(line)
+        if rest:
+            raise TransportError(f"watch {self._kind.plural}: ended in the middle of an event")
 
     def _event(self, line: bytes) -> None:
         """Apply one line of a watch stream."""
@@ -280,58 +340,48 @@ class RealInformer(Generic[T]):
             event = decode_event(self._cls, line)
         except DecodeError as error:
             # One event was missed, so only a list can tell what it was.
-            self._malformed("?", str(error))
+            self._malformed(Malformed("", "", "", str(error)))
             raise _RelistError(f"an event cannot be read: {error}") from error
         item = event.object
         if isinstance(item, APIStatus):
-            if item.code == _GONE:
-                raise GoneError(item.message, status=_GONE, reason=item.reason)
-            raise _RelistError(f"server ended the watch: {item.message or item.reason}")
+            raise self._ended_by(item)
         version = item.resource_version
-        if version.isdecimal() and self._version.isdecimal() and int(version) < int(self._version):
+        if is_older(version, self._version):
             raise _RelistError(f"version {version} came after {self._version}")
         if isinstance(item, Malformed):
-            self._malformed(item.key, item.error)
-        elif event.type == DELETED:
-            self._remove(item.key)
+            self._malformed(item)
+            if not item.name:
+                raise _RelistError("an event is about an object without a name")
+            self._copy.apply_unreadable(event.type, item)
         elif event.type != BOOKMARK:
-            self._apply(item)
+            try:
+                self._copy.apply(event.type, item)
+            except UnannouncedError as error:
+                raise _RelistError(str(error)) from error
         self._version = version or self._version
 
-    # Store
+    def _ended_by(self, status: APIStatus) -> Exception:
+        message = f"watch {self._kind.plural}: {status.message or status.reason}"
+        if status.code == _GONE:
+            return GoneError(message, status=_GONE, reason=status.reason)
+        seconds = float(status.details.retry_after_seconds) if status.details is not None else None
+        return APIError(message, status=status.code, reason=status.reason, retry_after_seconds=seconds)
 
-    def _apply(self, item: T) -> None:
-        key = item.key
-        old = self._objects.get(key)
-        self._objects[key] = item
-        if old is None:
-            for handler in self._handlers:
-                if handler.on_add is not None:
-                    self._call(handler.on_add, item)
-        elif old.resource_version != item.resource_version:
-            for handler in self._handlers:
-                if handler.on_update is not None:
-                    self._call(handler.on_update, old, item)
-
-    def _remove(self, key: str) -> None:
-        old = self._objects.pop(key, None)
-        if old is None:
-            return
-        # Handlers get the version they know: a deletion may carry a state that was never announced.
-        for handler in self._handlers:
-            if handler.on_delete is not None:
-                self._call(handler.on_delete, old)
-
-    def _call(self, handler: Callable[..., None], *objects: T) -> None:
-        """Run a handler; its failure is reported and stops neither the others nor the watch."""
-        try:
-            handler(*objects)
-        except Exception:  # noqa: BLE001 - handlers are anybody's, plugins' included
-            self._recorder.warning("event_handler_failed")
-            _log.exception("Event handler failed resource=%s", self._kind.plural)
-
-    def _malformed(self, key: str, message: str) -> None:
+    def _malformed(self, failure: Malformed) -> None:
         self._recorder.warning(f"malformed_{self._kind.kind.lower()}")
         _log.warning(
-            "Passing over an object that cannot be read resource=%s key=%s err=%s", self._kind.plural, key, message
+            "Passing over an object that cannot be read resource=%s key=%s err=%s",
+            self._kind.plural,
+            failure.key or "?",
+            failure.error,
         )
+
+
+async def _error_body(stream: Stream) -> bytes:
+    """Return the body of a refusal, or its beginning: who sends a page without end is not listened to for ever."""
+    body = b""
+    async for chunk in stream:
+        body += chunk
+        if len(body) > _ERROR_BODY_BYTES:
+            break
+    return body

@@ -1,7 +1,14 @@
-"""From the API server's answers to our errors."""
+"""From the API server's answers to our errors.
+
+An API server explains a refusal in a `Status`; whatever else comes (a proxy's page, a load balancer's one word) is
+quoted in one line, so that the reader sees who really answered. A 404 counts as "not there" only in the API server's
+own words: a proxy that cannot find its way must not make the scheduler believe that objects are gone.
+"""
 
 from __future__ import annotations
 
+import math
+import re
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -18,11 +25,15 @@ from pyscheduler.framework.errors import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from pyscheduler.scheduler.ports import Response
 
-__all__ = ["error_of", "raise_for_status"]
+__all__ = ["error_of", "quoted", "raise_for_status"]
 
 _OK_BELOW: Final = 300
+_ERROR_FROM: Final = 400
+_NOT_FOUND: Final = 404
 _CONFLICT: Final = 409
 _BY_STATUS: Final[dict[int, type[APIError]]] = {
     401: UnauthorizedError,
@@ -32,19 +43,21 @@ _BY_STATUS: Final[dict[int, type[APIError]]] = {
     410: GoneError,
     429: TooManyRequestsError,
 }
-#: How much of a body that is no Status is quoted, in characters.
+#: What an API server says of a path that no resource is served at; everything else of its own is a `Status`.
+_NO_SUCH_PATH: Final = b"404 page not found"
+#: How much of a body that is no `Status` is quoted, in characters.
 _QUOTE: Final = 200
+_TAG: Final = re.compile(r"<(style|script)\b.*?</\1>|<[^>]*>", re.DOTALL | re.IGNORECASE)
 
 
-class _Details(msgspec.Struct):
-    retryAfterSeconds: float | None = None  # noqa: N815 - wire name
+class _Details(msgspec.Struct, rename="camel"):
+    retry_after_seconds: float | None = None
 
 
 class _Status(msgspec.Struct):
     kind: str = ""
     message: str | None = None
     reason: str | None = None
-    code: int | None = None
     details: _Details | None = None
 
 
@@ -52,31 +65,53 @@ def raise_for_status(response: Response, what: str) -> bytes:
     """Return the body of a success; raise the fitting `APIError` otherwise. `what` names the request in the message."""
     if response.status < _OK_BELOW:
         return response.body
-    raise error_of(response.status, response.body, response.headers.get("retry-after", ""), what)
+    raise error_of(response.status, response.body, response.headers, what)
 
 
-def error_of(status: int, body: bytes, retry_after: str, what: str) -> APIError:
-    """Return the error that an answer stands for; a proxy's HTML page is quoted in one line."""
+def error_of(status: int, body: bytes, headers: Mapping[str, str], what: str) -> APIError:
+    """Return the error that an answer stands for; header names are in lower case."""
+    parsed = _parse(body)
+    kind = _BY_STATUS.get(status, APIError)
+    if parsed is not None:
+        message, reason = parsed.message or f"HTTP {status}", parsed.reason or ""
+        if status == _CONFLICT and reason == "AlreadyExists":
+            kind = AlreadyExistsError
+    else:
+        message, reason = _foreign_message(status, body, headers), ""
+        if status == _NOT_FOUND and body.strip() != _NO_SUCH_PATH:
+            kind = APIError
+    seconds = _seconds(headers.get("retry-after", ""))
+    if seconds is None and parsed is not None and parsed.details is not None:
+        seconds = parsed.details.retry_after_seconds
+    return kind(f"{what}: {message}", status=status, reason=reason, retry_after_seconds=seconds)
+
+
+def quoted(body: bytes) -> str:
+    """Return the beginning of a foreign body as one line of text, without markup."""
+    text = " ".join(_TAG.sub(" ", body[: 20 * _QUOTE].decode("utf-8", "replace")).split())
+    return text if len(text) <= _QUOTE else text[:_QUOTE] + "..."
+
+
+def _parse(body: bytes) -> _Status | None:
     try:
         parsed = msgspec.json.decode(body, type=_Status)
     except (msgspec.DecodeError, UnicodeDecodeError):
-        parsed = _Status()
-    if parsed.kind == "Status":
-        message, reason = parsed.message or "", parsed.reason or ""
-    else:
-        text = " ".join(body.decode("utf-8", "replace").split())
-        message, reason = text[:_QUOTE], ""
-    kind = _BY_STATUS.get(status, APIError)
-    if status == _CONFLICT and reason == "AlreadyExists":
-        kind = AlreadyExistsError
-    seconds = _seconds(retry_after)
-    if seconds is None and parsed.details is not None:
-        seconds = parsed.details.retryAfterSeconds
-    return kind(f"{what}: {message or f'HTTP {status}'}", status=status, reason=reason, retry_after_seconds=seconds)
+        return None
+    return parsed if parsed.kind == "Status" else None
+
+
+def _foreign_message(status: int, body: bytes, headers: Mapping[str, str]) -> str:
+    if status < _ERROR_FROM:
+        target = headers.get("location", "elsewhere")
+        return f"HTTP {status}, redirected to {target}; name the API server's own address"
+    text = quoted(body)
+    return f"HTTP {status}: {text}" if text else f"HTTP {status}"
 
 
 def _seconds(text: str) -> float | None:
+    """Read a Retry-After in seconds; a date is None, the caller's own backoff then serves as well."""
     try:
-        return float(text) if text else None
-    except ValueError:  # a date: then the caller's own backoff serves as well
+        seconds = float(text)
+    except ValueError:
         return None
+    return seconds if math.isfinite(seconds) and seconds >= 0 else None

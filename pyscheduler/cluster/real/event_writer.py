@@ -1,0 +1,234 @@
+"""Writing events in the background: a queue, a few workers, and series.
+
+Events that are alike but for note and time are one series, as in client-go: the first is created, the second makes it
+a series of two, further ones are only counted. The count is written every half hour while the series goes on, and once
+more when it has been quiet for six minutes, which ends it. A write that has not happened yet takes later occurrences
+along, so a series is never written by two workers at once, nor patched before it is created.
+
+Bindings come first: events have a rate limit of their own and only a few connections, and when the queue is full the
+newest are dropped and counted. Source: client-go `tools/events`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING, Final
+
+import attrs
+import msgspec
+from cachetools import TTLCache
+
+from pyscheduler.api import Event, EventSeries, encode
+from pyscheduler.api.kinds import EVENTS
+from pyscheduler.api.times import format_micro_time
+from pyscheduler.cluster.real.pacing import Watchdog
+from pyscheduler.cluster.real.responses import raise_for_status
+from pyscheduler.framework.errors import AlreadyExistsError, APIError, NotFoundError, TransportError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable
+
+    from pyscheduler.cluster.real.rate_limit import TokenBucket
+    from pyscheduler.framework.clock import Clock, Timer
+    from pyscheduler.framework.recorder import Recorder
+    from pyscheduler.scheduler.ports import Transport
+
+__all__ = ["EventWriter"]
+
+_log = logging.getLogger(__name__)
+
+#: Events that wait to be written; a burst of a large cluster's pods fits.
+_QUEUE_LIMIT: Final = 20_000
+_WORKERS: Final = 4
+_TRIES: Final = 12
+_RETRY_SECONDS: Final = (1.0, 10.0)
+#: After so long without a repetition a series is over, and how often a long one is written, in seconds.
+_QUIET_SECONDS: Final = 360.0
+_REFRESH_SECONDS: Final = 1800.0
+#: Events that are remembered, in case they repeat.
+_REMEMBERED: Final = 4096
+_BUSY: Final = 429
+_SERVER_ERROR_FROM: Final = 500
+_PATCH: Final = "application/strategic-merge-patch+json"
+
+
+@attrs.define(kw_only=True, eq=False)
+class _Series:
+    """An event, how often it has happened, and how much of that the API server knows."""
+
+    event: Event
+    count: int = 1
+    #: Time of the latest occurrence, on the monotonic and on the wall clock.
+    latest: float
+    latest_wall: float
+    created: bool = False
+    written: int = 0
+    written_at: float = 0.0
+    queued: bool = False
+
+    def wire(self) -> EventSeries:
+        return EventSeries(count=self.count, last_observed_time=format_micro_time(self.latest_wall))
+
+
+class EventWriter:
+    """The queue of events and the workers that write them; made inside a running event loop."""
+
+    def __init__(self, transport: Transport, *, limiter: TokenBucket, clock: Clock, recorder: Recorder) -> None:
+        self._transport = transport
+        self._limiter = limiter
+        self._clock = clock
+        self._recorder = recorder
+        self._queue: asyncio.Queue[_Series] = asyncio.Queue(_QUEUE_LIMIT)
+        self._unwritten = 0
+        self._workers: list[asyncio.Task[None]] = []
+        self._recent: TTLCache[Hashable, _Series] = TTLCache(_REMEMBERED, ttl=_QUIET_SECONDS, timer=clock.now)
+        #: Those that happened more than once and are not over.
+        self._repeating: set[_Series] = set()
+        self._sweeper: Timer | None = None
+        self._closed = False
+
+    def record(self, key: Hashable, make: Callable[[float], Event]) -> None:
+        """Record an occurrence; `key` says which are alike, `make` gives the event for a wall-clock time."""
+        if self._closed:
+            self._recorder.warning("event_dropped")
+            return
+        wall = self._clock.wall()
+        now = self._clock.now()
+        series = self._recent.get(key)
+        if series is None:
+            series = _Series(event=make(wall), latest=now, latest_wall=wall)
+            if self._put(series):
+                self._recent[key] = series
+            return
+        series.count += 1
+        series.latest, series.latest_wall = now, wall
+        self._recent[key] = series  # remembered from now on
+        self._repeating.add(series)
+        if self._sweeper is None:
+            self._sweeper = self._clock.call_later(_QUIET_SECONDS, self._sweep)
+        if series.written < 2:
+            self._put(series)
+
+    @property
+    def idle(self) -> bool:
+        """Tell whether nothing is left to write; counts of series that go on are not."""
+        return not self._unwritten
+
+    async def close(self, *, timeout_seconds: float) -> None:
+        """Write what is queued, and what series have counted, for at most so long; drop and count the rest."""
+        if self._closed:
+            return
+        self._closed = True
+        if self._sweeper is not None:
+            self._sweeper.cancel()
+        for series in self._repeating:
+            if series.count > series.written:
+                self._put(series)
+        try:
+            async with Watchdog(self._clock, timeout_seconds):
+                await self._queue.join()
+        except TimeoutError:
+            _log.warning("Events were dropped at the end count=%d", self._unwritten)
+            for _ in range(self._unwritten):
+                self._recorder.warning("event_dropped")
+        for worker in self._workers:
+            worker.cancel()
+        await asyncio.gather(*self._workers, return_exceptions=True)
+
+    # The queue
+
+    def _put(self, series: _Series) -> bool:
+        """Queue a series for writing, unless it is; return False where there is no room."""
+        if series.queued:
+            return True
+        try:
+            self._queue.put_nowait(series)
+        except asyncio.QueueFull:
+            self._recorder.warning("event_dropped")
+            return False
+        series.queued = True
+        self._unwritten += 1
+        if not self._workers:
+            self._workers = [
+                asyncio.create_task(self._work(), name=f"event writer {number}") for number in range(_WORKERS)
+            ]
+        return True
+
+    def _sweep(self) -> None:
+        """Write the counts of series that are over, or have gone on for long."""
+        now = self._clock.now()
+        for series in list(self._repeating):
+            over = now - series.latest >= _QUIET_SECONDS
+            if over:
+                self._repeating.discard(series)
+            if series.count > series.written and (over or now - series.written_at >= _REFRESH_SECONDS):
+                self._put(series)
+        self._sweeper = self._clock.call_later(_QUIET_SECONDS, self._sweep) if self._repeating else None
+
+    async def _work(self) -> None:
+        while True:
+            series = await self._queue.get()
+            try:
+                await self._write(series)
+            except Exception:  # noqa: BLE001 - a fault of our own must cost one event, not the worker
+                self._recorder.warning("event_lost")
+                _log.exception("Unable to write event name=%s", series.event.name)
+            finally:
+                series.queued = False
+                if series.written == 1 and series.count > 1:
+                    self._put(series)  # it happened again meanwhile
+                self._unwritten -= 1
+                self._queue.task_done()
+
+    # One event
+
+    async def _write(self, series: _Series) -> None:
+        """Bring the API server up to date about a series; try again where that may help."""
+        low, high = _RETRY_SECONDS
+        for attempt in range(_TRIES):
+            await self._limiter.acquire()
+            count = series.count
+            pause = min(low * 2**attempt, high)
+            try:
+                await self._send(series)
+            except AlreadyExistsError:
+                series.created = True  # by an earlier try whose answer was lost
+                if count == 1:
+                    break
+                continue
+            except NotFoundError as error:
+                if not series.created:
+                    _log.debug("Event not written, its namespace is gone err=%s", error)
+                    return
+                series.created = False  # it expired; the series goes on under a new one
+                continue
+            except TransportError as error:
+                _log.debug("Unable to write event (may retry after sleeping) err=%s", error)
+            except APIError as error:
+                if error.status < _SERVER_ERROR_FROM and error.status != _BUSY:
+                    self._recorder.warning("event_refused")
+                    _log.warning("Server rejected event (will not retry!) err=%s", error)
+                    return
+                pause = max(pause, min(error.retry_after_seconds or 0.0, high))
+            else:
+                break
+            await self._clock.sleep(pause)
+        else:
+            self._recorder.warning("event_lost")
+            _log.warning("Unable to write event (retry limit exceeded!) name=%s", series.event.name)
+            return
+        series.created = True
+        series.written = count
+        series.written_at = self._clock.now()
+
+    async def _send(self, series: _Series) -> None:
+        event = series.event
+        if series.created:
+            method, path, content_type = "PATCH", EVENTS.path(event.namespace, event.name), _PATCH
+            body = msgspec.json.encode({"series": series.wire()})
+        else:
+            method, path, content_type = "POST", EVENTS.path(event.namespace), "application/json"
+            body = encode(event if series.count == 1 else msgspec.structs.replace(event, series=series.wire()))
+        response = await self._transport.request(method, path, body=body, content_type=content_type)
+        raise_for_status(response, "write event")

@@ -1,0 +1,197 @@
+"""The local copy of one kind of object, and those who are told how it changes.
+
+Whatever comes in, a list, an event, a whole new state, is compared with what is there, and handlers are told the
+difference, each change exactly once: an object is added, updated any number of times, deleted. One that was deleted
+and made anew under the same name is another object (it has another uid), so it is deleted and added, even where nobody
+saw the deletion.
+
+An object that cannot be decoded is passed over: what was last readable of it stays until a readable state or its
+deletion comes.
+
+Versions order the states of one object only where both are numbers, which every API server's are; texts of another
+kind are compared for equality alone.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+import attrs
+
+from pyscheduler.api import KubeObject
+from pyscheduler.api.codec import ADDED, DELETED
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Set as AbstractSet
+
+    from pyscheduler.api import Malformed
+    from pyscheduler.framework.recorder import Recorder
+
+__all__ = ["LocalCopy", "UnannouncedError", "is_older"]
+
+_log = logging.getLogger(__name__)
+
+T = TypeVar("T", bound=KubeObject)
+
+
+@attrs.define(kw_only=True)
+class _Handler(Generic[T]):
+    on_add: Callable[[T], None] | None
+    on_update: Callable[[T, T], None] | None
+    on_delete: Callable[[T], None] | None
+
+
+class UnannouncedError(Exception):
+    """A change to an object that is not there: events must have been left out, and only a list can tell which."""
+
+
+class LocalCopy(Generic[T]):
+    """Objects by key, as last told to the handlers. Handlers run at once, in order of registration.
+
+    `what` names the kind in messages.
+    """
+
+    __slots__ = ("_ghosts", "_handlers", "_objects", "_recorder", "_unreadable", "_what", "primed")
+
+    def __init__(self, what: str, recorder: Recorder) -> None:
+        self._what = what
+        self._recorder = recorder
+        self._objects: dict[str, T] = {}
+        self._handlers: tuple[_Handler[T], ...] = ()
+        #: Keys of objects whose latest state could not be decoded.
+        self._unreadable: set[str] = set()
+        #: Uids that `prime` told gone, of which a watch may still have old news.
+        self._ghosts: set[str] = set()
+        #: How often `prime` was called.
+        self.primed = 0
+
+    # Reading
+
+    def get(self, key: str) -> T | None:
+        """Return the object under `namespace/name`, or the bare name."""
+        return self._objects.get(key)
+
+    def __iter__(self) -> Iterator[T]:
+        return iter(self._objects.values())
+
+    def __len__(self) -> int:
+        return len(self._objects)
+
+    def add_handler(
+        self,
+        *,
+        on_add: Callable[[T], None] | None,
+        on_update: Callable[[T, T], None] | None,
+        on_delete: Callable[[T], None] | None,
+    ) -> None:
+        """Tell a new handler what is there, and from now on every change."""
+        # A new tuple, so that who is being told right now goes on as begun: the newcomer has heard it already.
+        self._handlers = (*self._handlers, _Handler(on_add=on_add, on_update=on_update, on_delete=on_delete))
+        if on_add is not None:
+            for item in list(self._objects.values()):
+                self._call(on_add, item)
+
+    # A list
+
+    def put(self, item: T) -> None:
+        """Take over an object's state from a list; what is there stays where nothing changed."""
+        key = item.key
+        old = self._objects.get(key)
+        if old is not None and old.uid != item.uid:
+            self._remove(key)
+            old = None
+        if old is None:
+            self._objects[key] = item
+            for handler in self._handlers:
+                if handler.on_add is not None:
+                    self._call(handler.on_add, item)
+        # Objects without a version come from builders and traces, not from a server.
+        elif old.resource_version != item.resource_version or (not item.resource_version and old != item):
+            self._objects[key] = item
+            for handler in self._handlers:
+                if handler.on_update is not None:
+                    self._call(handler.on_update, old, item)
+
+    def finish_list(self, seen: AbstractSet[str], unreadable: AbstractSet[str]) -> Iterator[None]:
+        """Drop what a complete list did not name, one object per turn of the iterator.
+
+        What the list named but could not be read is not gone: what was known of it stays. Ends where `prime` comes in
+        between, because the list is old news then.
+        """
+        primed = self.primed
+        for key in [key for key in self._objects if key not in seen and key not in unreadable]:
+            self._remove(key)
+            yield
+            if self.primed != primed:
+                return
+        self._unreadable = set(unreadable)
+        self._ghosts.clear()
+
+    # A watch
+
+    def apply(self, change: str, item: T) -> None:
+        """Take over an event (`ADDED`, `MODIFIED`, `DELETED`); raise `UnannouncedError` where others are missing.
+
+        Old news, of states that `prime` was ahead of, changes nothing.
+        """
+        if item.uid in self._ghosts:
+            if change == DELETED:
+                self._ghosts.discard(item.uid)
+            return
+        key = item.key
+        known = self._objects.get(key)
+        if known is not None and is_older(item.resource_version, known.resource_version):
+            return
+        if known is None and change != ADDED and key not in self._unreadable:
+            raise UnannouncedError(f"{key} was {change} without having been announced")
+        self._unreadable.discard(key)
+        if change == DELETED:
+            self._remove(key)
+        else:
+            self.put(item)
+
+    def apply_unreadable(self, change: str, item: Malformed) -> None:
+        """Take over an event about an object that cannot be decoded: only its deletion means anything."""
+        if change == DELETED:
+            self._unreadable.discard(item.key)
+            self._remove(item.key)
+        else:
+            self._unreadable.add(item.key)
+
+    # Everything at once
+
+    def prime(self, items: Iterable[T], *, watched: bool) -> None:
+        """Become equal to `items`. `watched`: a watch is under way, and may be behind what is known here then."""
+        self.primed += 1
+        seen: set[str] = set()
+        for item in items:
+            seen.add(item.key)
+            self._ghosts.discard(item.uid)
+            self.put(item)
+        for key in [key for key in self._objects if key not in seen]:
+            gone = self._objects[key]
+            if watched and gone.uid:
+                self._ghosts.add(gone.uid)
+            self._remove(key)
+
+    def _remove(self, key: str) -> None:
+        old = self._objects.pop(key, None)
+        if old is not None:
+            # Handlers get the state they know: a deletion may carry one that was never announced.
+            for handler in self._handlers:
+                if handler.on_delete is not None:
+                    self._call(handler.on_delete, old)
+
+    def _call(self, handler: Callable[..., None], *objects: T) -> None:
+        """Run a handler; its failure is reported and stops neither the others nor the watch."""
+        try:
+            handler(*objects)
+        except Exception:  # noqa: BLE001 - handlers are anybody's, plugins' included
+            self._recorder.warning("handler_failed")
+            _log.exception("Event handler failed resource=%s object=%s", self._what, objects[-1].key)
+
+
+def is_older(version: str, than: str) -> bool:
+    """Tell whether a version is known to come before another."""
+    return version.isdecimal() and than.isdecimal() and int(version) < int(than)

@@ -1,0 +1,86 @@
+"""Waiting, on the injected clock: how long between tries, and how long for a sign of life.
+
+asyncio's own timeouts follow the event loop; these follow the `Clock`, so that a stream that falls silent is given up
+in virtual time as in real time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Self
+
+if TYPE_CHECKING:
+    import random
+    from types import TracebackType
+
+    from pyscheduler.framework.clock import Clock, Timer
+
+__all__ = ["Backoff", "Watchdog"]
+
+
+class Backoff:
+    """Delays that double from `low` to `high` seconds, each spread by half, and begin anew after a quiet time.
+
+    Quiet is `reset_seconds` without anybody asking for a delay: what failed has worked meanwhile.
+    """
+
+    __slots__ = ("_asked", "_clock", "_delay", "_high", "_low", "_reset", "_rng")
+
+    def __init__(
+        self, *, low: float, high: float, reset_seconds: float = 120.0, clock: Clock, rng: random.Random
+    ) -> None:
+        self._low = low
+        self._high = high
+        self._reset = reset_seconds
+        self._clock = clock
+        self._rng = rng
+        self._delay = low
+        self._asked = clock.now()
+
+    def next(self) -> float:
+        """Return how long to wait before the next try, in seconds."""
+        now = self._clock.now()
+        if now - self._asked > self._reset:
+            self._delay = self._low
+        delay = self._delay
+        self._delay = min(delay * 2, self._high)
+        # Counted from the end of the wait, or a long delay would look like a quiet time.
+        spread = delay * (0.5 + self._rng.random())
+        self._asked = now + spread
+        return spread
+
+
+class Watchdog:
+    """An `async with` block that raises `TimeoutError` when `heard` was not called for so many seconds of the clock."""
+
+    __slots__ = ("_clock", "_due", "_scope", "_seconds", "_timer")
+
+    def __init__(self, clock: Clock, seconds: float) -> None:
+        self._clock = clock
+        self._seconds = seconds
+        self._due = 0.0
+        self._scope = asyncio.timeout(None)
+        self._timer: Timer | None = None
+
+    def heard(self) -> None:
+        """Begin to wait anew. Costs no timer: the one that is set looks again when it rings."""
+        self._due = self._clock.now() + self._seconds
+
+    async def __aenter__(self) -> Self:
+        await self._scope.__aenter__()
+        self.heard()
+        self._timer = self._clock.call_at(self._due, self._ring)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        await self._scope.__aexit__(kind, error, traceback)
+
+    def _ring(self) -> None:
+        if self._clock.now() < self._due:
+            self._timer = self._clock.call_at(self._due, self._ring)
+        else:
+            self._scope.reschedule(asyncio.get_running_loop().time())

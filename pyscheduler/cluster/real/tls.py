@@ -1,0 +1,60 @@
+"""The TLS side of credentials: whom to trust, and what to show."""
+
+from __future__ import annotations
+
+import ssl
+from typing import Protocol
+
+from pyscheduler.framework.errors import ConfigError
+
+__all__ = ["TLSFiles", "load_client_certificate", "make_context"]
+
+
+class TLSFiles(Protocol):
+    """Where certificates are, as the official client's Configuration says it."""
+
+    ssl_ca_cert: str | None
+    ca_cert_data: str | bytes | None
+    cert_file: str | None
+    key_file: str | None
+    verify_ssl: bool
+
+
+def make_context(files: TLSFiles, source: str) -> ssl.SSLContext:
+    """Return the context for connections to the API server; raise `ConfigError` for certificates that do not load.
+
+    `source` names the kubeconfig in messages. Without an authority of its own, the system's authorities are trusted.
+    """
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    if files.verify_ssl:
+        _load_authority(context, files, source)
+    else:
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    load_client_certificate(context, files, source)
+    return context
+
+
+def load_client_certificate(context: ssl.SSLContext, files: TLSFiles, source: str) -> None:
+    """Show the client certificate, if there is one, on connections opened from now on."""
+    if not files.cert_file:
+        return
+    try:
+        context.load_cert_chain(files.cert_file, keyfile=files.key_file)
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"{source}: the client certificate and its key cannot be used: {_why(error)}") from error
+
+
+def _load_authority(context: ssl.SSLContext, files: TLSFiles, source: str) -> None:
+    try:
+        if files.ssl_ca_cert or files.ca_cert_data:
+            context.load_verify_locations(cafile=files.ssl_ca_cert, cadata=files.ca_cert_data)
+        else:
+            context.load_default_certs()
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"{source}: the certificate-authority cannot be used: {_why(error)}") from error
+
+
+def _why(error: Exception) -> str:
+    reason = getattr(error, "reason", None) or getattr(error, "strerror", None) or str(error)
+    return " ".join(str(reason).split()) or type(error).__name__
