@@ -187,7 +187,8 @@ def _is_choice(kind: object) -> bool:
 
 def _choice_hook(kind: Any) -> Hook:
     """Take one of the values that a `Literal` or an `Enum` lists."""
-    members = {each.value: each for each in kind} if isinstance(kind, type) else {x: x for x in typing.get_args(kind)}
+    listed = typing.get_args(kind)
+    members = {each: each for each in listed} if listed else {each.value: each for each in kind}
 
     def hook(value: object, _: object) -> object:
         for known, member in members.items():

@@ -6,13 +6,13 @@ only now are their classes at hand; their mistakes are reported like any other, 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
 import attrs
 
 from pyscheduler.config.decode import Mistakes, decode_args
-from pyscheduler.config.fields import camel
+from pyscheduler.config.fields import camel, fields_of
 from pyscheduler.config.problems import Path, Problem
 from pyscheduler.config.types import Configuration, PluginSet, SchedulerProfile
 from pyscheduler.framework import profile as runtime
@@ -81,20 +81,23 @@ def _args(
             if config is not None and config.args is not None:
                 yield name, config.args
             continue
-        here = (*path, "pluginConfig", index, "args") if index is not None else (*path, "pluginConfig")
         try:
             yield name, _structured(name, config.raw if config is not None else None, kind)
         except Mistakes as mistakes:
             for problem in mistakes.problems:
-                missing = f"args of plugin {name}: {problem.message}" if index is None else problem.message
-                problems.append(Problem((*here, *problem.path), missing))
+                if index is not None:
+                    problems.append(problem.under(*path, "pluginConfig", index, "args"))
+                else:
+                    text = f"plugin {name} needs args: {problem.message} at {'.'.join(map(str, problem.path))}"
+                    problems.append(Problem((*path, "pluginConfig"), text))
 
 
-def _structured(name: str, raw: object, kind: type) -> object:
+def _structured(name: str, raw: Mapping[str, object] | None, kind: type) -> object:
     if not attrs.has(kind):
         raise Mistakes([Problem((), f"args_type of plugin {name} is {kind.__name__}, which is no attrs class")])
     try:
-        return decode_args(name, raw if isinstance(raw, dict) else None, kind)
+        fields_of(kind)
     except NameError as error:
         text = f"args_type of plugin {name}, {kind.__name__}, cannot be read: {error}; import it outside TYPE_CHECKING"
         raise Mistakes([Problem((), text)]) from error
+    return decode_args(name, raw, kind)

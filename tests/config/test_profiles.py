@@ -1,0 +1,221 @@
+"""Profiles reach the runtime with their plugins in order and every plugin's args as the class it asks for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import attrs
+import pytest
+
+from pyscheduler.config.load import default_configuration, loads
+from pyscheduler.config.profiles import profiles
+from pyscheduler.framework import ConfigError, EnabledPlugin, ExtensionPoint, PluginSet
+from pyscheduler.framework.plugin_args import IN_TREE_ARGS, Duration, NodeResourcesFitArgs, ScoringStrategy
+
+if TYPE_CHECKING:
+    from decimal import Decimal
+
+
+@attrs.frozen(kw_only=True)
+class MineArgs:
+    weight: int = 1
+    permit_wait_seconds: Duration = attrs.field(default=60.0, validator=attrs.validators.gt(0))
+
+
+@attrs.frozen(kw_only=True)
+class NeedyArgs:
+    queue: str
+
+
+@attrs.frozen(kw_only=True)
+class UnreadableArgs:
+    amount: Decimal
+
+
+class PlainArgs:
+    """No attrs class."""
+
+
+TYPES: dict[str, type] = {"Mine": MineArgs, "Needy": NeedyArgs, "Unreadable": UnreadableArgs, "Plain": PlainArgs}
+
+
+def no_types(name: str) -> type | None:
+    """Know no plugin but kube-scheduler's own, which nobody needs to ask for."""
+    assert name not in IN_TREE_ARGS
+    return None
+
+
+def test_the_default_profile() -> None:
+    """It is kube-scheduler's, under our name."""
+    (spec,) = profiles(default_configuration(), no_types)
+    assert spec.scheduler_name == "pyscheduler"
+    assert [(each.name, each.weight) for each in spec.multi_point.enabled if each.weight] == [
+        ("TaintToleration", 3),
+        ("NodeAffinity", 2),
+        ("NodeResourcesFit", 1),
+        ("PodTopologySpread", 2),
+        ("InterPodAffinity", 2),
+        ("DynamicResources", 2),
+        ("NodeResourcesBalancedAllocation", 1),
+        ("ImageLocality", 1),
+    ]
+    assert (spec.plugins, spec.percentage_of_nodes_to_score) == ({}, None)
+    assert spec.args == {name: kind() for name, kind in IN_TREE_ARGS.items()}
+
+
+def test_plugins_are_given_per_extension_point(config_text: Callable[[str], str]) -> None:
+    """What is enabled in order, what is disabled by name; points of which nothing is said are left out."""
+    config = loads(
+        config_text("""
+            profiles:
+            - schedulerName: a
+              percentageOfNodesToScore: 0
+              plugins:
+                preEnqueue: {enabled: [{name: B}, {name: A}]}
+                score: {enabled: [{name: Mine, weight: 3}], disabled: [{name: ImageLocality}]}
+                postBind: {disabled: [{name: '*'}]}
+                multiPoint: {disabled: [{name: '*'}], enabled: [{name: Mine}]}
+            - schedulerName: b
+        """)
+    )
+    first, second = profiles(config, no_types)
+    assert (first.scheduler_name, first.percentage_of_nodes_to_score) == ("a", 0)
+    assert first.multi_point == PluginSet(enabled=(EnabledPlugin("Mine"),), disabled=("*",))
+    assert first.plugins == {
+        ExtensionPoint.PRE_ENQUEUE: PluginSet(enabled=(EnabledPlugin("B"), EnabledPlugin("A"))),
+        ExtensionPoint.SCORE: PluginSet(enabled=(EnabledPlugin("Mine", 3),), disabled=("ImageLocality",)),
+        ExtensionPoint.POST_BIND: PluginSet(disabled=("*",)),
+    }
+    assert second.scheduler_name == "b"
+    assert len(second.multi_point.enabled) == 20
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "args"),
+    [
+        pytest.param(
+            "{name: Mine, args: {weight: 2, permitWait: 5s}}",
+            "Mine",
+            MineArgs(weight=2, permit_wait_seconds=5),
+            id="typed",
+        ),
+        pytest.param("{name: Mine, args: {kind: MineArgs}}", "Mine", MineArgs(), id="with its kind"),
+        pytest.param("{name: Mine}", "Mine", MineArgs(), id="configured without args"),
+        pytest.param("{name: Other, args: {}}", "Mine", MineArgs(), id="not configured"),
+        pytest.param("{name: Unknown, args: {a: [1]}}", "Unknown", {"a": [1]}, id="of a plugin that nobody knows"),
+        pytest.param("{name: Needy, args: {a: 1}}", "Needy", {"a": 1}, id="of a plugin that is not enabled"),
+        pytest.param(
+            "{name: NodeResourcesFit, args: {scoringStrategy: {type: MostAllocated}}}",
+            "NodeResourcesFit",
+            NodeResourcesFitArgs(scoring_strategy=ScoringStrategy(type="MostAllocated")),
+            id="in-tree",
+        ),
+    ],
+)
+def test_args_are_of_the_class_that_the_plugin_asks_for(
+    config_text: Callable[[str], str], text: str, name: str, args: object
+) -> None:
+    """An enabled plugin always gets args; what nobody can type stays as it is in the file."""
+    config = loads(
+        config_text(f"profiles: [{{plugins: {{score: {{enabled: [{{name: Mine}}]}}}}, pluginConfig: [{text}]}}]")
+    )
+    (spec,) = profiles(config, TYPES.get)
+    assert spec.args[name] == args
+
+
+def test_args_of_plugins_that_take_none_stay_away(config_text: Callable[[str], str]) -> None:
+    """A plugin without args is not in the mapping."""
+    (spec,) = profiles(loads(config_text("profiles: [{pluginConfig: [{name: NodeName}]}]")), no_types)
+    assert "NodeName" not in spec.args
+
+
+@pytest.mark.parametrize(
+    ("name", "config", "problems"),
+    [
+        pytest.param(
+            "Mine",
+            "[{name: A}, {name: Mine, args: {wieght: 1, permitWait: 5}}]",
+            [
+                'unknown field "wieght", did you mean "weight"? @ $.profiles[0].pluginConfig[1].args.wieght',
+                'expected a duration such as "15s" or "1m30s", found 5 @ $.profiles[0].pluginConfig[1].args.permitWait',
+            ],
+            id="structure",
+        ),
+        pytest.param(
+            "Mine",
+            "[{name: Mine, args: {permitWait: 0s}}]",
+            ["'permit_wait_seconds' must be > 0: 0.0 @ $.profiles[0].pluginConfig[0].args"],
+            id="validator",
+        ),
+        pytest.param(
+            "Mine",
+            "[{name: Mine, args: {kind: YoursArgs}}]",
+            [
+                (
+                    "args for plugin Mine were not of type MineArgs.kubescheduler.config.k8s.io, "
+                    "got YoursArgs.kubescheduler.config.k8s.io @ $.profiles[0].pluginConfig[0].args.kind"
+                )
+            ],
+            id="kind",
+        ),
+        pytest.param(
+            "Needy",
+            "[{name: Needy}]",
+            ["Required value @ $.profiles[0].pluginConfig[0].args.queue"],
+            id="missing in what is given",
+        ),
+        pytest.param(
+            "Needy",
+            "[]",
+            ["plugin Needy needs args: Required value at queue @ $.profiles[0].pluginConfig"],
+            id="missing because nothing is given",
+        ),
+        pytest.param(
+            "Unreadable",
+            "[{name: Unreadable, args: {amount: 1}}]",
+            [
+                (
+                    "args_type of plugin Unreadable, UnreadableArgs, cannot be read: name 'Decimal' is not defined; "
+                    "import it outside TYPE_CHECKING @ $.profiles[0].pluginConfig[0].args"
+                )
+            ],
+            id="a class that cannot be read",
+        ),
+        pytest.param(
+            "Plain",
+            "[{name: Plain}]",
+            ["args_type of plugin Plain is PlainArgs, which is no attrs class @ $.profiles[0].pluginConfig[0].args"],
+            id="a class that is none of attrs",
+        ),
+    ],
+)
+def test_mistakes_in_args_are_told_with_their_path(
+    config_text: Callable[[str], str], name: str, config: str, problems: list[str]
+) -> None:
+    """All of them, as for any other part of the file, with the name of the file."""
+    text = f"profiles: [{{plugins: {{filter: {{enabled: [{{name: {name}}}]}}}}, pluginConfig: {config}}}]"
+    with pytest.raises(ConfigError) as caught:
+        profiles(loads(config_text(text), source="f.yaml"), TYPES.get)
+    assert list(caught.value.problems) == problems
+    assert str(caught.value).startswith("f.yaml: ")
+
+
+def test_mistakes_of_all_profiles_are_told_together(config_text: Callable[[str], str]) -> None:
+    """And points at which nothing runs yet are no place to enable anything."""
+    text = """
+        profiles:
+        - schedulerName: a
+          plugins: {multiPoint: {enabled: [{name: Mine}]}, placementScore: {enabled: [{name: A}, {name: B}]}}
+          pluginConfig: [{name: Mine, args: {x: 1}}]
+        - schedulerName: b
+          plugins: {permit: {enabled: [{name: Needy}]}, placementGenerate: {disabled: [{name: A}]}}
+    """
+    with pytest.raises(ConfigError) as caught:
+        profiles(loads(config_text(text)), TYPES.get)
+    assert list(caught.value.problems) == [
+        "A cannot be enabled, nothing runs at placementScore yet @ $.profiles[0].plugins.placementScore.enabled[0]",
+        "B cannot be enabled, nothing runs at placementScore yet @ $.profiles[0].plugins.placementScore.enabled[1]",
+        'unknown field "x" @ $.profiles[0].pluginConfig[0].args.x',
+        "plugin Needy needs args: Required value at queue @ $.profiles[1].pluginConfig",
+    ]
