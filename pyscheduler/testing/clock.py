@@ -19,8 +19,8 @@ _QUIET_TURNS = 3
 _MOST_TURNS = 100_000
 
 
-async def settle(*, busy: Callable[[], bool] = lambda: False) -> None:
-    """Let the event loop turn until nothing is ready to run and `busy()` is false.
+async def settle() -> None:
+    """Let the event loop turn until nothing is ready to run.
 
     Raises `TimeoutError` where it does not come to rest. What waits for a timer of a virtual clock is at rest.
     """
@@ -31,7 +31,7 @@ async def settle(*, busy: Callable[[], bool] = lambda: False) -> None:
     wanted = _QUIET_TURNS if ready is not None else 50
     for _ in range(_MOST_TURNS):
         await asyncio.sleep(0)
-        quiet = 0 if ready or busy() else quiet + 1
+        quiet = 0 if ready else quiet + 1
         if quiet >= wanted:
             return
     raise TimeoutError("the event loop does not come to rest: something reschedules itself without waiting")

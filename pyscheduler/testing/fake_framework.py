@@ -115,7 +115,7 @@ class FakeFramework:
     async def settle(self) -> None:
         """Let everything happen that can happen without time passing."""
         await self.start()
-        await settle(busy=lambda: not self.scheduler.idle)
+        await settle()
 
     async def schedule(self, pod: Pod | str, **keywords: Any) -> ScheduleResult:
         """Create the pod, unless the cluster has it, let it be tried, and say what became of it.

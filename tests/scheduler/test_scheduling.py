@@ -1,0 +1,316 @@
+"""Pods through the whole scheduler, on an embedded API server and a virtual clock."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyscheduler
+from pyscheduler.testing import make_pod, pod_manifest
+from tests.scheduler.plugins import Broken, Counting, Holder, Journal, Picky
+
+if TYPE_CHECKING:
+    from pyscheduler.testing import FakeCluster
+
+
+async def test_a_pod_is_bound_to_the_node_that_fits(pyscheduler_cluster: FakeCluster) -> None:
+    """The pod gets the node with room; binding, condition and event say so."""
+    cluster = pyscheduler_cluster
+    cluster.add_node("small", allocatable={"cpu": "1"})
+    cluster.add_node("large", allocatable={"cpu": "8"})
+    result = await cluster.framework().schedule("p", requests={"cpu": "4"})
+    assert (result.state, result.node) == ("bound", "large")
+    (event,) = cluster.events("Scheduled")
+    assert event["note"] == "Successfully assigned default/p to large"
+    assert (event["action"], event["type"]) == ("Binding", "Normal")
+    assert event["reportingController"] == "pyscheduler"
+
+
+async def test_an_unschedulable_pod_says_why_and_is_bound_when_a_node_comes(pyscheduler_cluster: FakeCluster) -> None:
+    """Condition and event carry kube-scheduler's message; a node that fits brings the pod back after its backoff."""
+    cluster = pyscheduler_cluster
+    cluster.add_node("n1", allocatable={"cpu": "1"})
+    cluster.add_node("n2", unschedulable=True)
+    framework = cluster.framework()
+    result = await framework.schedule("p", requests={"cpu": "2"})
+    assert result.state == "pending"
+    assert result.message == "0/2 nodes are available: 1 Insufficient cpu, 1 node(s) were unschedulable."
+    (event,) = cluster.events("FailedScheduling")
+    assert (event["note"], event["action"], event["type"]) == (result.message, "Scheduling", "Warning")
+    condition = next(c for c in result.pod.status.conditions if c.type == "PodScheduled")
+    assert (condition.status, condition.reason) == ("False", "Unschedulable")
+    cluster.add_node("n3", allocatable={"cpu": "4"})
+    await cluster.clock.advance(2)
+    assert framework.result("p").node == "n3"
+
+
+async def test_an_empty_cluster_leaves_the_pod_pending(pyscheduler_cluster: FakeCluster) -> None:
+    """Without nodes the message is the one of kube-scheduler."""
+    result = await pyscheduler_cluster.framework().schedule("p")
+    assert (result.state, result.message) == ("pending", "no nodes available to schedule pods")
+
+
+async def test_a_gated_pod_waits_for_its_gates(pyscheduler_cluster: FakeCluster) -> None:
+    """A pod with scheduling gates is never tried; removing them is enough to bind it."""
+    cluster = pyscheduler_cluster
+    cluster.add_node("n1")
+    framework = cluster.framework()
+    result = await framework.schedule("p", scheduling_gates=["example.com/wait"])
+    assert (result.state, framework.scheduler.cycles) == ("gated", 0)
+    stored = cluster.server.get("v1", "Pod", "p", namespace="default")
+    transport = cluster.server.transport()
+    await transport.request(
+        "PATCH",
+        "/api/v1/namespaces/default/pods/p",
+        body=b'{"spec":{"schedulingGates":null}}',
+        content_type="application/merge-patch+json",
+    )
+    assert stored["spec"]["schedulingGates"]
+    await cluster.clock.advance(2)
+    assert framework.result("p").node == "n1"
+
+
+async def test_pods_of_others_are_counted_and_never_touched(pyscheduler_cluster: FakeCluster) -> None:
+    """A pod of another schedulerName stays as it is."""
+    cluster = pyscheduler_cluster
+    cluster.add_node("n1")
+    framework = cluster.framework()
+    result = await framework.schedule("theirs", scheduler_name="default-scheduler")
+    assert (result.state, result.message) == ("pending", "")
+    assert framework.scheduler.handlers.foreign_pods == {result.pod.uid}
+    assert cluster.events() == []
+
+
+async def test_a_pod_held_at_permit_is_bound_when_it_is_allowed(pyscheduler_cluster: FakeCluster) -> None:
+    """While it waits it keeps its reservation and carries its node as a nomination; allow lets it go on."""
+    cluster = pyscheduler_cluster
+    cluster.add_node("n1", allocatable={"cpu": "2"})
+    framework = cluster.framework(enable=[Holder])
+    result = await framework.schedule("p", requests={"cpu": "2"}, labels={"hold": "yes"})
+    assert (result.state, result.node) == ("waiting", "n1")
+    assert cluster.pod("p").status.nominated_node_name == "n1"
+    other = await framework.schedule("q", requests={"cpu": "1"})
+    assert other.message == "0/1 nodes are available: 1 Insufficient cpu."
+    (waiting,) = framework.profile.waiting_pods()
+    assert list(waiting.pending_plugins) == ["Holder"]
+    waiting.allow("Holder")
+    await framework.settle()
+    assert framework.result("p").bound
+    assert cluster.pod("p").status.nominated_node_name == ""
+
+
+async def test_a_wait_at_permit_that_times_out_frees_the_node(pyscheduler_cluster: FakeCluster) -> None:
+    """After the timeout the reservation is undone, the message names the plugin, and others may have the room."""
+    cluster = pyscheduler_cluster
+    cluster.add_node("n1", allocatable={"cpu": "2"})
+    framework = cluster.framework(enable=[Holder, Journal])
+    await framework.schedule("p", requests={"cpu": "2"}, labels={"hold": "yes"})
+    await framework.schedule("q", requests={"cpu": "2"})
+    await cluster.clock.advance(10.5)
+    notes = [event["note"] for event in cluster.events("FailedScheduling") if event["regarding"]["name"] == "p"]
+    assert "0/1 nodes are available: 1 rejected due to timeout after waiting 10s at plugin Holder." in notes
+    await cluster.clock.advance(2)
+    assert framework.result("q").node == "n1"
+    journal = framework.plugin("Journal")
+    assert isinstance(journal, Journal)
+    assert journal.lines[:2] == ["reserve p n1", "unreserve p n1"]
+
+
+async def test_a_pod_deleted_while_it_waits_gives_its_room_back(pyscheduler_cluster: FakeCluster) -> None:
+    """Deletion ends the wait and wakes the pods that the reservation kept out."""
+    cluster = pyscheduler_cluster
+    cluster.add_node("n1", allocatable={"cpu": "2"})
+    framework = cluster.framework(enable=[Holder])
+    await framework.schedule("p", requests={"cpu": "2"}, labels={"hold": "yes"})
+    await framework.schedule("q", requests={"cpu": "2"})
+    cluster.delete_pod("p")
+    await cluster.clock.advance(2)
+    assert framework.result("q").node == "n1"
+    assert framework.scheduler.cache.assumed_count == 0
+    assert len(framework.scheduler.waiting_pods) == 0
+
+
+async def test_a_rejection_at_reserve_undoes_and_names_the_plugin(pyscheduler_cluster: FakeCluster) -> None:
+    """Unreserve runs, the cache forgets the pod, and the message is a fit error of one node."""
+    cluster = pyscheduler_cluster
+    cluster.add_node("n1")
+    framework = cluster.framework(enable=[Journal])
+    result = await framework.schedule("p", labels={"refuse": "reserve"})
+    assert result.message == "0/1 nodes are available: 1 no seat left."
+    journal = framework.plugin("Journal")
+    assert isinstance(journal, Journal)
+    # The plugin does not say which events matter to it, so the pod's own new condition earns it a second attempt.
+    assert journal.lines == ["reserve p n1", "unreserve p n1"] * 2
+    assert framework.scheduler.cache.pod_count == 0
+
+
+async def test_a_failure_before_binding_is_retried(pyscheduler_cluster: FakeCluster) -> None:
+    """PreBind raises once: the pod is unreserved, waits for its backoff, and is bound by the second attempt."""
+    cluster = pyscheduler_cluster
+    cluster.add_node("n1")
+    framework = cluster.framework(enable=[Journal])
+    result = await framework.schedule("p", labels={"prepare": "fails-once"})
+    assert result.state == "pending"
+    assert "disk on fire" in result.message
+    condition = next(c for c in result.pod.status.conditions if c.type == "PodScheduled")
+    assert condition.reason == "SchedulerError"
+    await cluster.clock.advance(5)
+    assert framework.result("p").bound
+    journal = framework.plugin("Journal")
+    assert isinstance(journal, Journal)
+    assert journal.lines == [
+        "reserve p n1", "pre_bind p", "unreserve p n1", "reserve p n1", "pre_bind p", "post_bind p",
+    ]  # fmt: skip
+
+
+async def test_a_plugin_that_raises_costs_its_pod_only(pyscheduler_cluster: FakeCluster) -> None:
+    """The pod is retried with the plugin named; the next pod is scheduled as if nothing had been."""
+    cluster = pyscheduler_cluster
+    cluster.add_node("n1")
+    framework = cluster.framework(enable=[Broken])
+    result = await framework.schedule("bad", labels={"break": "yes"})
+    assert result.state == "pending"
+    assert "Broken" in result.message
+    assert "no such luck" in result.message
+    assert (await framework.schedule("good")).bound
+
+
+async def test_the_message_names_the_first_plugin_in_profile_order(pyscheduler_cluster: FakeCluster) -> None:
+    """A one-node plugin that stands before a columnar one is blamed, though the columnar one ran first."""
+    cluster = pyscheduler_cluster
+    for number in range(3):
+        cluster.add_node(f"n{number}", allocatable={"cpu": "1"})
+    config = """
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+profiles:
+- schedulerName: pyscheduler
+  plugins:
+    filter:
+      enabled: [{name: Picky}, {name: NodeResourcesFit}]
+      disabled: [{name: "*"}]
+"""
+    framework = cluster.framework(enable=[Picky], config=config)
+    result = await framework.schedule("p", requests={"cpu": "2"}, labels={"picky": "yes"})
+    assert result.message == "0/3 nodes are available: 3 node(s) were not pretty enough."
+    # A pod that fits somewhere costs no call for the nodes that a columnar plugin has ruled out.
+    cluster.add_node("big", allocatable={"cpu": "8"})
+    await framework.settle()
+    Picky.calls.clear()
+    assert (await framework.schedule("q", requests={"cpu": "2"})).node == "big"
+    assert [call for call in Picky.calls if call[0] == "q"] == [("q", "big")]
+
+
+async def test_a_percentage_of_nodes_bounds_the_calls(pyscheduler_cluster: FakeCluster) -> None:
+    """With 10 % of 300 nodes a search ends at 100 feasible ones, the least that is looked at; the next goes on there."""
+    cluster = pyscheduler_cluster
+    for number in range(300):
+        cluster.add_node(f"n{number:03d}")
+    config = """
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+percentageOfNodesToScore: 10
+profiles:
+- schedulerName: pyscheduler
+  plugins: {multiPoint: {enabled: [{name: Counting}]}}
+"""
+    framework = cluster.framework(enable=[Counting], config=config)
+    await framework.schedule("p")
+    counting = framework.plugin("Counting")
+    assert isinstance(counting, Counting)
+    first = list(counting.calls)
+    await framework.schedule("q")
+    assert len(first) == 100
+    assert len(counting.calls) == 200
+    assert not set(first) & set(counting.calls[100:])
+
+
+async def test_two_profiles_schedule_side_by_side(pyscheduler_cluster: FakeCluster) -> None:
+    """Each pod goes by the plugins of its own profile, and events carry the profile's name."""
+    cluster = pyscheduler_cluster
+    cluster.add_node("n1", taints=[{"key": "k", "value": "v", "effect": "NoSchedule"}])
+    config = """
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+profiles:
+- schedulerName: strict
+- schedulerName: lax
+  plugins: {multiPoint: {disabled: [{name: TaintToleration}]}}
+"""
+    framework = cluster.framework(config=config)
+    strict = await framework.schedule("a", scheduler_name="strict")
+    lax = await framework.schedule("b", scheduler_name="lax")
+    assert strict.message == "0/1 nodes are available: 1 node(s) had untolerated taint(s)."
+    assert lax.node == "n1"
+    assert {event["reportingController"] for event in cluster.events()} == {"strict", "lax"}
+
+
+async def test_fields_whose_plugin_is_missing_keep_the_pod_pending(pyscheduler_cluster: FakeCluster) -> None:
+    """A pod is never placed as if a field that nobody decides were not there; the message names the plugin."""
+    cluster = pyscheduler_cluster
+    cluster.add_node("n1")
+    framework = cluster.framework()
+    spread = {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule", "labelSelector": {}}
+    result = await framework.schedule("p", spec={"topologySpreadConstraints": [spread]})
+    assert result.state == "pending"
+    assert "PodTopologySpread" in result.message
+
+
+async def test_nominations_found_at_start_are_honoured(pyscheduler_cluster: FakeCluster) -> None:
+    """A pending pod of higher priority that was nominated to a node before the start keeps its room there."""
+    cluster = pyscheduler_cluster
+    cluster.add_node("n1", allocatable={"cpu": "2"})
+    manifest = pod_manifest("first", requests={"cpu": "2"}, priority=10, node_selector={"not": "here"})
+    manifest["status"] = {"nominatedNodeName": "n1"}
+    cluster.server.plant({**manifest, "metadata": {**manifest["metadata"], "uid": "first-uid"}})
+    result = await cluster.framework().schedule("second", requests={"cpu": "1"})
+    assert result.message == "0/1 nodes are available: 1 Insufficient cpu."
+
+
+async def test_a_pod_recreated_under_its_name_is_scheduled_anew(pyscheduler_cluster: FakeCluster) -> None:
+    """Deleting a pending pod and making it again leaves one pod, bound once."""
+    cluster = pyscheduler_cluster
+    framework = cluster.framework()
+    first = await framework.schedule("p")
+    cluster.delete_pod("p")
+    cluster.add_pod("p")
+    cluster.add_node("n1")
+    await cluster.clock.advance(15)
+    again = framework.result("p")
+    assert again.bound
+    assert again.pod.uid != first.pod.uid
+    assert len(cluster.events("Scheduled")) == 1
+
+
+async def test_extension_points_can_be_driven_one_at_a_time(pyscheduler_cluster: FakeCluster) -> None:
+    """Filter, score and permit answer without a scheduler being started."""
+    cluster = pyscheduler_cluster
+    cluster.add_node("small", allocatable={"cpu": "1"})
+    cluster.add_node("large", allocatable={"cpu": "8"})
+    framework = cluster.framework(enable=[Holder])
+    pod = make_pod("p", requests={"cpu": "2"}, labels={"hold": "yes"})
+    statuses = framework.run_filter(pod)
+    assert statuses["large"] is None
+    assert statuses["small"] is not None
+    assert statuses["small"].reasons == ("Insufficient cpu",)
+    scores = framework.run_score(make_pod("q", requests={"cpu": "500m"}))
+    assert scores["large"]["NodeResourcesFit"] > scores["small"]["NodeResourcesFit"]
+    held = framework.run_permit(pod, "large")
+    assert held is not None
+    assert held.is_wait
+    cluster.add_node("later", allocatable={"cpu": "8"})
+    assert framework.run_filter(pod)["later"] is None
+    assert (await framework.schedule(pod)).state == "waiting"
+
+
+def test_one_function_puts_a_scheduler_together() -> None:
+    """Nothing but `build` makes a Scheduler, a SchedulingQueue or a Cache."""
+    makers: dict[str, set[str]] = {}
+    root = Path(pyscheduler.__file__).parent
+    for path in root.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+                makers.setdefault(node.func.id, set()).add(str(path.relative_to(root)))
+    for name in ("Scheduler", "SchedulingQueue", "SchedulingCycle", "BindingCycle", "EventHandlers", "WaitingPodMap"):
+        assert makers[name] == {"scheduler/build.py"}, name
