@@ -104,21 +104,19 @@ class PluginCalls:
             seconds=self.clock.now() - began,
         )
 
-    def failed(self, method: PluginMethod, pod: Pod | None, error: BaseException) -> Status:
+    def failed(self, method: PluginMethod, pod: Pod, error: BaseException) -> Status:
         """Log and count what a plugin raised; return it as an ERROR."""
         detail = " ".join(str(error).split())
         if not isinstance(error, PySchedulerError):
             # The text of a KeyError is a key: without the type it says nothing.
             detail = f"{type(error).__name__}: {detail}" if detail else type(error).__name__
-        key = pod.key if pod is not None else ""
-        _log.error(
-            'Plugin failed plugin=%s extensionPoint=%s pod=%s err="%s"', method.plugin, method.point, key, detail
-        )
-        _log.debug("Plugin failed plugin=%s extensionPoint=%s pod=%s", method.plugin, method.point, key, exc_info=error)
+        where = (method.plugin, method.point, pod.key)
+        _log.error('Plugin failed plugin=%s extensionPoint=%s pod=%s err="%s"', *where, detail)
+        _log.debug("Plugin failed plugin=%s extensionPoint=%s pod=%s", *where, exc_info=error)
         self.recorder.warning("plugin_error")
         return error_status(f"{method.running}: {detail}", plugin=method.plugin, error=error)
 
-    def wrong_type(self, method: PluginMethod, pod: Pod | None, answer: object, expected: str) -> Status:
+    def wrong_type(self, method: PluginMethod, pod: Pod, answer: object, expected: str) -> Status:
         """Return the ERROR for an answer that is none; a coroutine is closed, so that nobody waits for it."""
         what = type(answer).__name__
         if inspect.iscoroutine(answer):

@@ -7,6 +7,7 @@ Source: kube-scheduler 1.36, `RunPreFilterPlugins`, `RunPreFilterExtensionAddPod
 
 from __future__ import annotations
 
+from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING
 
 import attrs
@@ -89,6 +90,9 @@ class PreFiltering:
                 return PreFilterOutcome(None, wrong, _NOBODY)
             if answer.node_names is None:
                 continue
+            if not _is_set(answer.node_names):
+                wrong = calls.wrong_type(method, pod, answer.node_names, "a set of node names in its PreFilterResult")
+                return PreFilterOutcome(None, wrong, _NOBODY)
             narrowed.append(method.plugin)
             result = answer if result is None else result.merge(answer)
             if not result.node_names:
@@ -120,6 +124,10 @@ class PreFiltering:
             if status is not None:
                 return self.calls.wrapped(method, status)
         return None
+
+
+def _is_set(names: object) -> bool:
+    return isinstance(names, AbstractSet)
 
 
 def _nothing_left(narrowed: Sequence[str]) -> Status:

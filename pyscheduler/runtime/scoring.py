@@ -7,7 +7,7 @@ sum. A columnar plugin is called twice in all, a one-node plugin once per node. 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeGuard
 
 import attrs
 import numpy as np
@@ -162,7 +162,7 @@ class Scoring:
         scores: NDArray[np.int64] = np.empty(len(nodes), dtype=np.int64)
         for row, node in enumerate(nodes):
             answer = calls.run(method, pod, state, pod, node)
-            if type(answer) is int or isinstance(answer, np.integer):
+            if _is_whole(answer):
                 scores[row] = answer
             elif isinstance(answer, Status) and answer.is_error:
                 return calls.wrapped(method, answer)
@@ -193,10 +193,16 @@ class Scoring:
         if status is not None:
             return calls.wrapped(method, status)
         if isinstance(given, list):
-            if any(type(each.score) is not int and not isinstance(each.score, np.integer) for each in given):
-                return calls.wrong_type(method, pod, given, "whole numbers as scores")
+            if len(given) != len(scores) or not all(_is_whole(each.score) for each in given):
+                return calls.wrong_type(
+                    method, pod, given, f"the {len(scores)} scores, whole numbers, that it was given"
+                )
             return np.array([each.score for each in given], dtype=np.int64)
         return given
+
+
+def _is_whole(score: object) -> TypeGuard[int]:
+    return type(score) is int or isinstance(score, np.integer)
 
 
 def _out_of_bounds(plugin: str, scores: NDArray[np.int64]) -> Status | None:

@@ -129,6 +129,15 @@ def test_nodes_are_narrowed(kit: Any, answers: list[Any], left: set[str], messag
         assert outcome.status == Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, message)
 
 
+def test_nodes_must_be_a_set(kit: Any) -> None:
+    """A list of names cannot be intersected; the plugin is told."""
+    outcome = kit.profile(plugin("A", PreFilterResult(["a"]))).run_pre_filter(  # type: ignore[arg-type]  # the mistake
+        CycleState(), make_pod("p"), kit.snapshot.nodes
+    )
+    assert outcome.status.code == Code.ERROR
+    assert "returned list; expected a set of node names" in outcome.status.message
+
+
 def test_an_empty_intersection_ends_the_phase(kit: Any) -> None:
     """Once no node is left the other plugins need not look."""
     last = plugin("C")

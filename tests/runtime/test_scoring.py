@@ -193,7 +193,13 @@ def test_normalisation_must_leave_whole_numbers(kit: Any) -> None:
             each.score /= 2  # type: ignore[assignment]  # the mistake
 
     cls = type("One", (ScorePlugin,), {"score": lambda *_: 50, "normalize_scores": halve})
-    assert "expected whole numbers as scores" in run(kit, cls).status.message
+    assert "expected the 3 scores, whole numbers, that it was given" in run(kit, cls).status.message
+
+
+def test_normalisation_must_leave_all_scores(kit: Any) -> None:
+    """A one-node plugin that drops nodes from the list has misunderstood."""
+    members = {"score": lambda *_: 50, "normalize_scores": lambda _self, _state, _pod, given: given.clear()}
+    assert "expected the 3 scores" in run(kit, type("One", (ScorePlugin,), members)).status.message
 
 
 def test_a_failing_plugin_stops_the_scoring(kit: Any) -> None:
