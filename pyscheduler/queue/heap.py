@@ -68,6 +68,7 @@ class PodHeap:
         if first is not None:
             heapq.heappop(self._heap)
             del self._entries[first.pod.uid]
+            self._compact()
         return first
 
     def peek(self) -> QueuedPodInfo | None:

@@ -40,6 +40,9 @@ FORCE_ACTIVATE: Final = ClusterEvent(EventResource.WILDCARD, ActionType.ALL, "Fo
 #: The pod has been unschedulable for so long that it is tried again without an event.
 UNSCHEDULABLE_TIMEOUT: Final = ClusterEvent(EventResource.WILDCARD, ActionType.ALL, "UnschedulableTimeout")
 
+#: How long further failures of a plugin's hints are not logged, in seconds.
+_QUIET_SECONDS: Final = 60.0
+
 
 class Strategy(Enum):
     """What to do with a waiting pod after an event."""
@@ -82,6 +85,8 @@ class Hints:
         self._clock = clock
         self._recorder = recorder
         self._enabled = enabled
+        #: Until when failures of a plugin's hints are only counted.
+        self._quiet_until: dict[str, float] = {}
         #: There are few kinds of events, and they come all the time.
         self._matches: dict[ClusterEvent, Matches] = {}
 
@@ -144,6 +149,9 @@ class Hints:
             except Exception:  # noqa: BLE001 - plugins end here: whatever they raise costs one answer
                 label = "Error"
                 self._recorder.warning("queueing_hint_failed")
-                _log.exception("Queueing hint failed plugin=%s event=%s pod=%s", plugin, event, pod.key)
+                # A hint that is broken is broken for every pod that waits; one traceback a minute will do.
+                if began >= self._quiet_until.get(plugin, began):
+                    self._quiet_until[plugin] = began + _QUIET_SECONDS
+                    _log.exception("Queueing hint failed plugin=%s event=%s pod=%s", plugin, event, pod.key)
         self._recorder.queueing_hint(plugin=plugin, event=event, hint=label, seconds=self._clock.now() - began)
         return label != "QueueSkip"

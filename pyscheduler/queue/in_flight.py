@@ -107,11 +107,6 @@ class InFlight:
         self._dropped = 0
         self.event_counts.clear()
 
-    @property
-    def events(self) -> Sequence[ObservedEvent]:
-        """Return the events that are kept, oldest first; a copy."""
-        return list(self._events)
-
     def __contains__(self, uid: str) -> bool:
         return uid in self._flights
 

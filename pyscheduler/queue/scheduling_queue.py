@@ -14,9 +14,10 @@ one timer for the next backoff that ends and one for the next pod that has been 
 Pods are known by uid. An update or an `add` of a pod that is in flight is remembered for its return, and a pod that was
 deleted in flight does not return.
 
-Differs from kube-scheduler: pods in flight are known with queueing hints off, too (there, an update in flight put a
-second copy of the pod into activeQ); and a pod leaves scheduler_unschedulable_pods also when it is deleted from activeQ
-or backoffQ. Source: kube-scheduler 1.36, `scheduling_queue.go`.
+Differs from kube-scheduler: pods in flight are known with queueing hints off, too (there, an update in flight puts a
+second copy of the pod into activeQ). A pod leaves scheduler_unschedulable_pods also when it is deleted from activeQ or
+backoffQ. PreEnqueue plugins run in profile order, not the gating one first, so that where several refuse a pod the
+first of them is named. Source: kube-scheduler 1.36, `scheduling_queue.go`.
 """
 
 from __future__ import annotations
@@ -164,7 +165,7 @@ class SchedulingQueue:
         uid = info.pod.uid
         flight = self._in_flight.get(uid)
         if flight is not None:
-            self._update_in_flight(flight, flight.info.pod, info)
+            self._update_in_flight(flight, None, info)
         elif (found := self._places.find(uid)) is not None:
             self.update(found[1].pod, info)
         else:
@@ -352,10 +353,12 @@ class SchedulingQueue:
         return QueuedPodInfo(pod_info=info, enqueued_at=self._clock.now())
 
     def _update_in_flight(self, flight: Flight, old: Pod | None, info: PodInfo) -> None:
+        if old is None:
+            old = (flight.latest if flight.latest is not None else flight.info.pod_info).pod
         flight.latest = info
         flight.is_gone = False
         if self._queueing_hints:
-            for event in pod_changes(old if old is not None else flight.info.pod, info.pod):
+            for event in pod_changes(old, info.pod):
                 self._in_flight.observe(event, old, info.pod)
         else:
             self._move_request_cycle = self.scheduling_cycle

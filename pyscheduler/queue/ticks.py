@@ -44,7 +44,8 @@ class TickTimer:
 
     def arm(self, moment: float) -> None:
         """Go off at the first tick after `moment`, and after now; an earlier tick that is already set stays."""
-        if self._callback is None:
+        callback = self._callback
+        if callback is None:
             return
         after = max(moment, self._clock.now(), self._last)
         tick = self._origin + self._period * (floor((after - self._origin) / self._period) + 1)
@@ -55,7 +56,7 @@ class TickTimer:
                 return
             self._timer.cancel()
         self._when = tick
-        self._timer = self._clock.call_at(tick, self._go_off)
+        self._timer = self._clock.call_at(tick, lambda: self._go_off(callback))
 
     def stop(self) -> None:
         """End; the timer does not go off any more."""
@@ -64,8 +65,7 @@ class TickTimer:
             self._timer.cancel()
             self._timer = None
 
-    def _go_off(self) -> None:
+    def _go_off(self, callback: Callable[[float], object]) -> None:
         self._timer = None
         self._last = self._when
-        if self._callback is not None:
-            self._callback(max(self._when, self._clock.now()))
+        callback(max(self._when, self._clock.now()))

@@ -19,7 +19,7 @@ from pyscheduler.queue.hints import UNSCHEDULABLE_TIMEOUT
 from pyscheduler.queue.ticks import TickTimer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterator
 
     from pyscheduler.framework.clock import Clock
     from pyscheduler.framework.events import ClusterEvent
@@ -137,14 +137,6 @@ class UnschedulablePods:
     def gated_count(self) -> int:
         """Return how many of the pods are held by a PreEnqueue plugin."""
         return sum(len(group.pods) for group in self._groups.values() if group.gating_plugin)
-
-    @property
-    def groups(self) -> Iterable[Group]:
-        """Return the groups there are; read them only."""
-        return self._groups.values()
-
-    def __contains__(self, uid: str) -> bool:
-        return uid in self._entries
 
     def __len__(self) -> int:
         return len(self._entries)

@@ -175,14 +175,17 @@ def test_what_an_event_is_worth(
 
 
 def test_a_hint_that_fails_is_logged_and_counted(kit: Kit, caplog: pytest.LogCaptureFixture) -> None:
-    """The log names plugin, event and pod, with the traceback for the plugin's author."""
+    """The log names plugin, event and pod, with the traceback for the plugin's author, once a minute."""
     hints = Hints({kit.PROFILE: {NODE_ADD: [("A", broken)]}}, clock=kit.clock, recorder=kit.recorder)
     info = QueuedPodInfo(pod_info=kit.info(kit.pod()), enqueued_at=0, unschedulable_plugins={"A"})
     with caplog.at_level(logging.ERROR):
+        for _ in range(3):
+            hints.evaluate(info, hints.match(NODE_ADD), None, None)
+        kit.clock.advance(60)
         hints.evaluate(info, hints.match(NODE_ADD), None, None)
-    assert "plugin=A event=NodeAdd pod=default/p" in caplog.text
-    assert "a bug in the plugin" in caplog.text
-    assert kit.recorder.warnings == {"queueing_hint_failed": 1}
+    assert caplog.text.count("plugin=A event=NodeAdd pod=default/p") == 2
+    assert caplog.text.count("RuntimeError: a bug in the plugin") == 2
+    assert kit.recorder.warnings == {"queueing_hint_failed": 4}
 
 
 @pytest.mark.parametrize(
@@ -190,6 +193,7 @@ def test_a_hint_that_fails_is_logged_and_counted(kit: Kit, caplog: pytest.LogCap
     [
         pytest.param("p", Strategy.AFTER_BACKOFF, id="this pod"),
         pytest.param("q", Strategy.SKIP, id="another pod"),
+        pytest.param("p again", Strategy.SKIP, id="another pod of the same name"),
         pytest.param(None, Strategy.SKIP, id="something that is no pod"),
     ],
 )
@@ -197,7 +201,8 @@ def test_a_wildcard_event_with_an_object_is_for_that_pod(kit: Kit, target: str |
     """ForceActivate names the pod it means."""
     hints = Hints({}, clock=kit.clock, recorder=kit.recorder)
     info = QueuedPodInfo(pod_info=kit.info(kit.pod()), enqueued_at=0, unschedulable_plugins={"A"})
-    new = object() if target is None else kit.pod(target)
+    name, again, _ = (target or "").partition(" again")
+    new = object() if target is None else kit.pod(name, uid="uid-again" if again else "")
     assert hints.evaluate(info, hints.match(FORCE_ACTIVATE), None, new) is strategy
 
 

@@ -32,6 +32,7 @@ def test_where_a_pod_is_nominated(kit: Kit, in_status: str, nominating: Nominati
     nominator.check_invariants()
     assert nominator.node_of("uid-p") == node
     assert nominator.has_any is bool(node)
+    assert list(nominator.nodes) == ([node] if node else [])
     assert nominator.by_node() == ({node: (info,)} if node else {})
 
 

@@ -159,6 +159,14 @@ def test_a_rejection_ends_a_row_of_errors(kit: Kit) -> None:
     assert info.attempts == 5
 
 
+def test_the_first_attempt_is_remembered(kit: Kit) -> None:
+    """How long a pod took counts from when it was first ready, however often it was tried since."""
+    kit.rejected("p", "A")
+    kit.clock.advance(100)
+    kit.queue.move_all(kit.NODE_ADD, None, None)
+    assert kit.pop().first_attempt_at == 1000.0
+
+
 def test_what_rejected_a_pod_can_be_read_until_it_fails_again(kit: Kit) -> None:
     """A pop leaves the plugins of the last failure on the pod, for whoever wants to log them."""
     kit.rejected("p", "B", pending=["A"])
@@ -245,6 +253,16 @@ def test_active_count_is_what_pop_would_hand_out(
     kit.add("ready")
     assert kit.queue.active_count == count
     assert len(kit.pop_names()) == count
+
+
+def test_a_pending_pod_in_backoff_was_rejected_too(kit: Kit) -> None:
+    """It can be popped from there early: no error befell it."""
+    kit.add()
+    info = kit.pop()
+    kit.queue.activate([info.pod])
+    kit.fail(info, pending=["C"])
+    assert kit.place() is Place.BACKOFF
+    assert kit.pop() is info
 
 
 def test_rejections_are_counted_by_plugin_until_the_pod_leaves(kit: Kit) -> None:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
         pytest.param(0.0, 1.0, 1000.25, float("-inf"), 1001.0, id="no moment at all"),
         pytest.param(1000.25, 30.0, 1000.25, 1300.25, 1330.25, id="a grid that begins at the start"),
         pytest.param(1000.25, 30.0, 1010.0, 1310.0, 1330.25, id="the same, between ticks"),
-        pytest.param(0.1, 1.0, 3.0, 3.1, 4.1, id="rounding does not give the tick that has just been"),
+        pytest.param(461.7, 1.0, 2343.7, 2343.7, 2344.7, id="rounding does not give the tick that has just been"),
     ],
 )
 def test_the_first_tick_after_a_moment(

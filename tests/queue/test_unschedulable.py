@@ -53,7 +53,7 @@ def test_pods_are_grouped_by_what_can_concern_them(
     pool.put(queued("other-profile", "A", "B", profile="other"), "test")
     pool.put(queued("gated", "A", gate="B"), "test")
     pool.check_invariants()
-    assert sorted(len(group.pods) for group in pool.groups) == [1, 1, 1, 100]
+    assert sorted(len(group.pods) for group in pool._groups.values()) == [1, 1, 1, 100]
     assert pool.gated_count == 1
 
 
@@ -62,7 +62,7 @@ def test_pending_plugins_reject_too(pool: UnschedulablePods, queued: Callable[..
     info = queued("p", "A")
     info.pending_plugins = {"C"}
     pool.put(info, "test")
-    assert [group.rejectors for group in pool.groups] == [frozenset({"A", "C"})]
+    assert [group.rejectors for group in pool._groups.values()] == [frozenset({"A", "C"})]
 
 
 def test_a_pod_that_changed_is_filed_anew(pool: UnschedulablePods, queued: Callable[..., QueuedPodInfo]) -> None:
@@ -73,11 +73,11 @@ def test_a_pod_that_changed_is_filed_anew(pool: UnschedulablePods, queued: Calla
     info.gating_plugin = "G"
     pool.put(info, "test")
     pool.check_invariants()
-    assert [group.gating_plugin for group in pool.groups] == ["G"]
+    assert [group.gating_plugin for group in pool._groups.values()] == ["G"]
     assert len(pool) == 1
     assert pool.remove("uid-p") is info
     assert pool.remove("uid-p") is None
-    assert list(pool.groups) == []
+    assert list(pool._groups.values()) == []
 
 
 def test_a_pod_whose_plugins_changed_behind_the_pool_is_found_out(
