@@ -29,6 +29,8 @@ __all__ = ["command"]
 
 #: The demo is over when nothing has happened for so long, in seconds.
 _QUIET_SECONDS = 1.0
+#: It has failed when so long passes without the server coming up, or without a pod being tried or bound.
+_STALL_SECONDS = 60.0
 _REFRESH_SECONDS = 0.25
 
 
@@ -42,7 +44,11 @@ async def _start_server(manifests: Path) -> tuple[asyncio.subprocess.Process, st
         stdout=asyncio.subprocess.PIPE,
     )  # fmt: skip
     assert process.stdout is not None
-    line = (await process.stdout.readline()).decode()
+    try:
+        line = (await asyncio.wait_for(process.stdout.readline(), _STALL_SECONDS)).decode()
+    except TimeoutError:
+        line = ""
+        process.kill()
     if not line.startswith("serving "):
         await process.wait()
         raise ConfigError(f"the embedded API server did not come up (exit code {process.returncode})")
@@ -63,32 +69,44 @@ def _write_manifests(path: Path, trace: Path, scheduler_name: str, limit: int | 
 
 @attrs.define
 class _Watch:
-    """Looks at a scheduler from outside until it is done, and stops it then."""
+    """Looks at a scheduler from outside until it is done, or makes no progress any more, and stops it then."""
 
     stop: asyncio.Event
     view: View
     total: int
     begun: float = 0.0
     ended: float = 0.0
-    task: asyncio.Task[None] | None = None
+    stalled: bool = False
+    _scheduler: Scheduler | None = None
 
     async def on_ready(self, scheduler: Scheduler) -> None:
+        """Note that the caches are synced."""
         self.begun = self.ended = time.perf_counter()
-        self.task = asyncio.create_task(self._follow(scheduler), name="progress")
+        self._scheduler = scheduler
 
-    async def _follow(self, scheduler: Scheduler) -> None:
-        last = -1
-        while True:
+    async def follow(self) -> None:
+        """Show progress; return when nothing is left to do, or nothing has moved for too long."""
+        last, moved = -1, time.perf_counter()
+        while not self.stop.is_set():
             await asyncio.sleep(_REFRESH_SECONDS)
-            bound = scheduler.cache.pod_count - scheduler.cache.assumed_count
-            done = scheduler.cycles + bound
             now = time.perf_counter()
-            if done != last or not scheduler.idle:
-                last, self.ended = done, now
-            self.view.progress(bound=bound, pending=self.total - bound, seconds=self.ended - self.begun)
-            if now - self.ended > _QUIET_SECONDS and scheduler.idle:
+            if self._scheduler is not None:
+                steps = self._look(self._scheduler, now)
+                if steps != last:
+                    last, moved = steps, now
+                if now - max(self.ended, moved) > _QUIET_SECONDS and self._scheduler.idle:
+                    self.stop.set()
+            if now - moved > _STALL_SECONDS:
+                self.stalled = True
                 self.stop.set()
-                return
+
+    def _look(self, scheduler: Scheduler, now: float) -> int:
+        """Show where it is; return a number that changes as long as something happens."""
+        bound = scheduler.cache.pod_count - scheduler.cache.assumed_count
+        if not scheduler.idle:
+            self.ended = now
+        self.view.progress(bound=bound, pending=self.total - bound, seconds=self.ended - self.begun)
+        return scheduler.cycles + bound
 
 
 async def _demo(trace: Path, config_file: str | None, limit: int | None, seed: int | None) -> Report:
@@ -98,6 +116,7 @@ async def _demo(trace: Path, config_file: str | None, limit: int | None, seed: i
     from pyscheduler.cluster.real import auth
     from pyscheduler.cluster.real.http import HTTPTransport
     from pyscheduler.config.load import load
+    from pyscheduler.framework.errors import PySchedulerError
 
     config = load(config_file)
     view = View()
@@ -112,14 +131,17 @@ async def _demo(trace: Path, config_file: str | None, limit: int | None, seed: i
         options = RunOptions(config=config, health_port=0, seed=seed)
         view.note(f"scheduling {total} pods over HTTP at {url}")
         transport = HTTPTransport(auth.plain(url))
+        following = asyncio.create_task(watch.follow(), name="progress")
         await serve(options, transport, stop=watch.stop, recorder=recorder, on_ready=watch.on_ready)
-        if watch.task is not None:
-            await watch.task
+        await following
+        if watch.stalled:
+            raise PySchedulerError(f"nothing has moved for {_STALL_SECONDS:.0f} s; try again with -v 4 to see why")
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         report = await asyncio.to_thread(audit, url)
     finally:
         view.close()
-        server.terminate()
+        if server.returncode is None:
+            server.terminate()
         await server.wait()
     view.summary(report, recorder, seconds=watch.ended - watch.begun, peak_kib=peak)
     return report

@@ -14,7 +14,7 @@ from rich.text import Text
 from pyscheduler.framework.recorder import NullRecorder
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from pyscheduler.cli.audit import Report
 
@@ -48,7 +48,10 @@ class View:
     """The terminal, or plain lines where there is none."""
 
     def __init__(self) -> None:
-        self._console = Console(stderr=False, highlight=False)
+        self._console = Console(highlight=False)
+        if not self._console.is_terminal:
+            # In a file or a pipe nobody gains from lines being folded.
+            self._console = Console(highlight=False, width=160)
         self._live: Live | None = None
         self._printed = 0.0
 
@@ -83,7 +86,7 @@ class View:
         table.add_row("nodes", f"{report.nodes}")
         table.add_row("pods bound", f"{report.bound}")
         table.add_row("pods unschedulable", f"{report.pending}")
-        for reason, number in sorted(report.reasons.items(), key=lambda item: -item[1]):
+        for reason, number in sorted(_grouped(report.reasons).items(), key=lambda item: -item[1]):
             table.add_row("", f"{number} x {reason}")
         table.add_row("throughput", f"{report.bound / max(seconds, 1e-9):.0f} pods/s bound in {seconds:.1f} s")
         table.add_row("time in queue", _quantiles(recorder.waits))
@@ -99,6 +102,15 @@ class View:
         for kind, number in sorted(recorder.warnings.items()):
             table.add_row("warnings", f"{number} x {kind}")
         self._console.print(table)
+
+
+def _grouped(reasons: Mapping[str, int]) -> dict[str, int]:
+    """Add up reasons that differ in their order only: a message lists them by the number of nodes."""
+    found: dict[str, int] = {}
+    for reason, number in reasons.items():
+        key = ", ".join(sorted(reason.split(", ")))
+        found[key] = found.get(key, 0) + number
+    return found
 
 
 def _quantiles(seconds: Sequence[float]) -> str:

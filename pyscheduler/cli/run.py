@@ -127,6 +127,8 @@ async def run_on_cluster(options: RunOptions, *, kubeconfig: str | None, master:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
+    if options.config.leader_election.leader_elect:
+        _log.warning("Leader election is not there yet: this runs without a lease, so run one replica only")
     path = kubeconfig or options.config.client_connection.kubeconfig or None
     credentials = auth.plain(master) if master and not path else await auth.load(kubeconfig=path, master=master)
     transport = HTTPTransport(credentials)

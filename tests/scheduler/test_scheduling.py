@@ -203,7 +203,7 @@ profiles:
 
 
 async def test_a_percentage_of_nodes_bounds_the_calls(pyscheduler_cluster: FakeCluster) -> None:
-    """With 10 % of 300 nodes a search ends at 100 feasible ones, the least that is looked at; the next goes on there."""
+    """With 10 % of 300 nodes a search ends at 100 feasible ones, the least there is; the next goes on there."""
     cluster = pyscheduler_cluster
     for number in range(300):
         cluster.add_node(f"n{number:03d}")
