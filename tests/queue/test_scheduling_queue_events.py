@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING
 
 import pytest
@@ -121,6 +122,34 @@ def test_hints_are_asked_about_pods_of_their_plugins_only(make_kit: Callable[...
     kit.rejected("a", "A")
     kit.queue.move_all(NODE_ADD, None, None)
     assert asked == ["a"]
+
+
+def test_an_event_that_concerns_nobody_costs_the_same_for_any_number_of_pods(make_kit: Callable[..., Kit]) -> None:
+    """Python calls are counted, of an event that other plugins registered and of one that a gate shuts out."""
+
+    def calls(pods: int) -> int:
+        kit = make_kit(
+            hints={NODE_ADD: [("A", queue), ("G", None)], PV_ADD: [("B", queue)]}, gating_events={"G": [NODE_ADD]}
+        )
+        for number in range(pods):
+            kit.rejected(f"rejected-{number}", "A", "C")
+            kit.shut[f"gated-{number}"] = "G"
+            kit.add(f"gated-{number}")
+        count = 0
+
+        def profiler(frame: object, event: str, arg: object) -> None:
+            nonlocal count
+            count += event == "call"
+
+        before = sys.getprofile()
+        sys.setprofile(profiler)
+        try:
+            kit.queue.move_all(PV_ADD, None, None)
+        finally:
+            sys.setprofile(before)
+        return count
+
+    assert 0 < calls(10) == calls(500)
 
 
 def test_a_pod_that_nobody_rejected_moves_at_any_event_of_interest(kit: Kit) -> None:
