@@ -7,46 +7,46 @@ real cluster, in tests and in simulation. Only clock and transport differ.
 from __future__ import annotations
 
 import random
-from typing import TYPE_CHECKING, Final, TypeVar, cast
+from typing import TYPE_CHECKING, Final
 
 import attrs
 
-from pyscheduler.api import BUILT_IN_KINDS, KindTable, KubeObject, Node, Pod
+from pyscheduler.api import Node, Pod
 from pyscheduler.cache.cache import Cache
 from pyscheduler.cache.snapshot import Snapshot
 from pyscheduler.config.feature_gates import default_gates
 from pyscheduler.config.profiles import profiles as profile_specs
-from pyscheduler.framework.errors import ConfigError, PluginError
 from pyscheduler.framework.recorder import NullRecorder
 from pyscheduler.framework.watches import event_resource
 from pyscheduler.queue.nominator import Nominator
 from pyscheduler.queue.scheduling_queue import SchedulingQueue
 from pyscheduler.runtime.discovery import discover
-from pyscheduler.runtime.profile import Profile
+from pyscheduler.runtime.profile_set import build_profiles
 from pyscheduler.runtime.services import Services
 from pyscheduler.runtime.waiting_pods import WaitingPodMap
 from pyscheduler.scheduler.algorithm import Algorithm
 from pyscheduler.scheduler.binding_cycle import BindingCycle
 from pyscheduler.scheduler.event_handlers import EventHandlers
 from pyscheduler.scheduler.failure import FailureHandler
+from pyscheduler.scheduler.gauges import register_gauges
+from pyscheduler.scheduler.informers import Informers
 from pyscheduler.scheduler.pod_status import PodStatusWriter
 from pyscheduler.scheduler.ports import ClientSettings
 from pyscheduler.scheduler.scheduler import Scheduler
 from pyscheduler.scheduler.scheduling_cycle import SchedulingCycle
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping
 
-    from pyscheduler.api import ResourceKind
     from pyscheduler.config.types import Configuration
     from pyscheduler.framework.clock import Clock
     from pyscheduler.framework.recorder import Recorder
+    from pyscheduler.runtime.profile import Profile
     from pyscheduler.runtime.registry import Registry
-    from pyscheduler.scheduler.ports import ClusterClient, Informer, Transport
+    from pyscheduler.scheduler.ports import Transport
 
 __all__ = ["Settings", "build"]
 
-K = TypeVar("K", bound=KubeObject)
 
 #: Pods that have ended hold nothing and are not listed at all.
 _LIVE_PODS: Final = "status.phase!=Succeeded,status.phase!=Failed"
@@ -95,7 +95,7 @@ def build(
         rng=next(streams),
         recorder=recorder,
     )
-    informers = _Informers(client)
+    informers = Informers(client)
     pods = informers.get(Pod, field_selector=_LIVE_PODS)
     nodes = informers.get(Node)
     nominator = Nominator(find_pod=lambda pod: pods.get(pod.name, pod.namespace))
@@ -117,48 +117,11 @@ def build(
         declare=informers.declare,
         event_recorder=client.event_recorder,
     )
-    profiles = _profiles(config, registry, services)
-    queue = SchedulingQueue(
-        clock=clock,
-        recorder=recorder,
-        sort_key=next(iter(profiles.values())).sort_key,
-        nominator=nominator,
-        pre_enqueue={name: profile.run_pre_enqueue for name, profile in profiles.items()},
-        hints={name: profile.hints() for name, profile in profiles.items()},
-        gating_events={name: profile.registered_events() for name, profile in profiles.items()},
-        initial_backoff_seconds=config.pod_initial_backoff_seconds,
-        max_backoff_seconds=config.pod_max_backoff_seconds,
-        max_unschedulable_seconds=settings.max_unschedulable_seconds,
-        pop_from_backoff=gates["SchedulerPopFromBackoffQ"],
-        queueing_hints=gates["SchedulerQueueingHints"],
-    )
+    profiles = build_profiles(profile_specs(config, registry.args_type), registry, services)
+    queue = _make_queue(config, settings, profiles, nominator=nominator, clock=clock, recorder=recorder)
     activator.queue = queue
     informers.declare_registered(profiles.values())
     statuses = PodStatusWriter(client=client, clock=clock, recorder=recorder)
-    failure = FailureHandler(clock=clock, recorder=recorder, queue=queue, pods=pods, statuses=statuses)
-    algorithm = Algorithm(
-        snapshot=snapshot,
-        rng=next(streams),
-        percentage_of_nodes_to_score=config.percentage_of_nodes_to_score,
-    )
-    scheduling = SchedulingCycle(
-        clock=clock,
-        recorder=recorder,
-        cache=cache,
-        snapshot=snapshot,
-        queue=queue,
-        algorithm=algorithm,
-        failure=failure,
-    )
-    binding = BindingCycle(
-        clock=clock,
-        recorder=recorder,
-        queue=queue,
-        scheduling=scheduling,
-        failure=failure,
-        statuses=statuses,
-        nominate_expectation=gates["NominatedNodeNameForExpectation"],
-    )
     handlers = EventHandlers(
         clock=clock,
         recorder=recorder,
@@ -170,7 +133,30 @@ def build(
     )
     others = informers.others()
     handlers.register(pods, nodes, [(event_resource(kind), informer) for kind, informer in others])
-    _register_gauges(recorder, cache, queue)
+    register_gauges(recorder, cache, queue)
+    failure = FailureHandler(clock=clock, recorder=recorder, queue=queue, pods=pods, statuses=statuses)
+    scheduling = SchedulingCycle(
+        clock=clock,
+        recorder=recorder,
+        cache=cache,
+        snapshot=snapshot,
+        queue=queue,
+        algorithm=Algorithm(
+            snapshot=snapshot,
+            rng=next(streams),
+            percentage_of_nodes_to_score=config.percentage_of_nodes_to_score,
+        ),
+        failure=failure,
+    )
+    binding = BindingCycle(
+        clock=clock,
+        recorder=recorder,
+        queue=queue,
+        scheduling=scheduling,
+        failure=failure,
+        statuses=statuses,
+        nominate_expectation=gates["NominatedNodeNameForExpectation"],
+    )
     return Scheduler(
         client=client,
         clock=clock,
@@ -191,21 +177,31 @@ def build(
     )
 
 
-def _profiles(config: Configuration, registry: Registry, services: Services) -> dict[str, Profile]:
-    """Build every profile; report the mistakes of all of them at once."""
-    problems: list[str] = []
-    profiles: dict[str, Profile] = {}
-    for spec in profile_specs(config, registry.args_type):
-        try:
-            profiles[spec.scheduler_name] = Profile.build(spec, registry, services)
-        except ConfigError as error:
-            problems.extend(error.problems)
-    sorts = {profile.queue_sort_name for profile in profiles.values()}
-    if len(sorts) > 1:
-        problems.append(f"different queue sort plugins: {', '.join(sorted(sorts))} @ $.profiles")
-    if problems:
-        raise ConfigError(*problems)
-    return profiles
+def _make_queue(
+    config: Configuration,
+    settings: Settings,
+    profiles: Mapping[str, Profile],
+    *,
+    nominator: Nominator,
+    clock: Clock,
+    recorder: Recorder,
+) -> SchedulingQueue:
+    """Return the queue that all profiles share; they agree on how to sort it."""
+    gates = settings.feature_gates
+    return SchedulingQueue(
+        clock=clock,
+        recorder=recorder,
+        sort_key=next(iter(profiles.values())).sort_key,
+        nominator=nominator,
+        pre_enqueue={name: profile.run_pre_enqueue for name, profile in profiles.items()},
+        hints={name: profile.hints() for name, profile in profiles.items()},
+        gating_events={name: profile.registered_events() for name, profile in profiles.items()},
+        initial_backoff_seconds=config.pod_initial_backoff_seconds,
+        max_backoff_seconds=config.pod_max_backoff_seconds,
+        max_unschedulable_seconds=settings.max_unschedulable_seconds,
+        pop_from_backoff=gates["SchedulerPopFromBackoffQ"],
+        queueing_hints=gates["SchedulerQueueingHints"],
+    )
 
 
 def _streams(rng: random.Random) -> Iterator[random.Random]:
@@ -220,64 +216,3 @@ class _Activator:
 
     def activate(self, pods: Iterable[Pod]) -> None:
         self.queue.activate(pods)
-
-
-class _Informers:
-    """The informers of this scheduler, one per kind."""
-
-    def __init__(self, client: ClusterClient) -> None:
-        self._client = client
-        self._kinds = KindTable(BUILT_IN_KINDS)
-        self._made: dict[type[KubeObject], tuple[ResourceKind, Informer[KubeObject]]] = {}
-
-    def get(self, cls: type[K], *, field_selector: str = "") -> Informer[K]:
-        """Return the informer of a kind that the scheduler cannot do without."""
-        return cast("Informer[K]", self._make(self._kinds.of(cls), field_selector=field_selector, optional=False))
-
-    def declare(self, kind: ResourceKind) -> None:
-        """Watch a kind that a plugin declared; it may not be served (yet)."""
-        self._kinds.register(kind)
-        self._make(kind, field_selector="", optional=True)
-
-    def declare_registered(self, profiles: Iterable[Profile]) -> None:
-        """Watch the built-in kinds whose events some plugin wants to hear of."""
-        wanted = {event.resource for profile in profiles for event in profile.hints()}
-        for kind in BUILT_IN_KINDS:
-            if event_resource(kind) in wanted:
-                self.declare(kind)
-
-    def lister(self, cls: type[K]) -> Informer[K]:
-        """Return what a plugin asked for; raise `PluginError` for a kind that nobody declared."""
-        found = self._made.get(cls)
-        if found is None:
-            message = f"{cls.__name__} is read but not declared; name its kind in the plugin's `watches`"
-            raise PluginError(message, plugin="")
-        return cast("Informer[K]", found[1])
-
-    def others(self) -> Sequence[tuple[ResourceKind, Informer[KubeObject]]]:
-        """Return what was asked for besides pods and nodes."""
-        return [entry for cls, entry in self._made.items() if cls not in {Pod, Node}]
-
-    def _make(self, kind: ResourceKind, *, field_selector: str, optional: bool) -> Informer[KubeObject]:
-        found = self._made.get(kind.type)
-        if found is None:
-            informer = self._client.informer(kind, field_selector=field_selector, optional=optional)
-            found = self._made[kind.type] = (kind, informer)
-        return found[1]
-
-
-def _register_gauges(recorder: Recorder, cache: Cache, queue: SchedulingQueue) -> None:
-    recorder.gauge(
-        "scheduler_pending_pods",
-        lambda: {(("queue", name),): float(count) for name, count in queue.counts().items()},
-        description="Number of pending pods, by the queue type.",
-    )
-    recorder.gauge(
-        "scheduler_cache_size",
-        lambda: {
-            (("type", "assumed_pods"),): float(cache.assumed_count),
-            (("type", "nodes"),): float(cache.node_count),
-            (("type", "pods"),): float(cache.pod_count),
-        },
-        description="Number of nodes, pods, and assumed (bound) pods in the scheduler cache.",
-    )

@@ -1,0 +1,68 @@
+"""The informers of one scheduler: which kinds it lists and watches, one informer each.
+
+Pods and nodes always; besides them what enabled plugins declare in their `watches`, and the built-in kinds whose events
+some plugin registered. Nothing else is read from the API server.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeVar, cast
+
+from pyscheduler.api import BUILT_IN_KINDS, KindTable, KubeObject, Node, Pod
+from pyscheduler.framework.errors import PluginError
+from pyscheduler.framework.watches import event_resource
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from pyscheduler.api import ResourceKind
+    from pyscheduler.runtime.profile import Profile
+    from pyscheduler.scheduler.ports import ClusterClient, Informer
+
+__all__ = ["Informers"]
+
+K = TypeVar("K", bound=KubeObject)
+
+
+class Informers:
+    """The informers of this scheduler, one per kind."""
+
+    def __init__(self, client: ClusterClient) -> None:
+        self._client = client
+        self._kinds = KindTable(BUILT_IN_KINDS)
+        self._made: dict[type[KubeObject], tuple[ResourceKind, Informer[KubeObject]]] = {}
+
+    def get(self, cls: type[K], *, field_selector: str = "") -> Informer[K]:
+        """Return the informer of a kind that the scheduler cannot do without."""
+        return cast("Informer[K]", self._make(self._kinds.of(cls), field_selector=field_selector, optional=False))
+
+    def declare(self, kind: ResourceKind) -> None:
+        """Watch a kind that a plugin declared; it may not be served (yet)."""
+        self._kinds.register(kind)
+        self._make(kind, field_selector="", optional=True)
+
+    def declare_registered(self, profiles: Iterable[Profile]) -> None:
+        """Watch the built-in kinds whose events some plugin wants to hear of."""
+        wanted = {event.resource for profile in profiles for event in profile.hints()}
+        for kind in BUILT_IN_KINDS:
+            if event_resource(kind) in wanted:
+                self.declare(kind)
+
+    def lister(self, cls: type[K]) -> Informer[K]:
+        """Return what a plugin asked for; raise `PluginError` for a kind that nobody declared."""
+        found = self._made.get(cls)
+        if found is None:
+            message = f"{cls.__name__} is read but not declared; name its kind in the plugin's `watches`"
+            raise PluginError(message, plugin="")
+        return cast("Informer[K]", found[1])
+
+    def others(self) -> Sequence[tuple[ResourceKind, Informer[KubeObject]]]:
+        """Return what was asked for besides pods and nodes."""
+        return [entry for cls, entry in self._made.items() if cls not in {Pod, Node}]
+
+    def _make(self, kind: ResourceKind, *, field_selector: str, optional: bool) -> Informer[KubeObject]:
+        found = self._made.get(kind.type)
+        if found is None:
+            informer = self._client.informer(kind, field_selector=field_selector, optional=optional)
+            found = self._made[kind.type] = (kind, informer)
+        return found[1]
