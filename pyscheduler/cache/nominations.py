@@ -24,9 +24,9 @@ class Nominations:
     def __init__(self) -> None:
         # The node of each pod that a statement spoke of, "" for none.
         self._node_of: dict[str, str] = {}
-        self._by_node: dict[str, list[PodInfo]] = {}
-        # Pods in the order in which they were spoken of, each with its node before that, None when there was nothing.
-        self._log: list[tuple[PodInfo, str | None]] = []
+        self._by_node: dict[str, tuple[PodInfo, ...]] = {}
+        # For each change the pod, its node before (None where nothing was said of it), and the nodes' pods before.
+        self._log: list[tuple[str, str | None, dict[str, tuple[PodInfo, ...]]]] = []
 
     def __len__(self) -> int:
         """Return how many times a statement spoke of a nomination; a mark for `undo`."""
@@ -44,14 +44,25 @@ class Nominations:
     def set(self, info: PodInfo, node_name: str) -> None:
         """Nominate a pod to a node, or to none when `node_name` is empty."""
         uid = info.pod.uid
-        self._log.append((info, self._node_of.get(uid)))
-        self._put(info, node_name)
+        before = self._node_of.get(uid)
+        touched = {name: self._by_node.get(name, ()) for name in (before, node_name) if name}
+        self._log.append((uid, before, touched))
+        self._node_of[uid] = node_name
+        if before:
+            self._put(before, tuple(each for each in touched[before] if each.pod.uid != uid))
+        if node_name:
+            self._put(node_name, (*self._by_node.get(node_name, ()), info))
 
     def undo(self, length: int) -> None:
         """Return to the state in which the log had that length."""
         while len(self._log) > length:
-            info, before = self._log.pop()
-            self._put(info, before)
+            uid, before, touched = self._log.pop()
+            if before is None:
+                del self._node_of[uid]
+            else:
+                self._node_of[uid] = before
+            for name, pods in touched.items():
+                self._put(name, pods)
 
     def clear(self) -> None:
         """Forget everything."""
@@ -64,18 +75,10 @@ class Nominations:
         if not self._node_of:
             return queued
         known = self._node_of
-        return [info for info in queued if info.pod.uid not in known] + self._by_node.get(node_name, [])
+        return [*(info for info in queued if info.pod.uid not in known), *self._by_node.get(node_name, ())]
 
-    def _put(self, info: PodInfo, node_name: str | None) -> None:
-        uid = info.pod.uid
-        before = self._node_of.pop(uid, "")
-        if before:
-            left = [each for each in self._by_node[before] if each.pod.uid != uid]
-            if left:
-                self._by_node[before] = left
-            else:
-                del self._by_node[before]
-        if node_name is not None:
-            self._node_of[uid] = node_name
-            if node_name:
-                self._by_node.setdefault(node_name, []).append(info)
+    def _put(self, node_name: str, pods: tuple[PodInfo, ...]) -> None:
+        if pods:
+            self._by_node[node_name] = pods
+        else:
+            self._by_node.pop(node_name, None)

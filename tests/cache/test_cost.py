@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -20,11 +21,13 @@ def calls(act: Callable[[], object]) -> int:
         nonlocal number
         number += event in {"call", "c_call"}
 
+    gc.disable()  # whose callbacks would be counted
     sys.setprofile(count)
     try:
         act()
     finally:
         sys.setprofile(None)
+        gc.enable()
     return number
 
 

@@ -110,6 +110,20 @@ def test_nominations_are_undone_level_by_level(snapshot: Snapshot) -> None:
     assert nominated(snapshot) == {"a": ["first", "second"], "b": []}
 
 
+def test_an_undone_nomination_is_where_it_was_among_others(snapshot: Snapshot) -> None:
+    """Filters meet nominated pods in the order of their nominations, also after a rollback."""
+    outer = snapshot.checkpoint()
+    for info in (FIRST, SECOND, THIRD):
+        snapshot.nominate(info, "b")
+    with snapshot.what_if():
+        snapshot.nominate(FIRST, "a")
+        snapshot.place(SECOND, "a")
+        snapshot.nominate(THIRD, "b")
+        assert nominated(snapshot) == {"a": ["first"], "b": ["third"]}
+    assert nominated(snapshot) == {"a": [], "b": ["first", "second", "third"]}
+    snapshot.rollback(outer)
+
+
 def test_committed_nominations_last_until_the_next_update(world: World, snapshot: Snapshot) -> None:
     """By then the queue has been told."""
     checkpoint = snapshot.checkpoint()
