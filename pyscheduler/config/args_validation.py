@@ -36,8 +36,8 @@ _STRATEGIES: Final = ("LeastAllocated", "MostAllocated", "RequestedToCapacityRat
 _DEFAULTING: Final = ("System", "List")
 _WHEN_UNSATISFIABLE: Final = ("DoNotSchedule", "ScheduleAnyway")
 _HIGHEST_SHAPE_SCORE: Final = 10
-#: The path of a bad label value ends in the label's key, which is no step of it: `values[0][zone]`.
-_SELECTOR_ERROR: Final = re.compile(r"(?P<path>(?:[A-Za-z]+|\[\d+\]|\.)+?)(?:\[[^]]*\])?: (?P<message>.*)", re.DOTALL)
+#: What follows the path of a bad label value and is no step of it, the label's key: `values[0][zone]: Invalid ...`.
+_LABEL_KEY: Final = re.compile(r"(?<=\])\[.*\](?=: Invalid value: )", re.DOTALL)
 
 _Gates: TypeAlias = Mapping[str, bool]
 
@@ -107,11 +107,9 @@ def _preference(path: Path, term: PreferredSchedulingTerm) -> Iterator[Problem]:
 
 def _selector_problem(path: Path, error: str) -> Problem:
     """Return an error of a selector, which begins with its path from the selector on, as a problem."""
-    found = _SELECTOR_ERROR.fullmatch(error)
-    if found is None:
-        return Problem(path, error)
-    steps = re.findall(r"\w+", found["path"])
-    return Problem((*path, *(int(step) if step.isdigit() else step for step in steps)), found["message"])
+    where, _, message = _LABEL_KEY.sub("", error, count=1).partition(": ")
+    steps = (int(step) if step.isdigit() else step for step in re.findall(r"\w+", where))
+    return Problem((*path, *steps), message)
 
 
 def _balanced_allocation(path: Path, args: NodeResourcesBalancedAllocationArgs, _: _Gates) -> Iterator[Problem]:

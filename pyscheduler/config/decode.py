@@ -375,11 +375,10 @@ def _without(value: object, path: Path) -> object:
     if not path:
         return None
     step, *rest = path
-    if isinstance(value, Mapping):
-        pruned = {key: item for key, item in value.items() if key != step or rest}
-        if rest and step in pruned:
-            pruned[step] = _without(pruned[step], tuple(rest))
-        return pruned
     if isinstance(value, list):
         return [_without(item, tuple(rest)) if index == step else item for index, item in enumerate(value)]
-    return value
+    assert isinstance(value, Mapping)
+    pruned = {key: item for key, item in value.items() if key != step or rest}
+    if rest and step in pruned:
+        pruned[step] = _without(pruned[step], tuple(rest))
+    return pruned

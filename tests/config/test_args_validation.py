@@ -248,6 +248,24 @@ NO_SHAPE = "unexpected field `shape`, remove it or turn on the feature gate Stor
         ),
         pytest.param(
             "NodeAffinity",
+            "{addedAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: [{matchExpressions:"
+            " [{key: 'a]b', operator: In, values: ['" + "v" * 64 + "']}]}]}}}",
+            [
+                (
+                    f'Invalid value: "a]b": {NAME} '
+                    ".addedAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms[0]"
+                    ".matchExpressions[0].key"
+                ),
+                (
+                    f'Invalid value: "{"v" * 64}": must be no more than 63 bytes '
+                    ".addedAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms[0]"
+                    ".matchExpressions[0].values[0]"
+                ),
+            ],
+            id="node affinity, a key with a bracket",
+        ),
+        pytest.param(
+            "NodeAffinity",
             "{addedAffinity: {preferredDuringSchedulingIgnoredDuringExecution: [{weight: 0, preference:"
             " {matchExpressions: [{key: x, operator: Nope}]}},"
             " {weight: 1, preference: {matchExpressions: [{key: x, operator: Nope}]}}]}}",

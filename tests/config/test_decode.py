@@ -51,6 +51,11 @@ class Everything:
     queue: Queue = Queue("q")
     names: tuple[str, ...] = ()
     numbers: list[int] = attrs.Factory(list)
+    shares: tuple[float, ...] = ()
+    parts: tuple[bytes, ...] = ()
+    lists: tuple[tuple[int, ...], ...] = ()
+    maps: tuple[dict[str, bool], ...] = ()
+    optional: tuple[int | None, ...] = ()
     sequence: Sequence[int] = ()
     unique: frozenset[str] = frozenset()
     pair: tuple[int, str] = (0, "")
@@ -101,6 +106,11 @@ class Tree:
             ({"queue": "other"}, {"queue": "other"}),
             ({"names": ["a", None]}, {"names": ("a", "")}),
             ({"numbers": [1, None]}, {"numbers": [1, 0]}),
+            ({"shares": [1, None]}, {"shares": (1.0, 0.0)}),
+            ({"parts": ["aGk=", None]}, {"parts": (b"hi", b"")}),
+            ({"lists": [[1], None]}, {"lists": ((1,), ())}),
+            ({"maps": [{"a": True}, None]}, {"maps": ({"a": True}, {})}),
+            ({"optional": [1, None]}, {"optional": (1, None)}),
             ({"sequence": [1]}, {"sequence": (1,)}),
             ({"unique": ["a", "a"]}, {"unique": frozenset({"a"})}),
             ({"pair": [1, "x"]}, {"pair": (1, "x")}),
