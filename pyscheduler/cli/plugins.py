@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import attrs
 import click
 
 if TYPE_CHECKING:
@@ -17,9 +16,15 @@ __all__ = ["command"]
 
 def _args_of(row: PluginDescription) -> str:
     """Return the names of the plugin's args, as configuration files spell them."""
+    from pyscheduler.config.fields import fields_of
+
     if row.args_type is None:
         return ""
-    return ", ".join(sorted(field.alias or field.name for field in attrs.fields(row.args_type)))
+    try:
+        return ", ".join(fields_of(row.args_type))
+    except (NameError, TypeError):
+        # A class that cannot be read is a profile's problem, which is told when one gives args.
+        return row.args_type.__name__
 
 
 def _table(rows: Sequence[PluginDescription]) -> None:
