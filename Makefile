@@ -50,7 +50,7 @@ test: setup  ## run the whole suite
 	$(PYTEST) $(PYTEST_ARGS)
 
 test-quick: setup  ## run what takes less than a minute in all
-	$(PYTEST) -m "not slow" $(PYTEST_ARGS)
+	HYPOTHESIS_PROFILE=quick $(PYTEST) -m "not slow" $(PYTEST_ARGS)
 
 test-lowest:  ## run the suite on the oldest dependencies that pyproject.toml admits
 	@mkdir -p build
@@ -64,11 +64,11 @@ coverage: setup  ## run the whole suite and print the lines and branches it miss
 	$(BIN)/coverage report
 
 lint: setup  ## ruff, mypy, import contracts, spelling
-	$(BIN)/ruff check .
-	$(BIN)/ruff format --check .
-	$(BIN)/mypy
-	$(BIN)/lint-imports --no-logo
-	$(BIN)/codespell
+	@failed=; \
+	for check in "ruff check ." "ruff format --check ." mypy "lint-imports --no-logo" codespell; do \
+	  echo "$(BIN)/$$check"; $(BIN)/$$check || failed="$$failed $${check%% *}"; \
+	done; \
+	[ -z "$$failed" ] || { echo "error: not clean:$$failed" >&2; exit 1; }
 
 format: setup  ## let ruff mend what it can
 	$(BIN)/ruff check --fix .

@@ -12,6 +12,7 @@ HERE = Path(__file__).parent
 
 # No deadline: on a busy machine a slow example says nothing about the code. The pytest timeout still bounds the test.
 hypothesis.settings.register_profile("default", deadline=None, max_examples=60)
+hypothesis.settings.register_profile("quick", deadline=None, max_examples=15)
 hypothesis.settings.register_profile("thorough", deadline=None, max_examples=1000)
 hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 
