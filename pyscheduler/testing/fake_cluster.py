@@ -19,7 +19,6 @@ from pyscheduler.testing.fake_framework import FakeFramework
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from pyscheduler.framework.clock import Clock
     from pyscheduler.framework.interfaces import Plugin
 
 __all__ = ["FakeCluster"]
@@ -33,8 +32,8 @@ class FakeCluster:
     Use it in a running event loop, and `close` it at the end; the pytest fixture `pyscheduler_cluster` does both.
     """
 
-    def __init__(self, *, seed: int = 0, clock: Clock | None = None) -> None:
-        self.clock: VirtualClock = clock if clock is not None else VirtualClock()  # type: ignore[assignment]
+    def __init__(self, *, seed: int = 0, clock: VirtualClock | None = None) -> None:
+        self.clock = clock if clock is not None else VirtualClock()
         self.seed = seed
         self.server = EmbeddedCluster(clock=self.clock, rng=random.Random(seed))
         self._frameworks: list[FakeFramework] = []

@@ -81,7 +81,7 @@ def test_instances_are_immutable_and_keyword_only(cls: type[Wire]) -> None:
     with pytest.raises(AttributeError):
         setattr(instance, cls.__struct_fields__[0], None)
     with pytest.raises(TypeError):
-        cls(None)  # type: ignore[call-arg]
+        cls(None)
 
 
 @each_wire_type
