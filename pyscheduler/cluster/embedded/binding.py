@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any, Final
 from pyscheduler.api.times import format_time
 from pyscheduler.cluster.embedded import builtin, errors
 from pyscheduler.cluster.embedded.conditions import set_condition
+from pyscheduler.cluster.embedded.shapes import BINDING
+from pyscheduler.cluster.embedded.validation import check_fits
 
 if TYPE_CHECKING:
     from pyscheduler.cluster.embedded.registry import Registry
@@ -23,8 +25,13 @@ _TOPOLOGY_LABELS: Final = ("topology.kubernetes.io/zone", "topology.kubernetes.i
 
 
 def bind(registry: Registry, namespace: str, name: str, binding: Object, *, dry_run: bool = False) -> Record:
-    """Bind the pod of that name as `binding` says, or refuse (400, 404, 409, 422); return the pod as it is now."""
+    """Bind the pod of that name as `binding` says, or refuse (400, 404, 409, 500); return the pod as it is now.
+
+    An empty name is the one in the binding.
+    """
+    check_fits(binding, BINDING, "Binding", "v1")
     metadata, target = binding.get("metadata") or {}, binding.get("target") or {}
+    name = name or metadata.get("name") or ""
     if metadata.get("name") != name:
         raise errors.bad_request("name in URL does not match name in Binding object")
     if metadata.get("namespace") not in (None, "", namespace):

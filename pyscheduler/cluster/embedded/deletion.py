@@ -12,6 +12,8 @@ import msgspec
 
 from pyscheduler.api.times import format_time, parse_time
 from pyscheduler.cluster.embedded import errors
+from pyscheduler.cluster.embedded.shapes import DELETE_OPTIONS
+from pyscheduler.cluster.embedded.validation import check_fits
 from pyscheduler.cluster.embedded.wire import decode_body
 
 if TYPE_CHECKING:
@@ -37,6 +39,7 @@ class DeleteOptions(msgspec.Struct, frozen=True):
 def read_options(query: Mapping[str, str], body: bytes) -> DeleteOptions:
     """Read delete options from the body, or from the query where there is none."""
     options: Object = decode_body(body, "DeleteOptions") if body else {}
+    check_fits(options, DELETE_OPTIONS, "DeleteOptions", "v1")
     asked = query.get("gracePeriodSeconds", "")
     if options.get("gracePeriodSeconds") is None and asked:
         try:

@@ -46,12 +46,12 @@ _EVENTS_V1_ALWAYS: Final[dict[str, Any]] = {
 
 def to_core(event: Object) -> Object:
     """Return an events.k8s.io/v1 event as the core/v1 event that is stored."""
-    return {_CORE_NAMES.get(name, name): value for name, value in event.items()}
+    return {_CORE_NAMES.get(name, name): value for name, value in event.items() if name not in _EVENTS_V1_NAMES}
 
 
 def to_events_v1(event: Object) -> Object:
     """Return a stored event as events.k8s.io/v1 shows it."""
-    view = {_EVENTS_V1_NAMES.get(name, name): value for name, value in event.items()}
+    view = {_EVENTS_V1_NAMES.get(name, name): value for name, value in event.items() if name not in _CORE_NAMES}
     for name, value in _EVENTS_V1_ALWAYS.items():
         view.setdefault(name, value)
     # The newer kind leaves these two out when they are empty, the older never does.

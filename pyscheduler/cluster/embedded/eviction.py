@@ -18,6 +18,8 @@ from pyscheduler.api.times import format_time
 from pyscheduler.cluster.embedded import builtin, deletion, errors
 from pyscheduler.cluster.embedded.conditions import set_condition
 from pyscheduler.cluster.embedded.deletion import DeleteOptions
+from pyscheduler.cluster.embedded.shapes import EVICTION
+from pyscheduler.cluster.embedded.validation import check_fits
 
 if TYPE_CHECKING:
     from pyscheduler.cluster.embedded.registry import Registry
@@ -31,6 +33,7 @@ _RETRY_SECONDS: Final = 10
 
 def evict(registry: Registry, namespace: str, name: str, eviction: Object, *, dry_run: bool = False) -> None:
     """Evict the pod of that name, or refuse (400, 404, 409, 429, 500)."""
+    check_fits(eviction, EVICTION, "Eviction", "v1")
     if (eviction.get("metadata") or {}).get("name") != name:
         raise errors.bad_request("name in URL does not match name in Eviction object")
     options = deletion.options_of(eviction.get("deleteOptions") or {}, dry_run=dry_run)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from pyscheduler.cluster.embedded import errors
+from pyscheduler.cluster.embedded import errors, validation
 from pyscheduler.cluster.embedded.manifests import decode_yaml
 from pyscheduler.cluster.embedded.patch import PatchError, apply_json_patch, apply_merge_patch
 from pyscheduler.cluster.embedded.store import decode
@@ -50,6 +50,7 @@ def apply_patch(
     record = registry.collection(resource).get(resource.key(namespace, name))
     if record is None:
         if content_type == _APPLY and not subresource:
+            validation.check_shape(resource, patch)
             patch = {**patch, "metadata": {**(patch.get("metadata") or {}), "name": name}}
             return registry.create(resource, namespace, patch, dry_run=dry_run), True
         raise errors.not_found(resource.storage_group, resource.plural, name)

@@ -16,7 +16,6 @@ from pyscheduler.api.times import format_time
 from pyscheduler.cluster.embedded import deletion, errors, validation
 from pyscheduler.cluster.embedded.admission import Admission
 from pyscheduler.cluster.embedded.defaults import apply_defaults, prepare_creation
-from pyscheduler.cluster.embedded.resources import field_reader
 from pyscheduler.cluster.embedded.schema import check_schema
 from pyscheduler.cluster.embedded.store import encode
 from pyscheduler.cluster.embedded.wire import name_ending, new_uid, tidy_metadata
@@ -73,7 +72,7 @@ class Registry:
 
     def collection(self, resource: Resource) -> Collection:
         """Return the collection behind a resource."""
-        return self.store.collection(resource.collection, field_reader(resource.field_paths))
+        return self.store.collection(resource.collection, resource.read_fields)
 
     def get(self, resource: Resource, namespace: str, name: str) -> Record:
         """Return the present record, or refuse (404)."""
@@ -179,6 +178,7 @@ class Registry:
         dry_run: bool = False,
     ) -> tuple[Record, bool]:
         """Put `obj`, as the client sent it, in the place of the object of that name; return whether it was created."""
+        validation.check_shape(resource, obj)
         given = (obj.get("metadata") or {}).get("name") or ""
         if given != name:
             if given:

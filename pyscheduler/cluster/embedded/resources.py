@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
+from pyscheduler.cluster.embedded.shapes import shapes_of
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
@@ -85,8 +87,20 @@ class Resource:
     #: Changes between this view and what is stored; None when they are the same.
     to_stored: Callable[[Object], Object] | None = None
     from_stored: Callable[[Object], Object] | None = None
+    #: The types that an object has to fit.
+    shapes: tuple[type, ...] = attrs.field(init=False, eq=False)
+    #: Reads the selectable fields of a stored object; None when there are none.
+    read_fields: Callable[[Object], dict[str, str]] | None = attrs.field(init=False, eq=False)
     #: Every object's bytes continue after these.
     head: bytes = attrs.field(init=False)
+
+    @shapes.default
+    def _find_shapes(self) -> tuple[type, ...]:
+        return shapes_of(self.group, self.version, self.plural, custom=self.custom)
+
+    @read_fields.default
+    def _make_read_fields(self) -> Callable[[Object], dict[str, str]] | None:
+        return field_reader(self.field_paths)
 
     @head.default
     def _make_head(self) -> bytes:

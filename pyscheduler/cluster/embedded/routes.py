@@ -234,8 +234,7 @@ class Router:
         resource = target.resource
         body = self._body(request, resource.kind)
         if resource.plural == "bindings":
-            name = (body.get("metadata") or {}).get("name") or ""
-            return self._bind(target.namespace, name, body, request)
+            return self._bind(target.namespace, "", body, request)
         record = self.registry.create(resource, target.namespace, body, dry_run=_dry_run(request))
         return self._object(201, request, target, record)
 

@@ -14,20 +14,18 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from pyscheduler.api.errors import QuantityError
-from pyscheduler.api.kinds import BUILT_IN_KINDS
-from pyscheduler.api.meta import KubeObject
 from pyscheduler.api.names import label_key_errors, label_value_errors
 from pyscheduler.api.quantity import parse_quantity
 from pyscheduler.cluster.embedded import crds, errors
 from pyscheduler.cluster.embedded.errors import FieldProblem
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from pyscheduler.cluster.embedded.resources import Resource
     from pyscheduler.cluster.embedded.store import Object
 
-__all__ = ["check_creation", "check_shape", "check_update"]
+__all__ = ["check_creation", "check_fits", "check_shape", "check_update"]
 
 _SUBDOMAIN_FORMAT: Final = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*"
 _LABEL_FORMAT: Final = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
@@ -54,29 +52,32 @@ _NOTE_LIMIT_BYTES: Final = 1024
 
 # --- shape: what Go's decoder would not take --------------------------------------------------------
 
-_TYPES: Final = {(kind.group, kind.version, kind.plural): kind.type for kind in BUILT_IN_KINDS}
 _TYPE_ERROR: Final = re.compile(r"Expected `(?P<expected>[^`]*)`, got `(?P<found>[^`]*)` - at `\$\.(?P<path>[^`]*)`")
 _GO_NAMES: Final = {"int": "number", "float": "number", "str": "string"}
 
 
 def check_shape(resource: Resource, obj: Object) -> None:
-    """Refuse (400) an object whose JSON has another shape than its kind; null counts as absent.
-
-    The shape is that of the type the scheduler decodes, where there is one, else that of any object.
-    """
-    wire_type = _TYPES.get((resource.group, resource.version, resource.plural), KubeObject)
-    try:
-        msgspec.convert(obj, wire_type)
-    except msgspec.ValidationError:
-        try:
-            msgspec.convert(_without_nulls(obj), wire_type)
-        except msgspec.ValidationError as error:
-            raise _not_decodable(resource, str(error)) from error
+    """Refuse (400) an object whose JSON has another shape than its kind; null counts as absent."""
+    check_fits(obj, resource.shapes, resource.kind, resource.version)
     for quantity in _quantities(resource, obj):
         try:
             parse_quantity(quantity)
         except QuantityError as error:
-            raise _cannot_handle(resource, _QUANTITY_RULE) from error
+            raise _cannot_handle(resource.kind, resource.version, _QUANTITY_RULE) from error
+
+
+def check_fits(obj: Object, shapes: Sequence[type], kind: str, version: str) -> None:
+    """Refuse (400) what cannot be read as each of `shapes`; null counts as absent."""
+    try:
+        for shape in shapes:
+            msgspec.convert(obj, shape)
+    except msgspec.ValidationError:
+        without_nulls = _without_nulls(obj)
+        try:
+            for shape in shapes:
+                msgspec.convert(without_nulls, shape)
+        except msgspec.ValidationError as error:
+            raise _not_decodable(kind, version, str(error)) from error
 
 
 def _without_nulls(value: Any) -> Any:
@@ -103,22 +104,18 @@ def _quantities(resource: Resource, obj: Object) -> Iterator[str | int | float]:
                 yield from (resources.get("limits") or {}).values()
 
 
-def _not_decodable(resource: Resource, why: str) -> errors.StatusError:
+def _not_decodable(kind: str, version: str, why: str) -> errors.StatusError:
     found = _TYPE_ERROR.match(why)
     if found is None:
-        return _cannot_handle(resource, why)
+        return _cannot_handle(kind, version, why)
     got = _GO_NAMES.get(found["found"], found["found"])
     expected = _GO_NAMES.get(found["expected"], found["expected"])
-    return _cannot_handle(
-        resource,
-        f"json: cannot unmarshal {got} into Go struct field {resource.kind}.{found['path']} of type {expected}",
-    )
+    what = f"json: cannot unmarshal {got} into Go struct field {kind}.{found['path']} of type {expected}"
+    return _cannot_handle(kind, version, what)
 
 
-def _cannot_handle(resource: Resource, why: str) -> errors.StatusError:
-    return errors.bad_request(
-        f'{resource.kind} in version "{resource.version}" cannot be handled as a {resource.kind}: {why}'
-    )
+def _cannot_handle(kind: str, version: str, why: str) -> errors.StatusError:
+    return errors.bad_request(f'{kind} in version "{version}" cannot be handled as a {kind}: {why}')
 
 
 # --- validity ---------------------------------------------------------------------------------------
@@ -140,7 +137,9 @@ def check_creation(resource: Resource, obj: Object) -> None:
 def check_update(resource: Resource, old: Object, new: Object, *, resizing: bool = False) -> None:
     """Refuse (422) a change of what may not change; `resizing` lets a pod's resources change."""
     problems = list(_label_problems(new))
-    if resource.collection == "pods":
+    if resource.kind == "CustomResourceDefinition":
+        crds.check_definition(new)
+    elif resource.collection == "pods":
         problems += _pod_update_problems(old, new, resizing=resizing)
     if problems:
         raise errors.invalid(resource.storage_group, resource.kind, new["metadata"]["name"], problems)
