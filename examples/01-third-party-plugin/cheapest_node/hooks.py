@@ -1,0 +1,9 @@
+"""What pyscheduler finds through the entry point: the class by name, imported only when a profile enables it."""
+
+from pyscheduler import PluginRegistry, hookimpl
+
+
+@hookimpl
+def pyscheduler_register(registry: PluginRegistry) -> None:
+    """Offer the plugin."""
+    registry.add("CheapestNode", "cheapest_node.plugin:CheapestNode")
