@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
 from pyscheduler.api import NodeSelector, PreferredSchedulingTerm, TopologySpreadConstraint
+from pyscheduler.api.durations import format_duration
 from pyscheduler.api.names import label_key_errors
 from pyscheduler.api.node_selectors import compile_node_selector
-from pyscheduler.config.durations import format_duration
 from pyscheduler.config.problems import Path, Problem, duplicate, forbidden, invalid, required, unsupported
 from pyscheduler.framework.plugin_args import (
     DefaultPreemptionArgs,

@@ -20,7 +20,7 @@ from typing import Any, Final, TypeVar
 
 import cattrs
 
-from pyscheduler.config.durations import parse_duration
+from pyscheduler.api.durations import parse_duration
 from pyscheduler.config.fields import Field, fields_of, is_record
 from pyscheduler.config.problems import Path, Problem, shown, unsupported
 from pyscheduler.config.types import API_VERSION, GROUP, PluginConfig

@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 import yaml
 
-from pyscheduler.config.durations import format_duration
+from pyscheduler.api.durations import format_duration
 from pyscheduler.config.fields import Field, fields_of, is_record
 from pyscheduler.config.types import API_VERSION, KIND, Configuration, PluginConfig
 from pyscheduler.config.yaml_text import resolve

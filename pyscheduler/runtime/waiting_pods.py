@@ -12,9 +12,9 @@ import asyncio
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from pyscheduler.api.durations import format_duration
 from pyscheduler.framework.status import Code, Status
 from pyscheduler.framework.waiting import WaitVerdict
-from pyscheduler.runtime.durations import format_duration
 from pyscheduler.runtime.plugin_calls import error_status
 
 if TYPE_CHECKING:

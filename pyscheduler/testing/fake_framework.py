@@ -80,13 +80,14 @@ class FakeFramework:
                 registry.add(plugin.name, plugin)
                 names.append(plugin.name)
         text = config if config is not None else _configuration(names, disable, args)
+        gates = parse_gates(feature_gates)
         self.scheduler: Scheduler = build(
-            loads(text, source="framework configuration"),
+            loads(text, source="framework configuration", gates=gates),
             cluster.server.transport(),
             cluster.clock,
             random.Random(seed),
             registry=registry,
-            settings=Settings(feature_gates=parse_gates(feature_gates)),
+            settings=Settings(feature_gates=gates),
         )
         self._running: asyncio.Task[None] | None = None
 
@@ -211,10 +212,8 @@ class FakeFramework:
         self.profile.run_unreserve(state or CycleState(), pod, node_name)
 
     def run_permit(self, pod: Pod, node_name: str, state: CycleState | None = None) -> Status | None:
-        """Run Permit; a WAIT status carries the longest timeout in `timeout_seconds`. The pod is not made to wait."""
-        status, timeouts = self.profile.run_permit(state or CycleState(), pod, node_name)
-        if status is not None and status.is_wait and status.timeout_seconds is None:
-            return type(status).wait(*status.reasons, timeout=max(timeouts.values())).with_plugin(status.plugin)
+        """Run Permit; a WAIT status carries the shortest timeout in `timeout_seconds`. The pod is not made to wait."""
+        status, _ = self.profile.run_permit(state or CycleState(), pod, node_name)
         return status
 
     async def run_pre_bind(self, pod: Pod, node_name: str, state: CycleState | None = None) -> Status | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, strategies as st
 
-from pyscheduler.config.durations import format_duration, parse_duration
+from pyscheduler.api.durations import format_duration, parse_duration
 
 HOUR = 3600
 
