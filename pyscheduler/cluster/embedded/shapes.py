@@ -13,85 +13,77 @@ from typing import Any, Final
 import msgspec
 
 from pyscheduler.api.kinds import BUILT_IN_KINDS
-from pyscheduler.api.meta import KubeObject
+from pyscheduler.api.meta import KubeObject, Wire
 
 __all__ = ["BINDING", "DELETE_OPTIONS", "EVICTION", "shapes_of"]
 
-Texts = Mapping[str, str]
-Object = Mapping[str, Any]
-Quantities = Mapping[str, str | int | float]
 
-
-class _Shape(msgspec.Struct, rename="camel"):
-    """Base of all shapes: unknown fields do not matter."""
-
-
-class _Identity(_Shape):
+class _Identity(Wire):
     name: str = ""
     namespace: str = ""
     uid: str = ""
     resource_version: str = ""
-    annotations: Texts = {}
-    labels: Texts = {}
+    annotations: Mapping[str, str] = {}
+    labels: Mapping[str, str] = {}
 
 
-class _Target(_Shape):
+class _Target(Wire):
     kind: str = ""
     name: str = ""
 
 
-class _Binding(_Shape):
+class _Binding(Wire):
     metadata: _Identity = _Identity()
     target: _Target = _Target()
 
 
-class _Preconditions(_Shape):
+class _Preconditions(Wire):
     uid: str = ""
     resource_version: str = ""
 
 
-class _DeleteOptions(_Shape):
+class _DeleteOptions(Wire):
     grace_period_seconds: int | None = None
     preconditions: _Preconditions = _Preconditions()
-    dry_run: list[str] = []
+    dry_run: tuple[str, ...] = ()
 
 
-class _Eviction(_Shape):
+class _Eviction(Wire):
     metadata: _Identity = _Identity()
     delete_options: _DeleteOptions = _DeleteOptions()
 
 
-class _Resources(_Shape):
-    requests: Quantities = {}
-    limits: Quantities = {}
+class _Resources(Wire):
+    requests: Mapping[str, str | int | float] = {}
+    limits: Mapping[str, str | int | float] = {}
 
 
-class _Port(_Shape):
+class _Port(Wire):
     container_port: int = 0
     host_port: int = 0
     protocol: str = ""
 
 
-class _Container(_Shape):
+class _Container(Wire):
     name: str = ""
     image: str = ""
     image_pull_policy: str = ""
     resources: _Resources = _Resources()
-    ports: list[_Port] = []
+    ports: tuple[_Port, ...] = ()
 
 
-class _Selector(_Shape):
-    match_labels: Texts = {}
-    match_expressions: list[Object] = []
+class _Selector(Wire):
+    match_labels: Mapping[str, str] = {}
+    match_expressions: tuple[Mapping[str, Any], ...] = ()
 
 
-class _LabelKeys(_Shape):
+class _LabelKeys(Wire):
     label_selector: _Selector | None = None
-    match_label_keys: list[str] = []
-    mismatch_label_keys: list[str] = []
+    match_label_keys: tuple[str, ...] = ()
+    mismatch_label_keys: tuple[str, ...] = ()
 
 
-class _Condition(_Shape):
+class _Condition(Wire):
     type: str = ""
     status: str = ""
     reason: str = ""
@@ -99,24 +91,24 @@ class _Condition(_Shape):
     last_transition_time: str | None = None
 
 
-class _Ended(_Shape):
+class _Ended(Wire):
     exit_code: int = 0
     signal: int = 0
     reason: str = ""
     finished_at: str | None = None
 
 
-class _Waiting(_Shape):
+class _Waiting(Wire):
     reason: str = ""
 
 
-class _ContainerState(_Shape):
+class _ContainerState(Wire):
     waiting: _Waiting | None = None
-    running: Object | None = None
+    running: Mapping[str, Any] | None = None
     terminated: _Ended | None = None
 
 
-class _ContainerStatus(_Shape):
+class _ContainerStatus(Wire):
     name: str = ""
     ready: bool = False
     restart_count: int = 0
@@ -124,64 +116,64 @@ class _ContainerStatus(_Shape):
     last_state: _ContainerState = _ContainerState()
 
 
-class _PodSpec(_Shape):
-    init_containers: list[_Container] = []
-    containers: list[_Container] = []
+class _PodSpec(Wire):
+    init_containers: tuple[_Container, ...] = ()
+    containers: tuple[_Container, ...] = ()
     resources: _Resources = _Resources()
     termination_grace_period_seconds: int | None = None
-    topology_spread_constraints: list[_LabelKeys] = []
-    readiness_gates: list[Texts] = []
+    topology_spread_constraints: tuple[_LabelKeys, ...] = ()
+    readiness_gates: tuple[Mapping[str, str], ...] = ()
     host_network: bool = False
-    security_context: Object = {}
+    security_context: Mapping[str, Any] = {}
 
 
-class _PodStatus(_Shape):
-    conditions: list[_Condition] = []
-    container_statuses: list[_ContainerStatus] = []
-    init_container_statuses: list[_ContainerStatus] = []
+class _PodStatus(Wire):
+    conditions: tuple[_Condition, ...] = ()
+    container_statuses: tuple[_ContainerStatus, ...] = ()
+    init_container_statuses: tuple[_ContainerStatus, ...] = ()
     reason: str = ""
     qos_class: str = ""
     pod_ip: str = msgspec.field(name="podIP", default="")
 
 
-class _Pod(_Shape):
+class _Pod(Wire):
     spec: _PodSpec = _PodSpec()
     status: _PodStatus = _PodStatus()
 
 
-class _Address(_Shape):
+class _Address(Wire):
     type: str = ""
     address: str = ""
 
 
-class _NodeStatus(_Shape):
-    addresses: list[_Address] = []
-    conditions: list[_Condition] = []
+class _NodeStatus(Wire):
+    addresses: tuple[_Address, ...] = ()
+    conditions: tuple[_Condition, ...] = ()
     node_info: Mapping[str, Any] = {}
 
 
-class _Node(_Shape):
+class _Node(Wire):
     status: _NodeStatus = _NodeStatus()
 
 
-class _Reference(_Shape):
+class _Reference(Wire):
     kind: str = ""
     namespace: str = ""
     name: str = ""
     field_path: str = ""
 
 
-class _Series(_Shape):
+class _Series(Wire):
     count: int = 0
     last_observed_time: str | None = None
 
 
-class _Source(_Shape):
+class _Source(Wire):
     component: str = ""
     host: str = ""
 
 
-class _CoreEvent(_Shape):
+class _CoreEvent(Wire):
     involved_object: _Reference = _Reference()
     source: _Source = _Source()
     series: _Series | None = None
@@ -197,7 +189,7 @@ class _CoreEvent(_Shape):
     reporting_instance: str = ""
 
 
-class _EventsV1Event(_Shape):
+class _EventsV1Event(Wire):
     regarding: _Reference = _Reference()
     deprecated_source: _Source = _Source()
     series: _Series | None = None
@@ -213,19 +205,19 @@ class _EventsV1Event(_Shape):
     reporting_instance: str = ""
 
 
-class _Schema(_Shape):
+class _Schema(Wire):
     open_api_v3_schema: _JSONSchema | None = msgspec.field(name="openAPIV3Schema", default=None)
 
 
-class _JSONSchema(_Shape):
+class _JSONSchema(Wire):
     """A schema, all the way down: what is allowed in a definition decides what is done to every object of its kind."""
 
     type: str = ""
     properties: Mapping[str, _JSONSchema] = {}
     items: _JSONSchema | None = None
     additional_properties: _JSONSchema | bool | None = None
-    required: list[str] = []
-    enum: list[Any] = []
+    required: tuple[str, ...] = ()
+    enum: tuple[Any, ...] = ()
     minimum: int | float | None = None
     maximum: int | float | None = None
     exclusive_minimum: bool = False
@@ -241,7 +233,7 @@ class _JSONSchema(_Shape):
     default: Any = None
 
 
-class _PrinterColumn(_Shape):
+class _PrinterColumn(Wire):
     name: str
     type: str = "string"
     format: str = ""
@@ -250,48 +242,48 @@ class _PrinterColumn(_Shape):
     json_path: str = ""
 
 
-class _SelectableField(_Shape):
+class _SelectableField(Wire):
     json_path: str
 
 
-class _Version(_Shape):
+class _Version(Wire):
     name: str
     served: bool = False
     storage: bool = False
     schema: _Schema = _Schema()
-    subresources: Mapping[str, Object] = {}
-    additional_printer_columns: list[_PrinterColumn] = []
-    selectable_fields: list[_SelectableField] = []
+    subresources: Mapping[str, Mapping[str, Any]] = {}
+    additional_printer_columns: tuple[_PrinterColumn, ...] = ()
+    selectable_fields: tuple[_SelectableField, ...] = ()
 
 
-class _Names(_Shape):
+class _Names(Wire):
     plural: str = ""
     singular: str = ""
     kind: str = ""
     list_kind: str = ""
-    short_names: list[str] = []
-    categories: list[str] = []
+    short_names: tuple[str, ...] = ()
+    categories: tuple[str, ...] = ()
 
 
-class _DefinitionSpec(_Shape):
+class _DefinitionSpec(Wire):
     group: str = ""
     scope: str = ""
     names: _Names = _Names()
-    versions: list[_Version] = []
+    versions: tuple[_Version, ...] = ()
 
 
-class _DefinitionStatus(_Shape):
-    conditions: list[_Condition] = []
+class _DefinitionStatus(Wire):
+    conditions: tuple[_Condition, ...] = ()
 
 
-class _Definition(_Shape):
+class _Definition(Wire):
     spec: _DefinitionSpec = _DefinitionSpec()
     status: _DefinitionStatus = _DefinitionStatus()
 
 
-class _AnySpec(_Shape):
-    spec: Object = {}
-    status: Object = {}
+class _AnySpec(Wire):
+    spec: Mapping[str, Any] = {}
+    status: Mapping[str, Any] = {}
 
 
 BINDING: Final = (_Binding,)
