@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import click
 
+from pyscheduler.cli.options import block_option, feature_gates_option
+
 __all__ = ["command"]
 
 
@@ -12,16 +14,22 @@ __all__ = ["command"]
 @click.option(
     "-o", "--output", type=click.Choice(["yaml", "json"]), default="yaml", show_default=True, help="Form of the output."
 )
-def command(config_file: str | None, output: str) -> None:
+@block_option
+@feature_gates_option
+def command(config_file: str | None, output: str, blocked: tuple[str, ...], feature_gates: str) -> None:
     """Check a KubeSchedulerConfiguration and print the effective one, every default filled in.
 
     All mistakes are reported at once, each with its path. The plugins that the profiles enable are looked up too.
     """
+    from pyscheduler.cli.mistakes import found_in
     from pyscheduler.cli.offline import offline_scheduler
     from pyscheduler.config.dump import dump, to_json
+    from pyscheduler.config.feature_gates import parse
     from pyscheduler.config.load import load
     from pyscheduler.runtime.discovery import discover
 
-    config = load(config_file)
-    offline_scheduler(config, discover())
+    gates = parse(feature_gates)
+    config = load(config_file, gates=gates)
+    with found_in(config_file):
+        offline_scheduler(config, discover(blocked=blocked), gates=gates)
     click.echo(dump(config) if output == "yaml" else to_json(config).decode(), nl=output == "json")

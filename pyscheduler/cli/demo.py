@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import resource
+import signal
 import sys
 import tempfile
 import time
@@ -38,21 +39,34 @@ async def _start_server(manifests: Path) -> tuple[asyncio.subprocess.Process, st
     """Start the API server as a child; return it and its URL. Raises `ConfigError` where it does not come up."""
     from pyscheduler.framework.errors import ConfigError
 
+    # Its stdin ends with this process, however that ends, and it goes with its stdin. A session of its own, because
+    # Ctrl-C goes to whole groups: this process still has bindings to finish when it hears of it.
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-m", "pyscheduler", "cluster",
-        "--port", "0", "--load", str(manifests), "--no-lifecycle", "-v", "0",
+        "--port", "0", "--load", str(manifests), "--no-lifecycle", "--stop-with-stdin", "-v", "0",
+        stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
+        start_new_session=True,
     )  # fmt: skip
     assert process.stdout is not None
     try:
         line = (await asyncio.wait_for(process.stdout.readline(), _STALL_SECONDS)).decode()
     except TimeoutError:
         line = ""
-        process.kill()
+    except asyncio.CancelledError:
+        await _end_server(process)
+        raise
     if not line.startswith("serving "):
-        await process.wait()
+        await _end_server(process)
         raise ConfigError(f"the embedded API server did not come up (exit code {process.returncode})")
     return process, line.split()[1]
+
+
+async def _end_server(process: asyncio.subprocess.Process) -> None:
+    """End the API server, which has nothing to save."""
+    if process.returncode is None:
+        process.kill()
+    await process.wait()
 
 
 def _write_manifests(path: Path, trace: Path, scheduler_name: str, limit: int | None) -> int:
@@ -118,6 +132,9 @@ async def _demo(trace: Path, config_file: str | None, limit: int | None, seed: i
     from pyscheduler.config.load import load
     from pyscheduler.framework.errors import PySchedulerError
 
+    task = asyncio.current_task()
+    assert task is not None
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
     config = load(config_file)
     view = View()
     with tempfile.TemporaryDirectory() as folder:
@@ -128,7 +145,7 @@ async def _demo(trace: Path, config_file: str | None, limit: int | None, seed: i
     recorder = DemoRecorder()
     watch = _Watch(stop=asyncio.Event(), view=view, total=total)
     try:
-        options = RunOptions(config=config, health_port=0, seed=seed)
+        options = RunOptions(config=config, config_file=config_file, health_port=None, seed=seed)
         view.note(f"scheduling {total} pods over HTTP at {url}")
         transport = HTTPTransport(auth.plain(url))
         following = asyncio.create_task(watch.follow(), name="progress")
@@ -140,9 +157,7 @@ async def _demo(trace: Path, config_file: str | None, limit: int | None, seed: i
         report = await asyncio.to_thread(audit, url)
     finally:
         view.close()
-        if server.returncode is None:
-            server.terminate()
-        await server.wait()
+        await _end_server(server)
     view.summary(report, recorder, seconds=watch.ended - watch.begun, peak_kib=peak)
     return report
 
@@ -169,7 +184,10 @@ def command(trace: Path, config_file: str | None, limit: int | None, seed: int |
     bound twice, or a pending pod that would have fitted somewhere.
     """
     default = Path("configs/default.yaml")
-    report = asyncio.run(_demo(trace, config_file or (str(default) if default.exists() else None), limit, seed))
+    try:
+        report = asyncio.run(_demo(trace, config_file or (str(default) if default.exists() else None), limit, seed))
+    except asyncio.CancelledError as error:
+        raise click.Abort from error
     if report.problems:
         for problem in report.problems[:20]:
             click.echo(f"error: {problem}", err=True)

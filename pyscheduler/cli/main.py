@@ -72,16 +72,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     try:
         cli.main(args=list(arguments) if arguments is not None else None, prog_name="pyscheduler")
     except PySchedulerError as error:
-        for line in _lines(error):
+        from pyscheduler.cli.mistakes import lines_of
+
+        for line in lines_of(error):
             click.echo(f"error: {line}", err=True)
         sys.exit(1)
-
-
-def _lines(error: Exception) -> Sequence[str]:
-    """Return one line per mistake, each naming its file."""
-    from pyscheduler.framework.errors import ConfigError
-
-    if not isinstance(error, ConfigError):
-        return [" ".join(str(error).split())]
-    where = f"{error.source}: " if error.source else ""
-    return [where + " ".join(problem.split()) for problem in error.problems]

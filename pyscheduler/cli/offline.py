@@ -6,10 +6,12 @@ import random
 from typing import TYPE_CHECKING
 
 from pyscheduler.cluster.embedded.cluster import EmbeddedCluster
-from pyscheduler.scheduler.build import build
+from pyscheduler.scheduler.build import Settings, build
 from pyscheduler.testing.clock import VirtualClock
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from pyscheduler.config.types import Configuration
     from pyscheduler.runtime.registry import Registry
     from pyscheduler.scheduler.scheduler import Scheduler
@@ -17,8 +19,15 @@ if TYPE_CHECKING:
 __all__ = ["offline_scheduler"]
 
 
-def offline_scheduler(config: Configuration, registry: Registry) -> Scheduler:
-    """Build the configuration's scheduler on an empty cluster; raise `ConfigError` for what is wrong with it."""
+def offline_scheduler(
+    config: Configuration, registry: Registry, *, gates: Mapping[str, bool] | None = None
+) -> Scheduler:
+    """Build the configuration's scheduler on an empty cluster; raise `ConfigError` for what is wrong with it.
+
+    `gates` are the feature gates (default: kube-scheduler's).
+    """
     clock = VirtualClock()
     rng = random.Random(0)
-    return build(config, EmbeddedCluster(clock=clock, rng=rng).transport(), clock, rng, registry=registry)
+    settings = Settings(feature_gates=gates) if gates is not None else None
+    transport = EmbeddedCluster(clock=clock, rng=rng).transport()
+    return build(config, transport, clock, rng, registry=registry, settings=settings)

@@ -10,10 +10,21 @@ import click
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["feature_gates_option", "logging_options"]
+__all__ = ["block_option", "feature_gates_option", "logging_options"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
+
+
+def block_option(command: Callable[P, R]) -> Callable[P, R]:
+    """Add `--block`, which comes as `blocked`."""
+    return click.option(
+        "--block",
+        "blocked",
+        multiple=True,
+        metavar="NAME",
+        help="Leave out what this distribution (or entry point) offers, as if it were not installed; repeatable.",
+    )(command)
 
 
 def feature_gates_option(command: Callable[P, R]) -> Callable[P, R]:

@@ -2,74 +2,129 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import textwrap
+from typing import TYPE_CHECKING, Final
 
 import click
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+from pyscheduler.cli.options import block_option
 
-    from pyscheduler.runtime.registry import PluginDescription
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from pyscheduler.runtime.registry import Distribution, PluginDescription, Registry
 
 __all__ = ["command"]
 
-
-def _args_of(row: PluginDescription) -> str:
-    """Return the names of the plugin's args, as configuration files spell them."""
-    from pyscheduler.config.fields import fields_of
-
-    if row.args_type is None:
-        return ""
-    try:
-        return ", ".join(fields_of(row.args_type))
-    except (NameError, TypeError):
-        # A class that cannot be read is a profile's problem, which is told when one gives args.
-        return row.args_type.__name__
-
-
-def _table(rows: Sequence[PluginDescription]) -> None:
-    from rich.console import Console
-    from rich.table import Table
-
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for heading in ("PLUGIN", "DISTRIBUTION", "VERSION", "EXTENSION POINTS", "ARGS"):
-        table.add_column(heading, no_wrap=heading in {"PLUGIN", "VERSION"})
-    for row in rows:
-        points = ", ".join(row.extension_points) if not row.error else f"cannot be used: {row.error}"
-        table.add_row(row.name, row.distribution, row.version, points, _args_of(row))
-    console = Console()
-    console = Console(width=max(console.width, 160) if not console.is_terminal else None)
-    console.print(table)
+#: What fits a terminal, and is readable in a file too.
+_WIDTH: Final = 80
 
 
 @click.command("plugins")
 @click.option("--config", "config_file", metavar="FILE", help="Show instead what this file's profiles enable.")
-@click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
-def command(config_file: str | None, output: str) -> None:
-    """Show the plugins that are installed: name, distribution, version, extension points, args.
+@click.option(
+    "-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True, help="Form of the output."
+)
+@block_option
+def command(config_file: str | None, output: str, blocked: tuple[str, ...]) -> None:
+    """Show the plugins that are installed: distribution, version, extension points, args.
 
     A distribution that cannot be imported is shown with the reason; that matters only to a profile that enables it.
-    """
-    import msgspec
 
+    \b
+    What is installed, and what a profile makes of it:
+      pyscheduler plugins
+      pyscheduler plugins --config configs/default.yaml
+    """
     from pyscheduler.runtime.discovery import discover
 
-    registry = discover()
+    registry = discover(blocked=blocked)
     if config_file is not None:
-        _enabled(config_file, output)
-        return
-    rows = registry.describe()
-    if output == "json":
-        click.echo(msgspec.json.encode([_as_data(row) for row in rows]).decode())
+        _show_enabled(config_file, registry, output)
+    elif output == "json":
+        _show_json({"distributions": [_distribution_data(each) for each in registry.distributions],
+                    "plugins": [_plugin_data(row) for row in registry.describe()]})  # fmt: skip
     else:
-        _table(rows)
+        _show_installed(registry)
 
 
-def _as_data(row: PluginDescription) -> dict[str, object]:
+def _args_of(row: PluginDescription) -> list[str]:
+    """Return the names of the plugin's args, as configuration files spell them."""
+    from pyscheduler.config.fields import fields_of
+
+    if row.args_type is None:
+        return []
+    try:
+        return list(fields_of(row.args_type))
+    except (NameError, TypeError):
+        # A class that cannot be read is a profile's problem, which is told when one gives args.
+        return [row.args_type.__name__]
+
+
+# Text
+
+
+def _show_installed(registry: Registry) -> None:
+    rows = registry.describe()
+    width = max((len(row.name) for row in rows), default=0)
+    for number, distribution in enumerate(registry.distributions):
+        if number:
+            click.echo()
+        click.echo(f"{distribution} ({distribution.entry_point})")
+        state = ["blocked"] if distribution.blocked else [f"broken: {error}" for error in distribution.errors]
+        for line in state:
+            _echo_wrapped(line, indent=2)
+        mine = [row for row in rows if (row.distribution, row.version) == (distribution.name, distribution.version)]
+        for row in mine:
+            if row.name in distribution.plugins:
+                _show_plugin(row, width)
+
+
+def _show_plugin(row: PluginDescription, width: int) -> None:
+    what = f"cannot be used: {row.error}" if row.error else ", ".join(row.extension_points)
+    _echo_wrapped(f"{row.name:<{width}}  {what}", indent=2, hanging=width + 4)
+    args = _args_of(row)
+    if args:
+        _echo_wrapped(f"args: {', '.join(args)}", indent=width + 4, hanging=width + 10)
+
+
+def _echo_wrapped(text: str, *, indent: int, hanging: int = 4) -> None:
+    wrapper = textwrap.TextWrapper(
+        width=_WIDTH,
+        initial_indent=" " * indent,
+        subsequent_indent=" " * hanging,
+        break_long_words=False,
+        break_on_hyphens=False,
+        drop_whitespace=True,
+    )
+    click.echo(wrapper.fill(text))
+
+
+# JSON
+
+
+def _show_json(data: object) -> None:
+    import msgspec
+
+    click.echo(msgspec.json.format(msgspec.json.encode(data)).decode())
+
+
+def _distribution_data(distribution: Distribution) -> Mapping[str, object]:
+    return {
+        "name": distribution.name,
+        "version": distribution.version,
+        "entryPoint": distribution.entry_point,
+        "blocked": distribution.blocked,
+        "errors": distribution.errors,
+    }
+
+
+def _plugin_data(row: PluginDescription) -> Mapping[str, object]:
     return {
         "name": row.name,
         "distribution": row.distribution,
         "version": row.version,
+        "target": row.target,
         "extensionPoints": [str(point) for point in row.extension_points],
         "args": _args_of(row),
         "summary": row.summary,
@@ -77,22 +132,35 @@ def _as_data(row: PluginDescription) -> dict[str, object]:
     }
 
 
-def _enabled(config_file: str, output: str) -> None:
-    import msgspec
+# What a file enables
 
+
+def _show_enabled(config_file: str, registry: Registry, output: str) -> None:
+    from pyscheduler.cli.mistakes import found_in
     from pyscheduler.cli.offline import offline_scheduler
     from pyscheduler.config.load import load
-    from pyscheduler.runtime.discovery import discover
 
-    profiles = offline_scheduler(load(config_file), discover()).profiles
+    config = load(config_file)
+    with found_in(config_file):
+        profiles = offline_scheduler(config, registry).profiles
     points = {
-        name: {str(point): list(names) for point, names in profile.points.items()} for name, profile in profiles.items()
+        name: {str(point): list(names) for point, names in profile.points.items() if names}
+        for name, profile in profiles.items()
     }
     if output == "json":
-        click.echo(msgspec.json.encode(points).decode())
+        _show_json(points)
         return
-    for name, found in points.items():
-        click.echo(f"profile {name}")
+    for line in _enabled_lines(points):
+        click.echo(line)
+
+
+def _enabled_lines(points: Mapping[str, Mapping[str, Sequence[str]]]) -> Iterator[str]:
+    for number, (profile, found) in enumerate(points.items()):
+        if number:
+            yield ""
+        yield f"profile {profile}"
+        width = max(map(len, found), default=0)
         for point, names in found.items():
-            if names:
-                click.echo(f"  {point:<12} {', '.join(names)}")
+            first, *rest = textwrap.wrap(", ".join(names), _WIDTH - width - 4)
+            yield f"  {point:<{width}}  {first}"
+            yield from (" " * (width + 4) + line for line in rest)

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 import attrs
 import click
 
-from pyscheduler.cli.options import feature_gates_option, logging_options
+from pyscheduler.cli.options import block_option, feature_gates_option, logging_options
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
 
     from pyscheduler.config.types import Configuration
     from pyscheduler.framework.recorder import Recorder
@@ -33,7 +33,12 @@ class RunOptions:
     """What `run` was asked to do; the demo asks the same way."""
 
     config: Configuration
-    feature_gates: str = ""
+    #: The file that `config` was read from, for messages; None where there is none.
+    config_file: str | None = None
+    #: kube-scheduler's feature gates, all of them; None takes the defaults.
+    feature_gates: Mapping[str, bool] | None = None
+    #: Distributions and entry points whose plugins are left out.
+    blocked: Sequence[str] = ()
     bind_address: str = "127.0.0.1"
     #: Port of health and metrics; 0 takes a free one, None serves none.
     health_port: int | None = 0
@@ -54,26 +59,32 @@ async def serve(
     `recorder` also gets every measurement; `on_ready` is called once the caches are synced, before the first cycle.
     """
     from pyscheduler.cli.health import HealthServer
+    from pyscheduler.cli.mistakes import found_in
+    from pyscheduler.cluster.real.probe import check_server
     from pyscheduler.config.dump import to_json
-    from pyscheduler.config.feature_gates import parse
+    from pyscheduler.config.feature_gates import default_gates
     from pyscheduler.framework.clock import LoopClock
+    from pyscheduler.runtime.discovery import discover
     from pyscheduler.scheduler.build import Settings, build
     from pyscheduler.telemetry.metrics import Metrics
 
     metrics = Metrics(also=recorder)
     settings = Settings(
-        feature_gates=parse(options.feature_gates),
+        feature_gates=options.feature_gates if options.feature_gates is not None else default_gates(),
         max_unschedulable_seconds=options.max_unschedulable_seconds,
         host_name=socket.gethostname(),
     )
-    scheduler = build(
-        options.config,
-        transport,
-        LoopClock(),
-        random.Random(options.seed),
-        recorder=metrics,
-        settings=settings,
-    )
+    # Before the first request: a mistake in the profiles is told whether the cluster is there or not.
+    with found_in(options.config_file):
+        scheduler = build(
+            options.config,
+            transport,
+            LoopClock(),
+            random.Random(options.seed),
+            registry=discover(blocked=options.blocked),
+            recorder=metrics,
+            settings=settings,
+        )
     health = HealthServer(
         ready=lambda: scheduler.synced,
         metrics=metrics.render,
@@ -84,8 +95,11 @@ async def serve(
         if options.health_port is not None:
             await health.start(options.bind_address, options.health_port)
             _log.info("Serving health and metrics address=%s port=%d", options.bind_address, health.port)
+        await check_server(transport)
         if not await _started(scheduler, stop):
             return
+        if options.config.leader_election.leader_elect:
+            _log.warning("Leader election is not there yet: this runs without a lease, so run one replica only")
         # What was listed lives long; the garbage collector need not look at it again and again.
         gc.collect()
         gc.freeze()
@@ -121,19 +135,15 @@ async def run_on_cluster(options: RunOptions, *, kubeconfig: str | None, master:
     """Find the cluster, check that it answers, and schedule until a signal comes."""
     from pyscheduler.cluster.real import auth
     from pyscheduler.cluster.real.http import HTTPTransport
-    from pyscheduler.cluster.real.probe import check_server
 
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-    if options.config.leader_election.leader_elect:
-        _log.warning("Leader election is not there yet: this runs without a lease, so run one replica only")
     path = kubeconfig or options.config.client_connection.kubeconfig or None
     credentials = auth.plain(master) if master and not path else await auth.load(kubeconfig=path, master=master)
     transport = HTTPTransport(credentials)
     try:
-        await check_server(transport)
         await serve(options, transport, stop=stop)
     finally:
         await transport.close()
@@ -160,11 +170,16 @@ async def run_on_cluster(options: RunOptions, *, kubeconfig: str | None, master:
     help="Where health and metrics are served.",
 )
 @click.option(
-    "--health-port", default=10251, show_default=True, help="Port for /healthz, /readyz, /metrics; 0 serves none."
+    "--health-port",
+    type=click.IntRange(0, 65535),
+    default=10251,
+    show_default=True,
+    help="Port for /healthz, /readyz, /metrics; 0 serves none.",
 )
 @click.option(
     "--pod-max-in-unschedulable-pods-duration",
     "max_unschedulable",
+    type=click.FloatRange(min=0, min_open=True),
     default=300.0,
     show_default=True,
     metavar="SECONDS",
@@ -172,8 +187,9 @@ async def run_on_cluster(options: RunOptions, *, kubeconfig: str | None, master:
 )
 @click.option("--seed", type=int, help="Make the choice among equal nodes repeatable.")
 @feature_gates_option
+@block_option
 @logging_options()
-def command(
+def command(  # noqa: PLR0913, PLR0917 - one for each flag, handed over by name
     config_file: str | None,
     kubeconfig: str | None,
     master: str | None,
@@ -182,6 +198,7 @@ def command(
     max_unschedulable: float,
     seed: int | None,
     feature_gates: str,
+    blocked: tuple[str, ...],
 ) -> None:
     """Schedule the pods of a cluster whose schedulerName names one of the profiles.
 
@@ -193,11 +210,15 @@ def command(
       pyscheduler run --kubeconfig ~/.kube/config --config configs/default.yaml
       kubectl run hello --image=nginx --overrides='{"spec":{"schedulerName":"pyscheduler"}}'
     """
+    from pyscheduler.config.feature_gates import parse
     from pyscheduler.config.load import load
 
+    gates = parse(feature_gates)
     options = RunOptions(
-        config=load(config_file),
-        feature_gates=feature_gates,
+        config=load(config_file, gates=gates),
+        config_file=config_file,
+        feature_gates=gates,
+        blocked=blocked,
         bind_address=bind_address,
         health_port=health_port or None,
         seed=seed,

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import csv
 import gzip
+import zlib
 from typing import TYPE_CHECKING, Final
 
 from pyscheduler.framework.errors import ConfigError
@@ -37,8 +38,9 @@ def openb_nodes(folder: Path) -> Iterator[dict[str, object]]:
             "pods": _PODS_PER_NODE,
         }
         labels = {"kubernetes.io/hostname": row["sn"]}
-        if int(row["gpu"]):
-            allocatable[GPU_MILLI] = str(int(row["gpu"]) * 1000)
+        gpus = _number(folder / _NODES, row, "gpu")
+        if gpus:
+            allocatable[GPU_MILLI] = str(gpus * 1000)
             labels["openb.io/gpu-model"] = row["model"] or "unknown"
         yield {
             "apiVersion": "v1",
@@ -57,7 +59,7 @@ def openb_pods(folder: Path, *, scheduler_name: str, namespace: str = "default")
     columns = {"name", "cpu_milli", "memory_mib", "num_gpu", "gpu_milli", "qos"}
     for row in _rows(folder / _PODS, columns):
         requests = {"cpu": f"{row['cpu_milli']}m", "memory": f"{row['memory_mib']}Mi"}
-        gpu = int(row["num_gpu"]) * int(row["gpu_milli"])
+        gpu = _number(folder / _PODS, row, "num_gpu") * _number(folder / _PODS, row, "gpu_milli")
         resources: dict[str, object] = {"requests": requests}
         if gpu:
             requests[GPU_MILLI] = str(gpu)
@@ -82,6 +84,15 @@ def _rows(path: Path, columns: set[str]) -> Iterator[dict[str, str]]:
             if missing:
                 raise ConfigError(f"{path} is not an openb list: it lacks the columns {', '.join(sorted(missing))}")
             yield from reader
-    except OSError as error:
-        why = error.strerror or str(error)
+    except (OSError, EOFError, UnicodeDecodeError, csv.Error, zlib.error) as error:
+        why = (error.strerror if isinstance(error, OSError) else None) or str(error)
         raise ConfigError(f"trace {path} cannot be read: {why}; name its folder with --trace") from error
+
+
+def _number(path: Path, row: dict[str, str], column: str) -> int:
+    text = row[column]
+    if not (text or "").isdecimal():
+        raise ConfigError(
+            f"{path} is damaged: {column} of {row.get('sn') or row.get('name')} is {text!r}, not a number"
+        )
+    return int(text)
