@@ -8,6 +8,7 @@ int-or-string and defaults. Rules in CEL (``x-kubernetes-validations``) are not 
 
 from __future__ import annotations
 
+import functools
 import re
 from typing import TYPE_CHECKING, Any, Final
 
@@ -145,8 +146,17 @@ def _text_problems(value: str, schema: Object, path: str) -> Iterator[FieldProbl
         yield FieldProblem.invalid(path, value, f"{path} in body should be at least {least} chars long")
     if most is not None and len(value) > most:
         yield FieldProblem(path, "FieldValueTooLong", f"Too long: may not be more than {most} bytes")
-    if pattern and re.search(pattern, value) is None:
+    if pattern and (compiled := _compile(pattern)) is not None and compiled.search(value) is None:
         yield FieldProblem.invalid(path, value, f"{path} in body should match '{pattern}'")
+
+
+@functools.lru_cache(maxsize=256)
+def _compile(pattern: str) -> re.Pattern[str] | None:
+    """Return a pattern of Go's dialect compiled, or None when Python does not know it: then everything matches."""
+    try:
+        return re.compile(pattern)
+    except re.error:
+        return None
 
 
 def _count_problems(count: int, schema: Object, path: str, what: str) -> Iterator[FieldProblem]:

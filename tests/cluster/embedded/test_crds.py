@@ -25,6 +25,7 @@ def definition(**changes: Any) -> dict[str, Any]:
             "limits": {"type": "object", "additionalProperties": {"type": "integer"}},
             "free": {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
             "maybe": {"type": "string", "nullable": True},
+            "letters": {"type": "string", "pattern": r"^\p{L}+$"},
             "share": {"type": "number", "minimum": 0, "exclusiveMinimum": True, "maximum": 1, "exclusiveMaximum": True},
             "on": {"type": "boolean"},
             "few": {"type": "object", "minProperties": 1, "additionalProperties": True},
@@ -147,6 +148,7 @@ async def test_required_fields(api: Any, defined: Any) -> None:
         pytest.param({"share": 0.5}, id="number"),
         pytest.param({"size": 4.0}, id="whole number"),
         pytest.param({"on": False}, id="boolean"),
+        pytest.param({"letters": "1"}, id="a pattern that only Go knows"),
     ],
 )
 async def test_the_schema_accepts(api: Any, defined: Any, spec: Any) -> None:
