@@ -1,0 +1,67 @@
+"""examples/02-embedded-cluster: what its page promises about four pods, with kubectl and without."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from pyscheduler.testing import FakeCluster
+from tests.examples.conftest import ROOT, Start, bound_pod
+
+EXAMPLE = ROOT / "examples/02-embedded-cluster"
+PAGE = (EXAMPLE / "README.md").read_text(encoding="utf-8")
+TOO_LARGE = "0/2 nodes are available: 1 Insufficient cpu, 1 node(s) had untolerated taint(s)."
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(
+    shutil.which("kubectl") is None, reason="kubectl is not on this machine: its session with the server is not tested"
+)
+def test_the_session_runs() -> None:
+    """The script runs to its end; of the four pods three are running, and the fourth names what it waits for."""
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    result = subprocess.run(
+        [EXAMPLE / "session.sh"], env=os.environ | {"PATH": path}, text=True, capture_output=True, check=False
+    )
+    assert result.returncode == 0, result.stdout + result.stderr
+    last = result.stdout.rpartition("$ kubectl get pods -o wide")[2]
+    phases = {line.split()[0]: line.split()[2] for line in last.splitlines() if "/1 " in line}
+    assert phases == {"fits": "Running", "gated": "Running", "spread": "Pending", "too-large": "Running"}
+    assert "which plugin PodTopologySpread would decide; it is not implemented yet" in result.stdout
+
+
+@pytest.mark.slow
+def test_it_works_over_http(start: Start, tmp_path: Path) -> None:
+    """The two commands of the page find each other through the kubeconfig that the server writes."""
+    kubeconfig = str(tmp_path / "kubeconfig")
+    files = [f"--load={EXAMPLE / name}" for name in ("cluster.yaml", "pods.yaml")]
+    url = start("cluster", "--port", "0", "--write-kubeconfig", kubeconfig, *files).line().split()[1]
+    config = str(ROOT / "configs/default.yaml")
+    scheduler = start("run", "--kubeconfig", kubeconfig, "--config", config, "--health-port", "0")
+    assert bound_pod(url, "fits")["spec"]["nodeName"] == "node-1"
+    assert scheduler.stop() == 0, scheduler.log
+
+
+async def test_the_pods_meet_the_ends_that_the_page_tells(pyscheduler_cluster: FakeCluster) -> None:
+    """Each row of the table in the page is what happens, and what mends it mends it."""
+    cluster = pyscheduler_cluster
+    for name in ("cluster.yaml", "pods.yaml"):
+        cluster.server.load((EXAMPLE / name).read_bytes())
+    framework = cluster.framework()
+    await framework.settle()
+    results = {pod.name: framework.result(pod.name) for pod in cluster.pods()}
+    assert {name: (each.state, each.node) for name, each in results.items()} == {
+        "fits": ("bound", "node-1"),
+        "too-large": ("pending", None),
+        "gated": ("gated", None),
+        "spread": ("pending", None),
+    }
+    assert results["too-large"].message == TOO_LARGE
+    assert TOO_LARGE in PAGE
+    assert "plugin PodTopologySpread would decide" in results["spread"].message
+    await framework.close()
