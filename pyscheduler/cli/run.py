@@ -8,6 +8,7 @@ import logging
 import random
 import signal
 import socket
+from functools import partial
 from typing import TYPE_CHECKING
 
 import attrs
@@ -98,8 +99,6 @@ async def serve(
         await check_server(transport)
         if not await _started(scheduler, stop):
             return
-        if options.config.leader_election.leader_elect:
-            _log.warning("Leader election is not there yet: this runs without a lease, so run one replica only")
         # What was listed lives long; the garbage collector need not look at it again and again.
         gc.collect()
         gc.freeze()
@@ -144,9 +143,15 @@ async def run_on_cluster(options: RunOptions, *, kubeconfig: str | None, master:
     credentials = auth.plain(master) if master and not path else await auth.load(kubeconfig=path, master=master)
     transport = HTTPTransport(credentials)
     try:
-        await serve(options, transport, stop=stop)
+        await serve(options, transport, stop=stop, on_ready=partial(_warn, options.config))
     finally:
         await transport.close()
+
+
+async def _warn(config: Configuration, _scheduler: Scheduler) -> None:
+    """Say what the configuration asks for and nobody does."""
+    if config.leader_election.leader_elect:
+        _log.warning("Leader election is not there yet: this runs without a lease, so run one replica only")
 
 
 @click.command("run")
