@@ -1,0 +1,317 @@
+"""What users get wrong at start: exit code 1 and one line for each mistake, never a traceback."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from pyscheduler.cluster.embedded.cluster import EmbeddedCluster
+from pyscheduler.cluster.embedded.faults import Fault
+from pyscheduler.framework.clock import LoopClock
+from tests.integration.programs import program
+
+HEADER = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
+#: Nothing listens on the port of the TCP multiplexer.
+NOBODY = "http://127.0.0.1:1"
+
+
+async def mistakes(*arguments: str, env: Mapping[str, str] | None = None) -> list[str]:
+    """Run the program, which has to fail; return what it said was wrong."""
+    async with program(*arguments, env=env) as failed:
+        code = await failed.ended()
+    told = [line for line in failed.err if line.startswith("error: ")]
+    assert code == 1, failed.err
+    # Warnings may come before; nothing may follow, and nothing may be spread over several lines.
+    assert failed.err[-len(told) :] == told, failed.err
+    assert not any("Traceback" in line for line in failed.err)
+    return [line.removeprefix("error: ") for line in told]
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Callable[[str], str]:
+    """Return a writer of configuration files."""
+
+    def write(text: str) -> str:
+        path = tmp_path / "config.yaml"
+        path.write_text(HEADER + text)
+        return str(path)
+
+    return write
+
+
+# Files
+
+
+@pytest.mark.parametrize("command", ["run", "config", "plugins", "demo"])
+async def test_every_mistake_of_a_file_is_told_at_once(command: str, config: Callable[[str], str]) -> None:
+    """Each mistake stands on a line of its own, with the file and the place in it."""
+    path = config("parallelism: -3\nnonsense: 1\npodInitialBackoffSeconds: 0\n")
+    told = await mistakes(command, "--config", path)
+    assert [line.rpartition(" @ ")[2] for line in told] == ["$.nonsense", "$.parallelism", "$.podInitialBackoffSeconds"]
+    assert all(line.startswith(f"{path}: ") for line in told)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        pytest.param(None, "no such file or directory", id="missing"),
+        pytest.param("folder", "is a directory", id="a folder"),
+        pytest.param(b"\xff\xfe\x00", "not UTF-8 text", id="binary"),
+        pytest.param(b"{{{", "line 1", id="not YAML"),
+        pytest.param(b"kind: Pod\napiVersion: v1\n", "kubescheduler.config.k8s.io/v1", id="of another kind"),
+        pytest.param(b"", "nothing in it", id="empty"),
+    ],
+)
+async def test_a_configuration_that_is_none(tmp_path: Path, text: bytes | str | None, expected: str) -> None:
+    """The line names the file."""
+    path = tmp_path / "config.yaml"
+    if isinstance(text, bytes):
+        path.write_bytes(text)
+    elif text:
+        path.mkdir()
+    told = await mistakes("run", "--config", str(path))
+    assert told[0].startswith(f"{path}: ")
+    assert expected in " ".join(told)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        pytest.param(None, "does not exist", id="missing"),
+        pytest.param("{{{", "is not YAML", id="not YAML"),
+        pytest.param("[]", "kubeconfig", id="a list"),
+        pytest.param("kind: Config\napiVersion: v1\n", "kubeconfig", id="empty"),
+        pytest.param(
+            "kind: Config\napiVersion: v1\ncurrent-context: nope\n"
+            "contexts: [{name: a, context: {cluster: a, user: a}}]\n"
+            "clusters: [{name: a, cluster: {server: 'http://127.0.0.1:1'}}]\nusers: [{name: a, user: {}}]\n",
+            "nope",
+            id="context that is not there",
+        ),
+    ],
+)
+async def test_a_kubeconfig_that_is_none(tmp_path: Path, text: str | None, expected: str) -> None:
+    """The line names the file."""
+    path = tmp_path / "kubeconfig"
+    if text is not None:
+        path.write_text(text)
+    (told,) = await mistakes("run", "--health-port", "0", "--kubeconfig", str(path))
+    assert str(path) in told
+    assert expected in told
+
+
+async def test_feature_gates_that_are_none() -> None:
+    """Every wrong gate is told, whether the cluster can be reached or not."""
+    told = await mistakes(
+        "run", "--master", NOBODY, "--feature-gates", "GangSchedulin=true,SchedulerQueueingHints=maybe"
+    )
+    assert told == [
+        "--feature-gates: invalid value of SchedulerQueueingHints=maybe, expected true or false",
+        "--feature-gates: unrecognized feature gate: GangSchedulin, did you mean GangScheduling?",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        pytest.param(None, "cannot be read: No such file or directory", id="missing"),
+        pytest.param("kind: Pod\n", "was refused: ", id="no apiVersion"),
+        pytest.param("{a: [", "was refused: error converting YAML to JSON", id="not YAML"),
+        pytest.param(
+            "{apiVersion: v1, kind: Pod, metadata: {name: p}, spec: {containers: []}}",
+            'was refused: Pod "p" is invalid: spec.containers: Required value',
+            id="invalid",
+        ),
+    ],
+)
+async def test_manifests_that_cannot_be_loaded(tmp_path: Path, text: str | None, expected: str) -> None:
+    """The line names the file and what is wrong with the object."""
+    path = tmp_path / "objects.yaml"
+    if text is not None:
+        path.write_text(text)
+    (told,) = await mistakes("cluster", "--port", "0", "--load", str(path))
+    assert told.startswith(f"{path} {expected}")
+
+
+async def test_a_trace_that_is_not_there(tmp_path: Path) -> None:
+    """The demo says which file it looked for, and how to name another folder."""
+    (told,) = await mistakes("demo", "--trace", str(tmp_path))
+    assert str(tmp_path / "openb_node_list_all_node.csv.gz") in told
+    assert "--trace" in told
+
+
+# Ports and servers
+
+
+async def test_a_port_in_use() -> None:
+    """Server and health port say which address is taken."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = str(taken.getsockname()[1])
+        (told,) = await mistakes("cluster", "--port", port)
+        assert f"127.0.0.1:{port}" in told
+        arguments = ("--bind-address", "127.0.0.1", "--health-port", port)
+        (told,) = await mistakes("run", "--master", NOBODY, *arguments)
+        assert f"127.0.0.1:{port}" in told
+        assert "--health-port" in told
+
+
+@pytest.mark.parametrize(
+    ("master", "expected"),
+    [
+        pytest.param(
+            NOBODY, f"the API server cannot be reached: GET {NOBODY}/api/v1: connection refused", id="refused"
+        ),
+        pytest.param("nonsense", "must be a URL like https://", id="no URL"),
+        pytest.param("http://no-such-host.invalid", "no-such-host.invalid", id="no such host"),
+    ],
+)
+async def test_a_server_that_cannot_be_reached(master: str, expected: str) -> None:
+    """One line with the address and the reason."""
+    (told,) = await mistakes("run", "--health-port", "0", "--master", master)
+    assert expected in told
+
+
+@asynccontextmanager
+async def answering(answer: bytes) -> AsyncIterator[str]:
+    """Serve the same bytes to everybody; yield the URL."""
+
+    async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(answer)
+        await writer.drain()
+        writer.close()
+
+    async with await asyncio.start_server(handle, "127.0.0.1", 0) as server:
+        host, port = server.sockets[0].getsockname()
+        yield f"http://{host}:{port}"
+
+
+@pytest.mark.parametrize(
+    ("answer", "expected"),
+    [
+        pytest.param(
+            b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 22\r\n\r\n<html>\n<h1>Hi</h1>\n\n\n\n",
+            "is not a Kubernetes API server",
+            id="a web page",
+        ),
+        pytest.param(
+            b"HTTP/1.1 404 Not Found\r\nContent-Length: 12\r\n\r\n<h1>404</h1>", "HTTP 404", id="a web server's 404"
+        ),
+        pytest.param(b"SSH-2.0-OpenSSH_9.6\r\n\r\n", "cannot be reached", id="no HTTP"),
+    ],
+)
+async def test_a_server_that_is_none(answer: bytes, expected: str) -> None:
+    """One line with the address and what it said."""
+    async with answering(answer) as url:
+        (told,) = await mistakes("run", "--health-port", "0", "--master", url)
+    assert url in told
+    assert expected in told
+
+
+@pytest.mark.parametrize(
+    ("fault", "words"),
+    [
+        pytest.param(Fault(status=401), ("does not accept the credentials", "renew the token"), id="401"),
+        pytest.param(Fault(status=403, path="/api/v1/nodes$"), ("list nodes", "403"), id="403 for nodes"),
+        pytest.param(Fault(status=403, path="/api/v1/pods$"), ("list pods", "403"), id="403 for pods"),
+    ],
+)
+async def test_credentials_that_do_not_suffice(fault: Fault, words: tuple[str, ...]) -> None:
+    """A refusal before the first sync ends the program; the line names what was asked for."""
+    cluster = EmbeddedCluster(clock=LoopClock())
+    cluster.faults.add(fault)
+    server = cluster.server()
+    await server.start()
+    try:
+        (told,) = await mistakes("run", "--health-port", "0", "--master", server.url)
+    finally:
+        await server.stop()
+    assert all(word in told for word in words), told
+
+
+# Plugins
+
+
+def install(folder: Path, name: str, hooks: str, **modules: str) -> dict[str, str]:
+    """Put a distribution of one hook module into `folder`; return the environment that finds it."""
+    package = name.replace("-", "_")
+    info = folder / f"{package}-1.0.dist-info"
+    info.mkdir(parents=True)
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text(f"[pyscheduler]\n{name} = {package}\n")
+    (folder / f"{package}.py").write_text(hooks)
+    for module, text in modules.items():
+        (folder / f"{module}.py").write_text(text)
+    return {"PYTHONPATH": str(folder)}
+
+
+def hooks(name: str, target: str) -> str:
+    """Return a hook module that offers one plugin."""
+    return (
+        "from pyscheduler import hookimpl\n\n\n"
+        "@hookimpl\n"
+        f"def pyscheduler_register(registry):\n    registry.add({name!r}, {target!r})\n"
+    )
+
+
+PLUGIN = (
+    "from pyscheduler import FilterPlugin\n\n\n"
+    "class Mine(FilterPlugin):\n    def filter(self, state, pod, node):\n        return None\n"
+)
+ENABLED = "profiles:\n- schedulerName: x\n  plugins: {multiPoint: {enabled: [{name: %s}]}}\n"
+
+
+async def test_an_unknown_plugin(config: Callable[[str], str]) -> None:
+    """The line names file, profile and extension point, and the name that was probably meant."""
+    path = config(ENABLED % "NodeResorcesFit")
+    expected = (
+        f'{path}: plugin "NodeResorcesFit" does not exist, did you mean "NodeResourcesFit"?'
+        " @ $.profiles['x'].plugins.multiPoint"
+    )
+    assert await mistakes("run", "--master", NOBODY, "--health-port", "0", "--config", path) == [expected]
+    assert await mistakes("config", "--config", path) == [expected]
+    assert await mistakes("plugins", "--config", path) == [expected]
+
+
+async def test_a_plugin_whose_import_fails(tmp_path: Path, config: Callable[[str], str]) -> None:
+    """Only who enables it is concerned; the line names plugin, distribution and cause."""
+    env = install(tmp_path, "acme", hooks("Mine", "acme_plugin:Mine"), acme_plugin="import nowhere_to_be_found\n")
+    (told,) = await mistakes("config", "--config", config(ENABLED % "Mine"), env=env)
+    assert 'plugin "Mine" of acme 1.0 (acme_plugin:Mine) cannot be loaded: ModuleNotFoundError' in told
+    async with program("config", env=env) as fine:
+        assert await fine.ended() == 0
+    async with program("plugins", env=env) as shown:
+        assert await shown.ended() == 0
+    assert "cannot be used" in " ".join(shown.out)
+
+
+async def test_a_distribution_that_is_broken(tmp_path: Path, config: Callable[[str], str]) -> None:
+    """It is shown with its error; who enables one of its plugins is told that it may be missing for that reason."""
+    env = install(tmp_path, "acme", "raise RuntimeError('no licence')\n")
+    (told,) = await mistakes("config", "--config", config(ENABLED % "Mine"), env=env)
+    assert 'plugin "Mine" does not exist' in told
+    assert "acme 1.0 is broken: RuntimeError: no licence" in told
+    async with program("plugins", env=env) as shown:
+        assert await shown.ended() == 0
+    assert "  broken: RuntimeError: no licence" in shown.out
+
+
+async def test_two_plugins_of_one_name(tmp_path: Path, config: Callable[[str], str]) -> None:
+    """The line names both distributions; blocking one is a way out."""
+    install(tmp_path, "acme", hooks("Mine", "acme_plugin:Mine"), acme_plugin=PLUGIN)
+    env = install(tmp_path, "bolt", hooks("Mine", "bolt_plugin:Mine"), bolt_plugin=PLUGIN)
+    path = config(ENABLED % "Mine")
+    (told,) = await mistakes("config", "--config", path, env=env)
+    assert 'plugin "Mine" is offered by acme 1.0 (acme_plugin:Mine) and bolt 1.0 (bolt_plugin:Mine)' in told
+    async with program("config", "--config", path, "--block", "acme", env=env) as fine:
+        assert await fine.ended() == 0, fine.err
+    async with program("plugins", "--block", "acme", env=env) as shown:
+        assert await shown.ended() == 0
+    assert "  blocked" in shown.out
