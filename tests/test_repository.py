@@ -25,7 +25,8 @@ def files() -> Iterator[Path]:
     while folders:
         for path in sorted(folders.pop().iterdir()):
             if path.is_file():
-                yield path
+                if not path.name.startswith(".coverage"):
+                    yield path
             elif not NOT_OURS.match(path.name):
                 folders.append(path)
 
