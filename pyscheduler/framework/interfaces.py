@@ -131,7 +131,7 @@ class Plugin:
     `name` is what a profile enables; it defaults to the class's own name. The other class attributes say what the
     plugin needs, before it is made:
 
-    - `args_type`: attrs class of its `pluginConfig` args, or None when it takes none;
+    - `args_type`: attrs class of its `pluginConfig` args; without one, the plugin gets the mapping that the file says;
     - `watches`: further kinds it reads or reacts to; a kind whose CRD is absent is picked up when it appears;
     - `rbac`: rules it needs beyond reading its watches;
     - `max_permit_wait_seconds`: the longest it may make a pod wait at Permit, where more than 900 is needed.

@@ -66,6 +66,10 @@ class Idle(FilterPlugin):
     """Forgot its filter."""
 
 
+class Plain(Plugin):
+    """Says nothing about args."""
+
+
 class Runner(Plugin):
     def run(self) -> None:
         """Not a coroutine."""
@@ -174,7 +178,6 @@ def test_a_mistake_is_one_line_with_its_path(kit: Any, plugin: type[Plugin], pro
 @pytest.mark.parametrize(
     ("args", "problem"),
     [
-        pytest.param({"Sort": LimitArgs()}, 'plugin "Sort" takes no args', id="args for a plugin without"),
         pytest.param({"Limit": 3}, 'plugin "Limit": want args to be of type LimitArgs, got int', id="of another type"),
         pytest.param(
             {"Lmit": LimitArgs()},
@@ -188,6 +191,12 @@ def test_wrong_args_are_refused(kit: Any, args: dict[str, object], problem: str)
     with pytest.raises(ConfigError) as caught:
         kit.profile(Limit, args=args)
     assert caught.value.problems == (f"{problem} @ $.profiles['pyscheduler'].pluginConfig",)
+
+
+def test_a_plugin_without_an_args_class_gets_what_the_file_says(kit: Any) -> None:
+    """Like kube-scheduler, which hands args of unknown type through as they are."""
+    profile = kit.profile(Plain, args={"Plain": {"weight": 2}})
+    assert profile.plugins["Plain"].args == {"weight": 2}
 
 
 def test_args_for_a_plugin_that_is_not_enabled_are_ignored(kit: Any) -> None:
