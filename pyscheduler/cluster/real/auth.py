@@ -13,6 +13,7 @@ import asyncio
 import logging
 import math
 import os
+import re
 import urllib.request
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, Protocol
@@ -46,6 +47,8 @@ _EXPIRY_MARGIN_SECONDS: Final = 300.0
 #: How long an exec plugin may take; it may talk to a person's browser.
 _PLUGIN_SECONDS: Final = 60.0
 _CLIENT_LOGGER: Final = "kubernetes.aio.config.kube_config"
+#: How it shows what a plugin wrote.
+_BYTES: Final = re.compile(r"\bb'(.*)'$")
 
 
 class _Source(Protocol):
@@ -124,7 +127,8 @@ class Credentials:
                 load_client_certificate(self.ssl_context, self._configuration, self._source.name)
                 self.certificates += 1
         except Exception as error:  # noqa: BLE001 - the client raises many kinds; each leaves the old credential in use
-            _log.warning("Credentials could not be renewed source=%s err=%s", self._source.name, _one_line(error))
+            where = "" if isinstance(error, ConfigError) else f"{self._source.name}: "
+            _log.warning("Credentials could not be renewed err=%s%s", where, _one_line(error))
             self._renew_at = self._clock.now() + _RENEW_SECONDS
         else:
             self._renew_at = self._clock.now() + self._source.valid_seconds(self._clock.wall())
@@ -276,7 +280,7 @@ def _complaints() -> Iterator[list[str]]:
     def hear(record: logging.LogRecord) -> bool:
         if record.levelno < logging.WARNING:
             return True
-        said.append(" ".join(record.getMessage().split()))
+        said.append(_BYTES.sub(r"\1", " ".join(record.getMessage().split())))
         return False
 
     logger = logging.getLogger(_CLIENT_LOGGER)

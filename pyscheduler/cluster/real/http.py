@@ -76,6 +76,8 @@ class HTTPTransport(ConnectingTransport):
         self._credentials = credentials
         self._base = credentials.server.rstrip("/")
         self._sessions: dict[tuple[str, int], aiohttp.ClientSession] = {}
+        #: Answers that are being read.
+        self._open: set[aiohttp.ClientResponse] = set()
         self._closed = False
 
     @property
@@ -128,7 +130,12 @@ class HTTPTransport(ConnectingTransport):
                 timeout=timeout,
                 allow_redirects=False,
             ) as response:
-                return Response(status=response.status, body=await response.read(), headers=_lower(response.headers))
+                self._open.add(response)
+                try:
+                    body = await response.read()
+                finally:
+                    self._open.discard(response)
+                return Response(status=response.status, body=body, headers=_lower(response.headers))
         except (aiohttp.ClientError, OSError) as error:
             raise TransportError(f"{method} {self._base}{path}: {_why(error)}") from error
 
@@ -138,17 +145,19 @@ class HTTPTransport(ConnectingTransport):
     ) -> AsyncIterator[_HTTPStream]:
         """Open a watch; `timeout_seconds` bounds the wait for the answer to begin."""
         authorization = await self._credentials.authorization()
-        response = await self._open(path, query, authorization, timeout_seconds)
+        response = await self._watch(path, query, authorization, timeout_seconds)
         try:
             if response.status == _UNAUTHORIZED and await self._credentials.renew(authorization):
                 response.close()
                 authorization = await self._credentials.authorization()
-                response = await self._open(path, query, authorization, timeout_seconds)
+                response = await self._watch(path, query, authorization, timeout_seconds)
+            self._open.add(response)
             yield _HTTPStream(response, self._base + path)
         finally:
+            self._open.discard(response)
             response.close()
 
-    async def _open(
+    async def _watch(
         self, path: str, query: Mapping[str, str] | None, authorization: str | None, seconds: float | None
     ) -> aiohttp.ClientResponse:
         try:
@@ -168,6 +177,9 @@ class HTTPTransport(ConnectingTransport):
     async def close(self) -> None:
         """Close all connections; idempotent. Requests under way end with `TransportError`."""
         self._closed = True
+        # Closing a session does not wake those who wait for the next bytes of a body; this does.
+        for response in tuple(self._open):
+            response.close()
         sessions = list(self._sessions.values())
         self._sessions.clear()
         for session in sessions:

@@ -74,7 +74,7 @@ def _read(path: Path) -> dict[str, Any]:
 
 def _entry(documents: Sequence[dict[str, Any]], plural: str, singular: str, name: str, shown: str) -> dict[str, Any]:
     for document in documents:
-        entries = document.get(plural) or ()
+        entries = document.get(plural) or []
         if not isinstance(entries, list) or not all(isinstance(each, dict) and "name" in each for each in entries):
             raise ConfigError(f"kubeconfig {shown}: {plural} is not a list of entries with a name each")
         for entry in entries:

@@ -7,9 +7,12 @@ from __future__ import annotations
 
 import asyncio
 import random
+import re
+import ssl
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any, Self
 
 import msgspec
@@ -195,6 +198,18 @@ async def stage(make_stage: Callable[..., Stage]) -> Stage:
 
 
 @pytest.fixture
+def stage_type() -> type[Stage]:
+    """Return the stage itself, for tests that make many."""
+    return Stage
+
+
+@pytest.fixture
+def ledger_type() -> type[Ledger]:
+    """Return the ledger itself, for the same."""
+    return Ledger
+
+
+@pytest.fixture
 def warnings() -> Warnings:
     """Count warnings, for tests that need no stage."""
     return Warnings()
@@ -341,18 +356,22 @@ class Meddler:
     `meddle` gets each line and returns what is passed on: any number of lines, or parts of them.
     """
 
-    def __init__(self, inner: Any, meddle: Callable[[bytes], Iterable[bytes]]) -> None:
+    def __init__(self, inner: Any, meddle: Callable[[bytes], Iterable[bytes]], clock: VirtualClock) -> None:
         self._inner = inner
         self._meddle = meddle
+        self._clock = clock
         self.request = inner.request
         self.close = inner.close
+        #: The query of each watch, and when it was opened.
         self.watches: list[dict[str, str]] = []
+        self.opened: list[float] = []
 
     @asynccontextmanager
     async def stream(
         self, path: str, *, query: dict[str, str] | None = None, timeout_seconds: float | None = None
     ) -> AsyncIterator[Any]:
         self.watches.append(dict(query or {}))
+        self.opened.append(self._clock.now())
         async with self._inner.stream(path, query=query, timeout_seconds=timeout_seconds) as stream:
             yield _MeddledStream(stream, self._meddle)
 
@@ -376,7 +395,7 @@ def meddled() -> Callable[[Stage, Callable[[bytes], Iterable[bytes]]], Meddler]:
     """Put a meddler between a stage's client and its cluster."""
 
     def put(stage: Stage, meddle: Callable[[bytes], Iterable[bytes]]) -> Meddler:
-        meddler = Meddler(stage.cluster.transport(), meddle)
+        meddler = Meddler(stage.cluster.transport(), meddle, stage.clock)
         stage.client = stage.connect(meddler)
         return meddler
 
@@ -395,3 +414,75 @@ def turn_until() -> Callable[[Callable[[], object]], Awaitable[None]]:
         raise TimeoutError("it did not happen")
 
     return turn
+
+
+class Wire:
+    """A server that is just good enough to misbehave: it reads requests and lets `answer` write what it likes.
+
+    `answer(wire, head, body, writer)` is called for each request; afterwards the connection stays open unless it
+    closed the writer. Each head (request line and headers) is kept in `heads`.
+    """
+
+    def __init__(self, answer: Callable[..., Any]) -> None:
+        self._answer = answer
+        self._server: asyncio.Server | None = None
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self.heads: list[str] = []
+        self.connections = 0
+        self.url = ""
+
+    async def start(self, context: ssl.SSLContext | None = None) -> Self:
+        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0, ssl=context)
+        port = self._server.sockets[0].getsockname()[1]
+        self.url = f"{'https' if context else 'http'}://127.0.0.1:{port}"
+        return self
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._tasks.add(asyncio.current_task())  # type: ignore[arg-type]  # it runs in one
+        self.connections += 1
+        try:
+            while not writer.is_closing():
+                head = (await reader.readuntil(b"\r\n\r\n")).decode()
+                length = re.search(r"(?i)content-length: (\d+)", head)
+                body = await reader.readexactly(int(length.group(1))) if length else b""
+                self.heads.append(head)
+                await self._answer(self, head, body, writer)
+                await writer.drain()
+        except (asyncio.IncompleteReadError, ConnectionError, asyncio.CancelledError):
+            pass  # the client went, or the test is over
+        finally:
+            writer.close()
+
+    async def stop(self) -> None:
+        assert self._server is not None
+        self._server.close()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    @staticmethod
+    def reply(writer: asyncio.StreamWriter, body: bytes, status: str = "200 OK", **headers: str) -> None:
+        """Write a whole answer."""
+        lines = [f"HTTP/1.1 {status}", f"Content-Length: {len(body)}"]
+        lines += [f"{name.replace('_', '-')}: {value}" for name, value in headers.items()]
+        writer.write("\r\n".join([*lines, "", ""]).encode() + body)
+
+
+@pytest.fixture
+async def wire() -> AsyncIterator[Callable[..., Awaitable[Wire]]]:
+    """Start servers that answer as told; they end with the test."""
+    wires: list[Wire] = []
+
+    async def start(answer: Callable[..., Any], *, context: ssl.SSLContext | None = None) -> Wire:
+        wires.append(await Wire(answer).start(context))
+        return wires[-1]
+
+    yield start
+    for each in wires:
+        await each.stop()
+
+
+@pytest.fixture
+def pki() -> Path:
+    """Return the folder of keys and certificates; `make.sh` in it says what is what."""
+    return Path(__file__).parent / "pki"

@@ -110,9 +110,12 @@ async def test_regular_end_is_followed_by_a_watch_at_once(stage: Any, meddled: A
     """A watch whose time was up is no failure: the next one is opened without a pause."""
     meddler = meddled(stage, lambda line: [line])
     pods, ledger = await stage.started()
+    began = stage.clock.now()
     await stage.clock.advance(3600)
     assert 6 <= len(meddler.watches) <= 12
-    assert all(300 <= int(query["timeoutSeconds"]) <= 600 for query in meddler.watches)
+    lasted = [int(query["timeoutSeconds"]) for query in meddler.watches]
+    assert all(300 <= seconds <= 600 for seconds in lasted)
+    assert meddler.opened == [began + sum(lasted[:number]) for number in range(len(lasted))]
     assert sum(stage.warnings.counts.values()) == 0
     stage.assert_equal(pods, ledger)
 
