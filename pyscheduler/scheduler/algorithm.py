@@ -103,9 +103,13 @@ class Algorithm:
         if not len(nodes):
             return None
         limit = self._limit(profile, len(nodes))
-        if limit < len(nodes) and nodes is self.snapshot.nodes:
-            nodes = nodes.take(self.snapshot.order())
-        found = profile.find_feasible(state, pod, nodes, limit=limit, start=self._next_start % len(nodes))
+        start = 0
+        if limit < len(nodes):
+            # Where all are looked at it does not matter which is the first.
+            start = self._next_start % len(nodes)
+            if nodes is self.snapshot.nodes:
+                nodes = nodes.take(self.snapshot.order())
+        found = profile.find_feasible(state, pod, nodes, limit=limit, start=start)
         self._next_start = (self._next_start + found.processed) % len(self.snapshot.nodes)
         if found.status is not None:
             _raise_error(found.status)

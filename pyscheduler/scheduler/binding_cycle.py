@@ -1,7 +1,11 @@
 """The binding cycle: one pod, from its reserved node to the API server. A coroutine; thousands may be under way.
 
 Waits for Permit, runs PreBind, Bind and PostBind. On any failure the reservation is undone, the freed resources are
-announced to the waiting pods, and the pod goes back into the queue. Source: kube-scheduler 1.36, `bindingCycle`.
+announced to the waiting pods, and the pod goes back into the queue. Once the API server has taken the binding, nothing
+undoes it any more.
+
+Differs from kube-scheduler: where every Bind plugin skips the pod, an error says so; there the pod is retried without a
+word to its user. Source: kube-scheduler 1.36, `bindingCycle`.
 """
 
 from __future__ import annotations
@@ -14,9 +18,9 @@ import attrs
 
 from pyscheduler.framework.events import ActionType, ClusterEvent, EventResource
 from pyscheduler.framework.interfaces import NominatingInfo
-from pyscheduler.framework.status import Status
+from pyscheduler.framework.status import Code, Status
 from pyscheduler.scheduler.failure import CLEAR_NOMINATION
-from pyscheduler.scheduler.scheduling_cycle import assumed_of, rejection_of
+from pyscheduler.scheduler.scheduling_cycle import rejection_of
 
 if TYPE_CHECKING:
     from pyscheduler.framework.clock import Clock
@@ -51,19 +55,25 @@ class BindingCycle:
         """Bind the pod, or undo everything and requeue it. Never raises but for cancellation."""
         try:
             status = await self._bind(attempt)
-        except asyncio.CancelledError:
-            self.scheduling.undo(attempt)
-            raise
         except Exception as error:  # noqa: BLE001 - a bug must cost this attempt and lose no pod
+            self.recorder.warning("binding_cycle_failed")
             _log.exception("Binding cycle failed pod=%s", attempt.queued.pod.key)
             status = Status.from_error(error)
         if status is not None:
-            self._fail(attempt, status)
+            self.fail(attempt, status)
+            return
+        # Nothing that goes wrong from here on can take the binding back.
+        attempt.is_settled = True
+        try:
+            await self._finish(attempt)
+        except Exception:  # noqa: BLE001 - see above
+            self.recorder.warning("post_bind_failed")
+            _log.exception("Pod is bound, but not all could be told pod=%s", attempt.queued.pod.key)
 
     async def _bind(self, attempt: Attempt) -> Status | None:
-        """Go through the extension points; return the status that stopped it."""
+        """Go through the extension points up to Bind; return the status that stopped it."""
         profile, state, node_name = attempt.profile, attempt.state, attempt.node_name
-        pod = assumed_of(attempt).pod
+        pod = attempt.pod
         if self.nominate_expectation:
             status = profile.run_pre_bind_pre_flights(state, pod, node_name)
             if status is not None and not status.is_skip:
@@ -79,20 +89,25 @@ class BindingCycle:
         status = await profile.run_pre_bind(state, pod, node_name)
         if status is not None:
             return status
-        self.statuses.forget(pod.uid)
+        under_way = self.statuses.drop(pod.uid)
+        if under_way is not None:
+            # A nomination that arrives after the binding would stay on the bound pod for good.
+            await asyncio.wait([under_way])
         status = await profile.run_bind(state, pod, node_name)
-        if status is not None:
-            return status
-        self._succeed(attempt)
-        await profile.run_post_bind(state, pod, node_name)
-        if attempt.to_activate.pods:
-            self.queue.activate(attempt.to_activate.pods.values())
-        return None
+        if status is not None and status.is_skip:
+            return Status(Code.ERROR, f"no Bind plugin of profile {profile.name} was willing to bind the pod")
+        return status
 
-    def _succeed(self, attempt: Attempt) -> None:
+    async def _finish(self, attempt: Attempt) -> None:
         """Tell everybody that the pod is bound."""
-        assumed = assumed_of(attempt)
-        pod = assumed.pod
+        self._announce(attempt)
+        await attempt.profile.run_post_bind(attempt.state, attempt.pod, attempt.node_name)
+        if attempt.to_activate.pods:
+            self.scheduling.activate(attempt)
+
+    def _announce(self, attempt: Attempt) -> None:
+        """Tell cache, users, logs and metrics."""
+        pod = attempt.pod
         queued = attempt.queued
         now = self.clock.now()
         self.scheduling.cache.finish_binding(pod)
@@ -115,17 +130,16 @@ class BindingCycle:
         first = queued.first_attempt_at
         self.recorder.pod_scheduled(attempts=queued.attempts, sli_seconds=now - first if first is not None else 0.0)
 
-    def _fail(self, attempt: Attempt, status: Status) -> None:
+    def fail(self, attempt: Attempt, status: Status) -> None:
         """Undo, announce what was freed, and requeue."""
-        assumed = attempt.assumed
-        if assumed is None:
-            return
-        pod = assumed.pod
-        self.scheduling.undo(attempt)
+        pod = attempt.pod
+        freed = self.scheduling.undo(attempt)
         if status.is_rejected:
             # Announced after the pod is back in the queue, and not to the pod itself: what it freed cannot help it.
             self.failure.handle(attempt, status, CLEAR_NOMINATION)
-            self.queue.move_all(ASSIGNED_POD_DELETE, pod, None, lambda other: other.uid != pod.uid)
+            if freed:
+                self.queue.move_all(ASSIGNED_POD_DELETE, pod, None, lambda other: other.uid != pod.uid)
         else:
-            self.queue.move_all(ASSIGNED_POD_DELETE, pod, None)
+            if freed:
+                self.queue.move_all(ASSIGNED_POD_DELETE, pod, None)
             self.failure.handle(attempt, status, CLEAR_NOMINATION)

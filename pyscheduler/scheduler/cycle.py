@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import attrs
 
 if TYPE_CHECKING:
+    from pyscheduler.api import Pod
     from pyscheduler.framework.cycle_state import CycleState, PodsToActivate
     from pyscheduler.framework.pod_info import PodInfo, QueuedPodInfo
     from pyscheduler.runtime.profile import Profile
@@ -20,12 +21,18 @@ class Attempt:
 
     profile: Profile
     queued: QueuedPodInfo
+    #: The pod; with its node set from the moment it is assumed.
+    pod: Pod
     state: CycleState
     to_activate: PodsToActivate
     #: Clock seconds when the pod was popped.
     started_at: float
-    #: The pod with its node set, once it is assumed.
+    #: The queue's scheduling cycle of this attempt.
+    cycle: int
+    #: The assumed pod, until the assumption is taken back.
     assumed: PodInfo | None = None
     node_name: str = ""
     evaluated_nodes: int = 0
     feasible_nodes: int = 0
+    #: Whether the pod was bound, or its failure dealt with; until then somebody has to.
+    is_settled: bool = False

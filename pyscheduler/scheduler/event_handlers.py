@@ -3,7 +3,12 @@
 Pods with a node go into the cache, pods without one into the queue if a profile answers for their `schedulerName`; all
 others are counted and left alone. Every change that may make a waiting pod schedulable is announced to the queue.
 An object that cannot be read (a selector or a quantity that does not parse) is reported and passed over: one bad object
-must not stop the others. Source: kube-scheduler 1.36, `eventhandlers.go`.
+must not stop the others. The users of a pod that is kept out of the queue for this are told by event and condition. Of
+a pod that has a node, what it uses is counted if that much can be read.
+
+Differs from kube-scheduler: with queueing hints off, too, every event goes to all waiting pods that it may help; there
+new nodes and assigned pods are first held against what in-tree plugins want. Source: kube-scheduler 1.36,
+`eventhandlers.go`.
 """
 
 from __future__ import annotations
@@ -13,12 +18,16 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 import attrs
+from msgspec import structs
 
+from pyscheduler.api import SelectorError
+from pyscheduler.cache.errors import CacheError
 from pyscheduler.framework.changes import node_changes, pod_changes
 from pyscheduler.framework.errors import PySchedulerError
 from pyscheduler.framework.events import ActionType, ClusterEvent, EventResource
 from pyscheduler.framework.pod_info import PodInfo
 from pyscheduler.scheduler.binding_cycle import ASSIGNED_POD_DELETE
+from pyscheduler.scheduler.failure import truncated
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -59,6 +68,8 @@ class EventHandlers:
     statuses: PodStatusWriter
     #: Pods without a node that name no profile of ours, by uid: counted, never touched.
     foreign_pods: set[str] = attrs.Factory(set)
+    #: Pods of ours that cannot be read and so are in no queue, by uid, and what their users were told.
+    unreadable_pods: dict[str, str] = attrs.Factory(dict)
 
     def register(
         self, pods: Lister[Pod], nodes: Lister[Node], others: Iterable[tuple[str, Lister[KubeObject]]]
@@ -109,7 +120,9 @@ class EventHandlers:
             self._add_assigned(pod)
         elif pod.scheduler_name in self.profiles:
             began = self.clock.now()
-            self._guarded("pod", pod.key, lambda: self.queue.add(PodInfo.of(pod)))
+            info = self._read(pod)
+            if info is not None:
+                self.queue.add(info)
             self._timed(_UNSCHEDULED_POD_ADD, began)
         else:
             self.foreign_pods.add(pod.uid)
@@ -125,6 +138,7 @@ class EventHandlers:
         elif new.node_name:
             self._add_assigned(new)
             self.foreign_pods.discard(new.uid)
+            self.unreadable_pods.pop(new.uid, None)
             if old.scheduler_name in self.profiles:
                 self.queue.delete(old)
                 self.statuses.forget(new.uid)
@@ -134,9 +148,11 @@ class EventHandlers:
     def delete_pod(self, pod: Pod) -> None:
         """Forget a pod that is gone, or has ended."""
         self.foreign_pods.discard(pod.uid)
+        self.unreadable_pods.pop(pod.uid, None)
         if pod.node_name:
             began = self.clock.now()
-            self._guarded("pod", pod.key, partial(self.cache.remove_pod, pod))
+            if self.cache.get_pod(pod.uid) is not None:
+                self.cache.remove_pod(pod)
             self.queue.move_all(ASSIGNED_POD_DELETE, pod, None)
             self._timed(ASSIGNED_POD_DELETE, began)
         elif pod.scheduler_name in self.profiles:
@@ -152,13 +168,17 @@ class EventHandlers:
 
     def _add_assigned(self, pod: Pod) -> None:
         began = self.clock.now()
-        if self._guarded("pod", pod.key, lambda: self.cache.add_pod(PodInfo.of(pod))):
+        if self._guarded("pod", pod.key, lambda: self.cache.add_pod(self._read_assigned(pod))):
             self.queue.move_all(_ASSIGNED_POD_ADD, None, pod)
         self._timed(_ASSIGNED_POD_ADD, began)
 
     def _update_assigned(self, old: Pod, new: Pod) -> None:
+        if self.cache.get_pod(new.uid) is None or self.cache.is_assumed(new.uid):
+            # The cache could not take it in so far, because it could not be read.
+            self._add_assigned(new)
+            return
         began = self.clock.now()
-        if not self._guarded("pod", new.key, lambda: self.cache.update_pod(old, PodInfo.of(new))):
+        if not self._guarded("pod", new.key, lambda: self.cache.update_pod(old, self._read_assigned(new))):
             return
         updated = self.clock.now() - began
         for event in pod_changes(old, new):
@@ -173,7 +193,9 @@ class EventHandlers:
             if new.metadata.deletion_timestamp and not old.metadata.deletion_timestamp:
                 self._assumed_deleted(new)
             return
-        self._guarded("pod", new.key, lambda: self.queue.update(old, PodInfo.of(new)))
+        info = self._read(new)
+        if info is not None:
+            self.queue.update(old, info)
         nominated = old.status.nominated_node_name
         if nominated and nominated != new.status.nominated_node_name:
             # As if it had been deleted from the node it was nominated to.
@@ -182,6 +204,40 @@ class EventHandlers:
             if event != _UNSCHEDULED_POD_UPDATE:
                 self._timed(event, began)
         self._timed(_UNSCHEDULED_POD_UPDATE, began)
+
+    def _read(self, pod: Pod) -> PodInfo | None:
+        """Work out what scheduling needs of a pod without a node; where that fails, tell its users and return None.
+
+        A pod that is in the queue already stays there, as it was when it could be read.
+        """
+        try:
+            info = PodInfo.of(pod)
+        except PySchedulerError as error:
+            self._complain("pod", pod.key, error)
+            if self.queue.place_of(pod.uid) is None:
+                self._tell_unreadable(pod, f"the pod cannot be read: {error}")
+            return None
+        self.unreadable_pods.pop(pod.uid, None)
+        return info
+
+    def _tell_unreadable(self, pod: Pod, message: str) -> None:
+        if self.unreadable_pods.get(pod.uid) == message:
+            return
+        self.unreadable_pods[pod.uid] = message
+        self.profiles[pod.scheduler_name].event_recorder.event(
+            pod, type="Warning", reason="FailedScheduling", action="Scheduling", note=truncated(message)
+        )
+        self.statuses.write(pod, reason="SchedulerError", message=message)
+
+    def _read_assigned(self, pod: Pod) -> PodInfo:
+        """Work out what scheduling needs of a pod on its node; raise where not even what it uses can be read."""
+        try:
+            return PodInfo.of(pod)
+        except SelectorError as error:
+            # What it wants of other pods cannot be read, but what it uses can, and its node must not be overcommitted.
+            self._complain("pod", pod.key, error)
+            spec = structs.replace(pod.spec, affinity=None)
+            return PodInfo.of(structs.replace(pod, spec=spec)).with_pod(pod)
 
     def _assumed_deleted(self, pod: Pod) -> None:
         """Free what a pod holds that is deleted between its scheduling cycle and its binding."""
@@ -210,11 +266,18 @@ class EventHandlers:
         """Do it; report an object that cannot be read, or that cache and API disagree about, and go on."""
         try:
             act()
+        except CacheError as error:
+            self.recorder.warning("cache_disagrees")
+            _log.error("Cache and API disagree %s=%s err=%s", kind, key, error)
+            return False
         except PySchedulerError as error:
-            self.recorder.warning(f"malformed_{kind}")
-            _log.warning("Passing over %s that cannot be read %s=%s err=%s", kind, kind, key, error)
+            self._complain(kind, key, error)
             return False
         return True
+
+    def _complain(self, kind: str, key: str, error: PySchedulerError) -> None:
+        self.recorder.warning(f"malformed_{kind}")
+        _log.warning("Passing over %s that cannot be read %s=%s err=%s", kind, kind, key, error)
 
     def _timed(self, event: ClusterEvent, began: float) -> None:
         self.recorder.event_handling(event.label, seconds=self.clock.now() - began)

@@ -1,5 +1,8 @@
 """What happens to a pod whose attempt failed: back into the queue, and users are told why.
 
+Differs from kube-scheduler: a pod that turns out to be bound, or gone, gets the event but no `PodScheduled=False`,
+which would stay on a bound pod for good. With queueing hints off, a pod whose binding failed is retried if an event
+came since its attempt began; there only events since the last pod's attempt began count.
 Source: kube-scheduler 1.36, `handleSchedulingFailure`.
 """
 
@@ -11,12 +14,14 @@ from typing import TYPE_CHECKING, Final
 import attrs
 
 from pyscheduler.framework.diagnosis import FitError, NoNodesError
+from pyscheduler.framework.errors import PySchedulerError
 from pyscheduler.framework.interfaces import NominatingInfo
 from pyscheduler.framework.pod_info import PodInfo
 
 if TYPE_CHECKING:
     from pyscheduler.api import Pod
     from pyscheduler.framework.clock import Clock
+    from pyscheduler.framework.pod_info import QueuedPodInfo
     from pyscheduler.framework.recorder import Recorder
     from pyscheduler.framework.status import Status
     from pyscheduler.framework.watches import Lister
@@ -24,13 +29,13 @@ if TYPE_CHECKING:
     from pyscheduler.scheduler.cycle import Attempt
     from pyscheduler.scheduler.pod_status import PodStatusWriter
 
-__all__ = ["CLEAR_NOMINATION", "FailureHandler"]
+__all__ = ["CLEAR_NOMINATION", "FailureHandler", "truncated"]
 
 _log = logging.getLogger(__name__)
 
 CLEAR_NOMINATION: Final = NominatingInfo("")
 
-#: The longest `note` that the API server takes in an event, in characters.
+#: The longest `note` that the API server takes in an event, in bytes.
 _NOTE_LIMIT: Final = 1024
 
 
@@ -53,58 +58,80 @@ class FailureHandler:
             profile=attempt.profile.name,
             seconds=self.clock.now() - attempt.started_at,
         )
-        message = status.message
-        self._note_rejectors(attempt, status, message)
+        _note_rejectors(queued, status)
         pod = queued.pod
         cached = self.pods.get(pod.name, pod.namespace)
-        if cached is None or cached.node_name:
+        is_pending = cached is not None and not cached.node_name
+        if cached is not None and is_pending:
+            if cached.uid != pod.uid:
+                _log.info("Pod was recreated while its failure was handled pod=%s", pod.key)
+                self.queue.done(pod.uid)
+                attempt.is_settled = True
+                return
+            _refresh(queued, cached)
+            pod = cached
+            self.queue.requeue_failed(queued, attempt.cycle)
+            # Before the API server's echo of the nomination arrives, the next cycle must know it already.
+            self.queue.nominator.add(queued.pod_info, nominating)
+        else:
             # Gone, or bound after all (a bind whose answer was lost): nothing to retry.
             _log.info("Pod is not requeued pod=%s reason=%s", pod.key, "bound" if cached else "deleted")
             self.queue.done(pod.uid)
-        elif cached.uid != pod.uid:
-            _log.info("Pod was recreated while its failure was handled pod=%s", pod.key)
-            self.queue.done(pod.uid)
-            return
-        else:
-            if cached.resource_version != pod.resource_version:
-                queued.pod_info = PodInfo.of(cached)
-            elif pod is not cached:
-                queued.pod_info = queued.pod_info.with_pod(cached)
-            pod = cached
-            self.queue.requeue_failed(queued, self.queue.scheduling_cycle)
-            # Before the API server's echo of the nomination arrives, the next cycle must know it already.
-            self.queue.nominator.add(queued.pod_info, nominating)
+        attempt.is_settled = True
+        message = status.message
+        self._log(pod, status, message)
         attempt.profile.event_recorder.event(
-            pod, type="Warning", reason="FailedScheduling", action="Scheduling", note=_truncated(message)
+            pod, type="Warning", reason="FailedScheduling", action="Scheduling", note=truncated(message)
         )
-        self.statuses.write(
-            pod,
-            reason="Unschedulable" if rejected else "SchedulerError",
-            message=message,
-            nominating=nominating,
-        )
-
-    def _note_rejectors(self, attempt: Attempt, status: Status, message: str) -> None:
-        """Tell the queue which plugins to ask about events; clear what an earlier attempt left."""
-        queued = attempt.queued
-        error = status.error
-        queued.unschedulable_plugins = set()
-        queued.pending_plugins = set()
-        if isinstance(error, NoNodesError):
-            _log.info("Unable to schedule pod; no nodes are registered to the cluster; waiting pod=%s", queued.pod.key)
-        elif isinstance(error, FitError):
-            queued.unschedulable_plugins = error.diagnosis.unschedulable_plugins
-            queued.pending_plugins = error.diagnosis.pending_plugins
-            _log.info('Unable to schedule pod; no fit; waiting pod=%s err="%s"', queued.pod.key, message)
-        else:
-            self.recorder.warning("attempt_error")
-            _log.error(
-                'Error scheduling pod; retrying pod=%s plugin=%s err="%s"', queued.pod.key, status.plugin, message
+        if is_pending:
+            self.statuses.write(
+                pod,
+                reason="Unschedulable" if rejected else "SchedulerError",
+                message=message,
+                nominating=nominating,
             )
 
+    def _log(self, pod: Pod, status: Status, message: str) -> None:
+        if isinstance(status.error, NoNodesError):
+            _log.info("Unable to schedule pod; no nodes are registered to the cluster; waiting pod=%s", pod.key)
+        elif isinstance(status.error, FitError):
+            _log.info('Unable to schedule pod; no fit; waiting pod=%s err="%s"', pod.key, message)
+        else:
+            self.recorder.warning("attempt_error")
+            _log.error('Error scheduling pod; retrying pod=%s plugin=%s err="%s"', pod.key, status.plugin, message)
 
-def _truncated(message: str) -> str:
-    if len(message) <= _NOTE_LIMIT:
+
+def _note_rejectors(queued: QueuedPodInfo, status: Status) -> None:
+    """Tell the queue which plugins to ask about events; what an earlier attempt left is cleared."""
+    error = status.error
+    if isinstance(error, FitError):
+        queued.unschedulable_plugins = error.diagnosis.unschedulable_plugins
+        queued.pending_plugins = error.diagnosis.pending_plugins
+    else:
+        queued.unschedulable_plugins = set()
+        queued.pending_plugins = set()
+
+
+def _refresh(queued: QueuedPodInfo, newest: Pod) -> None:
+    """Put the newest version of the pod into its place in the queue."""
+    pod = queued.pod
+    if newest.resource_version == pod.resource_version:
+        if pod is not newest:
+            queued.pod_info = queued.pod_info.with_pod(newest)
+        return
+    try:
+        queued.pod_info = PodInfo.of(newest)
+    except PySchedulerError as error:
+        # It was readable when it came; the event handlers have complained. It is tried again as it was then.
+        _log.warning("Pod cannot be read any more pod=%s err=%s", pod.key, error)
+
+
+def truncated(message: str) -> str:
+    """Return as much of a message as an event takes, cut between two characters."""
+    if len(message) <= _NOTE_LIMIT and message.isascii():
+        return message
+    data = message.encode()
+    if len(data) <= _NOTE_LIMIT:
         return message
     suffix = " ..."
-    return message[: _NOTE_LIMIT - len(suffix)] + suffix
+    return data[: _NOTE_LIMIT - len(suffix)].decode(errors="ignore") + suffix

@@ -1,8 +1,12 @@
 """Writing a pod's `PodScheduled` condition and nominated node, in the background.
 
 Writes for one pod are merged while an earlier one is under way, and the last word wins; a write that would change
-nothing is not sent. A binding makes what is still to be written about the pod pointless, so it drops it.
-Source: kube-scheduler 1.36, `updatePod` and its API dispatcher.
+nothing is not sent. What was sent counts as the pod's status even before the watch shows it, so that a nomination made
+and taken back within moments does not stay. A binding makes what is still to be written about the pod pointless: it
+drops that, and waits for what is on its way.
+
+Differs from kube-scheduler, which by default waits for each write: a cycle must not. With its gate
+SchedulerAsyncAPICalls on, it does as here. Source: kube-scheduler 1.36, `updatePod`, `PodStatusPatchCall`.
 """
 
 from __future__ import annotations
@@ -10,16 +14,17 @@ from __future__ import annotations
 import asyncio
 import logging
 from datetime import UTC, datetime
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import attrs
 
-from pyscheduler.framework.errors import APIError, NotFoundError, TransportError
+from pyscheduler.framework.errors import NotFoundError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from pyscheduler.api import Pod, PodCondition
+    from pyscheduler.api import Pod
     from pyscheduler.framework.clock import Clock
     from pyscheduler.framework.handle import Client
     from pyscheduler.framework.interfaces import NominatingInfo
@@ -33,8 +38,8 @@ _POD_SCHEDULED: Final = "PodScheduled"
 
 
 @attrs.define(kw_only=True)
-class _Pending:
-    """What is to be written about one pod; fields that stay None are left alone."""
+class _Write:
+    """What is to be written about one pod, or was; fields that stay None are left alone."""
 
     pod: Pod
     condition: Mapping[str, object] | None = None
@@ -49,9 +54,10 @@ class PodStatusWriter:
     clock: Clock
     recorder: Recorder
     concurrency: int = 16
-    _pending: dict[str, _Pending] = attrs.Factory(dict)
-    _busy: set[str] = attrs.Factory(set)
-    _tasks: set[asyncio.Task[None]] = attrs.Factory(set)
+    _pending: dict[str, _Write] = attrs.Factory(dict)
+    #: What the API server was told last and the pod may not show yet, until the pod is forgotten.
+    _told: dict[str, _Write] = attrs.Factory(dict)
+    _busy: dict[str, asyncio.Task[None]] = attrs.Factory(dict)
 
     def write(
         self,
@@ -62,22 +68,32 @@ class PodStatusWriter:
         nominating: NominatingInfo | None = None,
     ) -> None:
         """Write `PodScheduled=False` with `reason` and `message` (none: leave the condition), and the nomination."""
-        pending = self._pending.get(pod.uid) or _Pending(pod=pod)
+        uid = pod.uid
+        told = self._told_since(pod)
+        pending = self._pending.get(uid) or _Write(pod=pod)
         pending.pod = pod
         if reason is not None:
-            pending.condition = self._condition(pod, reason, message)
+            pending.condition = self._condition(pod, reason, message, told)
         if nominating is not None and nominating.override:
-            changes = nominating.node_name != pod.status.nominated_node_name
-            pending.nominated_node = nominating.node_name if changes else None
+            present = pod.status.nominated_node_name
+            if told is not None and told.nominated_node is not None:
+                present = told.nominated_node
+            pending.nominated_node = nominating.node_name if nominating.node_name != present else None
         if pending.condition is None and pending.nominated_node is None:
-            self._pending.pop(pod.uid, None)
+            self._pending.pop(uid, None)
             return
-        self._pending[pod.uid] = pending
+        self._pending[uid] = pending
         self._start_next()
 
-    def forget(self, uid: str) -> None:
-        """Drop what is still to be written about a pod: it is bound, or gone."""
+    def drop(self, uid: str) -> asyncio.Task[None] | None:
+        """Drop what is still to be written about a pod about to be bound; return the write under way, if any."""
         self._pending.pop(uid, None)
+        return self._busy.get(uid)
+
+    def forget(self, uid: str) -> None:
+        """Drop everything about a pod that is bound, or gone."""
+        self._pending.pop(uid, None)
+        self._told.pop(uid, None)
 
     @property
     def idle(self) -> bool:
@@ -86,8 +102,22 @@ class PodStatusWriter:
 
     async def flush(self) -> None:
         """Wait until everything pending is written, or was refused."""
-        while self._tasks:
-            await asyncio.wait(self._tasks)
+        while self._busy:
+            await asyncio.wait(list(self._busy.values()))
+
+    def cancel(self) -> None:
+        """Give up whatever is not written yet."""
+        self._pending.clear()
+        for task in self._busy.values():
+            task.cancel()
+
+    def _told_since(self, pod: Pod) -> _Write | None:
+        """Return what was written and this version of the pod does not show; None where it does, or may."""
+        told = self._told.get(pod.uid)
+        if told is None or pod.uid in self._busy or told.pod.resource_version == pod.resource_version:
+            return told
+        del self._told[pod.uid]
+        return None
 
     def _start_next(self) -> None:
         while len(self._busy) < self.concurrency:
@@ -95,36 +125,44 @@ class PodStatusWriter:
             uid = next((uid for uid in self._pending if uid not in self._busy), None)
             if uid is None:
                 return
-            pending = self._pending.pop(uid)
-            self._busy.add(uid)
-            task = asyncio.create_task(self._send(uid, pending), name=f"status {pending.pod.key}")
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+            write = self._pending.pop(uid)
+            before = self._told_since(write.pod)
+            self._told[uid] = _Write(
+                pod=write.pod,
+                condition=write.condition or (before.condition if before else None),
+                nominated_node=write.nominated_node
+                if write.nominated_node is not None or before is None
+                else before.nominated_node,
+            )
+            task = asyncio.create_task(self._send(uid, write), name=f"status {write.pod.key}")
+            self._busy[uid] = task
+            task.add_done_callback(partial(self._sent, uid))
 
-    async def _send(self, uid: str, pending: _Pending) -> None:
+    def _sent(self, uid: str, _task: asyncio.Task[None]) -> None:
+        del self._busy[uid]
+        self._start_next()
+
+    async def _send(self, uid: str, write: _Write) -> None:
         status: dict[str, object] = {}
-        if pending.condition is not None:
-            status["conditions"] = [pending.condition]
-        if pending.nominated_node is not None:
+        if write.condition is not None:
+            status["conditions"] = [write.condition]
+        if write.nominated_node is not None:
             # null is how a patch deletes; "" would be kept by a merge on some servers.
-            status["nominatedNodeName"] = pending.nominated_node or None
+            status["nominatedNodeName"] = write.nominated_node or None
         try:
-            await self.client.patch_pod_status(pending.pod, {"status": status})
+            await self.client.patch_pod_status(write.pod, {"status": status})
         except NotFoundError:
-            _log.debug("Pod is gone before its status was written pod=%s", pending.pod.key)
-        except (APIError, TransportError) as error:
-            # Informational for users; the next attempt writes it again.
+            self._told.pop(uid, None)
+            _log.debug("Pod is gone before its status was written pod=%s", write.pod.key)
+        except Exception as error:  # noqa: BLE001 - informational for users; the next attempt writes it again
+            self._told.pop(uid, None)
             self.recorder.warning("status_patch_failed")
-            _log.warning("Error updating pod pod=%s err=%s", pending.pod.key, error)
-        finally:
-            self._busy.discard(uid)
-            self._start_next()
+            _log.warning("Error updating pod pod=%s err=%s", write.pod.key, error)
 
-    def _condition(self, pod: Pod, reason: str, message: str) -> Mapping[str, object] | None:
+    def _condition(self, pod: Pod, reason: str, message: str, told: _Write | None) -> Mapping[str, object] | None:
         """Return the condition to write, None where the pod already carries it."""
-        present = _condition_of(pod)
-        generation = pod.metadata.generation
-        if present is not None and (present.status, present.reason, present.message) == ("False", reason, message):
+        present = _present_condition(pod, told)
+        if present == ("False", reason, message):
             return None
         condition: dict[str, object] = {
             "type": _POD_SCHEDULED,
@@ -133,13 +171,19 @@ class PodStatusWriter:
             "message": message,
             "lastProbeTime": None,
         }
-        if generation:
-            condition["observedGeneration"] = generation
-        if present is None or present.status != "False":
+        if pod.metadata.generation:
+            condition["observedGeneration"] = pod.metadata.generation
+        if present is None or present[0] != "False":
             now = datetime.fromtimestamp(self.clock.wall(), UTC)
             condition["lastTransitionTime"] = now.strftime("%Y-%m-%dT%H:%M:%SZ")
         return condition
 
 
-def _condition_of(pod: Pod) -> PodCondition | None:
-    return next((c for c in pod.status.conditions if c.type == _POD_SCHEDULED), None)
+def _present_condition(pod: Pod, told: _Write | None) -> tuple[object, object, object] | None:
+    """Return status, reason and message of the condition that the pod carries, or will when the watch catches up."""
+    if told is not None and told.condition is not None:
+        return told.condition["status"], told.condition["reason"], told.condition["message"]
+    for condition in pod.status.conditions:
+        if condition.type == _POD_SCHEDULED:
+            return condition.status, condition.reason, condition.message
+    return None

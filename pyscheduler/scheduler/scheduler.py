@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING
 
 import attrs
 
+from pyscheduler.framework.status import Code, Status
+
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from pyscheduler.api import KubeObject, Node, Pod
     from pyscheduler.cache.cache import Cache
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
     from pyscheduler.runtime.routes import Routes
     from pyscheduler.runtime.waiting_pods import WaitingPodMap
     from pyscheduler.scheduler.binding_cycle import BindingCycle
+    from pyscheduler.scheduler.cycle import Attempt
     from pyscheduler.scheduler.event_handlers import EventHandlers
     from pyscheduler.scheduler.pod_status import PodStatusWriter
     from pyscheduler.scheduler.ports import ClusterClient, Informer
@@ -38,7 +41,7 @@ _log = logging.getLogger(__name__)
 #: After so many new nodes of the first list the snapshot is brought up to date.
 _WARM_UP = 200
 
-#: How long a stop waits for bindings that are under way, in seconds.
+#: How long a stop waits for bindings, and then for writes, that are under way, in seconds.
 _STOP_GRACE_SECONDS = 10.0
 
 
@@ -62,22 +65,23 @@ class Scheduler:
     nodes: Informer[Node]
     #: What plugins answer on the health port.
     routes: Routes
-    #: Informers of the kinds that plugins watch; those that are optional may never sync.
+    #: Informers of the kinds that plugins watch.
     others: Sequence[Informer[KubeObject]] = ()
     #: Scheduling cycles run so far.
     cycles: int = 0
-    _bindings: dict[asyncio.Task[None], str] = attrs.Factory(dict)
+    _bindings: dict[asyncio.Task[None], Attempt] = attrs.Factory(dict)
     _loop: asyncio.Task[None] | None = None
     _stopping: bool = False
     synced: bool = False
 
     async def start(self) -> None:
         """List and watch everything; return when the caches hold the cluster. Schedules nothing yet."""
-        for informer in self.others:
-            informer.start()
         self.nodes.add_event_handler(on_add=self._take_in_node)
-        self.nodes.start()
-        await self.nodes.wait_synced()
+        # Pods last: what a plugin looks up when it first sees a pod should be there, and each pod's node, too.
+        for informer in (self.nodes, *self.others):
+            informer.start()
+        for informer in (self.nodes, *self.others):
+            await informer.wait_synced()
         self.pods.start()
         await self.pods.wait_synced()
         self.synced = True
@@ -100,7 +104,11 @@ class Scheduler:
             profile.start_background()
         self._loop = asyncio.current_task()
         while (queued := self.queue.pop_nowait() or await self.queue.pop()) is not None:
-            self.schedule_one(queued)
+            try:
+                self.schedule_one(queued)
+            except Exception:  # a bug must not end the loop, whatever it costs the pod  # noqa: BLE001
+                self.recorder.warning("schedule_one_failed")
+                _log.exception("Scheduling failed pod=%s", queued.pod.key)
             await asyncio.sleep(0)
 
     def schedule_one(self, queued: QueuedPodInfo) -> None:
@@ -115,7 +123,7 @@ class Scheduler:
         attempt = self.scheduling.run(profile, queued)
         if attempt is not None:
             task = asyncio.create_task(self.binding.run(attempt), name=f"bind {pod.key}")
-            self._bindings[task] = pod.uid
+            self._bindings[task] = attempt
             task.add_done_callback(self._binding_done)
 
     def _skip(self, profile: Profile, pod: Pod) -> bool:
@@ -132,10 +140,21 @@ class Scheduler:
         return self.cache.is_assumed(pod.uid)
 
     def _binding_done(self, task: asyncio.Task[None]) -> None:
-        del self._bindings[task]
-        if not task.cancelled() and (error := task.exception()) is not None:
+        """Note that a binding task is over; one that was cut short leaves its pod to be dealt with."""
+        attempt = self._bindings.pop(task)
+        error = None if task.cancelled() else task.exception()
+        if error is not None:
             self.recorder.warning("binding_task_failed")
-            _log.error("Binding task ended with an error task=%s err=%r", task.get_name(), error)
+            _log.error("Binding task ended with an error task=%s", task.get_name(), exc_info=error)
+        if attempt.is_settled:
+            return
+        loop = self._loop
+        if self._stopping or (loop is not None and (loop.done() or loop.cancelling())):
+            # Whatever was reserved is given back; the pod begins anew in the next scheduler.
+            self.scheduling.undo(attempt)
+            return
+        self.recorder.warning("binding_cut_short")
+        self.binding.fail(attempt, Status(Code.ERROR, "the binding was cut short"))
 
     @property
     def binding_count(self) -> int:
@@ -148,23 +167,39 @@ class Scheduler:
         return not self.queue.active_count and not self._bindings and self.statuses.idle
 
     async def stop(self) -> None:
-        """End: no new cycle begins, waiting pods are let go, bindings under way finish, events are flushed."""
+        """End: no new cycle begins, waiting pods are let go, bindings under way finish, writes are flushed."""
         if self._stopping:
             return
         self._stopping = True
         self.queue.close()
-        if self._loop is not None and self._loop is not asyncio.current_task() and not self._loop.done():
-            await asyncio.wait([self._loop], timeout=_STOP_GRACE_SECONDS)
+        if self._loop is not None and self._loop is not asyncio.current_task():
+            await self._wait_for([self._loop])
         # A pod that waits at Permit holds nothing in the API; its next life begins in the next scheduler.
-        for task in [task for task, uid in self._bindings.items() if self.waiting_pods.get(uid) is not None]:
+        for task in [task for task, one in self._bindings.items() if self.waiting_pods.get(one.pod.uid) is not None]:
             task.cancel()
-        if self._bindings:
-            _, late = await asyncio.wait(list(self._bindings), timeout=_STOP_GRACE_SECONDS)
-            for task in late:
-                task.cancel()
+        late = await self._wait_for(self._bindings)
+        for task in late:
+            task.cancel()
+        await asyncio.gather(*late, return_exceptions=True)
+        flush = asyncio.create_task(self.statuses.flush(), name="flush statuses")
+        if await self._wait_for([flush]):
+            flush.cancel()
+            self.statuses.cancel()
         for profile in self.profiles.values():
             await profile.close()
         await self.client.close()
+
+    async def _wait_for(self, tasks: Iterable[asyncio.Task[None]]) -> Collection[asyncio.Task[None]]:
+        """Wait until all are done, or for ten seconds; return those that are not."""
+        pending = {task for task in tasks if not task.done()}
+        if not pending:
+            return pending
+        over = asyncio.ensure_future(self.clock.sleep(_STOP_GRACE_SECONDS))
+        while pending and not over.done():
+            await asyncio.wait({*pending, over}, return_when=asyncio.FIRST_COMPLETED)
+            pending = {task for task in pending if not task.done()}
+        over.cancel()
+        return pending
 
     def dump(self) -> dict[str, object]:
         """Return queue and cache as data, for logs."""

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import attrs
 from msgspec import structs
 
+from pyscheduler.cache.errors import CacheError
 from pyscheduler.framework.cycle_state import PODS_TO_ACTIVATE, CycleState, PodsToActivate
 from pyscheduler.framework.diagnosis import Diagnosis, FitError, NoNodesError
 from pyscheduler.framework.errors import PluginError
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from pyscheduler.cache.snapshot import Snapshot
     from pyscheduler.framework.clock import Clock
     from pyscheduler.framework.interfaces import NominatingInfo
-    from pyscheduler.framework.pod_info import PodInfo, QueuedPodInfo
+    from pyscheduler.framework.pod_info import QueuedPodInfo
     from pyscheduler.framework.recorder import Recorder
     from pyscheduler.queue.scheduling_queue import SchedulingQueue
     from pyscheduler.runtime.profile import Profile
@@ -56,28 +57,41 @@ class SchedulingCycle:
         state = CycleState()
         state.write(PODS_TO_ACTIVATE, to_activate)
         attempt = Attempt(
-            profile=profile, queued=queued, state=state, to_activate=to_activate, started_at=self.clock.now()
+            profile=profile,
+            queued=queued,
+            pod=queued.pod,
+            state=state,
+            to_activate=to_activate,
+            started_at=self.clock.now(),
+            cycle=self.queue.scheduling_cycle,
         )
         try:
             failed = self._find_node(attempt) or self._reserve(attempt)
         except Exception as error:  # noqa: BLE001 - a bug must cost this attempt, not the loop, and lose no pod
+            self.recorder.warning("scheduling_cycle_failed")
             _log.exception("Scheduling cycle failed pod=%s", queued.pod.key)
-            if attempt.assumed is not None:
-                self.undo(attempt)
+            self.undo(attempt)
             failed = (Status.from_error(error), CLEAR_NOMINATION)
         if failed is not None:
             self.failure.handle(attempt, *failed)
             return None
         if to_activate.pods:
-            self.queue.activate(to_activate.pods.values())
+            self.activate(attempt)
             to_activate.pods.clear()
         return attempt
+
+    def activate(self, attempt: Attempt) -> None:
+        """Activate the pods that plugins asked for; nonsense among them is reported and costs nobody the attempt."""
+        try:
+            self.queue.activate(attempt.to_activate.pods.values())
+        except Exception:  # noqa: BLE001 - what stands there was written by plugins
+            self.recorder.warning("activation_failed")
+            _log.exception("Activating pods failed pod=%s", attempt.queued.pod.key)
 
     def _find_node(self, attempt: Attempt) -> tuple[Status, NominatingInfo | None] | None:
         """Choose a node; return why not, and what becomes of the pod's nomination."""
         profile, pod = attempt.profile, attempt.queued.pod
         self.cache.update_snapshot(self.snapshot)
-        began = self.clock.now()
         try:
             placement = self.algorithm.schedule_pod(profile, attempt.state, pod)
         except NoNodesError as error:
@@ -87,7 +101,7 @@ class SchedulingCycle:
         except FitError as error:
             return self._post_filter(attempt, error)
         finally:
-            self.recorder.algorithm(self.clock.now() - began)
+            self.recorder.algorithm(self.clock.now() - attempt.started_at)
         attempt.node_name = placement.node_name
         attempt.evaluated_nodes = placement.evaluated_nodes
         attempt.feasible_nodes = placement.feasible_nodes
@@ -110,6 +124,7 @@ class SchedulingCycle:
         assumed = attempt.queued.pod_info.with_pod(_on_node(attempt.queued.pod, node_name))
         self.cache.assume_pod(assumed)
         attempt.assumed = assumed
+        attempt.pod = assumed.pod
         self.queue.nominator.delete(assumed.pod)
         status = profile.run_reserve(state, assumed.pod, node_name)
         if status is None:
@@ -122,20 +137,30 @@ class SchedulingCycle:
         self.undo(attempt)
         return rejection_of(status, node_name), CLEAR_NOMINATION
 
-    def undo(self, attempt: Attempt) -> None:
-        """Run Unreserve and forget the assumed pod."""
+    def undo(self, attempt: Attempt) -> bool:
+        """Run Unreserve and forget the assumed pod; tell whether that freed what it held.
+
+        It does not where the informer saw the pod bound meanwhile: then it holds its node in its own right.
+        """
         assumed = attempt.assumed
         if assumed is None:
-            return
+            return False
         attempt.assumed = None
         attempt.profile.run_unreserve(attempt.state, assumed.pod, attempt.node_name)
-        if self.cache.is_assumed(assumed.pod.uid):
-            # Not so when the pod's deletion was handled meanwhile, or the informer saw it bound.
+        try:
             self.cache.forget_pod(assumed.pod)
+        except CacheError as error:
+            _log.info("Assumed pod is not forgotten pod=%s err=%s", assumed.pod.key, error)
+            return False
+        return True
 
 
 def rejection_of(status: Status, node_name: str) -> Status:
-    """Return a rejection at Reserve or Permit as the fit error of that one node; other statuses as they are."""
+    """Return a rejection at Reserve or Permit as the fit error of that one node; other statuses as they are.
+
+    Differs from kube-scheduler: where a wait was ended in nobody's name (`reject_waiting_pod`), the pod is retried
+    after a backoff. There it waits for events that the plugin called "" registered, so for the five-minute flush.
+    """
     if not status.is_rejected:
         return status
     diagnosis = Diagnosis(node_statuses=NodeStatuses.from_mapping({node_name: status}))
@@ -145,11 +170,3 @@ def rejection_of(status: Status, node_name: str) -> Status:
 
 def _on_node(pod: Pod, node_name: str) -> Pod:
     return structs.replace(pod, spec=structs.replace(pod.spec, node_name=node_name))
-
-
-def assumed_of(attempt: Attempt) -> PodInfo:
-    """Return the assumed pod of an attempt that reached its binding cycle."""
-    if attempt.assumed is None:
-        message = f"pod {attempt.queued.pod.key} has no node yet"
-        raise ValueError(message)
-    return attempt.assumed
