@@ -1,0 +1,123 @@
+"""examples/03-on-a-cluster: the rules are those that the scheduler needs, each of them."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Any
+
+import pytest
+import yaml
+
+from pyscheduler.cluster.embedded.faults import Fault
+from pyscheduler.cluster.real.connect import ConnectingTransport
+from pyscheduler.scheduler.ports import Response, Stream, Transport
+from pyscheduler.testing import FakeCluster
+from tests.examples.conftest import ROOT
+
+EXAMPLE = ROOT / "examples/03-on-a-cluster"
+
+Asked = tuple[str, str, str]
+
+
+def granted() -> set[Asked]:
+    """Return what the ClusterRole grants, as (API group, resource, verb)."""
+    documents = yaml.safe_load_all((EXAMPLE / "rbac.yaml").read_text(encoding="utf-8"))
+    (role,) = (each for each in documents if each["kind"] == "ClusterRole")
+    return {
+        (group, resource, verb)
+        for rule in role["rules"]
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+        for verb in rule["verbs"]
+    }
+
+
+def asked(method: str, path: str, *, watch: bool = False) -> Asked:
+    """Return what an API server would look for in the rules before it answers this request."""
+    root, *parts = path.strip("/").split("/")
+    group = "" if root == "api" else parts.pop(0)
+    parts.pop(0)
+    if parts[0] == "namespaces" and len(parts) > 2:
+        del parts[:2]
+    resource, name, subresource = [*parts, "", ""][:3]
+    verbs = {"GET": "get" if name else "list", "POST": "create", "PATCH": "patch", "PUT": "update", "DELETE": "delete"}
+    return group, f"{resource}/{subresource}".strip("/"), "watch" if watch else verbs[method]
+
+
+class Guard(ConnectingTransport):
+    """A transport that refuses what the rules do not grant, and remembers what was asked."""
+
+    def __init__(self, transport: Transport, rules: set[Asked]) -> None:
+        self.transport = transport
+        self.rules = rules
+        self.seen: set[Asked] = set()
+
+    def check(self, wanted: Asked) -> Response | None:
+        """Note a request; return the refusal, if it is one."""
+        self.seen.add(wanted)
+        if wanted in self.rules:
+            return None
+        body = b'{"kind": "Status", "status": "Failure", "reason": "Forbidden", "code": 403}'
+        return Response(403, body, {"content-type": "application/json"})
+
+    async def request(self, method: str, path: str, **keywords: Any) -> Response:
+        return self.check(asked(method, path)) or await self.transport.request(method, path, **keywords)
+
+    def stream(self, path: str, **keywords: Any) -> AbstractAsyncContextManager[Stream]:
+        refusal = self.check(asked("GET", path, watch=True))
+        return self.transport.stream(path, **keywords) if refusal is None else refused(refusal)
+
+    async def close(self) -> None:
+        await self.transport.close()
+
+
+@asynccontextmanager
+async def refused(answer: Response) -> AsyncIterator[Stream]:
+    """Give a stream that is an error."""
+
+    class Refused:
+        status = answer.status
+        headers: Mapping[str, str] = answer.headers
+
+        async def __aiter__(self) -> AsyncIterator[bytes]:
+            yield answer.body
+
+    yield Refused()
+
+
+async def test_the_rules_are_enough_and_none_is_idle(
+    pyscheduler_cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Pods are bound, refused, retried and reported under these rules, which leaves no rule unused and asks no more."""
+    cluster = pyscheduler_cluster
+    guard = Guard(cluster.server.transport(), granted())
+    monkeypatch.setattr(cluster.server, "transport", lambda: guard)
+    cluster.add_node("n1", allocatable={"cpu": "4"})
+    framework = cluster.framework()
+    # The pod is bound, but nobody hears of it: the scheduler has to ask.
+    cluster.server.faults.add(Fault(method="POST", path="/binding$", lose="answer", times=1))
+    await framework.schedule("fits", requests={"cpu": "1"})
+    await framework.schedule("large", requests={"cpu": "8"})
+    # An event that repeats becomes a series, which is patched when it has been quiet for a while.
+    for name in ("n2", "n3"):
+        cluster.add_node(name, allocatable={"cpu": "5"})
+        await cluster.clock.advance(60)
+    await cluster.clock.advance(900)
+    assert framework.result("fits").node == "n1"
+    assert framework.result("large").message == "0/3 nodes are available: 3 Insufficient cpu."
+    assert guard.seen == granted()
+    await framework.close()
+
+
+async def test_a_rule_less_is_noticed(pyscheduler_cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without the right to bind, no pod is bound and none is lost: it waits with the reason."""
+    cluster = pyscheduler_cluster
+    guard = Guard(cluster.server.transport(), granted() - {("", "pods/binding", "create")})
+    monkeypatch.setattr(cluster.server, "transport", lambda: guard)
+    cluster.add_node("n1")
+    framework = cluster.framework()
+    result = await framework.schedule("p")
+    assert result.state == "pending"
+    assert "403" in result.message or "orbidden" in result.message
+    await framework.close()
