@@ -65,10 +65,15 @@ async def serve(
     from pyscheduler.config.dump import to_json
     from pyscheduler.config.feature_gates import default_gates
     from pyscheduler.framework.clock import LoopClock
+    from pyscheduler.framework.errors import ConfigError
     from pyscheduler.runtime.discovery import discover
     from pyscheduler.scheduler.build import Settings, build
     from pyscheduler.telemetry.metrics import Metrics
 
+    if options.config.extenders:
+        # Scheduling as if they had agreed to everything would be worse than not scheduling.
+        text = "extenders are not called yet; take them out, or leave these pods to kube-scheduler @ $.extenders"
+        raise ConfigError(text, source=options.config_file)
     metrics = Metrics(also=recorder)
     settings = Settings(
         feature_gates=options.feature_gates if options.feature_gates is not None else default_gates(),
