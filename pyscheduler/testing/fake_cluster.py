@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import random
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import msgspec
 
 from pyscheduler.api import KubeObject, Node, Pod, decode, encode
 from pyscheduler.cluster.embedded.cluster import EmbeddedCluster
+from pyscheduler.cluster.embedded.patching import apply_patch
 from pyscheduler.framework.node_info import NodeInfo
 from pyscheduler.framework.pod_info import PodInfo
 from pyscheduler.testing.builders import node_manifest, pod_manifest
@@ -19,11 +20,15 @@ from pyscheduler.testing.fake_framework import FakeFramework
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from pyscheduler.api import ResourceKind
     from pyscheduler.framework.interfaces import Plugin
 
 __all__ = ["FakeCluster"]
 
 K = TypeVar("K", bound=KubeObject)
+
+#: So long a framework may take to stop, in virtual seconds.
+_CLOSE_SECONDS: Final = 100
 
 
 class FakeCluster:
@@ -68,13 +73,73 @@ class FakeCluster:
         """Return all nodes as the API server has them now."""
         return [decode(Node, msgspec.json.encode(item)) for item in self.server.nodes()]
 
+    def objects(self, type_: type[K], *, namespace: str = "") -> list[K]:
+        """Return all objects of a kind as the API server has them now, of one namespace where it is given."""
+        found = self.server.objects(type_.api_version, type_.kind, namespace=namespace)
+        return [decode(type_, msgspec.json.encode(item)) for item in found]
+
+    def patch(
+        self,
+        type_: type[K],
+        name: str,
+        patch: Mapping[str, object],
+        *,
+        namespace: str = "default",
+        status: bool = False,
+    ) -> K:
+        """Change an object by a JSON merge patch, which may concern its `status` subresource; return what it is now."""
+        resource = self.server.resource(type_.api_version, type_.kind)
+        record, _ = apply_patch(
+            self.server.registry,
+            resource,
+            namespace if resource.namespaced else "",
+            name,
+            msgspec.json.encode(patch),
+            content_type="application/merge-patch+json",
+            subresource="status" if status else "",
+        )
+        return decode(type_, self.server.registry.render(resource, record))
+
+    def delete(self, type_: type[KubeObject], name: str, *, namespace: str = "default") -> None:
+        """Delete an object at once."""
+        self.server.remove(type_.api_version, type_.kind, name, namespace=namespace)
+
     def delete_pod(self, name: str, *, namespace: str = "default") -> None:
         """Delete a pod at once."""
-        self.server.remove("v1", "Pod", name, namespace=namespace)
+        self.delete(Pod, name, namespace=namespace)
 
     def delete_node(self, name: str) -> None:
         """Delete a node."""
-        self.server.remove("v1", "Node", name)
+        self.delete(Node, name)
+
+    def serve(self, kind: ResourceKind) -> None:
+        """Create the CustomResourceDefinition of a kind that a plugin watches; any fields are taken."""
+        schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+        self.server.add(
+            {
+                "apiVersion": "apiextensions.k8s.io/v1",
+                "kind": "CustomResourceDefinition",
+                "metadata": {"name": f"{kind.plural}.{kind.group}"},
+                "spec": {
+                    "group": kind.group,
+                    "scope": "Namespaced" if kind.namespaced else "Cluster",
+                    "names": {"plural": kind.plural, "kind": kind.kind},
+                    "versions": [
+                        {
+                            "name": kind.version,
+                            "served": True,
+                            "storage": True,
+                            "schema": {"openAPIV3Schema": schema},
+                            "subresources": {"status": {}},
+                        }
+                    ],
+                },
+            }
+        )
+
+    def serves(self, kind: ResourceKind) -> bool:
+        """Tell whether the API server knows a kind: built in, or with a CustomResourceDefinition."""
+        return self.server.table.find_kind(kind.api_version, kind.kind) is not None
 
     def events(self, reason: str | None = None) -> list[dict[str, Any]]:
         """Return the events that were recorded (events.k8s.io/v1), in order of their time."""
@@ -134,11 +199,14 @@ class FakeCluster:
                 assert amount <= limits.get(scalar), f"node {name} is overcommitted: {scalar}"
 
     async def close(self) -> None:
-        """Stop all frameworks."""
-        # Stopping waits on the clock (events are flushed for a while), which stands still by itself.
+        """Stop all frameworks; raise `TimeoutError` where one does not end. Closing again does nothing."""
+        # Stopping waits on the clock (for bindings, for events), which stands still by itself.
         closing = asyncio.gather(*(framework.close() for framework in self._frameworks))
-        for _ in range(100):
+        for _ in range(_CLOSE_SECONDS):
             if closing.done():
                 break
             await self.clock.advance(1.0)
+        else:
+            closing.cancel()
+            raise TimeoutError(f"a framework has not stopped after {_CLOSE_SECONDS} s of virtual time")
         await closing

@@ -17,6 +17,7 @@ from pyscheduler.api import Pod
 from pyscheduler.config.feature_gates import parse as parse_gates
 from pyscheduler.config.load import loads
 from pyscheduler.framework.cycle_state import CycleState
+from pyscheduler.framework.node_statuses import NodeStatuses
 from pyscheduler.framework.pod_info import PodInfo, QueuedPodInfo
 from pyscheduler.runtime.discovery import discover
 from pyscheduler.scheduler.build import Settings, build
@@ -25,9 +26,9 @@ from pyscheduler.testing.clock import settle
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from pyscheduler.api import Node
+    from pyscheduler.api import KubeObject, Node
     from pyscheduler.cluster.real.informer import RealInformer
-    from pyscheduler.framework.interfaces import Plugin
+    from pyscheduler.framework.interfaces import Plugin, PostFilterResult
     from pyscheduler.framework.nodes import Nodes
     from pyscheduler.framework.status import Status
     from pyscheduler.runtime.profile import Profile
@@ -41,8 +42,8 @@ __all__ = ["FakeFramework", "ScheduleResult"]
 class ScheduleResult:
     """What became of a pod.
 
-    `state` is `bound`, `waiting` (at Permit), `pending`, `gated` or `gone`; `node` is where it is bound, or reserved
-    while it waits, else None; `message` is the one users read in its PodScheduled condition, or "".
+    `state` is `bound`, `waiting` (at Permit), `pending` or `gated`; `node` is where it is bound, or reserved while it
+    waits, else None; `message` is the one users read in its PodScheduled condition, or "".
     """
 
     state: str
@@ -114,9 +115,11 @@ class FakeFramework:
             await settle()
 
     async def settle(self) -> None:
-        """Let everything happen that can happen without time passing."""
+        """Let everything happen that can happen without time passing; raise the error that ended the scheduler."""
         await self.start()
         await settle()
+        if self._running is not None and self._running.done():
+            self._running.result()
 
     async def schedule(self, pod: Pod | str, **keywords: Any) -> ScheduleResult:
         """Create the pod, unless the cluster has it, let it be tried, and say what became of it.
@@ -160,15 +163,18 @@ class FakeFramework:
         return self.profile.run_pre_enqueue(pod)
 
     def run_pre_filter(self, pod: Pod, state: CycleState | None = None) -> Status | None:
-        """Run PreFilter on all nodes; return the rejection, if any."""
-        return self.profile.run_pre_filter(state or CycleState(), pod, self.nodes()).status
+        """Run PreFilter on all nodes; return the rejection, if any.
+
+        Give the methods here one `state` where a plugin is to find at one extension point what it wrote at another.
+        """
+        return self.profile.run_pre_filter(_given(state), pod, self.nodes()).status
 
     def run_filter(self, pod: Pod, state: CycleState | None = None) -> dict[str, Status | None]:
         """Run PreFilter and Filter; return each node's status, None where it passes.
 
         Where PreFilter rejects the pod, that status is every node's. Without `state` a fresh one is used.
         """
-        state = state or CycleState()
+        state = _given(state)
         nodes = self.nodes()
         names = [nodes.name(row) for row in range(len(nodes))]
         outcome = self.profile.run_pre_filter(state, pod, nodes)
@@ -181,12 +187,23 @@ class FakeFramework:
                 found[name] = statuses.absent
         return found
 
+    def run_post_filter(self, pod: Pod, state: CycleState | None = None) -> tuple[PostFilterResult | None, Status]:
+        """Run PreFilter and Filter, then PostFilter with their statuses, though a node may have passed."""
+        state = _given(state)
+        nodes = self.nodes()
+        outcome = self.profile.run_pre_filter(state, pod, nodes)
+        if outcome.status is not None:
+            statuses = NodeStatuses.from_mapping({}, absent=outcome.status)
+        else:
+            statuses = self.profile.run_filters(state, pod, nodes)
+        return self.profile.run_post_filter(state, pod, statuses)
+
     def run_score(self, pod: Pod, state: CycleState | None = None) -> dict[str, dict[str, int]]:
         """Run everything up to Score on all nodes; return node -> plugin -> weighted score, and `total`.
 
         Filters are run for what they prepare, but every node is scored.
         """
-        state = state or CycleState()
+        state = _given(state)
         nodes = self.nodes()
         self.profile.run_pre_filter(state, pod, nodes)
         status = self.profile.run_pre_score(state, pod, nodes)
@@ -205,28 +222,32 @@ class FakeFramework:
 
     def run_reserve(self, pod: Pod, node_name: str, state: CycleState | None = None) -> Status | None:
         """Run Reserve for `pod` on a node."""
-        return self.profile.run_reserve(state or CycleState(), pod, node_name)
+        return self.profile.run_reserve(_given(state), pod, node_name)
 
     def run_unreserve(self, pod: Pod, node_name: str, state: CycleState | None = None) -> None:
         """Run Unreserve."""
-        self.profile.run_unreserve(state or CycleState(), pod, node_name)
+        self.profile.run_unreserve(_given(state), pod, node_name)
 
     def run_permit(self, pod: Pod, node_name: str, state: CycleState | None = None) -> Status | None:
         """Run Permit; a WAIT status carries the shortest timeout in `timeout_seconds`. The pod is not made to wait."""
-        status, _ = self.profile.run_permit(state or CycleState(), pod, node_name)
+        status, _ = self.profile.run_permit(_given(state), pod, node_name)
         return status
+
+    def run_pre_bind_pre_flight(self, pod: Pod, node_name: str, state: CycleState | None = None) -> Status | None:
+        """Run PreBindPreFlight; SKIP where no plugin has PreBind work for the pod."""
+        return self.profile.run_pre_bind_pre_flights(_given(state), pod, node_name)
 
     async def run_pre_bind(self, pod: Pod, node_name: str, state: CycleState | None = None) -> Status | None:
         """Run PreBind."""
-        return await self.profile.run_pre_bind(state or CycleState(), pod, node_name)
+        return await self.profile.run_pre_bind(_given(state), pod, node_name)
 
     async def run_bind(self, pod: Pod, node_name: str, state: CycleState | None = None) -> Status | None:
         """Run Bind."""
-        return await self.profile.run_bind(state or CycleState(), pod, node_name)
+        return await self.profile.run_bind(_given(state), pod, node_name)
 
     async def run_post_bind(self, pod: Pod, node_name: str, state: CycleState | None = None) -> None:
         """Run PostBind."""
-        await self.profile.run_post_bind(state or CycleState(), pod, node_name)
+        await self.profile.run_post_bind(_given(state), pod, node_name)
 
     def sort_key(self, pod: Pod, *, enqueued_at: float = 0.0) -> Any:
         """Return the key by which the profile's queue would sort the pod."""
@@ -239,10 +260,12 @@ class FakeFramework:
         self.scheduler.check_invariants()
 
     async def close(self) -> None:
-        """Stop."""
+        """Stop; raise the error that ended the scheduler before, if one did."""
         await self.scheduler.stop()
         if self._running is not None:
-            await asyncio.gather(self._running, return_exceptions=True)
+            (ended,) = await asyncio.gather(self._running, return_exceptions=True)
+            if isinstance(ended, Exception):
+                raise ended
 
     def _refresh(self) -> None:
         """Make informers, cache and snapshot what the API server has now, without letting the event loop turn."""
@@ -250,7 +273,17 @@ class FakeFramework:
         cast("RealInformer[Node]", scheduler.nodes).prime(self.cluster.nodes())
         pods = [pod for pod in self.cluster.pods() if not pod.is_terminal]
         cast("RealInformer[Pod]", scheduler.pods).prime(pods)
+        for profile in scheduler.profiles.values():
+            for kind in {kind for plugin in profile.plugins.values() for kind in plugin.watches}:
+                if self.cluster.serves(kind):
+                    lister = cast("RealInformer[KubeObject]", profile.lister(kind.type))
+                    lister.prime(self.cluster.objects(kind.type))
         scheduler.cache.update_snapshot(scheduler.snapshot)
+
+
+def _given(state: CycleState | None) -> CycleState:
+    """Return `state`, or a fresh one."""
+    return state if state is not None else CycleState()
 
 
 def _configuration(names: Sequence[str], disable: Sequence[str], args: Mapping[str, Mapping[str, object]]) -> str:
