@@ -1,6 +1,7 @@
 """How the program logs: one line an event, key=value or JSON, on standard error.
 
-Messages already carry their fields as `key=value`; the JSON form takes them apart, so that both say the same.
+Messages carry their fields as `key=value` already. A value with spaces or quotes in it is quoted here, as JSON quotes
+it, so that a line can always be taken apart again; the JSON form does just that, and so both say the same.
 """
 
 from __future__ import annotations
@@ -15,8 +16,12 @@ import msgspec
 
 __all__ = ["configure"]
 
-#: `key=value` or `key="value with spaces"` at the end of a message.
-_FIELD: Final = re.compile(r'\s(\w+)=("(?:[^"\\]|\\.)*"|\S*)')
+#: A place for an argument in a message; `value` where it is the value of a field.
+_PLACE: Final = re.compile(r'%%|(?P<value>=)?(?P<open>"?)(?P<form>%[-#0 +]*\d*(?:\.\d+)?[a-z])(?P<close>"?)')
+#: What cannot stand for itself after `key=`.
+_NEEDS_QUOTES: Final = re.compile(r'[\s"=\\]|^$')
+#: `key=value` or `key="value with spaces"`.
+_FIELD: Final = re.compile(r'(?:^|\s)(\w+)=("(?:[^"\\]|\\.)*"|[^\s"]+)(?=\s|$)')
 
 
 class _KeyValueFormatter(logging.Formatter):
@@ -24,7 +29,7 @@ class _KeyValueFormatter(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         stamp = datetime.fromtimestamp(record.created, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
-        line = f"{stamp} {record.levelname.lower()} {record.name} {record.getMessage()}"
+        line = f"{stamp} {record.levelname.lower()} {record.name} {_message(record)}"
         if record.exc_info and record.levelno >= logging.ERROR:
             line += "\n" + self.formatException(record.exc_info)
         return line
@@ -34,18 +39,51 @@ class _JSONFormatter(logging.Formatter):
     """One JSON object a line: `ts`, `level`, `logger`, `msg`, and the message's fields."""
 
     def format(self, record: logging.LogRecord) -> str:
-        message = record.getMessage()
-        fields = {name: value.strip('"') for name, value in _FIELD.findall(message)}
+        message = _message(record)
         entry: dict[str, object] = {
             "ts": record.created,
             "level": record.levelname.lower(),
             "logger": record.name,
             "msg": _FIELD.sub("", message),
-            **fields,
         }
         if record.exc_info and record.levelno >= logging.ERROR:
             entry["exception"] = self.formatException(record.exc_info)
+        for name, value in _FIELD.findall(message):
+            entry.setdefault(name, _unquoted(value))
         return msgspec.json.encode(entry).decode()
+
+
+def _message(record: logging.LogRecord) -> str:
+    """Return the message with its arguments in place, those of fields quoted where they must be."""
+    if not isinstance(record.args, tuple) or not record.args:
+        return record.getMessage()
+    arguments = iter(record.args)
+
+    def fill(place: re.Match[str]) -> str:
+        if place["form"] is None:
+            return "%"
+        text = place["form"] % (next(arguments),)
+        if place["value"] is None:
+            return f"{place['open']}{text}{place['close']}"
+        return f"={_quoted(text)}" if place["open"] or _NEEDS_QUOTES.search(text) else f"={text}"
+
+    try:
+        return _PLACE.sub(fill, str(record.msg))
+    except (TypeError, ValueError, StopIteration):
+        return record.getMessage()
+
+
+def _quoted(text: str) -> str:
+    return msgspec.json.encode(text).decode()
+
+
+def _unquoted(value: str) -> str:
+    if not value.startswith('"'):
+        return value
+    try:
+        return msgspec.json.decode(value, type=str)
+    except msgspec.DecodeError:
+        return value[1:-1]
 
 
 def configure(*, verbosity: int, json: bool) -> None:

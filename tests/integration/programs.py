@@ -179,6 +179,15 @@ class Api:
         found = await self.items("/apis/events.k8s.io/v1/events")
         return [event for event in found if event["reason"] == reason]
 
+    async def until_told(self, reason: str, count: int) -> list[dict[str, Any]]:
+        """Wait for so many events of that reason; return them."""
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            while True:
+                found = await self.events(reason)
+                if len(found) >= count:
+                    return found
+                await asyncio.sleep(0.05)
+
 
 def _decoded(body: bytes) -> Any:
     try:

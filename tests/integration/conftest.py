@@ -1,0 +1,37 @@
+"""An embedded cluster in the test's own hands, served over HTTP to schedulers in other processes."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import AsyncIterator
+
+import attrs
+import pytest
+
+from pyscheduler.cluster.embedded.cluster import EmbeddedCluster
+from pyscheduler.framework.clock import LoopClock
+from tests.integration.programs import Api
+
+
+@attrs.frozen
+class Served:
+    """A cluster that is served: to be filled, broken and looked into directly, and over HTTP through `api`."""
+
+    cluster: EmbeddedCluster
+    api: Api
+
+    @property
+    def url(self) -> str:
+        """Return the server's URL."""
+        return self.api.url
+
+
+@pytest.fixture
+async def served_cluster() -> AsyncIterator[Served]:
+    """Yield an empty cluster, served."""
+    cluster = EmbeddedCluster(clock=LoopClock(), rng=random.Random(1))
+    server = cluster.server()
+    await server.start()
+    yield Served(cluster, Api(server.url))
+    await server.stop()
+    cluster.check_invariants()

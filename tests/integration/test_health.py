@@ -1,0 +1,38 @@
+"""The health port of a running scheduler: probes, metrics, configuration."""
+
+from __future__ import annotations
+
+import signal
+
+from pyscheduler.cluster.embedded.faults import Fault
+from tests.integration.conftest import Served
+from tests.integration.programs import FAST, Api, free_port, nodes, pods, program
+
+
+async def test_probes_and_pages(served_cluster: Served) -> None:
+    """Alive before the first sync, ready after it; then metrics and the effective configuration are there."""
+    cluster = served_cluster.cluster
+    cluster.add(*nodes(2), *pods(3))
+    cluster.faults.add(Fault(method="GET", path="/api/v1/nodes$", status=503))
+    port = free_port()
+    health = Api(f"http://127.0.0.1:{port}")
+    arguments = ("--config", str(FAST), "--master", served_cluster.url, "--health-port", str(port))
+    async with program("run", "--bind-address", "127.0.0.1", *arguments) as scheduler:
+        await scheduler.said(f"Serving health and metrics address=127.0.0.1 port={port}")
+        await scheduler.said("API server refused resource=nodes")
+        assert await health("GET", "/healthz") == (200, "ok")
+        assert await health("GET", "/livez") == (200, "ok")
+        status, text = await health("GET", "/readyz")
+        assert (status, "not synced" in text) == (500, True)
+        cluster.faults.clear()
+        await served_cluster.api.until_bound(3)
+        assert await health("GET", "/readyz") == (200, "ok")
+        status, configuration = await health("GET", "/configz")
+        assert (status, configuration["componentconfig"]["profiles"][0]["schedulerName"]) == (200, "pyscheduler")
+        status, text = await health("GET", "/metrics")
+        assert status == 200
+        assert 'scheduler_schedule_attempts_total{profile="pyscheduler",result="scheduled"} 3.0' in text
+        assert (await health("GET", "/nothing"))[0] == 404
+        assert (await health("POST", "/metrics", {}))[0] == 405
+        scheduler.send(signal.SIGTERM)
+        assert await scheduler.ended() == 0
