@@ -88,7 +88,7 @@ class Snapshot:
         self._checkpoints = count(1)
         self._nominations = Nominations()
         self._tree: NodeTree | None = None
-        self._tree_version = 0
+        self._tree_version = -1
         self._order: NDArray[np.int64] | None = None
         #: The cache's generation at the last update; what has a larger one is news.
         self.generation = 0
@@ -248,7 +248,7 @@ class Snapshot:
         self.generation = generation
         self.diverged.clear()
         self._nominations.clear()
-        if tree.version != self._tree_version or tree is not self._tree:
+        if tree.version != self._tree_version:
             self._tree, self._tree_version, self._order = tree, tree.version, None
 
     def check_invariants(self) -> None:

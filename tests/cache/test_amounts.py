@@ -38,6 +38,15 @@ def test_lines_are_made_as_they_are_needed() -> None:
     assert [line(table, name) for name in names] == [[3, 0]] * 19 + [[3, 5]]
 
 
+def test_lines_in_use_keep_their_amounts_when_others_are_given_up() -> None:
+    """A line may move when room is made; it is found by name."""
+    table = AmountTable(1, 2)
+    table.write(0, (1,), dict.fromkeys(["a", "b", "c", "d"], 7))
+    table.write(0, (1,), {"d": 7})
+    table.write(1, (1,), {"e": 5, "b": 3})
+    assert {name: line(table, name) for name in table.scalars} == {"b": [0, 3], "d": [7, 0], "e": [0, 5]}
+
+
 def test_names_that_come_and_go_leave_nothing_behind() -> None:
     """A line that has become all zero is used for another name."""
     table = AmountTable(1, 2)

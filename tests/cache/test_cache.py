@@ -35,7 +35,7 @@ def test_an_assumed_pod_counts_at_once(world: World) -> None:
     assert world.update().nodes.requested("cpu").tolist() == [2000]
 
 
-def test_the_informer_confirms_an_assumption(world: World) -> None:
+def test_the_informer_confirms_an_assumption(world: World, caplog: pytest.LogCaptureFixture) -> None:
     """The pod stays where it is, in the version that the informer brings, and is assumed no more."""
     world.node("a")
     world.assumed("p", "a", requests={"cpu": "1"})
@@ -44,9 +44,10 @@ def test_the_informer_confirms_an_assumption(world: World) -> None:
     assert world.cache.get_pod("uid-p") is confirmed
     assert world.cache.pod_count == 1
     assert world.update().nodes.requested("cpu").tolist() == [1000]
+    assert not caplog.records
 
 
-def test_the_informer_corrects_an_assumption(world: World) -> None:
+def test_the_informer_corrects_an_assumption(world: World, caplog: pytest.LogCaptureFixture) -> None:
     """A pod that was bound elsewhere moves there; nothing of it stays behind."""
     world.node("a")
     world.node("b")
@@ -56,6 +57,7 @@ def test_the_informer_corrects_an_assumption(world: World) -> None:
     assert (on(world, "a"), on(world, "b")) == ([], ["p"])
     assert world.snapshot.nodes.requested("cpu").tolist() == [0, 1000]
     assert world.snapshot.nodes.host_port_conflicts("0.0.0.0", "TCP", 80).tolist() == [1]
+    assert caplog.messages == ["Pod was bound to another node than assumed pod=default/p node=b assumed_node=a"]
     assert not world.cache.is_assumed("uid-p")
 
 
@@ -100,7 +102,7 @@ def test_a_pod_is_removed_from_the_node_it_is_known_on(world: World) -> None:
         assert world.warnings.counts["pod_changed_node"] == number
 
 
-def test_a_pod_that_changes_its_node_moves(world: World) -> None:
+def test_a_pod_that_changes_its_node_moves(world: World, caplog: pytest.LogCaptureFixture) -> None:
     """The API forbids it; the cache follows, and says that something is wrong."""
     world.node("a")
     world.node("b")
@@ -108,6 +110,7 @@ def test_a_pod_that_changes_its_node_moves(world: World) -> None:
     world.cache.update_pod(old.pod, world.pod("p", "b"))
     assert (on(world, "a"), on(world, "b")) == ([], ["p"])
     assert world.warnings.counts["pod_changed_node"] == 1
+    assert caplog.messages == ["Pod changed its node pod=default/p node=b known_node=a"]
 
 
 def assume_known(world: World, info: PodInfo) -> None:
@@ -129,6 +132,11 @@ def update_assumed(world: World, info: PodInfo) -> None:
     """Update a pod before its binding was reported."""
     assumed = world.assumed("assumed", "a")
     world.cache.update_pod(assumed.pod, assumed)
+
+
+def update_to_nowhere(world: World, info: PodInfo) -> None:
+    """Update a pod to a version without a node."""
+    world.cache.update_pod(info.pod, world.pod("p"))
 
 
 def remove_unknown(world: World, info: PodInfo) -> None:
@@ -178,6 +186,7 @@ def remove_ghost(world: World, info: PodInfo) -> None:
         pytest.param(
             update_assumed, "pod default/assumed is assumed, so it should be added before it is updated", id="too early"
         ),
+        pytest.param(update_to_nowhere, "pod default/p has no node, so it cannot be in the cache", id="node vanishes"),
         pytest.param(remove_unknown, "pod default/unknown is not in the cache, so it cannot be removed", id="remove"),
         pytest.param(forget_bound, "pod default/p is bound, so it cannot be forgotten", id="forget bound"),
         pytest.param(
@@ -215,7 +224,7 @@ def test_a_pod_without_uid_is_refused(world: World) -> None:
 # Expiry
 
 
-def test_an_unconfirmed_assumption_runs_out(make_world: type[World]) -> None:
+def test_an_unconfirmed_assumption_runs_out(make_world: type[World], caplog: pytest.LogCaptureFixture) -> None:
     """The time starts when the binding has finished, and the pod is counted out when it is up."""
     world = make_world(assume_ttl_seconds=30)
     world.node("a")
@@ -229,6 +238,7 @@ def test_an_unconfirmed_assumption_runs_out(make_world: type[World]) -> None:
     world.clock.advance(0.1)
     assert on(world, "a") == []
     assert world.warnings.counts["assumed_pod_expired"] == 1
+    assert caplog.messages == ["Assumed pod was never reported bound, counting it out pod=default/p node=a"]
     world.check()
 
 

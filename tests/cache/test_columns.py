@@ -9,6 +9,7 @@ import pytest
 
 from pyscheduler.cache.columns import Columns
 from pyscheduler.cache.snapshot import Snapshot
+from pyscheduler.cache.view import NodeView
 from pyscheduler.framework import NodeInfo, PodInfo
 from pyscheduler.testing.builders import make_node, make_pod
 
@@ -66,6 +67,7 @@ def test_there_is_room_for_any_number_of_nodes() -> None:
     columns = filled(*(info_of(f"n{number}", number % 3, unschedulable=number % 2 == 1) for number in range(300)))
     assert columns.usage.view[1, :300].tolist() == [number % 3 for number in range(300)]
     assert columns.unschedulable().tolist() == [number % 2 == 1 for number in range(300)]
+    assert NodeView(columns).requested("example.com/unknown").tolist() == [0] * 300
 
 
 def test_a_row_can_be_emptied_and_filled_again() -> None:
@@ -93,6 +95,16 @@ def test_a_change_of_pods_leaves_the_node_s_own_columns_alone(world: World, monk
         world.assumed("p", "a", requests={"cpu": "1"})
         world.update()
     assert world.snapshot.nodes.requested("cpu").tolist() == [1000]
+
+
+def test_an_update_without_news_touches_nothing(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nor does one after a change that another update has brought over already."""
+    world.node("a")
+    world.assumed("p", "a")
+    version = world.update()._columns.version
+    monkeypatch.setattr(Columns, "put", None)
+    world.update()
+    assert world.snapshot._columns.version == version
 
 
 def test_absurd_amounts_do_not_stop_an_update(world: World) -> None:

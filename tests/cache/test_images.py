@@ -109,6 +109,18 @@ def test_a_size_renewed_by_others_reaches_every_row(world: World) -> None:
     assert seen(world, "red:1") == (["a", "b"], 20, 2)
 
 
+def test_rows_are_ascending_and_read_only(world: World) -> None:
+    """However the nodes came to have the image."""
+    for number in range(70):
+        world.node(f"n{number}")
+    world.update()
+    for number in (64, 1):
+        world.cache.update_node(None, make_node(f"n{number}", images={"red:1": 1}))
+    column = world.update().nodes.image("red:1")
+    assert column is not None
+    assert (column.rows.tolist(), column.rows.flags.writeable) == ([1, 64], False)
+
+
 def test_rows_follow_when_a_node_takes_the_place_of_another(world: World) -> None:
     """The last node moves into the row of the one that goes; its images move with it."""
     first = world.node("a", images={"red:1": 10, "green:1": 1})

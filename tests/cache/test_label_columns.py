@@ -90,6 +90,16 @@ def test_columns_grow_with_the_cluster(world: World) -> None:
     assert values(world.snapshot, "absent") == [None] * 201
 
 
+def test_a_column_that_grew_unseen_is_read_anew(world: World) -> None:
+    """As many nodes as when it was last asked for, but in larger arrays and not the same nodes."""
+    nodes = [world.node(f"n{number}", labels={"disk": "ssd"}) for number in range(64)]
+    assert values(world.update(), "disk") == ["ssd"] * 64
+    world.node("last", labels={"disk": "hdd"})
+    world.update()
+    world.cache.remove_node(nodes[0])
+    assert values(world.update(), "disk") == ["hdd", *["ssd"] * 63]
+
+
 def test_a_value_of_its_own_on_every_node_is_released_with_it(world: World) -> None:
     """Hostnames of nodes that came and went leave room for others."""
     world.node("stays")

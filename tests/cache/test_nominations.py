@@ -121,6 +121,8 @@ def test_an_undone_nomination_is_where_it_was_among_others(snapshot: Snapshot) -
         snapshot.nominate(THIRD, "b")
         assert nominated(snapshot) == {"a": ["first"], "b": ["third"]}
     assert nominated(snapshot) == {"a": [], "b": ["first", "second", "third"]}
+    snapshot.nominate(FIRST, "a")
+    assert nominated(snapshot) == {"a": ["first"], "b": ["second", "third"]}
     snapshot.rollback(outer)
 
 
@@ -132,3 +134,7 @@ def test_committed_nominations_last_until_the_next_update(world: World, snapshot
     assert nominated(snapshot)["b"] == ["third"]
     world.update()
     assert nominated(snapshot) == {"a": ["first", "second"], "b": []}
+    assert (len(snapshot._nominations), bool(snapshot._nominations)) == (0, False)
+    with snapshot.what_if():
+        snapshot.nominate(SECOND, "b")
+        assert nominated(snapshot) == {"a": ["first"], "b": ["second"]}

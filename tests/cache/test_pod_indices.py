@@ -77,6 +77,17 @@ def test_an_address_is_free_while_another_is_not(world: World) -> None:
     assert [conflicts(ip, "TCP", 80).tolist() for ip in ("10.0.0.1", "10.0.0.2", "0.0.0.0")] == [[], [0], [0]]
 
 
+def test_conflicts_are_ascending_and_read_only(world: World) -> None:
+    """However the pods came to their nodes, and also where there are none."""
+    for number in range(70):
+        world.node(f"n{number}")
+    for number in (64, 1):
+        world.bound(f"p{number}", f"n{number}", spec=port(80))
+    conflicts = world.update().nodes.host_port_conflicts
+    assert conflicts("0.0.0.0", "TCP", 80).tolist() == [1, 64]
+    assert not any(conflicts("0.0.0.0", "TCP", number).flags.writeable for number in (80, 81))
+
+
 def test_asking_about_many_addresses_leaves_nothing_behind(world: World) -> None:
     """Answers are kept per address in use, and one for all the others."""
     world.node("a")

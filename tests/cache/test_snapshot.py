@@ -172,6 +172,7 @@ def test_a_committed_statement_lasts_until_the_cache_has_the_word(world: World, 
     world.assumed("told", "b")
     world.update()
     assert (pods_on(snapshot, "a"), pods_on(snapshot, "b")) == (["old"], ["told"])
+    assert not snapshot.diverged
 
 
 def test_changes_without_a_checkpoint_last_as_long(world: World, snapshot: Snapshot) -> None:
@@ -210,6 +211,7 @@ def test_the_order_takes_one_node_of_each_zone_in_turn(world: World) -> None:
     world.bound("p", "b")
     kept = world.update().order()
     assert kept is world.snapshot.order()
+    assert not kept.flags.writeable
 
 
 def test_the_order_has_every_row_once_even_if_the_cache_moved_on(world: World, snapshot: Snapshot) -> None:

@@ -176,6 +176,7 @@ def test_views_follow_what_happens_to_pods(world: World, nodes: Nodes) -> None:
         world.snapshot.place(world.pod(requests={"cpu": "1"}), "n0")
         assert (subset.requested("cpu").tolist(), nodes.requested("cpu")[0]) == ([200, 1000], 1000)
         assert subset[1].requested.milli_cpu == 1000
+        assert subset.requested("cpu") is subset.requested("cpu")
     assert (subset.requested("cpu").tolist(), nodes.requested("cpu")[0]) == ([200, 0], 0)
 
 
@@ -188,7 +189,16 @@ def test_a_subset_refuses_to_outlive_its_nodes(world: World, nodes: Nodes) -> No
     assert info.node is not None
     world.cache.remove_node(info.node)
     world.update()
-    for ask in (lambda: subset.requested("cpu"), lambda: subset[0], lambda: subset.index("n0"), lambda: list(subset)):
+    asks: list[Callable[[], object]] = [
+        lambda: subset.requested("cpu"),
+        lambda: subset[0],
+        lambda: subset.index("n0"),
+        lambda: list(subset),
+        lambda: subset.take(rows(0)),
+        lambda: subset.image("app:1"),
+        lambda: subset.host_port_conflicts("0.0.0.0", "TCP", 8080),
+    ]
+    for ask in asks:
         with pytest.raises(RuntimeError, match="take a new one"):
             ask()
     assert len(nodes) == NODES - 1
