@@ -21,6 +21,7 @@ __all__ = ["Report", "audit"]
 _SUFFIXES: Final = {
     "n": Fraction(1, 10**9), "u": Fraction(1, 10**6), "m": Fraction(1, 1000), "": Fraction(1),
     "k": Fraction(10**3), "M": Fraction(10**6), "G": Fraction(10**9), "T": Fraction(10**12),
+    "P": Fraction(10**15), "E": Fraction(10**18), "Pi": Fraction(2**50), "Ei": Fraction(2**60),
     "Ki": Fraction(2**10), "Mi": Fraction(2**20), "Gi": Fraction(2**30), "Ti": Fraction(2**40),
 }  # fmt: skip
 
@@ -142,7 +143,7 @@ def _requests(pod: dict[str, Any]) -> dict[str, Fraction]:
 
 def _amount(text: str | float) -> Fraction:
     written = str(text)
-    digits = written.rstrip("KMGTinumk")
+    digits = written.rstrip("KMGTPEinumk")
     return Fraction(digits) * _SUFFIXES[written[len(digits) :]]
 
 

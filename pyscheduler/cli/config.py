@@ -20,10 +20,18 @@ def command(config_file: str | None, output: str, blocked: tuple[str, ...], feat
     """Check a KubeSchedulerConfiguration and print the effective one, every default filled in.
 
     All mistakes are reported at once, each with its path. The plugins that the profiles enable are looked up too.
+    What is printed is a file again, for --config or for kube-scheduler.
+
+    \b
+    What a profile comes to, and the defaults:
+      pyscheduler config --config configs/default.yaml
+      pyscheduler config
     """
+    import json
+
     from pyscheduler.cli.mistakes import found_in
     from pyscheduler.cli.offline import offline_scheduler
-    from pyscheduler.config.dump import dump, to_json
+    from pyscheduler.config.dump import dump, to_data
     from pyscheduler.config.feature_gates import parse
     from pyscheduler.config.load import load
     from pyscheduler.runtime.discovery import discover
@@ -32,4 +40,7 @@ def command(config_file: str | None, output: str, blocked: tuple[str, ...], feat
     config = load(config_file, gates=gates)
     with found_in(config_file):
         offline_scheduler(config, discover(blocked=blocked), gates=gates)
-    click.echo(dump(config) if output == "yaml" else to_json(config).decode(), nl=output == "json")
+    if output == "json":
+        click.echo(json.dumps(to_data(config), indent=2, ensure_ascii=False))
+    else:
+        click.echo(dump(config), nl=False)

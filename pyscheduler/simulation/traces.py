@@ -32,13 +32,13 @@ _PODS_PER_NODE: Final = "110"
 def openb_nodes(folder: Path) -> Iterator[dict[str, object]]:
     """Read the nodes; raise `ConfigError` where the file is not there or is not that list."""
     for row in _rows(folder / _NODES, {"sn", "cpu_milli", "memory_mib", "gpu", "model"}):
+        cpu, memory, gpus = (_number(folder / _NODES, row, column) for column in ("cpu_milli", "memory_mib", "gpu"))
         allocatable = {
-            "cpu": f"{row['cpu_milli']}m",
-            "memory": f"{row['memory_mib']}Mi",
+            "cpu": f"{cpu}m",
+            "memory": f"{memory}Mi",
             "pods": _PODS_PER_NODE,
         }
         labels = {"kubernetes.io/hostname": row["sn"]}
-        gpus = _number(folder / _NODES, row, "gpu")
         if gpus:
             allocatable[GPU_MILLI] = str(gpus * 1000)
             labels["openb.io/gpu-model"] = row["model"] or "unknown"
@@ -58,8 +58,10 @@ def openb_pods(folder: Path, *, scheduler_name: str, namespace: str = "default")
     """Read the tasks as pods for `scheduler_name`; raise `ConfigError` as `openb_nodes` does."""
     columns = {"name", "cpu_milli", "memory_mib", "num_gpu", "gpu_milli", "qos"}
     for row in _rows(folder / _PODS, columns):
-        requests = {"cpu": f"{row['cpu_milli']}m", "memory": f"{row['memory_mib']}Mi"}
-        gpu = _number(folder / _PODS, row, "num_gpu") * _number(folder / _PODS, row, "gpu_milli")
+        columns_read = ("cpu_milli", "memory_mib", "num_gpu", "gpu_milli")
+        cpu, memory, gpus, gpu_milli = (_number(folder / _PODS, row, column) for column in columns_read)
+        requests = {"cpu": f"{cpu}m", "memory": f"{memory}Mi"}
+        gpu = gpus * gpu_milli
         resources: dict[str, object] = {"requests": requests}
         if gpu:
             requests[GPU_MILLI] = str(gpu)

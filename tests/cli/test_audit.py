@@ -1,0 +1,156 @@
+"""The demo's checker: it must find what a broken scheduler would leave behind."""
+
+from __future__ import annotations
+
+import ast
+import asyncio
+import random
+from collections.abc import AsyncIterator, Awaitable, Callable
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pyscheduler.cli import audit as audit_module
+from pyscheduler.cli.audit import Report, audit
+from pyscheduler.cluster.embedded.cluster import EmbeddedCluster
+from pyscheduler.framework.clock import LoopClock
+from pyscheduler.testing import node_manifest, pod_manifest
+
+Audit = Callable[..., Awaitable[Report]]
+
+
+@pytest.fixture
+async def audited() -> AsyncIterator[Audit]:
+    """Return what audits a cluster of the given objects, over HTTP."""
+    cluster = EmbeddedCluster(clock=LoopClock(), rng=random.Random(1))
+    server = cluster.server()
+    await server.start()
+
+    async def run(*objects: dict[str, Any]) -> Report:
+        for obj in objects:
+            put = cluster.add if obj["kind"] == "Event" else cluster.plant
+            put(obj)
+        return await asyncio.to_thread(audit, server.url)
+
+    yield run
+    await server.stop()
+
+
+def node(name: str, cpu: str = "4", **keywords: Any) -> dict[str, Any]:
+    """Return a node of 4 CPUs."""
+    return node_manifest(name, allocatable={"cpu": cpu, **keywords.pop("allocatable", {})}, **keywords)
+
+
+def pod(name: str, cpu: str = "1", *, where: str = "", why: str = "", **keywords: Any) -> dict[str, Any]:
+    """Return a pod, bound to `where`, or pending with the message `why`."""
+    manifest = pod_manifest(name, requests={"cpu": cpu}, node_name=where, **keywords)
+    manifest["metadata"]["uid"] = f"uid-{name}"
+    if why:
+        manifest["status"] = {"conditions": [{"type": "PodScheduled", "status": "False", "message": why}]}
+    return manifest
+
+
+def told(name: str, where: str, number: int = 1) -> dict[str, Any]:
+    """Return an event that says where a pod went."""
+    return {
+        "apiVersion": "events.k8s.io/v1",
+        "kind": "Event",
+        "metadata": {"name": f"{name}.{number}", "namespace": "default"},
+        "eventTime": "2026-01-01T00:00:00.000000Z",
+        "reportingController": "pyscheduler",
+        "reportingInstance": "host",
+        "action": "Binding",
+        "type": "Normal",
+        "reason": "Scheduled",
+        "regarding": {"kind": "Pod", "namespace": "default", "name": name, "uid": f"uid-{name}"},
+        "note": f"Successfully assigned default/{name} to {where}",
+    }
+
+
+NO_ROOM = "0/1 nodes are available: 1 Insufficient cpu."
+
+CASES = [
+    pytest.param([node("n"), pod("a", where="n"), told("a", "n")], [], id="all is well"),
+    pytest.param([node("n"), pod("a", "4", where="n"), pod("b", why=NO_ROOM)], [], id="full"),
+    pytest.param(
+        [node("n"), pod("a", "3", where="n"), pod("b", "1500m", where="n")],
+        ["node n is overcommitted: cpu by 1/2"],
+        id="overcommitted",
+    ),
+    pytest.param(
+        [node("n", allocatable={"pods": "1"}), pod("a", where="n"), pod("b", where="n")],
+        ["node n is overcommitted: pods by 1"],
+        id="too many pods",
+    ),
+    pytest.param(
+        [node("n"), node("m"), pod("a", where="n"), told("a", "n"), told("a", "m", 2)],
+        ["pod default/a was bound 2 times: n, m"],
+        id="bound twice",
+    ),
+    pytest.param(
+        [node("n"), node("m"), pod("a", where="n"), told("a", "m")],
+        ["pod default/a is not on m, where it was announced"],
+        id="announced elsewhere",
+    ),
+    pytest.param(
+        [node("n", "1"), pod("a", where="n"), pod("b", why=NO_ROOM), told("b", "n")],
+        ["pod default/b is not on n, where it was announced"],
+        id="announced and not bound",
+    ),
+    pytest.param([pod("a", where="gone")], ["pod default/a is bound to gone, which does not exist"], id="no such node"),
+    pytest.param([node("n"), pod("a", why=NO_ROOM)], ["pod default/a is pending but fits node n"], id="would fit"),
+    pytest.param(
+        [node("n", "1"), pod("a", where="n"), pod("b")],
+        ["pod default/b is pending and nobody says why"],
+        id="forgotten",
+    ),
+    pytest.param(
+        [node("n", labels={"disk": "hdd"}), pod("a", why=NO_ROOM, node_selector={"disk": "ssd"})],
+        [],
+        id="selects another node",
+    ),
+    pytest.param([node("n", unschedulable=True), pod("a", why=NO_ROOM)], [], id="cordoned"),
+    pytest.param(
+        [node("n", "1"), *(pod(f"p{each}", "2", why=NO_ROOM) for each in range(3)), pod("q", why=NO_ROOM)],
+        ["pod default/q is pending but fits node n"],
+        id="equal pods are looked at once, others still",
+    ),
+]
+
+
+@pytest.mark.parametrize(("objects", "problems"), CASES)
+async def test_it_finds_what_is_wrong(audited: Audit, objects: list[dict[str, Any]], problems: list[str]) -> None:
+    """Each mistake of a scheduler is a line; a cluster in order has none."""
+    assert (await audited(*objects)).problems == problems
+
+
+async def test_the_sums(audited: Audit) -> None:
+    """The report counts pods, adds up what there is and what is used, and groups the reasons."""
+    report = await audited(
+        node("n", allocatable={"memory": "1Gi"}),
+        node("m", "500m", allocatable={"memory": "1G"}),
+        pod("a", "3", where="n"),
+        pod("b", "2", why="0/2 nodes are available: 2 Insufficient cpu."),
+        pod("c", "3", why="0/2 nodes are available: 2 Insufficient cpu."),
+    )
+    assert (report.nodes, report.bound, report.pending) == (2, 1, 2)
+    assert (report.capacity["cpu"], report.used["cpu"]) == (Fraction(9, 2), 3)
+    assert report.capacity["memory"] == 2**30 + 10**9
+    assert dict(report.reasons) == {"Insufficient cpu": 2}
+
+
+async def test_more_objects_than_a_page(audited: Audit) -> None:
+    """Lists are read to their end."""
+    report = await audited(node("n", "2000"), *(pod(f"p{number}", "1m", where="n") for number in range(1100)))
+    assert report.bound == 1100
+    assert report.problems == ["node n is overcommitted: pods by 990"]
+
+
+def test_it_imports_nothing_that_it_checks() -> None:
+    """A second opinion shares no arithmetic with the first."""
+    tree = ast.parse(Path(audit_module.__file__).read_text())
+    imported = {alias.name for stmt in ast.walk(tree) if isinstance(stmt, ast.Import) for alias in stmt.names}
+    imported |= {str(stmt.module) for stmt in ast.walk(tree) if isinstance(stmt, ast.ImportFrom)}
+    assert not any(name.startswith("pyscheduler") for name in imported)

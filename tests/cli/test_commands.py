@@ -1,0 +1,127 @@
+"""The command line: quick, teaching, and readable by people and programs."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import click
+import pytest
+
+from pyscheduler.cli.main import cli, main
+
+ROOT = Path(__file__).parents[2]
+COMMANDS = ["run", "demo", "cluster", "plugins", "config"]
+
+
+def said(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    """Run a command in this process; return what it printed."""
+    with pytest.raises(SystemExit) as ended:
+        main(arguments)
+    out = capsys.readouterr()
+    assert (ended.value.code, out.err) == (0, "")
+    return out.out
+
+
+def test_help_imports_nothing_heavy() -> None:
+    """`pyscheduler --help` answers at once, because it imports none of what the commands need."""
+    heavy = {"numpy", "aiohttp", "kubernetes", "rich", "yaml", "opentelemetry", "pluggy", "asyncio", "cattrs"}
+    code = (
+        "import sys\nfrom pyscheduler.cli.main import cli\n"
+        "try:\n    cli(['--help'])\nexcept SystemExit:\n    pass\n"
+        f"print(sorted({heavy!r} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
+def test_help_lists_every_command_with_its_first_line(capsys: pytest.CaptureFixture[str]) -> None:
+    """The list says what each command does, though none of them is imported for it."""
+    text = said(capsys, "--help")
+    context = click.Context(cli)
+    assert cli.list_commands(context) == COMMANDS
+    for name in COMMANDS:
+        assert re.search(rf"^  {name} +\S.*\.$", text, re.MULTILINE)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_teaches(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Each command's help says what it does, explains each option, and fits 80 columns."""
+    text = said(capsys, name, "--help")
+    assert len(text.partition("Options:")[0].split()) > 20
+    assert max(map(len, text.splitlines())) <= 100
+    command = cli.get_command(click.Context(cli), name)
+    assert command is not None
+    for parameter in command.params:
+        assert isinstance(parameter, click.Option)
+        assert parameter.help, parameter.name
+
+
+@pytest.mark.parametrize("name", ["cluster", "config", "plugins", "run"])
+def test_examples_in_help_are_commands(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """What the help shows as an example can be typed: commands and options exist."""
+    lines = [line.split() for line in said(capsys, name, "--help").splitlines() if line.startswith("    pyscheduler ")]
+    assert lines
+    for words in lines:
+        command = cli.get_command(click.Context(cli), words[1])
+        assert command is not None
+        known = {option for parameter in command.params for option in parameter.opts}
+        assert {word for word in words if word.startswith("--")} <= known
+
+
+def test_version(capsys: pytest.CaptureFixture[str]) -> None:
+    """The version is that of the distribution; kube-scheduler's and Python's stand beside it."""
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+    assert said(capsys, "--version").startswith(f"pyscheduler {version} (kube-scheduler 1.36), Python 3.")
+
+
+def test_plugins_as_text(capsys: pytest.CaptureFixture[str]) -> None:
+    """80 columns are enough; a plugin stands under its distribution with its extension points and args."""
+    text = said(capsys, "plugins")
+    assert max(map(len, text.splitlines())) <= 80
+    assert re.search(r"^pyscheduler \S+ \(in-tree = pyscheduler\.plugins\.hooks\)$", text, re.MULTILINE)
+    assert re.search(r"^  NodeName +filter$", text, re.MULTILINE)
+    assert re.search(r"^  NodeAffinity +preFilter, filter, preScore, score\n +args: addedAffinity$", text, re.MULTILINE)
+
+
+def test_plugins_as_json(capsys: pytest.CaptureFixture[str]) -> None:
+    """Programs get the same, with the distributions and what is wrong with them."""
+    data = json.loads(said(capsys, "plugins", "-o", "json", "--block", "queuesort"))
+    fit = next(plugin for plugin in data["plugins"] if plugin["name"] == "NodeResourcesFit")
+    assert fit["extensionPoints"] == ["preFilter", "filter", "preScore", "score"]
+    assert set(fit["args"]) == {"ignoredResources", "ignoredResourceGroups", "scoringStrategy"}
+    assert (fit["distribution"], fit["error"]) == ("pyscheduler", "")
+    blocked = {each["name"]: each["blocked"] for each in data["distributions"]}
+    assert blocked == {"pyscheduler": False, "pyscheduler-queuesort": True}
+
+
+def test_what_a_profile_enables(capsys: pytest.CaptureFixture[str]) -> None:
+    """With a file, its profiles are shown, extension point by extension point, in the order plugins run."""
+    path = str(ROOT / "configs" / "default.yaml")
+    text = said(capsys, "plugins", "--config", path)
+    assert max(map(len, text.splitlines())) <= 80
+    assert text.startswith("profile pyscheduler\n  preEnqueue  SchedulingGates\n")
+    data = json.loads(said(capsys, "plugins", "--config", path, "-o", "json"))
+    assert data["pyscheduler"]["filter"][:3] == ["NodeUnschedulable", "NodeName", "TaintToleration"]
+
+
+@pytest.mark.parametrize("form", ["yaml", "json"])
+def test_config_prints_a_file_again(form: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """What `config` prints can be given to `--config`, and comes to the same."""
+    text = said(capsys, "config", "--config", str(ROOT / "configs" / "default.yaml"), "-o", form)
+    path = tmp_path / "again.yaml"
+    path.write_text(text)
+    assert said(capsys, "config", "--config", str(path), "-o", form) == text
+
+
+def test_a_mistake_is_a_line_with_the_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Standard output stays empty, the exit code is 1."""
+    path = tmp_path / "missing.yaml"
+    with pytest.raises(SystemExit) as ended:
+        main(["config", "--config", str(path)])
+    out = capsys.readouterr()
+    assert (ended.value.code, out.out, out.err) == (1, "", f"error: {path}: no such file or directory\n")
