@@ -132,10 +132,10 @@ class HTTPTransport(ConnectingTransport):
             ) as response:
                 self._open.add(response)
                 try:
-                    body = await response.read()
+                    data = await response.read()
                 finally:
                     self._open.discard(response)
-                return Response(status=response.status, body=body, headers=_lower(response.headers))
+                return Response(status=response.status, body=data, headers=_lower(response.headers))
         except (aiohttp.ClientError, OSError) as error:
             raise TransportError(f"{method} {self._base}{path}: {_why(error)}") from error
 
