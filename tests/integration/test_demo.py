@@ -1,0 +1,75 @@
+"""The demo from outside: its verdict, and that it leaves nothing behind however it ends."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from pathlib import Path
+
+import pytest
+
+from tests.integration.programs import FAST, Program, program
+
+TRACE = Path(__file__).parents[2] / "examples" / "traces" / "openb"
+DEMO = ("demo", "--trace", str(TRACE), "--config", str(FAST))
+
+
+def children(pid: int) -> list[int]:
+    """Return the processes that `pid` has started."""
+    listed = Path(f"/proc/{pid}/task/{pid}/children")
+    return [int(child) for child in listed.read_text().split()]
+
+
+def is_pyscheduler(pid: int) -> bool:
+    """Tell whether that process is there still, and one of ours."""
+    try:
+        return b"pyscheduler" in Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return False
+
+
+async def server_of(demo: Program) -> int:
+    """Wait until the demo schedules over HTTP; return its server's process id."""
+    await demo.said("pods over HTTP at ")
+    (server,) = children(demo.process.pid)
+    assert is_pyscheduler(server)
+    return server
+
+
+async def gone(pid: int) -> bool:
+    """Tell whether a process ends within a few seconds."""
+    for _ in range(100):
+        if not is_pyscheduler(pid):
+            return True
+        await asyncio.sleep(0.05)
+    return False
+
+
+async def test_a_short_demo() -> None:
+    """Pods are bound, the table and the verdict are printed, the exit code is 0, and the server is gone."""
+    async with program(*DEMO, "--pods", "300") as demo:
+        server = await server_of(demo)
+        assert await demo.ended() == 0, demo.err
+    assert await gone(server)
+    assert demo.err == []
+    assert demo.out[-1] == "check: no node overcommitted, no pod bound twice, no pending pod that would fit"
+    table = {line[:30].strip(): line[30:].strip() for line in demo.out}
+    assert table["nodes"] == "1523"
+    assert table["pods bound"] == "300"
+    assert "pods/s bound in" in table["throughput"]
+    for row in ("time in queue", "time of an attempt"):
+        assert table[row].startswith("p50 ")
+    for row in ("GPU allocated", "CPU allocated", "peak memory of the scheduler"):
+        assert table[row]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+async def test_no_server_is_left_behind(number: signal.Signals) -> None:
+    """Ctrl-C, SIGTERM and even SIGKILL take the server along; the first two without a traceback."""
+    async with program(*DEMO) as demo:
+        server = await server_of(demo)
+        demo.send(number)
+        code = await demo.ended(seconds=15)
+    assert await gone(server)
+    assert code == (-signal.SIGKILL if number == signal.SIGKILL else 1)
+    assert not any("Traceback" in line for line in demo.err), demo.err
