@@ -23,10 +23,10 @@ from pyscheduler.cli.options import logging_options
 
 if TYPE_CHECKING:
     from pyscheduler.cli.audit import Report
-    from pyscheduler.cli.demo_view import View
+    from pyscheduler.cli.demo_view import DemoRecorder, View
     from pyscheduler.scheduler.scheduler import Scheduler
 
-__all__ = ["command"]
+__all__ = ["Outcome", "command", "play"]
 
 #: The demo is over when nothing has happened for so long, in seconds.
 _QUIET_SECONDS = 1.0
@@ -123,7 +123,23 @@ class _Watch:
         return scheduler.cycles + bound
 
 
-async def _demo(trace: Path, config_file: str | None, limit: int | None, seed: int | None) -> Report:
+@attrs.frozen(kw_only=True)
+class Outcome:
+    """What a demo came to: the checker's report, and what was measured on the way."""
+
+    report: Report
+    recorder: DemoRecorder
+    #: From the synced caches to the last thing that happened.
+    seconds: float
+    #: Peak memory of the scheduler's process, in KiB.
+    peak_kib: int
+
+
+async def play(trace: Path, config_file: str | None, *, limit: int | None = None, seed: int | None = 0) -> Outcome:
+    """Schedule the first `limit` pods of the trace (all) in this process, on a server in another, and check the result.
+
+    SIGTERM cancels it. Raises `ConfigError` for what cannot be read, `PySchedulerError` where nothing moves any more.
+    """
     from pyscheduler.cli.audit import audit
     from pyscheduler.cli.demo_view import DemoRecorder, View
     from pyscheduler.cli.run import RunOptions, serve
@@ -158,8 +174,9 @@ async def _demo(trace: Path, config_file: str | None, limit: int | None, seed: i
     finally:
         view.close()
         await _end_server(server)
-    view.summary(report, recorder, seconds=watch.ended - watch.begun, peak_kib=peak)
-    return report
+    outcome = Outcome(report=report, recorder=recorder, seconds=watch.ended - watch.begun, peak_kib=peak)
+    view.summary(report, recorder, seconds=outcome.seconds, peak_kib=peak)
+    return outcome
 
 
 @click.command("demo")
@@ -185,7 +202,8 @@ def command(trace: Path, config_file: str | None, limit: int | None, seed: int |
     """
     default = Path("configs/default.yaml")
     try:
-        report = asyncio.run(_demo(trace, config_file or (str(default) if default.exists() else None), limit, seed))
+        config_file = config_file or (str(default) if default.exists() else None)
+        report = asyncio.run(play(trace, config_file, limit=limit, seed=seed)).report
     except asyncio.CancelledError as error:
         raise click.Abort from error
     if report.problems:

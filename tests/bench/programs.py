@@ -1,0 +1,75 @@
+"""What users wait for: the program's start, and the demo."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+
+from pyscheduler.cli.demo import play
+from tests.bench import clusters
+
+__all__ = ["demo", "help_seconds", "ready_seconds"]
+
+_ROOT = Path(__file__).parents[2]
+_PROGRAM = (sys.executable, "-m", "pyscheduler")
+_DEMO_PODS = 8152
+
+
+def help_seconds(runs: int) -> float:
+    """Return how long `pyscheduler --help` takes, the median of some runs, in seconds."""
+    seconds = []
+    for _ in range(runs):
+        begun = time.perf_counter()
+        subprocess.run([*_PROGRAM, "--help"], check=True, stdout=subprocess.DEVNULL)
+        seconds.append(time.perf_counter() - begun)
+    return statistics.median(seconds)
+
+
+def ready_seconds(node_count: int) -> float:
+    """Return how long `run` takes from its start until its caches hold a cluster of so many nodes, in seconds."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "nodes.json"
+        file.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": clusters.nodes(node_count)}))
+        arguments = ("cluster", "--port", "0", "--load", str(file), "--stop-with-stdin", "-v", "0")
+        with subprocess.Popen([*_PROGRAM, *arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as server:
+            assert server.stdout is not None
+            url = server.stdout.readline().decode().split()[1]
+            seconds = _ready_on(url)
+            server.terminate()
+    return seconds
+
+
+def _ready_on(url: str) -> float:
+    begun = time.perf_counter()
+    arguments = ("run", "--master", url, "--health-port", "0")
+    with subprocess.Popen([*_PROGRAM, *arguments], stderr=subprocess.PIPE, text=True) as scheduler:
+        assert scheduler.stderr is not None
+        synced = any("Caches are synced" in line for line in scheduler.stderr)
+        seconds = time.perf_counter() - begun
+        scheduler.terminate()
+        scheduler.stderr.read()
+    if not synced:
+        raise RuntimeError(f"pyscheduler run ended with code {scheduler.returncode} before its caches were synced")
+    return seconds
+
+
+def demo(pod_count: int = _DEMO_PODS) -> dict[str, float]:
+    """Return the figures of the demo with so many pods, its server in a process of its own."""
+    trace, config = _ROOT / "examples" / "traces" / "openb", _ROOT / "configs" / "default.yaml"
+    outcome = asyncio.run(play(trace, str(config), limit=pod_count))
+    p50, p99 = np.percentile(outcome.recorder.attempts, [50, 99])
+    return {
+        "pods_per_second": outcome.report.bound / outcome.seconds,
+        "attempt_p50_ms": float(p50) * 1e3,
+        "attempt_p99_ms": float(p99) * 1e3,
+        "peak_mib": outcome.peak_kib / 1024,
+        "problems": len(outcome.report.problems),
+    }

@@ -1,0 +1,102 @@
+"""The rows of `make bench`: what is measured, and what it should come to."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+import attrs
+
+from tests.bench import cycle, programs
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+__all__ = ["FIGURES", "Row", "growth", "rows"]
+
+#: How figures are called and written.
+FIGURES: Final[Mapping[str, tuple[str, str]]] = {
+    "pods_per_second": ("throughput", "{:,.0f} pods/s"),
+    "cpu_us_per_pod": ("CPU per pod", "{:,.0f} us"),
+    "attempt_p50_ms": ("attempt, p50", "{:.2f} ms"),
+    "attempt_p99_ms": ("attempt, p99", "{:.2f} ms"),
+    "sync_seconds": ("first sync", "{:.2f} s"),
+    "longest_hold_ms": ("longest hold of the loop", "{:.0f} ms"),
+    "peak_mib": ("peak memory of the scheduler", "{:,.0f} MiB"),
+    "problems": ("problems found by the checker", "{:.0f}"),
+    "seconds": ("time", "{:.2f} s"),
+    "times": ("time per pod", "{:.2f} times"),
+}
+
+
+@attrs.frozen(kw_only=True)
+class Row:
+    """One measurement, made in a process of its own; it returns figures by the names of `FIGURES`."""
+
+    name: str
+    what: str
+    measure: Callable[[], dict[str, float]]
+    targets: Mapping[str, str] = attrs.Factory(dict)
+
+
+def _cycle(nodes: int, pods: int, distinct: int) -> dict[str, float]:
+    result = cycle.run(nodes, pods, distinct=distinct)
+    return {
+        "pods_per_second": result.pods_per_second,
+        "cpu_us_per_pod": result.cpu_per_pod * 1e6,
+        "attempt_p50_ms": result.attempt_p50 * 1e3,
+        "attempt_p99_ms": result.attempt_p99 * 1e3,
+        "sync_seconds": result.sync_seconds,
+        "longest_hold_ms": result.longest_hold * 1e3,
+    }
+
+
+def _help() -> dict[str, float]:
+    return {"seconds": programs.help_seconds(5)}
+
+
+def _ready(nodes: int) -> dict[str, float]:
+    return {"seconds": programs.ready_seconds(nodes)}
+
+
+def rows(*, short: bool) -> Sequence[Row]:
+    """Return all rows; `short` ones are so small that they prove no more than that they run."""
+    small, large = (100, 500) if short else (1000, 5000)
+    pods = 500 if short else 10_000
+    distinct = 50 if short else 500
+    demo_pods = 500 if short else 8152
+    fast = {"pods_per_second": ">= 1,500 pods/s"}
+    made = [
+        Row(
+            name=f"cycle-{name}{kind}",
+            what=f"cycles alone: {nodes:,} nodes, {pods:,} pods{what}",
+            measure=partial(_cycle, nodes, pods, specs),
+            targets=fast if (name, kind) == ("large", "") else {},
+        )
+        for kind, what, specs in (("", "", 1), ("-distinct", f" of {distinct} kinds", distinct))
+        for name, nodes in (("small", small), ("large", large))
+    ]
+    made += [
+        Row(
+            name="demo",
+            what=f"demo over HTTP: 1,523 nodes, {demo_pods:,} pods",
+            measure=partial(programs.demo, demo_pods),
+            targets={"pods_per_second": ">= 400 pods/s", "peak_mib": "<= 300 MiB", "problems": "0"},
+        ),
+        Row(name="help", what="pyscheduler --help", measure=_help, targets={"seconds": "< 0.3 s"}),
+        Row(
+            name="ready",
+            what=f"pyscheduler run until ready: {large:,} nodes",
+            measure=partial(_ready, large),
+            targets={"seconds": "< 3 s"},
+        ),
+    ]
+    return made
+
+
+def growth(found: Mapping[str, Mapping[str, float]]) -> dict[str, float] | None:
+    """Return how much longer a pod takes on the larger cluster; None where one of the two rows was left out."""
+    small, large = found.get("cycle-small"), found.get("cycle-large")
+    if small is None or large is None:
+        return None
+    return {"times": small["pods_per_second"] / large["pods_per_second"]}

@@ -1,0 +1,41 @@
+"""`make bench` runs, and compares with what it wrote earlier."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+
+
+def bench(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run the benchmarks as `make bench` does."""
+    return subprocess.run(
+        [sys.executable, "-m", "tests.bench", *arguments], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+
+
+def test_a_row_is_measured_and_compared(tmp_path: Path) -> None:
+    """JSON goes out, and comes back in as the column to compare with; the target stands beside."""
+    first = bench("--short", "--only", "help", "--only", "cycle-small", "-o", "json")
+    assert first.returncode == 0, first.stderr
+    found = json.loads(first.stdout)["rows"]
+    assert set(found) == {"help", "cycle-small", "cycle-small-distinct"}
+    assert found["cycle-small"]["pods_per_second"] > 0
+    earlier = tmp_path / "before.json"
+    earlier.write_text(first.stdout)
+    second = bench("--short", "--only", "help", "--compare", str(earlier))
+    assert second.returncode == 0, second.stderr
+    line = second.stdout.splitlines()[1]
+    assert line.startswith("pyscheduler --help ")
+    assert "< 0.3 s" in line
+    assert line.rstrip().endswith("%")
+
+
+def test_what_cannot_be_measured_or_compared(tmp_path: Path) -> None:
+    """Mistakes are one line."""
+    assert bench("--only", "nothing").stderr.startswith("Error: no such row; there are cycle-small, ")
+    path = tmp_path / "before.json"
+    assert bench("--only", "help", "--compare", str(path)).stderr.startswith(f"Error: {path} holds no earlier result")
