@@ -73,12 +73,13 @@ class HealthServer:
                 return self._plugin_route(path, dict(request.query))
 
     def _plugin_route(self, path: str, query: Mapping[str, str]) -> web.Response:
-        try:
-            answer = self._routes.answer(path, query)
-        except KeyError:
+        handler = self._routes.find(path, query)
+        if handler is None:
             return web.Response(status=404, text=f"nothing at {path}\n")
+        try:
+            answer = handler(query)
+            if isinstance(answer, str):
+                return web.Response(text=answer)
+            return web.Response(body=msgspec.json.encode(answer), content_type="application/json")
         except Exception as error:  # noqa: BLE001 - a plugin's page must not take the port down
             return web.Response(status=500, text=f"{type(error).__name__}: {error}\n")
-        if isinstance(answer, str):
-            return web.Response(text=answer)
-        return web.Response(body=msgspec.json.encode(answer), content_type="application/json")

@@ -42,6 +42,14 @@ class Routes:
 
         Raises `KeyError` for a path, or a profile, that nobody answers for; lets the handler's exceptions through.
         """
-        handlers = self._handlers[path]
-        profile = query.get("profile") or next(iter(handlers))
-        return handlers[profile](query)
+        handler = self.find(path, query)
+        if handler is None:
+            raise KeyError(path)
+        return handler(query)
+
+    def find(self, path: str, query: Mapping[str, str]) -> Callable[[Mapping[str, str]], object] | None:
+        """Return who answers that path, for the profile that the query names; None where nobody does."""
+        handlers = self._handlers.get(path)
+        if not handlers:
+            return None
+        return handlers.get(query.get("profile") or next(iter(handlers)))
