@@ -1,0 +1,64 @@
+"""Ledger: what is promised to each namespace, and since when. Books, writes, work in the background, a page."""
+
+from collections.abc import Mapping
+from typing import Final
+
+from pyscheduler import (
+    CycleState,
+    Handle,
+    Pod,
+    PolicyRule,
+    PostBindPlugin,
+    PreBindPlugin,
+    PreBindPreFlightResult,
+    ReservePlugin,
+    Status,
+)
+
+STAMP: Final = "example.com/placed-on"
+
+
+class Ledger(ReservePlugin, PreBindPlugin, PostBindPlugin):
+    """Keep books of pods by namespace, stamp those that ask for it, and tell at /ledger on the health port."""
+
+    rbac = (PolicyRule(api_groups=("",), resources=("pods",), verbs=("patch",)),)
+
+    def __init__(self, args: object = None, handle: Handle | None = None) -> None:
+        super().__init__(args, handle)
+        self.reserved: dict[str, str] = {}
+        self.bound: dict[str, int] = {}
+        self.history: list[int] = []
+        if handle is not None:
+            handle.add_route("/ledger", self.page)
+
+    def reserve(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
+        self.reserved[pod.uid] = pod.namespace
+        return None
+
+    def unreserve(self, state: CycleState, pod: Pod, node_name: str) -> None:
+        # May be called twice, and without `reserve` before.
+        self.reserved.pop(pod.uid, None)
+
+    def pre_bind_pre_flight(
+        self, state: CycleState, pod: Pod, node_name: str
+    ) -> PreBindPreFlightResult | Status | None:
+        return PreBindPreFlightResult(allow_parallel=True) if STAMP in pod.annotations else Status.skip()
+
+    async def pre_bind(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
+        patch = {"metadata": {"annotations": {STAMP: node_name}}}
+        await self.handle.client.patch(Pod, pod.name, pod.namespace, patch=patch)
+        return None
+
+    def post_bind(self, state: CycleState, pod: Pod, node_name: str) -> None:
+        self.reserved.pop(pod.uid, None)
+        self.bound[pod.namespace] = self.bound.get(pod.namespace, 0) + 1
+
+    async def run(self) -> None:
+        """Note every minute how many pods were bound; started with the scheduler, cancelled with it."""
+        while True:
+            await self.handle.clock.sleep(60)
+            self.history.append(sum(self.bound.values()))
+
+    def page(self, query: Mapping[str, str]) -> object:
+        """Answer GET /ledger."""
+        return {"reserved": sorted(self.reserved.values()), "bound": self.bound, "history": self.history}

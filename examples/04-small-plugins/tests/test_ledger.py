@@ -1,0 +1,32 @@
+"""Ledger: books that are right in the end, a stamp, a history, a page."""
+
+from pyscheduler import CycleState, Status
+from pyscheduler.testing import make_pod
+from small_plugins.ledger import STAMP, Ledger
+
+
+async def test_the_books_follow_the_pod(pyscheduler_cluster):
+    cluster = pyscheduler_cluster
+    cluster.add_node("n1")
+    framework = cluster.framework(enable=[Ledger])
+
+    await framework.schedule("p", annotations={STAMP: ""})
+    await framework.schedule("q", namespace="other")
+
+    assert cluster.pod("p").annotations[STAMP] == "n1"
+    assert cluster.pod("q", namespace="other").annotations == {}
+    await cluster.clock.advance(120)
+    assert framework.get_route("/ledger") == {"reserved": [], "bound": {"default": 1, "other": 1}, "history": [2, 2]}
+
+
+async def test_one_extension_point_at_a_time(pyscheduler_cluster):
+    pyscheduler_cluster.add_node("n1")
+    framework = pyscheduler_cluster.framework(enable=[Ledger])
+    ledger, pod, state = framework.plugin("Ledger"), make_pod("p"), CycleState()
+
+    assert framework.run_reserve(pod, "n1", state) is None
+    assert ledger.reserved == {pod.uid: "default"}
+    assert framework.run_pre_bind_pre_flight(pod, "n1", state) == Status.skip()
+    for _ in range(2):
+        framework.run_unreserve(pod, "n1", state)
+    assert ledger.reserved == {}
