@@ -171,7 +171,7 @@ class LeaseRules:
         )
 
     def release(self, wall: float) -> LeaseSpec:
-        """Return the lease as a leader leaves it: held by nobody, and free within a second even for who ignores that."""
+        """Return the lease as a leader leaves it: held by nobody, and run out in a second for whoever minds that."""
         now = format_micro_time(wall)
         return LeaseSpec(
             holder_identity="",
@@ -184,14 +184,14 @@ class LeaseRules:
     def _see(self, spec: LeaseSpec | None, now: float) -> None:
         """Note what the lease says; a change begins a new term of respect.
 
-        Only the spec counts: whoever goes on labelling a dead leader's lease does not keep it alive. The absence of a
-        lease that was there is respected no longer than the lease was: its holder, if alive, makes it anew.
+        Only the spec counts: whoever goes on labelling a dead leader's lease does not keep it alive. A lease that goes
+        away is a change, too: its last holder, whom we need not have seen, makes it anew if it is alive. A leader
+        remembers its own, to go on where it was.
         """
         if spec is None:
-            gone = now + self.config.lease_duration_seconds
-            if not self.leading:
-                self._respected_until = min(self._respected_until, gone)
+            if self.spec is not None and not self.leading:
                 self.spec = None
+                self._respected_until = now + self.config.lease_duration_seconds
             return
         if spec != self.spec:
             self.spec = spec

@@ -1,0 +1,180 @@
+"""Leader election: of several replicas one leads, as long as it renews a Lease; the others wait for it to stop.
+
+`LeaderElector` is what a program sees. The rules are in `lease_rules`, the requests in `lease_keeper`, and that these
+run in a thread of their own is the business of `lease_thread`.
+
+    elector = LeaderElector(config=..., transport=..., rng=..., recorder=...)
+    try:
+        await elector.acquire()
+        ...  # act, asking `is_leader` before whatever must not be done by two; `lost()` returns when it is over
+    finally:
+        await elector.release()
+
+`is_leader` is the truth at any moment, also before anybody could be told: it is a comparison with a clock, so that a
+process that was stopped for a minute knows on its first step that it has been replaced. `lost` and `on_lost` come when
+the owner's event loop turns.
+
+Differs from kube-scheduler: a leader stops `renewDeadline` after the last renewal that succeeded, not up to a
+`retryPeriod` later; a standby waits for its turn even if a lease that was held is deleted under it; and it looks again
+at the very moment a lease runs out.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+import uuid
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from pyscheduler.cluster.real.lease_keeper import LeaseKeeper
+from pyscheduler.cluster.real.lease_rules import LeaseRules
+from pyscheduler.cluster.real.lease_thread import OwnThread, SameLoop
+
+if TYPE_CHECKING:
+    import random
+    from collections.abc import Awaitable, Callable, Mapping
+
+    from pyscheduler.cluster.real.lease_thread import Place
+    from pyscheduler.config.types import LeaderElection
+    from pyscheduler.framework.clock import Clock
+    from pyscheduler.framework.recorder import Recorder
+    from pyscheduler.scheduler.ports import Transport
+
+__all__ = ["LeaderElector", "make_identity"]
+
+_log = logging.getLogger(__name__)
+
+_STATUS: Final = "leader_election_master_status"
+_STATUS_HELP: Final = (
+    "Gauge of if the reporting system is master of the relevant lease, 0 indicates backup, 1 indicates master. "
+    "'name' is the string used to identify the lease. Please make sure to group by name."
+)
+
+
+def make_identity() -> str:
+    """Return a name for a replica that no other has: `<hostname>_<uuid>`.
+
+    Never from a seeded source: two replicas of one seed and host would both take the lease for theirs.
+    """
+    return f"{socket.gethostname()}_{uuid.uuid4()}"
+
+
+class LeaderElector:
+    """One replica's candidacy, from `acquire` to `release`; leadership that is lost stays lost.
+
+    `transport` is awaited where the lease is kept, to open a transport that belongs to the elector alone. Without a
+    `clock` that is a thread with a loop of its own: `transport` has to make everything anew, credentials included, for
+    nothing that belongs to one loop may be used on another; `rng` must be nobody else's, too. With a `clock` it is the
+    caller's loop. `on_lost` is called on the owner's loop, not for a `release`.
+    """
+
+    def __init__(
+        self,
+        *,
+        config: LeaderElection,
+        transport: Callable[[], Awaitable[Transport]],
+        rng: random.Random,
+        recorder: Recorder,
+        clock: Clock | None = None,
+        identity: str | None = None,
+        on_lost: Callable[[], object] | None = None,
+    ) -> None:
+        self.identity = identity or make_identity()
+        #: Why leadership was lost; empty while it was not.
+        self.reason = ""
+        self._on_lost = on_lost
+        self._recorder = recorder
+        self._place: Place = SameLoop(clock) if clock is not None else OwnThread("lease")
+        self._keeper = LeaseKeeper(
+            rules=LeaseRules(identity=self.identity, config=config),
+            open_transport=transport,
+            rng=rng,
+            listener=_Relay(self, self._place),
+        )
+        self._acquired: asyncio.Future[None] | None = None
+        self._lost = asyncio.Event()
+        self._released = False
+        labels = (("name", config.resource_name),)
+
+        def read() -> Mapping[tuple[tuple[str, str], ...], float]:
+            return {labels: float(self.is_leader)}
+
+        recorder.gauge(_STATUS, read, description=_STATUS_HELP)
+
+    @property
+    def is_leader(self) -> bool:
+        """Tell whether this replica leads at this moment; cheap, and right from any thread."""
+        return not self._released and self._keeper.leads()
+
+    async def acquire(self) -> None:
+        """Return when this replica leads; call it once.
+
+        Raises `ConfigError` where that cannot become so (no permission, no such namespace), and what `transport`
+        raises. Cancelled, it leaves a candidate behind: `release` follows in any case.
+        """
+        assert self._acquired is None, "an elector is used once"
+        self._acquired = asyncio.get_running_loop().create_future()
+        self._place.start(self._keeper.serve)
+        await self._acquired
+
+    async def lost(self) -> None:
+        """Return when leadership is over; `reason` then says why, and is empty after a `release`."""
+        await self._lost.wait()
+
+    async def release(self) -> None:
+        """Lead no more, and give the lease back so that another replica leads at its next look; idempotent.
+
+        Stop acting first: the next leader may start at once. Takes the renew deadline at most. It is called after a
+        loss, too: a lease that could not be renewed, and that nobody took, need not be waited for.
+        """
+        self._released = True
+        if self._acquired is not None:
+            self._place.post(self._keeper.stop)
+            await self._place.join()
+        self._lost.set()
+
+    # What the keeper tells, on the owner's loop
+
+    def _note_led(self) -> None:
+        if self._acquired is not None and not self._acquired.done():
+            self._acquired.set_result(None)
+
+    def _note_lost(self, reason: str) -> None:
+        self.reason = reason
+        self._lost.set()
+        if self._on_lost is not None and not self._released:
+            self._on_lost()
+
+    def _note_failed(self, error: Exception) -> None:
+        assert self._acquired is not None
+        if not self._acquired.done():
+            self._acquired.set_exception(error)
+            return
+        if not self._acquired.cancelled():
+            _log.error("Leader election ended with an error err=%r", error)
+            self._note_lost(f"of an error: {error!r}")
+
+    def _note_warning(self, kind: str) -> None:
+        self._recorder.warning(kind)
+
+
+class _Relay:
+    """Carries the keeper's words to the elector, from one loop to the other."""
+
+    def __init__(self, elector: LeaderElector, place: Place) -> None:
+        self._elector = elector
+        self._report = place.report
+
+    def led(self) -> None:
+        self._report(self._elector._note_led)  # noqa: SLF001 - two halves of one thing
+
+    def lost(self, reason: str) -> None:
+        self._report(partial(self._elector._note_lost, reason))  # noqa: SLF001 - same
+
+    def failed(self, error: Exception) -> None:
+        self._report(partial(self._elector._note_failed, error))  # noqa: SLF001 - same
+
+    def warn(self, kind: str) -> None:
+        self._report(partial(self._elector._note_warning, kind))  # noqa: SLF001 - same

@@ -1,0 +1,308 @@
+"""Keeping a lease: reads, creates and replaces it as the rules say, over one transport, until it is lost or given back.
+
+A try is at most one write, one read, and one more write. A leader begins with the write, because it knows what it wrote
+last; only if that is refused does it look. Every request has a limit of half the renew deadline, so that one connection
+that hangs leaves time for another, and of a leader's time that is left, so that no request outlasts leadership.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+import msgspec
+
+from pyscheduler.api import DecodeError, Lease, LeaseSpec, decode
+from pyscheduler.api.kinds import LEASES
+from pyscheduler.cluster.real.lease_rules import Move
+from pyscheduler.cluster.real.pacing import Watchdog
+from pyscheduler.cluster.real.responses import raise_for_status
+from pyscheduler.framework.errors import (
+    AlreadyExistsError,
+    APIError,
+    ConfigError,
+    ConflictError,
+    ForbiddenError,
+    NotFoundError,
+    TooManyRequestsError,
+    TransportError,
+)
+
+if TYPE_CHECKING:
+    import random
+    from collections.abc import Awaitable, Callable
+
+    from pyscheduler.cluster.real.lease_rules import LeaseRules
+    from pyscheduler.framework.clock import Clock
+    from pyscheduler.scheduler.ports import Transport
+
+__all__ = ["LeaseKeeper", "Listener"]
+
+_log = logging.getLogger(__name__)
+
+_CONTENDED: Final = (ConflictError, AlreadyExistsError)
+_VERBS: Final = {"GET": "read", "POST": "created", "PUT": "updated"}
+
+
+class Listener(Protocol):
+    """Who is told what becomes of the lease; called where the keeper runs."""
+
+    def led(self) -> None:
+        """Take note that leadership has begun."""
+        ...
+
+    def lost(self, reason: str) -> None:
+        """Take note that leadership has ended, once and for all."""
+        ...
+
+    def failed(self, error: Exception) -> None:
+        """Take note that there is no sense in going on: a `ConfigError`, or a fault of our own."""
+        ...
+
+    def warn(self, kind: str) -> None:
+        """Count something that went wrong and was passed over."""
+        ...
+
+
+class LeaseKeeper:
+    """Acts on the rules. `open_transport` is called, and its transport closed, where the keeper runs."""
+
+    def __init__(
+        self,
+        *,
+        rules: LeaseRules,
+        open_transport: Callable[[], Awaitable[Transport]],
+        rng: random.Random,
+        listener: Listener,
+    ) -> None:
+        self._rules = rules
+        self._open_transport = open_transport
+        self._rng = rng
+        self._listener = listener
+        namespace, name = rules.config.resource_namespace, rules.config.resource_name
+        self._namespace, self._name = namespace, name
+        self._key = f"{namespace}/{name}"
+        self._path = LEASES.path(namespace, name)
+        self._collection = LEASES.path(namespace)
+        #: None until the keeper runs; only then is there a clock to go by.
+        self.clock: Clock | None = None
+        self._transport: Transport | None = None
+        self._stop = asyncio.Event()
+        #: The metadata of the lease last seen, sent back as it came: the version that a write replaces, labels, all.
+        self._metadata: dict[str, Any] = {}
+        self._has_written = False
+        self._asked = ""
+        self._granted: set[str] = set()
+        self._complaint = ""
+        self._announced = ""
+
+    def leads(self) -> bool:
+        """Tell whether this replica leads at this moment; from any thread."""
+        return self.clock is not None and self._rules.leads(self.clock.now())
+
+    def stop(self) -> None:
+        """Lead no more, and let `serve` give the lease back and end."""
+        self._rules.stop()
+        self._stop.set()
+
+    async def serve(self, clock: Clock) -> None:
+        """Keep the lease until `stop`, then give it back, for at most the renew deadline, and close the transport."""
+        self.clock = clock
+        keeping = asyncio.create_task(self._keep(clock), name="keep lease")
+        try:
+            await self._stop.wait()
+            keeping.cancel()
+            await asyncio.wait([keeping])
+            if self._transport is not None and self._has_written:
+                await self._give_back(clock, self._transport)
+        finally:
+            keeping.cancel()
+            if self._transport is not None:
+                await self._transport.close()
+
+    async def _keep(self, clock: Clock) -> None:
+        """Try again and again, until leadership is lost."""
+        try:
+            self._transport = await self._open_transport()
+            _log.info("Attempting to acquire leader lease lease=%s identity=%s", self._key, self._rules.identity)
+            while await self._try(clock, self._transport):
+                await clock.sleep(self._rules.pause_seconds(clock.now(), self._rng.random()))
+        except Exception as error:  # noqa: BLE001 - whatever it is: who does not renew does not lead, and says so
+            self._rules.stop()
+            self._listener.failed(error)
+
+    async def _try(self, clock: Clock, transport: Transport) -> bool:
+        """Make one try; return False when leadership is lost."""
+        rules = self._rules
+        try:
+            move = await self._moves(clock, transport)
+            if move is Move.WAIT:
+                self._complaint = ""
+        except (APIError, TransportError, DecodeError) as error:
+            self._complain(error)
+            move = Move.WAIT
+        if rules.leading and not rules.leads(clock.now()):
+            move = Move.STOP
+        if move is not Move.STOP:
+            return True
+        rules.stop()
+        if rules.mine:
+            why = f"it could not be renewed within {rules.config.renew_deadline_seconds:g} s"
+            reason = f"{why}: {self._complaint}" if self._complaint else why
+        else:
+            reason = f"it is held by {rules.holder}" if rules.holder else "somebody took it away"
+        _log.error("Lost the leader lease lease=%s reason=%s", self._key, reason)
+        self._listener.lost(reason)
+        return False
+
+    async def _moves(self, clock: Clock, transport: Transport) -> Move:
+        """Do what the rules say until they say to wait or to stop; a write that is refused is followed by one look.
+
+        The refusal has many words: another version, another object, none at all. Raises what went wrong otherwise.
+        """
+        rules = self._rules
+        move = rules.begin(clock.now())
+        refused = False
+        while move not in {Move.WAIT, Move.STOP}:
+            try:
+                if move is Move.READ:
+                    move = rules.found(await self._read(clock, transport), clock.now())
+                    self._announce()
+                else:
+                    move = await self._write(move, clock, transport)
+            except APIError as error:
+                missing = move is Move.CREATE and isinstance(error, NotFoundError)
+                if refused or missing or move is Move.READ or isinstance(error, TooManyRequestsError):
+                    raise
+                refused = True
+                move = Move.READ
+        return move
+
+    async def _read(self, clock: Clock, transport: Transport) -> LeaseSpec | None:
+        try:
+            return self._take(await self._ask("GET", self._path, None, clock, transport), "GET")
+        except NotFoundError:
+            self._granted.add("GET")
+            return None
+
+    async def _write(self, move: Move, clock: Clock, transport: Transport) -> Move:
+        rules = self._rules
+        spec = rules.claim(clock.wall())
+        asked_at = clock.now()
+        self._has_written = True
+        if move is Move.CREATE:
+            metadata = {"name": self._name, "namespace": self._namespace}
+            answer = await self._ask("POST", self._collection, _body(metadata, spec), clock, transport)
+        else:
+            answer = await self._ask("PUT", self._path, _body(self._metadata, spec), clock, transport)
+        written = self._take(answer, self._asked)
+        if written.holder_identity != rules.identity:
+            raise TransportError(f"{self._asked} {self._path}: the answer names another holder than was written")
+        led = rules.leading
+        after = rules.wrote(written, asked_at, clock.now())
+        if rules.leading and not led:
+            _log.info("Successfully acquired lease lease=%s identity=%s", self._key, rules.identity)
+            self._listener.led()
+        return after
+
+    async def _give_back(self, clock: Clock, transport: Transport) -> None:
+        """Leave the lease held by nobody, if it is still ours, so that another replica leads at its next look."""
+        config = self._rules.config
+        until = clock.now() + config.renew_deadline_seconds
+        while clock.now() < until:
+            try:
+                left = until - clock.now()
+                spec = self._take(await self._ask("GET", self._path, None, clock, transport, at_most=left), "GET")
+                if spec.holder_identity != self._rules.identity:
+                    return
+                self._rules.spec = spec
+                body = _body(self._metadata, self._rules.release(clock.wall()))
+                left = until - clock.now()
+                await self._ask("PUT", self._path, body, clock, transport, at_most=left)
+            except NotFoundError:
+                return
+            except (APIError, TransportError, DecodeError) as error:
+                self._complain(error)
+                pause = config.retry_period_seconds * (0.5 + 0.5 * self._rng.random())
+                await clock.sleep(min(pause, max(until - clock.now(), 0.0)))
+            else:
+                _log.info("Released the leader lease lease=%s", self._key)
+                return
+        _log.warning("The leader lease could not be released lease=%s err=%s", self._key, self._complaint)
+
+    async def _ask(
+        self,
+        method: str,
+        path: str,
+        body: bytes | None,
+        clock: Clock,
+        transport: Transport,
+        *,
+        at_most: float | None = None,
+    ) -> bytes:
+        """Send a request and return the body of a success; `at_most` seconds instead of what the rules leave."""
+        self._asked = method
+        seconds = self._rules.config.renew_deadline_seconds / 2
+        if self._rules.leading:
+            seconds = min(seconds, self._rules.left_seconds(clock.now()))
+        if at_most is not None:
+            seconds = min(seconds, at_most)
+        try:
+            # The transport's own limit is on the event loop's time; this one is on the clock's.
+            async with Watchdog(clock, seconds):
+                response = await transport.request(method, path, body=body)
+        except TimeoutError as error:
+            raise TransportError(f"{method} {path}: no answer in {seconds:.1f} s") from error
+        answer = raise_for_status(response, f"{method} {path}")
+        self._granted.add(method)
+        return answer
+
+    def _take(self, answer: bytes, method: str) -> LeaseSpec:
+        """Return the spec of the lease in an answer, and keep what a write of it needs."""
+        lease = decode(Lease, answer)
+        if not lease.resource_version or lease.name != self._name:
+            # Written back without a version it would replace whatever is there.
+            raise TransportError(f"{method} {self._path}: the answer is not that lease")
+        self._metadata = msgspec.json.decode(answer, type=dict[str, Any])["metadata"]
+        return lease.spec
+
+    def _announce(self) -> None:
+        """Log who holds the lease, once for each holder."""
+        holder = self._rules.holder
+        if holder != self._announced and not self._rules.mine:
+            _log.info("New leader elected lease=%s holder=%s", self._key, holder or "nobody")
+        self._announced = holder
+
+    def _complain(self, error: APIError | TransportError | DecodeError) -> None:
+        """Log and count what went wrong; `ConfigError` where it will not mend itself and nothing is at stake yet.
+
+        The same words are logged once. A permission that was there before comes back (API servers forget for a moment
+        when they start); one that was never there is missing.
+        """
+        rules = self._rules
+        if isinstance(error, _CONTENDED) and not rules.leading:
+            _log.debug("Another replica was faster lease=%s err=%s", self._key, error)
+            return
+        text = " ".join(str(error).split())
+        what = f"the leader lease {self._key} cannot be {_VERBS[self._asked]}: {text}"
+        waits = not rules.leading and not self._stop.is_set()
+        if waits and isinstance(error, ForbiddenError) and self._asked not in self._granted:
+            raise ConfigError(
+                f"{what}; grant it (`pyscheduler config --rbac` prints the rules), "
+                "or run one replica with --leader-elect=false"
+            ) from error
+        if waits and isinstance(error, NotFoundError):
+            raise ConfigError(
+                f"{what}; create the namespace, or name another as leaderElection.resourceNamespace"
+            ) from error
+        self._listener.warn("lease_request_failed")
+        if text != self._complaint:
+            self._complaint = text
+            _log.warning("Will try again: %s", what)
+
+
+def _body(metadata: dict[str, Any], spec: LeaseSpec) -> bytes:
+    return msgspec.json.encode(
+        {"apiVersion": Lease.api_version, "kind": Lease.kind, "metadata": metadata, "spec": spec}
+    )

@@ -1,0 +1,118 @@
+"""Where the lease is kept: on a thread with an event loop of its own, or on the loop of whoever asks.
+
+The scheduler's event loop may be busy for seconds, say with a first list of a large cluster; a lease that is renewed
+on it would be lost for no fault of the cluster's. So renewing has a thread, the one exception to the single thread, and
+all there is to threads is in this module. What runs in it shares nothing that has a loop with the rest: it makes its
+own transport. The two sides talk by `post` (to the keeper's loop) and `report` (to the owner's).
+
+Under virtual time nothing is ever late, and the keeper runs on the caller's loop with the caller's clock.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Protocol
+
+from pyscheduler.framework.clock import LoopClock
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+
+    from pyscheduler.framework.clock import Clock
+
+__all__ = ["OwnThread", "Place", "SameLoop"]
+
+
+class Place(Protocol):
+    """Where a coroutine runs beside its owner; it is started once."""
+
+    def start(self, main: Callable[[Clock], Coroutine[Any, Any, None]]) -> None:
+        """Run `main` with the clock of the place."""
+        ...
+
+    def post(self, callback: Callable[[], object]) -> None:
+        """Call back on the loop that `main` runs on; called by the owner."""
+        ...
+
+    def report(self, callback: Callable[[], object]) -> None:
+        """Call back on the owner's loop; called by `main`."""
+        ...
+
+    async def join(self) -> None:
+        """Return when `main` has ended."""
+        ...
+
+
+class SameLoop:
+    """Runs it as a task of the owner's loop: callbacks are calls."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self, main: Callable[[Clock], Coroutine[Any, Any, None]]) -> None:
+        """Run `main` as a task."""
+        self._task = asyncio.create_task(main(self._clock), name="lease")
+
+    def post(self, callback: Callable[[], object]) -> None:
+        """Call back at once."""
+        callback()
+
+    def report(self, callback: Callable[[], object]) -> None:
+        """Call back at once."""
+        callback()
+
+    async def join(self) -> None:
+        """Return when the task has ended."""
+        if self._task is not None:
+            await asyncio.wait([self._task])
+
+
+class OwnThread:
+    """Runs it in a thread with a loop of its own. The thread is a daemon: it never keeps the program from ending."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._thread: threading.Thread | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._owner: asyncio.AbstractEventLoop | None = None
+        self._ended = asyncio.Event()
+
+    def start(self, main: Callable[[Clock], Coroutine[Any, Any, None]]) -> None:
+        """Start the thread."""
+        self._owner = asyncio.get_running_loop()
+        # Not a loop of another make, whatever the policy says: the owner reads this one's clock across threads, and
+        # asyncio's own loop asks the system each time where others hand out what they noted at their last turn.
+        loop = self._loop = asyncio.SelectorEventLoop()
+        self._thread = threading.Thread(target=self._run, args=(loop, main), name=self._name, daemon=True)
+        self._thread.start()
+
+    def post(self, callback: Callable[[], object]) -> None:
+        """Call back on the thread's loop; after its end nothing happens."""
+        if self._loop is not None:
+            _call(self._loop, callback)
+
+    def report(self, callback: Callable[[], object]) -> None:
+        """Call back on the owner's loop, when it turns; after its end nothing happens."""
+        if self._owner is not None:
+            _call(self._owner, callback)
+
+    async def join(self) -> None:
+        """Return when the thread has ended."""
+        if self._thread is not None:
+            await self._ended.wait()
+            self._thread.join()
+
+    def _run(self, loop: asyncio.AbstractEventLoop, main: Callable[[Clock], Coroutine[Any, Any, None]]) -> None:
+        try:
+            with asyncio.Runner(loop_factory=lambda: loop) as runner:
+                runner.run(main(LoopClock(loop=loop)))
+        finally:
+            self.report(self._ended.set)
+
+
+def _call(loop: asyncio.AbstractEventLoop, callback: Callable[[], object]) -> None:
+    with suppress(RuntimeError):  # the loop is closed: nobody is left to be told
+        loop.call_soon_threadsafe(callback)
