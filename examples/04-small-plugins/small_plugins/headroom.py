@@ -18,7 +18,9 @@ from pyscheduler import (
     Nodes,
     NodeStatuses,
     Pod,
+    PreFilterPlugin,
     QueueingHint,
+    StateKey,
     Status,
 )
 from pyscheduler.api import pod_requests
@@ -55,13 +57,18 @@ class Headroom(FilterPlugin, EnqueueExtensions):
         return QueueingHint.QUEUE if freed else QueueingHint.SKIP
 
 
-class HeadroomOneByOne(FilterPlugin):
+WANTED: Final[StateKey[int]] = StateKey("HeadroomOneByOne/wanted")
+
+
+class HeadroomOneByOne(PreFilterPlugin, FilterPlugin):
     """The same rule for one node at a time: simpler to write, and one Python call per node."""
 
     args_type = HeadroomArgs
     args: HeadroomArgs
 
+    def pre_filter(self, state: CycleState, pod: Pod, nodes: Nodes) -> None:
+        state.write(WANTED, pod_requests(pod).get(CPU, 0))
+
     def filter(self, state: CycleState, pod: Pod, node: NodeInfo) -> Status | None:
         usable = node.allocatable.milli_cpu * (100 - self.args.percent) // 100
-        wanted = node.requested.milli_cpu + pod_requests(pod).get(CPU, 0)
-        return NO_HEADROOM if wanted > usable else None
+        return NO_HEADROOM if node.requested.milli_cpu + state.read(WANTED) > usable else None

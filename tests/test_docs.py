@@ -1,0 +1,266 @@
+"""The documentation tells the truth: what it quotes, names and links is there, and what there is, it names."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import os
+import re
+import shlex
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
+
+import click
+import pytest
+
+import pyscheduler
+from pyscheduler import testing
+from pyscheduler.cli.main import cli
+from pyscheduler.config.load import load, loads
+from pyscheduler.framework import Handle
+from pyscheduler.testing.fake_framework import FakeFramework
+
+ROOT = Path(__file__).parents[1]
+PACKAGE = ROOT / "pyscheduler"
+TUTORIAL = ROOT / "docs/tutorial/first-plugin.md"
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")), *sorted(ROOT.glob("examples/[!.]*/README.md"))]
+REFERENCE = {path.stem: path.read_text(encoding="utf-8") for path in (ROOT / "docs/reference").glob("*.md")}
+BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+
+
+def relative(path: Path) -> str:
+    """Name a file as messages should."""
+    return path.relative_to(ROOT).as_posix()
+
+
+def blocks(page: Path, *languages: str) -> list[str]:
+    """Return the code blocks of a page in these languages."""
+    return [text for language, text in BLOCK.findall(page.read_text(encoding="utf-8")) if language in languages]
+
+
+#: Where code that is shown has to come from: what the suite runs or type-checks.
+SOURCES = [
+    path.read_text(encoding="utf-8")
+    for folder in ("examples", "tests/typing", "configs", "plugins")
+    for path in sorted((ROOT / folder).rglob("*"))
+    if path.suffix in {".py", ".toml", ".yaml"}
+]
+
+every_page = pytest.mark.parametrize("page", PAGES, ids=relative)
+
+
+# --- what is quoted -----------------------------------------------------------------------------
+
+
+@every_page
+def test_code_is_quoted_from_files_that_are_run(page: Path) -> None:
+    """Python, TOML and YAML in a page stand word for word in an example; the tutorial is run as a whole instead."""
+    if page == TUTORIAL:
+        assert blocks(page, "python")
+        return
+    shown = [*blocks(page, "python", "toml"), *(each for each in blocks(page, "yaml") if "apiVersion" not in each)]
+    assert not [text for text in shown if not any(text in source for source in SOURCES)]
+
+
+@every_page
+def test_configurations_load(page: Path) -> None:
+    """Each whole configuration that a page shows is accepted as it stands."""
+    for text in blocks(page, "yaml"):
+        if "kind: KubeSchedulerConfiguration" in text:
+            assert loads(text, source=relative(page)).profiles
+
+
+def commands(page: Path) -> Iterator[list[str]]:
+    """Yield the `pyscheduler` commands of a page's shell blocks, as arguments."""
+    for text in blocks(page, "sh"):
+        for line in text.replace("\\\n", " ").splitlines():
+            words = shlex.split(line.removesuffix("&"), comments=True)
+            if words[:1] == ["pyscheduler"]:
+                yield words[1:]
+
+
+@every_page
+def test_commands_are_accepted(page: Path) -> None:
+    """The options of each `pyscheduler` command in a page exist, and the files of this repository that it names."""
+    for arguments in commands(page):
+        name, *rest = arguments
+        if name.startswith("-"):
+            continue
+        command = cli.get_command(click.Context(cli), name)
+        assert command is not None, arguments
+        command.make_context(name, [word.replace("FILE", "file") for word in rest], resilient_parsing=False)
+        files = [word for word in rest if word.startswith(("configs/", "examples/"))]
+        assert not [file for file in files if not (ROOT / file).exists()]
+        if "--config" in rest and (config := rest[rest.index("--config") + 1]) in files:
+            load(ROOT / config)
+
+
+@every_page
+def test_links_lead_somewhere(page: Path) -> None:
+    """A relative link names a file, and its fragment a heading in it."""
+    for target in re.findall(r"\]\(([^)\s]+)\)", BLOCK.sub("", page.read_text(encoding="utf-8"))):
+        if re.match(r"[a-z]+:", target):
+            continue
+        path, _, fragment = target.partition("#")
+        file = (page.parent / path).resolve() if path else page
+        assert file.exists(), target
+        if fragment:
+            headings = re.findall(r"^#+ (.+)$", file.read_text(encoding="utf-8"), re.MULTILINE)
+            anchors = {re.sub(r"[^\w\- ]", "", heading).strip().lower().replace(" ", "-") for heading in headings}
+            assert fragment in anchors, target
+
+
+@every_page
+def test_every_page_can_be_found(page: Path) -> None:
+    """From README and the index of the documentation, links lead to every page and example."""
+    index = "".join((ROOT / each).read_text(encoding="utf-8") for each in ("README.md", "docs/README.md"))
+    name = relative(page)
+    assert name in {"README.md", "docs/README.md"} or name.removeprefix("docs/") in index
+
+
+@pytest.mark.slow
+def test_the_tutorial_works_to_the_letter(tmp_path: Path) -> None:
+    """Files are made as the page says; the test fails before the plugin is there, and the package is found."""
+    text = TUTORIAL.read_text(encoding="utf-8")
+    parts = re.split(r"(?:Put|Add) this (?:into|to) `([^`]+)`:\n", text)
+    files: list[tuple[str, str]] = []
+    for name, rest in zip(parts[1::2], parts[2::2], strict=True):
+        block = BLOCK.search(rest)
+        assert block is not None
+        files.append((name, block[2]))
+    assert len(files) == len(re.findall(r"```(?:python|toml|yaml)", text))
+    pytest_command = next(line for line in text.splitlines() if line.startswith("PYTHONPATH=. pytest"))
+    options = pytest_command.split()[2:]
+    outcomes = []
+    for name, code in files:
+        path = tmp_path / name
+        path.parent.mkdir(exist_ok=True)
+        with path.open("a", encoding="utf-8") as file:
+            file.write(f"\n\n{code}" if path.exists() and path.stat().st_size else code)
+        if name in {"few.py", "tests/test_few.py"}:
+            outcomes.append(python("-m", "pytest", *options, cwd=tmp_path, path=tmp_path).returncode)
+    assert outcomes == [2, 0, 0]
+    install = "-m pip install --quiet --disable-pip-version-check --no-index --no-deps --no-build-isolation --target"
+    assert not python(*install.split(), "site", ".", cwd=tmp_path).stderr
+    shown = python("-m", "pyscheduler", "plugins", "-o", "json", cwd=tmp_path, path=tmp_path / "site")
+    assert '"few-pods"' in shown.stdout, shown.stderr
+    enabled = "-m", "pyscheduler", "plugins", "--config", "profile.yaml", "-o", "json"
+    assert "FewPods" in python(*enabled, cwd=tmp_path, path=tmp_path / "site").stdout
+
+
+def python(*arguments: str, cwd: Path, path: Path | None = None) -> subprocess.CompletedProcess[str]:
+    """Run Python in a folder, with another on its path."""
+    env = os.environ | ({"PYTHONPATH": str(path)} if path is not None else {})
+    return subprocess.run([sys.executable, *arguments], cwd=cwd, env=env, text=True, capture_output=True, check=False)
+
+
+# --- what is there must be named ----------------------------------------------------------------
+
+
+def sections(text: str) -> dict[str, str]:
+    """Return the text under each second-level heading."""
+    parts = re.split(r"^## (.+)$", text, flags=re.MULTILINE)
+    return dict(zip(parts[1::2], parts[2::2], strict=True))
+
+
+def test_every_option_is_in_the_reference() -> None:
+    """The page names every command, in its section each of its options, and no option that the command lacks."""
+    page = sections(REFERENCE["cli"])
+    context = click.Context(cli)
+    for name in cli.list_commands(context):
+        command = cli.get_command(context, name)
+        assert command is not None
+        options = {text for each in command.params for text in (*each.opts, *each.secondary_opts)}
+        named = set(re.findall(r"`(--?[a-z][\w-]*)", page[name]))
+        long_options = {text for text in options if text.startswith("--")} - {"--v"}
+        assert not long_options - named, f"{name}: not in the page"
+        assert not named - options, f"{name}: in the page, and nowhere else"
+
+
+def strings(pattern: str) -> set[str]:
+    """Return the string literals of the package that match a pattern as a whole."""
+    return {
+        node.value
+        for path in PACKAGE.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and re.fullmatch(pattern, node.value)
+    }
+
+
+def test_every_metric_is_in_the_reference() -> None:
+    """Each metric that the program records has a row, and each row is a metric."""
+    recorded = strings(r"(py)?scheduler_[a-z]+(_[a-z]+)+")
+    assert set(re.findall(r"^\| `(\w+)`", sections(REFERENCE["metrics"])["Warnings"], re.MULTILINE))
+    table = REFERENCE["metrics"].partition("## Warnings")[0]
+    assert set(re.findall(r"^\| `(\w+)`", table, re.MULTILINE)) == {
+        name for name in recorded if not name.startswith("pyscheduler_queuesort")
+    }
+
+
+def test_every_kind_of_warning_is_in_the_reference() -> None:
+    """Each thing that is counted and passed over is explained."""
+    calls = (path.read_text(encoding="utf-8") for path in PACKAGE.rglob("*.py"))
+    kinds = {kind for text in calls for kind in re.findall(r"recorder\.warning\(\"(\w+)\"\)", text)}
+    assert kinds
+    named = set(re.findall(r"`(\w+)`", sections(REFERENCE["metrics"])["Warnings"]))
+    assert not kinds - named
+    assert not {kind for kind in named - kinds if not kind.startswith(("malformed_", "kind", "run"))}
+
+
+def test_every_difference_is_in_the_parity_page() -> None:
+    """Each module whose docstrings say that it differs from kube-scheduler is named, and no other."""
+    differing = {
+        path.relative_to(PACKAGE).as_posix()
+        for path in PACKAGE.rglob("*.py")
+        if "Differs from kube-scheduler" in path.read_text(encoding="utf-8")
+    }
+    named = set(re.findall(r"^\|.*\[`([\w/]+\.py)`\]", REFERENCE["parity"], re.MULTILINE))
+    assert named == differing
+
+
+def test_every_public_name_is_in_the_reference() -> None:
+    """What plugin authors can import, the handle offers and the test kit does is named in the page."""
+    page = REFERENCE["framework-api"]
+    wanted = {*pyscheduler.__all__, *testing.__all__}
+    for cls in (Handle, testing.FakeCluster, FakeFramework, testing.VirtualClock):
+        wanted |= {name for name, _ in inspect.getmembers(cls) if not name.startswith("_")}
+    words = set(re.findall(r"\w+", " ".join(re.findall(r"`([^`]+)`", page))))
+    assert not wanted - words - {"cluster"}
+    assert not {name for name in wanted if name.endswith("Plugin") and f"`{name}`" not in page}
+
+
+def test_documented_names_exist() -> None:
+    """Modules named in the pages as `pyscheduler.room.module` can be imported, and names in them are there."""
+    texts = "".join(page.read_text(encoding="utf-8") for page in PAGES)
+    for dotted in sorted(set(re.findall(r"`(pyscheduler(?:\.\w+)+)", texts))):
+        module, _, name = dotted.rpartition(".")
+        assert hasattr(import_module(module), name) or import_module(dotted), dotted
+
+
+def test_paths_in_pages_exist() -> None:
+    """Files of this repository that are named without a link are there, too."""
+    path = re.compile(r"`((?:pyscheduler|configs|examples|docs)/[\w./-]+)`")
+    named = {name for page in PAGES for name in path.findall(page.read_text(encoding="utf-8"))}
+    assert not [name for name in named if not (ROOT / name).exists()]
+
+
+# --- news ----------------------------------------------------------------------------------------
+
+
+def test_the_changelog_can_be_built() -> None:
+    """The waiting fragments make up the notes of the next release."""
+    result = python("-m", "towncrier", "build", "--draft", "--version", "next", cwd=ROOT)
+    assert result.returncode == 0, result.stderr
+    assert "### Added" in result.stdout
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "changelog.d").glob("*.*.md")), ids=lambda path: path.name)
+def test_news_fragments_are_of_a_known_type(path: Path) -> None:
+    """A fragment ends in a type that towncrier knows, and says something."""
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["towncrier"]
+    assert path.name.split(".")[-2] in {each["directory"] for each in settings["type"]}
+    assert path.read_text(encoding="utf-8").strip().endswith((".", ":"))
