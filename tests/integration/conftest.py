@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import AsyncIterator
+from pathlib import Path
 
 import attrs
 import pytest
@@ -11,6 +12,17 @@ import pytest
 from pyscheduler.cluster.embedded.cluster import EmbeddedCluster
 from pyscheduler.framework.clock import LoopClock
 from tests.integration.programs import Api
+
+#: The limit for one test, in seconds: a test waits for several things, each as long as a busy machine may need.
+TIMEOUT_SECONDS = 240
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Give the tests of this folder more time than others have; on an idle machine they take ten seconds at most."""
+    here = Path(__file__).parent
+    for item in items:
+        if item.path.is_relative_to(here):
+            item.add_marker(pytest.mark.timeout(TIMEOUT_SECONDS))
 
 
 @attrs.frozen
