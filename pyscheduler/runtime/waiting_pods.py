@@ -158,8 +158,11 @@ class WaitingPodMap:
         return held.verdict if held is not None else self._verdicts.get(uid)
 
     def forget(self, uid: str) -> None:
-        """Drop what is known of a wait that is over; the pod's binding cycle is over too."""
+        """Drop what is known of a wait whose binding cycle is over; or of one that was cut short before it waited."""
         self._verdicts.pop(uid, None)
+        held = self._pods.pop(uid, None)
+        if held is not None:
+            held.stop_timers()
 
     async def wait(self, uid: str) -> Status | None:
         """Wait for the verdict on a pod; None when it does not wait, or was allowed. Cancellation ends the wait."""

@@ -70,6 +70,8 @@ class EventHandlers:
     foreign_pods: set[str] = attrs.Factory(set)
     #: Pods of ours that cannot be read and so are in no queue, by uid, and what their users were told.
     unreadable_pods: dict[str, str] = attrs.Factory(dict)
+    #: By uid the version before the first one that could not be read.
+    _last_read: dict[str, Pod] = attrs.Factory(dict)
 
     def register(
         self, pods: Lister[Pod], nodes: Lister[Node], others: Iterable[tuple[str, Lister[KubeObject]]]
@@ -138,7 +140,7 @@ class EventHandlers:
         elif new.node_name:
             self._add_assigned(new)
             self.foreign_pods.discard(new.uid)
-            self.unreadable_pods.pop(new.uid, None)
+            self._forget_unreadable(new.uid)
             if old.scheduler_name in self.profiles:
                 self.queue.delete(old)
                 self.statuses.forget(new.uid)
@@ -148,7 +150,7 @@ class EventHandlers:
     def delete_pod(self, pod: Pod) -> None:
         """Forget a pod that is gone, or has ended."""
         self.foreign_pods.discard(pod.uid)
-        self.unreadable_pods.pop(pod.uid, None)
+        self._forget_unreadable(pod.uid)
         if pod.node_name:
             began = self.clock.now()
             if self.cache.get_pod(pod.uid) is not None:
@@ -194,8 +196,11 @@ class EventHandlers:
                 self._assumed_deleted(new)
             return
         info = self._read(new)
-        if info is not None:
-            self.queue.update(old, info)
+        if info is None:
+            self._last_read.setdefault(new.uid, old)
+        else:
+            # The queue judges by what changed since the version it has, which may not be the one before.
+            self.queue.update(self._last_read.pop(new.uid, old), info)
         nominated = old.status.nominated_node_name
         if nominated and nominated != new.status.nominated_node_name:
             # As if it had been deleted from the node it was nominated to.
@@ -229,12 +234,22 @@ class EventHandlers:
         )
         self.statuses.write(pod, reason="SchedulerError", message=message)
 
+    def _forget_unreadable(self, uid: str) -> None:
+        self.unreadable_pods.pop(uid, None)
+        self._last_read.pop(uid, None)
+
     def _read_assigned(self, pod: Pod) -> PodInfo:
         """Work out what scheduling needs of a pod on its node; raise where not even what it uses can be read."""
         try:
             return PodInfo.of(pod)
-        except SelectorError as error:
-            # What it wants of other pods cannot be read, but what it uses can, and its node must not be overcommitted.
+        except PySchedulerError as error:
+            # Whatever cannot be read, its node must not be overcommitted.
+            known = self.cache.get_pod(pod.uid)
+            if known is not None:
+                self._complain("pod", pod.key, error)
+                return known.with_pod(pod)
+            if not isinstance(error, SelectorError):
+                raise
             self._complain("pod", pod.key, error)
             spec = structs.replace(pod.spec, affinity=None)
             return PodInfo.of(structs.replace(pod, spec=spec)).with_pod(pod)
