@@ -1,0 +1,64 @@
+"""A transport that lets writes through only while this replica leads.
+
+Between the decision to bind and the request there is time: bindings wait for the rate limit, for a retry, for a
+Retry-After. So the question is asked where nothing comes after it any more, when bytes are about to be sent. Reads pass
+always, for a standby keeps its caches warm; so do events, which tell of what was done while leading.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+from pyscheduler.cluster.real.connect import ConnectingTransport
+from pyscheduler.framework.errors import TransportError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from contextlib import AbstractAsyncContextManager
+
+    from pyscheduler.scheduler.ports import Response, Stream, Transport
+
+__all__ = ["FencedTransport"]
+
+_EVENTS: Final = re.compile(r"/events(/[^/]+)?$")
+
+
+class FencedTransport(ConnectingTransport):
+    """Carries what `inner` carries, but writes only while `leads()`; otherwise those end with `TransportError`."""
+
+    def __init__(self, inner: Transport, *, leads: Callable[[], bool]) -> None:
+        self._inner = inner
+        self._leads = leads
+
+    @property
+    def server(self) -> str:
+        """Return the URL of the API server, for messages."""
+        return str(getattr(self._inner, "server", "the API server"))
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Mapping[str, str] | None = None,
+        body: bytes | None = None,
+        content_type: str = "application/json",
+        timeout_seconds: float | None = None,
+    ) -> Response:
+        """Send a request, unless it is a write and this replica does not lead."""
+        if method != "GET" and not self._leads() and _EVENTS.search(path) is None:
+            raise TransportError(f"{method} {path}: not sent, because this replica does not lead")
+        return await self._inner.request(
+            method, path, query=query, body=body, content_type=content_type, timeout_seconds=timeout_seconds
+        )
+
+    def stream(
+        self, path: str, *, query: Mapping[str, str] | None = None, timeout_seconds: float | None = None
+    ) -> AbstractAsyncContextManager[Stream]:
+        """Open a watch."""
+        return self._inner.stream(path, query=query, timeout_seconds=timeout_seconds)
+
+    async def close(self) -> None:
+        """Close the inner transport."""
+        await self._inner.close()

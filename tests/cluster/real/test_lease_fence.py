@@ -1,0 +1,98 @@
+"""A replica that does not lead writes nothing, wherever the write has been waiting."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from pyscheduler.api import Pod
+from pyscheduler.cluster.real.lease_fence import FencedTransport
+from pyscheduler.framework.errors import TransportError
+
+
+@pytest.fixture
+def fenced(stage: Any) -> FencedTransport:
+    """Return a transport that is let through while `stage.leads`."""
+    stage.leads = True
+    return FencedTransport(stage.cluster.transport(), leads=lambda: stage.leads)
+
+
+def bound(stage: Any) -> list[str]:
+    """Return the pods that have a node."""
+    return [pod.name for pod in stage.states() if pod.node_name]
+
+
+async def test_binds_while_leading_and_not_after(stage: Any, fenced: FencedTransport) -> None:
+    """The first binding is made; the second, asked for after the loss, fails and is never sent."""
+    stage.client = stage.connect(fenced)
+    stage.add_node("n")
+    stage.add_pods("a", "b")
+    pods = {pod.name: pod for pod in stage.states()}
+    await stage.client.bind(pods["a"], "n")
+    stage.leads = False
+    binding = asyncio.create_task(stage.client.bind(pods["b"], "n"))
+    await stage.clock.advance(60)
+    with pytest.raises(TransportError, match="not sent, because this replica does not lead"):
+        await binding
+    assert bound(stage) == ["a"]
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        pytest.param({"status": 429, "retry_after_seconds": 5}, id="retry-after"),
+        pytest.param({"status": 500}, id="retry"),
+        pytest.param({"lose": "request"}, id="no-answer"),
+    ],
+)
+async def test_binding_that_waits_for_a_retry(stage: Any, fenced: FencedTransport, fault: Any) -> None:
+    """Leadership is lost while a binding waits to be sent again: it is not."""
+    stage.client = stage.connect(fenced)
+    stage.add_node("n")
+    stage.add_pods("a")
+    (pod,) = stage.states()
+    stage.fault(method="POST", path="binding", times=1, **fault)
+    binding = asyncio.create_task(stage.client.bind(pod, "n"))
+    await stage.clock.advance(0.05)
+    stage.leads = False
+    await stage.clock.advance(60)
+    with pytest.raises(TransportError):
+        await binding
+    assert bound(stage) == []
+
+
+async def test_binding_that_waits_for_the_rate_limit(make_stage: Any) -> None:
+    """The same for one whose turn had not come."""
+    stage = make_stage(qps=1.0, burst=1)
+    stage.leads = True
+    stage.client = stage.connect(FencedTransport(stage.cluster.transport(), leads=lambda: stage.leads))
+    stage.add_node("n")
+    stage.add_pods("a", "b")
+    bindings = [asyncio.create_task(stage.client.bind(pod, "n")) for pod in stage.states()]
+    await stage.clock.advance(0.5)
+    stage.leads = False
+    await stage.clock.advance(60)
+    results = await asyncio.gather(*bindings, return_exceptions=True)
+    assert results[0] is None
+    assert isinstance(results[1], TransportError)
+    assert bound(stage) == ["a"]
+
+
+async def test_reads_watches_and_events_pass(stage: Any, fenced: FencedTransport) -> None:
+    """A standby keeps its caches warm, and a former leader says what it did."""
+    stage.leads = False
+    stage.client = stage.connect(fenced)
+    stage.add_pods("a")
+    informer, ledger = await stage.started()
+    stage.add_pods("b")
+    await stage.clock.advance(1)
+    stage.assert_equal(informer, ledger)
+    assert (await stage.client.get(Pod, "a", "default")).name == "a"
+    stage.client.event_recorder("s").event(
+        stage.states()[0], type="Normal", reason="Scheduled", action="Binding", note="assigned"
+    )
+    await stage.clock.advance(1)
+    assert [event["reason"] for event in stage.cluster.objects("v1", "Event")] == ["Scheduled"]
+    assert fenced.server == "the API server"
