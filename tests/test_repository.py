@@ -91,8 +91,10 @@ def test_nothing_is_a_placeholder() -> None:
 
 
 def test_every_ignored_type_error_says_why() -> None:
-    """A `type: ignore` names its code and is followed by a reason."""
-    assert not lines_matching(r"#\s*type:\s*ignor[e](?!\[[\w, -]+\]\s+#\s*\S)", suffixes={".py"})
+    """A `type: ignore` that mypy sees names its code and is followed by a reason."""
+    lines = lines_matching(r"#\s*type:\s*ignor[e](?!\[[\w, -]+\]\s+#\s*\S)", suffixes={".py"})
+    checked = ("pyscheduler/", "plugins/", "tests/typing/")
+    assert not [line for line in lines if line.startswith(checked)]
 
 
 def test_every_module_tells_its_story() -> None:
