@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import os
 import sys
+import time
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -13,6 +14,7 @@ from typing import Any
 import pytest
 import yaml
 
+from pyscheduler.api.times import format_time
 from pyscheduler.cluster.real import auth
 from pyscheduler.framework.errors import ConfigError
 from pyscheduler.testing.clock import VirtualClock
@@ -343,12 +345,25 @@ async def test_exec_plugin_is_run_before_its_token_ends(write: Any, plugin: Plug
 
 async def test_short_lived_token_is_not_renewed_at_every_request(write: Any, plugin: Plugin) -> None:
     """A token that lives for two minutes is within the official client's margin all its life."""
-    clock = VirtualClock(epoch=4_000_000_000.0)
-    plugin.mode.write_text("2096-10-02T07:08:40Z")  # two minutes after that epoch
+    now = time.time()  # the official client's clock cannot be set
+    clock = VirtualClock(epoch=now)
+    plugin.mode.write_text(format_time(now + 120))
     credentials = await auth.load(kubeconfig=write(document(plugin.user())), clock=clock)
-    await clock.advance(59)
+    await clock.advance(50)
     assert await credentials.authorization() == "Bearer t1"
     assert plugin.runs == 1
+    await clock.advance(10)
+    assert await credentials.authorization() == "Bearer t2"
+
+
+async def test_token_that_is_refused_before_its_end(write: Any, plugin: Plugin) -> None:
+    """Revoked, a token is replaced although its time is not up."""
+    clock = VirtualClock(epoch=4_000_000_000.0)
+    plugin.mode.write_text("2096-10-02T08:06:40Z")
+    credentials = await auth.load(kubeconfig=write(document(plugin.user())), clock=clock)
+    await clock.advance(60)
+    assert await credentials.renew("Bearer t1")
+    assert await credentials.authorization() == "Bearer t2"
 
 
 @pytest.mark.parametrize(

@@ -167,7 +167,7 @@ async def test_cookies_are_not_kept(wire: Any, connect: Any) -> None:
         wire.reply(writer, b"{}", Set_Cookie="session=1; Path=/")
 
     server = await wire(bake)
-    transport = connect(server.url)
+    transport = connect(server.url.replace("127.0.0.1", "localhost"))  # numbers have no cookies anyway
     await transport.request("GET", "/x")
     await transport.request("GET", "/x")
     assert not any("cookie" in head.lower() for head in server.heads)
