@@ -1,0 +1,180 @@
+"""The search for a node: which are looked at, in which order, and which is taken."""
+
+from __future__ import annotations
+
+import gc
+import random
+import sys
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pyscheduler import CycleState, FilterPlugin, NodeInfo, Pod, PreFilterPlugin, PreFilterResult, Status
+from pyscheduler.framework.pod_info import PodInfo, QueuedPodInfo
+from pyscheduler.testing import FakeCluster, VirtualClock, make_pod, node_manifest
+from tests.scheduler.plugins import Counting
+
+if TYPE_CHECKING:
+    from types import FrameType
+
+    from pyscheduler.testing import FakeFramework
+
+
+class Narrowing(PreFilterPlugin):
+    """Narrows to the nodes n1 and n2 for pods labelled `narrow`."""
+
+    def pre_filter(self, state: CycleState, pod: Pod, nodes: object) -> Any:
+        return PreFilterResult(frozenset({"n1", "n2"})) if "narrow" in pod.labels else Status.skip()
+
+
+class NotHere(FilterPlugin):
+    """Refuses the node that a pod's label names."""
+
+    def filter(self, state: CycleState, pod: Pod, node: NodeInfo) -> Status | None:
+        return Status.unschedulable("not here") if pod.labels.get("not") == node.name else None
+
+
+def config(percentage: int) -> str:
+    """Return a configuration with Counting in it."""
+    return f"""
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+percentageOfNodesToScore: {percentage}
+profiles:
+- schedulerName: pyscheduler
+  plugins: {{multiPoint: {{enabled: [{{name: Counting}}]}}}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("percentage", "nodes", "looked_at"),
+    [
+        pytest.param(0, 250, 250, id="0 means all"),
+        pytest.param(100, 250, 250, id="100 means all"),
+        pytest.param(10, 90, 90, id="few nodes are all looked at"),
+        pytest.param(10, 250, 100, id="never fewer than a hundred"),
+        pytest.param(60, 250, 150, id="a share"),
+    ],
+)
+async def test_how_many_nodes_are_looked_at(
+    pyscheduler_cluster: FakeCluster, percentage: int, nodes: int, looked_at: int
+) -> None:
+    """`percentageOfNodesToScore` bounds the search, and every node has its turn."""
+    cluster = pyscheduler_cluster
+    cluster.server.add(*(node_manifest(f"n{number:03d}") for number in range(nodes)))
+    framework = cluster.framework(enable=[Counting], config=config(percentage))
+    counting = framework.plugin("Counting")
+    assert isinstance(counting, Counting)
+    rounds = 5
+    for number in range(rounds):
+        await framework.schedule(f"p{number}")
+    assert len(counting.calls) == looked_at * rounds
+    calls = Counter(counting.calls)
+    assert len(calls) == nodes
+    assert max(calls.values()) - min(calls.values()) <= 1
+
+
+async def test_a_nominated_node_is_looked_at_first_and_alone(pyscheduler_cluster: FakeCluster) -> None:
+    """If it fits the others are not asked; if it does not, they are, and the message counts each node once."""
+    cluster = pyscheduler_cluster
+    for number in range(4):
+        cluster.add_node(f"n{number}")
+    framework = cluster.framework(enable=[Counting, NotHere])
+    counting = framework.plugin("Counting")
+    assert isinstance(counting, Counting)
+    status = {"nominatedNodeName": "n2"}
+    assert (await framework.schedule("p", status=status)).node == "n2"
+    assert counting.calls == ["n2"]
+    result = await framework.schedule("q", status=status, labels={"not": "n2"})
+    assert result.node in {"n0", "n1", "n3"}
+    nowhere = await framework.schedule("r", status={"nominatedNodeName": "gone"}, requests={"cpu": "99"})
+    assert nowhere.message == "0/4 nodes are available: 4 Insufficient cpu."
+
+
+async def test_pre_filter_narrows_the_search(pyscheduler_cluster: FakeCluster) -> None:
+    """Nodes that are left out are not asked, and blamed on who left them out; unknown names do no harm."""
+    cluster = pyscheduler_cluster
+    for number in range(4):
+        cluster.add_node(f"n{number}", unschedulable=number == 2)
+    framework = cluster.framework(enable=[Narrowing, Counting])
+    assert (await framework.schedule("p", labels={"narrow": "yes"})).node == "n1"
+    counting = framework.plugin("Counting")
+    assert isinstance(counting, Counting)
+    assert counting.calls == ["n1"]
+    result = await framework.schedule("q", labels={"narrow": "yes"}, requests={"cpu": "99"})
+    assert result.message == (
+        "0/4 nodes are available: 1 Insufficient cpu, 1 node(s) were unschedulable, "
+        "2 node(s) didn't satisfy plugin(s) [Narrowing]."
+    )
+    queued = framework.scheduler.queue.get(result.pod.uid)
+    assert queued is not None
+    assert queued.unschedulable_plugins == {"Narrowing", "NodeResourcesFit", "NodeUnschedulable"}
+
+
+async def test_equals_are_drawn_evenly(pyscheduler_cluster: FakeCluster) -> None:
+    """Among nodes of the highest score each is as likely as the others."""
+    cluster = pyscheduler_cluster
+    for number in range(4):
+        cluster.add_node(f"n{number}")
+    cluster.add_node("busy", labels={"worse": "yes"})
+    cluster.add_pod("there", requests={"cpu": "3"}, node_name="busy")
+    framework = cluster.framework()
+    await framework.start()
+    algorithm = framework.scheduler.scheduling.algorithm
+    algorithm.rng = random.Random(7)
+    framework.scheduler.cache.update_snapshot(framework.scheduler.snapshot)
+    pod = make_pod("p", requests={"cpu": "100m"})
+    drawn = Counter(algorithm.schedule_pod(framework.profile, CycleState(), pod).node_name for _ in range(400))
+    assert drawn.keys() == {"n0", "n1", "n2", "n3"}
+    assert min(drawn.values()) > 70
+
+
+_PODS = {
+    "fits": make_pod("p", requests={"cpu": "100m"}),
+    "fits nowhere": make_pod("p", requests={"cpu": "1000"}),
+    "labels and ports": make_pod("p", node_selector={"zone": "z1"}, host_ports=[80]),
+}
+
+
+async def calls_of_cycles(nodes: int) -> dict[str, int]:
+    """Count the Python functions called by whole scheduling cycles, the update of the snapshot included."""
+    cluster = FakeCluster(clock=VirtualClock())
+    cluster.server.add(*(node_manifest(f"n{number}", labels={"zone": f"z{number % 3}"}) for number in range(nodes)))
+    framework = cluster.framework()
+    await framework.start()
+    found = {}
+    for name, pod in _PODS.items():
+        # The first pod that asks for a label makes its column.
+        for _ in range(2):
+            found[name] = calls_of_a_cycle(framework, pod)
+    await cluster.close()
+    return found
+
+
+def calls_of_a_cycle(framework: FakeFramework, pod: Pod) -> int:
+    """Run one cycle for a pod that the queue does not know; the loop would have its own turns counted."""
+    scheduling = framework.scheduler.scheduling
+    queued = QueuedPodInfo(pod_info=PodInfo.of(pod), enqueued_at=0.0)
+    calls = 0
+
+    def count(frame: FrameType, event: str, arg: object) -> None:
+        nonlocal calls
+        calls += event == "call"
+
+    gc.disable()
+    before = sys.getprofile()
+    sys.setprofile(count)
+    try:
+        attempt = scheduling.run(framework.profile, queued)
+    finally:
+        sys.setprofile(before)
+        gc.enable()
+    if attempt is not None:
+        scheduling.undo(attempt)
+    return calls
+
+
+async def test_a_cycle_calls_as_many_functions_on_any_cluster() -> None:
+    """No Python function is called per node, from the snapshot to Permit, whether or not the pod fits."""
+    assert await calls_of_cycles(100) == await calls_of_cycles(5000)

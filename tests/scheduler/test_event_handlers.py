@@ -1,0 +1,187 @@
+"""What informers' events do to cache and queue, whatever order they come in."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pyscheduler.queue.places import Place
+from pyscheduler.testing import pod_manifest
+from tests.scheduler.plugins import Holder
+
+if TYPE_CHECKING:
+    from pyscheduler.testing import FakeCluster, FakeFramework
+
+_BAD_TERM: dict[str, Any] = {
+    "podAffinity": {
+        "requiredDuringSchedulingIgnoredDuringExecution": [
+            {"topologyKey": "zone", "labelSelector": {"matchExpressions": [{"key": "a", "operator": "Perhaps"}]}}
+        ]
+    }
+}
+
+
+def plant(cluster: FakeCluster, name: str, **keywords: Any) -> None:
+    """Store a pod that no API server would let in, or put it in the place of one that is there."""
+    manifest = pod_manifest(name, **keywords)
+    manifest["metadata"]["uid"] = f"uid-{name}"
+    server = cluster.server
+    collection = server.registry.collection(server.resource_of(manifest))
+    record = collection.get(f"default/{name}")
+    if record is None:
+        server.plant(manifest)
+    else:
+        collection.replace(record, manifest)
+
+
+async def started(cluster: FakeCluster, **keywords: Any) -> FakeFramework:
+    """Return a framework that watches."""
+    framework = cluster.framework(**keywords)
+    await framework.start()
+    return framework
+
+
+async def test_users_of_an_unreadable_pod_are_told_once(pyscheduler_cluster: FakeCluster) -> None:
+    """It is in no queue, and an event says why. Once it can be read it is scheduled."""
+    cluster = pyscheduler_cluster
+    cluster.add_node("n1")
+    framework = await started(cluster)
+    plant(cluster, "p", requests={"cpu": "a lot"})
+    await framework.settle()
+    message = "the pod cannot be read: quantity 'a lot' is malformed; write it like 500m, 2, 1.5Gi or 1e3"
+    plant(cluster, "p", requests={"cpu": "a lot"}, labels={"a": "b"})
+    await framework.settle()
+    assert [event["note"] for event in cluster.events("FailedScheduling")] == [message]
+    assert framework.scheduler.queue.place_of("uid-p") is None
+    plant(cluster, "p", requests={"cpu": "1"})
+    await framework.settle()
+    assert framework.result("p").bound
+    assert not framework.scheduler.handlers.unreadable_pods
+
+
+async def test_an_unreadable_selector_keeps_a_pod_out_of_the_queue(pyscheduler_cluster: FakeCluster) -> None:
+    """It is not placed as if the term were not there; its users hear of it."""
+    cluster = pyscheduler_cluster
+    cluster.add_node("n1")
+    framework = await started(cluster)
+    plant(cluster, "p", affinity=_BAD_TERM)
+    await framework.settle()
+    (event,) = cluster.events("FailedScheduling")
+    assert event["note"].startswith("the pod cannot be read: ")
+    assert framework.scheduler.queue.place_of("uid-p") is None
+    assert framework.scheduler.handlers.unreadable_pods == {"uid-p": event["note"]}
+
+
+async def test_a_gate_that_goes_while_the_pod_cannot_be_read_opens(pyscheduler_cluster: FakeCluster) -> None:
+    """The queue is told what changed since the version it has."""
+    cluster = pyscheduler_cluster
+    cluster.add_node("n1")
+    framework = await started(cluster)
+    plant(cluster, "p", requests={"cpu": "1"}, scheduling_gates=["later"])
+    await framework.settle()
+    assert framework.result("p").state == "gated"
+    for amount in ("a lot", "2"):
+        plant(cluster, "p", requests={"cpu": amount})
+        await framework.settle()
+    assert framework.result("p").bound
+
+
+async def test_what_a_pod_on_a_node_uses_counts_whatever_else_cannot_be_read(pyscheduler_cluster: FakeCluster) -> None:
+    """A selector that does not parse does not make its node look empty; an amount is counted once it can be read."""
+    cluster = pyscheduler_cluster
+    cluster.add_node("n1", allocatable={"cpu": "4"})
+    framework = await started(cluster)
+    plant(cluster, "a", requests={"cpu": "3"}, node_name="n1", affinity=_BAD_TERM)
+    assert not (await framework.schedule("p", requests={"cpu": "2"})).bound
+    cluster.delete_pod("a")
+    plant(cluster, "b", requests={"cpu": "a lot"}, node_name="n1")
+    await framework.settle()
+    assert framework.scheduler.cache.get_pod("uid-b") is None
+    plant(cluster, "b", requests={"cpu": "3"}, node_name="n1")
+    await framework.settle()
+    assert framework.scheduler.cache.get_pod("uid-b") is not None
+    plant(cluster, "b", requests={"cpu": "a lot"}, node_name="n1")
+    await framework.settle()
+    known = framework.scheduler.cache.get_pod("uid-b")
+    assert known is not None
+    assert known.requests.milli_cpu == 3000
+    cluster.delete_pod("b")
+    await framework.settle()
+    assert framework.scheduler.cache.get_pod("uid-b") is None
+
+
+async def test_an_unreadable_node_is_left_out_until_it_can_be_read(pyscheduler_cluster: FakeCluster) -> None:
+    """Pods wait meanwhile; the node's deletion is no trouble either."""
+    cluster = pyscheduler_cluster
+    framework = await started(cluster)
+    node = {
+        "apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1", "uid": "n1"},
+        "spec": {}, "status": {"allocatable": {"cpu": "many", "pods": "1"}},
+    }  # fmt: skip
+    cluster.server.plant(node)
+    assert (await framework.schedule("p")).message == "no nodes available to schedule pods"
+    cluster.delete_node("n1")
+    cluster.add_node("n1")
+    await cluster.clock.advance(5)
+    assert framework.result("p").bound
+
+
+async def test_a_pod_may_be_known_before_its_node(pyscheduler_cluster: FakeCluster) -> None:
+    """What runs on a node that nobody has announced yet is counted when the node comes."""
+    cluster = pyscheduler_cluster
+    framework = await started(cluster)
+    cluster.add_pod("early", requests={"cpu": "3"}, node_name="n1")
+    await framework.settle()
+    cluster.add_node("n1", allocatable={"cpu": "4"})
+    assert not (await framework.schedule("p", requests={"cpu": "2"})).bound
+    assert (await framework.schedule("q", requests={"cpu": "1"})).bound
+
+
+async def test_the_same_pod_added_twice_is_one_pod(pyscheduler_cluster: FakeCluster) -> None:
+    """Handlers may be told again what they know, in each place a pod can be."""
+    cluster = pyscheduler_cluster
+    cluster.add_node("n1")
+    framework = await started(cluster, enable=[Holder])
+    handlers = framework.scheduler.handlers
+    states = {
+        "bound": await framework.schedule("bound"),
+        "held": await framework.schedule("held", labels={"hold": "yes"}),
+        "waits": await framework.schedule("waits", requests={"cpu": "100"}),
+    }
+    for result in states.values():
+        handlers.add_pod(result.pod)
+        handlers.update_pod(result.pod, result.pod)
+    await framework.settle()
+    framework.assert_invariants()
+    assert len(framework.scheduler.queue) == 1
+    assert framework.scheduler.cache.pod_count == 2
+
+
+async def test_a_lower_priority_gets_the_room_of_a_nomination_that_ends(pyscheduler_cluster: FakeCluster) -> None:
+    """Deleting a nominated pod, or nominating it elsewhere, wakes pods that had to leave room, and no others."""
+    cluster = pyscheduler_cluster
+    cluster.add_node("n1", allocatable={"cpu": "2"})
+    status = {"nominatedNodeName": "n1"}
+    plant(cluster, "first", requests={"cpu": "2"}, priority=10, node_selector={"not": "here"}, status=status)
+    framework = await started(cluster)
+    low = await framework.schedule("low", requests={"cpu": "2"}, priority=5)
+    high = await framework.schedule("high", requests={"cpu": "20"}, priority=50)
+    assert (low.state, high.state) == ("pending", "pending")
+    cluster.delete_pod("first")
+    await framework.settle()
+    assert framework.scheduler.queue.place_of(high.pod.uid) is Place.UNSCHEDULABLE
+    await cluster.clock.advance(2)
+    assert framework.result("low").bound
+
+
+async def test_a_pod_that_is_being_deleted_is_not_tried(pyscheduler_cluster: FakeCluster) -> None:
+    """Its user is told, and it leaves the queue."""
+    cluster = pyscheduler_cluster
+    framework = await started(cluster)
+    await framework.schedule("p")
+    manifest = pod_manifest("q")
+    manifest["metadata"] |= {"uid": "uid-q", "deletionTimestamp": "2026-01-01T00:00:00Z"}
+    cluster.server.plant(manifest)
+    await framework.settle()
+    notes = [event["note"] for event in cluster.events("FailedScheduling") if event["regarding"]["name"] == "q"]
+    assert notes == ["skip schedule deleting pod: default/q"]
+    assert framework.scheduler.queue.place_of("uid-q") is None

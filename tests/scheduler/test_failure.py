@@ -1,0 +1,170 @@
+"""What becomes of a pod whose attempt failed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pyscheduler import CycleState, PermitPlugin, Pod, PreBindPlugin, PreFilterPlugin, PreFilterResult, Status
+from pyscheduler.queue.places import Place
+from pyscheduler.scheduler.failure import truncated
+from pyscheduler.testing import pod_manifest
+from tests.scheduler.plugins import Holder, Journal
+
+if TYPE_CHECKING:
+    from pyscheduler.testing import FakeCluster
+
+
+class Says(PreFilterPlugin):
+    """Answers what the pod's label asks for."""
+
+    def pre_filter(self, state: CycleState, pod: Pod, nodes: object) -> Any:
+        match pod.labels.get("say"):
+            case "reject":
+                return Status.unschedulable("no pets", "no smoking")
+            case "narrow":
+                return PreFilterResult(frozenset({"n1", "elsewhere"}))
+            case "nothing":
+                return PreFilterResult(frozenset())
+        return None
+
+
+class Refuser(PermitPlugin):
+    """Refuses at Permit."""
+
+    def permit(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
+        return Status.unresolvable("the answer is no")
+
+
+class Stuck(PreBindPlugin):
+    """Waits in PreBind for ten seconds, then fails."""
+
+    async def pre_bind(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
+        assert self.handle is not None
+        await self.handle.clock.sleep(10)
+        return Status.from_error(RuntimeError("too late"))
+
+
+@pytest.mark.parametrize(
+    ("say", "cpu", "message"),
+    [
+        pytest.param("reject", "1", "0/3 nodes are available: no pets, no smoking.", id="PreFilter rejects"),
+        pytest.param(
+            "narrow",
+            "9",
+            "0/3 nodes are available: 1 Insufficient cpu, 2 node(s) didn't satisfy plugin(s) [Says].",
+            id="PreFilter narrows",
+        ),
+        pytest.param(
+            "nothing", "1", "0/3 nodes are available: node(s) didn't satisfy plugin Says.", id="PreFilter leaves none"
+        ),
+        pytest.param("", "9", "0/3 nodes are available: 3 Insufficient cpu.", id="Filter"),
+    ],
+)
+async def test_messages_are_kube_schedulers(pyscheduler_cluster: FakeCluster, say: str, cpu: str, message: str) -> None:
+    """Each phase words its rejection as kube-scheduler does; event and condition say the same."""
+    cluster = pyscheduler_cluster
+    for name in ("n1", "n2", "n3"):
+        cluster.add_node(name)
+    result = await cluster.framework(enable=[Says]).schedule("p", requests={"cpu": cpu}, labels={"say": say})
+    assert result.message == message
+    assert {event["note"] for event in cluster.events("FailedScheduling")} == {message}
+
+
+async def test_a_refusal_at_permit_is_a_fit_error_of_one_node(pyscheduler_cluster: FakeCluster) -> None:
+    """The node it was about counts alone, and everything reserved is given back."""
+    cluster = pyscheduler_cluster
+    cluster.add_node("n1")
+    cluster.add_node("n2")
+    framework = cluster.framework(enable=[Refuser, Journal])
+    result = await framework.schedule("p")
+    assert result.message == "0/1 nodes are available: 1 the answer is no."
+    assert framework.scheduler.cache.pod_count == 0
+    queued = framework.scheduler.queue.get(result.pod.uid)
+    assert queued is not None
+    assert queued.unschedulable_plugins == {"Refuser"}
+
+
+@pytest.mark.parametrize(
+    ("message", "note"),
+    [
+        pytest.param("short", "short", id="short"),
+        pytest.param("x" * 1024, "x" * 1024, id="just fits"),
+        pytest.param("x" * 1025, "x" * 1020 + " ...", id="too long"),
+        pytest.param("é" * 512, "é" * 512, id="just fits in bytes"),
+        pytest.param("é" * 600, "é" * 510 + " ...", id="bytes count"),
+        pytest.param("x" + "é" * 600, "x" + "é" * 509 + " ...", id="no half character"),
+    ],
+)
+def test_a_note_takes_a_kilobyte(message: str, note: str) -> None:
+    """The API server counts bytes."""
+    assert truncated(message) == note
+    assert len(truncated(message).encode()) <= 1024
+
+
+async def test_a_pod_that_is_gone_is_not_requeued(pyscheduler_cluster: FakeCluster) -> None:
+    """It was deleted in PreBind: nothing is reserved, queued or written for it any more."""
+    cluster = pyscheduler_cluster
+    cluster.add_node("n1", allocatable={"cpu": "1"})
+    framework = cluster.framework(enable=[Stuck])
+    result = await framework.schedule("p", requests={"cpu": "1"})
+    cluster.delete_pod("p")
+    await framework.settle()
+    assert framework.scheduler.cache.pod_count == 0
+    await cluster.clock.advance(11)
+    assert framework.scheduler.queue.place_of(result.pod.uid) is None
+    assert framework.scheduler.idle
+    assert [event["note"] for event in cluster.events("FailedScheduling")] == [
+        'running PreBind plugin "Stuck": too late'
+    ]
+
+
+async def test_a_pod_that_was_bound_by_others_gets_no_condition(pyscheduler_cluster: FakeCluster) -> None:
+    """A bound pod never carries PodScheduled=False because of an attempt that came too late."""
+    cluster = pyscheduler_cluster
+    cluster.add_node("n1")
+    framework = cluster.framework(enable=[Stuck])
+    result = await framework.schedule("p")
+    body = b'{"metadata":{"name":"p"},"target":{"kind":"Node","name":"n1"}}'
+    await cluster.server.transport().request("POST", "/api/v1/namespaces/default/pods/p/binding", body=body)
+    await cluster.clock.advance(11)
+    after = framework.result("p")
+    assert (after.state, after.message) == ("bound", "")
+    assert framework.scheduler.queue.place_of(result.pod.uid) is None
+    assert framework.scheduler.cache.pod_count == 1
+    assert framework.scheduler.cache.assumed_count == 0
+
+
+async def test_a_wait_ended_in_nobodys_name_is_retried(pyscheduler_cluster: FakeCluster) -> None:
+    """There is no plugin whose events could bring the pod back, so it is tried again after a backoff."""
+    cluster = pyscheduler_cluster
+    cluster.add_node("n1")
+    framework = cluster.framework(enable=[Holder])
+    result = await framework.schedule("p", labels={"hold": "yes"})
+    assert framework.profile.reject_waiting_pod(result.pod.uid)
+    await framework.settle()
+    assert framework.scheduler.queue.place_of(result.pod.uid) is Place.BACKOFF
+    await cluster.clock.advance(3)
+    assert framework.result("p").state == "waiting"
+
+
+async def test_a_pod_that_becomes_unreadable_is_tried_as_it_was(pyscheduler_cluster: FakeCluster) -> None:
+    """Its failure puts it back into the queue, and the loop goes on."""
+    cluster = pyscheduler_cluster
+    cluster.add_node("n1")
+    framework = cluster.framework(enable=[Stuck])
+    result = await framework.schedule("p", requests={"cpu": "1"})
+    server = cluster.server
+    manifest = pod_manifest("p", requests={"cpu": "a lot"})
+    manifest["metadata"]["uid"] = result.pod.uid
+    collection = server.registry.collection(server.resource_of(manifest))
+    record = collection.get("default/p")
+    assert record is not None
+    collection.replace(record, manifest)
+    await cluster.clock.advance(10.1)
+    queued = framework.scheduler.queue.get(result.pod.uid)
+    assert queued is not None
+    assert queued.pod_info.requests.milli_cpu == 1000
+    cluster.delete_pod("p")
+    assert (await framework.schedule("q")).state == "pending"
