@@ -93,7 +93,12 @@ class VirtualClock:
             timer.cancel()
 
     async def advance(self, seconds: float) -> None:
-        """Move on by `seconds`, running each timer at its time and letting its consequences finish."""
+        """Move on by `seconds`, running each timer at its time and letting its consequences finish.
+
+        0 runs what is due already. Raises `ValueError` for less than 0.
+        """
+        if seconds < 0:
+            raise ValueError(f"time does not go back: advance({seconds})")
         end = self._now + seconds
         await settle()
         while self._timers and self._timers[0][0] <= end:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import attrs
 import msgspec
@@ -21,7 +21,6 @@ from pyscheduler.framework.node_statuses import NodeStatuses
 from pyscheduler.framework.pod_info import PodInfo, QueuedPodInfo
 from pyscheduler.runtime.discovery import discover
 from pyscheduler.scheduler.build import Settings, build
-from pyscheduler.testing.clock import settle
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -36,6 +35,9 @@ if TYPE_CHECKING:
     from pyscheduler.testing.fake_cluster import FakeCluster
 
 __all__ = ["FakeFramework", "ScheduleResult"]
+
+#: So long the first lists may take, in virtual seconds.
+_START_SECONDS: Final = 300
 
 
 @attrs.frozen(kw_only=True)
@@ -106,18 +108,28 @@ class FakeFramework:
     # Scheduling
 
     async def start(self) -> None:
-        """List, watch, and begin to schedule; done by `schedule` and `settle` when needed."""
+        """List, watch, and begin to schedule; done by `schedule` and `settle` when needed.
+
+        Time passes only where the first lists take several tries; raises `TimeoutError` where they do not succeed.
+        """
         if self._running is None:
             starting = asyncio.create_task(self.scheduler.start())
-            await settle()
+            await self.cluster.clock.advance(0)
+            for _ in range(_START_SECONDS):
+                if starting.done():
+                    break
+                await self.cluster.clock.advance(1.0)
+            else:
+                starting.cancel()
+                raise TimeoutError(f"the caches are not synced after {_START_SECONDS} s of virtual time")
             await starting
             self._running = asyncio.create_task(self.scheduler.run(), name="fake framework")
-            await settle()
+            await self.cluster.clock.advance(0)
 
     async def settle(self) -> None:
         """Let everything happen that can happen without time passing; raise the error that ended the scheduler."""
         await self.start()
-        await settle()
+        await self.cluster.clock.advance(0)
         if self._running is not None and self._running.done():
             self._running.result()
 

@@ -1,0 +1,381 @@
+"""The fake framework: whole ways of pods, and single extension points on a cluster where nothing runs."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import ClassVar
+
+import attrs
+import numpy as np
+import pytest
+
+from pyscheduler import (
+    Code,
+    ConfigError,
+    CycleState,
+    FilterPlugin,
+    NodeInfo,
+    PermitPlugin,
+    Plugin,
+    PluginError,
+    Pod,
+    PostFilterPlugin,
+    PostFilterResult,
+    PreBindPlugin,
+    PreFilterPlugin,
+    QueueSortPlugin,
+    ReservePlugin,
+    ScorePlugin,
+    StateKey,
+    Status,
+)
+from pyscheduler.api import KubeObject, PriorityClass, kind_of
+from pyscheduler.framework import Handle, Nodes, NodeStatuses, PreBindPreFlightResult, QueuedPodInfo
+from pyscheduler.testing import FakeCluster, make_pod
+
+SEEN = StateKey[list[str]]("test/seen")
+
+
+@pytest.fixture
+def cluster(pyscheduler_cluster: FakeCluster) -> FakeCluster:
+    """Give a cluster of two nodes."""
+    for name in ("n1", "n2"):
+        pyscheduler_cluster.add_node(name, allocatable={"cpu": "4"})
+    return pyscheduler_cluster
+
+
+class Trace(PreFilterPlugin, FilterPlugin, ScorePlugin, ReservePlugin, PermitPlugin, PreBindPlugin):
+    """Writes into the state where it was called, and holds pods whose label says so."""
+
+    def pre_filter(self, state: CycleState, pod: Pod, nodes: Nodes) -> None:
+        state.write(SEEN, ["pre_filter"])
+
+    def filter(self, state: CycleState, pod: Pod, node: NodeInfo) -> Status | None:
+        state.read(SEEN).append(f"filter {node.name}")
+        return Status.unschedulable("not here") if pod.labels.get("not") == node.name else None
+
+    def score(self, state: CycleState, pod: Pod, node: NodeInfo) -> int:
+        return 100 if node.name == "n2" else 0
+
+    def reserve(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
+        state.write(SEEN, [*state.get(SEEN, []), "reserve"])
+        return None
+
+    def unreserve(self, state: CycleState, pod: Pod, node_name: str) -> None:
+        state.write(SEEN, [*state.get(SEEN, []), "unreserve"])
+
+    def permit(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
+        return Status.wait("patience", timeout=float(pod.labels["wait"])) if "wait" in pod.labels else None
+
+    def pre_bind_pre_flight(
+        self, state: CycleState, pod: Pod, node_name: str
+    ) -> PreBindPreFlightResult | Status | None:
+        return None if "prepare" in pod.labels else Status.skip()
+
+    async def pre_bind(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
+        await asyncio.sleep(0)
+        return Status.unschedulable("cannot be prepared") if pod.labels["prepare"] == "no" else None
+
+
+# --- whole ways ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("keywords", "state", "node", "message"),
+    [
+        pytest.param({}, "bound", "n2", "", id="bound"),
+        pytest.param({"labels": {"wait": "60"}}, "waiting", "n2", "", id="waiting"),
+        pytest.param({"labels": {"not": "n2"}}, "bound", "n1", "", id="filtered"),
+        pytest.param(
+            {"requests": {"cpu": "8"}},
+            "pending",
+            None,
+            "0/2 nodes are available: 2 Insufficient cpu.",
+            id="pending",
+        ),
+        pytest.param(
+            {"scheduling_gates": ["a"]},
+            "gated",
+            None,
+            "Scheduling is blocked due to non-empty scheduling gates",
+            id="gated",
+        ),
+        pytest.param({"scheduler_name": "somebody"}, "pending", None, "", id="of another scheduler"),
+    ],
+)
+async def test_a_result_says_what_became_of_a_pod(
+    cluster: FakeCluster, keywords: dict[str, object], state: str, node: str | None, message: str
+) -> None:
+    """State, node and the message that users read."""
+    framework = cluster.framework(enable=[Trace])
+    result = await framework.schedule("p", **keywords)
+    assert (result.state, result.node, result.message) == (state, node, message)
+    assert result.bound == (state == "bound")
+    assert result.pod == cluster.pod("p")
+    assert framework.result("p") == result
+
+
+async def test_a_pod_may_come_as_an_object_or_be_there_already(cluster: FakeCluster) -> None:
+    """`schedule` creates what is not there; a pod's namespace is part of its name."""
+    framework = cluster.framework()
+    cluster.add_pod("there", namespace="ns")
+    assert (await framework.schedule("there", namespace="ns")).bound
+    assert (await framework.schedule(make_pod("there"))).bound
+    assert len(cluster.pods()) == 2
+    with pytest.raises(KeyError, match="default/nobody"):
+        framework.result("nobody")
+
+
+async def test_defaults_can_be_disabled(cluster: FakeCluster) -> None:
+    """Without NodeResourcesFit nothing looks at CPU."""
+    cluster.add_node("tiny", allocatable={"cpu": "1"})
+    framework = cluster.framework(disable=["NodeResourcesFit", "NodeResourcesBalancedAllocation"])
+    assert "NodeResourcesFit" not in framework.profile.plugins
+    assert framework.run_filter(make_pod("p", requests={"cpu": "99"})) == {"n1": None, "n2": None, "tiny": None}
+
+
+async def test_a_configuration_may_say_it_all(cluster: FakeCluster) -> None:
+    """With `config` the profiles are those of the text; classes are only made known."""
+    text = """
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+profiles:
+- schedulerName: one
+- schedulerName: two
+  plugins: {multiPoint: {enabled: [{name: Trace, weight: 50}]}}
+"""
+    framework = cluster.framework(enable=[Trace], config=text)
+    assert list(framework.scheduler.profiles) == ["one", "two"]
+    assert (await framework.schedule("p", scheduler_name="two")).node == "n2"
+    assert (await framework.schedule("q", scheduler_name="one")).bound
+    with pytest.raises(KeyError):
+        framework.plugin("Trace")
+
+
+async def test_the_same_seed_gives_the_same_choices() -> None:
+    """Two clusters with one seed place the same pods on the same nodes; another seed may not."""
+    found = []
+    for seed in (1, 1, 2):
+        cluster = FakeCluster(seed=seed)
+        for number in range(10):
+            cluster.add_node(f"n{number}")
+        framework = cluster.framework()
+        found.append([(await framework.schedule(f"p{number}")).node for number in range(6)])
+        await cluster.close()
+    assert found[0] == found[1] != found[2]
+
+
+def test_mistakes_of_a_test_are_told_at_once(cluster: FakeCluster) -> None:
+    """Wrong args, names and gates are the errors that a user's file would meet."""
+    for keywords, words in (
+        ({"enable": ["Nonsense"]}, 'plugin "Nonsense" does not exist'),
+        ({"args": {"NodeAffinity": {"nonsense": 1}}}, "nonsense"),
+        ({"feature_gates": "Nonsense=true"}, "Nonsense"),
+        ({"config": "kind: Nonsense"}, "Nonsense"),
+    ):
+        with pytest.raises(ConfigError, match=words):
+            cluster.framework(**keywords)  # type: ignore[arg-type]  # tables are of mixed types
+
+
+async def test_what_ends_the_scheduler_ends_the_test(cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An error that stops the scheduling loop is raised to the test, not swallowed at its end."""
+    framework = cluster.framework()
+    await framework.start()
+
+    async def broken() -> None:
+        raise RuntimeError("no more pods")
+
+    monkeypatch.setattr(framework.scheduler.queue, "pop", broken)
+    # The pod wakes the loop up, which then meets the broken queue.
+    cluster.add_pod("p")
+    with pytest.raises(RuntimeError, match="no more pods"):
+        await framework.settle()
+    monkeypatch.undo()
+    with pytest.raises(RuntimeError, match="no more pods"):
+        await framework.close()
+
+
+# --- one extension point at a time ----------------------------------------------------------------
+
+
+class Last(QueueSortPlugin):
+    """Youngest first."""
+
+    def sort_key(self, info: QueuedPodInfo) -> tuple[float]:
+        return (-info.enqueued_at,)
+
+
+class MakesRoom(PostFilterPlugin):
+    """Notes what it was told, and nominates."""
+
+    def post_filter(
+        self, state: CycleState, pod: Pod, statuses: NodeStatuses
+    ) -> tuple[PostFilterResult | None, Status]:
+        self.told = {name: status.message for name, status in statuses.items()}
+        return PostFilterResult.nominated("n1"), Status(Code.SUCCESS)
+
+
+def test_filters_tell_each_nodes_status(cluster: FakeCluster) -> None:
+    """Every node of the cluster as it is now is in the answer; a rejection at PreFilter is every node's."""
+    framework = cluster.framework(enable=[Trace])
+    statuses = framework.run_filter(make_pod("p", labels={"not": "n1"}))
+    assert statuses == {"n1": Status.unschedulable("not here").with_plugin("Trace"), "n2": None}
+    cluster.add_pod("full", node_name="n2", requests={"cpu": "4"})
+    cluster.add_node("n3")
+    statuses = framework.run_filter(make_pod("p", requests={"cpu": "1"}))
+    assert [(name, status is None) for name, status in statuses.items()] == [("n1", True), ("n2", False), ("n3", True)]
+    rejected = framework.run_filter(make_pod("p", spec={"topologySpreadConstraints": [{"topologyKey": "zone"}]}))
+    assert {status.plugin for status in rejected.values() if status is not None} == {"PodTopologySpread"}
+    assert len(rejected) == 3
+    assert framework.run_pre_filter(make_pod("p", spec={"resourceClaims": [{"name": "c"}]})) is not None
+
+
+def test_scores_are_weighted_and_added_up(cluster: FakeCluster) -> None:
+    """The answer has every plugin's weighted score by node, and their sum."""
+    framework = cluster.framework(enable=[Trace])
+    scores = framework.run_score(make_pod("p"))
+    assert (scores["n1"]["Trace"], scores["n2"]["Trace"]) == (0, 100)
+    for by_plugin in scores.values():
+        assert by_plugin["total"] == sum(score for name, score in by_plugin.items() if name != "total")
+
+
+def test_one_state_goes_through_several_points(cluster: FakeCluster) -> None:
+    """A state that is given, be it empty, is the one that plugins write into."""
+    framework = cluster.framework(enable=[Trace])
+    pod, state = make_pod("p"), CycleState()
+    framework.run_filter(pod, state)
+    assert state.read(SEEN) == ["pre_filter", "filter n1", "filter n2"]
+    framework.run_reserve(pod, "n1", state)
+    framework.run_unreserve(pod, "n1", state)
+    assert state.read(SEEN)[-2:] == ["reserve", "unreserve"]
+
+
+def test_permit_says_how_long(cluster: FakeCluster) -> None:
+    """A wait carries its timeout, and nobody is made to wait."""
+    framework = cluster.framework(enable=[Trace])
+    status = framework.run_permit(make_pod("p", labels={"wait": "30"}), "n1")
+    assert status is not None
+    assert (status.code, status.timeout_seconds) == (Code.WAIT, 30)
+    assert framework.run_permit(make_pod("p"), "n1") is None
+    assert list(framework.profile.waiting_pods()) == []
+
+
+async def test_the_points_of_the_binding_cycle(cluster: FakeCluster) -> None:
+    """PreBind, Bind and PostBind run alone as well; Bind really binds."""
+    framework = cluster.framework(enable=[Trace])
+    pod = cluster.add_pod("p")
+    assert framework.run_pre_bind_pre_flight(pod, "n1") == Status.skip()
+    bad = make_pod("q", labels={"prepare": "no"})
+    assert framework.run_pre_bind_pre_flight(bad, "n1") is None
+    status = await framework.run_pre_bind(bad, "n1")
+    assert status is not None
+    assert status.message == "cannot be prepared"
+    assert await framework.run_pre_bind(make_pod("q", labels={"prepare": "yes"}), "n1") is None
+    assert await framework.run_bind(pod, "n1") is None
+    await framework.run_post_bind(pod, "n1")
+    assert cluster.pod("p").node_name == "n1"
+
+
+def test_post_filter_is_told_why(cluster: FakeCluster) -> None:
+    """PostFilter gets the statuses of the filters."""
+    framework = cluster.framework(enable=[MakesRoom, Trace], disable=["DefaultPreemption"])
+    result, status = framework.run_post_filter(make_pod("p", labels={"not": "n2"}, requests={"cpu": "1"}))
+    assert (result, status.code) == (PostFilterResult.nominated("n1"), Code.SUCCESS)
+    plugin = framework.plugin("MakesRoom")
+    assert isinstance(plugin, MakesRoom)
+    assert plugin.told == {"n2": "not here"}
+    framework.run_post_filter(make_pod("p", spec={"resourceClaims": [{"name": "c"}]}))
+    assert plugin.told == {}
+
+
+def test_pre_enqueue_and_order(cluster: FakeCluster) -> None:
+    """A gate holds a pod back, and the key is that of the profile's queue."""
+    framework = cluster.framework(enable=[Last], disable=["PrioritySort"])
+    status = framework.run_pre_enqueue(make_pod("p", scheduling_gates=["a"]))
+    assert status is not None
+    assert status.plugin == "SchedulingGates"
+    assert framework.run_pre_enqueue(make_pod("p")) is None
+    assert framework.sort_key(make_pod("p"), enqueued_at=5.0) < framework.sort_key(make_pod("q"), enqueued_at=4.0)
+
+
+# --- what plugins reach through their handle ------------------------------------------------------
+
+
+class Reads(FilterPlugin):
+    """Reads a built-in kind and a custom one."""
+
+    watches: ClassVar[Sequence[object]]
+
+    def __init__(self, args: object = None, handle: Handle | None = None) -> None:
+        super().__init__(args, handle)
+        self.handle.add_route("/reads", lambda query: {"classes": len(self.handle.lister(PriorityClass)), **query})
+
+    def filter_nodes(self, state: CycleState, pod: Pod, nodes: Nodes) -> NodeStatuses | None:
+        closed = {each.name for each in self.handle.lister(Closed)}
+        rows = np.array([name in closed for name in (nodes.name(row) for row in range(len(nodes)))])
+        return NodeStatuses.failing(rows, Status.unschedulable("closed"))
+
+
+class Closed(KubeObject):
+    api_version: ClassVar[str] = "example.com/v1"
+    kind: ClassVar[str] = "Closed"
+
+
+CLOSED = kind_of(Closed, "closed", namespaced=False)
+Reads.watches = (kind_of(PriorityClass, "priorityclasses", namespaced=False), CLOSED)
+
+
+def test_watched_kinds_are_there_without_a_scheduler(cluster: FakeCluster) -> None:
+    """A plugin that is driven by hand reads what the cluster has now, of every kind that it watches."""
+    framework = cluster.framework(enable=[Reads])
+    assert framework.run_filter(make_pod("p")) == {"n1": None, "n2": None}
+    cluster.serve(CLOSED)
+    cluster.add({"apiVersion": "example.com/v1", "kind": "Closed", "metadata": {"name": "n1"}}, Closed)
+    statuses = framework.run_filter(make_pod("p"))
+    assert [name for name, status in statuses.items() if status] == ["n1"]
+    cluster.delete(Closed, "n1")
+    assert framework.run_filter(make_pod("p"))["n1"] is None
+    assert framework.get_route("/reads", a="b") == {"classes": 2, "a": "b"}
+    with pytest.raises(KeyError):
+        framework.get_route("/nothing")
+
+
+async def test_they_are_there_with_one_too(cluster: FakeCluster) -> None:
+    """The same through list and watch: a definition that appears later is found."""
+    framework = cluster.framework(enable=[Reads])
+    await framework.start()
+    cluster.serve(CLOSED)
+    cluster.add({"apiVersion": "example.com/v1", "kind": "Closed", "metadata": {"name": "n1"}}, Closed)
+    await cluster.clock.advance(120)
+    assert (await framework.schedule("p")).node == "n2"
+
+
+def test_an_undeclared_kind_is_a_mistake(cluster: FakeCluster) -> None:
+    """Reading what no `watches` names says what to do."""
+
+    class Forgets(Plugin):
+        def __init__(self, args: object = None, handle: Handle | None = None) -> None:
+            super().__init__(args, handle)
+            self.handle.lister(Closed)
+
+    with pytest.raises((ConfigError, PluginError), match="name its kind in the plugin's `watches`"):
+        cluster.framework(enable=[Forgets])
+
+
+def test_args_reach_the_plugin(cluster: FakeCluster) -> None:
+    """Args are given as a file would, and arrive as the plugin's class."""
+
+    @attrs.frozen
+    class Args:
+        how_much: int = 1
+
+    class Takes(ScorePlugin):
+        args_type = Args
+
+        def score(self, state: CycleState, pod: Pod, node: NodeInfo) -> int:
+            return 0
+
+    assert cluster.framework(enable=[Takes]).plugin("Takes").args == Args()
+    framework = cluster.framework(enable=[Takes], args={"Takes": {"howMuch": 7}})
+    assert framework.plugin("Takes").args == Args(7)
