@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import os
 import sys
@@ -13,6 +14,7 @@ from typing import Any
 
 import pytest
 import yaml
+from kubernetes.aio.config import kube_config
 
 from pyscheduler.api.times import format_time
 from pyscheduler.cluster.real import auth
@@ -380,3 +382,21 @@ async def test_exec_plugin_that_fails(write: Any, plugin: Plugin, mode: str, mes
     with pytest.raises(ConfigError, match=message) as caught:
         await auth.load(kubeconfig=write(document(plugin.user())))
     assert "\n" not in str(caught.value)
+
+
+async def test_exec_plugin_that_hangs(write: Any, plugin: Plugin, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A minute is enough for any plugin, also one that asks a person."""
+
+    hangs = asyncio.Event()
+
+    async def hang(loader: object) -> None:
+        hangs.set()
+        await asyncio.get_running_loop().create_future()
+
+    monkeypatch.setattr(kube_config.KubeConfigLoader, "load_from_exec_plugin", hang)
+    clock = VirtualClock()
+    loading = asyncio.create_task(auth.load(kubeconfig=write(document(plugin.user())), clock=clock))
+    await hangs.wait()  # files are looked at in a thread, in real time
+    await clock.advance(61)
+    with pytest.raises(ConfigError, match="the exec plugin did not answer in 60 s"):
+        await loading
