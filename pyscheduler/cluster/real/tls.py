@@ -25,6 +25,8 @@ def make_context(files: TLSFiles, source: str) -> ssl.SSLContext:
 
     `source` names the kubeconfig in messages. Without an authority of its own, the system's authorities are trusted.
     """
+    # Not `create_default_context`: newer Pythons make it insist on an extension that many clusters' own authorities
+    # lack, and that Go, which all other clients are written in, does not ask for.
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     if files.verify_ssl:
         _load_authority(context, files, source)

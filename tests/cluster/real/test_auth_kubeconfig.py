@@ -386,7 +386,6 @@ async def test_exec_plugin_that_fails(write: Any, plugin: Plugin, mode: str, mes
 
 async def test_exec_plugin_that_hangs(write: Any, plugin: Plugin, monkeypatch: pytest.MonkeyPatch) -> None:
     """A minute is enough for any plugin, also one that asks a person."""
-
     hangs = asyncio.Event()
 
     async def hang(loader: object) -> None:
