@@ -93,6 +93,8 @@ class FakeFramework:
             settings=Settings(feature_gates=gates),
         )
         self._running: asyncio.Task[None] | None = None
+        #: Whether the error that ended the scheduler was raised already.
+        self._told = False
 
     # The parts
 
@@ -130,8 +132,7 @@ class FakeFramework:
         """Let everything happen that can happen without time passing; raise the error that ended the scheduler."""
         await self.start()
         await self.cluster.clock.advance(0)
-        if self._running is not None and self._running.done():
-            self._running.result()
+        self._raise_if_ended()
 
     async def schedule(self, pod: Pod | str, **keywords: Any) -> ScheduleResult:
         """Create the pod, unless the cluster has it, let it be tried, and say what became of it.
@@ -276,12 +277,19 @@ class FakeFramework:
         self.scheduler.check_invariants()
 
     async def close(self) -> None:
-        """Stop; raise the error that ended the scheduler before, if one did."""
+        """Stop; raise the error that ended the scheduler before, if one did and was not raised yet."""
         await self.scheduler.stop()
         if self._running is not None:
-            (ended,) = await asyncio.gather(self._running, return_exceptions=True)
-            if isinstance(ended, Exception):
-                raise ended
+            await asyncio.wait([self._running])
+            self._raise_if_ended()
+
+    def _raise_if_ended(self) -> None:
+        """Raise the error that ended the scheduler, once."""
+        running = self._running
+        if running is None or not running.done() or running.cancelled() or self._told:
+            return
+        self._told = True
+        running.result()
 
     def _refresh(self) -> None:
         """Make informers, cache and snapshot what the API server has now, without letting the event loop turn."""

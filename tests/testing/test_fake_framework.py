@@ -172,7 +172,7 @@ def test_mistakes_of_a_test_are_told_at_once(cluster: FakeCluster) -> None:
         ({"enable": ["Nonsense"]}, 'plugin "Nonsense" does not exist'),
         ({"args": {"NodeAffinity": {"nonsense": 1}}}, "nonsense"),
         ({"feature_gates": "Nonsense=true"}, "Nonsense"),
-        ({"config": "kind: Nonsense"}, "Nonsense"),
+        ({"config": "kind: Nonsense"}, "framework configuration: "),
     ):
         with pytest.raises(ConfigError, match=words):
             cluster.framework(**keywords)  # type: ignore[arg-type]  # tables are of mixed types
@@ -191,9 +191,25 @@ async def test_what_ends_the_scheduler_ends_the_test(cluster: FakeCluster, monke
     cluster.add_pod("p")
     with pytest.raises(RuntimeError, match="no more pods"):
         await framework.settle()
-    monkeypatch.undo()
+    # Told once: the end of the test is not another failure.
+    await framework.close()
+
+
+async def test_what_nobody_asked_about_is_told_at_the_end(
+    cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A loop that died unnoticed makes `close` raise."""
+    framework = cluster.framework()
+    await framework.start()
+
+    async def broken() -> None:
+        raise RuntimeError("no more pods")
+
+    monkeypatch.setattr(framework.scheduler.queue, "pop", broken)
+    cluster.add_pod("p")
+    await cluster.clock.advance(0)
     with pytest.raises(RuntimeError, match="no more pods"):
-        await framework.close()
+        await cluster.close()
 
 
 # --- one extension point at a time ----------------------------------------------------------------
