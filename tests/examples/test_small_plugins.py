@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -28,3 +30,20 @@ def test_their_own_tests_pass() -> None:
         check=False,
     )
     assert result.returncode == 0, result.stdout + result.stderr
+
+
+#: What a stranger may import of pyscheduler; the other rooms are none of his business.
+PUBLIC = ("pyscheduler", "pyscheduler.api", "pyscheduler.framework", "pyscheduler.testing")
+MODULES = sorted((ROOT / "examples").rglob("*.py"))
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_examples_import_the_public_contract_only(path: Path) -> None:
+    """Nothing that people will copy reaches into the rooms behind the contract."""
+    imported = {
+        node.module or ""
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.ImportFrom)
+    }
+    ours = {module for module in imported if module.partition(".")[0] == "pyscheduler"}
+    assert not {module for module in ours if module not in PUBLIC and not module.startswith("pyscheduler.framework.")}
