@@ -53,7 +53,8 @@ _REJECTED: Final = frozenset({Code.UNSCHEDULABLE, Code.UNSCHEDULABLE_AND_UNRESOL
 class Status:
     """A code, the reasons users will read, and the plugin that gave it. Immutable by convention.
 
-    `error` keeps the exception behind an ERROR or a rejection (a `FitError`); its text then stands before the reasons.
+    Reasons that are not text (an exception, say) are taken as they print. `error` keeps the exception behind an ERROR
+    or a rejection (a `FitError`); its text then stands before the reasons.
     `timeout_seconds` is set by `Status.wait` only.
     """
 
@@ -74,7 +75,7 @@ class Status:
         error: BaseException | None = None,
         timeout_seconds: float | None = None,
     ) -> None:
-        texts = (reasons,) if isinstance(reasons, str) else tuple(reasons)
+        texts = (reasons,) if isinstance(reasons, str) else tuple(map(str, reasons))
         self.code = code
         self.error = error
         self.reasons = (str(error), *texts) if error is not None else texts
@@ -94,7 +95,7 @@ class Status:
     @classmethod
     def skip(cls) -> Status:
         """Ask not to be called at this cycle's coupled extension point (or, at Bind, leave the pod to the next)."""
-        return cls(Code.SKIP)
+        return _SKIP
 
     @classmethod
     def wait(cls, *reasons: str, timeout: float) -> Status:
@@ -170,3 +171,7 @@ class Status:
     def __repr__(self) -> str:
         by = f", plugin={self.plugin!r}" if self.plugin else ""
         return f"Status({self.code.label}, {list(self.reasons)!r}{by})"
+
+
+#: Most plugins skip most pods, so this one is made once.
+_SKIP: Final = Status(Code.SKIP)
