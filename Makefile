@@ -17,7 +17,7 @@ PLACE := $(shell echo "$(CURDIR) $(PYTHON)" | cksum | tr ' ' '-')
 NEEDS := $(shell (cat pyproject.toml plugins/*/pyproject.toml; echo "$(PIP_ARGS)") 2>/dev/null | cksum | tr ' ' '-')
 STAMP := $(VENV)/.setup-$(PLACE).$(NEEDS)
 # Two workers are enough for this suite, and what most machines can spare.
-PYTEST := $(BIN)/python -m pytest -n 2
+PYTEST := $(BIN)/python -m pytest -n 2 --dist loadgroup
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:

@@ -18,7 +18,11 @@ hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what lives in tests/integration as slow: those tests start processes and open sockets."""
+    """Mark what lives in tests/integration as slow, and keep it on one worker.
+
+    Those tests start schedulers and servers in processes of their own; two at once would only measure each other.
+    """
     for item in items:
         if item.path.is_relative_to(HERE / "integration"):
             item.add_marker(pytest.mark.slow)
+            item.add_marker(pytest.mark.xdist_group("processes"))
