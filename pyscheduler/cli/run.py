@@ -8,17 +8,18 @@ import logging
 import random
 import signal
 import socket
-from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import attrs
 import click
 
+from pyscheduler.api.errors import PySchedulerError
 from pyscheduler.cli.options import block_option, feature_gates_option, logging_options
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 
+    from pyscheduler.cluster.real.lease import LeaderElector
     from pyscheduler.config.types import Configuration
     from pyscheduler.framework.recorder import Recorder
     from pyscheduler.scheduler.ports import Transport
@@ -54,13 +55,17 @@ async def serve(
     stop: asyncio.Event,
     recorder: Recorder | None = None,
     on_ready: Callable[[Scheduler], Awaitable[None]] | None = None,
+    lease_transport: Callable[[], Awaitable[Transport]] | None = None,
 ) -> None:
     """Run a scheduler over `transport` until `stop` is set, then end cleanly.
 
     `recorder` also gets every measurement; `on_ready` is called once the caches are synced, before the first cycle.
+    With `lease_transport`, which opens a connection for the lease alone, it schedules only while it leads, if the
+    configuration asks for that. Raises `PySchedulerError` when leadership is lost.
     """
     from pyscheduler.cli.health import HealthServer
     from pyscheduler.cli.mistakes import found_in
+    from pyscheduler.cluster.real.lease_fence import FencedTransport
     from pyscheduler.cluster.real.probe import check_server
     from pyscheduler.config.dump import to_json
     from pyscheduler.config.feature_gates import default_gates
@@ -75,6 +80,9 @@ async def serve(
         text = "extenders are not called yet; take them out, or leave these pods to kube-scheduler @ $.extenders"
         raise ConfigError(text, source=options.config_file)
     metrics = Metrics(also=recorder)
+    elector = _elector(options, lease_transport, metrics)
+    if elector is not None:
+        transport = FencedTransport(transport, leads=lambda: elector.is_leader)
     settings = Settings(
         feature_gates=options.feature_gates if options.feature_gates is not None else default_gates(),
         max_unschedulable_seconds=options.max_unschedulable_seconds,
@@ -102,28 +110,57 @@ async def serve(
             await health.start(options.bind_address, options.health_port)
             _log.info("Serving health and metrics address=%s port=%d", options.bind_address, health.port)
         await check_server(transport)
-        if not await _started(scheduler, stop):
+        if not await _unless_stopped(scheduler.start(), stop):
+            return
+        if elector is not None and not await _unless_stopped(elector.acquire(), stop):
             return
         # What was listed lives long; the garbage collector need not look at it again and again.
         gc.collect()
         gc.freeze()
         if on_ready is not None:
             await on_ready(scheduler)
-        loop = asyncio.create_task(scheduler.run(), name="scheduling loop")
-        stopped = asyncio.create_task(stop.wait(), name="stop signal")
-        await asyncio.wait({loop, stopped}, return_when=asyncio.FIRST_COMPLETED)
-        stopped.cancel()
-        await scheduler.stop()
-        await loop
+        await _schedule(scheduler, elector, stop)
     finally:
+        # Bindings finish while the lease is still renewed; then it is given back, and a standby takes over at once.
         await scheduler.stop()
+        if elector is not None:
+            await elector.release()
         await health.stop()
         gc.unfreeze()
 
 
-async def _started(scheduler: Scheduler, stop: asyncio.Event) -> bool:
-    """Sync the caches; return False when the program was told to stop meanwhile."""
-    start = asyncio.create_task(scheduler.start(), name="start")
+def _elector(
+    options: RunOptions, lease_transport: Callable[[], Awaitable[Transport]] | None, recorder: Recorder
+) -> LeaderElector | None:
+    """Return what competes for the lease; None where there is to be none."""
+    from pyscheduler.cluster.real.lease import LeaderElector
+
+    election = options.config.leader_election
+    if lease_transport is None or not election.leader_elect:
+        return None
+    # Its own randomness: it runs in a thread of its own, and must not shift the choice among nodes.
+    return LeaderElector(config=election, transport=lease_transport, rng=random.Random(), recorder=recorder)
+
+
+async def _schedule(scheduler: Scheduler, elector: LeaderElector | None, stop: asyncio.Event) -> None:
+    """Schedule until told to stop, or until leadership is lost, which raises `PySchedulerError`."""
+    loop = asyncio.create_task(scheduler.run(), name="scheduling loop")
+    ends: list[asyncio.Task[Any]] = [asyncio.create_task(stop.wait(), name="stop signal")]
+    if elector is not None:
+        ends.append(asyncio.create_task(elector.lost(), name="leadership lost"))
+    await asyncio.wait({loop, *ends}, return_when=asyncio.FIRST_COMPLETED)
+    for end in ends:
+        end.cancel()
+    if elector is not None and elector.reason:
+        await scheduler.stop(at_once=True)
+        raise PySchedulerError(f"leader election lost: {elector.reason}")
+    await scheduler.stop()
+    await loop
+
+
+async def _unless_stopped(work: Coroutine[Any, Any, None], stop: asyncio.Event) -> bool:
+    """Await `work`; return False when the program was told to stop meanwhile."""
+    start = asyncio.create_task(work, name="start")
     stopped = asyncio.create_task(stop.wait(), name="stop signal")
     await asyncio.wait({start, stopped}, return_when=asyncio.FIRST_COMPLETED)
     stopped.cancel()
@@ -145,18 +182,19 @@ async def run_on_cluster(options: RunOptions, *, kubeconfig: str | None, master:
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
     path = kubeconfig or options.config.client_connection.kubeconfig or None
-    credentials = auth.plain(master) if master and not path else await auth.load(kubeconfig=path, master=master)
-    transport = HTTPTransport(credentials)
+
+    async def credentials() -> auth.Credentials:
+        return auth.plain(master) if master and not path else await auth.load(kubeconfig=path, master=master)
+
+    async def lease_transport() -> Transport:
+        # Credentials of its own: it lives on the loop of another thread.
+        return HTTPTransport(await credentials())
+
+    transport = HTTPTransport(await credentials())
     try:
-        await serve(options, transport, stop=stop, on_ready=partial(_warn, options.config))
+        await serve(options, transport, stop=stop, lease_transport=lease_transport)
     finally:
         await transport.close()
-
-
-async def _warn(config: Configuration, _scheduler: Scheduler) -> None:
-    """Say what the configuration asks for and nobody does."""
-    if config.leader_election.leader_elect:
-        _log.warning("Leader election is not there yet: this runs without a lease, so run one replica only")
 
 
 @click.command("run")
@@ -195,6 +233,16 @@ async def _warn(config: Configuration, _scheduler: Scheduler) -> None:
     metavar="SECONDS",
     help="After so long a pod is tried again even if nothing happened.",
 )
+@click.option(
+    "--leader-elect",
+    type=bool,
+    is_flag=False,
+    flag_value=True,
+    default=None,
+    metavar="true|false",
+    help="Schedule only while holding a Lease, so that several instances can stand by; overrides the file. "
+    "[default: true, as in kube-scheduler]",
+)
 @click.option("--seed", type=int, help="Make the choice among equal nodes repeatable.")
 @feature_gates_option
 @block_option
@@ -206,6 +254,7 @@ def command(  # noqa: PLR0913, PLR0917 - one for each flag, handed over by name
     bind_address: str,
     health_port: int,
     max_unschedulable: float,
+    leader_elect: bool | None,
     seed: int | None,
     feature_gates: str,
     blocked: tuple[str, ...],
@@ -224,8 +273,12 @@ def command(  # noqa: PLR0913, PLR0917 - one for each flag, handed over by name
     from pyscheduler.config.load import load
 
     gates = parse(feature_gates)
+    config = load(config_file, gates=gates)
+    if leader_elect is not None:
+        election = attrs.evolve(config.leader_election, leader_elect=leader_elect)
+        config = attrs.evolve(config, leader_election=election)
     options = RunOptions(
-        config=load(config_file, gates=gates),
+        config=config,
         config_file=config_file,
         feature_gates=gates,
         blocked=blocked,

@@ -166,12 +166,19 @@ class Scheduler:
         """Tell whether nothing is left to do until something happens: no pod to pop, bind or report."""
         return not self.queue.active_count and not self._bindings and self.statuses.idle
 
-    async def stop(self) -> None:
-        """End: no new cycle begins, waiting pods are let go, bindings under way finish, writes are flushed."""
+    async def stop(self, *, at_once: bool = False) -> None:
+        """End: no new cycle begins, waiting pods are let go, bindings under way finish, writes are flushed.
+
+        With `at_once`, for a scheduler that leads no more, bindings are broken off and nothing more is written.
+        """
         if self._stopping:
             return
         self._stopping = True
         self.queue.close()
+        if at_once:
+            for task in self._bindings:
+                task.cancel()
+            self.statuses.cancel()
         if self._loop is not None and self._loop is not asyncio.current_task():
             await self._wait_for([self._loop])
         # A pod that waits at Permit holds nothing in the API; its next life begins in the next scheduler.

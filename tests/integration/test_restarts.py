@@ -13,7 +13,7 @@ from tests.integration.programs import FAST, Api, nodes, pods, program, served
 
 PODS = 2000
 #: A profile without kube-scheduler's default of 50 requests a second. Decisions are logged: a test counts them.
-RUN = ("run", "--config", str(FAST), "--health-port", "0", "--seed", "1")
+RUN = ("run", "--config", str(FAST), "--health-port", "0", "--seed", "1", "--leader-elect=false")
 
 
 async def check(api: Api, *, before: dict[str, str], announced_at_least: int) -> None:

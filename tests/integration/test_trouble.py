@@ -26,7 +26,18 @@ async def warnings_of(port: int) -> dict[str, int]:
 
 def run(url: str, health_port: int = 0) -> tuple[str, ...]:
     """Return the arguments of a scheduler on that server."""
-    return ("run", "--config", str(FAST), "--seed", "1", "--health-port", str(health_port), "--master", url)
+    return (
+        "run",
+        "--config",
+        str(FAST),
+        "--seed",
+        "1",
+        "--health-port",
+        str(health_port),
+        "--master",
+        url,
+        "--leader-elect=false",
+    )
 
 
 async def test_refused_and_lost_bindings(served_cluster: Served) -> None:

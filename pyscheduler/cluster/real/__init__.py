@@ -16,5 +16,6 @@ What goes wrong at run time and is passed over is counted with `recorder.warning
 `event_dropped`        an event was not even tried: the queue was full, or the program ended
 `event_refused`        the API server does not take an event
 `event_lost`           an event could not be written in all its tries
+`lease_request_failed` a request about the lease failed; it is tried again
 ====================== =============================================================================================
 """
