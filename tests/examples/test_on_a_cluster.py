@@ -11,12 +11,8 @@ from typing import Any
 import pytest
 import yaml
 
-from pyscheduler import NullRecorder
-from pyscheduler.api import Lease
 from pyscheduler.cluster.embedded.faults import Fault
 from pyscheduler.cluster.real.connect import ConnectingTransport
-from pyscheduler.cluster.real.lease import LeaderElector
-from pyscheduler.config.load import load
 from pyscheduler.cluster.real.lease import LeaderElector
 from pyscheduler.config.types import LeaderElection
 from pyscheduler.framework import NullRecorder
@@ -115,29 +111,6 @@ async def lead(guard: Guard, cluster: FakeCluster) -> None:
     await elector.release()
 
 
-async def lead(guard: Guard, cluster: FakeCluster) -> None:
-    """Take the lease of the default configuration, renew it, and give it back."""
-
-    async def transport() -> Transport:
-        return guard
-
-    elector = LeaderElector(
-        config=load(None).leader_election,
-        transport=transport,
-        rng=random.Random(0),
-        recorder=NullRecorder(),
-        clock=cluster.clock,
-    )
-    leading = asyncio.create_task(elector.acquire())
-    await cluster.clock.advance(30)
-    await leading
-    assert elector.is_leader
-    assert cluster.objects(Lease, namespace="kube-system")[0].name == "pyscheduler"
-    releasing = asyncio.create_task(elector.release())
-    await cluster.clock.advance(1)
-    await releasing
-
-
 async def test_the_rules_are_enough_and_none_is_idle(
     pyscheduler_cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -156,7 +129,6 @@ async def test_the_rules_are_enough_and_none_is_idle(
         cluster.add_node(name, allocatable={"cpu": "5"})
         await cluster.clock.advance(60)
     await cluster.clock.advance(900)
-    await lead(guard, cluster)
     assert framework.result("fits").node == "n1"
     assert framework.result("large").message == "0/3 nodes are available: 3 Insufficient cpu."
     await lead(guard, cluster)
