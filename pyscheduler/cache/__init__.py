@@ -5,3 +5,34 @@ Belongs here: the cache of assumed and bound pods (`cache`), the snapshot of it 
 and what they are built from).
 Does not belong here: the API server, the queue, any policy. Events come in as method calls, nothing goes out.
 """
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pyscheduler.cache.cache import Cache as Cache
+    from pyscheduler.cache.errors import CacheError as CacheError
+    from pyscheduler.cache.snapshot import Snapshot as Snapshot
+
+__all__ = [
+    "Cache",
+    "CacheError",
+    "Snapshot",
+]
+
+_MODULES = {
+    "Cache": "cache",
+    "CacheError": "errors",
+    "Snapshot": "snapshot",
+}
+
+
+def __getattr__(name: str) -> object:
+    """Load a public name when it is first asked for."""
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value: object = getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
+    globals()[name] = value
+    return value

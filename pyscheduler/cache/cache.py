@@ -23,20 +23,21 @@ from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING, Final
 
+from pyscheduler.api import Pod
 from pyscheduler.cache.errors import CacheError
 from pyscheduler.cache.images import ImageRegistry
 from pyscheduler.cache.invariants import check_node_info
 from pyscheduler.cache.node_tree import NodeTree
 from pyscheduler.framework.node_info import NodeInfo
+from pyscheduler.framework.pod_info import PodInfo
 from pyscheduler.framework.recorder import NullRecorder
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from pyscheduler.api import Node, Pod
+    from pyscheduler.api import Node
     from pyscheduler.cache.snapshot import Snapshot
     from pyscheduler.framework.clock import Clock, Timer
-    from pyscheduler.framework.pod_info import PodInfo
     from pyscheduler.framework.recorder import Recorder
 
 __all__ = ["Cache"]
@@ -116,8 +117,9 @@ class Cache:
 
     # Pods
 
-    def assume_pod(self, info: PodInfo) -> None:
+    def assume_pod(self, pod: PodInfo | Pod) -> None:
         """Count a pod on the node in its spec before the API server says so. Raise where it is known already."""
+        info = PodInfo.of(pod) if isinstance(pod, Pod) else pod
         pod = info.pod
         _check_identity(pod)
         if pod.uid in self._pods:
@@ -144,11 +146,12 @@ class Cache:
             raise CacheError(f"pod {pod.key} is bound, so it cannot be forgotten")
         self._remove(known)
 
-    def add_pod(self, info: PodInfo) -> None:
+    def add_pod(self, pod: PodInfo | Pod) -> None:
         """Take in a pod that the informer reports on a node; an assumption is confirmed or corrected by it.
 
         Raise where the pod is known, and not as an assumption.
         """
+        info = PodInfo.of(pod) if isinstance(pod, Pod) else pod
         pod = info.pod
         _check_identity(pod)
         known = self._pods.get(pod.uid)

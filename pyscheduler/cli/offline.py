@@ -6,7 +6,7 @@ import random
 from typing import TYPE_CHECKING
 
 from pyscheduler.cluster.embedded.cluster import EmbeddedCluster
-from pyscheduler.scheduler.build import Settings, build
+from pyscheduler.scheduler.assembly import Settings, build
 from pyscheduler.testing.clock import VirtualClock
 
 if TYPE_CHECKING:

@@ -72,7 +72,7 @@ async def serve(
     from pyscheduler.framework.clock import LoopClock
     from pyscheduler.framework.errors import ConfigError
     from pyscheduler.runtime.discovery import discover
-    from pyscheduler.scheduler.build import Settings, build
+    from pyscheduler.scheduler.assembly import Settings, build
     from pyscheduler.telemetry.metrics import Metrics
 
     if options.config.extenders:

@@ -61,6 +61,7 @@ from pyscheduler.framework.handle import (
 )
 from pyscheduler.framework.hooks import (
     ENTRY_POINT_GROUP as ENTRY_POINT_GROUP,
+    PluginFactory as PluginFactory,
     PluginRegistry as PluginRegistry,
     hookimpl as hookimpl,
     hookspec as hookspec,
@@ -201,6 +202,7 @@ __all__ = [
     "PermitPlugin",
     "Plugin",
     "PluginError",
+    "PluginFactory",
     "PluginRegistry",
     "PluginSet",
     "PodInfo",

@@ -7,14 +7,21 @@ when a profile enables them. pluggy calls the hook once, at start; it is never o
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
 import pluggy
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pyscheduler.framework.handle import Handle
     from pyscheduler.framework.interfaces import Plugin
 
-__all__ = ["ENTRY_POINT_GROUP", "PluginRegistry", "hookimpl", "hookspec"]
+__all__ = ["ENTRY_POINT_GROUP", "PluginFactory", "PluginRegistry", "hookimpl", "hookspec"]
+
+#: What makes a plugin from its args and its handle. A plugin class is one, and the only kind that can be registered:
+#: its name, the extension points it takes part in and the kinds it watches are read from it before it is called.
+PluginFactory: TypeAlias = "Callable[[object, Handle], Plugin]"
 
 #: The entry point group, which is also pluggy's project name.
 ENTRY_POINT_GROUP: Final = "pyscheduler"

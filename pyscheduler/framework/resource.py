@@ -19,7 +19,7 @@ EPHEMERAL_STORAGE: Final = "ephemeral-storage"
 PODS: Final = "pods"
 
 
-@attrs.define(kw_only=True)
+@attrs.define
 class Resource:
     """A bundle of amounts that can be added up; mutable, owned by whoever made it.
 

@@ -6,3 +6,40 @@ Plugin code is entered in one place, `plugin_calls`, which turns whatever goes w
 
 Does not belong here: concrete plugins (they are found like anybody's), the scheduling cycle, the API server.
 """
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pyscheduler.runtime.discovery import discover as discover
+    from pyscheduler.runtime.profile import Profile as Profile
+    from pyscheduler.runtime.registry import Registry as Registry
+    from pyscheduler.runtime.services import Services as Services
+    from pyscheduler.runtime.waiting_pods import WaitingPodMap as WaitingPodMap
+
+__all__ = [
+    "Profile",
+    "Registry",
+    "Services",
+    "WaitingPodMap",
+    "discover",
+]
+
+_MODULES = {
+    "Profile": "profile",
+    "Registry": "registry",
+    "Services": "services",
+    "WaitingPodMap": "waiting_pods",
+    "discover": "discovery",
+}
+
+
+def __getattr__(name: str) -> object:
+    """Load a public name when it is first asked for."""
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value: object = getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
+    globals()[name] = value
+    return value

@@ -48,7 +48,12 @@ def discover(*, blocked: Collection[str] = ()) -> Registry:
             _register(manager, entry_point, registry, distribution)
         except (Exception, SystemExit) as error:  # noqa: BLE001 - others' code, which may fail in any way
             distribution.errors.append(one_line(error))
-            _log.warning('Distribution is broken distribution="%s" err="%s"', distribution, one_line(error))
+            _log.warning(
+                'Distribution is broken distribution="%s" entryPoint="%s" err="%s"',
+                distribution,
+                distribution.entry_point,
+                one_line(error),
+            )
             _log.debug('Distribution is broken distribution="%s"', distribution, exc_info=error)
     return registry
 

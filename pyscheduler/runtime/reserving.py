@@ -1,6 +1,9 @@
 """PostFilter, Reserve, Unreserve and Permit: what happens once the nodes were judged, up to the binding cycle.
 
 Source: kube-scheduler 1.36, `RunPostFilterPlugins`, `RunReservePluginsReserve`, `...Unreserve`, `RunPermitPlugins`.
+
+Differs from kube-scheduler: a WAIT without a timeout above zero is an error of the plugin; there the wait ends as it
+begins, and the pod is tried again at once.
 """
 
 from __future__ import annotations
@@ -143,10 +146,17 @@ class Permitting:
             if not status.is_wait:
                 timeouts.clear()
                 return status.with_plugin(method.plugin) if status.is_rejected else calls.wrapped(method, status)
-            timeouts[method.plugin] = min(status.timeout_seconds or 0.0, self.max_wait_seconds[method.plugin])
+            seconds = status.timeout_seconds
+            if seconds is None or not seconds > 0:
+                # A wait that is over as it begins would be tried again at once, for ever; an error backs off.
+                timeouts.clear()
+                return calls.failed(
+                    method, pod, ValueError("returned WAIT without a timeout; use Status.wait(timeout=...)")
+                )
+            timeouts[method.plugin] = min(seconds, self.max_wait_seconds[method.plugin])
             held = status.with_plugin(method.plugin)
         if held is None:
             return None
         # The first of them to run out ends the wait.
-        seconds = min(timeouts.values())
-        return Status(Code.WAIT, (*held.reasons, _HELD), plugin=held.plugin, timeout_seconds=seconds)
+        shortest = min(timeouts.values())
+        return Status(Code.WAIT, (*held.reasons, _HELD), plugin=held.plugin, timeout_seconds=shortest)

@@ -51,7 +51,7 @@ class BindingCycle:
     #: Feature gate NominatedNodeNameForExpectation.
     nominate_expectation: bool = True
 
-    async def run(self, attempt: Attempt) -> None:
+    async def run_binding_cycle(self, attempt: Attempt) -> None:
         """Bind the pod, or undo everything and requeue it. Never raises but for cancellation."""
         try:
             status = await self._bind(attempt)

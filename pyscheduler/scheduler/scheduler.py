@@ -120,9 +120,9 @@ class Scheduler:
             return
         self.cycles += 1
         self.recorder.queue_wait(self.clock.now() - queued.enqueued_at)
-        attempt = self.scheduling.run(profile, queued)
+        attempt = self.scheduling.run_scheduling_cycle(profile, queued)
         if attempt is not None:
-            task = asyncio.create_task(self.binding.run(attempt), name=f"bind {pod.key}")
+            task = asyncio.create_task(self.binding.run_binding_cycle(attempt), name=f"bind {pod.key}")
             self._bindings[task] = attempt
             task.add_done_callback(self._binding_done)
 

@@ -51,7 +51,7 @@ class SchedulingCycle:
     algorithm: Algorithm
     failure: FailureHandler
 
-    def run(self, profile: Profile, queued: QueuedPodInfo) -> Attempt | None:
+    def run_scheduling_cycle(self, profile: Profile, queued: QueuedPodInfo) -> Attempt | None:
         """Try to place a pod; return the attempt to bind, or None when it failed and was dealt with."""
         to_activate = PodsToActivate()
         state = CycleState()

@@ -37,6 +37,10 @@ async def settle() -> None:
     raise TimeoutError("the event loop does not come to rest: something reschedules itself without waiting")
 
 
+#: So many timers may go off at one instant; more than that set each other.
+_MOST_TIMERS = 50_000
+
+
 class _Timer:
     """A pending call."""
 
@@ -101,8 +105,14 @@ class VirtualClock:
             raise ValueError(f"time does not go back: advance({seconds})")
         end = self._now + seconds
         await settle()
+        at_this_instant = 0
         while self._timers and self._timers[0][0] <= end:
             when, _, timer = heapq.heappop(self._timers)
+            at_this_instant = 0 if when > self._now else at_this_instant + 1
+            if at_this_instant > _MOST_TIMERS:
+                raise TimeoutError(
+                    f"time does not pass: {_MOST_TIMERS} timers went off at {self._now}, and more are due"
+                )
             self._now = max(self._now, when)
             callback, timer.callback = timer.callback, None
             if callback is not None:

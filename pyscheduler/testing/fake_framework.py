@@ -20,7 +20,7 @@ from pyscheduler.framework.cycle_state import CycleState
 from pyscheduler.framework.node_statuses import NodeStatuses
 from pyscheduler.framework.pod_info import PodInfo, QueuedPodInfo
 from pyscheduler.runtime.discovery import discover
-from pyscheduler.scheduler.build import Settings, build
+from pyscheduler.scheduler.assembly import Settings, build
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

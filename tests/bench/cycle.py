@@ -17,7 +17,7 @@ import numpy as np
 from pyscheduler.cluster.embedded.cluster import EmbeddedCluster
 from pyscheduler.config.load import loads
 from pyscheduler.framework.clock import LoopClock
-from pyscheduler.scheduler.build import build
+from pyscheduler.scheduler.assembly import build
 from pyscheduler.telemetry.metrics import Metrics
 from tests.bench import clusters
 from tests.bench.recorder import BenchRecorder

@@ -181,7 +181,6 @@ def test_permit_collects_the_waits(kit: Any) -> None:
         pytest.param(900.0, 3600, 900, id="clamped to a quarter of an hour"),
         pytest.param(7200.0, 3600, 3600, id="unless the class declares more"),
         pytest.param(7200.0, 9000, 7200, id="which is a limit too"),
-        pytest.param(900.0, 0, 0, id="no time at all"),
     ],
 )
 def test_waits_are_clamped(kit: Any, longest: float, asked: float, given: float) -> None:

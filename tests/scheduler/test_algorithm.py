@@ -166,7 +166,7 @@ def calls_of_a_cycle(framework: FakeFramework, pod: Pod) -> int:
     before = sys.getprofile()
     sys.setprofile(count)
     try:
-        attempt = scheduling.run(framework.profile, queued)
+        attempt = scheduling.run_scheduling_cycle(framework.profile, queued)
     finally:
         sys.setprofile(before)
         gc.enable()

@@ -6,7 +6,10 @@ import ast
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pytest
+
 import pyscheduler
+from pyscheduler import Code, CycleState, PermitPlugin, Pod, Status
 from pyscheduler.testing import make_pod, pod_manifest
 from tests.scheduler.plugins import Broken, Counting, Holder, Journal, Picky
 
@@ -115,6 +118,24 @@ async def test_a_wait_at_permit_that_times_out_frees_the_node(pyscheduler_cluste
     journal = framework.plugin("Journal")
     assert isinstance(journal, Journal)
     assert journal.lines[:2] == ["reserve p n1", "unreserve p n1"]
+
+
+@pytest.mark.parametrize("status", [Status(Code.WAIT), Status.wait(timeout=0)], ids=["none", "zero"])
+async def test_a_wait_without_a_timeout_is_an_error(pyscheduler_cluster: FakeCluster, status: Status) -> None:
+    """It names the plugin and backs off; a wait that is over as it begins would be tried again for ever."""
+
+    class Timeless(PermitPlugin):
+        def permit(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
+            return status
+
+    cluster = pyscheduler_cluster
+    cluster.add_node("n1")
+    framework = cluster.framework(enable=[Timeless])
+    result = await framework.schedule("p")
+    assert result.state == "pending"
+    assert "Timeless" in result.message
+    await cluster.clock.advance(20)
+    assert framework.scheduler.cycles < 10
 
 
 async def test_a_pod_deleted_while_it_waits_gives_its_room_back(pyscheduler_cluster: FakeCluster) -> None:
@@ -313,4 +334,4 @@ def test_one_function_puts_a_scheduler_together() -> None:
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
                 makers.setdefault(node.func.id, set()).add(str(path.relative_to(root)))
     for name in ("Scheduler", "SchedulingQueue", "SchedulingCycle", "BindingCycle", "EventHandlers", "WaitingPodMap"):
-        assert makers[name] == {"scheduler/build.py"}, name
+        assert makers[name] == {"scheduler/assembly.py"}, name

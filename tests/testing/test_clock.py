@@ -162,3 +162,16 @@ def test_however_time_is_cut_timers_run_once_and_in_order(delays: list[float], s
         assert seen == sorted(delay for delay in delays if delay <= clock.now())
 
     asyncio.run(run())
+
+
+async def test_timers_that_set_each_other_at_one_instant_are_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A timer that sets another for the same moment, for ever, ends in an error instead of a hanging test."""
+    monkeypatch.setattr("pyscheduler.testing.clock._MOST_TIMERS", 50)
+    clock = VirtualClock()
+
+    def again() -> None:
+        clock.call_later(0, again)
+
+    again()
+    with pytest.raises(TimeoutError, match="time does not pass"):
+        await clock.advance(1)

@@ -6,7 +6,7 @@ import random
 from typing import TYPE_CHECKING
 
 from pyscheduler.config.load import loads
-from pyscheduler.scheduler.build import build
+from pyscheduler.scheduler.assembly import build
 from pyscheduler.testing import FakeCluster, VirtualClock, node_manifest
 from pyscheduler.testing.clock import settle
 
