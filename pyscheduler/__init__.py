@@ -6,10 +6,13 @@ The rooms beneath are described in `docs/explanation/architecture.md`.
 
 from __future__ import annotations
 
+import sys
 from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
     from pyscheduler.api import Node as Node, Pod as Pod
     from pyscheduler.framework import (
         CPU as CPU,
@@ -211,17 +214,23 @@ __all__ = [
     "hookspec",
 ]
 
-#: Names that do not come from `pyscheduler.framework`.
-_ELSEWHERE = {"Node": "pyscheduler.api", "Pod": "pyscheduler.api"}
+
+def lazy_names(package: str, modules: Mapping[str, str]) -> Callable[[str], object]:
+    """Return the `__getattr__` of `package`: `modules` gives the full name of the module that each name comes from."""
+
+    def load(name: str) -> object:
+        if name not in modules:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        value: object = getattr(import_module(modules[name]), name)
+        setattr(sys.modules[package], name, value)  # the next look-up does not come here
+        return value
+
+    return load
 
 
-def __getattr__(name: str) -> object:
-    """Load a public name when it is first asked for."""
-    if name not in __all__:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value: object = getattr(import_module(_ELSEWHERE.get(name, "pyscheduler.framework")), name)
-    globals()[name] = value
-    return value
+#: Most names come from `pyscheduler.framework`.
+_MODULES = {**dict.fromkeys(__all__, "pyscheduler.framework"), "Node": "pyscheduler.api", "Pod": "pyscheduler.api"}
+__getattr__ = lazy_names(__name__, _MODULES)
 
 
 def __dir__() -> list[str]:

@@ -8,8 +8,9 @@ Does not belong here: the API server, the queue, any policy. Events come in as m
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING
+
+from pyscheduler import lazy_names
 
 if TYPE_CHECKING:
     from pyscheduler.cache.cache import Cache as Cache
@@ -23,16 +24,9 @@ __all__ = [
 ]
 
 _MODULES = {
-    "Cache": "cache",
-    "CacheError": "errors",
-    "Snapshot": "snapshot",
+    "Cache": "pyscheduler.cache.cache",
+    "CacheError": "pyscheduler.cache.errors",
+    "Snapshot": "pyscheduler.cache.snapshot",
 }
 
-
-def __getattr__(name: str) -> object:
-    """Load a public name when it is first asked for."""
-    if name not in _MODULES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value: object = getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
-    globals()[name] = value
-    return value
+__getattr__ = lazy_names(__name__, _MODULES)

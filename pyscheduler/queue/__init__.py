@@ -7,8 +7,9 @@ but for the next pod.
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING
+
+from pyscheduler import lazy_names
 
 if TYPE_CHECKING:
     from pyscheduler.queue.active import ActiveQueue as ActiveQueue
@@ -26,18 +27,11 @@ __all__ = [
 ]
 
 _MODULES = {
-    "ActiveQueue": "active",
-    "BackoffQueue": "backoff",
-    "Nominator": "nominator",
-    "SchedulingQueue": "scheduling_queue",
-    "UnschedulablePods": "unschedulable",
+    "ActiveQueue": "pyscheduler.queue.active",
+    "BackoffQueue": "pyscheduler.queue.backoff",
+    "Nominator": "pyscheduler.queue.nominator",
+    "SchedulingQueue": "pyscheduler.queue.scheduling_queue",
+    "UnschedulablePods": "pyscheduler.queue.unschedulable",
 }
 
-
-def __getattr__(name: str) -> object:
-    """Load a public name when it is first asked for."""
-    if name not in _MODULES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value: object = getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
-    globals()[name] = value
-    return value
+__getattr__ = lazy_names(__name__, _MODULES)

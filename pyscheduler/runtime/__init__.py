@@ -9,8 +9,9 @@ Does not belong here: concrete plugins (they are found like anybody's), the sche
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING
+
+from pyscheduler import lazy_names
 
 if TYPE_CHECKING:
     from pyscheduler.runtime.discovery import discover as discover
@@ -28,18 +29,11 @@ __all__ = [
 ]
 
 _MODULES = {
-    "Profile": "profile",
-    "Registry": "registry",
-    "Services": "services",
-    "WaitingPodMap": "waiting_pods",
-    "discover": "discovery",
+    "Profile": "pyscheduler.runtime.profile",
+    "Registry": "pyscheduler.runtime.registry",
+    "Services": "pyscheduler.runtime.services",
+    "WaitingPodMap": "pyscheduler.runtime.waiting_pods",
+    "discover": "pyscheduler.runtime.discovery",
 }
 
-
-def __getattr__(name: str) -> object:
-    """Load a public name when it is first asked for."""
-    if name not in _MODULES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value: object = getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
-    globals()[name] = value
-    return value
+__getattr__ = lazy_names(__name__, _MODULES)

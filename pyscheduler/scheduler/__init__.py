@@ -7,8 +7,9 @@ needed of it), concrete plugins, network libraries.
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING
+
+from pyscheduler import lazy_names
 
 if TYPE_CHECKING:
     from pyscheduler.scheduler.assembly import Settings as Settings, build as build
@@ -21,16 +22,9 @@ __all__ = [
 ]
 
 _MODULES = {
-    "Scheduler": "scheduler",
-    "Settings": "assembly",
-    "build": "assembly",
+    "Scheduler": "pyscheduler.scheduler.scheduler",
+    "Settings": "pyscheduler.scheduler.assembly",
+    "build": "pyscheduler.scheduler.assembly",
 }
 
-
-def __getattr__(name: str) -> object:
-    """Load a public name when it is first asked for."""
-    if name not in _MODULES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value: object = getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
-    globals()[name] = value
-    return value
+__getattr__ = lazy_names(__name__, _MODULES)

@@ -13,12 +13,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import attrs
 
+from pyscheduler.api import format_time
 from pyscheduler.framework.errors import NotFoundError
 
 if TYPE_CHECKING:
@@ -174,8 +174,7 @@ class PodStatusWriter:
         if pod.metadata.generation:
             condition["observedGeneration"] = pod.metadata.generation
         if present is None or present[0] != "False":
-            now = datetime.fromtimestamp(self.clock.wall(), UTC)
-            condition["lastTransitionTime"] = now.strftime("%Y-%m-%dT%H:%M:%SZ")
+            condition["lastTransitionTime"] = format_time(self.clock.wall())
         return condition
 
 

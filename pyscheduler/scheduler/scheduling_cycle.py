@@ -10,7 +10,6 @@ import logging
 from typing import TYPE_CHECKING
 
 import attrs
-from msgspec import structs
 
 from pyscheduler.cache.errors import CacheError
 from pyscheduler.framework.cycle_state import PODS_TO_ACTIVATE, CycleState, PodsToActivate
@@ -22,7 +21,6 @@ from pyscheduler.scheduler.cycle import Attempt
 from pyscheduler.scheduler.failure import CLEAR_NOMINATION
 
 if TYPE_CHECKING:
-    from pyscheduler.api import Pod
     from pyscheduler.cache.cache import Cache
     from pyscheduler.cache.snapshot import Snapshot
     from pyscheduler.framework.clock import Clock
@@ -121,7 +119,7 @@ class SchedulingCycle:
     def _reserve(self, attempt: Attempt) -> tuple[Status, NominatingInfo | None] | None:
         """Assume the pod on its node, run Reserve and Permit; undo all of it when one refuses."""
         profile, state, node_name = attempt.profile, attempt.state, attempt.node_name
-        assumed = attempt.queued.pod_info.with_pod(_on_node(attempt.queued.pod, node_name))
+        assumed = attempt.queued.pod_info.with_pod(attempt.queued.pod.with_node_name(node_name))
         self.cache.assume_pod(assumed)
         attempt.assumed = assumed
         attempt.pod = assumed.pod
@@ -166,7 +164,3 @@ def rejection_of(status: Status, node_name: str) -> Status:
     diagnosis = Diagnosis(node_statuses=NodeStatuses.from_mapping({node_name: status}))
     diagnosis.add_plugin_status(status)
     return Status(status.code, plugin=status.plugin, error=FitError(num_all_nodes=1, diagnosis=diagnosis))
-
-
-def _on_node(pod: Pod, node_name: str) -> Pod:
-    return structs.replace(pod, spec=structs.replace(pod.spec, node_name=node_name))

@@ -7,8 +7,9 @@ plugin of this package is imported in every pytest run, its user's or not.
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING
+
+from pyscheduler import lazy_names
 
 if TYPE_CHECKING:
     from pyscheduler.testing.builders import (
@@ -33,21 +34,14 @@ __all__ = [
 ]
 
 _MODULES = {
-    "FakeCluster": "fake_cluster",
-    "FakeFramework": "fake_framework",
-    "ScheduleResult": "fake_framework",
-    "VirtualClock": "clock",
-    "make_node": "builders",
-    "make_pod": "builders",
-    "node_manifest": "builders",
-    "pod_manifest": "builders",
+    "FakeCluster": "pyscheduler.testing.fake_cluster",
+    "FakeFramework": "pyscheduler.testing.fake_framework",
+    "ScheduleResult": "pyscheduler.testing.fake_framework",
+    "VirtualClock": "pyscheduler.testing.clock",
+    "make_node": "pyscheduler.testing.builders",
+    "make_pod": "pyscheduler.testing.builders",
+    "node_manifest": "pyscheduler.testing.builders",
+    "pod_manifest": "pyscheduler.testing.builders",
 }
 
-
-def __getattr__(name: str) -> object:
-    """Load a public name when it is first asked for."""
-    if name not in _MODULES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value: object = getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
-    globals()[name] = value
-    return value
+__getattr__ = lazy_names(__name__, _MODULES)
