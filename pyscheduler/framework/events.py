@@ -16,6 +16,14 @@ if TYPE_CHECKING:
     from pyscheduler.api import Pod
 
 __all__ = [
+    "ASSIGNED_POD_ADD",
+    "ASSIGNED_POD_DELETE",
+    "ASSIGNED_POD_UPDATE",
+    "NODE_ADD",
+    "NODE_DELETE",
+    "UNSCHEDULED_POD_ADD",
+    "UNSCHEDULED_POD_DELETE",
+    "UNSCHEDULED_POD_UPDATE",
     "ActionType",
     "ClusterEvent",
     "ClusterEventWithHint",
@@ -90,10 +98,11 @@ class ClusterEvent:
     resource: EventResource | str
     action: ActionType
     custom_label: str = ""
+    #: The `event` label of metrics: resource and action, or the custom label (`BackoffComplete`).
+    label: str = attrs.field(init=False, eq=False, repr=False)
 
-    @property
-    def label(self) -> str:
-        """Return the `event` label of metrics: resource and action, or the custom label (`BackoffComplete`)."""
+    @label.default
+    def _make_label(self) -> str:
         return self.custom_label or f"{self.resource}{self.action.label}"
 
     @property
@@ -113,6 +122,17 @@ class ClusterEvent:
         )
         # An incoming action wider than the registered one (a general Update) concerns only general registrations.
         return same_kind and bool(self.action & incoming.action) and incoming.action <= self.action
+
+
+#: What becomes of nodes and pods, as cache, queue and metrics know it; `UNSCHEDULED` is a pod without a node.
+NODE_ADD: Final = ClusterEvent(EventResource.NODE, ActionType.ADD)
+NODE_DELETE: Final = ClusterEvent(EventResource.NODE, ActionType.DELETE)
+ASSIGNED_POD_ADD: Final = ClusterEvent(EventResource.ASSIGNED_POD, ActionType.ADD)
+ASSIGNED_POD_UPDATE: Final = ClusterEvent(EventResource.ASSIGNED_POD, ActionType.UPDATE)
+ASSIGNED_POD_DELETE: Final = ClusterEvent(EventResource.ASSIGNED_POD, ActionType.DELETE)
+UNSCHEDULED_POD_ADD: Final = ClusterEvent(EventResource.UNSCHEDULABLE_POD, ActionType.ADD)
+UNSCHEDULED_POD_UPDATE: Final = ClusterEvent(EventResource.UNSCHEDULABLE_POD, ActionType.UPDATE)
+UNSCHEDULED_POD_DELETE: Final = ClusterEvent(EventResource.UNSCHEDULABLE_POD, ActionType.DELETE)
 
 
 class QueueingHint(Enum):

@@ -21,7 +21,7 @@ from collections import Counter
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from pyscheduler.framework.events import ActionType, ClusterEvent, EventResource
+from pyscheduler.framework.events import UNSCHEDULED_POD_ADD, UNSCHEDULED_POD_UPDATE
 from pyscheduler.queue.hints import Strategy
 
 if TYPE_CHECKING:
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     from pyscheduler.api import Pod
     from pyscheduler.framework.clock import Clock
+    from pyscheduler.framework.events import ClusterEvent
     from pyscheduler.framework.pod_info import PodInfo, QueuedPodInfo
     from pyscheduler.framework.status import Status
     from pyscheduler.queue.active import ActiveQueue
@@ -43,8 +44,8 @@ _log = logging.getLogger(__name__)
 #: Run a profile's PreEnqueue plugins: None, or the refusal, which names its plugin. Must not raise.
 PreEnqueue: TypeAlias = "Callable[[Pod], Status | None]"
 
-UNSCHEDULED_POD_ADD: Final = ClusterEvent(EventResource.UNSCHEDULABLE_POD, ActionType.ADD).label
-UNSCHEDULED_POD_UPDATE: Final = ClusterEvent(EventResource.UNSCHEDULABLE_POD, ActionType.UPDATE).label
+#: Labels of the events that bring a pod, or a new version of it.
+_NEWS: Final = frozenset({UNSCHEDULED_POD_ADD.label, UNSCHEDULED_POD_UPDATE.label})
 
 
 class Place(StrEnum):
@@ -101,7 +102,7 @@ class Places:
             info.first_attempt_at = self._clock.now()
         self.unschedulable.remove(info.pod.uid)
         self.active.add(info, event)
-        if event in {UNSCHEDULED_POD_ADD, UNSCHEDULED_POD_UPDATE}:
+        if event in _NEWS:
             self._nominator.add(info.pod_info)
         return self._went(info, Place.ACTIVE, event)
 

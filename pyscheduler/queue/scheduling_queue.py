@@ -28,12 +28,13 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from pyscheduler.framework.changes import pod_changes
+from pyscheduler.framework.events import UNSCHEDULED_POD_ADD, UNSCHEDULED_POD_UPDATE
 from pyscheduler.framework.pod_info import QueuedPodInfo
 from pyscheduler.queue.active import ActiveQueue
 from pyscheduler.queue.backoff import BackoffQueue
 from pyscheduler.queue.hints import FORCE_ACTIVATE, UNSCHEDULABLE_TIMEOUT, Hints, Strategy
 from pyscheduler.queue.in_flight import POD_POPPED, Flight, InFlight
-from pyscheduler.queue.places import UNSCHEDULED_POD_ADD, UNSCHEDULED_POD_UPDATE, Place, Places
+from pyscheduler.queue.places import Place, Places
 from pyscheduler.queue.unschedulable import Group, UnschedulablePods
 
 if TYPE_CHECKING:
@@ -169,7 +170,7 @@ class SchedulingQueue:
         elif (found := self._places.find(uid)) is not None:
             self.update(found[1].pod, info)
         else:
-            self._places.to_active(self._new(info), UNSCHEDULED_POD_ADD)
+            self._places.to_active(self._new(info), UNSCHEDULED_POD_ADD.label)
 
     def update(self, old: Pod | None, info: PodInfo) -> None:
         """Take in a new version of a pod that has no node, wherever it is; a pod that is nowhere is added.
@@ -189,7 +190,7 @@ class SchedulingQueue:
             return
         found = self._places.find(uid)
         if found is None:
-            self._places.to_active(self._new(info), UNSCHEDULED_POD_UPDATE)
+            self._places.to_active(self._new(info), UNSCHEDULED_POD_UPDATE.label)
             return
         place, queued = found
         before = old if old is not None else queued.pod
@@ -367,7 +368,7 @@ class SchedulingQueue:
         """Move an unschedulable pod that was updated, if that may have made it schedulable."""
         if not self._queueing_hints:
             if _is_changed(old, info.pod):
-                self._places.requeue(info, Strategy.AFTER_BACKOFF, UNSCHEDULED_POD_UPDATE)
+                self._places.requeue(info, Strategy.AFTER_BACKOFF, UNSCHEDULED_POD_UPDATE.label)
             return
         for event in pod_changes(old, info.pod):
             strategy = self._hints.evaluate(info, self._hints.match(event), old, info.pod)

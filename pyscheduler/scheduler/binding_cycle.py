@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from pyscheduler.framework.events import ActionType, ClusterEvent, EventResource
+from pyscheduler.framework.events import ASSIGNED_POD_DELETE
 from pyscheduler.framework.interfaces import NominatingInfo
 from pyscheduler.framework.status import Code, Status
 from pyscheduler.scheduler.failure import CLEAR_NOMINATION
@@ -31,11 +31,9 @@ if TYPE_CHECKING:
     from pyscheduler.scheduler.pod_status import PodStatusWriter
     from pyscheduler.scheduler.scheduling_cycle import SchedulingCycle
 
-__all__ = ["ASSIGNED_POD_DELETE", "BindingCycle"]
+__all__ = ["BindingCycle"]
 
 _log = logging.getLogger(__name__)
-
-ASSIGNED_POD_DELETE = ClusterEvent(EventResource.ASSIGNED_POD, ActionType.DELETE)
 
 
 @attrs.define(kw_only=True)

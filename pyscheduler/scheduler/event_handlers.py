@@ -24,9 +24,19 @@ from pyscheduler.api import SelectorError
 from pyscheduler.cache.errors import CacheError
 from pyscheduler.framework.changes import node_changes, pod_changes
 from pyscheduler.framework.errors import PySchedulerError
-from pyscheduler.framework.events import ActionType, ClusterEvent, EventResource
+from pyscheduler.framework.events import (
+    ASSIGNED_POD_ADD,
+    ASSIGNED_POD_DELETE,
+    ASSIGNED_POD_UPDATE,
+    NODE_ADD,
+    NODE_DELETE,
+    UNSCHEDULED_POD_ADD,
+    UNSCHEDULED_POD_DELETE,
+    UNSCHEDULED_POD_UPDATE,
+    ActionType,
+    ClusterEvent,
+)
 from pyscheduler.framework.pod_info import PodInfo
-from pyscheduler.scheduler.binding_cycle import ASSIGNED_POD_DELETE
 from pyscheduler.scheduler.failure import truncated
 
 if TYPE_CHECKING:
@@ -45,14 +55,6 @@ if TYPE_CHECKING:
 __all__ = ["EventHandlers"]
 
 _log = logging.getLogger(__name__)
-
-_NODE_ADD = ClusterEvent(EventResource.NODE, ActionType.ADD)
-_NODE_DELETE = ClusterEvent(EventResource.NODE, ActionType.DELETE)
-_ASSIGNED_POD_ADD = ClusterEvent(EventResource.ASSIGNED_POD, ActionType.ADD)
-_ASSIGNED_POD_UPDATE = ClusterEvent(EventResource.ASSIGNED_POD, ActionType.UPDATE)
-_UNSCHEDULED_POD_ADD = ClusterEvent(EventResource.UNSCHEDULABLE_POD, ActionType.ADD)
-_UNSCHEDULED_POD_UPDATE = ClusterEvent(EventResource.UNSCHEDULABLE_POD, ActionType.UPDATE)
-_UNSCHEDULED_POD_DELETE = ClusterEvent(EventResource.UNSCHEDULABLE_POD, ActionType.DELETE)
 
 
 @attrs.define(kw_only=True)
@@ -93,8 +95,8 @@ class EventHandlers:
         """Take a new node into the cache and wake the pods it may help."""
         began = self.clock.now()
         if self._guarded("node", node.name, partial(self.cache.add_node, node)):
-            self.queue.move_all(_NODE_ADD, None, node)
-        self._timed(_NODE_ADD, began)
+            self.queue.move_all(NODE_ADD, None, node)
+        self._timed(NODE_ADD, began)
 
     def update_node(self, old: Node, new: Node) -> None:
         """Bring the node up to date; wake pods if something changed that scheduling looks at."""
@@ -110,9 +112,9 @@ class EventHandlers:
     def delete_node(self, node: Node) -> None:
         """Drop the node."""
         began = self.clock.now()
-        self.queue.move_all(_NODE_DELETE, node, None)
+        self.queue.move_all(NODE_DELETE, node, None)
         self._guarded("node", node.name, partial(self.cache.remove_node, node))
-        self._timed(_NODE_DELETE, began)
+        self._timed(NODE_DELETE, began)
 
     # Pods
 
@@ -125,7 +127,7 @@ class EventHandlers:
             info = self._read(pod)
             if info is not None:
                 self.queue.add(info)
-            self._timed(_UNSCHEDULED_POD_ADD, began)
+            self._timed(UNSCHEDULED_POD_ADD, began)
         else:
             self.foreign_pods.add(pod.uid)
 
@@ -166,13 +168,13 @@ class EventHandlers:
             elif pod.status.nominated_node_name:
                 # Pods of the same or a lower priority had to leave room for it.
                 self.queue.move_all(ASSIGNED_POD_DELETE, pod, None, _at_most(pod.priority))
-            self._timed(_UNSCHEDULED_POD_DELETE, began)
+            self._timed(UNSCHEDULED_POD_DELETE, began)
 
     def _add_assigned(self, pod: Pod) -> None:
         began = self.clock.now()
         if self._guarded("pod", pod.key, lambda: self.cache.add_pod(self._read_assigned(pod))):
-            self.queue.move_all(_ASSIGNED_POD_ADD, None, pod)
-        self._timed(_ASSIGNED_POD_ADD, began)
+            self.queue.move_all(ASSIGNED_POD_ADD, None, pod)
+        self._timed(ASSIGNED_POD_ADD, began)
 
     def _update_assigned(self, old: Pod, new: Pod) -> None:
         if self.cache.get_pod(new.uid) is None or self.cache.is_assumed(new.uid):
@@ -187,7 +189,7 @@ class EventHandlers:
             started = self.clock.now()
             self.queue.move_all(event, old, new)
             self.recorder.event_handling(event.label, seconds=updated + self.clock.now() - started)
-        self._timed(_ASSIGNED_POD_UPDATE, began)
+        self._timed(ASSIGNED_POD_UPDATE, began)
 
     def _update_unscheduled(self, old: Pod, new: Pod) -> None:
         began = self.clock.now()
@@ -206,9 +208,9 @@ class EventHandlers:
             # As if it had been deleted from the node it was nominated to.
             self.queue.move_all(ASSIGNED_POD_DELETE, old, None, _at_most(old.priority))
         for event in pod_changes(old, new):
-            if event != _UNSCHEDULED_POD_UPDATE:
+            if event != UNSCHEDULED_POD_UPDATE:
                 self._timed(event, began)
-        self._timed(_UNSCHEDULED_POD_UPDATE, began)
+        self._timed(UNSCHEDULED_POD_UPDATE, began)
 
     def _read(self, pod: Pod) -> PodInfo | None:
         """Work out what scheduling needs of a pod without a node; where that fails, tell its users and return None.
