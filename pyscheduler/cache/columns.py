@@ -19,6 +19,7 @@ from pyscheduler.cache.images import ImageIndex
 from pyscheduler.cache.interner import Interner
 from pyscheduler.cache.label_columns import LabelColumns
 from pyscheduler.cache.pod_indices import ClaimIndex, PortIndex, RowSet
+from pyscheduler.cache.pod_matches import PodMatches
 from pyscheduler.framework.resource import CPU, EPHEMERAL_STORAGE, MEMORY, PODS
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from pyscheduler.api import Node, Taint
+    from pyscheduler.api import CompiledSelector, Node, Taint
     from pyscheduler.framework.node_info import NodeInfo
 
 __all__ = ["Columns"]
@@ -76,6 +77,7 @@ class Columns:
         "labels",
         "moves",
         "offered",
+        "pod_matches",
         "ports",
         "taints",
         "usage",
@@ -101,6 +103,7 @@ class Columns:
         self.claims = ClaimIndex()
         self.affinity = RowSet()
         self.anti_affinity = RowSet()
+        self.pod_matches = PodMatches()
         self.version = 0
         self.moves = 0
 
@@ -181,6 +184,16 @@ class Columns:
         """Return int32[n], read-only."""
         return _read_only(self._feature_ids[: len(self.infos)])
 
+    def matching_pods(
+        self, selector: CompiledSelector, namespaces: frozenset[str], *, terminating: bool
+    ) -> NDArray[np.int64]:
+        """Return int64[n], read-only: how many pods `selector` matches on each node."""
+        self.pod_matches.sync(self.infos, self._generations(), self.version)
+        return self.pod_matches.count(selector, namespaces, len(self.infos), terminating=terminating)
+
+    def _generations(self) -> NDArray[np.int64]:
+        return self.usage.view[GENERATION, : len(self.infos)]
+
     def _sync_node(self, row: int, old: Node | None, node: Node) -> None:
         """Bring a row up to date with its node object; `old` is the version before."""
         offer = self.infos[row].allocatable
@@ -255,6 +268,7 @@ class Columns:
         self.anti_affinity.check_invariants(
             [row for row, info in enumerate(infos) if info.pods_with_required_anti_affinity]
         )
+        self.pod_matches.check_invariants(infos, self._generations(), self.version)
         assert not self.zeros.any(), "zeros are not zero"
 
     def _check_amounts(self, row: int, info: NodeInfo) -> None:

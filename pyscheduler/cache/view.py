@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from pyscheduler.api import CompiledSelector
     from pyscheduler.cache.columns import Columns
     from pyscheduler.framework.node_info import NodeInfo
 
@@ -131,6 +132,12 @@ class NodeView:
         """Return int64[k]: rows, ascending, on which a pod asking for that host port would clash."""
         return self._columns.ports.conflicts(ip, protocol, port)
 
+    def matching_pods(
+        self, selector: CompiledSelector, namespaces: frozenset[str], *, terminating: bool = True
+    ) -> NDArray[np.int64]:
+        """Return int64[n]: how many pods of `namespaces` the selector matches on each node."""
+        return self._columns.matching_pods(selector, namespaces, terminating=terminating)
+
 
 class NodeSubset:
     """Some nodes of a snapshot, in a given order."""
@@ -230,6 +237,13 @@ class NodeSubset:
     def host_port_conflicts(self, ip: str, protocol: str, port: int) -> NDArray[np.int64]:
         """Return int64[k]: rows, ascending, on which a pod asking for that host port would clash."""
         return self._positions(self._all.host_port_conflicts(ip, protocol, port))
+
+    def matching_pods(
+        self, selector: CompiledSelector, namespaces: frozenset[str], *, terminating: bool = True
+    ) -> NDArray[np.int64]:
+        """Return int64[n]: how many pods of `namespaces` the selector matches on each node."""
+        self._check()
+        return self._columns.matching_pods(selector, namespaces, terminating=terminating).take(self._rows)
 
     def _positions(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return where in this view the given rows of the snapshot stand, ascending."""

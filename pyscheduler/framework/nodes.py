@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from pyscheduler.api import Taint
+    from pyscheduler.api import CompiledSelector, Taint
     from pyscheduler.framework.node_info import NodeInfo
 
 
@@ -151,6 +151,16 @@ class Nodes(Protocol):
 
     def host_port_conflicts(self, ip: str, protocol: str, port: int) -> NDArray[np.int64]:
         """Return int64[k]: rows, ascending, on which a pod asking for that host port would clash."""
+        ...
+
+    def matching_pods(
+        self, selector: CompiledSelector, namespaces: frozenset[str], *, terminating: bool = True
+    ) -> NDArray[np.int64]:
+        """Return int64[n]: how many pods of `namespaces` the selector matches on each node.
+
+        Pods being deleted count unless `terminating` is False. Each question is remembered and its answer kept up to
+        date, so that asking again costs what has changed since.
+        """
         ...
 
     def generations(self) -> NDArray[np.int64]:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from pyscheduler.api import Node
+from pyscheduler.api import Node, selector_from_labels
 from pyscheduler.cache.cache import Cache
 from pyscheduler.cache.snapshot import Snapshot
 from pyscheduler.framework import NullRecorder, PodInfo
@@ -20,6 +20,7 @@ RESOURCES = ("cpu", "memory", "ephemeral-storage", "pods", "example.com/gpu", "e
 IMAGES = ("red:latest", "green:latest", "blue:latest", "nowhere:latest")
 ADDRESSES = ("0.0.0.0", "10.0.0.1", "10.0.0.2")
 PORTS = (80, 443)
+SELECTORS = tuple(map(selector_from_labels, ({}, {"app": "a"}, {"app": "nobody-has-this"})))
 CLAIMS = ("default/data", "default/logs")
 
 
@@ -170,6 +171,8 @@ def picture_of(snapshot: Snapshot, *, sizes: bool = True) -> dict[str, object]:
     for ip, port in itertools.product(ADDRESSES, PORTS):
         clashes = set(nodes.host_port_conflicts(ip, "TCP", port).tolist())
         columns[f"port {ip}:{port}"] = [row in clashes for row in range(len(names))]
+    for selector in SELECTORS:
+        columns[f"matching {selector}"] = nodes.matching_pods(selector, frozenset({"default"})).tolist()
     shared: dict[str, object] = {f"claim {key}": snapshot.pvc_in_use(key) for key in CLAIMS}
     for name in IMAGES:
         image = nodes.image(name)

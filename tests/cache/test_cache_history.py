@@ -43,6 +43,7 @@ POD_SPECS = st.fixed_dictionaries(
             st.sampled_from(["cpu", "memory", "example.com/gpu", "example.com/nic"]), st.sampled_from(["1", "2"])
         ),
         "host_ports": st.lists(st.sampled_from([80, 443]), unique=True),
+        "labels": st.sampled_from([{}, {"app": "a"}, {"app": "b"}]),
         "affinity": st.sampled_from(
             [None, {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [TERM]}}]
         ),

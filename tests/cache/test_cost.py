@@ -5,12 +5,17 @@ from __future__ import annotations
 import gc
 import sys
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
+from pyscheduler.api import selector_from_labels
 from pyscheduler.testing.builders import make_node
 
 if TYPE_CHECKING:
     from tests.cache.conftest import World
+
+
+APP: Final = selector_from_labels({"app": "a"})
+NAMESPACES: Final = frozenset({"default"})
 
 
 def calls(act: Callable[[], object]) -> int:
@@ -56,8 +61,16 @@ def costs(world: World) -> dict[str, int]:
         "affinity pods": calls(lambda: bool(snapshot.nodes_with_affinity_pods)),
         "a column": calls(lambda: snapshot.nodes.requested("cpu")),
         "labels": calls(lambda: snapshot.nodes.labels("disk")),
+        "matching pods": changed_matches(world),
         "ports": calls(lambda: snapshot.nodes.host_port_conflicts("0.0.0.0", "TCP", 80)),
     }
+
+
+def changed_matches(world: World) -> int:
+    """Return the number of calls for a question asked before, after one pod came."""
+    world.assumed("asked", "n7", labels={"app": "a"})
+    nodes = world.update().nodes
+    return calls(lambda: nodes.matching_pods(APP, NAMESPACES))
 
 
 def test_work_follows_what_changed_not_the_size_of_the_cluster(make_world: type[World]) -> None:
@@ -69,6 +82,7 @@ def test_work_follows_what_changed_not_the_size_of_the_cluster(make_world: type[
             world.node(f"n{number}", labels={"disk": "ssd"})
             world.bound(f"bound-{number}", f"n{number}")
         world.update().nodes.labels("disk")
+        world.update().nodes.matching_pods(APP, NAMESPACES)
         # Room for the node that comes, so that neither world has to grow just then.
         assert world.snapshot._columns._capacity > size
         found.append(costs(world))

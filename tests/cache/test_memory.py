@@ -9,7 +9,18 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pyscheduler.api import Container, ContainerPort, Node, NodeStatus, ObjectMeta, Pod, PodSpec, ResourceRequirements
+from pyscheduler.api import (
+    CompiledSelector,
+    Container,
+    ContainerPort,
+    Node,
+    NodeStatus,
+    ObjectMeta,
+    Pod,
+    PodSpec,
+    Requirement,
+    ResourceRequirements,
+)
 from pyscheduler.framework import PodInfo
 
 if TYPE_CHECKING:
@@ -52,6 +63,8 @@ def churn_pods(world: World, numbers: range) -> None:
             world.update()
             with world.snapshot.what_if():
                 world.snapshot.evict(info, info.pod.node_name)
+            unique = CompiledSelector((Requirement("unique", "In", (f"value-{number}",)),))
+            world.snapshot.nodes.matching_pods(unique, frozenset({"default"}))
             world.cache.remove_pod(info.pod)
         else:
             world.update()

@@ -31,6 +31,7 @@ pods = st.fixed_dictionaries(
         ),
         "host_ports": st.lists(st.sampled_from([80, 443]), unique=True),
         "affinity": st.sampled_from(AFFINITIES),
+        "labels": st.sampled_from([{}, {"app": "a"}, {"app": "b"}]),
         "spec": st.sampled_from([None, {"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}]}]),
     }
 )

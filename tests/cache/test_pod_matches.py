@@ -1,0 +1,204 @@
+"""Pods that a selector matches, counted by node and kept up to date."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Final
+
+import hypothesis.strategies as st
+import msgspec
+import numpy as np
+import pytest
+from hypothesis import given, settings
+
+from pyscheduler.api import EVERYTHING, NOTHING, CompiledSelector, Requirement, selector_from_labels
+from pyscheduler.cache import pod_matches
+from pyscheduler.framework import PodInfo
+from pyscheduler.testing.builders import make_pod
+
+if TYPE_CHECKING:
+    from tests.cache.conftest import World
+
+HERE: Final = frozenset({"default"})
+BOTH: Final = frozenset({"default", "other"})
+APP: Final = selector_from_labels({"app": "a"})
+NOT_A: Final = CompiledSelector.of([Requirement("app", "NotIn", ("a",))])
+SELECTORS: Final = (EVERYTHING, NOTHING, APP, NOT_A, selector_from_labels({"app": "a", "tier": "x"}))
+
+
+def pod_of(name: str, node: str, *, terminating: bool = False, **keywords: object) -> PodInfo:
+    """Make a pod on a node."""
+    pod = make_pod(name, uid=f"uid-{name}", node_name=node, **keywords)
+    if terminating:
+        metadata = msgspec.structs.replace(pod.metadata, deletion_timestamp="2026-01-01T00:00:00Z")
+        pod = msgspec.structs.replace(pod, metadata=metadata)
+    return PodInfo.of(pod)
+
+
+def test_pods_are_counted_by_node_namespace_and_labels(world: World) -> None:
+    """Each matching pod of the namespaces counts on its node."""
+    for name in "abc":
+        world.node(name)
+    for name, node, namespace, app in [
+        ("p", "a", "default", "a"),
+        ("q", "a", "default", "a"),
+        ("r", "c", "other", "a"),
+        ("s", "c", "default", "b"),
+    ]:
+        world.cache.add_pod(pod_of(name, node, namespace=namespace, labels={"app": app}))
+    count = world.update().nodes.matching_pods
+    assert count(APP, HERE).tolist() == [2, 0, 0]
+    assert count(APP, BOTH).tolist() == [2, 0, 1]
+    assert count(NOT_A, HERE).tolist() == [0, 0, 1]
+    assert count(EVERYTHING, BOTH).tolist() == [2, 0, 2]
+    assert count(NOTHING, BOTH).tolist() == [0, 0, 0]
+
+
+def test_terminating_pods_count_where_they_are_wanted(world: World) -> None:
+    """A pod being deleted counts by default, and not where the question leaves it out; it may begin at any time."""
+    world.node("a")
+    world.cache.add_pod(pod_of("p", "a", labels={"app": "a"}))
+    staying, leaving = (pod_of("q", "a", labels={"app": "a"}, terminating=each) for each in (False, True))
+    world.cache.add_pod(staying)
+    nodes = world.update().nodes
+    assert (nodes.matching_pods(APP, HERE)[0], nodes.matching_pods(APP, HERE, terminating=False)[0]) == (2, 2)
+    world.cache.update_pod(staying.pod, leaving)
+    nodes = world.update().nodes
+    assert (nodes.matching_pods(APP, HERE)[0], nodes.matching_pods(APP, HERE, terminating=False)[0]) == (2, 1)
+
+
+def test_a_view_of_some_nodes_counts_on_those(world: World) -> None:
+    """The rows of a subset come in its order."""
+    for number in range(4):
+        world.node(f"n{number}")
+        for index in range(number):
+            world.bound(f"p{number}-{index}", f"n{number}", labels={"app": "a"})
+    nodes = world.update().nodes
+    view = nodes.take(np.array([3, 0, 2], dtype=np.int64))
+    assert view.matching_pods(APP, HERE).tolist() == [3, 0, 2]
+
+
+def test_statements_are_followed_and_undone(world: World) -> None:
+    """What is placed in thought counts until it is rolled back."""
+    world.node("a")
+    stays = world.bound("p", "a", labels={"app": "a"})
+    snapshot = world.update()
+    count = snapshot.nodes.matching_pods
+    assert count(APP, HERE).tolist() == [1]
+    with snapshot.what_if():
+        snapshot.place(world.pod("q", "a", labels={"app": "a"}), "a")
+        assert count(APP, HERE).tolist() == [2]
+        snapshot.evict(stays, "a")
+        assert count(APP, HERE).tolist() == [1]
+    assert count(APP, HERE).tolist() == [1]
+
+
+def test_answers_cannot_be_written_to(world: World) -> None:
+    """They belong to the snapshot, and are the same array for whoever asks the same."""
+    world.node("a")
+    nodes = world.update().nodes
+    answer = nodes.matching_pods(APP, HERE)
+    assert nodes.matching_pods(APP, HERE) is answer
+    with pytest.raises(ValueError, match="read-only"):
+        answer[0] = 1
+
+
+def test_a_forgotten_question_is_answered_anew(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only so many answers are kept; the one not asked for longest goes, and its pods no longer know of it."""
+    monkeypatch.setattr(pod_matches, "_MAX_ANSWERS", 2)
+    world.node("a")
+    world.bound("p", "a", labels={"app": "a", "tier": "x"})
+    count = world.update().nodes.matching_pods
+    first = count(APP, HERE)
+    assert count(EVERYTHING, HERE).tolist() == [1]
+    assert count(APP, HERE) is first
+    assert count(SELECTORS[-1], HERE).tolist() == [1]  # pushes out EVERYTHING
+    assert count(APP, HERE) is first
+    assert count(EVERYTHING, HERE).tolist() == [1]  # pushes out the last one
+    world.bound("q", "a")
+    count = world.update().nodes.matching_pods
+    assert [count(each, HERE).tolist() for each in (APP, EVERYTHING, SELECTORS[-1])] == [[1], [2], [1]]
+
+
+def test_answers_grow_with_the_cluster(world: World) -> None:
+    """Questions asked of a small cluster are right when it has become a large one, and a small one again."""
+    nodes = [world.node(f"n{number}") for number in range(3)]
+    world.bound("p", "n1", labels={"app": "a"})
+    assert world.update().nodes.matching_pods(APP, HERE).tolist() == [0, 1, 0]
+    for number in range(3, 300):
+        world.node(f"n{number}")
+    world.bound("q", "n299", labels={"app": "a"})
+    counts = world.update().nodes.matching_pods(APP, HERE).tolist()
+    assert [row for row, count in enumerate(counts) if count] == [1, 299]
+    world.cache.remove_node(nodes[0])
+    view = world.update().nodes
+    counts = view.matching_pods(APP, HERE)
+    assert sorted(view.name(row) for row in np.flatnonzero(counts).tolist()) == ["n1", "n299"]
+
+
+PODS = st.fixed_dictionaries(
+    {
+        "namespace": st.sampled_from(["default", "other"]),
+        "labels": st.dictionaries(st.sampled_from(["app", "tier"]), st.sampled_from(["a", "x"])),
+        "terminating": st.booleans(),
+    }
+)
+STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.just("pod"), st.integers(0, 9), st.integers(0, 4), PODS),
+        st.tuples(st.just("gone"), st.integers(0, 9)),
+        st.tuples(st.just("node"), st.integers(0, 4)),
+        st.tuples(st.just("no node"), st.integers(0, 4)),
+        st.tuples(st.just("ask"), st.sampled_from(SELECTORS), st.sampled_from([HERE, BOTH]), st.booleans()),
+    ),
+    min_size=10,
+    max_size=40,
+)
+
+
+def test_answers_follow_whatever_happens(make_world: type[World]) -> None:
+    """After random changes every answer is what a look at each pod gives; all of them are asked often enough."""
+    asked: Counter[str] = Counter()
+
+    @settings(max_examples=120)
+    @given(steps=STEPS)
+    def run(steps: list[tuple[object, ...]]) -> None:
+        world = make_world()
+        nodes = {name: world.node(name) for name in ("n0", "n1", "n2")}
+        pods: dict[str, PodInfo] = {}
+        for kind, *details in steps:
+            name = f"p{details[0]}" if kind in {"pod", "gone"} else f"n{details[0]}"
+            if kind == "pod":
+                _, node, spec = details
+                made = pod_of(name, f"n{node}", **spec)
+                if name in pods:
+                    world.cache.update_pod(pods[name].pod, made)
+                else:
+                    world.cache.add_pod(made)
+                pods[name] = made
+            elif kind == "gone" and name in pods:
+                world.cache.remove_pod(pods.pop(name).pod)
+            elif kind == "node":
+                nodes[name] = world.node(name)
+            elif kind == "no node" and name in nodes:
+                world.cache.remove_node(nodes.pop(name))
+            elif kind == "ask":
+                selector, namespaces, terminating = details
+                view = world.update().nodes
+                found = view.matching_pods(selector, namespaces, terminating=terminating).tolist()
+                naive = [
+                    sum(
+                        each.pod.namespace in namespaces
+                        and (terminating or not each.pod.is_terminating)
+                        and selector.matches(each.pod.labels)
+                        for each in info.pods
+                    )
+                    for info in view
+                ]
+                assert found == naive
+                asked["any" if any(naive) else "none"] += 1
+        world.update()
+        world.check()
+
+    run()
+    assert min(asked["any"], asked["none"]) > 50, asked
