@@ -1,6 +1,8 @@
-"""`pyscheduler config`: check a configuration and show what it comes to."""
+"""`pyscheduler config`: check a configuration and show what it comes to, or which permissions it needs."""
 
 from __future__ import annotations
+
+import shlex
 
 import click
 
@@ -14,33 +16,79 @@ __all__ = ["command"]
 @click.option(
     "-o", "--output", type=click.Choice(["yaml", "json"]), default="yaml", show_default=True, help="Form of the output."
 )
+@click.option("--rbac", is_flag=True, help="Print instead the roles that an account needs to run it, and nothing more.")
+@click.option("--name", metavar="NAME", help="With --rbac: what the roles are called.  [default: pyscheduler]")
+@click.option(
+    "--service-account",
+    metavar="NAMESPACE:NAME",
+    help="With --rbac: print what binds the roles to this account, too.",
+)
 @block_option
 @feature_gates_option
-def command(config_file: str | None, output: str, blocked: tuple[str, ...], feature_gates: str) -> None:
+def command(
+    config_file: str | None,
+    output: str,
+    rbac: bool,
+    name: str | None,
+    service_account: str | None,
+    blocked: tuple[str, ...],
+    feature_gates: str,
+) -> None:
     """Check a KubeSchedulerConfiguration and print the effective one, every default filled in.
 
     All mistakes are reported at once, each with its path. The plugins that the profiles enable are looked up too.
     What is printed is a file again, for --config or for kube-scheduler.
 
+    With --rbac, what is printed are the roles for `pyscheduler run` with this file: what the scheduler itself asks of
+    the API server, what its enabled plugins watch, and what they say in their `rbac`. Settings that flags of `run`
+    override, like the lease, are taken from the file.
+
     \b
-    What a profile comes to, and the defaults:
+    What a profile comes to, the defaults, and the permissions:
       pyscheduler config --config configs/default.yaml
       pyscheduler config
+      pyscheduler config --rbac --service-account kube-system:pyscheduler
     """
     import json
 
     from pyscheduler.cli.mistakes import found_in
     from pyscheduler.cli.offline import offline_scheduler
+    from pyscheduler.cli.rbac import as_list, as_yaml, grants_of, parse_account
     from pyscheduler.config.dump import dump, to_data
     from pyscheduler.config.feature_gates import parse
     from pyscheduler.config.load import load
+    from pyscheduler.framework.errors import ConfigError
     from pyscheduler.runtime.discovery import discover
 
+    if not rbac and (name or service_account):
+        raise ConfigError(f"--{'name' if name else 'service-account'} is about roles; add --rbac")
+    account = parse_account(service_account) if service_account is not None else None
     gates = parse(feature_gates)
     config = load(config_file, gates=gates)
     with found_in(config_file):
-        offline_scheduler(config, discover(blocked=blocked), gates=gates)
-    if output == "json":
-        click.echo(json.dumps(to_data(config), indent=2, ensure_ascii=False))
+        scheduler = offline_scheduler(config, discover(blocked=blocked), gates=gates)
+        grants = grants_of(scheduler, config) if rbac else {}
+    if rbac:
+        called = name or "pyscheduler"
+        data: object = as_list(grants, name=called, account=account)
+        text = as_yaml(grants, name=called, account=account, made_by=_typed())
     else:
-        click.echo(dump(config), nl=False)
+        data, text = to_data(config), dump(config)
+    click.echo(json.dumps(data, indent=2, ensure_ascii=False) + "\n" if output == "json" else text, nl=False)
+
+
+def _typed() -> str:
+    """Return the command as one would type it, those options left out that say nothing."""
+    context = click.get_current_context()
+    words = ["pyscheduler", "config"]
+    for option in context.command.params:
+        value = context.params.get(option.name or "")
+        flag = option.opts[-1]
+        if value == option.default or not value:
+            continue
+        if value is True:
+            words.append(flag)
+        else:
+            for each in value if isinstance(value, tuple) else (value,):
+                words += [flag, str(each)]
+    return shlex.join(words)

@@ -25,11 +25,17 @@ T_co = TypeVar("T_co", covariant=True)
 
 @attrs.frozen(kw_only=True)
 class PolicyRule:
-    """One rule of the ClusterRole that a profile with this plugin needs."""
+    """One permission that the account of the scheduler needs, as an RBAC rule says it; nothing may be `"*"`.
+
+    A subresource is named `pods/status`. Without `namespaces` it is needed in the whole cluster, with them in each of
+    these. `resource_names` narrows it to objects of these names; the names of objects to be created cannot be told.
+    """
 
     api_groups: Sequence[str]
     resources: Sequence[str]
     verbs: Sequence[str]
+    resource_names: Sequence[str] = ()
+    namespaces: Sequence[str] = ()
 
 
 class Lister(Protocol[T_co]):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pyscheduler.framework import BindPlugin, PySchedulerError, Status
+from pyscheduler.framework import BindPlugin, PolicyRule, PySchedulerError, Status
 
 if TYPE_CHECKING:
     from pyscheduler.api import Pod
@@ -15,6 +15,12 @@ __all__ = ["DefaultBinder"]
 
 class DefaultBinder(BindPlugin):
     """Bind through the handle's client, which retries what can be retried."""
+
+    rbac = (
+        PolicyRule(api_groups=("",), resources=("pods/binding",), verbs=("create",)),
+        # The pod itself is asked how a binding ended whose answer was lost.
+        PolicyRule(api_groups=("",), resources=("pods",), verbs=("get",)),
+    )
 
     async def bind(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
         try:

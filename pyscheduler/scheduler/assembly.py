@@ -30,6 +30,7 @@ from pyscheduler.scheduler.event_handlers import EventHandlers
 from pyscheduler.scheduler.failure import FailureHandler
 from pyscheduler.scheduler.gauges import register_gauges
 from pyscheduler.scheduler.informers import Informers
+from pyscheduler.scheduler.permissions import needs
 from pyscheduler.scheduler.pod_status import PodStatusWriter
 from pyscheduler.scheduler.ports import ClientSettings
 from pyscheduler.scheduler.scheduler import Scheduler
@@ -174,6 +175,7 @@ def build(
         nodes=nodes,
         others=[informer for _, informer in others],
         routes=services.routes,
+        needs=needs(profiles.values(), informers.kinds()),
     )
 
 

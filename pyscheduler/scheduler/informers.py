@@ -13,7 +13,7 @@ from pyscheduler.framework.errors import PluginError
 from pyscheduler.framework.watches import event_resource
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Collection, Iterable, Sequence
 
     from pyscheduler.api import ResourceKind
     from pyscheduler.runtime.profile import Profile
@@ -59,6 +59,10 @@ class Informers:
     def others(self) -> Sequence[tuple[ResourceKind, Informer[KubeObject]]]:
         """Return what was asked for besides pods and nodes."""
         return [entry for cls, entry in self._made.items() if cls not in {Pod, Node}]
+
+    def kinds(self) -> Collection[ResourceKind]:
+        """Return all kinds that are listed and watched."""
+        return [kind for kind, _ in self._made.values()]
 
     def _make(self, kind: ResourceKind, *, field_selector: str, optional: bool) -> Informer[KubeObject]:
         found = self._made.get(kind.type)

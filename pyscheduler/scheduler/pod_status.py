@@ -20,6 +20,7 @@ import attrs
 
 from pyscheduler.api import format_time
 from pyscheduler.framework.errors import NotFoundError
+from pyscheduler.framework.watches import PolicyRule
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -30,11 +31,14 @@ if TYPE_CHECKING:
     from pyscheduler.framework.interfaces import NominatingInfo
     from pyscheduler.framework.recorder import Recorder
 
-__all__ = ["PodStatusWriter"]
+__all__ = ["RULES", "PodStatusWriter"]
 
 _log = logging.getLogger(__name__)
 
 _POD_SCHEDULED: Final = "PodScheduled"
+
+#: What the writer asks of the API server.
+RULES: Final = (PolicyRule(api_groups=("",), resources=("pods/status",), verbs=("patch",)),)
 
 
 @attrs.define(kw_only=True)

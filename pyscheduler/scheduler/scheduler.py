@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from pyscheduler.framework.pod_info import QueuedPodInfo
     from pyscheduler.framework.recorder import Recorder
     from pyscheduler.queue.scheduling_queue import SchedulingQueue
+    from pyscheduler.runtime.permissions import Need
     from pyscheduler.runtime.profile import Profile
     from pyscheduler.runtime.routes import Routes
     from pyscheduler.runtime.waiting_pods import WaitingPodMap
@@ -67,6 +68,8 @@ class Scheduler:
     routes: Routes
     #: Informers of the kinds that plugins watch.
     others: Sequence[Informer[KubeObject]] = ()
+    #: What it and its plugins ask of the API server, but for what the client path does on its own account.
+    needs: Sequence[Need] = ()
     #: Scheduling cycles run so far.
     cycles: int = 0
     _bindings: dict[asyncio.Task[None], Attempt] = attrs.Factory(dict)

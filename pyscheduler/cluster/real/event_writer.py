@@ -25,6 +25,7 @@ from pyscheduler.api.times import format_micro_time
 from pyscheduler.cluster.real.pacing import Watchdog
 from pyscheduler.cluster.real.responses import raise_for_status
 from pyscheduler.framework.errors import AlreadyExistsError, APIError, NotFoundError, TransportError
+from pyscheduler.framework.watches import PolicyRule
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from pyscheduler.framework.recorder import Recorder
     from pyscheduler.scheduler.ports import Transport
 
-__all__ = ["EventWriter"]
+__all__ = ["RULES", "EventWriter"]
 
 _log = logging.getLogger(__name__)
 
@@ -51,6 +52,9 @@ _REMEMBERED: Final = 4096
 _BUSY: Final = 429
 _SERVER_ERROR_FROM: Final = 500
 _PATCH: Final = "application/strategic-merge-patch+json"
+
+#: What the writer asks of the API server: in all namespaces, since an event lies beside what it is about.
+RULES: Final = (PolicyRule(api_groups=(EVENTS.group,), resources=(EVENTS.plural,), verbs=("create", "patch")),)
 
 
 @attrs.define(kw_only=True, eq=False)

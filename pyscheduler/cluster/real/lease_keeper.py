@@ -28,21 +28,33 @@ from pyscheduler.framework.errors import (
     TooManyRequestsError,
     TransportError,
 )
+from pyscheduler.framework.watches import PolicyRule
 
 if TYPE_CHECKING:
     import random
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Sequence
 
     from pyscheduler.cluster.real.lease_rules import LeaseRules
+    from pyscheduler.config.types import LeaderElection
     from pyscheduler.framework.clock import Clock
     from pyscheduler.scheduler.ports import Transport
 
-__all__ = ["LeaseKeeper", "Listener"]
+__all__ = ["LeaseKeeper", "Listener", "rules_for"]
 
 _log = logging.getLogger(__name__)
 
 _CONTENDED: Final = (ConflictError, AlreadyExistsError)
 _VERBS: Final = {"GET": "read", "POST": "created", "PUT": "updated"}
+
+
+def rules_for(config: LeaderElection) -> Sequence[PolicyRule]:
+    """Return what a keeper of that lease asks of the API server."""
+    lease, where = {"api_groups": (LEASES.group,), "resources": (LEASES.plural,)}, (config.resource_namespace,)
+    return (
+        PolicyRule(**lease, verbs=("get", "update"), resource_names=(config.resource_name,), namespaces=where),
+        # The API server does not know the name yet when it asks whether an object may be created.
+        PolicyRule(**lease, verbs=("create",), namespaces=where),
+    )
 
 
 class Listener(Protocol):

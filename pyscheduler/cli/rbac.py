@@ -1,0 +1,119 @@
+"""`pyscheduler config --rbac`: the roles that a configuration needs, and nothing more, as manifests.
+
+What is asked of the API server is known where the requests are made; here it is collected, put together and written
+down. Cluster-wide needs make a ClusterRole, those in a namespace a Role there. Source: what kube-scheduler's bootstrap
+roles and its manifests do by hand, `plugin/pkg/auth/authorizer/rbac/bootstrappolicy`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import yaml
+
+from pyscheduler.cluster.real import event_writer, lease_keeper
+from pyscheduler.framework.errors import ConfigError
+from pyscheduler.runtime.permissions import Need, merged
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from pyscheduler.config.types import Configuration
+    from pyscheduler.runtime.permissions import Grant
+    from pyscheduler.scheduler.scheduler import Scheduler
+
+__all__ = ["as_list", "as_yaml", "grants_of", "parse_account"]
+
+_GROUP: Final = "rbac.authorization.k8s.io"
+_API_VERSION: Final = f"{_GROUP}/v1"
+
+
+def grants_of(scheduler: Scheduler, config: Configuration) -> Mapping[str, Sequence[Grant]]:
+    """Return the least grants with which `run` does everything that it does, by namespace, `""` for the cluster."""
+    needs = [*scheduler.needs, *(Need(rule, "events") for rule in event_writer.RULES)]
+    if config.leader_election.leader_elect:
+        needs += [Need(rule, "leader election") for rule in lease_keeper.rules_for(config.leader_election)]
+    return merged(needs)
+
+
+def parse_account(text: str) -> tuple[str, str]:
+    """Return namespace and name of `NAMESPACE:NAME`, as kubectl writes service accounts; raise `ConfigError`."""
+    namespace, _, name = text.partition(":")
+    if not (namespace and name) or ":" in name:
+        raise ConfigError(f'--service-account "{text}" is no NAMESPACE:NAME, as kube-system:pyscheduler is one')
+    return namespace, name
+
+
+def as_list(
+    grants: Mapping[str, Sequence[Grant]], *, name: str, account: tuple[str, str] | None = None
+) -> dict[str, Any]:
+    """Return the manifests as one `List`, for `-o json`."""
+    return {"apiVersion": "v1", "kind": "List", "items": [found for found, _ in _manifests(grants, name, account)]}
+
+
+def as_yaml(
+    grants: Mapping[str, Sequence[Grant]], *, name: str, account: tuple[str, str] | None = None, made_by: str
+) -> str:
+    """Return the manifests as YAML documents in which each rule says what it is for; `made_by` is the command."""
+    documents = []
+    for manifest, rules in _manifests(grants, name, account):
+        text = _yaml({key: value for key, value in manifest.items() if key != "rules"})
+        if rules:
+            text += "rules:\n"
+        for grant in rules:
+            text += f"  # for {', '.join(grant.who)}\n"
+            text += "".join(f"  {line}\n" for line in _yaml([_rule(grant)]).splitlines())
+        documents.append(text)
+    head = (
+        f"# Made by: {made_by}\n"
+        "# Each rule is needed, by what stands above it, and nothing else is. Do not edit: make it again.\n"
+    )
+    return head + "---\n".join(documents)
+
+
+def _manifests(
+    grants: Mapping[str, Sequence[Grant]], name: str, account: tuple[str, str] | None
+) -> Iterator[tuple[dict[str, Any], Sequence[Grant]]]:
+    """Yield each role with its grants, and after it, where there is an account, what binds it to that."""
+    for namespace, rules in grants.items():
+        place = {"namespace": namespace} if namespace else {}
+        kind = "Role" if namespace else "ClusterRole"
+        metadata = {"name": name, **place}
+        role = {"apiVersion": _API_VERSION, "kind": kind, "metadata": metadata}
+        yield role | {"rules": [_rule(grant) for grant in rules]}, rules
+        if account is not None:
+            yield (
+                {
+                    "apiVersion": _API_VERSION,
+                    "kind": f"{kind}Binding",
+                    "metadata": metadata,
+                    "roleRef": {"apiGroup": _GROUP, "kind": kind, "name": name},
+                    "subjects": [{"kind": "ServiceAccount", "name": account[1], "namespace": account[0]}],
+                },
+                (),
+            )
+
+
+def _rule(grant: Grant) -> dict[str, Any]:
+    names = {"resourceNames": list(grant.names)} if grant.names else {}
+    return {"apiGroups": [grant.group], "resources": [grant.resource], **names, "verbs": list(grant.verbs)}
+
+
+def _yaml(data: object) -> str:
+    return yaml.dump(data, Dumper=_Dumper, sort_keys=False)
+
+
+class _Dumper(yaml.SafeDumper):
+    """Writes short lists on one line, as people write roles, and repeats instead of referring."""
+
+    def ignore_aliases(self, data: object) -> bool:
+        """Tell that everything is written out."""
+        return True
+
+
+def _represent_list(dumper: _Dumper, data: list[Any]) -> yaml.Node:
+    plain = all(isinstance(item, str) for item in data)
+    return dumper.represent_sequence("tag:yaml.org,2002:seq", data, flow_style=plain)
+
+
+_Dumper.add_representer(list, _represent_list)

@@ -1,0 +1,130 @@
+"""From what everybody needs of the API server to the least set of RBAC rules that grants it.
+
+What each part of the program needs stands beside its requests, what a plugin needs in its `watches` and `rbac`. Here
+that is taken apart into single permissions, each kept once with the names of those who need it, and put together again,
+a rule for each resource. What a wider permission covers is not repeated: one in all namespaces covers the same in one
+namespace, one on all objects the same on named ones.
+"""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import attrs
+
+from pyscheduler.framework.errors import ConfigError
+from pyscheduler.framework.watches import PolicyRule, event_resource
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+
+    from pyscheduler.api import ResourceKind
+    from pyscheduler.runtime.profile import Profile
+
+__all__ = ["Grant", "Need", "merged", "needs_of_plugins", "reading"]
+
+#: The order in which rules name their verbs; others follow by name.
+_VERBS: Final = ("get", "list", "watch", "create", "update", "patch", "delete", "deletecollection")
+
+
+@attrs.frozen
+class Need:
+    """A permission and who needs it, in words for the reader of a role."""
+
+    rule: PolicyRule
+    who: str
+
+
+@attrs.frozen(order=True)
+class Grant:
+    """A rule of a role on one resource, and who needs it. Without `names` it is about all objects."""
+
+    group: str
+    resource: str
+    names: tuple[str, ...]
+    verbs: tuple[str, ...]
+    who: tuple[str, ...]
+
+
+class _Permission(NamedTuple):
+    """The smallest thing that can be granted; empty `namespace` and `name` mean all."""
+
+    namespace: str
+    group: str
+    resource: str
+    name: str
+    verb: str
+
+
+def reading(kind: ResourceKind) -> PolicyRule:
+    """Return what it takes to keep a copy of all objects of a kind."""
+    return PolicyRule(api_groups=(kind.group,), resources=(kind.plural,), verbs=("list", "watch"))
+
+
+def needs_of_plugins(profiles: Iterable[Profile], kinds: Collection[ResourceKind]) -> Iterator[Need]:
+    """Yield what plugins need: what they say in `rbac`, and of `kinds` those they watch or want to hear events of."""
+    for profile in profiles:
+        events = profile.registered_events()
+        for name, plugin in profile.plugins.items():
+            yield from (Need(rule, name) for rule in plugin.rbac)
+            heard = {event.resource for event in events.get(name, ())}
+            for kind in kinds:
+                if kind in plugin.watches or event_resource(kind) in heard:
+                    yield Need(reading(kind), name)
+
+
+def merged(needs: Iterable[Need]) -> Mapping[str, Sequence[Grant]]:
+    """Return the grants by namespace, those for the whole cluster under `""`, sorted; equal needs give equal grants.
+
+    Raises `ConfigError` for a need that is a wildcard: it could not be granted without granting what nobody asked for.
+    """
+    wanted: dict[_Permission, set[str]] = {}
+    for need in needs:
+        for permission in _permissions(need):
+            wanted.setdefault(permission, set()).add(need.who)
+    kept: dict[_Permission, set[str]] = {}
+    # The wide ones come first: an empty text sorts before any other.
+    for permission in sorted(wanted, key=lambda each: (each.namespace, each.name)):
+        cover = next((wider for wider in _wider(permission) if wider in kept), permission)
+        kept.setdefault(cover, set()).update(wanted[permission])
+    return {namespace: sorted(grants) for namespace, grants in sorted(_grants(kept).items())}
+
+
+def _permissions(need: Need) -> Iterator[_Permission]:
+    rule = need.rule
+    parts = (rule.namespaces or ("",), rule.api_groups, rule.resources, rule.resource_names or ("",), rule.verbs)
+    for permission in map(_Permission._make, product(*parts)):
+        if any("*" in part for part in permission):
+            raise ConfigError(
+                f'{need.who} asks for {permission.verb} on "{permission.resource}" of API group "{permission.group}", '
+                "a wildcard; name in its `rbac` what it needs"
+            )
+        yield permission
+
+
+def _wider(permission: _Permission) -> Iterator[_Permission]:
+    for namespace, name in (("", ""), ("", permission.name), (permission.namespace, "")):
+        yield permission._replace(namespace=namespace, name=name)
+
+
+def _grants(kept: Mapping[_Permission, set[str]]) -> Mapping[str, Sequence[Grant]]:
+    """Put permissions together: the verbs of an object, then the objects with the same verbs."""
+    allowed: dict[tuple[str, str, str, str], dict[str, set[str]]] = {}
+    for permission, who in kept.items():
+        allowed.setdefault(permission[:4], {})[permission.verb] = who
+    alike: dict[tuple[str, str, str, bool, tuple[str, ...]], tuple[list[str], set[str]]] = {}
+    for (namespace, group, resource, name), by_verb in allowed.items():
+        key = (namespace, group, resource, bool(name), tuple(sorted(by_verb, key=_place)))
+        names, needing = alike.setdefault(key, ([], set()))
+        names += [name] if name else []
+        needing.update(*by_verb.values())
+    grants: dict[str, list[Grant]] = {}
+    for (namespace, group, resource, _, verbs), (names, needing) in alike.items():
+        grant = Grant(group, resource, tuple(sorted(names)), verbs, tuple(sorted(needing)))
+        grants.setdefault(namespace, []).append(grant)
+    return grants
+
+
+def _place(verb: str) -> tuple[int, str]:
+    return (_VERBS.index(verb) if verb in _VERBS else len(_VERBS), verb)

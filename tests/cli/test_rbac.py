@@ -1,0 +1,176 @@
+"""`pyscheduler config --rbac`: the permissions of a profile, as manifests that can be applied."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from pyscheduler import ClusterEvent, ClusterEventWithHint, EnqueueExtensions, FilterPlugin, Pod, PolicyRule
+from pyscheduler.api import BUILT_IN_KINDS, Service
+from pyscheduler.api.kinds import kind_of
+from pyscheduler.cli.main import main
+from pyscheduler.cli.offline import offline_scheduler
+from pyscheduler.cli.rbac import as_list, grants_of
+from pyscheduler.config.load import loads
+from pyscheduler.framework import ActionType, EventResource, NodeInfo, Status
+from pyscheduler.framework.cycle_state import CycleState
+from pyscheduler.runtime.discovery import discover
+from tests.examples.conftest import ROOT
+
+FILE = """
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+leaderElection: {leaderElect: %s, resourceName: mine, resourceNamespace: here}
+profiles:
+  - schedulerName: pyscheduler
+    plugins: {multiPoint: {enabled: [{name: Choosy}]}}
+"""
+
+
+class Choosy(FilterPlugin, EnqueueExtensions):
+    """Watches a kind, hears of another, and writes in a namespace of its own."""
+
+    watches = (kind_of(Service, "services"),)
+    rbac = (
+        PolicyRule(
+            api_groups=("",), resources=("configmaps",), verbs=("update",), resource_names=("book",), namespaces=("x",)
+        ),
+    )
+
+    def filter(self, state: CycleState, pod: Pod, node: NodeInfo) -> Status | None:
+        return None
+
+    def events_to_register(self) -> list[ClusterEventWithHint]:
+        return [ClusterEventWithHint(ClusterEvent(EventResource.STORAGE_CLASS, ActionType.ADD))]
+
+
+def said(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    """Run `config --rbac`; return what it printed."""
+    with pytest.raises(SystemExit) as ended:
+        main(["config", "--rbac", *arguments])
+    out = capsys.readouterr()
+    assert (ended.value.code, out.err) == (0, "")
+    return out.out
+
+
+def refusal(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    """Run `config`; return the one line that says why not."""
+    with pytest.raises(SystemExit) as ended:
+        main(["config", *arguments])
+    out = capsys.readouterr()
+    assert (ended.value.code, out.out, out.err.count("\n")) == (1, "", 1)
+    return out.err
+
+
+def permissions(manifests: list[dict[str, Any]]) -> dict[str, set[str]]:
+    """Return by role what it grants, as `verb group/resource name`."""
+    return {
+        "/".join(filter(None, (each["kind"], each["metadata"].get("namespace", ""), each["metadata"]["name"]))): {
+            f"{verb} {group}/{resource} {name}".strip()
+            for rule in each["rules"]
+            for group in rule["apiGroups"]
+            for resource in rule["resources"]
+            for name in rule.get("resourceNames", [""])
+            for verb in rule["verbs"]
+        }
+        for each in manifests
+        if "rules" in each
+    }
+
+
+def choosy(*, leader_elect: bool) -> dict[str, set[str]]:
+    """Return the permissions of a profile with the plugin above."""
+    registry = discover()
+    registry.add("Choosy", Choosy)
+    config = loads(FILE % str(leader_elect).lower(), source="file")
+    grants = grants_of(offline_scheduler(config, registry), config)
+    return permissions(as_list(grants, name="it")["items"])
+
+
+DEFAULT = {
+    "list /nodes",
+    "watch /nodes",
+    "get /pods",
+    "list /pods",
+    "watch /pods",
+    "create /pods/binding",
+    "patch /pods/status",
+    "create events.k8s.io/events",
+    "patch events.k8s.io/events",
+}
+
+
+def test_what_a_plugin_watches_hears_of_and_asks_for_is_added() -> None:
+    """Kinds to list and watch, and its own rules, each where it is needed; the lease where the file has it."""
+    found = choosy(leader_elect=True)
+    extra = {f"{verb} {kind}" for verb in ("list", "watch") for kind in ("/services", "storage.k8s.io/storageclasses")}
+    assert found.pop("ClusterRole/it") >= DEFAULT | extra
+    assert found == {
+        "Role/here/it": {f"{verb} coordination.k8s.io/leases mine" for verb in ("get", "update")}
+        | {"create coordination.k8s.io/leases"},
+        "Role/x/it": {"update /configmaps book"},
+    }
+
+
+def test_without_leader_election_there_is_no_rule_for_a_lease() -> None:
+    """An account needs nothing for what is switched off."""
+    assert choosy(leader_elect=False).keys() == {"ClusterRole/it", "Role/x/it"}
+
+
+def test_nothing_but_reading_goes_beyond_the_core(capsys: pytest.CaptureFixture[str]) -> None:
+    """The default profile writes bindings, statuses and events, and reads built-in kinds; no wildcard anywhere."""
+    found = permissions(json.loads(said(capsys, "-o", "json"))["items"])
+    cluster = found["ClusterRole/pyscheduler"]
+    assert cluster >= DEFAULT
+    readable = {f"{kind.group}/{kind.plural}" for kind in BUILT_IN_KINDS}
+    beyond = {tuple(each.split()) for each in cluster - DEFAULT}
+    assert {verb for verb, _ in beyond} <= {"list", "watch", "get", "delete", "patch", "update", "create"}
+    assert {resource for verb, resource in beyond if verb in {"list", "watch"}} <= readable
+    assert "*" not in "".join(sorted(set().union(*found.values())))
+
+
+def test_yaml_and_json_are_the_same_manifests(capsys: pytest.CaptureFixture[str]) -> None:
+    """Both forms, twice: the same every time, each rule under a comment that says what for."""
+    arguments = ("--service-account", "kube-system:pyscheduler", "--config", str(ROOT / "configs/default.yaml"))
+    text = said(capsys, *arguments)
+    manifests = list(yaml.safe_load_all(text))
+    assert json.loads(said(capsys, *arguments, "-o", "json"))["items"] == manifests
+    assert said(capsys, *arguments) == text
+    assert text.startswith("# Made by: pyscheduler config --config ")
+    rules = sum(len(each.get("rules", ())) for each in manifests)
+    assert text.count("\n  # for ") == rules
+
+
+def test_roles_can_be_bound_to_an_account(capsys: pytest.CaptureFixture[str]) -> None:
+    """Each role is followed by its binding, of its kind and in its namespace, to that account."""
+    text = said(capsys, "--name", "mine", "--service-account", "kube-system:robot")
+    manifests = list(yaml.safe_load_all(text))
+    for role, binding in zip(manifests[::2], manifests[1::2], strict=True):
+        assert binding["kind"] == f"{role['kind']}Binding"
+        assert binding["metadata"] == role["metadata"]
+        assert role["metadata"]["name"] == "mine"
+        assert binding["roleRef"] == {"apiGroup": "rbac.authorization.k8s.io", "kind": role["kind"], "name": "mine"}
+        assert binding["subjects"] == [{"kind": "ServiceAccount", "name": "robot", "namespace": "kube-system"}]
+
+
+@pytest.mark.parametrize("text", ["pyscheduler", ":pyscheduler", "kube-system:", "a:b:c"])
+def test_an_account_is_namespace_and_name(text: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Anything else is told in one line."""
+    assert refusal(capsys, "--rbac", "--service-account", text).startswith(f'error: --service-account "{text}" is no ')
+
+
+@pytest.mark.parametrize("option", ["--name", "--service-account"])
+def test_options_about_roles_need_roles(option: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """They would say nothing without `--rbac`."""
+    assert refusal(capsys, option, "a:b") == f"error: {option} is about roles; add --rbac\n"
+
+
+def test_a_mistake_in_the_file_is_told_as_ever(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A profile that cannot be built has no permissions."""
+    file = tmp_path / "profile.yaml"
+    file.write_text((FILE % "true").replace("Choosy", "Nobody"), encoding="utf-8")
+    assert 'plugin "Nobody" does not exist' in refusal(capsys, "--rbac", "--config", str(file))
