@@ -22,6 +22,7 @@ from pyscheduler import testing
 from pyscheduler.cli.main import cli
 from pyscheduler.config.load import load, loads
 from pyscheduler.framework import Handle
+from pyscheduler.telemetry.families import FAMILIES
 from pyscheduler.testing.fake_framework import FakeFramework
 
 ROOT = Path(__file__).parents[1]
@@ -193,12 +194,12 @@ def strings(pattern: str) -> set[str]:
 
 def test_every_metric_is_in_the_reference() -> None:
     """Each metric that the program records has a row, and each row is a metric."""
-    recorded = strings(r"(?:(py)?scheduler|leader_election)_[a-z]+(_[a-z]+)+")
+    named = strings(r"(?:(py)?scheduler|leader_election|rest_client|kube_pod)_[a-z]+(_[a-z]+)+")
+    recorded = set(FAMILIES) | {name for name in named if not name.startswith("pyscheduler_queuesort")}
     assert set(re.findall(r"^\| `(\w+)`", sections(REFERENCE["metrics"])["Warnings"], re.MULTILINE))
     table = REFERENCE["metrics"].partition("## Warnings")[0]
-    assert set(re.findall(r"^\| `(\w+)`", table, re.MULTILINE)) == {
-        name for name in recorded if not name.startswith("pyscheduler_queuesort")
-    }
+    rows = re.findall(r"^\| (`[^|]+) \|", table, re.MULTILINE)
+    assert {name for row in rows for name in re.findall(r"`(\w+)`", row)} == recorded
 
 
 def test_every_kind_of_warning_is_in_the_reference() -> None:

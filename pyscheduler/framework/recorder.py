@@ -65,6 +65,53 @@ class Recorder(Protocol):
         """Note one hint call. scheduler_queueing_hint_execution_duration_seconds."""
         ...
 
+    def scheduled_after_flush(self) -> None:
+        """Count a bound pod that was tried again only because its time among the unschedulable pods was up.
+
+        scheduler_pod_scheduled_after_flush_total.
+        """
+        ...
+
+    def preemption_attempt(self) -> None:
+        """Count a run of the preemption plugin, whatever came of it. scheduler_preemption_attempts_total."""
+        ...
+
+    def preemption_victims(self, count: int) -> None:
+        """Note how many victims a preemption chose. scheduler_preemption_victims."""
+        ...
+
+    def preemption_run(self, *, result: str, seconds: float) -> None:
+        """Note an eviction of victims in the background, `success` or `error`, and how long it took.
+
+        scheduler_preemption_goroutines_duration_seconds, scheduler_preemption_goroutines_execution_total.
+        """
+        ...
+
+    def request(
+        self, verb: str, host: str, *, code: str, seconds: float | None, sent: int | None, received: int | None
+    ) -> None:
+        """Note a request to the API server: its status (`<error>` where none came), its time and sizes in bytes.
+
+        Each is None where it says nothing: a watch has no time and no size. rest_client_requests_total,
+        rest_client_request_duration_seconds, rest_client_request_size_bytes, rest_client_response_size_bytes.
+        """
+        ...
+
+    def request_retried(self, verb: str, host: str, *, code: str) -> None:
+        """Count a request that is sent once more after such an answer. rest_client_request_retries_total."""
+        ...
+
+    def request_throttled(self, verb: str, host: str, *, seconds: float) -> None:
+        """Note how long a request waited for its turn, 0 included. rest_client_rate_limiter_duration_seconds."""
+        ...
+
+    def certificate_rotated(self, age_seconds: float) -> None:
+        """Note how old a client certificate was when another took its place.
+
+        rest_client_exec_plugin_certificate_rotation_age.
+        """
+        ...
+
     def warning(self, kind: str) -> None:
         """Count something that was wrong at run time and was passed over. pyscheduler_warnings_total."""
         ...
@@ -73,6 +120,12 @@ class Recorder(Protocol):
         self, name: str, read: Callable[[], Mapping[tuple[tuple[str, str], ...], float]], *, description: str = ""
     ) -> None:
         """Register a gauge that is read when scraped: label pairs to value. Costs nothing in between."""
+        ...
+
+    def counter(
+        self, name: str, read: Callable[[], Mapping[tuple[tuple[str, str], ...], float]], *, description: str = ""
+    ) -> None:
+        """Register a count that is kept elsewhere and never falls; read when scraped, as a gauge is."""
         ...
 
 
@@ -109,10 +162,41 @@ class NullRecorder:
     def queueing_hint(self, *, plugin: str, event: str, hint: str, seconds: float) -> None:
         """Do nothing."""
 
+    def scheduled_after_flush(self) -> None:
+        """Do nothing."""
+
+    def preemption_attempt(self) -> None:
+        """Do nothing."""
+
+    def preemption_victims(self, count: int) -> None:
+        """Do nothing."""
+
+    def preemption_run(self, *, result: str, seconds: float) -> None:
+        """Do nothing."""
+
+    def request(
+        self, verb: str, host: str, *, code: str, seconds: float | None, sent: int | None, received: int | None
+    ) -> None:
+        """Do nothing."""
+
+    def request_retried(self, verb: str, host: str, *, code: str) -> None:
+        """Do nothing."""
+
+    def request_throttled(self, verb: str, host: str, *, seconds: float) -> None:
+        """Do nothing."""
+
+    def certificate_rotated(self, age_seconds: float) -> None:
+        """Do nothing."""
+
     def warning(self, kind: str) -> None:
         """Do nothing."""
 
     def gauge(
+        self, name: str, read: Callable[[], Mapping[tuple[tuple[str, str], ...], float]], *, description: str = ""
+    ) -> None:
+        """Do nothing."""
+
+    def counter(
         self, name: str, read: Callable[[], Mapping[tuple[tuple[str, str], ...], float]], *, description: str = ""
     ) -> None:
         """Do nothing."""

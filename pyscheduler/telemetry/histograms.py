@@ -45,6 +45,9 @@ class FastHistogram:
         self._description = description
         self._unit = unit
         self._series: dict[tuple[str, ...], _Series] = {}
+        if not labels:
+            # As with Prometheus' own client: where there are no labels, zeros are shown from the beginning.
+            self._series[()] = _Series(len(self._bounds))
         self._start = time.time_ns()
 
     def record(self, value: float, *labels: str) -> None:

@@ -7,7 +7,6 @@ OpenTelemetry SDK read when somebody scrapes. Between two scrapes a measurement 
 from __future__ import annotations
 
 from collections import defaultdict
-from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from opentelemetry.exporter.prometheus import PrometheusMetricReader
@@ -20,6 +19,7 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
 from pyscheduler.framework.recorder import NullRecorder
+from pyscheduler.telemetry.families import FAMILIES
 from pyscheduler.telemetry.histograms import FastHistogram
 
 if TYPE_CHECKING:
@@ -30,20 +30,6 @@ if TYPE_CHECKING:
 __all__ = ["Metrics"]
 
 
-def _exponential(start: float, factor: float, count: int) -> list[float]:
-    """Return `count` bounds, each `factor` times the one before, multiplied up as Prometheus' client does."""
-    bounds = []
-    for _ in range(count):
-        bounds.append(start)
-        start *= factor
-    return bounds
-
-
-_ATTEMPT_BOUNDS: Final = _exponential(0.001, 2, 15)
-_POINT_BOUNDS: Final = _exponential(0.0001, 2, 12)
-_PLUGIN_BOUNDS: Final = _exponential(0.00001, 1.5, 20)
-_SLI_BOUNDS: Final = _exponential(0.01, 2, 20)
-_ATTEMPTS_BOUNDS: Final = _exponential(1, 2, 5)
 #: From so many attempts on, a pod is counted in one group.
 _MANY_ATTEMPTS: Final = 15
 
@@ -69,57 +55,6 @@ class Metrics:
     def __init__(self, *, also: Recorder | None = None) -> None:
         self._also = also if also is not None else NullRecorder()
         self._histograms: list[FastHistogram] = []
-        self._attempt_seconds = self._histogram(
-            "scheduler_scheduling_attempt_duration_seconds", "result", "profile",
-            bounds=_ATTEMPT_BOUNDS,
-            description="Scheduling attempt latency in seconds (scheduling algorithm + binding)",
-        )  # fmt: skip
-        self._algorithm_seconds = self._histogram(
-            "scheduler_scheduling_algorithm_duration_seconds",
-            bounds=_ATTEMPT_BOUNDS,
-            description="Scheduling algorithm latency in seconds",
-        )
-        self._point_seconds = self._histogram(
-            "scheduler_framework_extension_point_duration_seconds", "extension_point", "status", "profile",
-            bounds=_POINT_BOUNDS,
-            description="Latency for running all plugins of a specific extension point.",
-        )  # fmt: skip
-        self._plugin_seconds = self._histogram(
-            "scheduler_plugin_execution_duration_seconds", "plugin", "extension_point", "status",
-            bounds=_PLUGIN_BOUNDS,
-            description="Duration for running a plugin at a specific extension point.",
-        )  # fmt: skip
-        self._permit_seconds = self._histogram(
-            "scheduler_permit_wait_duration_seconds", "result",
-            bounds=_ATTEMPT_BOUNDS,
-            description="Duration of waiting on permit.",
-        )  # fmt: skip
-        self._attempts_per_pod = self._histogram(
-            "scheduler_pod_scheduling_attempts",
-            bounds=_ATTEMPTS_BOUNDS,
-            description="Number of attempts to successfully schedule a pod.",
-        )
-        self._sli_seconds = self._histogram(
-            "scheduler_pod_scheduling_sli_duration_seconds", "attempts",
-            bounds=_SLI_BOUNDS,
-            description="E2e latency for a pod being scheduled, from the time the pod enters the scheduling queue "
-            "and might involve multiple scheduling attempts.",
-        )  # fmt: skip
-        self._event_seconds = self._histogram(
-            "scheduler_event_handling_duration_seconds", "event",
-            bounds=_POINT_BOUNDS,
-            description="Event handling latency in seconds.",
-        )  # fmt: skip
-        self._hint_seconds = self._histogram(
-            "scheduler_queueing_hint_execution_duration_seconds", "plugin", "event", "hint",
-            bounds=_POINT_BOUNDS,
-            description="Duration for running a queueing hint function of a plugin.",
-        )  # fmt: skip
-        self._queue_seconds = self._histogram(
-            "pyscheduler_queue_wait_duration_seconds",
-            bounds=_SLI_BOUNDS,
-            description="Time a pod spent in the scheduling queue before it was popped.",
-        )
         self._registry = CollectorRegistry()
         provider = MeterProvider(
             metric_readers=[_Reader(self._registry, self._histograms)],
@@ -127,19 +62,31 @@ class Metrics:
             shutdown_on_exit=False,
         )
         self._meter = provider.get_meter("pyscheduler")
-        self._attempts = self._counter(
-            "scheduler_schedule_attempts_total", "result", "profile",
-            description="Number of attempts to schedule pods, by the result. 'unschedulable' means a pod could not be "
-            "scheduled, while 'error' means an internal scheduler problem.",
-        )  # fmt: skip
-        self._incoming = self._counter(
-            "scheduler_queue_incoming_pods_total", "event", "queue",
-            description="Number of pods added to scheduling queues by event and queue type.",
-        )  # fmt: skip
-        self._warnings = self._counter(
-            "pyscheduler_warnings_total", "kind",
-            description="Things that were wrong at run time and were passed over, by kind.",
-        )  # fmt: skip
+        self._attempts = self._count("scheduler_schedule_attempts_total")
+        self._attempt_seconds = self._histogram("scheduler_scheduling_attempt_duration_seconds")
+        self._algorithm_seconds = self._histogram("scheduler_scheduling_algorithm_duration_seconds")
+        self._point_seconds = self._histogram("scheduler_framework_extension_point_duration_seconds")
+        self._plugin_seconds = self._histogram("scheduler_plugin_execution_duration_seconds")
+        self._permit_seconds = self._histogram("scheduler_permit_wait_duration_seconds")
+        self._attempts_per_pod = self._histogram("scheduler_pod_scheduling_attempts")
+        self._sli_seconds = self._histogram("scheduler_pod_scheduling_sli_duration_seconds")
+        self._after_flush = self._count("scheduler_pod_scheduled_after_flush_total")
+        self._incoming = self._count("scheduler_queue_incoming_pods_total")
+        self._event_seconds = self._histogram("scheduler_event_handling_duration_seconds")
+        self._hint_seconds = self._histogram("scheduler_queueing_hint_execution_duration_seconds")
+        self._preemptions = self._count("scheduler_preemption_attempts_total")
+        self._victims = self._histogram("scheduler_preemption_victims")
+        self._preemption_runs = self._count("scheduler_preemption_goroutines_execution_total")
+        self._preemption_seconds = self._histogram("scheduler_preemption_goroutines_duration_seconds")
+        self._requests = self._count("rest_client_requests_total")
+        self._retries = self._count("rest_client_request_retries_total")
+        self._request_seconds = self._histogram("rest_client_request_duration_seconds")
+        self._throttle_seconds = self._histogram("rest_client_rate_limiter_duration_seconds")
+        self._request_bytes = self._histogram("rest_client_request_size_bytes")
+        self._response_bytes = self._histogram("rest_client_response_size_bytes")
+        self._certificate_age = self._histogram("rest_client_exec_plugin_certificate_rotation_age")
+        self._queue_seconds = self._histogram("pyscheduler_queue_wait_duration_seconds")
+        self._warnings = self._count("pyscheduler_warnings_total")
 
     # Recorder
 
@@ -183,7 +130,7 @@ class Metrics:
 
     def incoming_pod(self, *, queue: str, event: str) -> None:
         """Count a pod that entered a queue."""
-        self._incoming[event, queue] += 1
+        self._incoming[queue, event] += 1
         self._also.incoming_pod(queue=queue, event=event)
 
     def event_handling(self, event: str, *, seconds: float) -> None:
@@ -196,6 +143,55 @@ class Metrics:
         self._hint_seconds.record(seconds, plugin, event, hint)
         self._also.queueing_hint(plugin=plugin, event=event, hint=hint, seconds=seconds)
 
+    def scheduled_after_flush(self) -> None:
+        """Count a pod that only its time among the unschedulable pods brought back."""
+        self._after_flush[()] += 1
+        self._also.scheduled_after_flush()
+
+    def preemption_attempt(self) -> None:
+        """Count a run of the preemption plugin."""
+        self._preemptions[()] += 1
+        self._also.preemption_attempt()
+
+    def preemption_victims(self, count: int) -> None:
+        """Note how many victims there are."""
+        self._victims.record(count)
+        self._also.preemption_victims(count)
+
+    def preemption_run(self, *, result: str, seconds: float) -> None:
+        """Note an eviction of victims."""
+        self._preemption_runs[(result,)] += 1
+        self._preemption_seconds.record(seconds, result)
+        self._also.preemption_run(result=result, seconds=seconds)
+
+    def request(
+        self, verb: str, host: str, *, code: str, seconds: float | None, sent: int | None, received: int | None
+    ) -> None:
+        """Note a request to the API server."""
+        self._requests[code, verb, host] += 1
+        if seconds is not None:
+            self._request_seconds.record(seconds, verb, host)
+        if sent is not None:
+            self._request_bytes.record(sent, verb, host)
+        if received is not None:
+            self._response_bytes.record(received, verb, host)
+        self._also.request(verb, host, code=code, seconds=seconds, sent=sent, received=received)
+
+    def request_retried(self, verb: str, host: str, *, code: str) -> None:
+        """Count a request that is sent once more."""
+        self._retries[code, verb, host] += 1
+        self._also.request_retried(verb, host, code=code)
+
+    def request_throttled(self, verb: str, host: str, *, seconds: float) -> None:
+        """Note the wait for a turn."""
+        self._throttle_seconds.record(seconds, verb, host)
+        self._also.request_throttled(verb, host, seconds=seconds)
+
+    def certificate_rotated(self, age_seconds: float) -> None:
+        """Note how old a client certificate was when another took its place."""
+        self._certificate_age.record(age_seconds)
+        self._also.certificate_rotated(age_seconds)
+
     def warning(self, kind: str) -> None:
         """Count something that was wrong and was passed over."""
         self._warnings[(kind,)] += 1
@@ -204,14 +200,16 @@ class Metrics:
     def gauge(
         self, name: str, read: Callable[[], Mapping[tuple[tuple[str, str], ...], float]], *, description: str = ""
     ) -> None:
-        """Register a gauge that is read when scraped."""
-
-        def observe(_options: CallbackOptions) -> Iterator[Observation]:
-            for labels, value in read().items():
-                yield Observation(value, dict(labels))
-
-        self._meter.create_observable_gauge(name, callbacks=[observe], description=description)
+        """Register a gauge that is read when scraped; one of kube-scheduler's has its description already."""
+        self._meter.create_observable_gauge(name, [_reader(read)], description=_description(name, description))
         self._also.gauge(name, read, description=description)
+
+    def counter(
+        self, name: str, read: Callable[[], Mapping[tuple[tuple[str, str], ...], float]], *, description: str = ""
+    ) -> None:
+        """Register a count that is read when scraped."""
+        self._meter.create_observable_counter(name, [_reader(read)], description=_description(name, description))
+        self._also.counter(name, read, description=description)
 
     # Export
 
@@ -219,21 +217,37 @@ class Metrics:
         """Return the text that Prometheus scrapes, and its content type."""
         return generate_latest(self._registry), CONTENT_TYPE_LATEST
 
-    def _histogram(self, name: str, *labels: str, bounds: list[float], description: str) -> FastHistogram:
-        histogram = FastHistogram(name, *labels, bounds=bounds, description=description)
+    def _histogram(self, name: str) -> FastHistogram:
+        family = FAMILIES[name]
+        histogram = FastHistogram(name, *family.labels, bounds=family.bounds, description=family.description)
         self._histograms.append(histogram)
         return histogram
 
-    def _counter(self, name: str, *labels: str, description: str) -> defaultdict[tuple[str, ...], int]:
+    def _count(self, name: str) -> defaultdict[tuple[str, ...], int]:
+        """Return the counts of a family, by label values in the order of its labels."""
+        family = FAMILIES[name]
         counts: defaultdict[tuple[str, ...], int] = defaultdict(int)
-        self._meter.create_observable_counter(
-            name, callbacks=[partial(_observe, counts, labels)], description=description
-        )
+        if not family.labels:
+            counts[()] = 0
+
+        def observe(_options: CallbackOptions) -> Iterator[Observation]:
+            for values, count in counts.items():
+                yield Observation(count, dict(zip(family.labels, values, strict=True)))
+
+        self._meter.create_observable_counter(name, [observe], description=family.description)
         return counts
 
 
-def _observe(
-    counts: Mapping[tuple[str, ...], int], labels: tuple[str, ...], _options: CallbackOptions
-) -> Iterator[Observation]:
-    for values, count in counts.items():
-        yield Observation(count, dict(zip(labels, values, strict=True)))
+def _reader(
+    read: Callable[[], Mapping[tuple[tuple[str, str], ...], float]],
+) -> Callable[[CallbackOptions], Iterator[Observation]]:
+    def observe(_options: CallbackOptions) -> Iterator[Observation]:
+        for labels, value in read().items():
+            yield Observation(value, dict(labels))
+
+    return observe
+
+
+def _description(name: str, given: str) -> str:
+    family = FAMILIES.get(name)
+    return family.description if family is not None else given

@@ -1,0 +1,224 @@
+"""kube-scheduler's metric families: names, labels, stability, help and buckets, as its `/metrics` page shows them.
+
+Facts only; `metrics` says where each number comes from. Names that begin with `pyscheduler_` are our own.
+Source: kube-scheduler 1.36, `pkg/scheduler/metrics`, and component-base's `restclient` and `leaderelection` metrics.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import attrs
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = ["FAMILIES", "Family"]
+
+
+@attrs.frozen
+class Family:
+    """One family. `bounds`: upper bounds of a histogram's buckets, inclusive, +Inf left out; empty for other kinds."""
+
+    name: str
+    kind: str
+    labels: tuple[str, ...]
+    stability: str
+    help: str
+    bounds: tuple[float, ...] = ()
+
+    @property
+    def description(self) -> str:
+        """Return the HELP text: kube-scheduler puts the stability before it. Families of our own have none."""
+        return f"[{self.stability}] {self.help}" if self.stability else self.help
+
+
+def _exponential(start: float, factor: float, count: int) -> tuple[float, ...]:
+    """Return `count` bounds, each `factor` times the one before, multiplied up as Prometheus' client does."""
+    bounds = []
+    for _ in range(count):
+        bounds.append(start)
+        start *= factor
+    return tuple(bounds)
+
+
+_MILLISECONDS: Final = _exponential(0.001, 2, 15)
+_POINT: Final = _exponential(0.0001, 2, 12)
+_PLUGIN: Final = _exponential(0.00001, 1.5, 20)
+_LONG: Final = _exponential(0.01, 2, 20)
+_REQUEST: Final = (0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0)
+_BYTES: Final = (64.0, 256.0, 512.0, 1024.0, *_exponential(4096.0, 4, 7))
+#: From ten minutes to four years.
+_AGE: Final = (600.0, 1800.0, 3600.0, 14400.0, 86400.0, 604800.0, 2592000.0, 7776000.0, 15552000.0, 31104000.0,
+               124416000.0)  # fmt: skip
+
+_SCHEDULER: Final = (
+    Family(
+        "scheduler_schedule_attempts_total", "counter", ("result", "profile"), "STABLE",
+        "Number of attempts to schedule pods, by the result. 'unschedulable' means a pod could not be scheduled, "
+        "while 'error' means an internal scheduler problem.",
+    ),
+    Family(
+        "scheduler_scheduling_attempt_duration_seconds", "histogram", ("result", "profile"), "STABLE",
+        "Scheduling attempt latency in seconds (scheduling algorithm + binding)", _MILLISECONDS,
+    ),
+    Family(
+        "scheduler_scheduling_algorithm_duration_seconds", "histogram", (), "ALPHA",
+        "Scheduling algorithm latency in seconds", _MILLISECONDS,
+    ),
+    Family(
+        "scheduler_event_handling_duration_seconds", "histogram", ("event",), "ALPHA",
+        "Event handling latency in seconds.", _POINT,
+    ),
+    Family(
+        "scheduler_preemption_victims", "histogram", (), "STABLE",
+        "Number of selected preemption victims", _exponential(1, 2, 7),
+    ),
+    Family(
+        "scheduler_preemption_attempts_total", "counter", (), "STABLE",
+        "Total preemption attempts in the cluster till now",
+    ),
+    Family(
+        "scheduler_preemption_goroutines_duration_seconds", "histogram", ("result",), "ALPHA",
+        "Duration in seconds for running goroutines for the preemption.", _LONG,
+    ),
+    Family(
+        "scheduler_preemption_goroutines_execution_total", "counter", ("result",), "ALPHA",
+        "Number of preemption goroutines executed.",
+    ),
+    Family(
+        "scheduler_pending_pods", "gauge", ("queue",), "STABLE",
+        "Number of pending pods, by the queue type. 'active' means number of pods in activeQ; 'backoff' means number "
+        "of pods in backoffQ; 'unschedulable' means number of pods in unschedulablePods that the scheduler attempted "
+        "to schedule and failed; 'gated' is the number of unschedulable pods that the scheduler never attempted to "
+        "schedule because they are gated.",
+    ),
+    Family(
+        "scheduler_inflight_events", "gauge", ("event",), "ALPHA",
+        "Number of events currently tracked in the scheduling queue.",
+    ),
+    Family(
+        "scheduler_goroutines", "gauge", ("operation",), "BETA",
+        "Number of running goroutines split by the work they do such as binding.",
+    ),
+    Family(
+        "scheduler_pod_scheduling_sli_duration_seconds", "histogram", ("attempts",), "BETA",
+        "E2e latency for a pod being scheduled, from the time the pod enters the scheduling queue and might involve "
+        "multiple scheduling attempts.", _LONG,
+    ),
+    Family(
+        "scheduler_pod_scheduling_attempts", "histogram", (), "STABLE",
+        "Number of attempts to successfully schedule a pod.", _exponential(1, 2, 5),
+    ),
+    Family(
+        "scheduler_pod_scheduled_after_flush_total", "counter", (), "ALPHA",
+        "Number of pods that were successfully scheduled after being flushed from unschedulablePods due to timeout. "
+        "This metric helps detect potential queueing hint misconfigurations or event handling issues.",
+    ),
+    Family(
+        "scheduler_framework_extension_point_duration_seconds", "histogram",
+        ("extension_point", "status", "profile"), "STABLE",
+        "Latency for running all plugins of a specific extension point.", _POINT,
+    ),
+    Family(
+        "scheduler_plugin_execution_duration_seconds", "histogram", ("plugin", "extension_point", "status"), "ALPHA",
+        "Duration for running a plugin at a specific extension point.", _PLUGIN,
+    ),
+    Family(
+        "scheduler_queueing_hint_execution_duration_seconds", "histogram", ("plugin", "event", "hint"), "ALPHA",
+        "Duration for running a queueing hint function of a plugin.", _PLUGIN,
+    ),
+    Family(
+        "scheduler_queue_incoming_pods_total", "counter", ("queue", "event"), "STABLE",
+        "Number of pods added to scheduling queues by event and queue type.",
+    ),
+    Family(
+        "scheduler_permit_wait_duration_seconds", "histogram", ("result",), "BETA",
+        "Duration of waiting on permit.", _MILLISECONDS,
+    ),
+    Family(
+        "scheduler_cache_size", "gauge", ("type",), "ALPHA",
+        "Number of nodes, pods, and assumed (bound) pods in the scheduler cache.",
+    ),
+    Family(
+        "scheduler_unschedulable_pods", "gauge", ("plugin", "profile"), "BETA",
+        "The number of unschedulable pods broken down by plugin name. A pod will increment the gauge for all plugins "
+        "that caused it to not schedule and so this metric have meaning only when broken down by plugin.",
+    ),
+    Family(
+        "scheduler_plugin_evaluation_total", "counter", ("plugin", "extension_point", "profile"), "BETA",
+        "Number of attempts to schedule pods by each plugin and the extension point (available only in PreFilter, "
+        "Filter, PreScore, and Score).",
+    ),
+)  # fmt: skip
+
+_CLIENT: Final = (
+    Family(
+        "rest_client_request_duration_seconds", "histogram", ("verb", "host"), "ALPHA",
+        "Request latency in seconds. Broken down by verb, and host.", _REQUEST,
+    ),
+    Family(
+        "rest_client_rate_limiter_duration_seconds", "histogram", ("verb", "host"), "ALPHA",
+        "Client side rate limiter latency in seconds. Broken down by verb, and host.", _REQUEST,
+    ),
+    Family(
+        "rest_client_request_size_bytes", "histogram", ("verb", "host"), "ALPHA",
+        "Request size in bytes. Broken down by verb and host.", _BYTES,
+    ),
+    Family(
+        "rest_client_response_size_bytes", "histogram", ("verb", "host"), "ALPHA",
+        "Response size in bytes. Broken down by verb and host.", _BYTES,
+    ),
+    Family(
+        "rest_client_requests_total", "counter", ("code", "method", "host"), "ALPHA",
+        "Number of HTTP requests, partitioned by status code, method, and host.",
+    ),
+    Family(
+        "rest_client_request_retries_total", "counter", ("code", "verb", "host"), "ALPHA",
+        "Number of request retries, partitioned by status code, verb, and host.",
+    ),
+    Family(
+        "rest_client_exec_plugin_ttl_seconds", "gauge", (), "ALPHA",
+        "Gauge of the shortest TTL (time-to-live) of the client certificate(s) managed by the auth exec plugin. The "
+        "value is in seconds until certificate expiry (negative if already expired). If auth exec plugins are unused "
+        "or manage no TLS certificates, the value will be +INF.",
+    ),
+    Family(
+        "rest_client_exec_plugin_certificate_rotation_age", "histogram", (), "ALPHA",
+        "Histogram of the number of seconds the last auth exec plugin client certificate lived before being rotated. "
+        "If auth exec plugin client certificates are unused, histogram will contain no data.", _AGE,
+    ),
+    Family(
+        "rest_client_transport_cache_entries", "gauge", (), "ALPHA",
+        "Number of transport entries in the internal cache.",
+    ),
+    Family(
+        "rest_client_transport_create_calls_total", "counter", ("result",), "ALPHA",
+        "Number of calls to get a new transport, partitioned by the result of the operation hit: obtained from the "
+        "cache, miss: created and added to the cache, miss-gc: recreated and added back to the cache after being "
+        "garbage collected, uncacheable: created and not cached",
+    ),
+    Family(
+        "rest_client_transport_cert_rotation_gc_calls_total", "counter", (), "ALPHA",
+        "Number of times a cert rotation goroutine cancel func is called via GC cleanup of the associated transport",
+    ),
+    Family(
+        "leader_election_master_status", "gauge", ("name",), "ALPHA",
+        "Gauge of if the reporting system is master of the relevant lease, 0 indicates backup, 1 indicates master. "
+        "'name' is the string used to identify the lease. Please make sure to group by name.",
+    ),
+)  # fmt: skip
+
+_OURS: Final = (
+    Family(
+        "pyscheduler_queue_wait_duration_seconds", "histogram", (), "",
+        "Time a pod spent in the scheduling queue before it was popped.", _LONG,
+    ),
+    Family(
+        "pyscheduler_warnings_total", "counter", ("kind",), "",
+        "Things that were wrong at run time and were passed over, by kind.",
+    ),
+)  # fmt: skip
+
+#: Every family that is recorded, by name.
+FAMILIES: Final[Mapping[str, Family]] = {family.name: family for family in (*_SCHEDULER, *_CLIENT, *_OURS)}
