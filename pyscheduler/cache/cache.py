@@ -286,6 +286,11 @@ class Cache:
     # What others want to know
 
     @property
+    def generation(self) -> int:
+        """Return the generation of the latest change; less a snapshot's it is at least as many as changed nodes."""
+        return self._generation
+
+    @property
     def node_count(self) -> int:
         """Return the number of nodes, those included that are gone but for their pods."""
         return len(self._nodes)

@@ -39,8 +39,8 @@ __all__ = ["Scheduler"]
 
 _log = logging.getLogger(__name__)
 
-#: After so many new nodes of the first list the snapshot is brought up to date.
-_WARM_UP = 200
+#: The snapshot is not left further behind the cache than so many changes.
+_FAR_BEHIND = 250
 
 #: How long a stop waits for bindings, and then for writes, that are under way, in seconds.
 _STOP_GRACE_SECONDS = 10.0
@@ -79,7 +79,8 @@ class Scheduler:
 
     async def start(self) -> None:
         """List and watch everything; return when the caches hold the cluster. Schedules nothing yet."""
-        self.nodes.add_event_handler(on_add=self._take_in_node)
+        self.nodes.add_event_handler(on_add=self._keep_up, on_update=self._keep_up, on_delete=self._keep_up)
+        self.pods.add_event_handler(on_add=self._keep_up, on_update=self._keep_up, on_delete=self._keep_up)
         # Pods last: what a plugin looks up when it first sees a pod should be there, and each pod's node, too.
         for informer in (self.nodes, *self.others):
             informer.start()
@@ -95,9 +96,9 @@ class Scheduler:
             len(self.queue),
         )
 
-    def _take_in_node(self, _node: Node) -> None:
-        """Follow the first list with the snapshot: thousands of new nodes at once would hold the loop for too long."""
-        if not self.synced and self.cache.node_count % _WARM_UP == 0:
+    def _keep_up(self, *_: object) -> None:
+        """Let the snapshot follow while much changes: a list of everything, at once, would hold the next cycle."""
+        if self.cache.generation - self.snapshot.generation >= _FAR_BEHIND and not self.snapshot.in_statement:
             self.cache.update_snapshot(self.snapshot)
 
     async def run(self) -> None:

@@ -325,6 +325,22 @@ async def test_extension_points_can_be_driven_one_at_a_time(pyscheduler_cluster:
     assert (await framework.schedule(pod)).state == "waiting"
 
 
+async def test_the_snapshot_keeps_up_while_nothing_is_scheduled(pyscheduler_cluster: FakeCluster) -> None:
+    """Where much changes at once, the next cycle does not have to catch up on all of it."""
+    cluster = pyscheduler_cluster
+    framework = cluster.framework()
+    await framework.start()
+    scheduler = framework.scheduler
+    cycles = scheduler.cycles
+    for number in range(600):
+        cluster.add_node(f"n{number}")
+    await cluster.clock.advance(1)
+    assert (scheduler.cycles, scheduler.cache.node_count) == (cycles, 600)
+    assert scheduler.cache.generation - scheduler.snapshot.generation < 250
+    assert len(scheduler.snapshot.nodes) >= 350
+    scheduler.check_invariants()
+
+
 def test_one_function_puts_a_scheduler_together() -> None:
     """Nothing but `build` makes a Scheduler, a SchedulingQueue or a Cache."""
     makers: dict[str, set[str]] = {}
