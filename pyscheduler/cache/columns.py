@@ -18,16 +18,18 @@ from pyscheduler.cache.amounts import AmountTable, to_int64
 from pyscheduler.cache.images import ImageIndex
 from pyscheduler.cache.interner import Interner
 from pyscheduler.cache.label_columns import LabelColumns
+from pyscheduler.cache.placed_terms import PlacedTerms
 from pyscheduler.cache.pod_indices import ClaimIndex, PortIndex, RowSet
 from pyscheduler.cache.pod_matches import PodMatches
 from pyscheduler.framework.resource import CPU, EPHEMERAL_STORAGE, MEMORY, PODS
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable
+    from collections.abc import Hashable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
     from pyscheduler.api import CompiledSelector, Node, Taint
+    from pyscheduler.framework.affinity_terms import PlacedTerm
     from pyscheduler.framework.node_info import NodeInfo
 
 __all__ = ["Columns"]
@@ -77,6 +79,7 @@ class Columns:
         "labels",
         "moves",
         "offered",
+        "placed_terms",
         "pod_matches",
         "ports",
         "taints",
@@ -103,6 +106,7 @@ class Columns:
         self.claims = ClaimIndex()
         self.affinity = RowSet()
         self.anti_affinity = RowSet()
+        self.placed_terms = PlacedTerms()
         self.pod_matches = PodMatches()
         self.version = 0
         self.moves = 0
@@ -185,11 +189,18 @@ class Columns:
         return _read_only(self._feature_ids[: len(self.infos)])
 
     def matching_pods(
-        self, selector: CompiledSelector, namespaces: frozenset[str], *, terminating: bool
+        self, selector: CompiledSelector, namespaces: frozenset[str] | None, *, terminating: bool
     ) -> NDArray[np.int64]:
         """Return int64[n], read-only: how many pods `selector` matches on each node."""
         self.pod_matches.sync(self.infos, self._generations(), self.version)
         return self.pod_matches.count(selector, namespaces, len(self.infos), terminating=terminating)
+
+    def terms_about(
+        self, namespace: str, labels: Mapping[str, str], namespace_labels: Mapping[str, str]
+    ) -> Sequence[PlacedTerm]:
+        """Return the terms of pods here that speak of pods with these labels in that namespace, counted by row."""
+        self.placed_terms.sync(self.infos, self._generations(), self.version)
+        return self.placed_terms.about(namespace, labels, namespace_labels)
 
     def _generations(self) -> NDArray[np.int64]:
         return self.usage.view[GENERATION, : len(self.infos)]
@@ -268,6 +279,7 @@ class Columns:
         self.anti_affinity.check_invariants(
             [row for row, info in enumerate(infos) if info.pods_with_required_anti_affinity]
         )
+        self.placed_terms.check_invariants(infos, self._generations(), self.version)
         self.pod_matches.check_invariants(infos, self._generations(), self.version)
         assert not self.zeros.any(), "zeros are not zero"
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -28,8 +28,8 @@ __all__ = ["PodMatches"]
 #: Answers kept; beyond that the one not asked for longest goes. At 5,000 nodes each takes 40 kB.
 _MAX_ANSWERS: Final = 256
 
-#: Selector, namespaces, and whether terminating pods count.
-_Question: TypeAlias = "tuple[CompiledSelector, frozenset[str], bool]"
+#: Selector, namespaces (None: all), and whether terminating pods count.
+_Question: TypeAlias = "tuple[CompiledSelector, frozenset[str] | None, bool]"
 #: Namespace, whether terminating, labels as items; two orders of the same labels make two kinds, which does no harm.
 _Key: TypeAlias = "tuple[str, bool, tuple[tuple[str, str], ...]]"
 
@@ -82,7 +82,7 @@ class PodMatches:
         self._version = -1
 
     def count(
-        self, selector: CompiledSelector, namespaces: frozenset[str], num_nodes: int, *, terminating: bool
+        self, selector: CompiledSelector, namespaces: frozenset[str] | None, num_nodes: int, *, terminating: bool
     ) -> NDArray[np.int64]:
         """Return int64[n], read-only: matching pods per row, as of the last `sync`."""
         question = (selector, namespaces, terminating)
@@ -159,20 +159,22 @@ class PodMatches:
             oldest = next(iter(self._answers))
             self._forget(oldest)
         answer = _Answer(len(self._seen))
-        for namespace in question[1]:
-            for kind in self._kinds.get(namespace, {}).values():
-                if _concerns(question, kind, dict(kind.key[2])):
-                    kind.answers.append(answer)
-                    rows = np.fromiter(kind.rows, dtype=np.int64, count=len(kind.rows))
-                    answer.counts[rows] += np.fromiter(kind.rows.values(), dtype=np.int64, count=len(kind.rows))
+        for kind in self._kinds_in(question[1]):
+            if _concerns(question, kind, dict(kind.key[2])):
+                kind.answers.append(answer)
+                rows = np.fromiter(kind.rows, dtype=np.int64, count=len(kind.rows))
+                answer.counts[rows] += np.fromiter(kind.rows.values(), dtype=np.int64, count=len(kind.rows))
         return answer
 
     def _forget(self, question: _Question) -> None:
         answer = self._answers.pop(question)
-        for namespace in question[1]:
-            for kind in self._kinds.get(namespace, {}).values():
-                if answer in kind.answers:
-                    kind.answers.remove(answer)
+        for kind in self._kinds_in(question[1]):
+            if answer in kind.answers:
+                kind.answers.remove(answer)
+
+    def _kinds_in(self, namespaces: Iterable[str] | None) -> Iterator[_Kind]:
+        for namespace in self._kinds if namespaces is None else namespaces:
+            yield from self._kinds.get(namespace, {}).values()
 
     def _grow(self, size: int) -> None:
         capacity = 2 * len(self._seen)
@@ -192,14 +194,14 @@ class PodMatches:
             selector, namespaces, terminating = question
             naive = [
                 sum(
-                    pod.namespace in namespaces
+                    (namespaces is None or pod.namespace in namespaces)
                     and (terminating or not pod.is_terminating)
                     and selector.matches(pod.labels)
                     for pod in each
                 )
                 for each in pods
             ]
-            assert answer.view(len(infos)).tolist() == naive, f"pods that {selector} matches in {sorted(namespaces)}"
+            assert answer.view(len(infos)).tolist() == naive, f"pods that {selector} matches in {namespaces}"
             assert not answer.counts[len(infos) :].any(), "a free row has matching pods"
         kinds = [kind for each in self._kinds.values() for kind in each.values()]
         assert sum(sum(kind.rows.values()) for kind in kinds) == sum(map(len, pods)), "pods by kind"
@@ -211,7 +213,9 @@ class PodMatches:
 def _concerns(question: _Question, kind: _Kind, labels: Mapping[str, str]) -> bool:
     selector, namespaces, terminating = question
     namespace, is_terminating, _ = kind.key
-    return namespace in namespaces and (terminating or not is_terminating) and selector.matches(labels)
+    if namespaces is not None and namespace not in namespaces:
+        return False
+    return (terminating or not is_terminating) and selector.matches(labels)
 
 
 def _grown(array: NDArray[np.int64], capacity: int) -> NDArray[np.int64]:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeVar
 
+import attrs
 import numpy as np
 
 from pyscheduler.cache.columns import ALLOCATABLE, GENERATION, NON_ZERO, POD_COUNT, REQUESTED
@@ -19,12 +20,13 @@ from pyscheduler.framework.nodes import FeatureColumn, ImageColumn, LabelColumn,
 from pyscheduler.framework.resource import PODS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
     from pyscheduler.api import CompiledSelector
     from pyscheduler.cache.columns import Columns
+    from pyscheduler.framework.affinity_terms import PlacedTerm
     from pyscheduler.framework.node_info import NodeInfo
 
 __all__ = ["NodeSubset", "NodeView"]
@@ -133,10 +135,16 @@ class NodeView:
         return self._columns.ports.conflicts(ip, protocol, port)
 
     def matching_pods(
-        self, selector: CompiledSelector, namespaces: frozenset[str], *, terminating: bool = True
+        self, selector: CompiledSelector, namespaces: frozenset[str] | None, *, terminating: bool = True
     ) -> NDArray[np.int64]:
         """Return int64[n]: how many pods of `namespaces` the selector matches on each node."""
         return self._columns.matching_pods(selector, namespaces, terminating=terminating)
+
+    def terms_about(
+        self, namespace: str, labels: Mapping[str, str], namespace_labels: Mapping[str, str]
+    ) -> Sequence[PlacedTerm]:
+        """Return the terms of pods on nodes that speak of pods with these labels in that namespace."""
+        return self._columns.terms_about(namespace, labels, namespace_labels)
 
 
 class NodeSubset:
@@ -239,11 +247,19 @@ class NodeSubset:
         return self._positions(self._all.host_port_conflicts(ip, protocol, port))
 
     def matching_pods(
-        self, selector: CompiledSelector, namespaces: frozenset[str], *, terminating: bool = True
+        self, selector: CompiledSelector, namespaces: frozenset[str] | None, *, terminating: bool = True
     ) -> NDArray[np.int64]:
         """Return int64[n]: how many pods of `namespaces` the selector matches on each node."""
         self._check()
         return self._columns.matching_pods(selector, namespaces, terminating=terminating).take(self._rows)
+
+    def terms_about(
+        self, namespace: str, labels: Mapping[str, str], namespace_labels: Mapping[str, str]
+    ) -> Sequence[PlacedTerm]:
+        """Return the terms of pods on any node that speak of such pods, counted on the nodes of this view."""
+        self._check()
+        found = self._columns.terms_about(namespace, labels, namespace_labels)
+        return [attrs.evolve(each, counts=each.counts.take(self._rows)) for each in found]
 
     def _positions(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return where in this view the given rows of the snapshot stand, ascending."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import Enum
 from typing import TYPE_CHECKING
 
 import attrs
@@ -11,12 +12,15 @@ from pyscheduler.api import compile_label_selector
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    import numpy as np
+    from numpy.typing import NDArray
+
     from pyscheduler.api import CompiledSelector, Pod, PodAffinity, PodAffinityTerm, PodAntiAffinity
 
-__all__ = ["AffinityTerm", "WeightedAffinityTerm", "preferred_terms", "required_terms"]
+__all__ = ["AffinityTerm", "PlacedTerm", "TermKind", "WeightedAffinityTerm", "preferred_terms", "required_terms"]
 
 
-@attrs.define(kw_only=True)
+@attrs.frozen(kw_only=True, cache_hash=True)
 class AffinityTerm:
     """One term: pods that `selector` picks, in `namespaces` or where `namespace_selector` fits, per `topology_key`."""
 
@@ -27,17 +31,44 @@ class AffinityTerm:
 
     def matches(self, pod: Pod, namespace_labels: Mapping[str, str]) -> bool:
         """Tell whether `pod`, whose namespace carries `namespace_labels`, is one this term speaks of."""
-        if pod.namespace in self.namespaces or self.namespace_selector.matches(namespace_labels):
-            return self.selector.matches(pod.metadata.labels)
-        return False
+        metadata = pod.metadata
+        return self.speaks_of(metadata.namespace, metadata.labels, namespace_labels)
+
+    def speaks_of(self, namespace: str, labels: Mapping[str, str], namespace_labels: Mapping[str, str]) -> bool:
+        """Tell the same of any pod with those `labels` in `namespace`."""
+        return self.selector.matches(labels) and (
+            namespace in self.namespaces or self.namespace_selector.matches(namespace_labels)
+        )
 
 
-@attrs.define(kw_only=True)
+@attrs.frozen(kw_only=True)
 class WeightedAffinityTerm:
     """A preferred term; `weight` is 1 to 100."""
 
     term: AffinityTerm
     weight: int
+
+
+class TermKind(Enum):
+    """What a pod wants of the pods that a term speaks of."""
+
+    REQUIRED_AFFINITY = 0
+    REQUIRED_ANTI_AFFINITY = 1
+    PREFERRED_AFFINITY = 2
+    PREFERRED_ANTI_AFFINITY = 3
+
+
+@attrs.frozen
+class PlacedTerm:
+    """A term that pods on nodes bring with them; pods of one template share it.
+
+    `weight` is 0 for a required term. `counts`: int64[n], read-only: how often the pods on each node bring it.
+    """
+
+    kind: TermKind
+    weight: int
+    term: AffinityTerm
+    counts: NDArray[np.int64]
 
 
 def required_terms(pod: Pod, affinity: PodAffinity | PodAntiAffinity | None) -> tuple[AffinityTerm, ...]:

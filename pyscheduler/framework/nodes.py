@@ -17,12 +17,13 @@ from typing import TYPE_CHECKING, Protocol
 import attrs
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     import numpy as np
     from numpy.typing import NDArray
 
     from pyscheduler.api import CompiledSelector, Taint
+    from pyscheduler.framework.affinity_terms import PlacedTerm
     from pyscheduler.framework.node_info import NodeInfo
 
 
@@ -154,12 +155,22 @@ class Nodes(Protocol):
         ...
 
     def matching_pods(
-        self, selector: CompiledSelector, namespaces: frozenset[str], *, terminating: bool = True
+        self, selector: CompiledSelector, namespaces: frozenset[str] | None, *, terminating: bool = True
     ) -> NDArray[np.int64]:
-        """Return int64[n]: how many pods of `namespaces` the selector matches on each node.
+        """Return int64[n]: how many pods of `namespaces` (None: of all) the selector matches on each node.
 
         Pods being deleted count unless `terminating` is False. Each question is remembered and its answer kept up to
         date, so that asking again costs what has changed since.
+        """
+        ...
+
+    def terms_about(
+        self, namespace: str, labels: Mapping[str, str], namespace_labels: Mapping[str, str]
+    ) -> Sequence[PlacedTerm]:
+        """Return what pods, on any node, want of pods with these labels in that namespace, each distinct term once.
+
+        `namespace_labels` are the labels of the namespace. Terms are matched once and counts kept up to date, as for
+        `matching_pods`; where no pod has terms, asking costs nothing.
         """
         ...
 
