@@ -393,6 +393,7 @@ class SchedulingQueue:
             info.consecutive_errors += 1
         info.enqueued_at = self._clock.now()
         info.backoff_until = None
+        info.was_flushed = False
         self._places.count_rejections(info)
 
     def _strategy_after_flight(self, info: QueuedPodInfo, flight: Flight | None) -> Strategy:
@@ -434,6 +435,8 @@ class SchedulingQueue:
     def _flush_unschedulable(self, now: float) -> None:
         overdue = self._unschedulable.overdue(now)
         if overdue:
+            for info in overdue:
+                info.was_flushed = True
             self._move(overdue, self._hints.match(UNSCHEDULABLE_TIMEOUT), None, None)
         self._unschedulable.arm()
 

@@ -31,6 +31,10 @@ class Background:
     def __len__(self) -> int:
         return len(self._tasks)
 
+    def names(self) -> list[str]:
+        """Return the names of the tasks that run."""
+        return [task.get_name() for task in self._tasks]
+
     def spawn(self, work: Coroutine[object, object, None], *, name: str) -> asyncio.Task[None]:
         """Run `work` as a task; raise `RuntimeError` when closed, or where no event loop runs."""
         try:

@@ -111,6 +111,11 @@ class Filtering:
         self._columnar = tuple((position, method) for position, method, columnar in numbered if columnar)
         self._scalar = tuple((position, method) for position, method, columnar in numbered if not columnar)
 
+    @property
+    def methods(self) -> Sequence[PluginMethod]:
+        """Return the method of every plugin, in profile order."""
+        return [entry.method for entry in self._entries]
+
     def find_feasible(
         self, state: CycleState, pod: Pod, nodes: Nodes, *, limit: int | None, start: int
     ) -> FilterOutcome:
@@ -187,6 +192,8 @@ class Filtering:
         for position, method in self._columnar:
             if method.plugin in skipped:
                 continue
+            # Only the nodes that nobody has refused yet count as judged.
+            method.evaluations += len(nodes) if alive is None else int(np.count_nonzero(alive))
             answer = calls.run(method, pod, state, pod, nodes, sampled=sampled)
             if answer is None:
                 continue
@@ -253,6 +260,7 @@ class Filtering:
         """Ask a one-node filter about one node; None: it passes. `seconds` sums up the time, by plugin."""
         calls = self._calls
         began = calls.clock.now() if seconds is not None else 0.0
+        method.evaluations += 1
         answer = calls.run(method, question.pod, question.state, question.pod, node)
         if seconds is not None:
             seconds[method.plugin] += calls.clock.now() - began

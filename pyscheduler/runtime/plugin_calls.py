@@ -32,16 +32,19 @@ class PluginMethod:
     """A bound method of a plugin, ready to be called.
 
     `point` is the label in metrics and logs. `running` is how kube-scheduler's messages begin when the method fails
-    (`running PreFilter plugin "Name"`).
+    (`running PreFilter plugin "Name"`). `evaluations` counts what scheduler_plugin_evaluation_total shows: runs at
+    PreFilter and PreScore that did not end in a skip, nodes at Filter and Score. Whoever calls counts; it is only read
+    when somebody scrapes.
     """
 
-    __slots__ = ("call", "plugin", "point", "running")
+    __slots__ = ("call", "evaluations", "plugin", "point", "running")
 
     def __init__(self, *, plugin: str, point: str, call: Callable[..., object], running: str) -> None:
         self.plugin = plugin
         self.point = point
         self.call = call
         self.running = running
+        self.evaluations = 0
 
 
 def error_status(message: str, *, plugin: str, error: BaseException | None = None) -> Status:

@@ -72,13 +72,15 @@ class PreFiltering:
         narrowed: list[str] = []
         for method in self.methods:
             answer = calls.run(method, pod, state, pod, nodes, sampled=sampled)
+            if isinstance(answer, Status) and answer.code == Code.SKIP:
+                skipped.add(method.plugin)
+                continue
+            method.evaluations += 1
             if answer is None:
                 continue
             if isinstance(answer, Status):
                 code = answer.code
-                if code == Code.SKIP:
-                    skipped.add(method.plugin)
-                elif code == Code.UNSCHEDULABLE:
+                if code == Code.UNSCHEDULABLE:
                     rejection = answer.with_plugin(method.plugin)
                 elif code == Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
                     return PreFilterOutcome(None, answer.with_plugin(method.plugin), _NOBODY)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 import logging
+from collections import Counter
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from pyscheduler.framework.profile import ExtensionPoint
@@ -216,6 +217,15 @@ class Profile:
     def sign_pod(self, pod: Pod) -> tuple[tuple[str, object], ...] | None:
         """Return the pod's signature, hashable; None where it has none."""
         return self._wiring.signing.sign(pod)
+
+    def evaluations(self) -> Mapping[tuple[str, str], int]:
+        """Return how often each plugin was asked, by (plugin, extension point): scheduler_plugin_evaluation_total."""
+        return self._wiring.evaluations()
+
+    def running_tasks(self) -> Mapping[str, int]:
+        """Return how many tasks of plugins run beside the scheduler, by the first word of the name they were given."""
+        names = (name.removeprefix(f"{self.name} ") for name in self._background.names())
+        return Counter(name.partition(" ")[0].partition(".")[0] for name in names)
 
     def _sample(self) -> bool:
         return self._services.rng.random() < SAMPLED_SHARE

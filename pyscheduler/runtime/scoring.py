@@ -85,14 +85,13 @@ class PreScoring:
         calls = self.calls
         for method in self.methods:
             answer = calls.run(method, pod, state, pod, nodes, sampled=context.sampled)
-            if answer is None:
+            status = None if answer is None else calls.status_of(method, pod, answer)
+            if status is not None and status.code == Code.SKIP:
+                skipped.add(method.plugin)
                 continue
-            status = calls.status_of(method, pod, answer)
-            if status is None:
-                continue
-            if status.code != Code.SKIP:
+            method.evaluations += 1
+            if status is not None:
                 return calls.wrapped(method, status)
-            skipped.add(method.plugin)
         return None
 
 
@@ -114,6 +113,7 @@ class Scoring:
             name = entry.method.plugin
             if name in context.skip_score:
                 continue
+            entry.method.evaluations += len(nodes)
             scores = self._score(entry, context, state, pod, nodes, details=details)
             if isinstance(scores, Status):
                 outcome.status = scores

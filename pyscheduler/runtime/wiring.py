@@ -62,6 +62,16 @@ class Wiring:
     binding: Binding
     signing: Signing
 
+    def evaluations(self) -> dict[tuple[str, str], int]:
+        """Return how often each plugin was asked at PreFilter, Filter, PreScore and Score, by (plugin, point)."""
+        methods = (
+            *self.pre_filtering.methods,
+            *self.filtering.methods,
+            *self.pre_scoring.methods,
+            *(entry.method for entry in self.scoring.entries),
+        )
+        return {(method.plugin, method.point): method.evaluations for method in methods if method.evaluations}
+
 
 def wire(assembly: Assembly, calls: PluginCalls, snapshot: Snapshot) -> Wiring:
     """Look up every method that the profile will call."""

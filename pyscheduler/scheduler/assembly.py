@@ -28,7 +28,7 @@ from pyscheduler.scheduler.algorithm import Algorithm
 from pyscheduler.scheduler.binding_cycle import BindingCycle
 from pyscheduler.scheduler.event_handlers import EventHandlers
 from pyscheduler.scheduler.failure import FailureHandler
-from pyscheduler.scheduler.gauges import register_gauges
+from pyscheduler.scheduler.gauges import register_gauges, register_profiles
 from pyscheduler.scheduler.informers import Informers
 from pyscheduler.scheduler.permissions import needs
 from pyscheduler.scheduler.pod_status import PodStatusWriter
@@ -158,7 +158,7 @@ def build(
         statuses=statuses,
         nominate_expectation=gates["NominatedNodeNameForExpectation"],
     )
-    return Scheduler(
+    scheduler = Scheduler(
         client=client,
         clock=clock,
         recorder=recorder,
@@ -177,6 +177,8 @@ def build(
         routes=services.routes,
         needs=needs(profiles.values(), informers.kinds()),
     )
+    register_profiles(recorder, profiles, bindings=lambda: scheduler.binding_count)
+    return scheduler
 
 
 def _make_queue(

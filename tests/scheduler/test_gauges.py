@@ -1,0 +1,155 @@
+"""What is read when somebody scrapes: what plugins were asked, what runs beside, and what a flush brought back."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from typing import TYPE_CHECKING, ClassVar
+
+from prometheus_client.parser import text_string_to_metric_families
+
+from pyscheduler import (
+    ActionType,
+    ClusterEvent,
+    ClusterEventWithHint,
+    CycleState,
+    EventResource,
+    FilterPlugin,
+    NodeInfo,
+    Pod,
+    Status,
+)
+from pyscheduler.config.load import loads
+from pyscheduler.runtime.discovery import discover
+from pyscheduler.scheduler.assembly import Settings, build
+from pyscheduler.telemetry.metrics import Metrics
+from tests.scheduler.plugins import Holder
+
+if TYPE_CHECKING:
+    import pytest
+
+    from pyscheduler.scheduler.scheduler import Scheduler
+    from pyscheduler.testing import FakeCluster
+
+CONFIG = """
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+profiles:
+- schedulerName: pyscheduler
+  plugins: {multiPoint: {enabled: [{name: Holder}, {name: Deaf}]}}
+"""
+
+
+class Deaf(FilterPlugin):
+    """Refuses a pod labelled `late` at first, and registers no event that could change its mind."""
+
+    is_early: ClassVar[bool] = True
+
+    def events_to_register(self) -> list[ClusterEventWithHint]:
+        return [ClusterEventWithHint(ClusterEvent(EventResource.NODE, ActionType.DELETE))]
+
+    def filter(self, state: CycleState, pod: Pod, node: NodeInfo) -> Status | None:
+        return Status.unschedulable("not yet") if "late" in pod.labels and self.is_early else None
+
+
+class Measured:
+    """A scheduler on a fake cluster, with everything recorded."""
+
+    def __init__(self, cluster: FakeCluster) -> None:
+        self.cluster = cluster
+        self.metrics = Metrics()
+        registry = discover()
+        registry.add("Holder", Holder)
+        registry.add("Deaf", Deaf)
+        self.scheduler: Scheduler = build(
+            loads(CONFIG, source="test"),
+            cluster.server.transport(),
+            cluster.clock,
+            random.Random(1),
+            registry=registry,
+            recorder=self.metrics,
+            settings=Settings(max_unschedulable_seconds=60.0),
+        )
+
+    async def start(self) -> asyncio.Task[None]:
+        """List, watch and schedule."""
+        starting = asyncio.create_task(self.scheduler.start())
+        await self.cluster.clock.advance(0)
+        await starting
+        running = asyncio.create_task(self.scheduler.run())
+        await self.cluster.clock.advance(0)
+        return running
+
+    def values(self, name: str, *, by: str) -> dict[str, float]:
+        """Return the values of a family by one of its labels."""
+        text = self.metrics.render()[0].decode()
+        return {
+            sample.labels.get(by, ""): sample.value
+            for family in text_string_to_metric_families(text)
+            for sample in family.samples
+            if sample.name == name
+        }
+
+    async def stop(self) -> None:
+        """End it."""
+        await self.scheduler.stop()
+
+
+async def test_what_plugins_were_asked(pyscheduler_cluster: FakeCluster) -> None:
+    """Filter counts the nodes that nobody before had refused, Score the feasible ones, and a skip does not count."""
+    cluster = pyscheduler_cluster
+    for number in range(4):
+        cluster.add_node(f"n{number}", unschedulable=number == 0, allocatable={"cpu": "1" if number == 1 else "8"})
+    measured = Measured(cluster)
+    await measured.start()
+    cluster.add_pod("p", requests={"cpu": "2"})
+    await cluster.clock.advance(0)
+    assert cluster.pod("p").node_name in {"n2", "n3"}
+    found = measured.scheduler.profiles["pyscheduler"].evaluations()
+    assert found["NodeUnschedulable", "Filter"] == 4
+    assert found["NodeResourcesFit", "Filter"] == 3
+    assert found["NodeResourcesFit", "PreFilter"] == 1
+    assert found["NodeResourcesFit", "Score"] == 2
+    assert ("NodePorts", "PreFilter") not in found
+    assert ("NodePorts", "Filter") not in found
+    shown = measured.values("scheduler_plugin_evaluation_total", by="plugin")
+    assert shown["NodeUnschedulable"] == 4
+    await measured.stop()
+
+
+async def test_what_runs_beside_the_cycle(pyscheduler_cluster: FakeCluster) -> None:
+    """Bindings under way are counted as kube-scheduler's binding goroutines are; tasks of plugins by their name."""
+    cluster = pyscheduler_cluster
+    cluster.add_node("n1")
+    measured = Measured(cluster)
+    await measured.start()
+    cluster.add_pod("held", labels={"hold": "yes"})
+    await cluster.clock.advance(0)
+    profile = measured.scheduler.profiles["pyscheduler"]
+    task = profile.spawn(asyncio.Event().wait(), name="Evictor default/victim")  # type: ignore[arg-type] - never done
+    shown = measured.values("scheduler_goroutines", by="operation")
+    assert shown == {"binding": 1, "Filter": 0, "Score": 0, "Evictor": 1}
+    task.cancel()
+    await cluster.clock.advance(0)
+    assert "Evictor" not in measured.values("scheduler_goroutines", by="operation")
+    await measured.stop()
+
+
+async def test_a_pod_that_only_time_brought_back(
+    pyscheduler_cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A hint that says too little shows here: the pod is bound, but no event had brought it back."""
+    cluster = pyscheduler_cluster
+    cluster.add_node("n1")
+    measured = Measured(cluster)
+    await measured.start()
+    cluster.add_pod("late", labels={"late": "yes"})
+    cluster.add_pod("prompt")
+    await cluster.clock.advance(0)
+    assert (cluster.pod("late").node_name, cluster.pod("prompt").node_name) == ("", "n1")
+    assert measured.values("scheduler_pod_scheduled_after_flush_total", by="none") == {"": 0.0}
+    monkeypatch.setattr(Deaf, "is_early", False)
+    await cluster.clock.advance(100)
+    assert cluster.pod("late").node_name == "n1"
+    assert measured.values("scheduler_pod_scheduled_after_flush_total", by="none") == {"": 1.0}
+    await measured.stop()
