@@ -80,9 +80,18 @@ class EmbeddedCluster:
         """Return an HTTP server on this cluster, not yet started."""
         return ApiServer(self.router, host=host, port=port)
 
-    def lifecycle(self, *, start_seconds: float = 0.0, stop_seconds: float = 0.0) -> Lifecycle:
-        """Return what makes bound pods run and deleted ones go, not yet started."""
-        return Lifecycle(self.registry, clock=self.clock, start_seconds=start_seconds, stop_seconds=stop_seconds)
+    def lifecycle(self, *, start_seconds: float = 0.0, stop_seconds: float = 0.0, run_pods: bool = True) -> Lifecycle:
+        """Return what takes bound pods in, makes them run, and lets deleted ones go; not yet started.
+
+        Without `run_pods` nodes only reject what does not fit them.
+        """
+        return Lifecycle(
+            self.registry,
+            clock=self.clock,
+            start_seconds=start_seconds,
+            stop_seconds=stop_seconds,
+            run_pods=run_pods,
+        )
 
     # --- objects ---------------------------------------------------------------------------------
 

@@ -1,100 +1,232 @@
-"""A kubelet in miniature: bound pods begin to run, and pods on their way out go.
+"""A kubelet in miniature, for all nodes at once: bound pods are taken in and run, and pods on their way out go.
 
 The API server alone only stores what it is told: a bound pod stays Pending, and a pod deleted with a period of grace
 stays Terminating, until somebody on its node says otherwise. Where a test, a simulation or somebody with `kubectl`
-wants a cluster that moves, a `Lifecycle` plays that part for all nodes. It reads the log like any watch and writes
-through the registry like any client, so schedulers see the same events as from a real node.
+wants a cluster that moves, a `Lifecycle` plays that part. It reads the log like any watch and writes through the
+registry like any client, so schedulers see the same events as from real nodes.
+
+A pod that does not fit the node it was bound to fails, in the words of the kubelet (`node_admission`). A pod that fits
+runs after a while; with the annotation `RUN_DURATION` it succeeds so much later, otherwise it runs until it is deleted.
+A pod bound to a node that does not exist waits for the node.
 """
 
 from __future__ import annotations
 
+import logging
+from ipaddress import IPv4Address
 from typing import TYPE_CHECKING, Final
 
+import msgspec
+
+from pyscheduler.api.durations import parse_duration
 from pyscheduler.api.times import format_time
-from pyscheduler.cluster.embedded.builtin import PODS
-from pyscheduler.cluster.embedded.conditions import set_condition
+from pyscheduler.cluster.embedded import pod_progress
+from pyscheduler.cluster.embedded.builtin import EVENTS, NODES, PODS
 from pyscheduler.cluster.embedded.deletion import DeleteOptions
-from pyscheduler.cluster.embedded.store import ExpiredVersionError
+from pyscheduler.cluster.embedded.disruption import DisruptionBudgets
+from pyscheduler.cluster.embedded.errors import StatusError
+from pyscheduler.cluster.embedded.following import Follower
+from pyscheduler.cluster.embedded.node_admission import NodeRoom, Rejection, demand_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from pyscheduler.cluster.embedded.registry import Registry
-    from pyscheduler.cluster.embedded.store import Object, Record
+    from pyscheduler.cluster.embedded.store import Change, Object, Record
     from pyscheduler.framework.clock import Clock, Timer
 
-__all__ = ["Lifecycle"]
+__all__ = ["RUN_DURATION", "Lifecycle"]
 
-_ALL: Final = 1 << 62
-_RUNNING_CONDITIONS: Final = ("PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady")
+RUN_DURATION: Final = "pyscheduler.io/run-duration"
+"""Annotation of a pod: how long it runs before it succeeds, as in ``90s`` or ``1h30m``."""
+
+_TERMINAL: Final = frozenset({"Succeeded", "Failed"})
+_LEAVING: Final = b'"deletionTimestamp"'
+_FIRST_ADDRESS: Final = int(IPv4Address("10.0.0.1"))
+_ADDRESSES: Final = 1 << 24
+
+_log = logging.getLogger(__name__)
 
 
 class Lifecycle:
     """Makes bound pods Running after `start_seconds`, and lets deleted ones go after `stop_seconds`.
 
-    A period of grace shorter than `stop_seconds` is kept.
+    A period of grace shorter than `stop_seconds` is kept. Without `run_pods` the nodes only take pods in or reject
+    them: the alarm for overcommitted nodes alone.
     """
 
     def __init__(
-        self, registry: Registry, *, clock: Clock, start_seconds: float = 0.0, stop_seconds: float = 0.0
+        self,
+        registry: Registry,
+        *,
+        clock: Clock,
+        start_seconds: float = 0.0,
+        stop_seconds: float = 0.0,
+        run_pods: bool = True,
     ) -> None:
         self._registry = registry
         self._clock = clock
         self._start_seconds = start_seconds
         self._stop_seconds = stop_seconds
+        self._run_pods = run_pods
         self._pods = registry.collection(PODS)
-        self._position = 0
+        self._nodes = registry.collection(NODES)
+        self._rooms: dict[str, NodeRoom] = {}
+        #: By node, the pods (uid to key) that are bound to it and wait for it to appear.
+        self._early: dict[str, dict[str, str]] = {}
+        #: By uid, the node of each pod that was looked at, and how far its spec had changed by then.
+        self._known: dict[str, tuple[str, int]] = {}
         self._timers: dict[tuple[str, str], Timer] = {}
-        self._reading: Timer | None = None
-        self._stop_listening: Callable[[], None] | None = None
+        #: The versions written here, which need no second look.
+        self._own: set[int] = set()
+        self._addresses = 0
+        self._budgets = DisruptionBudgets(registry, clock=clock) if run_pods else None
+        self._node_news = Follower(self._nodes, clock=clock, listed=self._list_nodes, changed=self._node_changed)
+        self._followers = (
+            self._node_news,
+            Follower(self._pods, clock=clock, listed=self._list_pods, changed=self._pod_changed),
+        )
+        #: How many pods were not taken in by their node.
+        self.rejections = 0
 
     def start(self) -> None:
         """Take up the pods that are there, then follow every change."""
-        self._stop_listening = self._pods.listen(self._news)
-        self._take_up()
-
-    def _take_up(self) -> None:
-        self._position = self._pods.position_after(self._registry.store.version)
-        for record in self._pods.page().records:
-            self._consider(record)
+        for follower in self._followers:
+            follower.start()
+        if self._budgets is not None:
+            self._budgets.start()
 
     def stop(self) -> None:
         """Leave all pods as they are; idempotent."""
-        if self._stop_listening is not None:
-            self._stop_listening()
-        for timer in (*self._timers.values(), *((self._reading,) if self._reading is not None else ())):
+        for follower in self._followers:
+            follower.stop()
+        if self._budgets is not None:
+            self._budgets.stop()
+        for timer in self._timers.values():
             timer.cancel()
         self._timers.clear()
-        self._reading = None
+        self._own.clear()
 
-    def _news(self) -> None:
-        # The store is in the middle of a write: look at it when it is done.
-        if self._reading is None:
-            self._reading = self._clock.call_later(0.0, self._read)
+    def check_invariants(self) -> None:
+        """Raise `AssertionError` when a node's sums are not those of its pods."""
+        for room in self._rooms.values():
+            room.check_invariants()
 
-    def _read(self) -> None:
-        self._reading = None
+    # --- nodes -----------------------------------------------------------------------------------
+
+    def _list_nodes(self, records: Sequence[Record]) -> None:
+        for record in records:
+            self._look_at_node(record)
+
+    def _node_changed(self, change: Change) -> None:
+        # A node that is gone keeps its pods, as in a real cluster; if it comes back, they are still there.
+        if change.type != "DELETED":
+            self._look_at_node(change.record)
+
+    def _look_at_node(self, record: Record) -> None:
+        room = self._rooms.get(record.name)
         try:
-            changes = self._pods.read(self._position, _ALL)
-        except ExpiredVersionError:  # more was written than the log remembers
-            self._take_up()
-            return
-        self._position += len(changes)
-        for change in changes:
-            if change.type == "DELETED":
-                self._forget(change.record.uid)
+            if room is None:
+                self._rooms[record.name] = NodeRoom(record.decode())
             else:
-                self._consider(change.record)
+                room.update(record.decode())
+        except msgspec.ValidationError as error:
+            _log.warning("node=%s cannot take in pods: %s", record.name, error)
+            return
+        for uid, key in self._early.pop(record.name, {}).items():
+            present = self._present(key, uid)
+            if present is not None:
+                self._look_at_pod(present)
 
-    def _consider(self, record: Record) -> None:
-        fields = record.fields
+    # --- pods ------------------------------------------------------------------------------------
+
+    def _list_pods(self, records: Sequence[Record]) -> None:
+        self._own.clear()
+        present = {record.uid for record in records}
+        for uid in [uid for uid in self._known if uid not in present]:
+            self._forget(uid)
+        # Those that run have their place already; who comes later must fit beside them.
+        for record in sorted(records, key=lambda one: (one.fields.get("status.phase") == "Pending", one.version)):
+            self._look_at_pod(record)
+
+    def _pod_changed(self, change: Change) -> None:
+        if change.type == "DELETED":
+            self._forget(change.record.uid)
+        elif change.version in self._own:
+            self._own.discard(change.version)
+        elif change.record is self._pods.get(change.record.key):  # else a newer state of it comes later in the log
+            self._look_at_pod(change.record)
+
+    def _look_at_pod(self, record: Record) -> None:
+        node = record.fields.get("spec.nodeName")
+        if not node:
+            if _LEAVING in record.body:
+                self._consider_leaving(record, record.decode())
+            return
         pod = record.decode()
-        grace = pod["metadata"].get("deletionGracePeriodSeconds")
-        if "deletionTimestamp" in pod["metadata"]:
-            if grace:
-                self._later("stop", record, min(self._stop_seconds, grace), self._let_go)
-        elif fields.get("spec.nodeName") and fields.get("status.phase") == "Pending":
+        if _LEAVING in record.body:
+            self._consider_leaving(record, pod)
+        if record.fields.get("status.phase") in _TERMINAL:
+            self._release(record.uid)
+            return
+        generation = pod["metadata"].get("generation") or 0
+        known = self._known.get(record.uid)
+        if known is None:
+            self._arrive(record, pod, node, generation)
+        elif known[1] != generation:
+            self._known[record.uid] = (node, generation)
+            self._rooms[node].hold(record.uid, demand_of(pod))  # a resize changes what it has of the node
+
+    def _arrive(self, record: Record, pod: Object, node: str, generation: int) -> None:
+        """Let a node take in a pod it has not seen, or reject it."""
+        self._node_news.catch_up()
+        room = self._rooms.get(node)
+        if room is None or self._nodes.get(node) is None:
+            self._early.setdefault(node, {})[record.uid] = record.key
+            return
+        if record.fields.get("status.phase") != "Pending":
+            self._known[record.uid] = (node, generation)
+            room.hold(record.uid, demand_of(pod))
+            self._plan_end(record, pod)
+            return
+        try:
+            rejection = room.admit(record.uid, pod)
+        except msgspec.ValidationError as error:
+            rejection = Rejection("UnexpectedAdmissionError", f"Unexpected error while admitting the pod: {error}")
+        if rejection is not None:
+            self._reject(record, pod, node, rejection)
+            return
+        self._known[record.uid] = (node, generation)
+        if self._run_pods and _LEAVING not in record.body:
             self._later("start", record, self._start_seconds, self._run)
+
+    def _reject(self, record: Record, pod: Object, node: str, rejection: Rejection) -> None:
+        self.rejections += 1
+        _log.warning("pod=%s node=%s %s: %s", record.key, node, rejection.reason, rejection.message)
+        self._announce(record, node, rejection.reason, rejection.message)
+        pod_progress.reject(pod, rejection)
+        self._write(record, pod)
+
+    def _consider_leaving(self, record: Record, pod: Object) -> None:
+        grace = pod["metadata"].get("deletionGracePeriodSeconds")
+        if grace and self._run_pods:
+            self._later("stop", record, min(self._stop_seconds, grace), self._let_go)
+
+    def _forget(self, uid: str) -> None:
+        self._release(uid)
+        for what in ("start", "end", "stop"):
+            timer = self._timers.pop((what, uid), None)
+            if timer is not None:
+                timer.cancel()
+
+    def _release(self, uid: str) -> None:
+        """Give a pod's room back to its node."""
+        node, _ = self._known.pop(uid, ("", 0))
+        room = self._rooms.get(node)
+        if room is not None:
+            room.release(uid)
+
+    # --- what happens in time --------------------------------------------------------------------
 
     def _later(self, what: str, record: Record, delay_seconds: float, step: Callable[[str, str], None]) -> None:
         timer = (what, record.uid)
@@ -107,46 +239,81 @@ class Lifecycle:
 
         self._timers[timer] = self._clock.call_later(delay_seconds, fire)
 
-    def _forget(self, uid: str) -> None:
-        for what in ("start", "stop"):
-            timer = self._timers.pop((what, uid), None)
-            if timer is not None:
-                timer.cancel()
-
     def _present(self, key: str, uid: str) -> Record | None:
         record = self._pods.get(key)
         return record if record is not None and record.uid == uid else None
 
     def _run(self, key: str, uid: str) -> None:
         record = self._present(key, uid)
-        if record is None:
+        if record is None or record.fields.get("status.phase") != "Pending" or _LEAVING in record.body:
             return
         pod = record.decode()
-        status = pod.setdefault("status", {})
-        if "deletionTimestamp" in pod["metadata"] or status.get("phase") != "Pending":
-            return
+        host = self._nodes.get(record.fields["spec.nodeName"])
         now = format_time(self._registry.wall())
-        status["phase"] = "Running"
-        status["startTime"] = now
-        for kind in _RUNNING_CONDITIONS:
-            set_condition(status, {"type": kind, "status": "True", "lastProbeTime": None, "lastTransitionTime": now})
-        status["containerStatuses"] = [_started(one, now) for one in (pod.get("spec") or {}).get("containers") or ()]
-        self._registry.put(PODS, record, pod)
+        self._addresses += 1
+        address = str(IPv4Address(_FIRST_ADDRESS + self._addresses % _ADDRESSES))
+        node = host.decode() if host is not None else None
+        pod_progress.run(pod, now, host=pod_progress.host_address(node), address=address)
+        self._plan_end(self._write(record, pod), pod)
+
+    def _plan_end(self, record: Record, pod: Object) -> None:
+        text = (pod["metadata"].get("annotations") or {}).get(RUN_DURATION)
+        if text is None or not self._run_pods:
+            return
+        try:
+            seconds = parse_duration(text)
+        except ValueError as error:
+            why = f"the pod runs until it is deleted: annotation {RUN_DURATION}: {error}; write it like 90s or 1h30m"
+            _log.warning("pod=%s %s", record.key, why)
+            self._announce(record, record.fields["spec.nodeName"], "InvalidRunDuration", why)
+            return
+        self._later("end", record, max(seconds, 0.0), self._complete)
+
+    def _complete(self, key: str, uid: str) -> None:
+        record = self._present(key, uid)
+        if record is None or record.fields.get("status.phase") != "Running":
+            return
+        pod = record.decode()
+        self._release(uid)
+        pod_progress.complete(pod, format_time(self._registry.wall()))
+        self._write(record, pod)
+
+    def _write(self, record: Record, pod: Object) -> Record:
+        """Store a new state of a pod, which is none of our news."""
+        written = self._registry.put(PODS, record, pod)
+        if written is not record:
+            self._own.add(written.version)
+        return written
 
     def _let_go(self, key: str, uid: str) -> None:
         record = self._present(key, uid)
         if record is not None:
             self._registry.delete(PODS, record.namespace, record.name, DeleteOptions(grace_seconds=0))
 
-
-def _started(container: Object, now: str) -> Object:
-    return {
-        "name": container.get("name") or "",
-        "image": container.get("image") or "",
-        "imageID": "",
-        "ready": True,
-        "started": True,
-        "restartCount": 0,
-        "state": {"running": {"startedAt": now}},
-        "lastState": {},
-    }
+    def _announce(self, record: Record, node: str, reason: str, message: str) -> None:
+        """Record an event of the node about a pod."""
+        now = format_time(self._registry.wall())
+        event: Object = {
+            "metadata": {"generateName": f"{record.name}."},
+            "involvedObject": {
+                "kind": "Pod",
+                "apiVersion": "v1",
+                "namespace": record.namespace,
+                "name": record.name,
+                "uid": record.uid,
+                "resourceVersion": str(record.version),
+            },
+            "type": "Warning",
+            "reason": reason,
+            "message": message,
+            "source": {"component": "kubelet", "host": node},
+            "reportingComponent": "kubelet",
+            "reportingInstance": node,
+            "firstTimestamp": now,
+            "lastTimestamp": now,
+            "count": 1,
+        }
+        try:
+            self._registry.create(EVENTS, record.namespace, event)
+        except StatusError as error:  # the namespace is going: nobody is left to read it
+            _log.debug("pod=%s event=%s was not stored: %s", record.key, reason, error)

@@ -34,17 +34,24 @@ def pod_cells(pod: Object, now: float) -> list[Any]:
     """Return the cells of a pod; `now` is in seconds since the epoch."""
     metadata, spec, status = pod["metadata"], pod.get("spec") or {}, pod.get("status") or {}
     statuses = status.get("containerStatuses") or []
-    word, initializing = _initializing(spec, status)
-    if not initializing:
-        word = _of_containers(status, statuses) or word
+    of_init = status.get("initContainerStatuses") or []
+    sidecars = {one.get("name") for one in spec.get("initContainers") or () if one.get("restartPolicy") == "Always"}
+    word, initializing, ready = _initializing(spec, status, sidecars)
+    counted = of_init
+    if not initializing or _holds(status, "Initialized"):
+        word = _of_containers(status, statuses, word)
+        ready += sum(1 for one in statuses if one.get("ready") and "running" in (one.get("state") or {}))
+        counted = [*(one for one in of_init if one.get("name") in sidecars), *statuses]
     if "deletionTimestamp" in metadata:
-        word = "Unknown" if status.get("reason") == "NodeLost" else "Terminating"
-    ready = sum(1 for one in statuses if one.get("ready") and "running" in (one.get("state") or {}))
+        if status.get("reason") == "NodeLost":
+            word = "Unknown"
+        elif status.get("phase") not in ("Succeeded", "Failed"):
+            word = "Terminating"
     return [
         metadata["name"],
-        f"{ready}/{len(spec.get('containers') or ())}",
+        f"{ready}/{len(spec.get('containers') or ()) + len(sidecars)}",
         word,
-        _restarts(statuses, now),
+        _restarts(counted, now),
         age_of(pod, now),
         status.get("podIP") or NONE,
         spec.get("nodeName") or NONE,
@@ -53,41 +60,50 @@ def pod_cells(pod: Object, now: float) -> list[Any]:
     ]
 
 
-def _initializing(spec: Object, status: Object) -> tuple[str, bool]:
-    """Return the pod's own word, and whether its init containers still speak for it."""
+def _initializing(spec: Object, status: Object, sidecars: set[Any]) -> tuple[str, bool, int]:
+    """Return the pod's own word, whether its init containers still speak for it, and how many sidecars are ready."""
     word = status.get("reason") or status.get("phase") or ""
     for condition in status.get("conditions") or ():
         if condition.get("type") == "PodScheduled" and condition.get("reason") == "SchedulingGated":
             word = "SchedulingGated"
-    total = len(spec.get("initContainers") or ())
+    total, ready = len(spec.get("initContainers") or ()), 0
     for index, one in enumerate(status.get("initContainerStatuses") or ()):
         state = one.get("state") or {}
         ended, waiting = state.get("terminated"), state.get("waiting")
         if ended is not None and ended.get("exitCode") == 0:
             continue
+        if one.get("name") in sidecars and one.get("started"):
+            ready += bool(one.get("ready"))
+            continue
         if ended is not None:
-            return f"Init:{_end_reason(ended)}", True
+            return f"Init:{_end_reason(ended)}", True, ready
         if waiting is not None and waiting.get("reason") not in (None, "", "PodInitializing"):
-            return f"Init:{waiting['reason']}", True
-        return f"Init:{index}/{total}", True
-    return word, False
+            return f"Init:{waiting['reason']}", True, ready
+        return f"Init:{index}/{total}", True, ready
+    return word, False, ready
 
 
-def _of_containers(status: Object, statuses: list[Object]) -> str:
-    word, running = "", False
+def _of_containers(status: Object, statuses: list[Object], word: str) -> str:
+    running, mistake = False, ""
     for one in reversed(statuses):
         state = one.get("state") or {}
         if (state.get("waiting") or {}).get("reason"):
             word = state["waiting"]["reason"]
         elif state.get("terminated") is not None:
             word = _end_reason(state["terminated"])
+            if state["terminated"].get("exitCode"):
+                mistake = word
         elif one.get("ready") and "running" in state:
             running = True
-    if word == "Completed" and running:
-        conditions = status.get("conditions") or ()
-        is_ready = any(one.get("type") == "Ready" and one.get("status") == "True" for one in conditions)
-        return "Running" if is_ready else "NotReady"
-    return word
+    if word != "Completed":
+        return word
+    if running and _holds(status, "Ready"):
+        return "Running"
+    return mistake or ("NotReady" if running else word)
+
+
+def _holds(status: Object, condition: str) -> bool:
+    return any(one.get("type") == condition and one.get("status") == "True" for one in status.get("conditions") or ())
 
 
 def _end_reason(ended: Object) -> str:
