@@ -17,11 +17,13 @@ __all__ = [
     "FEATURES",
     "HOST_PORTS",
     "IMAGE_NAMES",
+    "LABELS",
     "NODE_AFFINITY",
     "NODE_NAME",
     "NODE_SELECTOR",
     "RESOURCES",
     "TOLERATIONS",
+    "sign_labels",
     "sign_node_affinity",
     "sign_node_selector",
     "sign_tolerations",
@@ -30,6 +32,7 @@ __all__ = [
 FEATURES: Final = "v1.Pod.Spec.RequiredFeatures()"
 HOST_PORTS: Final = "v1.Pod.Spec.HostPorts()"
 IMAGE_NAMES: Final = "v1.Pod.Spec.CanonicalImageNames()"
+LABELS: Final = "v1.Pod.Labels"
 NODE_AFFINITY: Final = "v1.Pod.Spec.Affinity.NodeAffinity"
 NODE_NAME: Final = "v1.Pod.Spec.NodeName"
 NODE_SELECTOR: Final = "v1.Pod.Spec.Affinity.NodeSelector"
@@ -43,6 +46,11 @@ def sign_tolerations(pod: Pod) -> SignFragment:
         TOLERATIONS,
         tuple(sorted(pod.spec.tolerations, key=lambda t: (t.key, t.value, t.operator, t.effect))),
     )
+
+
+def sign_labels(pod: Pod) -> SignFragment:
+    """Return the fragment of what selectors see of the pod."""
+    return SignFragment(LABELS, tuple(sorted(pod.labels.items())))
 
 
 def sign_node_selector(pod: Pod) -> SignFragment:
