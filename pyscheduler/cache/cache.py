@@ -33,7 +33,7 @@ from pyscheduler.framework.pod_info import PodInfo
 from pyscheduler.framework.recorder import NullRecorder
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from pyscheduler.api import Node
     from pyscheduler.cache.snapshot import Snapshot
@@ -305,12 +305,21 @@ class Cache:
         """Return the number of assumed pods."""
         return len(self._assumed)
 
-    def dump(self) -> dict[str, object]:
-        """Return nodes with their sums and pods, and the assumed pods, as plain data."""
-        return {
-            "nodes": {name: _dump_node(info) for name, info in sorted(self._nodes.items())},
-            "assumed_pods": sorted(self._pods[uid].pod.key for uid in self._assumed),
-        }
+    def node_names(self) -> set[str]:
+        """Return the names of the nodes, those left out that are gone but for their pods."""
+        return set(self._serials)
+
+    def pod_keys(self) -> dict[str, str]:
+        """Return `namespace/name` of every pod, assumed ones included, by uid."""
+        return {uid: info.pod.key for uid, info in self._pods.items()}
+
+    def dump(self) -> Iterator[dict[str, object]]:
+        """Yield each node with its sums and pods as plain data, by name; the cache may change in between."""
+        for name in sorted(self._nodes):
+            info = self._nodes.get(name)
+            if info is not None:
+                assumed = [pod.pod.key for pod in info.pods if pod.pod.uid in self._assumed]
+                yield {"node": name, "deleted": info.node is None, **_amounts(info), "assumed": sorted(assumed)}
 
     def check_invariants(self) -> None:
         """Raise AssertionError where the cache contradicts itself."""
@@ -338,12 +347,11 @@ def _check_identity(pod: Pod) -> None:
         raise CacheError(f"pod {pod.key} has no {'node' if pod.uid else 'uid'}, so it cannot be in the cache")
 
 
-def _dump_node(info: NodeInfo) -> dict[str, object]:
+def _amounts(info: NodeInfo) -> dict[str, object]:
     names = sorted({*info.allocatable.scalars, *info.requested.scalars})
     amounts = ["cpu", "memory", "ephemeral-storage", *names]
     return {
-        "known": info.node is not None,
-        "allocatable": {name: info.allocatable.get(name) for name in [*amounts, "pods"]},
         "requested": {name: info.requested.get(name) for name in amounts},
+        "allocatable": {name: info.allocatable.get(name) for name in [*amounts, "pods"]},
         "pods": sorted(pod.pod.key for pod in info.pods),
     }

@@ -38,7 +38,7 @@ from pyscheduler.queue.places import Place, Places
 from pyscheduler.queue.unschedulable import Group, UnschedulablePods
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from pyscheduler.api import Pod
     from pyscheduler.framework.clock import Clock
@@ -327,19 +327,25 @@ class SchedulingQueue:
         """Return how many pods wait, those in flight not among them."""
         return len(self._places)
 
-    def dump(self) -> dict[str, object]:
-        """Return the queue as plain data, for logs."""
+    def dump(self) -> Iterator[dict[str, object]]:
+        """Yield each pod with its place as plain data, those in flight last; the queue may change in between."""
+        waiting = (*self._active.in_order(), *self._backoff.in_order(), *self._unschedulable)
+        for info in (*waiting, *[flight.info for flight in self._in_flight]):
+            uid = info.pod.uid
+            place = self.place_of(uid)
+            if place is not None:
+                nominated = self.nominator.node_of(uid)
+                yield {"pod": info.pod.key, "queue": str(place), **self._describe(info), "nominatedNode": nominated}
+
+    def _describe(self, info: QueuedPodInfo) -> dict[str, object]:
+        now, until = self._clock.now(), info.backoff_until
         return {
-            "schedulingCycle": self.scheduling_cycle,
-            "counts": self.counts(),
-            "active": [info.pod.key for info in self._active.in_order()],
-            "backoff": [_describe(info) for info in self._backoff.in_order()],
-            "unschedulable": [_describe(info) for info in self._unschedulable],
-            "inFlight": [flight.info.pod.key for flight in self._in_flight],
-            "inFlightEvents": self.in_flight_events(),
-            "nominated": {
-                node_name: [info.pod.key for info in infos] for node_name, infos in self.nominator.by_node().items()
-            },
+            "attempts": info.attempts,
+            "unschedulablePlugins": sorted(info.unschedulable_plugins),
+            "pendingPlugins": sorted(info.pending_plugins),
+            "gatingPlugin": info.gating_plugin,
+            "waitingSeconds": round(now - info.enqueued_at, 3),
+            "backoffSeconds": round(max(until - now, 0.0), 3) if until is not None else 0.0,
         }
 
     def check_invariants(self) -> None:
@@ -439,18 +445,6 @@ class SchedulingQueue:
                 info.was_flushed = True
             self._move(overdue, self._hints.match(UNSCHEDULABLE_TIMEOUT), None, None)
         self._unschedulable.arm()
-
-
-def _describe(info: QueuedPodInfo) -> dict[str, object]:
-    return {
-        "pod": info.pod.key,
-        "attempts": info.attempts,
-        "unschedulablePlugins": sorted(info.unschedulable_plugins),
-        "pendingPlugins": sorted(info.pending_plugins),
-        "gatingPlugin": info.gating_plugin,
-        "enqueuedAt": info.enqueued_at,
-        "backoffUntil": info.backoff_until,
-    }
 
 
 def _is_changed(old: Pod, new: Pod) -> bool:

@@ -7,7 +7,7 @@ real cluster, in tests and in simulation. Only clock and transport differ.
 from __future__ import annotations
 
 import random
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import attrs
 
@@ -29,7 +29,7 @@ from pyscheduler.scheduler.binding_cycle import BindingCycle
 from pyscheduler.scheduler.event_handlers import EventHandlers
 from pyscheduler.scheduler.failure import FailureHandler
 from pyscheduler.scheduler.gauges import register_gauges, register_profiles
-from pyscheduler.scheduler.informers import Informers
+from pyscheduler.scheduler.informers import LIVE_PODS, Informers
 from pyscheduler.scheduler.permissions import needs
 from pyscheduler.scheduler.pod_status import PodStatusWriter
 from pyscheduler.scheduler.ports import ClientSettings
@@ -47,10 +47,6 @@ if TYPE_CHECKING:
     from pyscheduler.scheduler.ports import Transport
 
 __all__ = ["Settings", "build"]
-
-
-#: Pods that have ended hold nothing and are not listed at all.
-_LIVE_PODS: Final = "status.phase!=Succeeded,status.phase!=Failed"
 
 
 @attrs.frozen(kw_only=True)
@@ -97,7 +93,7 @@ def build(
         recorder=recorder,
     )
     informers = Informers(client)
-    pods = informers.get(Pod, field_selector=_LIVE_PODS)
+    pods = informers.get(Pod, field_selector=LIVE_PODS)
     nodes = informers.get(Node)
     nominator = Nominator(find_pod=lambda pod: pods.get(pod.name, pod.namespace))
     snapshot = Snapshot(nominator=nominator)

@@ -6,7 +6,7 @@ some plugin registered. Nothing else is read from the API server.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeVar, cast
+from typing import TYPE_CHECKING, Final, TypeVar, cast
 
 from pyscheduler.api import BUILT_IN_KINDS, KindTable, KubeObject, Node, Pod
 from pyscheduler.framework.errors import PluginError
@@ -19,9 +19,12 @@ if TYPE_CHECKING:
     from pyscheduler.runtime.profile import Profile
     from pyscheduler.scheduler.ports import ClusterClient, Informer
 
-__all__ = ["Informers"]
+__all__ = ["LIVE_PODS", "Informers"]
 
 K = TypeVar("K", bound=KubeObject)
+
+#: Pods that have ended hold nothing and are not listed at all.
+LIVE_PODS: Final = "status.phase!=Succeeded,status.phase!=Failed"
 
 
 class Informers:

@@ -6,7 +6,7 @@ so that what is simulated is what ships. `Transport.connect` is the seam: it put
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import attrs
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["ClientSettings", "ClusterClient", "Informer", "Response", "Stream", "Transport"]
 
 T_co = TypeVar("T_co", covariant=True)
+K = TypeVar("K", bound="KubeObject")
 
 
 class Response(msgspec.Struct, frozen=True):
@@ -119,6 +120,12 @@ class ClusterClient(Client, Protocol):
 
         `optional`: its CRD may be absent, and may appear and disappear.
         """
+        ...
+
+    def pages(
+        self, kind: type[K], namespace: str = "", *, label_selector: str = "", field_selector: str = ""
+    ) -> AsyncIterator[Sequence[K]]:
+        """Read all objects a page at a time; raise `GoneError` where the server forgot where the next page begins."""
         ...
 
     def event_recorder(self, reporting_controller: str) -> EventRecorder:

@@ -212,10 +212,6 @@ class Scheduler:
         over.cancel()
         return pending
 
-    def dump(self) -> dict[str, object]:
-        """Return queue and cache as data, for logs."""
-        return {"queue": self.queue.dump(), "cache": self.cache.dump()}
-
     def check_invariants(self) -> None:
         """Raise AssertionError where queue, cache or snapshot contradict themselves."""
         self.cache.check_invariants()

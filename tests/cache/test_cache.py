@@ -393,20 +393,38 @@ def test_rows_stand_in_the_order_in_which_nodes_came(world: World) -> None:
 
 
 def test_the_dump_is_plain_data(world: World) -> None:
-    """It says what is on each node, and which pods are assumed."""
+    """It says what is on each node, gone ones included, and which pods are assumed."""
     world.node("a", allocatable={"cpu": "2", "memory": "1Ki", "pods": "3"})
     world.bound("p", "a", requests={"cpu": "1", "example.com/gpu": "1"})
     world.assumed("q", "b")
     amounts = {"cpu": 0, "memory": 0, "ephemeral-storage": 0}
-    assert world.cache.dump() == {
-        "nodes": {
-            "a": {
-                "known": True,
-                "allocatable": {"cpu": 2000, "memory": 1024, "ephemeral-storage": 0, "example.com/gpu": 0, "pods": 3},
-                "requested": amounts | {"cpu": 1000, "example.com/gpu": 1},
-                "pods": ["default/p"],
-            },
-            "b": {"known": False, "allocatable": amounts | {"pods": 0}, "requested": amounts, "pods": ["default/q"]},
+    assert list(world.cache.dump()) == [
+        {
+            "node": "a",
+            "deleted": False,
+            "requested": amounts | {"cpu": 1000, "example.com/gpu": 1},
+            "allocatable": {"cpu": 2000, "memory": 1024, "ephemeral-storage": 0, "example.com/gpu": 0, "pods": 3},
+            "pods": ["default/p"],
+            "assumed": [],
         },
-        "assumed_pods": ["default/q"],
-    }
+        {
+            "node": "b",
+            "deleted": True,
+            "requested": amounts,
+            "allocatable": amounts | {"pods": 0},
+            "pods": ["default/q"],
+            "assumed": ["default/q"],
+        },
+    ]
+    assert world.cache.node_names() == {"a"}
+    assert sorted(world.cache.pod_keys().values()) == ["default/p", "default/q"]
+
+
+def test_a_dump_bears_changes(world: World) -> None:
+    """It is taken in pieces: what goes meanwhile is left out."""
+    for name in "abc":
+        world.node(name)
+    dump = world.cache.dump()
+    assert next(dump)["node"] == "a"
+    world.cache.remove_node(make_node("b"))
+    assert [each["node"] for each in dump] == ["c"]

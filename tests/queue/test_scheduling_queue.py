@@ -282,30 +282,43 @@ def test_rejections_are_counted_by_plugin_until_the_pod_leaves(kit: Kit) -> None
 
 
 def test_dump_shows_who_waits_for_what(kit: Kit) -> None:
-    """Plain data for logs: orders, reasons, nominations."""
+    """Plain data for logs: places, reasons, nominations."""
     kit.rejected("rejected", "B", "A", nominated="n1")
     kit.rejected("failed")
     kit.add("flying")
     kit.pop()
     kit.add("low")
     kit.add("high", priority=5)
-    dump = kit.queue.dump()
-    assert dump["active"] == ["default/high", "default/low"]
-    assert dump["inFlight"] == ["default/flying"]
-    assert dump["nominated"] == {"n1": ["default/rejected"]}
-    assert dump["schedulingCycle"] == 3
-    assert dump["unschedulable"] == [
-        {
-            "pod": "default/rejected",
-            "attempts": 1,
-            "unschedulablePlugins": ["A", "B"],
-            "pendingPlugins": [],
-            "gatingPlugin": "",
-            "enqueuedAt": 1000.0,
-            "backoffUntil": None,
-        }
+    dump = list(kit.queue.dump())
+    assert [(entry["pod"], entry["queue"]) for entry in dump] == [
+        ("default/high", "active"),
+        ("default/low", "active"),
+        ("default/failed", "backoff"),
+        ("default/rejected", "unschedulable"),
+        ("default/flying", "in_flight"),
     ]
-    assert [entry["backoffUntil"] for entry in dump["backoff"]] == [1001.0]
+    assert dump[2]["backoffSeconds"] == 1.0
+    assert dump[3] == {
+        "pod": "default/rejected",
+        "queue": "unschedulable",
+        "attempts": 1,
+        "unschedulablePlugins": ["A", "B"],
+        "pendingPlugins": [],
+        "gatingPlugin": "",
+        "waitingSeconds": 0.0,
+        "backoffSeconds": 0.0,
+        "nominatedNode": "n1",
+    }
+
+
+def test_a_dump_bears_changes(kit: Kit) -> None:
+    """It is taken in pieces: a pod that leaves meanwhile is left out."""
+    kit.add("a")
+    kit.add("b")
+    dump = kit.queue.dump()
+    assert next(dump)["pod"] == "default/a"
+    kit.queue.delete(kit.get("b").pod)
+    assert list(dump) == []
 
 
 def test_every_profile_has_its_own_hints_and_gates(kit: Kit) -> None:

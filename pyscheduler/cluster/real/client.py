@@ -19,13 +19,14 @@ from pyscheduler.api.kinds import PODS
 from pyscheduler.cluster.real.event_writer import EventWriter
 from pyscheduler.cluster.real.events import EventNames, NamedEventRecorder
 from pyscheduler.cluster.real.informer import RealInformer
+from pyscheduler.cluster.real.metering import NO_ANSWER
 from pyscheduler.cluster.real.rate_limit import TokenBucket
 from pyscheduler.cluster.real.responses import raise_for_status
 from pyscheduler.framework.errors import APIError, ConflictError, GoneError, NotFoundError, TransportError
 
 if TYPE_CHECKING:
     import random
-    from collections.abc import Mapping, Sequence
+    from collections.abc import AsyncIterator, Mapping, Sequence
 
     from pyscheduler.api import ListPage, ResourceKind
     from pyscheduler.framework.clock import Clock
@@ -64,8 +65,10 @@ class RealClient:
         clock: Clock,
         rng: random.Random,
         recorder: Recorder,
+        host: str = "",
     ) -> None:
         self._transport = transport
+        self._host = host
         self._clock = clock
         self._rng = rng
         self._recorder = recorder
@@ -75,7 +78,7 @@ class RealClient:
         self._host_name = settings.host_name
         # A bucket of their own, so that a burst of events never makes a binding wait.
         limiter = TokenBucket(qps=settings.qps, burst=settings.burst, clock=clock)
-        self._events = EventWriter(transport, limiter=limiter, clock=clock, recorder=recorder)
+        self._events = EventWriter(transport, limiter=limiter, clock=clock, recorder=recorder, host=host)
         self._event_names = EventNames(rng)
         self._closed = False
 
@@ -113,11 +116,10 @@ class RealClient:
 
     async def list(self, kind: type[K], namespace: str = "", *, label_selector: str = "") -> Sequence[K]:
         """Read all objects, page by page; those that cannot be read are reported and left out."""
-        path = self._kinds.of(kind).path(namespace)
-        selection = {"labelSelector": label_selector} if label_selector else {}
         for attempt in range(1, _TRIES + 1):
             try:
-                return await self._list(kind, path, {"limit": str(_PAGE), **selection})
+                pages = self.pages(kind, namespace, label_selector=label_selector)
+                return [item async for page in pages for item in page]
             except GoneError:
                 # The server forgot where the next page was to begin.
                 if attempt == _TRIES:
@@ -125,16 +127,24 @@ class RealClient:
                 await self._pause(attempt)
         raise AssertionError("unreachable: the last try returns or raises")
 
-    async def _list(self, kind: type[K], path: str, query: dict[str, str]) -> Sequence[K]:
-        items: list[K] = []
+    async def pages(
+        self, kind: type[K], namespace: str = "", *, label_selector: str = "", field_selector: str = ""
+    ) -> AsyncIterator[Sequence[K]]:
+        """Read all objects a page at a time, for those who need not keep them; what cannot be read is left out.
+
+        Raises `GoneError` where the reader took so long that the server forgot where the next page begins.
+        """
+        path = self._kinds.of(kind).path(namespace)
+        selectors = {"labelSelector": label_selector, "fieldSelector": field_selector}
+        query = {"limit": str(_PAGE), **{name: text for name, text in selectors.items() if text}}
         while True:
             page = self._decoded_page(kind, path, await self._call("GET", path, query=query))
-            items.extend(page.items)
             for failure in page.malformed:
                 self._recorder.warning(f"malformed_{kind.kind.lower()}")
                 _log.warning("Passing over an object that cannot be read key=%s err=%s", failure.key, failure.error)
+            yield page.items
             if not page.continue_token:
-                return items
+                return
             query["continue"] = page.continue_token
 
     # Writes
@@ -248,8 +258,9 @@ class RealClient:
         retried = _NOT_DONE | _PERHAPS_DONE if repeatable else _NOT_DONE
         lost = False
         for attempt in range(1, _TRIES + 1):
-            await self._limiter.acquire()
+            self._recorder.request_throttled(method, self._host, seconds=await self._limiter.acquire())
             asked = 0.0
+            code = NO_ANSWER
             try:
                 response = await self._transport.request(
                     method, path, query=query, body=data, content_type=content_type
@@ -265,6 +276,8 @@ class RealClient:
                 if attempt == _TRIES or not (error.status in retried or _is_contention(error, method, body)):
                     raise
                 asked = error.retry_after_seconds or 0.0
+                code = str(error.status)
+            self._recorder.request_retried(method, self._host, code=code)
             self._recorder.warning("request_retried")
             await self._pause(attempt, at_least=asked)
         raise AssertionError("unreachable: the last try returns or raises")

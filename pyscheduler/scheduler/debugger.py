@@ -1,0 +1,210 @@
+"""A look inside a running scheduler: what is in its cache and queue, and whether that is what the API server has.
+
+The dump comes first, because it needs nobody; a line for each node and each pod that waits. Then nodes and pods are
+listed. What is different may only be on its way, so it is looked for twice, and what is still different the second
+time is a mismatch. All of it goes on beside scheduling, in pieces that leave the loop free.
+
+Differs from kube-scheduler: that compares the cache with the informers' copies, which would be wrong in the same way;
+dumps everything in two lines; and takes pods of other schedulers for missing. Source: kube-scheduler 1.36,
+`backend/cache/debugger`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING, Final
+
+import attrs
+import msgspec
+
+from pyscheduler.api import Node, Pod
+from pyscheduler.framework.errors import PySchedulerError
+from pyscheduler.scheduler.informers import LIVE_PODS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from pyscheduler.scheduler.scheduler import Scheduler
+
+__all__ = ["Debugger", "Differences"]
+
+_log = logging.getLogger(__name__)
+
+#: Lines that are written before the loop turns.
+_CHUNK: Final = 50
+#: How long a change may be on its way from the API server, in seconds.
+_PATIENCE_SECONDS: Final = 2.0
+#: Names that are told of each kind of difference.
+_TOLD: Final = 100
+
+
+@attrs.frozen(kw_only=True)
+class Differences:
+    """What the API server has and the scheduler does not know (`missed`), and the other way round (`redundant`).
+
+    Nodes are told by name, pods by uid with `namespace/name`.
+    """
+
+    missed_nodes: frozenset[str] = frozenset()
+    redundant_nodes: frozenset[str] = frozenset()
+    missed_pods: Mapping[str, str] = attrs.Factory(dict)
+    redundant_pods: Mapping[str, str] = attrs.Factory(dict)
+
+    def __bool__(self) -> bool:
+        return bool(self.missed_nodes or self.redundant_nodes or self.missed_pods or self.redundant_pods)
+
+    def still(self, later: Differences) -> Differences:
+        """Return what is different here and in `later`."""
+        return Differences(
+            missed_nodes=self.missed_nodes & later.missed_nodes,
+            redundant_nodes=self.redundant_nodes & later.redundant_nodes,
+            missed_pods=_both(self.missed_pods, later.missed_pods),
+            redundant_pods=_both(self.redundant_pods, later.redundant_pods),
+        )
+
+
+class Debugger:
+    """Looks into one scheduler, on request."""
+
+    def __init__(self, scheduler: Scheduler) -> None:
+        self._scheduler = scheduler
+        self._task: asyncio.Task[None] | None = None
+
+    def look(self) -> None:
+        """Begin a look; nothing happens while one is under way."""
+        if self._task is not None and not self._task.done():
+            _log.info("A look into cache and queue is under way already")
+            return
+        self._task = asyncio.create_task(self._look(), name="debugger")
+
+    async def stop(self) -> None:
+        """Break off a look that is under way; idempotent."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    async def _look(self) -> None:
+        try:
+            await self.dump()
+            await self.compare()
+        except PySchedulerError as error:
+            self._scheduler.recorder.warning("cache_compare_failed")
+            _log.warning("Cache comparer failed err=%s", error)
+        except Exception:  # noqa: BLE001 - whoever looks must not be the trouble
+            self._scheduler.recorder.warning("cache_compare_failed")
+            _log.exception("Cache comparer failed")
+
+    # What is known here
+
+    async def dump(self) -> None:
+        """Log what is in the cache and in the queue."""
+        cache, queue = self._scheduler.cache, self._scheduler.queue
+        _log.info(
+            "Dump of cached NodeInfo nodes=%d pods=%d assumed=%d",
+            cache.node_count,
+            cache.pod_count,
+            cache.assumed_count,
+        )
+        await _log_each("Dump of cached NodeInfo", cache.dump())
+        counts = queue.counts()
+        unschedulable = counts["unschedulable"] + counts["gated"]
+        _log.info(
+            "Dump of scheduling queue summary=%s",
+            f"activeQ:{counts['active']}; backoffQ:{counts['backoff']}; unschedulablePods:{unschedulable}",
+        )
+        await _log_each("Dump of scheduling queue", queue.dump())
+
+    # What the API server has
+
+    async def compare(self) -> Differences:
+        """Compare cache and queue with what the API server lists, log what is different, and return it.
+
+        Raises what keeps the lists from being read.
+        """
+        _log.debug("Cache comparer started")
+        found = await self._differences()
+        if found:
+            await self._scheduler.clock.sleep(_PATIENCE_SECONDS)
+            found = found.still(await self._differences())
+        if found.missed_nodes or found.redundant_nodes:
+            _log.warning(
+                "Cache mismatch missedNodes=%s redundantNodes=%s",
+                _names(found.missed_nodes),
+                _names(found.redundant_nodes),
+            )
+        if found.missed_pods or found.redundant_pods:
+            _log.warning(
+                "Cache mismatch missedPods=%s redundantPods=%s", _pods(found.missed_pods), _pods(found.redundant_pods)
+            )
+        if found:
+            self._scheduler.recorder.warning("cache_mismatch")
+        _log.info("Cache comparer finished mismatch=%s", str(bool(found)).lower())
+        return found
+
+    async def _differences(self) -> Differences:
+        """List once, and compare. Each list is held against what is known the moment it is complete."""
+        scheduler = self._scheduler
+        listed_nodes: set[str] = set()
+        async for nodes in scheduler.client.pages(Node):
+            listed_nodes.update(node.name for node in nodes)
+        known_nodes = scheduler.cache.node_names()
+        all_pods: dict[str, str] = {}
+        ours: dict[str, str] = {}
+        async for pods in scheduler.client.pages(Pod, field_selector=LIVE_PODS):
+            for pod in pods:
+                all_pods[pod.uid] = pod.key
+                if self._is_ours(pod):
+                    ours[pod.uid] = pod.key
+        cached = scheduler.cache.pod_keys()
+        queued = {pod.uid: pod.key for pod in scheduler.queue.pending_pods()}
+        return Differences(
+            missed_nodes=frozenset(listed_nodes - known_nodes),
+            redundant_nodes=frozenset(known_nodes - listed_nodes),
+            missed_pods={uid: key for uid, key in ours.items() if uid not in cached and not self._is_waiting(uid)},
+            redundant_pods={uid: key for uid, key in (cached | queued).items() if uid not in all_pods},
+        )
+
+    def _is_ours(self, pod: Pod) -> bool:
+        """Tell whether a pod has to be known here: it takes room, or is to be scheduled."""
+        if pod.node_name:
+            return True
+        # One that is being deleted is not tried again.
+        return pod.scheduler_name in self._scheduler.profiles and not pod.metadata.deletion_timestamp
+
+    def _is_waiting(self, uid: str) -> bool:
+        """Tell whether a pod is in the queue, in flight, or set aside because it cannot be read."""
+        return self._scheduler.queue.place_of(uid) is not None or uid in self._scheduler.handlers.unreadable_pods
+
+
+async def _log_each(message: str, entries: Iterable[Mapping[str, object]]) -> None:
+    """Log a line for each entry, and let the loop turn between chunks."""
+    for number, entry in enumerate(entries, 1):
+        places = " ".join(f"{name}=%s" for name in entry)
+        _log.info(f"{message} {places}", *map(_text, entry.values()))
+        if number % _CHUNK == 0:
+            await asyncio.sleep(0)
+
+
+def _text(value: object) -> str:
+    """Write a value: `a:1 b:2` and `[a b]` as in Go's logs, everything else as in JSON."""
+    if isinstance(value, dict):
+        return " ".join(f"{name}:{amount}" for name, amount in value.items())
+    if isinstance(value, list):
+        return f"[{' '.join(map(str, value))}]"
+    return value if isinstance(value, str) else msgspec.json.encode(value).decode()
+
+
+def _both(first: Mapping[str, str], second: Mapping[str, str]) -> Mapping[str, str]:
+    return {uid: key for uid, key in first.items() if uid in second}
+
+
+def _names(names: Iterable[str]) -> str:
+    """Write names as Go writes a slice; of very many, the first ones and how many there are."""
+    found = sorted(names)
+    more = [f"... {len(found)} in all"] if len(found) > _TOLD else []
+    return f"[{' '.join([*found[:_TOLD], *more])}]"
+
+
+def _pods(pods: Mapping[str, str]) -> str:
+    return _names(f"{key}({uid})" for uid, key in pods.items())
