@@ -22,10 +22,12 @@ if TYPE_CHECKING:
     from pyscheduler.api import Pod
     from pyscheduler.cache.snapshot import Snapshot
     from pyscheduler.framework.cycle_state import CycleState
+    from pyscheduler.framework.node_statuses import NodeStatuses
     from pyscheduler.framework.nodes import Nodes
+    from pyscheduler.runtime.pre_filtering import PreFilterOutcome
     from pyscheduler.runtime.profile import Profile
 
-__all__ = ["Algorithm", "Placement"]
+__all__ = ["Algorithm", "Placement", "note_filters", "note_pre_filter", "searched_nodes"]
 
 #: Never fewer nodes than these are looked at, whatever the percentage.
 MIN_FEASIBLE_NODES: Final = 100
@@ -72,12 +74,9 @@ class Algorithm:
     ) -> tuple[Nodes, int] | None:
         """Return the feasible nodes and how many were looked at; None with `diagnosis` filled in when there is none."""
         outcome = profile.run_pre_filter(state, pod, all_nodes)
-        diagnosis.unschedulable_plugins = set(outcome.narrowed_by)
         if outcome.status is not None:
             _raise_error(outcome.status)
-            diagnosis.pre_filter_message = outcome.status.message
-            diagnosis.node_statuses.absent = outcome.status
-            diagnosis.add_plugin_status(outcome.status)
+        if note_pre_filter(outcome, diagnosis):
             return None
         nominated = pod.status.nominated_node_name
         if nominated:
@@ -88,13 +87,7 @@ class Algorithm:
                 found = profile.find_feasible(state, pod, one)
                 if found.status is None and len(found.rows):
                     return one, 1
-        nodes = all_nodes
-        result = outcome.result
-        if result is not None and result.node_names is not None:
-            rows = [row for name in result.node_names if (row := all_nodes.index(name)) is not None]
-            nodes = all_nodes.take(np.array(sorted(rows), dtype=np.int64))
-            absent = f"node(s) didn't satisfy plugin(s) [{' '.join(sorted(outcome.narrowed_by))}]"
-            diagnosis.node_statuses.absent = Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, absent)
+        nodes = searched_nodes(outcome, all_nodes, diagnosis)
         return self._filter(profile, state, pod, nodes, diagnosis)
 
     def _filter(
@@ -117,12 +110,8 @@ class Algorithm:
             # Where every node is feasible the view is the same: the full view's columns need no copy.
             chosen = nodes if len(found.rows) == len(nodes) else nodes.take(found.rows)
             return chosen, found.processed
-        statuses = found.statuses
-        if statuses is not None:
-            statuses.absent = diagnosis.node_statuses.absent
-            diagnosis.node_statuses = statuses
-            for status, _ in statuses.counts():
-                diagnosis.add_plugin_status(status)
+        if found.statuses is not None:
+            note_filters(found.statuses, diagnosis)
         return None
 
     def _limit(self, profile: Profile, num_nodes: int) -> int:
@@ -151,6 +140,36 @@ class Algorithm:
         totals = outcome.totals
         best = np.flatnonzero(totals == totals.max())
         return int(best[0] if len(best) == 1 else best[self.rng.randrange(len(best))])
+
+
+def note_pre_filter(outcome: PreFilterOutcome, diagnosis: Diagnosis) -> bool:
+    """Take down what PreFilter came to; tell whether it rejected the pod."""
+    diagnosis.unschedulable_plugins = set(outcome.narrowed_by)
+    if outcome.status is None:
+        return False
+    diagnosis.pre_filter_message = outcome.status.message
+    diagnosis.node_statuses.absent = outcome.status
+    diagnosis.add_plugin_status(outcome.status)
+    return True
+
+
+def searched_nodes(outcome: PreFilterOutcome, all_nodes: Nodes, diagnosis: Diagnosis) -> Nodes:
+    """Return the nodes that PreFilter left to look at; take down what the others are told."""
+    result = outcome.result
+    if result is None or result.node_names is None:
+        return all_nodes
+    absent = f"node(s) didn't satisfy plugin(s) [{' '.join(sorted(outcome.narrowed_by))}]"
+    diagnosis.node_statuses.absent = Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, absent)
+    rows = [row for name in result.node_names if (row := all_nodes.index(name)) is not None]
+    return all_nodes.take(np.array(sorted(rows), dtype=np.int64))
+
+
+def note_filters(statuses: NodeStatuses, diagnosis: Diagnosis) -> None:
+    """Take down why every node that was looked at was refused."""
+    statuses.absent = diagnosis.node_statuses.absent
+    diagnosis.node_statuses = statuses
+    for status, _ in statuses.counts():
+        diagnosis.add_plugin_status(status)
 
 
 def _raise_error(status: Status, *, always: bool = False) -> None:

@@ -15,7 +15,7 @@ import pytest
 from pyscheduler.cli.main import cli, main
 
 ROOT = Path(__file__).parents[2]
-COMMANDS = ["run", "demo", "cluster", "plugins", "config"]
+COMMANDS = ["run", "demo", "cluster", "explain", "plugins", "config"]
 
 
 def said(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
@@ -57,11 +57,13 @@ def test_every_command_teaches(name: str, capsys: pytest.CaptureFixture[str]) ->
     command = cli.get_command(click.Context(cli), name)
     assert command is not None
     for parameter in command.params:
-        assert isinstance(parameter, click.Option)
-        assert parameter.help, parameter.name
+        if isinstance(parameter, click.Option):
+            assert parameter.help, parameter.name
+        else:
+            assert parameter.make_metavar(click.Context(command)) in text
 
 
-@pytest.mark.parametrize("name", ["cluster", "config", "plugins", "run"])
+@pytest.mark.parametrize("name", ["cluster", "config", "explain", "plugins", "run"])
 def test_examples_in_help_are_commands(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     """What the help shows as an example can be typed: commands and options exist."""
     lines = [line.split() for line in said(capsys, name, "--help").splitlines() if line.startswith("    pyscheduler ")]

@@ -1,0 +1,207 @@
+"""A cluster that stands still: what was read of it once, for those who ask what the scheduler would do.
+
+The scheduler is put together on it as on any other cluster, and its cache, queue and listers are filled by the same
+event handlers; but nothing is watched, and a write is refused before it could go anywhere. Where the objects come from,
+a file or one list of each kind on a live cluster, is the business of `read`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NoReturn, cast
+
+from pyscheduler.cluster.real.local_copy import LocalCopy
+from pyscheduler.framework.errors import TransportError
+
+if TYPE_CHECKING:
+    import random
+    from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+
+    from pyscheduler.api import KubeObject, Pod, ResourceKind
+    from pyscheduler.framework.clock import Clock
+    from pyscheduler.framework.recorder import Recorder
+    from pyscheduler.scheduler.ports import ClientSettings
+
+__all__ = ["StillCluster"]
+
+
+class StillCluster:
+    """A `Transport` over objects that do not change.
+
+    `read` returns the objects of a kind, in the order in which handlers are told of them; nothing where the cluster
+    does not know the kind. It is called once for every kind that the profiles need.
+    """
+
+    def __init__(self, read: Callable[[ResourceKind], Awaitable[Iterable[KubeObject]]]) -> None:
+        self._read = read
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Mapping[str, str] | None = None,  # noqa: ARG002 - a transport's signature; nothing is sent
+        body: bytes | None = None,  # noqa: ARG002
+        content_type: str = "application/json",  # noqa: ARG002
+        timeout_seconds: float | None = None,  # noqa: ARG002
+    ) -> NoReturn:
+        """Refuse: `TransportError`."""
+        _refuse(f"{method} {path}")
+
+    def stream(
+        self,
+        path: str,
+        *,
+        query: Mapping[str, str] | None = None,  # noqa: ARG002
+        timeout_seconds: float | None = None,  # noqa: ARG002
+    ) -> NoReturn:
+        """Refuse: `TransportError`."""
+        _refuse(f"watch {path}")
+
+    def connect(
+        self,
+        settings: ClientSettings,  # noqa: ARG002
+        *,
+        clock: Clock,  # noqa: ARG002
+        rng: random.Random,  # noqa: ARG002
+        recorder: Recorder,
+    ) -> _StillClient:
+        """Return the client path: informers that read once, and writes that are refused."""
+        return _StillClient(self._read, recorder)
+
+    async def close(self) -> None:
+        """Do nothing: nothing is open."""
+
+
+class _StillInformer:
+    """The objects of one kind."""
+
+    def __init__(
+        self, kind: ResourceKind, read: Callable[[ResourceKind], Awaitable[Iterable[KubeObject]]], recorder: Recorder
+    ) -> None:
+        self._kind = kind
+        self._read = read
+        self._copy: LocalCopy[KubeObject] = LocalCopy(kind.plural, recorder)
+        self.synced = False
+
+    def start(self) -> None:
+        """Do nothing: `wait_synced` reads."""
+
+    async def wait_synced(self) -> None:
+        """Read the objects and tell the handlers."""
+        if not self.synced:
+            self._copy.prime(await self._read(self._kind), watched=False)
+            self.synced = True
+
+    def get(self, name: str, namespace: str = "") -> KubeObject | None:
+        """Return one object, or None."""
+        return self._copy.get(f"{namespace}/{name}" if namespace else name)
+
+    def __iter__(self) -> Iterator[KubeObject]:
+        return iter(self._copy)
+
+    def __len__(self) -> int:
+        return len(self._copy)
+
+    def add_event_handler(
+        self,
+        *,
+        on_add: Callable[[Any], None] | None = None,
+        on_update: Callable[[Any, Any], None] | None = None,
+        on_delete: Callable[[Any], None] | None = None,
+    ) -> None:
+        """Call `on_add` for every object; the others never have a reason to be called."""
+        self._copy.add_handler(on_add=on_add, on_update=on_update, on_delete=on_delete)
+
+
+class _StillClient:
+    """Reads from the listers' source, writes nothing."""
+
+    def __init__(self, read: Callable[[ResourceKind], Awaitable[Iterable[KubeObject]]], recorder: Recorder) -> None:
+        self._read = read
+        self._recorder = recorder
+
+    def informer(self, kind: ResourceKind, *, field_selector: str = "", optional: bool = False) -> Any:  # noqa: ARG002
+        """Return the informer of a kind; selecting is left to `read`."""
+        return _StillInformer(kind, self._read, self._recorder)
+
+    def event_recorder(self, reporting_controller: str) -> _Silent:  # noqa: ARG002
+        """Return a recorder that drops what it is told."""
+        return _Silent()
+
+    async def get(self, kind: type[Any], name: str, namespace: str = "") -> NoReturn:
+        """Refuse: `TransportError`."""
+        _refuse(f"get {kind.__name__} {namespace}/{name}")
+
+    def pages(
+        self,
+        kind: type[Any],
+        namespace: str = "",  # noqa: ARG002
+        *,
+        label_selector: str = "",  # noqa: ARG002
+        field_selector: str = "",  # noqa: ARG002
+    ) -> NoReturn:
+        """Refuse: `TransportError`."""
+        _refuse(f"list {kind.__name__}")
+
+    async def list(self, kind: type[Any], namespace: str = "", *, label_selector: str = "") -> Sequence[Any]:  # noqa: ARG002
+        """Refuse: `TransportError`."""
+        _refuse(f"list {kind.__name__}")
+
+    async def patch(
+        self,
+        kind: type[Any],
+        name: str,
+        namespace: str = "",
+        *,
+        patch: Mapping[str, object],  # noqa: ARG002
+        status: bool = False,  # noqa: ARG002
+    ) -> NoReturn:
+        """Refuse: `TransportError`."""
+        _refuse(f"patch {kind.__name__} {namespace}/{name}")
+
+    async def create(self, kind: type[Any], body: Mapping[str, object], namespace: str = "") -> NoReturn:  # noqa: ARG002
+        """Refuse: `TransportError`."""
+        _refuse(f"create {kind.__name__}")
+
+    async def delete(self, kind: type[Any], name: str, namespace: str = "", *, uid: str = "") -> NoReturn:  # noqa: ARG002
+        """Refuse: `TransportError`."""
+        _refuse(f"delete {kind.__name__} {namespace}/{name}")
+
+    async def bind(self, pod: Pod, node_name: str) -> NoReturn:
+        """Refuse: `TransportError`."""
+        _refuse(f"bind {pod.key} to {node_name}")
+
+    async def patch_pod_status(self, pod: Pod, patch: Mapping[str, object]) -> None:
+        """Drop it: what the cluster's users are told, a picture of the cluster does not tell them again."""
+
+    async def close(self) -> None:
+        """Do nothing: nothing is open."""
+
+
+class _Silent:
+    """An event recorder for a cluster in which nothing happens."""
+
+    def event(
+        self,
+        regarding: object,
+        *,
+        type: str,
+        reason: str,
+        action: str,
+        note: str,
+        related: object | None = None,
+    ) -> None:
+        """Drop the event."""
+
+
+def _refuse(what: str) -> NoReturn:
+    raise TransportError(f"{what}: refused, because this cluster is a picture of one")
+
+
+def objects_of(objects: Mapping[type[KubeObject], Sequence[KubeObject]]) -> Callable[[ResourceKind], Awaitable[Any]]:
+    """Return a `read` over objects by type."""
+
+    async def read(kind: ResourceKind) -> Iterable[KubeObject]:
+        return cast("Iterable[KubeObject]", objects.get(kind.type, ()))
+
+    return read

@@ -1,0 +1,88 @@
+"""What an evaluation found, as data: the form in which kube-scheduler's own recorded answers are written.
+
+Sets are sorted lists, nodes are named, and every list of reasons is sorted.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from pyscheduler.framework.nodes import Nodes
+    from pyscheduler.framework.status import Status
+    from pyscheduler.scheduler.evaluation import Evaluation
+
+__all__ = ["explained", "status_told", "told"]
+
+Json = dict[str, Any]
+
+_SUCCESS: Final = "Success"
+
+
+def status_told(status: Status | None) -> Json:
+    """Return a status in that form; None is success."""
+    if status is None:
+        return {"code": _SUCCESS, "plugin": "", "reasons": []}
+    return {"code": status.code.label, "plugin": status.plugin, "reasons": sorted(status.reasons)}
+
+
+def told(found: Evaluation) -> Json:
+    """Return everything that was said about a pod on its way to a node."""
+    actual: Json = {
+        "preFilter": {
+            **status_told(found.pre_filter),
+            "nodeNames": None if found.node_names is None else sorted(found.node_names),
+            "skipPlugins": sorted(found.skipped_filters),
+        },
+        "filter": _filter(found),
+        "feasible": sorted(_names(found.feasible)) if found.feasible is not None else [],
+        "skipScorePlugins": sorted(found.skipped_scores),
+        "scores": {},
+        "total": {},
+        "best": [],
+        "fitError": str(found.fit_error) if found.fit_error is not None else None,
+        "error": found.error.message if found.error is not None else None,
+    }
+    if found.feasible is not None and found.scores is not None and found.error is None:
+        names = _names(found.feasible)
+        for plugin, scores in found.scores.by_plugin.items():
+            raw = scores.raw if scores.raw is not None else scores.normalized
+            rows = zip(names, raw.tolist(), scores.normalized.tolist(), scores.weighted.tolist(), strict=True)
+            actual["scores"][plugin] = {
+                name: {"raw": raw, "normalized": normalized, "weighted": weighted}
+                for name, raw, normalized, weighted in rows
+            }
+        totals = found.scores.totals.tolist()
+        actual["total"] = dict(zip(names, totals, strict=True))
+        actual["best"] = sorted(name for name, total in actual["total"].items() if total == max(totals))
+    return actual
+
+
+def _filter(found: Evaluation) -> Json:
+    """Return each node's verdict; nodes that PreFilter left out were never asked."""
+    if found.filtered is None or found.statuses is None:
+        return {}
+    verdicts: Json = {}
+    absent = found.statuses.absent
+    for row in range(len(found.all_nodes)):
+        verdicts[found.all_nodes.name(row)] = {**status_told(absent), "plugin": "", "excludedByPreFilter": True}
+    for row, name in enumerate(_names(found.filtered)):
+        status = found.statuses.status(row)
+        verdicts[name] = {"code": _SUCCESS} if status is None else status_told(status)
+    return verdicts
+
+
+def _names(nodes: Nodes) -> list[str]:
+    return [nodes.name(row) for row in range(len(nodes))]
+
+
+def explained(found: Evaluation) -> Json:
+    """Return an evaluation with what names it: pod, profile, number of nodes, and the message of a pending pod."""
+    return {
+        "pod": found.pod.key,
+        "profile": found.profile.name,
+        "nodes": len(found.all_nodes),
+        "message": found.message,
+        "preEnqueue": status_told(found.pre_enqueue),
+        **told(found),
+    }

@@ -1,0 +1,169 @@
+"""`pyscheduler explain`, as typed."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from pyscheduler.cli.main import main
+from pyscheduler.cluster.embedded.cluster import EmbeddedCluster
+from pyscheduler.framework.clock import LoopClock
+from pyscheduler.testing import node_manifest, pod_manifest
+
+CLUSTER = [
+    node_manifest("small", allocatable={"cpu": "1"}),
+    node_manifest("large", allocatable={"cpu": "8"}),
+    node_manifest("tainted", taints=[{"key": "gpu", "value": "yes", "effect": "NoSchedule"}]),
+    pod_manifest("bound", node_name="large", requests={"cpu": "1"}),
+    pod_manifest("pending", requests={"cpu": "99"}),
+    pod_manifest("gated", scheduling_gates=["example.com/wait"]),
+    pod_manifest("theirs", scheduler_name="somebody-else"),
+]
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Path:
+    """Write the cluster as `kubectl get -o yaml` would."""
+    file = tmp_path / "cluster.yaml"
+    file.write_text(yaml.safe_dump({"apiVersion": "v1", "kind": "List", "items": CLUSTER}))
+    return file
+
+
+def explain(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str, str]:
+    """Run the command; return exit code, output and complaints."""
+    with pytest.raises(SystemExit) as ended:
+        main(["explain", *map(str, arguments)])
+    out, err = capsys.readouterr()
+    return int(ended.value.code or 0), out, err
+
+
+def write(folder: Path, *objects: dict[str, Any]) -> Path:
+    """Write a manifest."""
+    file = folder / "pod.yaml"
+    file.write_text(yaml.safe_dump_all(objects))
+    return file
+
+
+def test_a_manifest_is_placed_on_a_cluster_in_a_file(
+    tmp_path: Path, cluster: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The nodes that refuse are grouped by reason, with plugin; the best node comes with its scores."""
+    file = write(tmp_path, pod_manifest("new", requests={"cpu": "2"}))
+    code, out, err = explain(capsys, "-f", file, "--objects", cluster)
+    assert (code, err) == (0, "")
+    assert out.startswith("pod default/new, profile pyscheduler, 3 nodes\nwould go to large\n")
+    rows = [line.split() for line in out.splitlines()]
+    assert ["1", "NodeResourcesFit", "Insufficient", "cpu", "small"] in rows
+    assert ["1", "TaintToleration", "node(s)", "had", "untolerated", "taint(s)", "tainted"] in rows
+    assert rows[-1][0] == "large"
+
+
+def test_a_pending_pod_tells_what_its_condition_would(cluster: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The message is kube-scheduler's, exit code 0: the question was answered."""
+    code, out, err = explain(capsys, "default/pending", "--objects", cluster)
+    assert (code, err) == (0, "")
+    assert "fits nowhere\n0/3 nodes are available: " in out
+    assert "2 Insufficient cpu" in out
+
+
+def test_a_gated_pod_names_its_gates(cluster: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """No node is looked at."""
+    code, out, _ = explain(capsys, "gated", "--objects", cluster)
+    assert code == 0
+    assert "may not be scheduled yet\nSchedulingGates: " in out
+    assert "example.com/wait" in out
+
+
+def test_a_bound_pod_is_taken_off_first(cluster: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A note says so; a pod of somebody else's gets the first profile's answer, with a note."""
+    code, _, err = explain(capsys, "bound", "--objects", cluster)
+    assert (code, err) == (0, "note: default/bound is bound to large; this is as if it were not there yet\n")
+    code, _, err = explain(capsys, "theirs", "--objects", cluster)
+    assert code == 0
+    assert "no profile here is named" in err
+
+
+def test_programs_get_json(tmp_path: Path, cluster: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """One object for one pod, a list for several, one a line on request."""
+    two = write(tmp_path, pod_manifest("one"), pod_manifest("two", requests={"cpu": "99"}))
+    code, out, _ = explain(capsys, "-f", two, "--objects", cluster, "-o", "json")
+    one, other = json.loads(out)
+    assert code == 0
+    assert (one["pod"], one["message"], one["nodes"]) == ("default/one", "", 3)
+    assert one["filter"]["tainted"]["plugin"] == "TaintToleration"
+    assert set(one["best"]) <= set(one["feasible"]) == {"small", "large"}
+    assert other["message"] == other["fitError"]
+    _, out, _ = explain(capsys, "-f", two, "--objects", cluster, "-o", "jsonl")
+    assert [json.loads(line)["pod"] for line in out.splitlines()] == ["default/one", "default/two"]
+    _, out, _ = explain(capsys, "pending", "--objects", cluster, "-o", "json")
+    assert json.loads(out)["pod"] == "default/pending"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["nobody", "--objects", "CLUSTER"], "there is no pod default/nobody"),
+        (["--objects", "CLUSTER"], "and not both"),
+        (["pending", "-f", "x", "--objects", "CLUSTER"], "and not both"),
+        (["pending", "--objects", "CLUSTER", "--kubeconfig", "x"], "not both"),
+        (["pending", "--objects", "none.yaml"], "none.yaml: no such file"),
+        (["-f", "CLUSTER", "--objects", "CLUSTER"], "a Node is not placed itself"),
+        (["-f", "BAD", "--objects", "CLUSTER"], "spec.containers"),
+        (["pending", "--cases", "x"], "--cases brings its own"),
+        (["--cases", "x", "-o", "json"], "jsonl"),
+        (["--cases", "none.jsonl"], "cases cannot be read"),
+        (["pending", "--kubeconfig", "none"], "none"),
+        (["pending", "--objects", "CLUSTER", "--config", "none.yaml"], "none.yaml"),
+    ],
+)
+def test_mistakes_are_told_in_a_line(
+    arguments: list[str], words: str, tmp_path: Path, cluster: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """No traceback, exit code 1, or 2 for what the command line itself says."""
+    bad = tmp_path / "bad.yaml"
+    bad.write_text("{apiVersion: v1, kind: Pod, metadata: {name: x}, spec: {}}")
+    typed = [{"CLUSTER": str(cluster), "BAD": str(bad)}.get(word, word) for word in arguments]
+    code, out, err = explain(capsys, *typed)
+    assert code in {1, 2}
+    assert out == ""
+    assert words in err
+    assert "Traceback" not in err
+
+
+def test_cases_are_answered_line_by_line(tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    """A line that cannot be evaluated makes the exit code 1, and the others are printed nevertheless."""
+    case = {"id": "a", "family": "mixed", "objects": {"nodes": CLUSTER[:2]}, "pod": pod_manifest("p")}
+    file = tmp_path / "cases.jsonl"
+    file.write_text(f"{json.dumps(case)}\nnonsense\n{json.dumps({**case, 'id': 'b'})}\n")
+    with pytest.raises(SystemExit) as ended:
+        main(["explain", "--cases", str(file), "-o", "jsonl", "--workers", "1"])
+    first, second, third = map(json.loads, capfdbinary.readouterr().out.splitlines())
+    assert ended.value.code == 1
+    assert (first["id"], third["id"]) == ("a", "b")
+    assert first["actual"] == third["actual"]
+    assert (set(second), second["id"]) == ({"id", "error"}, "line 2")
+
+
+async def test_a_live_cluster_is_read_and_left_as_it_was(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Over HTTP: the answer is there, and not one object of the cluster has changed."""
+    import asyncio
+
+    live = EmbeddedCluster(clock=LoopClock())
+    live.add(*CLUSTER)
+    server = live.server()
+    await server.start()
+    before = live.store.version
+    file = write(tmp_path, pod_manifest("new", requests={"cpu": "2"}))
+    try:
+        code, out, _ = await asyncio.to_thread(explain, capsys, "-f", file, "--master", server.url)
+        assert code == 0
+        assert "would go to large" in out
+        code, out, _ = await asyncio.to_thread(explain, capsys, "default/pending", "--master", server.url)
+        assert "fits nowhere" in out
+    finally:
+        await server.stop()
+    assert live.store.version == before
