@@ -64,6 +64,7 @@ async def serve(
     configuration asks for that. Raises `PySchedulerError` when leadership is lost.
     """
     from pyscheduler.cli.health import HealthServer
+    from pyscheduler.cli.inspection import Inspection
     from pyscheduler.cli.mistakes import found_in
     from pyscheduler.cluster.real.lease_fence import FencedTransport
     from pyscheduler.cluster.real.probe import check_server
@@ -105,6 +106,7 @@ async def serve(
         configz=lambda: to_json(options.config),
         routes=scheduler.routes,
     )
+    inspection = Inspection(scheduler)
     try:
         if options.health_port is not None:
             await health.start(options.bind_address, options.health_port)
@@ -121,6 +123,7 @@ async def serve(
             await on_ready(scheduler)
         await _schedule(scheduler, elector, stop)
     finally:
+        await inspection.stop()
         # Bindings finish while the lease is still renewed; then it is given back, and a standby takes over at once.
         await scheduler.stop()
         if elector is not None:
