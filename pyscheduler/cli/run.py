@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import logging
 import random
 import signal
@@ -14,6 +13,7 @@ import attrs
 import click
 
 from pyscheduler.api.errors import PySchedulerError
+from pyscheduler.cli.garbage import keep_for_good, rare_collections
 from pyscheduler.cli.options import block_option, feature_gates_option, logging_options
 
 if TYPE_CHECKING:
@@ -107,29 +107,28 @@ async def serve(
         routes=scheduler.routes,
     )
     inspection = Inspection(scheduler)
-    try:
-        if options.health_port is not None:
-            await health.start(options.bind_address, options.health_port)
-            _log.info("Serving health and metrics address=%s port=%d", options.bind_address, health.port)
-        await check_server(transport)
-        if not await _unless_stopped(scheduler.start(), stop):
-            return
-        if elector is not None and not await _unless_stopped(elector.acquire(), stop):
-            return
-        # What was listed lives long; the garbage collector need not look at it again and again.
-        gc.collect()
-        gc.freeze()
-        if on_ready is not None:
-            await on_ready(scheduler)
-        await _schedule(scheduler, elector, stop)
-    finally:
-        await inspection.stop()
-        # Bindings finish while the lease is still renewed; then it is given back, and a standby takes over at once.
-        await scheduler.stop()
-        if elector is not None:
-            await elector.release()
-        await health.stop()
-        gc.unfreeze()
+    with rare_collections():
+        try:
+            if options.health_port is not None:
+                await health.start(options.bind_address, options.health_port)
+                _log.info("Serving health and metrics address=%s port=%d", options.bind_address, health.port)
+            await check_server(transport)
+            if not await _unless_stopped(scheduler.start(), stop):
+                return
+            if elector is not None and not await _unless_stopped(elector.acquire(), stop):
+                return
+            # What was listed lives long.
+            keep_for_good()
+            if on_ready is not None:
+                await on_ready(scheduler)
+            await _schedule(scheduler, elector, stop)
+        finally:
+            await inspection.stop()
+            # Bindings finish while the lease is still renewed; then it is given back, and a standby takes over at once.
+            await scheduler.stop()
+            if elector is not None:
+                await elector.release()
+            await health.stop()
 
 
 def _elector(

@@ -9,19 +9,19 @@ import msgspec
 from pyscheduler.testing.builders import node_manifest, pod_manifest
 
 #: What a kubelet and a few controllers leave in an object, as text that the scheduler skips.
-_FIELDS_V1: dict[str, Any] = {
-    f"f:field{number}": {f"f:part{part}": {".": {}, "f:value": {}} for part in range(6)} for number in range(24)
-}
+_FIELDS_V1: list[tuple[str, dict[str, Any]]] = [
+    (f"f:field{number}", {f"f:part{part}": {".": {}, "f:value": {}} for part in range(6)}) for number in range(24)
+]
 
 
-def _managed(manager: str, operation: str = "Update") -> dict[str, Any]:
+def _managed(manager: str, fields: int = len(_FIELDS_V1)) -> dict[str, Any]:
     return {
         "manager": manager,
-        "operation": operation,
+        "operation": "Update",
         "apiVersion": "v1",
         "time": "2026-01-01T00:00:00Z",
         "fieldsType": "FieldsV1",
-        "fieldsV1": _FIELDS_V1,
+        "fieldsV1": dict(_FIELDS_V1[:fields]),
     }
 
 
@@ -51,6 +51,40 @@ def pods(count: int, *, distinct: int = 1, prefix: str = "pod") -> list[dict[str
         )
         manifest["metadata"]["managedFields"] = [_managed("bench"), _managed("job-controller")]
         manifests.append(manifest)
+    return manifests
+
+
+def running_pods(count: int, node_count: int) -> list[dict[str, Any]]:
+    """Return `count` pods that run on the nodes of `nodes`, with the status that a kubelet writes."""
+    manifests = pods(count, prefix="running")
+    for number, manifest in enumerate(manifests):
+        manifest["metadata"]["managedFields"] = [_managed("bench"), _managed("kubelet", 5)]
+        manifest["spec"]["nodeName"] = f"node-{number % node_count:05d}"
+        manifest["status"] = {
+            "phase": "Running",
+            "conditions": [
+                {"type": kind, "status": "True", "lastProbeTime": None, "lastTransitionTime": "2026-01-01T00:00:00Z"}
+                for kind in ("PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady", "PodScheduled")
+            ],
+            "hostIP": "10.0.0.1",
+            "podIP": "10.1.0.1",
+            "podIPs": [{"ip": "10.1.0.1"}],
+            "startTime": "2026-01-01T00:00:00Z",
+            "containerStatuses": [
+                {
+                    "name": "c0",
+                    "ready": True,
+                    "started": True,
+                    "restartCount": 0,
+                    "image": "app",
+                    "imageID": "registry.example/app@sha256:" + "0" * 64,
+                    "containerID": "containerd://" + "0" * 64,
+                    "state": {"running": {"startedAt": "2026-01-01T00:00:00Z"}},
+                    "lastState": {},
+                }
+            ],
+            "qosClass": "Burstable",
+        }
     return manifests
 
 

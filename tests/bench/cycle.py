@@ -6,7 +6,6 @@ The embedded API server runs in the same process, so its share is in every figur
 from __future__ import annotations
 
 import asyncio
-import gc
 import random
 import time
 from typing import TYPE_CHECKING
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING
 import attrs
 import numpy as np
 
+from pyscheduler.cli.garbage import keep_for_good, rare_collections
 from pyscheduler.cluster.embedded.cluster import EmbeddedCluster
 from pyscheduler.config.load import loads
 from pyscheduler.framework.clock import LoopClock
@@ -25,9 +25,9 @@ from tests.bench.recorder import BenchRecorder
 if TYPE_CHECKING:
     from pyscheduler.scheduler.scheduler import Scheduler
 
-__all__ = ["CycleResult", "run"]
+__all__ = ["CONFIG", "CycleResult", "run", "watch_holds"]
 
-_CONFIG = """
+CONFIG = """
 apiVersion: kubescheduler.config.k8s.io/v1
 kind: KubeSchedulerConfiguration
 clientConnection: {qps: -1}
@@ -60,7 +60,7 @@ class CycleResult:
         return self.cpu_seconds / self.pods
 
 
-async def _watch_holds(holds: list[float]) -> None:
+async def watch_holds(holds: list[float]) -> None:
     """Note how late each turn of the loop comes."""
     while True:
         before = time.perf_counter()
@@ -86,7 +86,7 @@ async def _measure(node_count: int, pod_count: int, distinct: int) -> CycleResul
     cluster.add(*clusters.pods(pod_count, distinct=distinct))
     recorder = BenchRecorder()
     scheduler = build(
-        loads(_CONFIG, source="benchmark"),
+        loads(CONFIG, source="benchmark"),
         cluster.transport(),
         LoopClock(),
         random.Random(1),
@@ -95,10 +95,9 @@ async def _measure(node_count: int, pod_count: int, distinct: int) -> CycleResul
     begun = time.perf_counter()
     await scheduler.start()
     synced = time.perf_counter() - begun
-    gc.collect()
-    gc.freeze()
+    keep_for_good()
     holds: list[float] = []
-    watcher = asyncio.create_task(_watch_holds(holds))
+    watcher = asyncio.create_task(watch_holds(holds))
     cpu, wall = time.process_time(), time.perf_counter()
     loop = asyncio.create_task(scheduler.run())
     await _until_bound(scheduler, pod_count)
@@ -106,7 +105,6 @@ async def _measure(node_count: int, pod_count: int, distinct: int) -> CycleResul
     watcher.cancel()
     await scheduler.stop()
     await loop
-    gc.unfreeze()
     p50, p99 = np.percentile(recorder.attempts, [50, 99])
     return CycleResult(
         nodes=node_count,
@@ -123,4 +121,5 @@ async def _measure(node_count: int, pod_count: int, distinct: int) -> CycleResul
 
 def run(node_count: int, pod_count: int, *, distinct: int = 1) -> CycleResult:
     """Measure one row."""
-    return asyncio.run(_measure(node_count, pod_count, distinct))
+    with rare_collections():
+        return asyncio.run(_measure(node_count, pod_count, distinct))

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import json
+import signal
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
 
 from pyscheduler.cli.demo import play
 from tests.bench import clusters
+from tests.bench.server import serving
 
-__all__ = ["demo", "help_seconds", "ready_seconds"]
+__all__ = ["demo", "help_seconds", "leadership", "ready_seconds"]
 
 _ROOT = Path(__file__).parents[2]
 _PROGRAM = (sys.executable, "-m", "pyscheduler")
@@ -59,6 +63,44 @@ def _ready_on(url: str) -> float:
     if not synced:
         raise RuntimeError(f"pyscheduler run ended with code {scheduler.returncode} before its caches were synced")
     return seconds
+
+
+def leadership() -> dict[str, float]:
+    """Return how long a standby takes to lead: after the leader was stopped, and after it was killed, in seconds.
+
+    The lease's times are kube-scheduler's defaults.
+    """
+    with serving(5) as server:
+        return {
+            "after_stop_seconds": _takeover_seconds(server.url, signal.SIGTERM),
+            "after_kill_seconds": _takeover_seconds(server.url, signal.SIGKILL),
+        }
+
+
+def _takeover_seconds(url: str, number: signal.Signals) -> float:
+    with _replica(url, "Successfully acquired lease") as leader, _replica(url, "New leader elected") as standby:
+        begun = time.perf_counter()
+        leader.send_signal(number)
+        _read_until(standby, "Successfully acquired lease")
+        return time.perf_counter() - begun
+
+
+@contextmanager
+def _replica(url: str, words: str) -> Iterator[subprocess.Popen[str]]:
+    """Run a scheduler that has said so much."""
+    arguments = ("run", "--master", url, "--health-port", "0")
+    with subprocess.Popen([*_PROGRAM, *arguments], stderr=subprocess.PIPE, text=True) as process:
+        _read_until(process, words)
+        yield process
+        process.terminate()
+        assert process.stderr is not None
+        process.stderr.read()
+
+
+def _read_until(process: subprocess.Popen[str], words: str) -> None:
+    assert process.stderr is not None
+    if not any(words in line for line in process.stderr):
+        raise RuntimeError(f"pyscheduler run ended with code {process.returncode} before it said {words!r}")
 
 
 def demo(pod_count: int = _DEMO_PODS) -> dict[str, float]:

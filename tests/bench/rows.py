@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import attrs
 
-from tests.bench import cycle, programs
+from tests.bench import client, cycle, programs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -21,8 +21,17 @@ FIGURES: Final[Mapping[str, tuple[str, str]]] = {
     "attempt_p50_ms": ("attempt, p50", "{:.2f} ms"),
     "attempt_p99_ms": ("attempt, p99", "{:.2f} ms"),
     "sync_seconds": ("first sync", "{:.2f} s"),
+    "sync_cpu_seconds": ("CPU of the first sync", "{:.2f} s"),
+    "cpu_seconds": ("CPU", "{:.2f} s"),
+    "reaction_p50_ms": ("pod created to binding received, p50", "{:.1f} ms"),
+    "reaction_p99_ms": ("pod created to binding received, p99", "{:.1f} ms"),
     "longest_hold_ms": ("longest hold of the loop", "{:.0f} ms"),
     "peak_mib": ("peak memory of the scheduler", "{:,.0f} MiB"),
+    "hold_p99_ms": ("holds of the loop, p99", "{:.0f} ms"),
+    "resident_mib": ("memory of the scheduler", "{:,.0f} MiB"),
+    "growth_mib": ("growth after the first rounds", "{:+,.1f} MiB"),
+    "after_stop_seconds": ("standby leads after a clean stop", "{:.1f} s"),
+    "after_kill_seconds": ("standby leads after a kill", "{:.1f} s"),
     "problems": ("problems found by the checker", "{:.0f}"),
     "seconds": ("time", "{:.2f} s"),
     "times": ("time per pod", "{:.2f} times"),
@@ -76,6 +85,7 @@ def rows(*, short: bool) -> Sequence[Row]:
         for kind, what, specs in (("", "", 1), ("-distinct", f" of {distinct} kinds", distinct))
         for name, nodes in (("small", small), ("large", large))
     ]
+    made += _client_rows(short=short)
     made += [
         Row(
             name="demo",
@@ -92,6 +102,48 @@ def rows(*, short: bool) -> Sequence[Row]:
         ),
     ]
     return made
+
+
+def _client_rows(*, short: bool) -> Sequence[Row]:
+    """Return the rows about the client path, over HTTP."""
+    nodes, pods, created = (200, 800, 100) if short else (5000, 20_000, 600)
+    size = f"{nodes:,} nodes, {pods:,} pods"
+    calm = {"longest_hold_ms": "<= 50 ms", "peak_mib": "<= 400 MiB"}
+    return [
+        Row(
+            name="reaction",
+            what="an idle scheduler meets a pod: 1,000 nodes, over HTTP",
+            measure=partial(client.reaction, 100 if short else 1000, created),
+            targets={"reaction_p99_ms": "<= 20 ms"},
+        ),
+        Row(
+            name="sync",
+            what=f"first list over HTTP: {size}",
+            measure=partial(client.sync, nodes, pods),
+            targets={"sync_cpu_seconds": "<= 6 s", "peak_mib": "<= 400 MiB"},
+        ),
+        *(
+            Row(
+                name=f"relist{name}",
+                what=f"relist while {created} pods arrive: {size}{what}",
+                measure=partial(client.relist, nodes, pods, created, touch=touch),
+                targets=calm,
+            )
+            for name, what, touch in (("", "", False), ("-changed", ", each of them changed", True))
+        ),
+        Row(
+            name="memory",
+            what=f"pods come and go: 500 nodes, {3 if short else 9} rounds of {created * 5:,} pods",
+            measure=partial(client.memory, 500, 3 if short else 9, created * 5),
+            targets={"growth_mib": "about 0"},
+        ),
+        Row(
+            name="leadership",
+            what="two replicas, leaseDuration 15s, retryPeriod 2s",
+            measure=programs.leadership,
+            targets={"after_stop_seconds": "<= 2 s", "after_kill_seconds": "<= 17 s"},
+        ),
+    ]
 
 
 def growth(found: Mapping[str, Mapping[str, float]]) -> dict[str, float] | None:

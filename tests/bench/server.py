@@ -1,0 +1,142 @@
+"""A server for the benchmarks, in a process of its own, so that figures of the scheduler's process are its alone.
+
+It begins with a cluster of some size and then does what it is told on stdin, one JSON object a line; each is answered
+by a line on stdout. It ends with its stdin.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+import subprocess
+import sys
+import time
+from contextlib import contextmanager
+from typing import IO, TYPE_CHECKING, Any
+
+from pyscheduler.cluster.embedded.cluster import EmbeddedCluster
+from pyscheduler.framework.clock import LoopClock
+from tests.bench import clusters
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pyscheduler.cluster.embedded.routes import Request
+
+__all__ = ["Server", "serving"]
+
+
+class _Desk:
+    """The cluster, and the orders it takes."""
+
+    def __init__(self, nodes: int, pods: int, tasks: asyncio.TaskGroup) -> None:
+        self._tasks = tasks
+        self._rng = random.Random(1)
+        self.cluster = EmbeddedCluster(clock=LoopClock(), rng=random.Random(1))
+        self.cluster.add(*clusters.nodes(nodes))
+        for pod in clusters.running_pods(pods, nodes):
+            self.cluster.add(pod)
+        #: When a pod was created, and after how long the binding of one arrived, in seconds.
+        self._created: dict[str, float] = {}
+        self._reactions: list[float] = []
+        self._handle = self.cluster.router.handle
+        self.cluster.router.handle = self._note  # type: ignore[method-assign]  # to see when requests arrive
+
+    async def _note(self, request: Request) -> Any:
+        if request.path.endswith("/binding"):
+            created = self._created.pop(request.path.split("/")[-2], None)
+            if created is not None:
+                self._reactions.append(time.perf_counter() - created)
+        return await self._handle(request)
+
+    # Orders
+
+    def create(self, *, count: int, pause_seconds: float, prefix: str) -> object:
+        """Create pods one after the other, at random about so often, in the background."""
+        self._tasks.create_task(self._create(count, pause_seconds, prefix))
+        return count
+
+    async def _create(self, count: int, pause: float, prefix: str) -> None:
+        for pod in clusters.pods(count, prefix=prefix):
+            self._created[pod["metadata"]["name"]] = time.perf_counter()
+            self.cluster.add(pod)
+            await asyncio.sleep(pause * 2 * self._rng.random())
+
+    def reactions(self) -> object:
+        """Return how long each binding took to arrive since its pod was there, and forget it."""
+        found, self._reactions = self._reactions, []
+        return found
+
+    def remove(self, *, prefix: str) -> object:
+        """Delete the pods whose names begin so."""
+        resource = self.cluster.resource("v1", "Pod")
+        collection = self.cluster.registry.collection(resource)
+        records = collection.page(prefix=f"default/{prefix}").records
+        for record in records:
+            collection.remove(record)
+        return len(records)
+
+    def forget(self, *, touch: bool) -> object:
+        """Forget all old versions and end every watch: whoever watched has to list again.
+
+        `touch`: every node and pod is another version then, as after a night without a connection.
+        """
+        watches = self.cluster.router.drop_watches(how="cut")
+        for kind in ("Node", "Pod") if touch else ():
+            collection = self.cluster.registry.collection(self.cluster.resource("v1", kind))
+            for record in collection.page().records:
+                body = record.decode()
+                body["metadata"].setdefault("labels", {})["touched"] = "true"
+                collection.replace(record, body)
+        self.cluster.add({"apiVersion": "v1", "kind": "Namespace", "metadata": {"generateName": "later-"}})
+        self.cluster.store.compact()
+        return watches
+
+
+async def _serve(nodes: int, pods: int) -> None:
+    loop = asyncio.get_running_loop()
+    orders = asyncio.StreamReader()
+    await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(orders), sys.stdin)
+    async with asyncio.TaskGroup() as tasks:
+        desk = _Desk(nodes, pods, tasks)
+        server = desk.cluster.server()
+        await server.start()
+        print(json.dumps(server.url), flush=True)
+        async for line in orders:
+            order = json.loads(line)
+            print(json.dumps(getattr(desk, order.pop("do"))(**order)), flush=True)
+        await server.stop()
+
+
+class Server:
+    """The other end: gives orders to a server in another process."""
+
+    def __init__(self, orders: IO[str], answers: IO[str]) -> None:
+        self._orders = orders
+        self._answers = answers
+        self.url: str = json.loads(answers.readline())
+
+    def __call__(self, what: str, **keywords: object) -> Any:
+        """Give an order and return its answer."""
+        self._orders.write(json.dumps({"do": what, **keywords}) + "\n")
+        self._orders.flush()
+        return json.loads(self._answers.readline())
+
+
+@contextmanager
+def serving(nodes: int, pods: int = 0) -> Iterator[Server]:
+    """Serve a cluster of that size while the block runs."""
+    arguments = [sys.executable, "-m", "tests.bench.server", str(nodes), str(pods)]
+    with subprocess.Popen(arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        try:
+            yield Server(process.stdin, process.stdout)
+        finally:
+            process.stdin.close()
+            process.terminate()
+
+
+if __name__ == "__main__":
+    asyncio.run(_serve(*(int(number) for number in sys.argv[1:])))
