@@ -19,7 +19,7 @@ __all__ = ["PLUGINS", "pyscheduler_register"]
 PLUGINS: Final[Mapping[str, str]] = {
     "DefaultBinder": "default_binder",
     "DefaultPreemption": "missing",
-    "DynamicResources": "missing",
+    "DynamicResources": "dynamic_resources",
     "GangScheduling": "missing",
     "ImageLocality": "image_locality",
     "InterPodAffinity": "missing",
@@ -31,7 +31,7 @@ PLUGINS: Final[Mapping[str, str]] = {
     "NodeResourcesFit": "node_resources.fit",
     "NodeUnschedulable": "node_unschedulable",
     "NodeVolumeLimits": "missing",
-    "PodTopologySpread": "missing",
+    "PodTopologySpread": "pod_topology_spread.plugin",
     "PrioritySort": "priority_sort",
     "SchedulingGates": "scheduling_gates",
     "TaintToleration": "taint_toleration",

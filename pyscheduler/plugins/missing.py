@@ -6,7 +6,7 @@ message that names the field and the plugin; all other pods it skips. So the def
 disables one of these plugins ignores its fields, as in kube-scheduler. One table says which fields belong to which.
 
 Differs from kube-scheduler: the pods named above wait, nothing is preempted, and what existing pods' preferred terms
-or the system's default spread constraints would add to scores is not there.
+would add to scores is not there.
 """
 
 from __future__ import annotations
@@ -45,7 +45,6 @@ from pyscheduler.framework.plugin_args import (
     DefaultPreemptionArgs,
     DynamicResourcesArgs,
     InterPodAffinityArgs,
-    PodTopologySpreadArgs,
     VolumeBindingArgs,
 )
 
@@ -55,7 +54,6 @@ __all__ = [
     "GangScheduling",
     "InterPodAffinity",
     "NodeVolumeLimits",
-    "PodTopologySpread",
     "VolumeBinding",
     "VolumeRestrictions",
     "VolumeZone",
@@ -112,9 +110,6 @@ _FIELDS: Final = (
     _volume("cinder", "cinder", "NodeVolumeLimits"),
     _volume("portworxVolume", "portworx_volume", "NodeVolumeLimits"),
     _volume("vsphereVolume", "vsphere_volume", "NodeVolumeLimits"),
-    _Field(
-        "spec.topologySpreadConstraints", ("PodTopologySpread",), lambda pod: bool(pod.spec.topology_spread_constraints)
-    ),
     _affinity("podAffinity", "pod_affinity"),
     _affinity("podAntiAffinity", "pod_anti_affinity"),
     _Field("spec.resourceClaims", ("DynamicResources",), lambda pod: bool(pod.spec.resource_claims)),
@@ -182,25 +177,6 @@ class VolumeBinding(_ScoringStandIn):
 
 class VolumeZone(_StandIn):
     """Keep the place of the plugin that keeps pods in the zone of their volumes."""
-
-
-class PodTopologySpread(_ScoringStandIn):
-    """Keep the place of the plugin that spreads pods over domains.
-
-    Where the profile's `defaultConstraints` forbid nodes (DoNotSchedule), pods without constraints wait as well.
-    """
-
-    args_type = PodTopologySpreadArgs
-
-    def __init__(self, args: PodTopologySpreadArgs | None = None, handle: Handle | None = None) -> None:
-        super().__init__(args, handle)
-        defaults = args.default_constraints if args is not None else ()
-        self._hard_defaults = any(each.when_unsatisfiable == "DoNotSchedule" for each in defaults)
-
-    def _judge(self, pod: Pod) -> Status | None:
-        if self._hard_defaults and not pod.spec.topology_spread_constraints:
-            return _rejection("the profile spreads pods by defaultConstraints", self.name)
-        return super()._judge(pod)
 
 
 class InterPodAffinity(_ScoringStandIn):

@@ -20,7 +20,6 @@ STAND_INS = [
     missing.GangScheduling,
     missing.InterPodAffinity,
     missing.NodeVolumeLimits,
-    missing.PodTopologySpread,
     missing.VolumeBinding,
     missing.VolumeRestrictions,
     missing.VolumeZone,
@@ -35,11 +34,6 @@ def pod_of(spec: dict[str, object], **metadata: object) -> Pod:
 def volume(**source: object) -> dict[str, object]:
     """Make a spec with one volume."""
     return {"volumes": [{"name": "v", **source}]}
-
-
-def spread(when: str) -> dict[str, object]:
-    """Make a spec with one spread constraint."""
-    return {"topologySpreadConstraints": [{"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": when}]}
 
 
 def handle_of(*placed: Pod) -> SimpleNamespace:
@@ -61,8 +55,6 @@ USED = [
     pytest.param(volume(cinder={"volumeID": "d"}), ["NodeVolumeLimits"], id="cinder"),
     pytest.param(volume(portworxVolume={"volumeID": "d"}), ["NodeVolumeLimits"], id="portworx"),
     pytest.param(volume(vsphereVolume={"volumePath": "d"}), ["NodeVolumeLimits"], id="vsphere"),
-    pytest.param(spread("DoNotSchedule"), ["PodTopologySpread"], id="hard spread"),
-    pytest.param(spread("ScheduleAnyway"), ["PodTopologySpread"], id="soft spread"),
     pytest.param({"affinity": {"podAffinity": REQUIRED}}, ["InterPodAffinity"], id="required affinity"),
     pytest.param({"affinity": {"podAffinity": PREFERRED}}, ["InterPodAffinity"], id="preferred affinity"),
     pytest.param({"affinity": {"podAntiAffinity": REQUIRED}}, ["InterPodAffinity"], id="required anti-affinity"),
@@ -77,7 +69,6 @@ UNUSED = [
     pytest.param(volume(csi={"driver": "secrets-store.csi.k8s.io"}), id="inline CSI concerns no plugin"),
     pytest.param({"affinity": {"podAffinity": {}, "podAntiAffinity": {}}}, id="affinity without terms"),
     pytest.param({"affinity": {"nodeAffinity": {}}}, id="node affinity"),
-    pytest.param({"topologySpreadConstraints": []}, id="no constraints"),
 ]
 
 
@@ -153,18 +144,6 @@ def test_inter_pod_affinity_wakes_pods_whose_own_labels_changed() -> None:
     assert [each.event.label for each in plugin.events_to_register()] == ["Pod"]
 
 
-def test_hard_default_constraints_are_not_forgotten() -> None:
-    """Where the profile forbids nodes by default constraints, pods without constraints wait as well."""
-    constraint = SimpleNamespace(when_unsatisfiable="DoNotSchedule")
-    plugin = missing.PodTopologySpread(SimpleNamespace(default_constraints=(constraint,)))
-    status = plugin.pre_filter(CycleState(), pod_of({}), [])
-    assert status.is_rejected
-    assert "defaultConstraints" in status.message
-    constraint.when_unsatisfiable = "ScheduleAnyway"
-    plugin = missing.PodTopologySpread(SimpleNamespace(default_constraints=(constraint,)))
-    assert plugin.pre_filter(CycleState(), pod_of({}), []).is_skip
-
-
 @pytest.mark.parametrize("kind", [each for each in STAND_INS if each is not missing.InterPodAffinity])
 def test_nothing_that_happens_helps(kind: type[missing.VolumeZone]) -> None:
     """A rejected pod is not tried again at every event, only when the queue is flushed."""
@@ -186,7 +165,6 @@ def test_scoring_stand_ins_can_be_given_a_weight() -> None:
     assert {kind.name for kind in scoring} == {
         "DynamicResources",
         "InterPodAffinity",
-        "PodTopologySpread",
         "VolumeBinding",
     }
     for kind in scoring:

@@ -16,7 +16,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from pyscheduler.api import Node, NodeAffinity, Pod
+from pyscheduler.api import Node, Pod
 from pyscheduler.cache.snapshot import Snapshot
 from pyscheduler.framework import (
     ActionType,
@@ -72,7 +72,7 @@ def cases(*families: str) -> list[object]:
 def args_of(kind: type[Plugin], config: Json | None) -> object:
     """Structure the args that a recorded profile gives a plugin; None where it gives none."""
     converter = cattrs.Converter(forbid_extra_keys=True)
-    converter.register_structure_hook(NodeAffinity, lambda value, _: msgspec.convert(value, NodeAffinity))
+    converter.register_structure_hook_func(lambda each: issubclass(each, msgspec.Struct), msgspec.convert)
     converter.register_structure_hook_factory(
         attrs.has,
         lambda each: cattrs.gen.make_dict_structure_fn(
