@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from pyscheduler.cluster.embedded import event_views
+from pyscheduler.cluster.embedded.access.kinds import RBAC_RESOURCES, REVIEW_RESOURCES
 from pyscheduler.cluster.embedded.resources import Resource, Subresource
 
 __all__ = [
@@ -17,6 +18,7 @@ __all__ = [
     "NODES",
     "PODS",
     "PRIORITY_CLASSES",
+    "SERVICE_ACCOUNTS",
 ]
 
 _CHANGE: Final = ("get", "patch", "update")
@@ -124,6 +126,16 @@ EVENTS_V1: Final = Resource(
     to_stored=event_views.to_core,
     from_stored=event_views.to_events_v1,
 )
+SERVICE_ACCOUNTS: Final = Resource(
+    "",
+    "v1",
+    "serviceaccounts",
+    "ServiceAccount",
+    short_names=("sa",),
+    subresources=(Subresource("token", "TokenRequest", ("create",), "authentication.k8s.io", "v1"),),
+    has_generation=False,
+    returns_deleted=True,
+)
 PRIORITY_CLASSES: Final = Resource(
     "scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", namespaced=False, short_names=("pc",)
 )
@@ -191,15 +203,7 @@ BUILTIN_RESOURCES: Final = (
         has_status=True,
     ),
     Resource("", "v1", "secrets", "Secret", has_generation=False),
-    Resource(
-        "",
-        "v1",
-        "serviceaccounts",
-        "ServiceAccount",
-        short_names=("sa",),
-        has_generation=False,
-        returns_deleted=True,
-    ),
+    SERVICE_ACCOUNTS,
     Resource(
         "",
         "v1",
@@ -233,6 +237,7 @@ BUILTIN_RESOURCES: Final = (
         subresources=(_status("StatefulSet"),),
         has_status=True,
     ),
+    *REVIEW_RESOURCES,
     CUSTOM_RESOURCE_DEFINITIONS,
     Resource(
         "coordination.k8s.io",
@@ -245,6 +250,7 @@ BUILTIN_RESOURCES: Final = (
     ),
     EVENTS_V1,
     DISRUPTION_BUDGETS,
+    *RBAC_RESOURCES,
     PRIORITY_CLASSES,
     Resource(
         "storage.k8s.io",

@@ -7,15 +7,22 @@ manifest; whatever goes in through `add` takes the way of a POST, so it is check
 from __future__ import annotations
 
 import random
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from pyscheduler.cluster.embedded import crds, namespaces
+from pyscheduler.cluster.embedded.access import kinds
+from pyscheduler.cluster.embedded.access.authorizer import AlwaysAllow, Authorizer, RbacAuthorizer
+from pyscheduler.cluster.embedded.access.bootstrap import AUTHENTICATION_CONFIG, bootstrap_objects
+from pyscheduler.cluster.embedded.access.controllers import DefaultAccounts, aggregate_roles
+from pyscheduler.cluster.embedded.access.gate import AccessGate
+from pyscheduler.cluster.embedded.access.tokens import TokenIssuer
 from pyscheduler.cluster.embedded.builtin import (
     BUILTIN_RESOURCES,
     CUSTOM_RESOURCE_DEFINITIONS,
     EVENTS,
     NAMESPACES,
     PRIORITY_CLASSES,
+    SERVICE_ACCOUNTS,
 )
 from pyscheduler.cluster.embedded.deletion import DeleteOptions
 from pyscheduler.cluster.embedded.event_expiry import EventExpiry
@@ -31,6 +38,10 @@ from pyscheduler.cluster.embedded.store import Store
 from pyscheduler.framework.errors import ConfigError
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pyscheduler.cluster.embedded.access.escalation import EscalationGuard
+    from pyscheduler.cluster.embedded.access.users import User
     from pyscheduler.cluster.embedded.resources import Resource
     from pyscheduler.cluster.embedded.store import Object, Record
     from pyscheduler.framework.clock import Clock
@@ -43,6 +54,10 @@ _SYSTEM_CLASSES = {"system-cluster-critical": 2_000_000_000, "system-node-critic
 class EmbeddedCluster:
     """A whole API server in memory. `clock` gives its time, `rng` its uids and names; `faults` is there to be armed.
 
+    `authorization` ``always-allow`` lets everybody do everything; ``rbac`` asks who they are and goes by roles and
+    bindings, of which the usual ones are there. `tokens` are bearer tokens and whose they are; with any, credentials
+    are checked in the first mode, too.
+
     `history_limit` is how many changes of each resource watches may lag behind; events are forgotten after
     `event_ttl_seconds`.
     """
@@ -54,6 +69,8 @@ class EmbeddedCluster:
         rng: random.Random | None = None,
         history_limit: int = 20_000,
         event_ttl_seconds: float = 3600.0,
+        authorization: Literal["always-allow", "rbac"] = "always-allow",
+        tokens: Mapping[str, User] | None = None,
     ) -> None:
         rng = rng if rng is not None else random.Random()
         self.clock = clock
@@ -64,17 +81,28 @@ class EmbeddedCluster:
         self.registry.reactions[CUSTOM_RESOURCE_DEFINITIONS.collection] = crds.react
         self.registry.reactions[NAMESPACES.collection] = namespaces.react
         self.registry.reactions[EVENTS.collection] = EventExpiry(event_ttl_seconds)
-        self.router = Router(self.registry, clock=clock, faults=self.faults)
+        authorizer: Authorizer = RbacAuthorizer(self.store) if authorization == "rbac" else AlwaysAllow()
+        issuer = TokenIssuer(wall=clock.wall, rng=random.Random(rng.getrandbits(256)), find=self._find)
+        #: Who asks, and may they: tokens, the authorizer, and its record of used rules.
+        self.access = AccessGate(authorizer, issuer, tokens=tokens)
+        self.router = Router(self.registry, clock=clock, gate=self.access, faults=self.faults)
+        if self.access.guard is not None:
+            self._prepare_access(self.access.guard)
         for name in namespaces.BOOTSTRAP:
             self.registry.create(NAMESPACES, "", {"metadata": {"name": name}})
         for name, value in _SYSTEM_CLASSES.items():
             self.registry.create(PRIORITY_CLASSES, "", {"metadata": {"name": name}, "value": value})
+        if self.access.guard is not None:
+            config = {"metadata": {"name": AUTHENTICATION_CONFIG}, "data": {}}
+            self.registry.create(self.resource("v1", "ConfigMap"), "kube-system", config)
+            for resource, namespace, obj in bootstrap_objects():
+                self.registry.create(resource, namespace, obj)
 
     # --- ways in ---------------------------------------------------------------------------------
 
-    def transport(self) -> InProcessTransport:
-        """Return a new transport straight into this cluster."""
-        return InProcessTransport(self.router)
+    def transport(self, *, user: User | None = None, token: str = "") -> InProcessTransport:
+        """Return a new transport straight into this cluster, for a user, a bearer token, or else the server itself."""
+        return InProcessTransport(self.router, user=user, token=token)
 
     def server(self, *, host: str = "127.0.0.1", port: int = 0) -> ApiServer:
         """Return an HTTP server on this cluster, not yet started."""
@@ -92,6 +120,31 @@ class EmbeddedCluster:
             stop_seconds=stop_seconds,
             run_pods=run_pods,
         )
+
+    # --- access ----------------------------------------------------------------------------------
+
+    @property
+    def rbac(self) -> RbacAuthorizer:
+        """Return what decides by roles and bindings; `ConfigError` where everybody may do everything."""
+        if not isinstance(self.access.authorizer, RbacAuthorizer):
+            raise ConfigError('this cluster has no roles to go by; make it with authorization="rbac"')
+        return self.access.authorizer
+
+    def account_token(self, namespace: str, name: str, *, expires_seconds: float = 3600.0) -> str:
+        """Return a token for a service account, as short-lived as need be; `APIError` (404) where there is none."""
+        account = self.registry.get(SERVICE_ACCOUNTS, namespace, name)
+        return self.access.issuer.issue(account, expires_seconds=expires_seconds)
+
+    def _prepare_access(self, guard: EscalationGuard) -> None:
+        registry = self.registry
+        registry.guard = guard.check
+        registry.reactions[kinds.CLUSTER_ROLES.collection] = aggregate_roles
+        accounts = DefaultAccounts(NAMESPACES, SERVICE_ACCOUNTS, namespaces.react)
+        registry.reactions[NAMESPACES.collection] = accounts.on_namespace
+        registry.reactions[SERVICE_ACCOUNTS.collection] = accounts.on_account
+
+    def _find(self, collection: str, key: str) -> Record | None:
+        return self.store.collection(collection).get(key)
 
     # --- objects ---------------------------------------------------------------------------------
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pyscheduler.api.quantity import parse_quantity
 from pyscheduler.cluster.embedded import crds
+from pyscheduler.cluster.embedded.access.objects import default_binding
 from pyscheduler.cluster.embedded.event_views import complete_core
 
 if TYPE_CHECKING:
@@ -277,6 +278,8 @@ _DEFAULTS: Final[dict[str, Callable[[Object], None]]] = {
     "persistentvolumes": _default_volume,
     "persistentvolumeclaims": _default_claim,
     "storageclasses.storage.k8s.io": _default_storage_class,
+    "rolebindings.rbac.authorization.k8s.io": default_binding,
+    "clusterrolebindings.rbac.authorization.k8s.io": default_binding,
 }
 _CREATION: Final[dict[str, Callable[[Object, str], None]]] = {
     "pods": _create_pod,

@@ -10,6 +10,7 @@ import asyncio
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
+from pyscheduler.cluster.embedded.access.users import LOOPBACK
 from pyscheduler.cluster.embedded.routes import Request, Router, UnansweredError
 from pyscheduler.cluster.embedded.watching import BrokenStreamError, WatchStream
 from pyscheduler.cluster.real.connect import ConnectingTransport
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
     from contextlib import AbstractAsyncContextManager
 
+    from pyscheduler.cluster.embedded.access.users import User
     from pyscheduler.scheduler.ports import Response, Stream
 
 __all__ = ["InProcessTransport"]
@@ -47,10 +49,16 @@ class InProcessStream:
 
 
 class InProcessTransport(ConnectingTransport):
-    """Carries requests straight into a router; any number of transports may share one."""
+    """Carries requests straight into a router; any number of transports may share one.
 
-    def __init__(self, router: Router) -> None:
+    It acts as `user`, or as whom `token` says; as the server itself where neither is given.
+    """
+
+    def __init__(self, router: Router, *, user: User | None = None, token: str = "") -> None:
         self._router = router
+        self._user = user if user is not None or token else LOOPBACK
+        #: The bearer token that requests carry; it may be renewed.
+        self.token = token
         self._closed = False
 
     async def request(
@@ -65,7 +73,7 @@ class InProcessTransport(ConnectingTransport):
     ) -> Response:
         """Answer one request; `TransportError` when a fault swallows it or the transport is closed."""
         del timeout_seconds  # an answer takes no time but what faults add, and those are to be waited out
-        answer = await self._ask(Request(method, path, query or {}, body or b"", content_type))
+        answer = await self._ask(self._request(method, path, query or {}, body or b"", content_type))
         if isinstance(answer, WatchStream):
             answer.close()
             raise TransportError(f"{path}: a watch was asked for as a plain request; use stream()")
@@ -84,12 +92,18 @@ class InProcessTransport(ConnectingTransport):
 
     @asynccontextmanager
     async def _opened(self, path: str, query: Mapping[str, str] | None) -> AsyncIterator[Stream]:
-        answer = await self._ask(Request("GET", path, query or {}))
+        answer = await self._ask(self._request("GET", path, query or {}))
         try:
             yield InProcessStream(answer)
         finally:
             if isinstance(answer, WatchStream):
                 answer.close()
+
+    def _request(
+        self, method: str, path: str, query: Mapping[str, str], body: bytes = b"", content_type: str = ""
+    ) -> Request:
+        authorization = f"Bearer {self.token}" if self.token else ""
+        return Request(method, path, query, body, content_type, authorization=authorization, user=self._user)
 
     async def _ask(self, request: Request) -> Response | WatchStream:
         await asyncio.sleep(0)

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from pyscheduler.cluster.embedded.resources import Resource, ResourceTable
     from pyscheduler.cluster.embedded.store import Collection, Object, Record, Store
 
-__all__ = ["Reaction", "Registry"]
+__all__ = ["Guard", "Reaction", "Registry"]
 
 _MAX_GENERATED_BASE: Final = 58
 _GENERATE_ATTEMPTS: Final = 8
@@ -51,6 +51,14 @@ class Reaction(Protocol):
         ...
 
 
+class Guard(Protocol):
+    """What has a say in every write, after everything else: may the one who writes this write it."""
+
+    def __call__(self, resource: Resource, before: Object | None, new: Object) -> None:
+        """Refuse (by raising) that `new` takes the place of `before` (None: of nothing)."""
+        ...
+
+
 class Registry:
     """The writes of the API server.
 
@@ -63,6 +71,8 @@ class Registry:
         self.wall = wall
         #: By collection, what the server does after a write.
         self.reactions: dict[str, Reaction] = {}
+        #: Asked before roles and bindings are written, where somebody has a say.
+        self.guard: Guard | None = None
         self._rng = rng
         for resource in table:  # all from the beginning, so that every log reaches back to it
             self.collection(resource)
@@ -150,6 +160,8 @@ class Registry:
         if collection.get(key) is not None:
             raise errors.already_exists(resource.storage_group, resource.plural, metadata["name"], generated=generated)
         self._finish_metadata(new)
+        if self.guard is not None:
+            self.guard(resource, None, new)
         if dry_run:
             return collection.draft(key, new)
         record = collection.insert(key, new)
@@ -214,6 +226,8 @@ class Registry:
         validation.check_update(resource, before, new, resizing=subresource == "resize")
         if resource.has_generation and subresource != "status" and _owners_part(before) != _owners_part(new):
             metadata["generation"] = metadata.get("generation", 0) + 1
+        if self.guard is not None:
+            self.guard(resource, before, new)
         return self.put(resource, old, new, before=before, dry_run=dry_run)
 
     def put(

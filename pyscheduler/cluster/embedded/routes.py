@@ -13,6 +13,12 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from pyscheduler.cluster.embedded import binding, discovery, errors, eviction, openapi
+from pyscheduler.cluster.embedded.access.attributes import attributes_of
+from pyscheduler.cluster.embedded.access.authorizer import RbacAuthorizer
+from pyscheduler.cluster.embedded.access.gate import AccessGate, Impersonation
+from pyscheduler.cluster.embedded.access.kinds import RBAC_GROUP
+from pyscheduler.cluster.embedded.access.reviews import REVIEWS, request_token, review
+from pyscheduler.cluster.embedded.access.users import User
 from pyscheduler.cluster.embedded.deletion import read_options
 from pyscheduler.cluster.embedded.listing import (
     ListOptions,
@@ -52,7 +58,11 @@ _INITIAL_EVENTS_END: Final = b',"annotations":{"k8s.io/initial-events-end":"true
 
 
 class Request(msgspec.Struct, frozen=True, gc=False):
-    """One request as the router sees it; `host` is the name under which the client reached the server."""
+    """One request as the router sees it; `host` is the name under which the client reached the server.
+
+    `authorization` and `impersonate` are what its headers say about who asks; `user` is who it is, where that is known
+    without them.
+    """
 
     method: str
     path: str
@@ -61,6 +71,9 @@ class Request(msgspec.Struct, frozen=True, gc=False):
     content_type: str = "application/json"
     accept: str = ""
     host: str = ""
+    authorization: str = ""
+    impersonate: Impersonation | None = None
+    user: User | None = None
 
 
 class Target(msgspec.Struct, frozen=True, gc=False):
@@ -84,11 +97,13 @@ class Router:
         registry: Registry,
         *,
         clock: Clock,
+        gate: AccessGate,
         faults: Faults | None = None,
         bookmark_seconds: float = _BOOKMARK_SECONDS,
     ) -> None:
         self.registry = registry
         self.faults = faults
+        self.gate = gate
         self._clock = clock
         self._bookmark_seconds = bookmark_seconds
         self._streams: dict[int, tuple[str, WatchStream]] = {}
@@ -112,6 +127,8 @@ class Router:
     def answer(self, request: Request) -> Response | WatchStream:
         """Answer a request at once."""
         try:
+            if self.gate.closed:
+                request = msgspec.structs.replace(request, user=self.gate.admit(request))
             target = self._locate(request.path)
             if target is None:
                 return self._answer_without_resource(request)
@@ -180,6 +197,8 @@ class Router:
                 kind = f"application/json;g=apidiscovery.k8s.io;v={version};as=APIGroupDiscoveryList"
                 return Response(200, encode(document), {"content-type": kind})
             document = discovery.core_versions(request.host) if path == "/api" else discovery.group_list(table)
+        elif path == "/debug/rbac" and isinstance(self.gate.authorizer, RbacAuthorizer):
+            document = self.gate.authorizer.as_document(request.query)
         elif path == "/openapi/v3":
             document = openapi.index(table)
         elif path.startswith("/openapi/v3/"):
@@ -207,6 +226,9 @@ class Router:
                 allowed = one.verbs
         if verb not in allowed:
             raise errors.method_not_allowed()
+        if resource.group == RBAC_GROUP and request.user is not None:
+            with self.gate.acting(request.user, attributes_of(method, request.path, request.query)):
+                return _OPERATIONS[verb](self, request, target)
         return _OPERATIONS[verb](self, request, target)
 
     def _get(self, request: Request, target: Target) -> Response:
@@ -235,6 +257,9 @@ class Router:
         body = self._body(request, resource.kind)
         if resource.plural == "bindings":
             return self._bind(target.namespace, "", body, request)
+        if resource.plural in REVIEWS:
+            user, now = self.gate.identify(request), self.registry.wall()
+            return _json(201, encode(review(self.gate, resource, user, target.namespace, body, now=now)))
         record = self.registry.create(resource, target.namespace, body, dry_run=_dry_run(request))
         return self._object(201, request, target, record)
 
@@ -286,6 +311,10 @@ class Router:
     def _post_subresource(self, request: Request, target: Target) -> Response:
         if target.subresource == "binding":
             return self._bind(target.namespace, target.name, self._body(request, "Binding"), request)
+        if target.subresource == "token":
+            account = self.registry.get(target.resource, target.namespace, target.name)
+            body = self._body(request, "TokenRequest")
+            return _json(201, encode(request_token(self.gate, self.registry, account, body)))
         eviction.evict(
             self.registry,
             target.namespace,

@@ -8,17 +8,20 @@ from __future__ import annotations
 
 import os
 from typing import TYPE_CHECKING, Final
+from urllib.parse import unquote
 
 from aiohttp import web
 from aiohttp.web_request import BaseRequest
 
 from pyscheduler.cluster.embedded import errors
+from pyscheduler.cluster.embedded.access.gate import Impersonation
 from pyscheduler.cluster.embedded.routes import Request, Router, UnansweredError, refusal
 from pyscheduler.cluster.embedded.watching import BrokenStreamError, WatchStream
 from pyscheduler.framework.errors import ConfigError
 
 if TYPE_CHECKING:
     import asyncio
+    from collections.abc import Mapping
 
     from aiohttp.abc import AbstractStreamWriter
     from aiohttp.http_parser import RawRequestMessage
@@ -31,6 +34,7 @@ __all__ = ["ApiServer"]
 
 _MAX_BODY_BYTES: Final = 3 * 1024 * 1024  # the real server's limit for one request
 _SHUTDOWN_SECONDS: Final = 2.0
+_EXTRA_HEADER: Final = "impersonate-extra-"
 
 
 class ApiServer:
@@ -90,6 +94,8 @@ class ApiServer:
             headers.get("Content-Type", "application/json"),
             headers.get("Accept", ""),
             headers.get("Host", ""),
+            headers.get("Authorization", ""),
+            _impersonation(headers) if "Impersonate-User" in headers or "Impersonate-Group" in headers else None,
         )
         try:
             answer = await self._router.handle(request)
@@ -116,6 +122,18 @@ class ApiServer:
             self._open.discard(stream)
             stream.close()
         return response
+
+
+def _impersonation(headers: Mapping[str, str]) -> Impersonation:
+    """Return for whom a request's headers say it is made."""
+    given = [(name.lower(), value) for name, value in headers.items()]
+    extra = tuple(
+        (unquote(name.removeprefix(_EXTRA_HEADER)), value) for name, value in given if name.startswith(_EXTRA_HEADER)
+    )
+    groups = tuple(value for name, value in given if name == "impersonate-group")
+    return Impersonation(
+        headers.get("Impersonate-User", ""), tuple(groups), headers.get("Impersonate-Uid", ""), tuple(extra)
+    )
 
 
 def _response(answer: Response) -> web.Response:

@@ -14,6 +14,7 @@ import msgspec
 
 from pyscheduler.api.kinds import BUILT_IN_KINDS
 from pyscheduler.api.meta import KubeObject, Wire
+from pyscheduler.cluster.embedded.access.objects import BINDING_SHAPE, ROLE_SHAPE
 
 __all__ = ["BINDING", "DELETE_OPTIONS", "EVICTION", "shapes_of"]
 
@@ -297,6 +298,10 @@ _EXTRA: Final[dict[tuple[str, str], tuple[type, ...]]] = {
     ("", "events"): (_CoreEvent,),
     ("events.k8s.io", "events"): (_EventsV1Event,),
     ("apiextensions.k8s.io", "customresourcedefinitions"): (_Definition,),
+    ("rbac.authorization.k8s.io", "roles"): (ROLE_SHAPE,),
+    ("rbac.authorization.k8s.io", "clusterroles"): (ROLE_SHAPE,),
+    ("rbac.authorization.k8s.io", "rolebindings"): (BINDING_SHAPE,),
+    ("rbac.authorization.k8s.io", "clusterrolebindings"): (BINDING_SHAPE,),
 }
 
 

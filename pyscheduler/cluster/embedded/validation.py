@@ -17,6 +17,8 @@ from pyscheduler.api.errors import QuantityError
 from pyscheduler.api.names import label_key_errors, label_value_errors
 from pyscheduler.api.quantity import parse_quantity
 from pyscheduler.cluster.embedded import crds, errors
+from pyscheduler.cluster.embedded.access.kinds import RBAC_GROUP
+from pyscheduler.cluster.embedded.access.objects import rbac_problems
 from pyscheduler.cluster.embedded.errors import FieldProblem
 
 if TYPE_CHECKING:
@@ -130,6 +132,8 @@ def check_creation(resource: Resource, obj: Object) -> None:
         problems += _pod_problems(obj)
     elif resource.collection == "events":
         problems += _event_problems(resource, obj)
+    elif resource.group == RBAC_GROUP:
+        problems += rbac_problems(resource.kind, None, obj)
     if problems:
         raise errors.invalid(resource.storage_group, resource.kind, obj["metadata"].get("name") or "", problems)
 
@@ -141,6 +145,8 @@ def check_update(resource: Resource, old: Object, new: Object, *, resizing: bool
         crds.check_definition(new)
     elif resource.collection == "pods":
         problems += _pod_update_problems(old, new, resizing=resizing)
+    elif resource.group == RBAC_GROUP:
+        problems += rbac_problems(resource.kind, old, new)
     if problems:
         raise errors.invalid(resource.storage_group, resource.kind, new["metadata"]["name"], problems)
 
@@ -151,7 +157,10 @@ def _name_problems(resource: Resource, obj: Object) -> Iterator[FieldProblem]:
     if not name:
         yield FieldProblem.required("metadata.name", "name or generateName is required")
         return
-    if resource.collection in _NAMED_BY_LABEL:
+    if resource.group == RBAC_GROUP:  # any segment of a path will do
+        if name in (".", "..") or set("/%") & set(name):
+            yield FieldProblem.invalid("metadata.name", name, "may not be '.' or '..' and may not contain '/' or '%'")
+    elif resource.collection in _NAMED_BY_LABEL:
         if not _LABEL.fullmatch(name):
             yield FieldProblem.invalid("metadata.name", name, _LABEL_RULE)
         elif len(name) > 63:

@@ -1,0 +1,156 @@
+"""The gate every request passes: who is it, for whom do they ask, and may they.
+
+In the default mode everybody may do everything and credentials are not looked at, except by the reviews that ask about
+them. With RBAC, or with a token file, a request without credentials is `system:anonymous`, and one with credentials
+that are no good is refused (401) before anything else.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from pyscheduler.cluster.embedded import errors
+from pyscheduler.cluster.embedded.access.attributes import Attributes, attributes_of
+from pyscheduler.cluster.embedded.access.authorizer import Authorizer, RbacAuthorizer
+from pyscheduler.cluster.embedded.access.escalation import EscalationGuard
+from pyscheduler.cluster.embedded.access.tokens import BadTokenError, TokenIssuer
+from pyscheduler.cluster.embedded.access.users import (
+    ANONYMOUS,
+    AUTHENTICATED,
+    UNAUTHENTICATED,
+    User,
+    account_groups,
+    split_account_name,
+    with_authenticated,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from pyscheduler.cluster.embedded.routes import Request
+
+__all__ = ["AccessGate", "Impersonation"]
+
+_ALWAYS_ALLOWED: Final = frozenset({"/healthz", "/livez", "/readyz"})
+_AUTHENTICATION: Final = "authentication.k8s.io"
+
+
+class Impersonation(msgspec.Struct, frozen=True):
+    """The user that a request wants to be made for (kubectl's `--as`); `groups` empty: those the name implies."""
+
+    user: str = ""
+    groups: tuple[str, ...] = ()
+    uid: str = ""
+    extra: tuple[tuple[str, str], ...] = ()
+
+
+class AccessGate:
+    """Authenticates and authorizes. `tokens` are those of a file and may be changed while the server runs.
+
+    Without any, and where everybody may do everything, it is not `closed`: credentials are not looked at.
+    """
+
+    def __init__(
+        self, authorizer: Authorizer, issuer: TokenIssuer, *, tokens: Mapping[str, User] | None = None
+    ) -> None:
+        self.authorizer = authorizer
+        self.issuer = issuer
+        #: Static bearer tokens and whose they are; taking one out ends its validity.
+        self.tokens: dict[str, User] = {token: with_authenticated(user) for token, user in (tokens or {}).items()}
+        #: Whether requests have to pass; if not, `identify` tells who they say they are.
+        self.closed = bool(tokens) or isinstance(authorizer, RbacAuthorizer)
+        self.guard = EscalationGuard(authorizer) if isinstance(authorizer, RbacAuthorizer) else None
+
+    def admit(self, request: Request) -> User:
+        """Return whom a request is made for, or refuse it (401, 403)."""
+        user = request.user
+        if user is None:
+            try:
+                user = self.authenticate(request.authorization)
+            except BadTokenError as error:
+                raise errors.unauthorized() from error
+        if request.impersonate is not None:
+            user = self._impersonated(user, request.impersonate)
+        if request.path not in _ALWAYS_ALLOWED:
+            self._authorize(user, attributes_of(request.method, request.path, request.query))
+        return user
+
+    def identify(self, request: Request) -> User:
+        """Return whom a request is made for where nobody is refused: unknown credentials are those of nobody."""
+        if request.user is not None:
+            return request.user
+        try:
+            return self.authenticate(request.authorization)
+        except BadTokenError:
+            return ANONYMOUS
+
+    def authenticate(self, authorization: str) -> User:
+        """Return the user of an Authorization header (anonymous where it names no bearer); `BadTokenError`."""
+        parts = authorization.split(" ", 2) if authorization else ()
+        if len(parts) < 2 or parts[0].lower() != "bearer" or not parts[1]:
+            return ANONYMOUS
+        return self.check_token(parts[1])[0]
+
+    def check_token(self, token: str, audiences: tuple[str, ...] = ()) -> tuple[User, tuple[str, ...]]:
+        """Return whose token it is, and for which of the audiences (by default the server's own); `BadTokenError`."""
+        user = self.tokens.get(token)
+        if user is not None:
+            return user, audiences
+        found = self.issuer.check(token, audiences)
+        if found is None:
+            raise BadTokenError("invalid bearer token")
+        return found
+
+    @contextmanager
+    def acting(self, user: User, asked: Attributes) -> Iterator[None]:
+        """Let nobody but `user` write roles and bindings meanwhile: what they do not hold they cannot give away."""
+        if self.guard is None:
+            yield
+        else:
+            with self.guard.acting(user, asked):
+                yield
+
+    def _authorize(self, user: User, asked: Attributes) -> None:
+        decision = self.authorizer.authorize(user, asked, note=True)
+        if not decision.allowed:
+            self._refuse(user, asked, decision.reason)
+
+    def _refuse(self, user: User, asked: Attributes, reason: str) -> None:
+        refusal = errors.not_authorized(user.name, asked, reason)
+        if isinstance(self.authorizer, RbacAuthorizer):
+            self.authorizer.usage.refused(user.name, str(refusal))
+        raise refusal
+
+    # --- impersonation -----------------------------------------------------------------------------
+
+    def _impersonated(self, user: User, wanted: Impersonation) -> User:
+        """Return the user a request is to be made for, if its sender may impersonate each part of them."""
+        if not wanted.user:
+            raise errors.bad_request(f"requested {list(wanted.groups)} without impersonating a user")
+        account = split_account_name(wanted.user)
+        if account is not None:
+            namespace, name = account
+            asked = [Attributes("impersonate", resource="serviceaccounts", namespace=namespace, name=name)]
+        else:
+            asked = [Attributes("impersonate", resource="users", name=wanted.user)]
+        asked += [Attributes("impersonate", resource="groups", name=group) for group in wanted.groups]
+        asked += [
+            Attributes("impersonate", group=_AUTHENTICATION, resource="userextras", subresource=key, name=value)
+            for key, value in wanted.extra
+        ]
+        if wanted.uid:
+            asked.append(Attributes("impersonate", group=_AUTHENTICATION, resource="uids", name=wanted.uid))
+        for one in asked:
+            self._authorize(user, one)
+        groups = wanted.groups or (account_groups(account[0]) if account is not None else ())
+        if wanted.user == ANONYMOUS.name:
+            groups = groups if UNAUTHENTICATED in groups else (*groups, UNAUTHENTICATED)
+        elif AUTHENTICATED not in groups and UNAUTHENTICATED not in groups:
+            groups = (*groups, AUTHENTICATED)
+        extra: dict[str, tuple[str, ...]] = {}
+        for key, value in wanted.extra:
+            extra[key] = (*extra.get(key, ()), value)
+        return User(wanted.user, wanted.uid, groups, extra)
