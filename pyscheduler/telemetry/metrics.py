@@ -6,13 +6,21 @@ OpenTelemetry SDK read when somebody scrapes. Between two scrapes a measurement 
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from typing import TYPE_CHECKING, Final
 
 from opentelemetry.exporter.prometheus import PrometheusMetricReader
 from opentelemetry.metrics import CallbackOptions, Observation
 from opentelemetry.sdk.metrics import MeterProvider
-from opentelemetry.sdk.metrics.export import MetricsData, ResourceMetrics, ScopeMetrics
+from opentelemetry.sdk.metrics.export import (
+    Gauge,
+    Metric,
+    MetricsData,
+    NumberDataPoint,
+    ResourceMetrics,
+    ScopeMetrics,
+)
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 from prometheus_client import CollectorRegistry
@@ -27,6 +35,9 @@ if TYPE_CHECKING:
 
     from pyscheduler.framework.recorder import Recorder
 
+    #: Label pairs to value.
+    _Read = Callable[[], Mapping[tuple[tuple[str, str], ...], float]]
+
 __all__ = ["Metrics"]
 
 
@@ -35,14 +46,18 @@ _MANY_ATTEMPTS: Final = 15
 
 
 class _Reader(PrometheusMetricReader):
-    """The Prometheus reader, which also takes our histograms."""
+    """The Prometheus reader, which also takes our histograms, and the infinities that the SDK's own gauges refuse."""
 
-    def __init__(self, registry: CollectorRegistry, histograms: list[FastHistogram]) -> None:
+    def __init__(
+        self, registry: CollectorRegistry, histograms: list[FastHistogram], gauges: list[tuple[str, str, _Read]]
+    ) -> None:
         super().__init__(disable_target_info=True, scope_info_enabled=False, registry=registry)
         self._histograms = histograms
+        self._gauges = gauges
 
     def _receive_metrics(self, metrics_data: MetricsData, timeout_millis: float = 10_000, **kwargs: object) -> None:
         metrics = [metric for histogram in self._histograms if (metric := histogram.metric()) is not None]
+        metrics += [metric for gauge in self._gauges if (metric := _infinite(*gauge)) is not None]
         scope = ScopeMetrics(scope=InstrumentationScope("pyscheduler"), metrics=metrics, schema_url="")
         ours = ResourceMetrics(resource=Resource.get_empty(), scope_metrics=[scope], schema_url="")
         given = list(metrics_data.resource_metrics) if metrics_data is not None else []
@@ -55,9 +70,10 @@ class Metrics:
     def __init__(self, *, also: Recorder | None = None) -> None:
         self._also = also if also is not None else NullRecorder()
         self._histograms: list[FastHistogram] = []
+        self._gauges: list[tuple[str, str, _Read]] = []
         self._registry = CollectorRegistry()
         provider = MeterProvider(
-            metric_readers=[_Reader(self._registry, self._histograms)],
+            metric_readers=[_Reader(self._registry, self._histograms, self._gauges)],
             resource=Resource.get_empty(),
             shutdown_on_exit=False,
         )
@@ -201,7 +217,9 @@ class Metrics:
         self, name: str, read: Callable[[], Mapping[tuple[tuple[str, str], ...], float]], *, description: str = ""
     ) -> None:
         """Register a gauge that is read when scraped; one of kube-scheduler's has its description already."""
-        self._meter.create_observable_gauge(name, [_reader(read)], description=_description(name, description))
+        described = _description(name, description)
+        self._gauges.append((name, described, read))
+        self._meter.create_observable_gauge(name, [_reader(read)], description=described)
         self._also.gauge(name, read, description=description)
 
     def counter(
@@ -238,14 +256,23 @@ class Metrics:
         return counts
 
 
-def _reader(
-    read: Callable[[], Mapping[tuple[tuple[str, str], ...], float]],
-) -> Callable[[CallbackOptions], Iterator[Observation]]:
+def _reader(read: _Read) -> Callable[[CallbackOptions], Iterator[Observation]]:
     def observe(_options: CallbackOptions) -> Iterator[Observation]:
         for labels, value in read().items():
-            yield Observation(value, dict(labels))
+            if math.isfinite(value):
+                yield Observation(value, dict(labels))
 
     return observe
+
+
+def _infinite(name: str, description: str, read: _Read) -> Metric | None:
+    """Return the values of a gauge that are not finite."""
+    points = [
+        NumberDataPoint(dict(labels), start_time_unix_nano=0, time_unix_nano=0, value=value)
+        for labels, value in read().items()
+        if not math.isfinite(value)
+    ]
+    return Metric(name, description, unit="", data=Gauge(points)) if points else None
 
 
 def _description(name: str, given: str) -> str:

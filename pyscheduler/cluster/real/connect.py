@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING
 
 from pyscheduler.cluster.real.client import RealClient
+from pyscheduler.cluster.real.metering import MeteredTransport
 
 if TYPE_CHECKING:
     import random
@@ -45,6 +46,16 @@ class ConnectingTransport(ABC):
     async def close(self) -> None:
         """Release connections; idempotent."""
 
+    @property
+    def host(self) -> str:
+        """Return what the server is called in metrics, `host:port` where there is a network."""
+        return ""
+
+    def measure(self, *, clock: Clock, recorder: Recorder) -> None:  # noqa: B027 - most have nothing to tell
+        """Begin to tell `recorder` about connections; nothing where there are none."""
+
     def connect(self, settings: ClientSettings, *, clock: Clock, rng: random.Random, recorder: Recorder) -> RealClient:
-        """Return the client path on this transport."""
-        return RealClient(self, settings, clock=clock, rng=rng, recorder=recorder)
+        """Return the client path on this transport; every request is measured."""
+        self.measure(clock=clock, recorder=recorder)
+        metered = MeteredTransport(self, host=self.host, clock=clock, recorder=recorder)
+        return RealClient(metered, settings, clock=clock, rng=rng, recorder=recorder, host=self.host)

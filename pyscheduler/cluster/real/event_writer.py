@@ -78,8 +78,11 @@ class _Series:
 class EventWriter:
     """The queue of events and the workers that write them; made inside a running event loop."""
 
-    def __init__(self, transport: Transport, *, limiter: TokenBucket, clock: Clock, recorder: Recorder) -> None:
+    def __init__(
+        self, transport: Transport, *, limiter: TokenBucket, clock: Clock, recorder: Recorder, host: str = ""
+    ) -> None:
         self._transport = transport
+        self._host = host
         self._limiter = limiter
         self._clock = clock
         self._recorder = recorder
@@ -191,7 +194,8 @@ class EventWriter:
         """Bring the API server up to date about a series; try again where that may help."""
         low, high = _RETRY_SECONDS
         for attempt in range(_TRIES):
-            await self._limiter.acquire()
+            waited = await self._limiter.acquire()
+            self._recorder.request_throttled("PATCH" if series.created else "POST", self._host, seconds=waited)
             count = series.count
             pause = min(low * 2**attempt, high)
             try:

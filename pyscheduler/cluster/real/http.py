@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
+import math
 import re
 import socket
 import ssl
@@ -18,6 +19,7 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Final
 
 import aiohttp
+import attrs
 from yarl import URL
 
 from pyscheduler.cluster.real.connect import ConnectingTransport
@@ -28,6 +30,8 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
 
     from pyscheduler.cluster.real.auth import Credentials
+    from pyscheduler.framework.clock import Clock
+    from pyscheduler.framework.recorder import Recorder
 
 __all__ = ["HTTPTransport"]
 
@@ -69,6 +73,23 @@ class _HTTPStream:
         return chunk
 
 
+@attrs.define
+class _Rotation:
+    """Notices when a client certificate has taken another's place."""
+
+    _certificates: int
+    _since: float
+    _clock: Clock
+    _recorder: Recorder
+
+    def note(self, certificates: int) -> None:
+        """Tell how old the last one became, if this is another."""
+        if certificates != self._certificates:
+            now = self._clock.now()
+            self._recorder.certificate_rotated(now - self._since)
+            self._certificates, self._since = certificates, now
+
+
 class HTTPTransport(ConnectingTransport):
     """Carries requests to one API server. Made inside a running event loop; close it when done."""
 
@@ -79,11 +100,36 @@ class HTTPTransport(ConnectingTransport):
         #: Answers that are being read.
         self._open: set[aiohttp.ClientResponse] = set()
         self._closed = False
+        #: How often a session was asked for and was there, and how often one had to be made.
+        self._hits = 0
+        self._misses = 0
+        self._rotation: _Rotation | None = None
 
     @property
     def server(self) -> str:
         """Return the URL of the API server, for messages."""
         return self._base
+
+    @property
+    def host(self) -> str:
+        """Return the server's host and port."""
+        return URL(self._base).authority
+
+    def measure(self, *, clock: Clock, recorder: Recorder) -> None:
+        """Tell `recorder` about connection pools and client certificates."""
+        self._rotation = _Rotation(self._credentials.certificates, clock.now(), clock, recorder)
+        recorder.gauge("rest_client_transport_cache_entries", lambda: {(): float(len(self._sessions))})
+        recorder.counter("rest_client_transport_create_calls_total", self._session_calls)
+        recorder.counter("rest_client_transport_cert_rotation_gc_calls_total", lambda: {(): 0.0})
+        recorder.gauge("rest_client_exec_plugin_ttl_seconds", self._certificate_seconds)
+
+    def _session_calls(self) -> dict[tuple[tuple[str, str], ...], float]:
+        counts = {"hit": self._hits, "miss": self._misses}
+        return {(("result", result),): float(count) for result, count in counts.items() if count}
+
+    def _certificate_seconds(self) -> dict[tuple[tuple[str, str], ...], float]:
+        """Return infinity; nothing once certificates are renewed, whose end nobody here reads."""
+        return {} if self._credentials.certificates else {(): math.inf}
 
     async def request(
         self,
@@ -195,9 +241,13 @@ class HTTPTransport(ConnectingTransport):
         key = (use, self._credentials.certificates)
         session = self._sessions.get(key)
         if session is not None:
+            self._hits += 1
             return session
         if self._closed:
             raise TransportError(f"{self._base}: the transport is closed")
+        self._misses += 1
+        if self._rotation is not None:
+            self._rotation.note(self._credentials.certificates)
         session = self._sessions[key] = aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(
                 limit=_CONNECTIONS if use == "requests" else 0,

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from contextlib import AbstractAsyncContextManager
 
+    from pyscheduler.framework.clock import Clock
+    from pyscheduler.framework.recorder import Recorder
     from pyscheduler.scheduler.ports import Response, Stream, Transport
 
 __all__ = ["FencedTransport"]
@@ -35,6 +37,16 @@ class FencedTransport(ConnectingTransport):
     def server(self) -> str:
         """Return the URL of the API server, for messages."""
         return str(getattr(self._inner, "server", "the API server"))
+
+    @property
+    def host(self) -> str:
+        """Return what the inner transport's server is called in metrics."""
+        return self._inner.host if isinstance(self._inner, ConnectingTransport) else ""
+
+    def measure(self, *, clock: Clock, recorder: Recorder) -> None:
+        """Let the inner transport tell about its connections."""
+        if isinstance(self._inner, ConnectingTransport):
+            self._inner.measure(clock=clock, recorder=recorder)
 
     async def request(
         self,

@@ -30,13 +30,14 @@ class TokenBucket:
         """Tell whether this bucket never makes anybody wait."""
         return self._qps <= 0
 
-    async def acquire(self) -> None:
-        """Wait for a turn."""
+    async def acquire(self) -> float:
+        """Wait for a turn; return for how long, in seconds."""
         if self.unlimited:
-            return
+            return 0.0
         delay = self._reserve()
         if delay > 0:
             await self._clock.sleep(delay)
+        return delay
 
     def _reserve(self) -> float:
         """Take a token, on credit where there is none; return after how many seconds it is covered."""

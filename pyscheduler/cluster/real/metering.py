@@ -1,0 +1,93 @@
+"""A transport that notes every request it carries, as client-go's metrics do: how many, how long, how large.
+
+Watches are counted when they begin; they have neither a time nor a size. Requests that keep the lease go over a
+transport of their own, in a thread of its own, and are not counted. Source: client-go, `rest/request.go`.
+"""
+
+from __future__ import annotations
+
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Final
+
+from pyscheduler.framework.errors import TransportError
+
+if TYPE_CHECKING:
+    import random
+    from collections.abc import AsyncIterator, Mapping
+
+    from pyscheduler.framework.clock import Clock
+    from pyscheduler.framework.recorder import Recorder
+    from pyscheduler.scheduler.ports import ClientSettings, ClusterClient, Response, Stream, Transport
+
+__all__ = ["NO_ANSWER", "MeteredTransport"]
+
+#: The `code` of a request that got no answer.
+NO_ANSWER: Final = "<error>"
+
+
+class MeteredTransport:
+    """Carries what `inner` carries, and tells `recorder`; `host` is what the server is called there."""
+
+    def __init__(self, inner: Transport, *, host: str, clock: Clock, recorder: Recorder) -> None:
+        self._inner = inner
+        self._host = host
+        self._clock = clock
+        self._recorder = recorder
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Mapping[str, str] | None = None,
+        body: bytes | None = None,
+        content_type: str = "application/json",
+        timeout_seconds: float | None = None,
+    ) -> Response:
+        """Send a request; note its time, whatever came of it."""
+        began = self._clock.now()
+        code, received = NO_ANSWER, None
+        try:
+            response = await self._inner.request(
+                method, path, query=query, body=body, content_type=content_type, timeout_seconds=timeout_seconds
+            )
+            code, received = str(response.status), len(response.body)
+            return response
+        finally:
+            self._recorder.request(
+                method,
+                self._host,
+                code=code,
+                seconds=self._clock.now() - began,
+                sent=len(body) if body is not None else 0,
+                received=received,
+            )
+
+    @asynccontextmanager
+    async def stream(
+        self, path: str, *, query: Mapping[str, str] | None = None, timeout_seconds: float | None = None
+    ) -> AsyncIterator[Stream]:
+        """Open a watch and count it."""
+        code = NO_ANSWER
+        try:
+            async with self._inner.stream(path, query=query, timeout_seconds=timeout_seconds) as stream:
+                code = str(stream.status)
+                self._count(code)
+                yield stream
+        except TransportError:
+            if code == NO_ANSWER:
+                self._count(code)
+            raise
+
+    def _count(self, code: str) -> None:
+        self._recorder.request("GET", self._host, code=code, seconds=None, sent=None, received=None)
+
+    def connect(
+        self, settings: ClientSettings, *, clock: Clock, rng: random.Random, recorder: Recorder
+    ) -> ClusterClient:
+        """Return the client path on the inner transport, which meters by itself."""
+        return self._inner.connect(settings, clock=clock, rng=rng, recorder=recorder)
+
+    async def close(self) -> None:
+        """Close the inner transport."""
+        await self._inner.close()
