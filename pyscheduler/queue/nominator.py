@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from pyscheduler.framework.interfaces import NominatingInfo
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping, Sequence
+    from collections.abc import Callable, Collection, Sequence
 
     from pyscheduler.api import Pod
     from pyscheduler.framework.pod_info import PodInfo
@@ -90,10 +90,6 @@ class Nominator:
     def has_any(self) -> bool:
         """Tell whether any pod is nominated to any node."""
         return bool(self._node_of)
-
-    def by_node(self) -> Mapping[str, Sequence[PodInfo]]:
-        """Return all nominated pods by node; a copy."""
-        return {node_name: tuple(pods.values()) for node_name, pods in self._by_node.items()}
 
     def check_invariants(self) -> None:
         """Raise AssertionError where the two indices disagree."""

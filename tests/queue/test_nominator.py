@@ -33,7 +33,7 @@ def test_where_a_pod_is_nominated(kit: Kit, in_status: str, nominating: Nominati
     assert nominator.node_of("uid-p") == node
     assert nominator.has_any is bool(node)
     assert list(nominator.nodes) == ([node] if node else [])
-    assert nominator.by_node() == ({node: (info,)} if node else {})
+    assert nominator.pods_on(node) == ((info,) if node else ())
 
 
 def test_a_new_nomination_replaces_the_old_one(kit: Kit) -> None:
