@@ -27,8 +27,10 @@ say kubectl wait --for=condition=PodScheduled pod/gated --timeout=20s
 say kubectl taint nodes gpu-1 nvidia.com/gpu-
 say kubectl wait --for=condition=PodScheduled pod/too-large --timeout=20s
 
-# What a missing plugin would have to decide stays pending, and says so.
+# No node is in a zone that the last pod could be spread over. Put one into a zone, and it is.
 say kubectl get pod spread -o jsonpath='{.status.conditions[?(@.type=="PodScheduled")].message}{"\n"}'
+say kubectl label nodes node-1 topology.kubernetes.io/zone=a
+say kubectl wait --for=condition=PodScheduled pod/spread --timeout=20s
 say kubectl get pods -o wide
 say kubectl get events --sort-by=.metadata.name
 

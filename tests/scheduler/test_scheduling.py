@@ -267,17 +267,6 @@ profiles:
     assert {event["reportingController"] for event in cluster.events()} == {"strict", "lax"}
 
 
-async def test_fields_whose_plugin_is_missing_keep_the_pod_pending(pyscheduler_cluster: FakeCluster) -> None:
-    """A pod is never placed as if a field that nobody decides were not there; the message names the plugin."""
-    cluster = pyscheduler_cluster
-    cluster.add_node("n1")
-    framework = cluster.framework()
-    spread = {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule", "labelSelector": {}}
-    result = await framework.schedule("p", spec={"topologySpreadConstraints": [spread]})
-    assert result.state == "pending"
-    assert "PodTopologySpread" in result.message
-
-
 async def test_nominations_found_at_start_are_honoured(pyscheduler_cluster: FakeCluster) -> None:
     """A pending pod of higher priority that was nominated to a node before the start keeps its room there."""
     cluster = pyscheduler_cluster

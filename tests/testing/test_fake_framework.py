@@ -241,8 +241,11 @@ def test_filters_tell_each_nodes_status(cluster: FakeCluster) -> None:
     cluster.add_node("n3")
     statuses = framework.run_filter(make_pod("p", requests={"cpu": "1"}))
     assert [(name, status is None) for name, status in statuses.items()] == [("n1", True), ("n2", False), ("n3", True)]
-    rejected = framework.run_filter(make_pod("p", spec={"topologySpreadConstraints": [{"topologyKey": "zone"}]}))
-    assert {status.plugin for status in rejected.values() if status is not None} == {"PodTopologySpread"}
+    here_and_there = [{"key": "metadata.name", "operator": "In", "values": [name]} for name in ("n1", "n2")]
+    terms = {"nodeSelectorTerms": [{"matchFields": here_and_there}]}
+    affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}
+    rejected = framework.run_filter(make_pod("p", affinity=affinity))
+    assert {status.plugin for status in rejected.values() if status is not None} == {"NodeAffinity"}
     assert len(rejected) == 3
     assert framework.run_pre_filter(make_pod("p", spec={"resourceClaims": [{"name": "c"}]})) is not None
 
