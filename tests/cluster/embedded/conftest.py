@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from pyscheduler.cluster.embedded.access.users import ADMIN, User
 from pyscheduler.cluster.embedded.cluster import EmbeddedCluster
 from pyscheduler.cluster.embedded.routes import Request
 from pyscheduler.cluster.embedded.watching import WatchStream
@@ -88,13 +89,14 @@ class Api:
         *,
         content_type: str = "application/json",
         accept: str = "application/json",
+        token: str = "",
         **query: str,
     ) -> Response:
         """Send one request; a body that is not bytes is encoded, and query names lose a trailing underscore."""
         raw = body if isinstance(body, bytes) else b"" if body is None else msgspec.json.encode(body)
         asked = {name.rstrip("_"): value for name, value in query.items()}
         answer = await self.cluster.router.handle(
-            Request(method, path, asked, raw, content_type, accept, "embedded:80")
+            Request(method, path, asked, raw, content_type, accept, "embedded:80", f"Bearer {token}" if token else "")
         )
         assert isinstance(answer, Response)
         return answer
@@ -165,6 +167,15 @@ def clock() -> ManualClock:
 def cluster(clock: ManualClock) -> Iterator[EmbeddedCluster]:
     """Yield a fresh cluster, checked for contradictions when the test is over."""
     made = EmbeddedCluster(clock=clock, rng=random.Random(7))
+    yield made
+    made.check_invariants()
+
+
+@pytest.fixture
+def guarded(clock: ManualClock) -> Iterator[EmbeddedCluster]:
+    """Yield a cluster that goes by roles, with tokens for an administrator and for `sched`, who may nothing."""
+    tokens = {"admin-token": ADMIN, "sched-token": User("sched", "u-1", ("devs",))}
+    made = EmbeddedCluster(clock=clock, rng=random.Random(7), authorization="rbac", tokens=tokens)
     yield made
     made.check_invariants()
 
