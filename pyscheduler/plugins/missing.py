@@ -43,14 +43,12 @@ from pyscheduler.framework import (
 from pyscheduler.framework.affinity_terms import required_terms
 from pyscheduler.framework.plugin_args import (
     DefaultPreemptionArgs,
-    DynamicResourcesArgs,
     InterPodAffinityArgs,
     VolumeBindingArgs,
 )
 
 __all__ = [
     "DefaultPreemption",
-    "DynamicResources",
     "GangScheduling",
     "InterPodAffinity",
     "NodeVolumeLimits",
@@ -112,7 +110,6 @@ _FIELDS: Final = (
     _volume("vsphereVolume", "vsphere_volume", "NodeVolumeLimits"),
     _affinity("podAffinity", "pod_affinity"),
     _affinity("podAntiAffinity", "pod_anti_affinity"),
-    _Field("spec.resourceClaims", ("DynamicResources",), lambda pod: bool(pod.spec.resource_claims)),
     _Field("spec.schedulingGroup", ("GangScheduling",), lambda pod: pod.spec.scheduling_group is not None),
 )
 
@@ -214,12 +211,6 @@ class InterPodAffinity(_ScoringStandIn):
 def _may_match(term: AffinityTerm, pod: Pod) -> bool:
     in_namespace = pod.namespace in term.namespaces or term.namespace_selector != NOTHING
     return in_namespace and term.selector.matches(pod.labels)
-
-
-class DynamicResources(_ScoringStandIn):
-    """Keep the place of the plugin that allocates devices for resource claims."""
-
-    args_type = DynamicResourcesArgs
 
 
 class GangScheduling(_StandIn):

@@ -16,7 +16,6 @@ REQUIRED = {"requiredDuringSchedulingIgnoredDuringExecution": [TERM]}
 PREFERRED = {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 1, "podAffinityTerm": TERM}]}
 CLAIM = ["NodeVolumeLimits", "VolumeBinding", "VolumeRestrictions", "VolumeZone"]
 STAND_INS = [
-    missing.DynamicResources,
     missing.GangScheduling,
     missing.InterPodAffinity,
     missing.NodeVolumeLimits,
@@ -59,7 +58,6 @@ USED = [
     pytest.param({"affinity": {"podAffinity": PREFERRED}}, ["InterPodAffinity"], id="preferred affinity"),
     pytest.param({"affinity": {"podAntiAffinity": REQUIRED}}, ["InterPodAffinity"], id="required anti-affinity"),
     pytest.param({"affinity": {"podAntiAffinity": PREFERRED}}, ["InterPodAffinity"], id="preferred anti-affinity"),
-    pytest.param({"resourceClaims": [{"name": "gpu"}]}, ["DynamicResources"], id="resource claim"),
     pytest.param({"schedulingGroup": {"podGroupName": "g"}}, ["GangScheduling"], id="scheduling group"),
 ]
 UNUSED = [
@@ -163,7 +161,6 @@ def test_scoring_stand_ins_can_be_given_a_weight() -> None:
     """A profile that gives them a weight loads; they skip scoring, and find all nodes alike."""
     scoring = [kind for kind in STAND_INS if issubclass(kind, ScorePlugin)]
     assert {kind.name for kind in scoring} == {
-        "DynamicResources",
         "InterPodAffinity",
         "VolumeBinding",
     }
