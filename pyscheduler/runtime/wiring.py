@@ -70,7 +70,7 @@ class Wiring:
             *self.pre_scoring.methods,
             *(entry.method for entry in self.scoring.entries),
         )
-        return {(method.plugin, method.point): method.evaluations for method in methods if method.evaluations}
+        return {(method.plugin, method.point): method.evaluations for method in methods}
 
 
 def wire(assembly: Assembly, calls: PluginCalls, snapshot: Snapshot) -> Wiring:

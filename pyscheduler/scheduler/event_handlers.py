@@ -144,8 +144,10 @@ class EventHandlers:
             self.foreign_pods.discard(new.uid)
             self._forget_unreadable(new.uid)
             if old.scheduler_name in self.profiles:
+                began = self.clock.now()
                 self.queue.delete(old)
                 self.statuses.forget(new.uid)
+                self._timed(UNSCHEDULED_POD_DELETE, began)
         elif old.scheduler_name in self.profiles and old.resource_version != new.resource_version:
             self._update_unscheduled(old, new)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -13,7 +13,13 @@ if TYPE_CHECKING:
     from pyscheduler.queue.scheduling_queue import SchedulingQueue
     from pyscheduler.runtime.profile import Profile
 
+    #: Label pairs to value.
+    _Values = dict[tuple[tuple[str, str], ...], float]
+
 __all__ = ["register_gauges", "register_profiles"]
+
+#: Plugins that spread their work over goroutines in kube-scheduler, and so have a row in scheduler_goroutines there.
+_PARALLEL: Final = frozenset({"DefaultPreemption", "InterPodAffinity", "PodTopologySpread"})
 
 
 def register_gauges(recorder: Recorder, cache: Cache, queue: SchedulingQueue) -> None:
@@ -24,14 +30,16 @@ def register_gauges(recorder: Recorder, cache: Cache, queue: SchedulingQueue) ->
     )
     recorder.gauge(
         "scheduler_unschedulable_pods",
-        lambda: {
-            (("plugin", plugin), ("profile", profile)): float(count)
-            for (plugin, profile), count in queue.rejections().items()
-        },
+        _with_zeros(
+            lambda: {
+                (("plugin", plugin), ("profile", profile)): float(count)
+                for (plugin, profile), count in queue.rejections().items()
+            }
+        ),
     )
     recorder.gauge(
         "scheduler_inflight_events",
-        lambda: {(("event", event),): float(count) for event, count in queue.in_flight_events().items()},
+        _with_zeros(lambda: {(("event", event),): float(count) for event, count in queue.in_flight_events().items()}),
     )
     recorder.gauge(
         "scheduler_cache_size",
@@ -43,6 +51,18 @@ def register_gauges(recorder: Recorder, cache: Cache, queue: SchedulingQueue) ->
     )
 
 
+def _with_zeros(read: Callable[[], _Values]) -> Callable[[], _Values]:
+    """Go on showing what was shown once, as Prometheus' client does: a series that ends is no alert's zero."""
+    seen: _Values = {}
+
+    def values() -> _Values:
+        found = read()
+        seen.update(dict.fromkeys(found, 0.0))
+        return seen | found
+
+    return values
+
+
 def register_profiles(recorder: Recorder, profiles: Mapping[str, Profile], bindings: Callable[[], int]) -> None:
     """Register kube-scheduler's counts of what plugins were asked, and what runs beside the scheduling cycle.
 
@@ -50,15 +70,17 @@ def register_profiles(recorder: Recorder, profiles: Mapping[str, Profile], bindi
     goroutines there is one computation here, over before anybody can look, so it shows 0.
     """
 
-    def evaluations() -> dict[tuple[tuple[str, str], ...], float]:
+    def evaluations() -> _Values:
         return {
             (("plugin", plugin), ("extension_point", point), ("profile", name)): float(count)
             for name, profile in profiles.items()
             for (plugin, point), count in profile.evaluations().items()
         }
 
-    def tasks() -> dict[tuple[tuple[str, str], ...], float]:
-        running = Counter({"binding": bindings(), "Filter": 0, "Score": 0})
+    parallel = {name: 0 for profile in profiles.values() for name in profile.plugins if name in _PARALLEL}
+
+    def tasks() -> _Values:
+        running = Counter({"binding": bindings(), "Filter": 0, "Score": 0, **parallel})
         for profile in profiles.values():
             running.update(profile.running_tasks())
         return {(("operation", operation),): float(count) for operation, count in running.items()}

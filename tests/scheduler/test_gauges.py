@@ -110,10 +110,10 @@ async def test_what_plugins_were_asked(pyscheduler_cluster: FakeCluster) -> None
     assert found["NodeResourcesFit", "Filter"] == 3
     assert found["NodeResourcesFit", "PreFilter"] == 1
     assert found["NodeResourcesFit", "Score"] == 2
-    assert ("NodePorts", "PreFilter") not in found
-    assert ("NodePorts", "Filter") not in found
+    assert (found["NodePorts", "PreFilter"], found["NodePorts", "Filter"]) == (0, 0)
     shown = measured.values("scheduler_plugin_evaluation_total", by="plugin")
     assert shown["NodeUnschedulable"] == 4
+    assert shown["VolumeZone"] == 0
     await measured.stop()
 
 
@@ -128,10 +128,20 @@ async def test_what_runs_beside_the_cycle(pyscheduler_cluster: FakeCluster) -> N
     profile = measured.scheduler.profiles["pyscheduler"]
     task = profile.spawn(asyncio.Event().wait(), name="Evictor default/victim")  # type: ignore[arg-type] - never done
     shown = measured.values("scheduler_goroutines", by="operation")
-    assert shown == {"binding": 1, "Filter": 0, "Score": 0, "Evictor": 1}
+    assert {name: count for name, count in shown.items() if count} == {"binding": 1, "Evictor": 1}
+    assert set(shown) == {
+        "binding",
+        "Filter",
+        "Score",
+        "DefaultPreemption",
+        "InterPodAffinity",
+        "PodTopologySpread",
+        "Evictor",
+    }
     task.cancel()
     await cluster.clock.advance(0)
     assert "Evictor" not in measured.values("scheduler_goroutines", by="operation")
+    assert measured.values("scheduler_unschedulable_pods", by="plugin") == {}
     await measured.stop()
 
 
@@ -147,9 +157,11 @@ async def test_a_pod_that_only_time_brought_back(
     cluster.add_pod("prompt")
     await cluster.clock.advance(0)
     assert (cluster.pod("late").node_name, cluster.pod("prompt").node_name) == ("", "n1")
+    assert measured.values("scheduler_unschedulable_pods", by="plugin") == {"Deaf": 1.0}
     assert measured.values("scheduler_pod_scheduled_after_flush_total", by="none") == {"": 0.0}
     monkeypatch.setattr(Deaf, "is_early", False)
     await cluster.clock.advance(100)
     assert cluster.pod("late").node_name == "n1"
     assert measured.values("scheduler_pod_scheduled_after_flush_total", by="none") == {"": 1.0}
+    assert measured.values("scheduler_unschedulable_pods", by="plugin") == {"Deaf": 0.0}
     await measured.stop()
