@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 import numpy as np
 
+from pyscheduler.cache.label_filing import SelectingThings
 from pyscheduler.framework.affinity_terms import PlacedTerm, TermKind
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -81,12 +82,13 @@ class _Answer:
 class PlacedTerms:
     """Affinity terms of the pods in the rows of a snapshot."""
 
-    __slots__ = ("_answers", "_arrays", "_held", "_idle", "_index", "_seen", "_size", "_terms", "_version")
+    __slots__ = ("_answers", "_arrays", "_filed", "_held", "_idle", "_index", "_seen", "_size", "_terms", "_version")
 
     def __init__(self) -> None:
         #: In the order in which they were first met; a term that no pod brings any more stays for a while.
         self._terms: list[_Term] = []
         self._index: dict[_Key, _Term] = {}
+        self._filed: SelectingThings[_Term] = SelectingThings()
         self._idle = 0
         #: In the order of their last use, both.
         self._answers: dict[_PodKind, _Answer] = {}
@@ -105,18 +107,17 @@ class PlacedTerms:
             return ()
         pod_kind = (namespace, tuple(labels.items()), tuple(namespace_labels.items()))
         answer = self._answers.pop(pod_kind, None)
+        news: Iterable[_Term] = ()
         if answer is None:
             answer = _Answer()
             if len(self._answers) >= _MAX_ANSWERS:
                 del self._answers[next(iter(self._answers))]
+            news = self._filed.candidates(labels)
+        elif answer.seen < len(self._terms):
+            news = self._terms[answer.seen :]
         self._answers[pod_kind] = answer
-        if answer.seen < len(self._terms):
-            answer.terms += [
-                term
-                for term in self._terms[answer.seen :]
-                if term.key[2].speaks_of(namespace, labels, namespace_labels)
-            ]
-            answer.seen = len(self._terms)
+        answer.terms += [term for term in news if term.key[2].speaks_of(namespace, labels, namespace_labels)]
+        answer.seen = len(self._terms)
         return [PlacedTerm(*term.key, self._counts(term)) for term in answer.terms if term.rows]
 
     def _counts(self, term: _Term) -> NDArray[np.int64]:
@@ -161,7 +162,8 @@ class PlacedTerms:
         if now:
             self._held[row] = list(now)
         stayed = set(before).intersection(now)
-        for infos, change in ((before, -1), (now, 1)):
+        # Those that came first: a pod that was replaced by a newer version leaves its terms as they are.
+        for infos, change in ((now, 1), (before, -1)):
             for info in infos:
                 if info not in stayed:
                     for key in _terms_of(info):
@@ -172,6 +174,7 @@ class PlacedTerms:
         if term is None:
             term = self._index[key] = _Term(key)
             self._terms.append(term)
+            self._filed.add(key[2].selector, term)
             self._idle += 1
         was_idle = not term.rows
         term.add(row, change)
@@ -180,6 +183,9 @@ class PlacedTerms:
     def _forget_idle(self) -> None:
         self._terms = [term for term in self._terms if term.rows]
         self._index = {term.key: term for term in self._terms}
+        self._filed = SelectingThings()
+        for term in self._terms:
+            self._filed.add(term.key[2].selector, term)
         self._arrays = {key: term for key, term in self._arrays.items() if term.rows}
         self._answers.clear()
         self._idle = 0
@@ -224,7 +230,7 @@ class PlacedTerms:
                 for term in self._terms[: answer.seen]
                 if term.key[2].speaks_of(namespace, dict(labels), dict(namespace_labels))
             ]
-            assert answer.terms == wanted, f"terms about {dict(labels)} in {namespace}"
+            assert set(answer.terms) == set(wanted), f"terms about {dict(labels)} in {namespace}"
 
 
 def _terms_of(info: PodInfo) -> Iterator[_Key]:

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 import numpy as np
 
+from pyscheduler.cache.label_filing import LabelledThings, SelectingThings
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
@@ -66,16 +68,29 @@ class _Kind:
         self.answers: list[_Answer] = []
 
 
+class _Namespace:
+    """The kinds of pods of one namespace."""
+
+    __slots__ = ("kinds", "labelled")
+
+    def __init__(self) -> None:
+        self.kinds: dict[_Key, _Kind] = {}
+        self.labelled: LabelledThings[_Kind] = LabelledThings()
+
+    def candidates(self, selector: CompiledSelector) -> Iterable[_Kind]:
+        return self.labelled.candidates(selector, lambda: [(dict(key[2]), kind) for key, kind in self.kinds.items()])
+
+
 class PodMatches:
     """Counts of matching pods over the rows of a snapshot."""
 
-    __slots__ = ("_answers", "_held", "_kinds", "_seen", "_version")
+    __slots__ = ("_answers", "_held", "_namespaces", "_questions", "_seen", "_version")
 
     def __init__(self) -> None:
-        #: By namespace.
-        self._kinds: dict[str, dict[_Key, _Kind]] = {}
+        self._namespaces: dict[str, _Namespace] = {}
         #: In the order of their last use.
         self._answers: dict[_Question, _Answer] = {}
+        self._questions: SelectingThings[_Question] = SelectingThings()
         #: The pods counted in, by row, and the generation of the row when that was done.
         self._held: list[list[PodInfo]] = []
         self._seen: NDArray[np.int64] = np.zeros(64, dtype=np.int64)
@@ -121,25 +136,30 @@ class PodMatches:
                 self._add(row, info, 1)
             return
         stayed = set(before).intersection(now)
-        for info in before:
-            if info not in stayed:
-                self._add(row, info, -1)
+        # Those that came first: a pod that was replaced by a newer version leaves its kind as it is.
         for info in now:
             if info not in stayed:
                 self._add(row, info, 1)
+        for info in before:
+            if info not in stayed:
+                self._add(row, info, -1)
 
     def _add(self, row: int, info: PodInfo, change: int) -> None:
         metadata = info.pod.metadata
-        namespace = metadata.namespace
-        key = (namespace, metadata.deletion_timestamp is not None, tuple(metadata.labels.items()))
-        kinds = self._kinds.get(namespace)
-        if kinds is None:
-            kinds = self._kinds[namespace] = {}
-        kind = kinds.get(key)
+        name, labels = metadata.namespace, metadata.labels
+        namespace = self._namespaces.get(name)
+        if namespace is None:
+            namespace = self._namespaces[name] = _Namespace()
+        key = (name, metadata.deletion_timestamp is not None, tuple(labels.items()))
+        kind = namespace.kinds.get(key)
         if kind is None:
-            kind = kinds[key] = _Kind(key)
-            labels = metadata.labels
-            kind.answers = [answer for question, answer in self._answers.items() if _concerns(question, kind, labels)]
+            kind = namespace.kinds[key] = _Kind(key)
+            namespace.labelled.add(labels, kind)
+            kind.answers = [
+                self._answers[question]
+                for question in self._questions.candidates(labels)
+                if _concerns(question, kind, labels)
+            ]
         rows = kind.rows
         count = rows.get(row, 0) + change
         if count:
@@ -147,19 +167,20 @@ class PodMatches:
         else:
             del rows[row]
             if not rows:
-                del kinds[key]
-                if not kinds:
-                    del self._kinds[namespace]
+                del namespace.kinds[key]
+                namespace.labelled.remove(labels, kind)
+                if not namespace.kinds:
+                    del self._namespaces[name]
         for answer in kind.answers:
             answer.counts[row] += change
 
     def _work_out(self, question: _Question) -> _Answer:
         """Hold a new question against all kinds; forget the one not asked for longest where there are too many."""
         if len(self._answers) >= _MAX_ANSWERS:
-            oldest = next(iter(self._answers))
-            self._forget(oldest)
+            self._forget(next(iter(self._answers)))
         answer = _Answer(len(self._seen))
-        for kind in self._kinds_in(question[1]):
+        self._questions.add(question[0], question)
+        for kind in self._candidates(question):
             if _concerns(question, kind, dict(kind.key[2])):
                 kind.answers.append(answer)
                 rows = np.fromiter(kind.rows, dtype=np.int64, count=len(kind.rows))
@@ -168,13 +189,18 @@ class PodMatches:
 
     def _forget(self, question: _Question) -> None:
         answer = self._answers.pop(question)
-        for kind in self._kinds_in(question[1]):
+        self._questions.remove(question[0], question)
+        for kind in self._candidates(question):
             if answer in kind.answers:
                 kind.answers.remove(answer)
 
-    def _kinds_in(self, namespaces: Iterable[str] | None) -> Iterator[_Kind]:
-        for namespace in self._kinds if namespaces is None else namespaces:
-            yield from self._kinds.get(namespace, {}).values()
+    def _candidates(self, question: _Question) -> Iterator[_Kind]:
+        """Yield the kinds that a question may concern."""
+        selector, names, _ = question
+        for name in self._namespaces if names is None else names:
+            namespace = self._namespaces.get(name)
+            if namespace is not None:
+                yield from namespace.candidates(selector)
 
     def _grow(self, size: int) -> None:
         capacity = 2 * len(self._seen)
@@ -203,7 +229,7 @@ class PodMatches:
             ]
             assert answer.view(len(infos)).tolist() == naive, f"pods that {selector} matches in {namespaces}"
             assert not answer.counts[len(infos) :].any(), "a free row has matching pods"
-        kinds = [kind for each in self._kinds.values() for kind in each.values()]
+        kinds = [kind for each in self._namespaces.values() for kind in each.kinds.values()]
         assert sum(sum(kind.rows.values()) for kind in kinds) == sum(map(len, pods)), "pods by kind"
         assert all(kind.rows for kind in kinds), "a kind without pods is kept"
         assert {id(each) for kind in kinds for each in kind.answers} <= set(map(id, self._answers.values()))
