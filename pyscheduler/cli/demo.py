@@ -142,7 +142,7 @@ async def play(trace: Path, config_file: str | None, *, limit: int | None = None
     """
     from pyscheduler.cli.audit import audit
     from pyscheduler.cli.demo_view import DemoRecorder, View
-    from pyscheduler.cli.run import RunOptions, serve
+    from pyscheduler.cli.serving import RunOptions, serve
     from pyscheduler.cluster.real import auth
     from pyscheduler.cluster.real.http import HTTPTransport
     from pyscheduler.config.load import load

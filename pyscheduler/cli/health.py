@@ -1,54 +1,37 @@
-"""The health port: /healthz, /livez, /readyz, /metrics, /configz, and the routes of plugins."""
+"""The health port: plain HTTP, GET only, open to whoever reaches it."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-import msgspec
 from aiohttp import web
 
-from pyscheduler.framework.errors import ConfigError
-
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    import socket
 
-    from pyscheduler.runtime.routes import Routes
+    from pyscheduler.cli.pages import Pages
 
-__all__ = ["HealthServer"]
+__all__ = ["SHUTDOWN_SECONDS", "HealthServer"]
+
+#: How long an answer that is under way may take when the port is closed.
+SHUTDOWN_SECONDS: Final = 1.0
 
 
 class HealthServer:
-    """Answers probes and scrapes; GET only."""
+    """Answers probes and scrapes on a socket that listens."""
 
-    def __init__(
-        self,
-        *,
-        ready: Callable[[], bool],
-        metrics: Callable[[], tuple[bytes, str]],
-        configz: Callable[[], bytes],
-        routes: Routes,
-    ) -> None:
-        self._ready = ready
-        self._metrics = metrics
-        self._configz = configz
-        self._routes = routes
+    def __init__(self, pages: Pages) -> None:
+        self._pages = pages
         self._runner: web.ServerRunner | None = None
         self.port = 0
 
-    async def start(self, address: str, port: int) -> None:
-        """Listen; `port` 0 takes a free one. Raises `ConfigError` where the port is taken."""
+    async def start(self, listening: socket.socket) -> None:
+        """Answer on `listening`, which it then owns."""
         server = web.Server(self._answer, access_log=None)
-        self._runner = web.ServerRunner(server)
+        self._runner = web.ServerRunner(server, shutdown_timeout=SHUTDOWN_SECONDS)
         await self._runner.setup()
-        site = web.TCPSite(self._runner, address, port)
-        try:
-            await site.start()
-        except OSError as error:
-            message = (
-                f"health port {address}:{port} cannot be opened: {error.strerror}; name another with --health-port"
-            )
-            raise ConfigError(message) from error
-        self.port = self._runner.addresses[0][1]
+        await web.SockSite(self._runner, listening).start()
+        self.port = listening.getsockname()[1]
 
     async def stop(self) -> None:
         """Close the port."""
@@ -57,29 +40,4 @@ class HealthServer:
             self._runner = None
 
     async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
-        if request.method not in {"GET", "HEAD"}:
-            return web.Response(status=405, text="only GET is answered here\n")
-        match request.path:
-            case "/healthz" | "/livez":
-                return web.Response(text="ok")
-            case "/readyz":
-                return web.Response(text="ok") if self._ready() else web.Response(status=500, text="caches not synced")
-            case "/metrics":
-                body, content_type = self._metrics()
-                return web.Response(body=body, headers={"Content-Type": content_type})
-            case "/configz":
-                return web.Response(body=self._configz(), content_type="application/json")
-            case path:
-                return self._plugin_route(path, dict(request.query))
-
-    def _plugin_route(self, path: str, query: Mapping[str, str]) -> web.Response:
-        handler = self._routes.find(path, query)
-        if handler is None:
-            return web.Response(status=404, text=f"nothing at {path}\n")
-        try:
-            answer = handler(query)
-            if isinstance(answer, str):
-                return web.Response(text=answer)
-            return web.Response(body=msgspec.json.encode(answer), content_type="application/json")
-        except Exception as error:  # noqa: BLE001 - a plugin's page must not take the port down
-            return web.Response(status=500, text=f"{type(error).__name__}: {error}\n")
+        return await self._pages.answer(request)

@@ -10,11 +10,17 @@ import logging
 import re
 import sys
 from datetime import UTC, datetime
-from typing import Final
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-__all__ = ["configure"]
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = ["configure", "set_verbosity"]
+
+_PACKAGE: Final = "pyscheduler"
 
 #: A place for an argument in a message; `value` where it is the value of a field.
 _PLACE: Final = re.compile(r'%%|(?P<value>=)?(?P<open>"?)(?P<form>%[-#0 +]*\d*(?:\.\d+)?[a-z])(?P<close>"?)')
@@ -86,15 +92,60 @@ def _unquoted(value: str) -> str:
         return value[1:-1]
 
 
-def configure(*, verbosity: int, json: bool) -> None:
-    """Send the program's logs to standard error.
+def configure(
+    *, verbosity: int, json: bool, vmodule: Mapping[str, int] | None = None, split_stream: bool = False
+) -> None:
+    """Send the program's logs to standard error; with `split_stream`, to standard output what is no error.
 
-    `verbosity` as in kube-scheduler: 0 and 1 warnings, 2 decisions, 4 detail.
+    `verbosity` as in kube-scheduler: 0 and 1 warnings, 2 decisions, 4 detail. `vmodule` has other levels for modules
+    whose name matches a pattern: its last part (`scheduling_cycle`), or, with a slash in the pattern, its end
+    (`queue/*`).
     """
-    handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(_JSONFormatter() if json else _KeyValueFormatter())
+    formatter = _JSONFormatter() if json else _KeyValueFormatter()
+    errors = logging.StreamHandler(sys.stderr)
+    handlers = [errors]
+    if split_stream:
+        errors.setLevel(logging.ERROR)
+        rest = logging.StreamHandler(sys.stdout)
+        rest.addFilter(lambda record: record.levelno < logging.ERROR)
+        handlers.append(rest)
+    for handler in handlers:
+        handler.setFormatter(formatter)
     root = logging.getLogger()
-    root.handlers[:] = [handler]
+    root.handlers[:] = handlers
     root.setLevel(logging.WARNING)
-    level = logging.WARNING if verbosity < 2 else logging.INFO if verbosity < 4 else logging.DEBUG
-    logging.getLogger("pyscheduler").setLevel(level)
+    set_verbosity(verbosity)
+    _set_module_levels(vmodule or {})
+
+
+def set_verbosity(verbosity: int) -> None:
+    """Log so much from now on."""
+    logging.getLogger(_PACKAGE).setLevel(_level(verbosity))
+
+
+def _level(verbosity: int) -> int:
+    return logging.WARNING if verbosity < 2 else logging.INFO if verbosity < 4 else logging.DEBUG
+
+
+def _set_module_levels(vmodule: Mapping[str, int]) -> None:
+    """Give modules that match a pattern their own level: those that are there, and those that will be imported."""
+
+    class Logger(logging.Logger):
+        def __init__(self, name: str, level: int = logging.NOTSET) -> None:
+            super().__init__(name, _own_level(name, vmodule) or level)
+
+    logging.setLoggerClass(Logger if vmodule else logging.Logger)
+    for name, logger in list(logging.root.manager.loggerDict.items()):
+        if isinstance(logger, logging.Logger) and name.startswith(f"{_PACKAGE}."):
+            logger.setLevel(_own_level(name, vmodule) or logging.NOTSET)
+
+
+def _own_level(name: str, vmodule: Mapping[str, int]) -> int | None:
+    if not name.startswith(f"{_PACKAGE}."):
+        return None
+    path = name.replace(".", "/")
+    for pattern, verbosity in vmodule.items():
+        found = fnmatchcase(path, f"*/{pattern}") if "/" in pattern else fnmatchcase(path.rpartition("/")[2], pattern)
+        if found:
+            return _level(verbosity)
+    return None

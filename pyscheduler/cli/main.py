@@ -42,17 +42,25 @@ class _LazyGroup(click.Group):
             formatter.write_dl([(name, text) for name, (_, text) in _COMMANDS.items()])
 
 
-def _version(ctx: click.Context, _param: click.Parameter, wanted: bool) -> None:
-    if wanted and not ctx.resilient_parsing:
-        from importlib.metadata import version
+def _version(ctx: click.Context, _param: click.Parameter, value: str | None) -> None:
+    if value and not ctx.resilient_parsing:
+        from pyscheduler.cli.version import version_text
 
-        click.echo(f"pyscheduler {version('pyscheduler')} (kube-scheduler 1.36), Python {sys.version.split()[0]}")
+        click.echo(version_text(value))
         ctx.exit()
 
 
 @click.group(cls=_LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.option(
-    "--version", is_flag=True, is_eager=True, expose_value=False, callback=_version, help="Show the version and exit."
+    "--version",
+    type=click.Choice(["true", "raw"]),
+    is_flag=False,
+    flag_value="true",
+    is_eager=True,
+    expose_value=False,
+    callback=_version,
+    metavar="[raw]",
+    help="Show the version and exit; 'raw' shows all that is known of it.",
 )
 def cli() -> None:
     """kube-scheduler's scheduling framework in Python.

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 import click
 
+from pyscheduler.cli.flag_fields import LEVEL, FlagValue
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -28,40 +30,49 @@ def block_option(command: Callable[P, R]) -> Callable[P, R]:
 
 
 def feature_gates_option(command: Callable[P, R]) -> Callable[P, R]:
-    """Add `--feature-gates`."""
+    """Add `--feature-gates`, which may be repeated, and comes as one text."""
     return click.option(
         "--feature-gates",
-        default="",
+        multiple=True,
+        callback=lambda _ctx, _param, given: ",".join(given),
         metavar="A=true,B=false",
-        help="Switch kube-scheduler's feature gates; the defaults are those of 1.36.",
+        help="Switch kube-scheduler's feature gates; the defaults are those of 1.36. Repeatable.",
     )(command)
 
 
 def logging_options(*, default: int = 2) -> Callable[[Callable[..., R]], Callable[..., R]]:
-    """Add `-v` and `--log-format`, and set up logging before the command runs."""
+    """Add `-v` and `--logging-format`, and set up logging before the command runs."""
 
     def decorate(command: Callable[..., R]) -> Callable[..., R]:
         @click.option(
             "-v",
             "--v",
             "verbosity",
+            type=FlagValue(LEVEL, "N"),
             default=default,
             show_default=True,
             metavar="N",
             help="How much is logged: 0 warnings, 2 decisions, 4 detail.",
         )
         @click.option(
-            "--log-format",
+            "--logging-format",
             type=click.Choice(["text", "json"]),
             default="text",
             show_default=True,
             help="Shape of the log lines.",
         )
+        @click.option(
+            "--log-format",
+            "old_format",
+            type=click.Choice(["text", "json"]),
+            hidden=True,
+            help="The old name of --logging-format.",
+        )
         @functools.wraps(command)
-        def wrapped(*args: object, verbosity: int, log_format: str, **kwargs: object) -> R:
+        def wrapped(*args: object, verbosity: int, logging_format: str, old_format: str | None, **kwargs: object) -> R:
             from pyscheduler.cli.logs import configure
 
-            configure(verbosity=verbosity, json=log_format == "json")
+            configure(verbosity=verbosity, json=(old_format or logging_format) == "json")
             return command(*args, **kwargs)
 
         return wrapped

@@ -23,10 +23,10 @@ from pyscheduler.framework.plugin_args import IN_TREE_ARGS
 __all__ = ["dump", "encode", "to_data", "to_json"]
 
 
-def dump(configuration: Configuration) -> str:
-    """Return `configuration` as a YAML file."""
+def dump(configuration: Configuration, *, sort_keys: bool = False) -> str:
+    """Return `configuration` as a YAML file; with `sort_keys` as `--write-config-to` writes it."""
     return yaml.dump(
-        to_data(configuration), Dumper=_Dumper, sort_keys=False, default_flow_style=False, allow_unicode=True
+        to_data(configuration), Dumper=_Dumper, sort_keys=sort_keys, default_flow_style=False, allow_unicode=True
     )
 
 

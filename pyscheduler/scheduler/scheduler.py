@@ -42,8 +42,9 @@ _log = logging.getLogger(__name__)
 #: The snapshot is not left further behind the cache than so many changes.
 _FAR_BEHIND = 250
 
-#: How long a stop waits for bindings, and then for writes, that are under way, in seconds.
+#: How long a stop takes at most, in seconds, and how much of that is kept for the writes after the last binding.
 _STOP_GRACE_SECONDS = 10.0
+_LAST_WRITES_SECONDS = 2.0
 
 
 @attrs.define(kw_only=True, eq=False)
@@ -170,42 +171,54 @@ class Scheduler:
         """Tell whether nothing is left to do until something happens: no pod to pop, bind or report."""
         return not self.queue.active_count and not self._bindings and self.statuses.idle
 
-    async def stop(self, *, at_once: bool = False) -> None:
+    async def stop(self, *, at_once: bool = False, grace_seconds: float = _STOP_GRACE_SECONDS) -> None:
         """End: no new cycle begins, waiting pods are let go, bindings under way finish, writes are flushed.
 
-        With `at_once`, for a scheduler that leads no more, bindings are broken off and nothing more is written.
+        All of that together takes `grace_seconds` at most, also where the API server answers nothing any more. With
+        `at_once`, for a scheduler that leads no more, bindings are broken off and nothing more is written.
         """
         if self._stopping:
             return
         self._stopping = True
+        end = self.clock.now() + grace_seconds
         self.queue.close()
         if at_once:
             for task in self._bindings:
                 task.cancel()
             self.statuses.cancel()
+        until = end - min(_LAST_WRITES_SECONDS, grace_seconds / 2)
         if self._loop is not None and self._loop is not asyncio.current_task():
-            await self._wait_for([self._loop])
+            await self._wait_for([self._loop], until)
         # A pod that waits at Permit holds nothing in the API; its next life begins in the next scheduler.
         for task in [task for task, one in self._bindings.items() if self.waiting_pods.get(one.pod.uid) is not None]:
             task.cancel()
-        late = await self._wait_for(self._bindings)
+        late = await self._wait_for(self._bindings, until)
         for task in late:
             task.cancel()
         await asyncio.gather(*late, return_exceptions=True)
         flush = asyncio.create_task(self.statuses.flush(), name="flush statuses")
-        if await self._wait_for([flush]):
+        # Events are written after that, and need a moment, too.
+        if await self._wait_for([flush], (until + end) / 2):
             flush.cancel()
             self.statuses.cancel()
+        close = asyncio.create_task(self._close(), name="close the scheduler")
+        for task in await self._wait_for([close], end):
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+        if close.done() and not close.cancelled():
+            close.result()
+
+    async def _close(self) -> None:
         for profile in self.profiles.values():
             await profile.close()
         await self.client.close()
 
-    async def _wait_for(self, tasks: Iterable[asyncio.Task[None]]) -> Collection[asyncio.Task[None]]:
-        """Wait until all are done, or for ten seconds; return those that are not."""
+    async def _wait_for(self, tasks: Iterable[asyncio.Task[None]], until: float) -> Collection[asyncio.Task[None]]:
+        """Wait until all are done, or it is too late; return those that are not."""
         pending = {task for task in tasks if not task.done()}
         if not pending:
             return pending
-        over = asyncio.ensure_future(self.clock.sleep(_STOP_GRACE_SECONDS))
+        over = asyncio.ensure_future(self.clock.sleep(max(until - self.clock.now(), 0.0)))
         while pending and not over.done():
             await asyncio.wait({*pending, over}, return_when=asyncio.FIRST_COMPLETED)
             pending = {task for task in pending if not task.done()}

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from opentelemetry.exporter.prometheus import PrometheusMetricReader
 from opentelemetry.metrics import CallbackOptions, Observation
@@ -31,18 +31,28 @@ from pyscheduler.telemetry.families import FAMILIES
 from pyscheduler.telemetry.histograms import FastHistogram
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+
+    from prometheus_client import Metric as PrometheusMetric
 
     from pyscheduler.framework.recorder import Recorder
 
     #: Label pairs to value.
     _Read = Callable[[], Mapping[tuple[tuple[str, str], ...], float]]
 
-__all__ = ["Metrics"]
+__all__ = ["Metrics", "View"]
 
 
 #: From so many attempts on, a pod is counted in one group.
 _MANY_ATTEMPTS: Final = 15
+
+
+class View(Protocol):
+    """Says what is shown of what was measured."""
+
+    def apply(self, metrics: Iterable[PrometheusMetric]) -> Iterator[PrometheusMetric]:
+        """Yield what may be seen of these metrics."""
+        ...
 
 
 class _Reader(PrometheusMetricReader):
@@ -65,10 +75,14 @@ class _Reader(PrometheusMetricReader):
 
 
 class Metrics:
-    """The recorder of a running scheduler. `also` is told everything too (the demo's summary)."""
+    """The recorder of a running scheduler.
 
-    def __init__(self, *, also: Recorder | None = None) -> None:
+    `also` is told everything too (the demo's summary); `view` says what of it is shown (default: all).
+    """
+
+    def __init__(self, *, also: Recorder | None = None, view: View | None = None) -> None:
         self._also = also if also is not None else NullRecorder()
+        self._view = view
         self._histograms: list[FastHistogram] = []
         self._gauges: list[tuple[str, str, _Read]] = []
         self._registry = CollectorRegistry()
@@ -233,7 +247,12 @@ class Metrics:
 
     def render(self) -> tuple[bytes, str]:
         """Return the text that Prometheus scrapes, and its content type."""
-        return generate_latest(self._registry), CONTENT_TYPE_LATEST
+        return generate_latest(self if self._view is not None else self._registry), CONTENT_TYPE_LATEST
+
+    def collect(self) -> Iterator[PrometheusMetric]:
+        """Yield what there is to show, as the view leaves it."""
+        found = self._registry.collect()
+        yield from self._view.apply(found) if self._view is not None else found
 
     def _histogram(self, name: str) -> FastHistogram:
         family = FAMILIES[name]

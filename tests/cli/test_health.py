@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import AsyncIterator, Callable, Mapping
 
 import aiohttp
@@ -9,7 +10,8 @@ import attrs
 import pytest
 
 from pyscheduler.cli.health import HealthServer
-from pyscheduler.framework.errors import ConfigError
+from pyscheduler.cli.health_checks import Check, Probes
+from pyscheduler.cli.pages import Pages
 from pyscheduler.runtime.routes import Routes
 
 
@@ -20,7 +22,8 @@ class Page:
     server: HealthServer
     routes: Routes
     session: aiohttp.ClientSession
-    ready: bool = False
+    #: Why it is not ready, by check.
+    trouble: dict[str, str]
 
     async def get(self, path: str, method: str = "GET") -> tuple[int, str, str]:
         """Return status, content type and text."""
@@ -32,26 +35,60 @@ class Page:
 async def page() -> AsyncIterator[Page]:
     """Yield a health port on a free port."""
     routes = Routes()
-    server = HealthServer(
-        ready=lambda: page.ready,
+    trouble = {"sched-handler-sync": "handlers are not fully synchronized", "shutdown": ""}
+    checks = [Check(name, lambda name=name: trouble[name]) for name in trouble]  # type: ignore[misc] # bound early
+    pages = Pages(
+        probes=Probes(started_at=1.5, healthz=(), livez=(), readyz=checks),
         metrics=lambda: (b"scheduler_pending_pods 1\n", "text/plain; version=0.0.4"),
         configz=lambda: b"{}",
         routes=routes,
     )
-    await server.start("127.0.0.1", 0)
+    server = HealthServer(pages)
+    await server.start(socket.create_server(("127.0.0.1", 0)))
     async with aiohttp.ClientSession() as session:
-        page = Page(server, routes, session)
-        yield page
+        yield Page(server, routes, session, trouble)
     await server.stop()
 
 
 async def test_probes(page: Page) -> None:
-    """Alive from the beginning, ready when the caches are synced."""
+    """Alive from the beginning, ready when every check passes."""
     assert await page.get("/healthz") == (200, "text/plain", "ok")
     assert await page.get("/livez") == (200, "text/plain", "ok")
     assert (await page.get("/readyz"))[0] == 500
-    page.ready = True
+    page.trouble["sched-handler-sync"] = ""
     assert await page.get("/readyz") == (200, "text/plain", "ok")
+
+
+async def test_a_failing_probe_names_its_checks_and_keeps_the_reason(page: Page) -> None:
+    """A line for each check, always where one fails; the reason is told to who asks for the check itself."""
+    failed = "[-]sched-handler-sync failed: reason withheld\n[+]shutdown ok\nreadyz check failed\n"
+    assert await page.get("/readyz") == (500, "text/plain", failed)
+    reason = "internal server error: handlers are not fully synchronized\n"
+    assert await page.get("/readyz/sched-handler-sync") == (500, "text/plain", reason)
+    assert await page.get("/readyz/shutdown") == (200, "text/plain", "ok")
+    assert (await page.get("/readyz/nothing"))[0] == 404
+
+
+async def test_a_verbose_probe_without_some_checks(page: Page) -> None:
+    """`verbose` lists, `exclude` leaves out, and an unknown name is warned of."""
+    expected = "[+]sched-handler-sync excluded: ok\n[+]shutdown ok\nreadyz check passed\n"
+    assert (await page.get("/readyz?verbose&exclude=sched-handler-sync"))[2] == expected
+    assert (await page.get("/healthz?verbose"))[2] == "[+]ping ok\nhealthz check passed\n"
+    text = (await page.get("/healthz?verbose&exclude=b&exclude=a"))[2]
+    assert 'warn: some health checks cannot be excluded: no matches for "a","b"\n' in text
+
+
+async def test_what_came_of_the_checks_is_recorded(page: Page) -> None:
+    """Each check counts, with its last result, under kube-scheduler's names."""
+    await page.get("/readyz")
+    page.trouble["sched-handler-sync"] = ""
+    await page.get("/readyz")
+    text = (await page.get("/metrics/slis"))[2]
+    assert 'kubernetes_healthcheck{name="sched-handler-sync",type="readyz"} 1\n' in text
+    for status in ("error", "success"):
+        labels = f'{{name="sched-handler-sync",status="{status}",type="readyz"}}'
+        assert f"kubernetes_healthchecks_total{labels} 1\n" in text
+    assert "process_start_time_seconds 1.5\n" in text
 
 
 async def test_pages(page: Page) -> None:
@@ -61,9 +98,10 @@ async def test_pages(page: Page) -> None:
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "PATCH"])
-async def test_it_is_read_only(page: Page, method: str) -> None:
+@pytest.mark.parametrize("path", ["/metrics", "/metrics/slis", "/debug/flags/v"])
+async def test_it_is_read_only(page: Page, method: str, path: str) -> None:
     """Nothing can be changed here."""
-    assert (await page.get("/metrics", method))[0] == 405
+    assert (await page.get(path, method))[0] == 405
 
 
 async def test_an_unknown_path(page: Page) -> None:
@@ -92,13 +130,3 @@ async def test_routes_of_plugins(
     status, kind, text = await page.get("/mine?to=you")
     assert (status, kind) == expected[:2]
     assert text.startswith(expected[2])
-
-
-async def test_a_port_that_is_taken(page: Page) -> None:
-    """One line with the address, and how to name another."""
-    other = HealthServer(ready=bool, metrics=lambda: (b"", ""), configz=bytes, routes=Routes())
-    with pytest.raises(ConfigError) as raised:
-        await other.start("127.0.0.1", page.server.port)
-    await other.stop()
-    assert f"127.0.0.1:{page.server.port}" in str(raised.value)
-    assert "--health-port" in str(raised.value)

@@ -20,11 +20,11 @@ _BIND = r"/binding$"
 
 
 class Slow(PreBindPlugin):
-    """Takes ten seconds."""
+    """Takes five seconds."""
 
     async def pre_bind(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
         assert self.handle is not None
-        await self.handle.clock.sleep(10)
+        await self.handle.clock.sleep(5)
         return None
 
 

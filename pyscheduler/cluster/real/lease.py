@@ -96,6 +96,8 @@ class LeaderElector:
         self._acquired: asyncio.Future[None] | None = None
         self._lost = asyncio.Event()
         self._released = False
+        #: What the lease is called.
+        self.lease_name = config.resource_name
         labels = (("name", config.resource_name),)
 
         def read() -> Mapping[tuple[tuple[str, str], ...], float]:

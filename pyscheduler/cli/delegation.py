@@ -1,0 +1,99 @@
+"""Asking the API server about those who come to the HTTPS port: who they are, and what they may.
+
+A review is an object that is created and comes back with an answer in its status. What may be over in a moment is tried
+again, with a pause that grows.
+
+Source: apiserver's plugin/pkg/authenticator/token/webhook, plugin/pkg/authorizer/webhook and util/webhook.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from pyscheduler.cluster.real.responses import raise_for_status
+from pyscheduler.framework.errors import APIError, TransportError
+
+if TYPE_CHECKING:
+    import random
+
+    from pyscheduler.framework.clock import Clock
+    from pyscheduler.scheduler.ports import Transport
+
+__all__ = ["Reviewer", "open_transport"]
+
+_TIMEOUT_SECONDS: Final = 10.0
+_ATTEMPTS: Final = 5
+_PAUSE_SECONDS: Final = 0.5
+_FACTOR: Final = 1.5
+_JITTER: Final = 0.2
+#: Statuses that may be another one in a moment.
+_PASSING: Final = frozenset({429, 500, 503, 504})
+
+
+async def open_transport(kubeconfig: str, *, flag: str) -> Transport | None:
+    """Return a way to the API server that the kubeconfig names; without one, the pod's own, or None outside a pod.
+
+    Raises `ConfigError` naming `flag` where the kubeconfig cannot be used.
+    """
+    from pyscheduler.cluster.real import auth
+    from pyscheduler.cluster.real.http import HTTPTransport
+    from pyscheduler.framework.errors import ConfigError
+
+    if not kubeconfig and "KUBERNETES_SERVICE_HOST" not in os.environ:
+        return None
+    try:
+        return HTTPTransport(await auth.load(kubeconfig=kubeconfig or None))
+    except ConfigError as error:
+        raise ConfigError(f"{flag}: {error}") from error
+
+
+class Reviewer:
+    """Creates reviews over one transport."""
+
+    def __init__(self, transport: Transport, *, clock: Clock, rng: random.Random) -> None:
+        self._transport = transport
+        self._clock = clock
+        self._rng = rng
+
+    async def review(self, path: str, kind: str, spec: dict[str, Any]) -> dict[str, Any]:
+        """Return the status of a review; `kind` is its apiVersion and kind, with a blank between them.
+
+        Raises `APIError` or `TransportError` where the API server does not answer it.
+        """
+        version, name = kind.split()
+        body = msgspec.json.encode({"apiVersion": version, "kind": name, "metadata": {}, "spec": spec})
+        begun, pause = self._clock.now(), _PAUSE_SECONDS
+        for attempt in range(1, _ATTEMPTS + 1):
+            try:
+                return await self._create(path, body)
+            except (APIError, TransportError) as error:
+                over = attempt == _ATTEMPTS or self._clock.now() - begun > _TIMEOUT_SECONDS
+                if over or (isinstance(error, APIError) and error.status not in _PASSING):
+                    raise
+            await self._clock.sleep(pause * (1 + self._rng.random() * _JITTER))
+            pause *= _FACTOR
+        raise AssertionError  # the last attempt returns or raises
+
+    async def get(self, path: str) -> dict[str, Any]:
+        """Return an object. Raises as `review` does, at the first failure."""
+        response = await self._transport.request("GET", path, timeout_seconds=_TIMEOUT_SECONDS)
+        return _decoded(raise_for_status(response, f"GET {path}"), path)
+
+    async def _create(self, path: str, body: bytes) -> dict[str, Any]:
+        response = await self._transport.request("POST", path, body=body, timeout_seconds=_TIMEOUT_SECONDS)
+        status = _decoded(raise_for_status(response, f"POST {path}"), path).get("status")
+        return status if isinstance(status, dict) else {}
+
+    async def close(self) -> None:
+        """Close the transport."""
+        await self._transport.close()
+
+
+def _decoded(body: bytes, path: str) -> dict[str, Any]:
+    try:
+        return msgspec.json.decode(body, type=dict[str, Any])
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise TransportError(f"{path}: the answer is no JSON object") from error

@@ -1,0 +1,136 @@
+"""The two ports of a running scheduler: plain HTTP for probes and scrapes, and HTTPS as kube-scheduler has it."""
+
+from __future__ import annotations
+
+import logging
+import random
+from typing import TYPE_CHECKING
+
+import attrs
+
+from pyscheduler.api.durations import format_duration
+from pyscheduler.cli.debugging import DebugPages
+from pyscheduler.cli.health import HealthServer
+from pyscheduler.cli.health_checks import Check, Probes
+from pyscheduler.cli.listening import listen
+from pyscheduler.cli.secure_serving import SecureServer
+from pyscheduler.cli.version import version_text
+
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import Callable
+
+    from pyscheduler.cli.flags import Flags
+    from pyscheduler.cli.pages import Pages
+    from pyscheduler.cluster.real.lease import LeaderElector
+    from pyscheduler.scheduler.scheduler import Scheduler
+
+__all__ = ["Ports", "probes"]
+
+_log = logging.getLogger(__name__)
+
+
+def probes(scheduler: Scheduler, elector: LeaderElector | None, stop: asyncio.Event) -> Probes:
+    """Return the probes of kube-scheduler: alive while leadership is in order, ready from the first sync to the end."""
+
+    def election() -> str:
+        assert elector is not None
+        return f"failed election to renew leadership on lease {elector.lease_name}" if elector.reason else ""
+
+    healthy = (Check("leaderElection", election),) if elector is not None else ()
+    ready = (
+        *healthy,
+        Check("shutdown", lambda: "process is shutting down" if stop.is_set() else ""),
+        Check("sched-handler-sync", lambda: "" if scheduler.synced else "handlers are not fully synchronized"),
+    )
+    return Probes(started_at=scheduler.clock.wall(), healthz=healthy, livez=(), readyz=ready)
+
+
+@attrs.define(kw_only=True)
+class Ports:
+    """Both ports, as far as they are wanted; `close` follows whatever `open` comes to."""
+
+    pages: Pages
+    scheduler: Scheduler
+    bind_address: str
+    #: 0 takes a free one, None serves none.
+    health_port: int | None
+    #: The HTTPS port and all that belongs to it; None serves none.
+    flags: Flags | None
+    profiling: bool
+    feature: Callable[[str], bool]
+    _health: HealthServer | None = None
+    _secure: SecureServer | None = None
+
+    async def open(self) -> None:
+        """Listen and answer. Raises `ConfigError` for a port that was named and is taken, and for files of no use."""
+        await self._open_health()
+        if self.flags is not None and self.flags.secure_serving.secure_port:
+            await self._open_secure(self.flags)
+
+    async def _open_health(self) -> None:
+        if self.health_port is None:
+            return
+        named = self.flags is None or "health_port" in self.flags.given
+        listening = listen(self.bind_address, self.health_port, flag="--health-port", named=named)
+        if listening is None:
+            return
+        self._health = HealthServer(self.pages)
+        await self._health.start(listening)
+        _log.info("Serving health and metrics address=%s port=%d", self.bind_address, self._health.port)
+
+    async def _open_secure(self, flags: Flags) -> None:
+        serving = flags.secure_serving
+        named = "secure_port" in flags.given
+        share = serving.permit_port_sharing
+        listening = listen(self.bind_address, serving.secure_port, flag="--secure-port", named=named, share=share)
+        if listening is None:
+            return
+        secure = self._secure = SecureServer(
+            self.pages,
+            flags,
+            clock=self.scheduler.clock,
+            # Its pauses shift no choice among nodes.
+            rng=random.Random(),
+            debugging=self._debug_pages(flags).answer,
+        )
+        try:
+            await secure.prepare()
+        except BaseException:
+            listening.close()
+            raise
+        await secure.start(listening)
+        _log.info("Serving securely address=%s port=%d", self.bind_address, secure.port)
+
+    def _debug_pages(self, flags: Flags) -> DebugPages:
+        clock = self.scheduler.clock
+        return DebugPages(
+            clock=clock,
+            started_at=clock.wall(),
+            version=version_text(""),
+            flags={name: _shown(name, value) for name, value in flags.items()},
+            profiling=self.profiling,
+            with_flagz=self.feature("ComponentFlagz"),
+            with_statusz=self.feature("ComponentStatusz"),
+            paths=self.pages.paths,
+        )
+
+    async def close(self) -> None:
+        """Close what is open."""
+        if self._secure is not None:
+            await self._secure.stop()
+        if self._health is not None:
+            await self._health.stop()
+
+
+def _shown(name: str, value: object) -> str:
+    """Return a flag's value as Go would print it."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, float) and not name.endswith("qps"):
+        return format_duration(value)
+    if isinstance(value, tuple):
+        return f"[{','.join(map(str, value))}]"
+    if isinstance(value, dict):
+        return ",".join(f"{key}={item}" for key, item in value.items())
+    return "" if value is None else f"{value:g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,234 @@
+"""The HTTPS port: what the health port has and more, for those whom the cluster knows and lets.
+
+Each request goes through three doors: who asks (401 where credentials are wrong), whether they may (403), and the page
+itself. The answers of the first two are those of Kubernetes' API server.
+
+Differs from kube-scheduler: HTTP/1.1 only; users that a proxy names in headers are not believed; certificates and
+authorities are looked at again once a minute.
+
+Source: buildHandlerChain in cmd/kube-scheduler/app/server.go; apiserver's endpoints/filters and
+handlers/responsewriters/errors.go; server/options/authentication.go.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import html
+import json
+import logging
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from aiohttp import web
+
+from pyscheduler.cli.authentication import Authenticator, Unauthenticated, shown_certificate
+from pyscheduler.cli.authorization import Authorizer
+from pyscheduler.cli.delegation import Reviewer, open_transport
+from pyscheduler.cli.health import SHUTDOWN_SECONDS
+from pyscheduler.cli.tls_serving import ServingTLS
+from pyscheduler.framework.errors import APIError, ConfigError, TransportError
+
+if TYPE_CHECKING:
+    import random
+    import socket
+
+    from pyscheduler.cli.flags import AuthenticationFlags, AuthorizationFlags, Flags
+    from pyscheduler.cli.pages import Debugging, Pages
+    from pyscheduler.framework.clock import Clock
+
+__all__ = ["SecureServer"]
+
+_log = logging.getLogger(__name__)
+
+_RELOAD_SECONDS: Final = 60.0
+_LOOKUP_PATH: Final = "/api/v1/namespaces/kube-system/configmaps/extension-apiserver-authentication"
+_LOOKUP: Final = "configmap/extension-apiserver-authentication in kube-system"
+_PRETTY_AGENTS: Final = ("curl", "Wget", "Mozilla/5.0")
+
+
+class SecureServer:
+    """Answers on a socket that listens; `prepare` first, then `start`.
+
+    `debugging` answers what only this port has.
+    """
+
+    def __init__(
+        self, pages: Pages, flags: Flags, *, clock: Clock, rng: random.Random, debugging: Debugging | None = None
+    ) -> None:
+        self._pages = pages
+        self._flags = flags
+        self._clock = clock
+        self._rng = rng
+        self._debugging = debugging
+        self._runner: web.ServerRunner | None = None
+        self._reloading: asyncio.Task[None] | None = None
+        self._reviewers: list[Reviewer] = []
+        self._lookup: Reviewer | None = None
+        self._looked_up = b""
+        self.port = 0
+
+    async def prepare(self) -> None:
+        """Read all that the flags name. Raises `ConfigError` for what cannot be used; `stop` follows in any case."""
+        self._tls = ServingTLS(
+            self._flags.secure_serving, client_authorities=await asyncio.to_thread(self._authorities)
+        )
+        asks = await self._reviewer(self._flags.authentication.authentication_kubeconfig, "--authentication-kubeconfig")
+        decides = await self._reviewer(self._flags.authorization.authorization_kubeconfig, "--authorization-kubeconfig")
+        self._authenticator = _authenticator(self._flags.authentication, asks, self._clock)
+        self._authorizer = _authorizer(self._flags.authorization, decides, self._clock)
+        if self._flags.authentication.authentication_skip_lookup:
+            return
+        self._lookup = asks
+        if asks is None:
+            if not self._flags.authentication.client_ca_file:
+                _log.warning(
+                    "No authentication-kubeconfig provided in order to lookup client-ca-file in %s, so client "
+                    "certificate authentication won't work.",
+                    _LOOKUP,
+                )
+        elif not self._flags.authentication.authentication_tolerate_lookup_failure:
+            try:
+                self._looked_up = await self._look_up(asks)
+            except (APIError, TransportError) as error:
+                raise ConfigError(
+                    f"--authentication-tolerate-lookup-failure=false: unable to load {_LOOKUP}: {error}"
+                ) from error
+
+    async def start(self, listening: socket.socket) -> None:
+        """Answer on `listening`, which it then owns."""
+        server = web.Server(self._answer, access_log=None)
+        self._runner = web.ServerRunner(server, shutdown_timeout=SHUTDOWN_SECONDS)
+        await self._runner.setup()
+        await web.SockSite(self._runner, listening, ssl_context=self._tls.context).start()
+        self.port = listening.getsockname()[1]
+        self._reloading = asyncio.create_task(self._keep_current(), name="serving certificates")
+
+    async def stop(self) -> None:
+        """Close the port and the ways to the API server."""
+        if self._reloading is not None:
+            self._reloading.cancel()
+            await asyncio.gather(self._reloading, return_exceptions=True)
+        if self._runner is not None:
+            await self._runner.cleanup()
+            self._runner = None
+        for reviewer in self._reviewers:
+            await reviewer.close()
+        self._reviewers.clear()
+
+    # Certificates and authorities
+
+    async def _reviewer(self, kubeconfig: str, flag: str) -> Reviewer | None:
+        transport = await open_transport(kubeconfig, flag=flag)
+        if transport is None:
+            return None
+        reviewer = Reviewer(transport, clock=self._clock, rng=self._rng)
+        self._reviewers.append(reviewer)
+        return reviewer
+
+    def _authorities(self) -> list[bytes]:
+        """Return whose client certificates are believed: those of the file, or else of the cluster."""
+        path = self._flags.authentication.client_ca_file
+        if not path:
+            return [self._looked_up] if self._looked_up else []
+        try:
+            return [Path(path).read_bytes()]
+        except OSError as error:
+            raise ConfigError(f"--client-ca-file: {path}: {(error.strerror or str(error)).lower()}") from error
+
+    async def _look_up(self, reviewer: Reviewer) -> bytes:
+        data = (await reviewer.get(_LOOKUP_PATH)).get("data") or {}
+        return str(data.get("client-ca-file") or "").encode()
+
+    async def _keep_current(self) -> None:
+        """Look again at files and cluster, at once and then every minute; what was there counts while that fails."""
+        told = ""
+        while True:
+            trouble = ""
+            if self._lookup is not None and not self._flags.authentication.client_ca_file:
+                try:
+                    self._looked_up = await self._look_up(self._lookup)
+                except (APIError, TransportError) as error:
+                    trouble = f"Error looking up in-cluster authentication configuration: {error}"
+            try:
+                authorities = await asyncio.to_thread(self._authorities)
+                if self._tls.reload(client_authorities=authorities):
+                    _log.info("Serving certificates and client authorities were read anew")
+            except ConfigError as error:
+                trouble = f"Serving certificates cannot be read anew: {error}"
+            if trouble and trouble != told:
+                _log.warning("%s", trouble)
+            told = trouble
+            await self._clock.sleep(_RELOAD_SECONDS)
+
+    # Requests
+
+    async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
+        answer = await self._guarded(request)
+        answer.headers.setdefault("Cache-Control", "no-cache, private")
+        return answer
+
+    async def _guarded(self, request: web.BaseRequest) -> web.StreamResponse:
+        connection = request.transport.get_extra_info("ssl_object") if request.transport is not None else None
+        certificate, subject = shown_certificate(connection)
+        try:
+            user = await self._authenticator.authenticate(
+                certificate=certificate, subject=subject, authorization=request.headers.get("Authorization", "")
+            )
+        except Unauthenticated as error:
+            _log.error("Unable to authenticate the request err=%s", error)
+            return _status(request, 401, "Unauthorized", "Unauthorized")
+        verb = request.method.lower()
+        try:
+            decision = await self._authorizer.authorize(user, verb, request.path)
+        except (APIError, TransportError) as error:
+            message = f"Internal Server Error: {_quoted(request.raw_path)}: {error}"
+            return web.Response(status=500, text=f"{html.escape(message, quote=False)}\n")
+        if not decision.allowed:
+            _log.debug("Forbidden uri=%s user=%s reason=%s", request.raw_path, user.name, decision.reason)
+            message = html.escape(f"User {_quoted(user.name)} cannot {verb} path {_quoted(request.path)}", quote=False)
+            reason = f": {decision.reason}" if decision.reason else ""
+            return _status(request, 403, "Forbidden", f"forbidden: {message}{reason}", details={})
+        return await self._pages.answer(request, self._debugging)
+
+
+def _authenticator(flags: AuthenticationFlags, reviewer: Reviewer | None, clock: Clock) -> Authenticator:
+    seconds = flags.authentication_token_webhook_cache_ttl_seconds
+    return Authenticator(reviewer=reviewer, clock=clock, cache_seconds=seconds)
+
+
+def _authorizer(flags: AuthorizationFlags, reviewer: Reviewer | None, clock: Clock) -> Authorizer:
+    if reviewer is None:
+        _log.warning("No authorization-kubeconfig provided, so SubjectAccessReview of authorization tokens won't work.")
+    return Authorizer(
+        reviewer=reviewer,
+        clock=clock,
+        open_paths=flags.authorization_always_allow_paths,
+        allowed_seconds=flags.authorization_webhook_cache_authorized_ttl_seconds,
+        denied_seconds=flags.authorization_webhook_cache_unauthorized_ttl_seconds,
+    )
+
+
+def _status(
+    request: web.BaseRequest, code: int, reason: str, message: str, *, details: dict[str, Any] | None = None
+) -> web.Response:
+    """Return a refusal as an API server words it, indented for people."""
+    status: dict[str, Any] = {
+        "kind": "Status",
+        "apiVersion": "v1",
+        "metadata": {},
+        "status": "Failure",
+        "message": message,
+        "reason": reason,
+    }
+    if details is not None:
+        status["details"] = details
+    status["code"] = code
+    agent = request.headers.get("User-Agent", "")
+    pretty = request.query.get("pretty", str(agent.startswith(_PRETTY_AGENTS))).lower() in {"", "1", "t", "true"}
+    text = json.dumps(status, indent=2) if pretty else json.dumps(status, separators=(",", ":")) + "\n"
+    headers = {"Content-Type": "application/json", "X-Content-Type-Options": "nosniff"}
+    return web.Response(status=code, body=text.encode(), headers=headers)
+
+
+def _quoted(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)
