@@ -53,7 +53,7 @@ class Flight:
 class InFlight:
     """The pods in flight by uid, in the order of their pops, and the events since the first of these pops."""
 
-    __slots__ = ("_dropped", "_events", "_flights", "event_counts")
+    __slots__ = ("_dropped", "_events", "_flights", "event_counts", "seen_labels")
 
     def __init__(self) -> None:
         self._flights: dict[str, Flight] = {}
@@ -62,6 +62,8 @@ class InFlight:
         self._dropped = 0
         #: Kept events by label, for scheduler_inflight_events.
         self.event_counts: Counter[str] = Counter()
+        #: Labels of all events that were ever kept: their series go on with 0.
+        self.seen_labels: set[str] = set()
 
     def begin(self, info: QueuedPodInfo) -> None:
         """Note that a pod was popped."""
@@ -78,6 +80,7 @@ class InFlight:
         if self._flights:
             self._events.append(ObservedEvent(event, old, new))
             self.event_counts[event.label] += 1
+            self.seen_labels.add(event.label)
 
     def events_since_pop(self, flight: Flight) -> Sequence[ObservedEvent]:
         """Return the events that came since the pod was popped, oldest first."""

@@ -316,8 +316,13 @@ class SchedulingQueue:
         """Return the values of scheduler_unschedulable_pods, by (plugin, profile); the zeros are left out."""
         return dict(self._places.rejections)
 
+    @property
+    def in_flight_labels(self) -> frozenset[str]:
+        """Return every `event` label that `in_flight_events` has had so far."""
+        return frozenset(self._in_flight.seen_labels | ({POD_POPPED} if self.scheduling_cycle else set()))
+
     def in_flight_events(self) -> Mapping[str, int]:
-        """Return the values of scheduler_inflight_events, by its `event` label."""
+        """Return the values of scheduler_inflight_events, by its `event` label; the zeros are left out."""
         counts = dict(self._in_flight.event_counts)
         if len(self._in_flight):
             counts[POD_POPPED] = len(self._in_flight)

@@ -39,7 +39,10 @@ def register_gauges(recorder: Recorder, cache: Cache, queue: SchedulingQueue) ->
     )
     recorder.gauge(
         "scheduler_inflight_events",
-        _with_zeros(lambda: {(("event", event),): float(count) for event, count in queue.in_flight_events().items()}),
+        lambda: {
+            (("event", event),): float(count)
+            for event, count in (dict.fromkeys(queue.in_flight_labels, 0) | dict(queue.in_flight_events())).items()
+        },
     )
     recorder.gauge(
         "scheduler_cache_size",

@@ -15,7 +15,7 @@ from pyscheduler.telemetry.families import FAMILIES
 from pyscheduler.telemetry.metrics import Metrics
 
 #: As a kube-scheduler 1.36 served them; see the NOTICE beside it.
-SEEN = json.loads((Path(__file__).parent / "observed" / "metrics.json").read_text())
+SEEN = json.loads((Path(__file__).parents[1] / "integration" / "observed" / "metrics.json").read_text())
 
 #: Served at /metrics/resources.
 RESOURCES = {"kube_pod_resource_request"}

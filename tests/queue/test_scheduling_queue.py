@@ -115,6 +115,7 @@ def test_close_forgets_what_is_in_flight(kit: Kit) -> None:
     info = kit.pop()
     kit.queue.move_all(kit.NODE_ADD, None, None)
     assert kit.queue.in_flight_events() == {"NodeAdd": 1, "PodPopped": 1}
+    assert kit.queue.in_flight_labels == {"NodeAdd", "PodPopped"}
     kit.queue.close()
     assert kit.queue.in_flight_events() == {}
     kit.queue.done("uid-a")
