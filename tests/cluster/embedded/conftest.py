@@ -78,8 +78,9 @@ async def settle() -> None:
 class Api:
     """Sends requests to a cluster's router and decodes what comes back."""
 
-    def __init__(self, cluster: EmbeddedCluster) -> None:
+    def __init__(self, cluster: EmbeddedCluster, token: str = "") -> None:
         self.cluster = cluster
+        self.token = token
 
     async def send(
         self,
@@ -89,10 +90,11 @@ class Api:
         *,
         content_type: str = "application/json",
         accept: str = "application/json",
-        token: str = "",
+        token: str | None = None,
         **query: str,
     ) -> Response:
         """Send one request; a body that is not bytes is encoded, and query names lose a trailing underscore."""
+        token = self.token if token is None else token
         raw = body if isinstance(body, bytes) else b"" if body is None else msgspec.json.encode(body)
         asked = {name.rstrip("_"): value for name, value in query.items()}
         answer = await self.cluster.router.handle(
@@ -186,6 +188,12 @@ async def api(cluster: EmbeddedCluster) -> AsyncIterator[Api]:
     yield Api(cluster)
     cluster.router.drop_watches()
     await settle()
+
+
+@pytest.fixture
+def api_of() -> type[Api]:
+    """Return the maker of senders, for a cluster and a bearer token."""
+    return Api
 
 
 def make_pod(name: str = "p", **spec: Any) -> dict[str, Any]:
