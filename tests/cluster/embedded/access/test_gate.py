@@ -223,8 +223,8 @@ async def test_an_administrator_may_ask_for_others(guarded: EmbeddedCluster) -> 
         ),
         pytest.param(
             Impersonation("lee", ("system:masters",)),
-            'groups "system:masters" is forbidden: User "sched" cannot impersonate resource "groups" in API group "" at '
-            "the cluster scope",
+            'groups "system:masters" is forbidden: User "sched" cannot impersonate resource "groups" in API group "" '
+            "at the cluster scope",
             id="group",
         ),
         pytest.param(

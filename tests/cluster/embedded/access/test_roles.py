@@ -222,10 +222,12 @@ async def test_nobody_gives_away_what_they_do_not_hold(guarded: EmbeddedCluster,
     assert await sched.refused("POST", f"{RBAC}/clusterroles", role("r", wanted, url)) == (
         403,
         "Forbidden",
-        'clusterroles.rbac.authorization.k8s.io "r" is forbidden: user "sched" (groups=["devs" "system:authenticated"]) '
-        "is attempting to grant RBAC permissions not currently held:\n"
-        '{APIGroups:[""], Resources:["pods"], Verbs:["get" "list"]}\n'
-        '{NonResourceURLs:["/x"], Verbs:["get"]}',
+        (
+            'clusterroles.rbac.authorization.k8s.io "r" is forbidden: user "sched" (groups=["devs" '
+            '"system:authenticated"]) is attempting to grant RBAC permissions not currently held:\n'
+            '{APIGroups:[""], Resources:["pods"], Verbs:["get" "list"]}\n'
+            '{NonResourceURLs:["/x"], Verbs:["get"]}'
+        ),
     )
     body = binding("cluster-admin", name="mine")
     status, _, said = await sched.refused("POST", f"{RBAC}/clusterrolebindings", body)
