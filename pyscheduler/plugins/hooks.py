@@ -22,7 +22,7 @@ PLUGINS: Final[Mapping[str, str]] = {
     "DynamicResources": "dynamic_resources",
     "GangScheduling": "missing",
     "ImageLocality": "image_locality",
-    "InterPodAffinity": "missing",
+    "InterPodAffinity": "inter_pod_affinity.plugin",
     "NodeAffinity": "node_affinity",
     "NodeDeclaredFeatures": "node_declared_features",
     "NodeName": "node_name",

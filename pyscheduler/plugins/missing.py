@@ -5,8 +5,7 @@ stand-in bears the name of the plugin whose place it keeps, and rejects such pod
 message that names the field and the plugin; all other pods it skips. So the default profile loads, and a profile that
 disables one of these plugins ignores its fields, as in kube-scheduler. One table says which fields belong to which.
 
-Differs from kube-scheduler: the pods named above wait, nothing is preempted, and what existing pods' preferred terms
-would add to scores is not there.
+Differs from kube-scheduler: the pods named above wait, and nothing is preempted.
 """
 
 from __future__ import annotations
@@ -18,15 +17,11 @@ import attrs
 import numpy as np
 from numpy.typing import NDArray
 
-from pyscheduler.api import NOTHING, Pod
+from pyscheduler.api import Pod
 from pyscheduler.framework import (
-    ActionType,
-    AffinityTerm,
-    ClusterEvent,
     ClusterEventWithHint,
     CycleState,
     EnqueueExtensions,
-    EventResource,
     FilterPlugin,
     Handle,
     Nodes,
@@ -36,21 +31,17 @@ from pyscheduler.framework import (
     PreFilterPlugin,
     PreFilterResult,
     PreScorePlugin,
-    QueueingHint,
     ScorePlugin,
     Status,
 )
-from pyscheduler.framework.affinity_terms import required_terms
 from pyscheduler.framework.plugin_args import (
     DefaultPreemptionArgs,
-    InterPodAffinityArgs,
     VolumeBindingArgs,
 )
 
 __all__ = [
     "DefaultPreemption",
     "GangScheduling",
-    "InterPodAffinity",
     "NodeVolumeLimits",
     "VolumeBinding",
     "VolumeRestrictions",
@@ -75,18 +66,6 @@ def _volume(source: str, attribute: str, *plugins: str) -> _Field:
     return _Field(f"spec.volumes[].{source}", plugins, is_used)
 
 
-def _affinity(source: str, attribute: str) -> _Field:
-    def is_used(pod: Pod) -> bool:
-        affinity = pod.spec.affinity
-        terms = getattr(affinity, attribute) if affinity is not None else None
-        return terms is not None and bool(
-            terms.required_during_scheduling_ignored_during_execution
-            or terms.preferred_during_scheduling_ignored_during_execution
-        )
-
-    return _Field(f"spec.affinity.{source}", ("InterPodAffinity",), is_used)
-
-
 # Volumes not listed (config maps, secrets, empty directories, inline CSI volumes ...) concern no plugin of
 # kube-scheduler either.
 _FIELDS: Final = (
@@ -108,8 +87,6 @@ _FIELDS: Final = (
     _volume("cinder", "cinder", "NodeVolumeLimits"),
     _volume("portworxVolume", "portworx_volume", "NodeVolumeLimits"),
     _volume("vsphereVolume", "vsphere_volume", "NodeVolumeLimits"),
-    _affinity("podAffinity", "pod_affinity"),
-    _affinity("podAntiAffinity", "pod_anti_affinity"),
     _Field("spec.schedulingGroup", ("GangScheduling",), lambda pod: pod.spec.scheduling_group is not None),
 )
 
@@ -174,43 +151,6 @@ class VolumeBinding(_ScoringStandIn):
 
 class VolumeZone(_StandIn):
     """Keep the place of the plugin that keeps pods in the zone of their volumes."""
-
-
-class InterPodAffinity(_ScoringStandIn):
-    """Keep the place of the plugin that places pods near or away from other pods.
-
-    A pod that some placed pod wants to keep away is rejected too, wherever that pod is: what topology the term speaks
-    of is not looked into, nor which namespaces its namespace selector picks.
-    """
-
-    args_type = InterPodAffinityArgs
-
-    def _judge(self, pod: Pod) -> Status | None:
-        for node in self.handle.snapshot.nodes_with_anti_affinity_pods:
-            for placed in node.pods_with_required_anti_affinity:
-                if any(_may_match(term, pod) for term in placed.required_anti_affinity_terms):
-                    return _rejection(f"pod matches spec.affinity.podAntiAffinity of pod {placed.pod.key}", self.name)
-        return super()._judge(pod)
-
-    def events_to_register(self) -> Sequence[ClusterEventWithHint]:
-        event = ClusterEvent(EventResource.POD, ActionType.DELETE | ActionType.UPDATE_POD_LABEL)
-        return (ClusterEventWithHint(event, self.after_pod_change),)
-
-    def after_pod_change(self, pod: Pod, old: object | None, new: object | None) -> QueueingHint:
-        """Queue when the pod's own labels changed, or one went that kept pods like it away."""
-        if any(field.is_used(pod) for field in self._fields):
-            return QueueingHint.SKIP
-        if isinstance(new, Pod):
-            return QueueingHint.QUEUE if new.uid == pod.uid else QueueingHint.SKIP
-        assert isinstance(old, Pod)
-        anti_affinity = old.spec.affinity.pod_anti_affinity if old.spec.affinity is not None else None
-        kept_away = any(_may_match(term, pod) for term in required_terms(old, anti_affinity))
-        return QueueingHint.QUEUE if kept_away else QueueingHint.SKIP
-
-
-def _may_match(term: AffinityTerm, pod: Pod) -> bool:
-    in_namespace = pod.namespace in term.namespaces or term.namespace_selector != NOTHING
-    return in_namespace and term.selector.matches(pod.labels)
 
 
 class GangScheduling(_StandIn):

@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-
 import msgspec
 import pytest
 
-from pyscheduler.api import Node, Pod
-from pyscheduler.framework import Code, CycleState, NodeInfo, NodeStatuses, PodInfo, QueueingHint, ScorePlugin
+from pyscheduler.api import Pod
+from pyscheduler.framework import Code, CycleState, NodeStatuses, ScorePlugin
 from pyscheduler.plugins import missing
 
-TERM = {"labelSelector": {"matchLabels": {"app": "x"}}, "topologyKey": "zone"}
-REQUIRED = {"requiredDuringSchedulingIgnoredDuringExecution": [TERM]}
-PREFERRED = {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 1, "podAffinityTerm": TERM}]}
 CLAIM = ["NodeVolumeLimits", "VolumeBinding", "VolumeRestrictions", "VolumeZone"]
 STAND_INS = [
     missing.GangScheduling,
-    missing.InterPodAffinity,
     missing.NodeVolumeLimits,
     missing.VolumeBinding,
     missing.VolumeRestrictions,
@@ -35,13 +29,6 @@ def volume(**source: object) -> dict[str, object]:
     return {"volumes": [{"name": "v", **source}]}
 
 
-def handle_of(*placed: Pod) -> SimpleNamespace:
-    """Make a handle whose snapshot holds one node with the placed pods."""
-    node = NodeInfo.of(msgspec.convert({"metadata": {"name": "n"}}, Node), [PodInfo.of(pod) for pod in placed])
-    holders = [node] if node.pods_with_required_anti_affinity else []
-    return SimpleNamespace(snapshot=SimpleNamespace(nodes_with_anti_affinity_pods=holders))
-
-
 USED = [
     pytest.param(volume(persistentVolumeClaim={"claimName": "c"}), CLAIM, id="claim"),
     pytest.param(volume(ephemeral={}), ["NodeVolumeLimits", "VolumeBinding"], id="generic ephemeral"),
@@ -54,10 +41,6 @@ USED = [
     pytest.param(volume(cinder={"volumeID": "d"}), ["NodeVolumeLimits"], id="cinder"),
     pytest.param(volume(portworxVolume={"volumeID": "d"}), ["NodeVolumeLimits"], id="portworx"),
     pytest.param(volume(vsphereVolume={"volumePath": "d"}), ["NodeVolumeLimits"], id="vsphere"),
-    pytest.param({"affinity": {"podAffinity": REQUIRED}}, ["InterPodAffinity"], id="required affinity"),
-    pytest.param({"affinity": {"podAffinity": PREFERRED}}, ["InterPodAffinity"], id="preferred affinity"),
-    pytest.param({"affinity": {"podAntiAffinity": REQUIRED}}, ["InterPodAffinity"], id="required anti-affinity"),
-    pytest.param({"affinity": {"podAntiAffinity": PREFERRED}}, ["InterPodAffinity"], id="preferred anti-affinity"),
     pytest.param({"schedulingGroup": {"podGroupName": "g"}}, ["GangScheduling"], id="scheduling group"),
 ]
 UNUSED = [
@@ -65,7 +48,6 @@ UNUSED = [
     pytest.param(volume(configMap={"name": "c"}), id="config map"),
     pytest.param(volume(emptyDir={}), id="empty directory"),
     pytest.param(volume(csi={"driver": "secrets-store.csi.k8s.io"}), id="inline CSI concerns no plugin"),
-    pytest.param({"affinity": {"podAffinity": {}, "podAntiAffinity": {}}}, id="affinity without terms"),
     pytest.param({"affinity": {"nodeAffinity": {}}}, id="node affinity"),
 ]
 
@@ -74,7 +56,7 @@ UNUSED = [
 def test_a_pod_that_uses_a_field_is_rejected_by_its_plugins(spec: dict[str, object], plugins: list[str]) -> None:
     """The plugins that would decide reject, name themselves and cannot be helped by preemption; the others skip."""
     pod = pod_of(spec)
-    statuses = {kind.name: kind(None, handle_of()).pre_filter(CycleState(), pod, []) for kind in STAND_INS}
+    statuses = {kind.name: kind().pre_filter(CycleState(), pod, []) for kind in STAND_INS}
     rejected = {name: status for name, status in statuses.items() if not status.is_skip}
     assert sorted(rejected) == plugins
     assert sorted(plugin for _, plugin in missing.unsupported_fields(pod)) == plugins
@@ -88,61 +70,20 @@ def test_other_pods_are_skipped(spec: dict[str, object]) -> None:
     """A pod that uses none of the fields is left to the plugins that exist."""
     pod = pod_of(spec)
     assert missing.unsupported_fields(pod) == []
-    assert all(kind(None, handle_of()).pre_filter(CycleState(), pod, []).is_skip for kind in STAND_INS)
+    assert all(kind().pre_filter(CycleState(), pod, []).is_skip for kind in STAND_INS)
 
 
 def test_the_message_names_every_field() -> None:
     """A pod that uses two fields of one plugin reads of both."""
-    spec = {"affinity": {"podAffinity": REQUIRED, "podAntiAffinity": PREFERRED}}
-    status = missing.InterPodAffinity(None, handle_of()).pre_filter(CycleState(), pod_of(spec), [])
+    spec = {"volumes": [{"name": "a", "azureDisk": {"diskName": "d"}}, {"name": "b", "azureFile": {"shareName": "s"}}]}
+    status = missing.NodeVolumeLimits().pre_filter(CycleState(), pod_of(spec), [])
     assert status.message == (
-        "pod uses spec.affinity.podAffinity and spec.affinity.podAntiAffinity, "
-        "which plugin InterPodAffinity would decide; it is not implemented yet"
+        "pod uses spec.volumes[].azureDisk and spec.volumes[].azureFile, "
+        "which plugin NodeVolumeLimits would decide; it is not implemented yet"
     )
 
 
-def hermit(**term: object) -> Pod:
-    """Make a placed pod that wants no pod with `app: x` near it."""
-    terms = {"requiredDuringSchedulingIgnoredDuringExecution": [{**TERM, **term}]}
-    return pod_of({"nodeName": "n", "affinity": {"podAntiAffinity": terms}}, name="hermit", uid="h")
-
-
-NEIGHBOURS = [
-    pytest.param({}, {"app": "x"}, True, id="same namespace"),
-    pytest.param({}, {"app": "y"}, False, id="other labels"),
-    pytest.param({"namespaces": ["elsewhere"]}, {"app": "x"}, False, id="other namespace"),
-    pytest.param({"namespaceSelector": {}}, {"app": "x"}, True, id="any namespace"),
-    pytest.param(
-        {"namespaceSelector": {"matchLabels": {"a": "b"}}}, {"app": "x"}, True, id="namespaces are not looked up"
-    ),
-]
-
-
-@pytest.mark.parametrize(("term", "labels", "kept_away"), NEIGHBOURS)
-def test_what_placed_pods_want_to_keep_away_waits(
-    term: dict[str, object], labels: dict[str, str], kept_away: bool
-) -> None:
-    """Required anti-affinity of placed pods is not violated; when the placed pod goes, the pod is tried again."""
-    plugin = missing.InterPodAffinity(None, handle_of(hermit(**term)))
-    pod = pod_of({}, labels=labels)
-    status = plugin.pre_filter(CycleState(), pod, [])
-    assert status.is_rejected is kept_away
-    assert ("pod ns/hermit" in status.message) is kept_away
-    assert (plugin.after_pod_change(pod, hermit(**term), None) is QueueingHint.QUEUE) is kept_away
-
-
-def test_inter_pod_affinity_wakes_pods_whose_own_labels_changed() -> None:
-    """New labels may be out of the terms' reach; a pod that uses the field itself stays where it is."""
-    plugin = missing.InterPodAffinity(None, handle_of())
-    old, new, other = pod_of({}, labels={"app": "x"}), pod_of({}), pod_of({}, uid="other")
-    affine = pod_of({"affinity": {"podAffinity": REQUIRED}})
-    assert plugin.after_pod_change(old, old, new) is QueueingHint.QUEUE
-    assert plugin.after_pod_change(old, other, other) is QueueingHint.SKIP
-    assert plugin.after_pod_change(affine, affine, affine) is QueueingHint.SKIP
-    assert [each.event.label for each in plugin.events_to_register()] == ["Pod"]
-
-
-@pytest.mark.parametrize("kind", [each for each in STAND_INS if each is not missing.InterPodAffinity])
+@pytest.mark.parametrize("kind", STAND_INS)
 def test_nothing_that_happens_helps(kind: type[missing.VolumeZone]) -> None:
     """A rejected pod is not tried again at every event, only when the queue is flushed."""
     assert list(kind().events_to_register()) == []
@@ -152,7 +93,7 @@ def test_nothing_that_happens_helps(kind: type[missing.VolumeZone]) -> None:
 def test_without_pre_filter_the_nodes_are_refused(spec: dict[str, object], plugins: list[str]) -> None:
     """A profile may disable PreFilter of a stand-in; the pod waits all the same."""
     for kind in STAND_INS:
-        statuses = kind(None, handle_of()).filter_nodes(CycleState(), pod_of(spec), [None, None])
+        statuses = kind().filter_nodes(CycleState(), pod_of(spec), [None, None])
         assert (statuses is not None) is (kind.name in plugins)
         assert statuses is None or not statuses.passed().any()
 
@@ -160,12 +101,9 @@ def test_without_pre_filter_the_nodes_are_refused(spec: dict[str, object], plugi
 def test_scoring_stand_ins_can_be_given_a_weight() -> None:
     """A profile that gives them a weight loads; they skip scoring, and find all nodes alike."""
     scoring = [kind for kind in STAND_INS if issubclass(kind, ScorePlugin)]
-    assert {kind.name for kind in scoring} == {
-        "InterPodAffinity",
-        "VolumeBinding",
-    }
+    assert {kind.name for kind in scoring} == {"VolumeBinding"}
     for kind in scoring:
-        plugin = kind(None, handle_of())
+        plugin = kind()
         assert plugin.pre_score(CycleState(), pod_of({}), []).is_skip
         assert plugin.score_nodes(CycleState(), pod_of({}), [None, None]).tolist() == [0, 0]
 
