@@ -17,7 +17,6 @@ from pyscheduler.cache.snapshot import Snapshot
 from pyscheduler.config.feature_gates import default_gates
 from pyscheduler.config.profiles import profiles as profile_specs
 from pyscheduler.framework.recorder import NullRecorder
-from pyscheduler.framework.watches import event_resource
 from pyscheduler.queue.nominator import Nominator
 from pyscheduler.queue.scheduling_queue import SchedulingQueue
 from pyscheduler.runtime.discovery import discover
@@ -128,8 +127,7 @@ def build(
         waiting_pods=waiting_pods,
         statuses=statuses,
     )
-    others = informers.others()
-    handlers.register(pods, nodes, [(event_resource(kind), informer) for kind, informer in others])
+    handlers.register(pods, nodes, informers.announced(profiles.values()))
     register_gauges(recorder, cache, queue)
     failure = FailureHandler(clock=clock, recorder=recorder, queue=queue, pods=pods, statuses=statuses)
     scheduling = SchedulingCycle(
@@ -169,7 +167,7 @@ def build(
         binding=binding,
         pods=pods,
         nodes=nodes,
-        others=[informer for _, informer in others],
+        others=[informer for _, informer in informers.others()],
         routes=services.routes,
         needs=needs(profiles.values(), informers.kinds()),
     )

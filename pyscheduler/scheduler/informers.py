@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final, TypeVar, cast
 
 from pyscheduler.api import BUILT_IN_KINDS, KindTable, KubeObject, Node, Pod
 from pyscheduler.framework.errors import PluginError
+from pyscheduler.framework.events import EventResource
 from pyscheduler.framework.watches import event_resource
 
 if TYPE_CHECKING:
@@ -50,6 +51,15 @@ class Informers:
         for kind in BUILT_IN_KINDS:
             if event_resource(kind) in wanted:
                 self.declare(kind)
+
+    def announced(self, profiles: Iterable[Profile]) -> Sequence[tuple[str, Informer[KubeObject]]]:
+        """Return what some plugin wants to hear of, besides pods and nodes, by the name of its events.
+
+        What is only read makes no events: a replica set changes with each of its pods, and no pod waits for that.
+        """
+        wanted = {event.resource for profile in profiles for event in profile.hints()}
+        named = [(event_resource(kind), informer) for kind, informer in self.others()]
+        return [each for each in named if each[0] in wanted or EventResource.WILDCARD in wanted]
 
     def lister(self, cls: type[K]) -> Informer[K]:
         """Return what a plugin asked for; raise `PluginError` for a kind that nobody declared."""
