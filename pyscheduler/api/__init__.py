@@ -93,6 +93,7 @@ from pyscheduler.api.resources import (
     is_resize_infeasible,
     is_sidecar,
     non_zero_requests,
+    pod_limits,
     pod_requests,
 )
 from pyscheduler.api.selector_text import FieldRequirement, FieldSelector, parse_field_selector, parse_label_selector
@@ -318,6 +319,7 @@ __all__ = [
     "parse_label_selector",
     "parse_quantity",
     "parse_time",
+    "pod_limits",
     "pod_requests",
     "quantity_milli",
     "quantity_value",

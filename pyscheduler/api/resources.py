@@ -70,6 +70,20 @@ def pod_requests(
     )
 
 
+def pod_limits(pod: Pod) -> dict[str, int]:
+    """Return what `pod` may use at most, in the units of `pod_requests`; what is not limited is left out.
+
+    Overhead comes on top of limits that are there. A resize that is under way is not taken into account.
+    Raise `QuantityError` for a malformed amount.
+    """
+    total = _containers_total(pod, _NO_DEFAULTS, use_status=False, infeasible=False, limits=True)
+    resources = pod.spec.resources
+    if resources is not None:
+        total.update({name: nanos for name, nanos in _nanos(resources.limits).items() if is_pod_level_resource(name)})
+    _add(total, {name: nanos for name, nanos in _nanos(pod.spec.overhead).items() if total.get(name)})
+    return _rounded(total)
+
+
 def non_zero_requests(pod: Pod, *, use_status: bool = True, pod_level: bool = True) -> tuple[int, int]:
     """Return milli-CPU and bytes that `pod` counts for on its node in scores, where nobody counts for nothing.
 
@@ -142,33 +156,40 @@ def _total(pod: Pod, defaults: Mapping[str, int], *, use_status: bool, pod_level
     return total
 
 
-def _containers_total(pod: Pod, defaults: Mapping[str, int], *, use_status: bool, infeasible: bool) -> dict[str, int]:
+def _containers_total(
+    pod: Pod, defaults: Mapping[str, int], *, use_status: bool, infeasible: bool, limits: bool = False
+) -> dict[str, int]:
     statuses = _reported(pod) if use_status else _NO_STATUSES
     total: dict[str, int] = {}
     for container in pod.spec.containers:
-        _add(total, _container(container, statuses, defaults, infeasible=infeasible))
+        _add(total, _container(container, statuses, defaults, infeasible=infeasible, limits=limits))
     if not pod.spec.init_containers:
         return total
     sidecars: dict[str, int] = {}
     peak: dict[str, int] = {}
     for container in pod.spec.init_containers:
         if is_sidecar(container):
-            amounts = _container(container, statuses, defaults, infeasible=infeasible)
+            amounts = _container(container, statuses, defaults, infeasible=infeasible, limits=limits)
             _add(total, amounts)
             _add(sidecars, amounts)
             peak = _largest(peak, sidecars)
         else:
             # An init container that ends is not resized, whatever its status says.
-            amounts = dict(_container(container, _NO_STATUSES, defaults, infeasible=infeasible))
+            amounts = dict(_container(container, _NO_STATUSES, defaults, infeasible=infeasible, limits=limits))
             _add(amounts, sidecars)
             peak = _largest(peak, amounts)
     return _largest(total, peak)
 
 
 def _container(
-    container: Container, statuses: Mapping[str, ContainerStatus], defaults: Mapping[str, int], *, infeasible: bool
+    container: Container,
+    statuses: Mapping[str, ContainerStatus],
+    defaults: Mapping[str, int],
+    *,
+    infeasible: bool,
+    limits: bool,
 ) -> dict[str, int]:
-    amounts = _nanos(container.resources.requests)
+    amounts = _nanos(container.resources.limits if limits else container.resources.requests)
     status = statuses.get(container.name)
     if status is not None and status.resources is not None:
         actual = _largest(_nanos(status.resources.requests), _nanos(status.allocated_resources))

@@ -37,7 +37,7 @@ class Pages:
     #: What plugins answer.
     routes: Routes
     #: Text and content type of /metrics/resources; it is empty on a replica that does not lead.
-    resources: Callable[[], tuple[bytes, str]] | None = None
+    resources: Callable[[], Awaitable[tuple[bytes, str]]] | None = None
 
     def paths(self) -> list[str]:
         """Return every path that is answered, sorted."""
@@ -53,6 +53,8 @@ class Pages:
             return web.Response(text="metrics reset\n")
         if request.method not in {"GET", "HEAD"}:
             return web.Response(status=405, text="only GET is answered here\n")
+        if request.path == "/metrics/resources" and self.resources is not None:
+            return _scraped(*await self.resources())
         return self._get(request)
 
     def _get(self, request: web.BaseRequest) -> web.Response:
@@ -65,8 +67,6 @@ class Pages:
                 return _scraped(*self.metrics())
             case "/metrics/slis":
                 return _scraped(*self.probes.slis())
-            case "/metrics/resources" if self.resources is not None:
-                return _scraped(*self.resources())
             case "/configz":
                 return web.Response(body=self.configz(), content_type="application/json", headers=_PLAIN)
             case path:

@@ -142,6 +142,11 @@ def _ports(
     from pyscheduler.cli.ports import Ports, probes
     from pyscheduler.config.dump import to_json
     from pyscheduler.config.feature_gates import default_gates
+    from pyscheduler.telemetry.pod_resources import render_pod_resources
+
+    async def pod_resources() -> tuple[bytes, str]:
+        pods = list(scheduler.pods) if elector is None or elector.is_leader else []
+        return await asyncio.to_thread(render_pod_resources, pods)
 
     gates = options.feature_gates if options.feature_gates is not None else default_gates()
     pages = Pages(
@@ -149,6 +154,7 @@ def _ports(
         metrics=metrics.render,
         configz=lambda: to_json(options.config),
         routes=scheduler.routes,
+        resources=pod_resources,
     )
     return Ports(
         pages=pages,

@@ -17,6 +17,7 @@ from pyscheduler.api.resources import (
     host_ports,
     is_resize_infeasible,
     non_zero_requests,
+    pod_limits,
     pod_requests,
 )
 
@@ -342,3 +343,40 @@ def test_requests_cover_every_moment_of_the_pods_life(
             started += cpu(one)
     moments.append(started + sum(map(cpu, containers)))
     assert pod_requests(make(*containers, init=inits)).get("cpu", 0) == max(moments)
+
+
+def limited(name: str = "c", *, restart: str = "", **limits: RawQuantity) -> Container:
+    """Make a container that is limited, and requests half a core."""
+    return Container(
+        name=name, restart_policy=restart, resources=ResourceRequirements(limits=limits, requests={"cpu": "500m"})
+    )
+
+
+@pytest.mark.parametrize(
+    ("pod", "expected"),
+    [
+        pytest.param(make(container(cpu="1")), {}, id="nothing"),
+        pytest.param(
+            make(limited(cpu="1"), limited("d", cpu="2", memory="1Mi")), {"cpu": 3000, "memory": MI}, id="sum"
+        ),
+        pytest.param(make(limited(cpu="1"), init=(limited("i", cpu="4"),)), {"cpu": 4000}, id="init container"),
+        pytest.param(
+            make(limited(cpu="1"), init=(limited("s", restart="Always", cpu="1"), limited("i", cpu="4"))),
+            {"cpu": 5000},
+            id="init container beside a sidecar",
+        ),
+        pytest.param(
+            make(limited(cpu="1"), overhead={"cpu": "100m", "memory": "1Mi"}),
+            {"cpu": 1100},
+            id="overhead on limits only",
+        ),
+        pytest.param(
+            make(limited(cpu="1"), resources=ResourceRequirements(limits={"cpu": "7", "example.com/gpu": "1"})),
+            {"cpu": 7000},
+            id="of the pod as a whole",
+        ),
+    ],
+)
+def test_limits_follow_the_formula(pod: Pod, expected: dict[str, int]) -> None:
+    """Limits add up as requests do."""
+    assert pod_limits(pod) == expected

@@ -23,7 +23,7 @@ async def test_probes_and_pages(served_cluster: Served) -> None:
         assert await health("GET", "/healthz") == (200, "ok")
         assert await health("GET", "/livez") == (200, "ok")
         status, text = await health("GET", "/readyz")
-        assert (status, "not synced" in text) == (500, True)
+        assert (status, "[-]sched-handler-sync failed: reason withheld" in text) == (500, True)
         cluster.faults.clear()
         await served_cluster.api.until_bound(3)
         assert await health("GET", "/readyz") == (200, "ok")
@@ -32,6 +32,8 @@ async def test_probes_and_pages(served_cluster: Served) -> None:
         status, text = await health("GET", "/metrics")
         assert status == 200
         assert 'scheduler_schedule_attempts_total{profile="pyscheduler",result="scheduled"} 3.0' in text
+        status, text = await health("GET", "/metrics/resources")
+        assert (status, text.count("kube_pod_resource_request{")) == (200, 6)
         assert (await health("GET", "/nothing"))[0] == 404
         assert (await health("POST", "/metrics", {}))[0] == 405
         scheduler.send(signal.SIGTERM)

@@ -1,0 +1,91 @@
+"""What every pod requests and may use, one line each: the page /metrics/resources.
+
+It is as long as the cluster is large, so it is written as text at once, and in a thread: nobody waits for it.
+Source: kube-scheduler 1.36, `pkg/scheduler/metrics/resources`.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+from prometheus_client.exposition import CONTENT_TYPE_LATEST
+
+from pyscheduler.api import PySchedulerError, pod_limits, pod_requests
+from pyscheduler.telemetry.families import Family
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from pyscheduler.api import Pod
+
+__all__ = ["LIMIT", "REQUEST", "render_pod_resources"]
+
+_LABELS: Final = ("namespace", "pod", "node", "scheduler", "priority", "resource", "unit")
+_SHOWN: Final = (
+    "broken down by pod. This shows the resource usage the scheduler and kubelet expect per pod for resources along "
+    "with the unit for the resource if any."
+)
+REQUEST: Final = Family(
+    "kube_pod_resource_request",
+    "gauge",
+    _LABELS,
+    "STABLE",
+    f"Resources requested by workloads on the cluster, {_SHOWN}",
+)
+LIMIT: Final = Family(
+    "kube_pod_resource_limit", "gauge", _LABELS, "STABLE", f"Resources limit for workloads on the cluster, {_SHOWN}"
+)
+
+_MILLI: Final = 1000
+_UNITS: Final = {"cpu": "cores", "memory": "bytes", "storage": "bytes", "ephemeral-storage": "bytes"}
+_ENDED: Final = frozenset({"Succeeded", "Failed"})
+_ESCAPED: Final = re.compile(r'[\\\n"]')
+
+
+def render_pod_resources(pods: Iterable[Pod]) -> tuple[bytes, str]:
+    """Return the page and its content type; pods that have ended, or cannot be read, are left out."""
+    requests: list[str] = []
+    limits: list[str] = []
+    for pod in pods:
+        if pod.node_name and pod.status.phase in _ENDED:
+            continue
+        try:
+            wanted, allowed = pod_requests(pod, use_status=False), pod_limits(pod)
+        except PySchedulerError:
+            continue  # whoever took the pod in has complained
+        requests.extend(_lines(REQUEST, pod, wanted))
+        limits.extend(_lines(LIMIT, pod, allowed))
+    return "".join((*_page(REQUEST, requests), *_page(LIMIT, limits))).encode(), CONTENT_TYPE_LATEST
+
+
+def _page(family: Family, lines: list[str]) -> Iterator[str]:
+    if lines:
+        yield f"# HELP {family.name} {family.description}\n# TYPE {family.name} {family.kind}\n"
+        yield from lines
+
+
+def _lines(family: Family, pod: Pod, amounts: dict[str, int]) -> Iterator[str]:
+    priority = pod.spec.priority
+    head = (
+        f'{family.name}{{namespace="{_quoted(pod.namespace)}",node="{_quoted(pod.node_name)}",'
+        f'pod="{_quoted(pod.name)}",priority="{"" if priority is None else priority}",resource="'
+    )
+    tail = f'",scheduler="{_quoted(pod.scheduler_name)}",unit="'
+    for resource, amount in amounts.items():
+        if amount:
+            value = amount / _MILLI if resource == "cpu" else amount
+            yield f'{head}{_quoted(resource)}{tail}{_unit(resource)}"}} {value}\n'
+
+
+def _unit(resource: str) -> str:
+    if resource.startswith("hugepages-"):
+        return "bytes"
+    if resource.startswith("attachable-volumes-"):
+        return "integer"
+    return _UNITS.get(resource, "")
+
+
+def _quoted(text: str) -> str:
+    """Return a label's value as it may stand between quotes."""
+    return _ESCAPED.sub(lambda found: "\\n" if found[0] == "\n" else "\\" + found[0], text)
