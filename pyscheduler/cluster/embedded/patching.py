@@ -1,29 +1,35 @@
 """PATCH: the kinds of patch, and what a patched object goes through before it is stored.
 
 A patch is applied to the object as its client sees it, kind and version included; the result then takes the same way as
-a PUT. Server-side apply is taken as a merge that creates what is missing.
-
-Differs from the real server: fields have no managers, so an apply never conflicts and never removes a field because its
-manager stopped mentioning it.
+a PUT. A server-side apply (`applying`) may also create the object.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+import msgspec
+
+from pyscheduler.api.meta import KubeObject
+from pyscheduler.api.times import format_time
 from pyscheduler.cluster.embedded import errors, validation
+from pyscheduler.cluster.embedded.applying import apply_configuration
+from pyscheduler.cluster.embedded.kinds.fields import FieldCheck, field_check
+from pyscheduler.cluster.embedded.listing import is_true
 from pyscheduler.cluster.embedded.manifests import decode_yaml
 from pyscheduler.cluster.embedded.patch import PatchError, apply_json_patch, apply_merge_patch
-from pyscheduler.cluster.embedded.store import decode
+from pyscheduler.cluster.embedded.store import decode, encode
 from pyscheduler.cluster.embedded.strategic import apply_strategic_patch
-from pyscheduler.cluster.embedded.wire import go_json_error
+from pyscheduler.cluster.embedded.wire import go_json_error, go_text
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from pyscheduler.cluster.embedded.registry import Registry
     from pyscheduler.cluster.embedded.resources import Resource
     from pyscheduler.cluster.embedded.store import Object, Record
 
-__all__ = ["apply_patch"]
+__all__ = ["PatchOptions", "apply_patch", "read_patch_options"]
 
 _JSON_PATCH: Final = "application/json-patch+json"
 _MERGE_PATCH: Final = "application/merge-patch+json"
@@ -33,26 +39,52 @@ _CUSTOM_TYPES: Final = (_JSON_PATCH, _MERGE_PATCH, _APPLY)
 _ALL_TYPES: Final = (*_CUSTOM_TYPES, _STRATEGIC_PATCH)
 
 
+class PatchOptions(msgspec.Struct, frozen=True):
+    """How a patch is meant: its type, what of the object it may change, and what it says about fields.
+
+    `force` lets an apply take fields from others; None where nothing was said about it.
+    """
+
+    content_type: str
+    fields: FieldCheck
+    subresource: str = ""
+    dry_run: bool = False
+    force: bool | None = None
+
+
+def read_patch_options(query: Mapping[str, str], content_type: str, *, subresource: str) -> PatchOptions:
+    """Read the options of a patch; refuse (422) what contradicts itself."""
+    fields = field_check(query, "PatchOptions")
+    force = query.get("force")
+    problems = []
+    if content_type != _APPLY and force is not None:
+        problems.append(errors.FieldProblem.forbidden("force", "may not be specified for non-apply patch"))
+    if content_type == _APPLY and not fields.manager:
+        problems.append(errors.FieldProblem.required("fieldManager", "is required for apply patch"))
+    if problems:
+        raise errors.invalid("meta.k8s.io", "PatchOptions", "", problems)
+    return PatchOptions(
+        content_type, fields, subresource, bool(query.get("dryRun")), None if force is None else is_true(force)
+    )
+
+
 def apply_patch(
     registry: Registry,
     resource: Resource,
     namespace: str,
     name: str,
     body: bytes,
-    *,
-    content_type: str,
-    subresource: str = "",
-    dry_run: bool = False,
+    options: PatchOptions,
 ) -> tuple[Record, bool]:
     """Patch the object of that name; return what is stored, and whether it was created (by an apply)."""
+    content_type, subresource = options.content_type, options.subresource
+    fields, dry_run = options.fields, options.dry_run
     _check_type(resource, content_type)
-    patch = decode_yaml(body) if content_type == _APPLY else _decode_patch(body)
     record = registry.collection(resource).get(resource.key(namespace, name))
+    if content_type == _APPLY:
+        return _apply(registry, resource, (namespace, name), record, decode_yaml(body), options)
+    patch = _decode_patch(body)
     if record is None:
-        if content_type == _APPLY and not subresource:
-            validation.check_shape(resource, patch)
-            patch = {**patch, "metadata": {**(patch.get("metadata") or {}), "name": name}}
-            return registry.create(resource, namespace, patch, dry_run=dry_run), True
         raise errors.not_found(resource.storage_group, resource.plural, name)
     stored = record.decode()
     seen = stored if resource.from_stored is None else resource.from_stored(stored)
@@ -60,7 +92,53 @@ def apply_patch(
     patched = _patched(resource, before, patch, content_type)
     if not isinstance(patched, dict) or not isinstance(patched.get("metadata"), dict):
         raise errors.bad_request(f"the patch leaves no {resource.kind}")
-    return registry.update(resource, namespace, name, patched, subresource=subresource, dry_run=dry_run)
+    fields.patch = go_text(patch) if content_type == _STRATEGIC_PATCH else encode(patched).decode()
+    return registry.update(resource, namespace, name, patched, subresource=subresource, dry_run=dry_run, fields=fields)
+
+
+def _apply(
+    registry: Registry,
+    resource: Resource,
+    place: tuple[str, str],
+    record: Record | None,
+    config: Object,
+    options: PatchOptions,
+) -> tuple[Record, bool]:
+    """Apply a configuration to the object at a place (namespace and name), which may not be there yet."""
+    namespace, name = place
+    if not config.get("kind"):
+        raise errors.bad_request(f"Object 'Kind' is missing in '{encode(config).decode()}'")
+    validation.check_fits(config, (KubeObject,), resource.kind, resource.version)
+    live: Object = {}
+    if record is not None:
+        stored = record.decode()
+        seen = stored if resource.from_stored is None else resource.from_stored(stored)
+        live = {"kind": resource.kind, "apiVersion": resource.api_version, **seen}
+    elif options.subresource:
+        raise errors.not_found(resource.storage_group, resource.plural, name)
+    fields = options.fields
+    config = {**config, "metadata": {"name": name, **(config.get("metadata") or {})}}
+    applied = apply_configuration(
+        resource,
+        live,
+        config,
+        manager=fields.manager,
+        subresource=options.subresource,
+        force=bool(options.force),
+        now=format_time(registry.wall()),
+    )
+    fields.managed = applied["metadata"].pop("managedFields", [])
+    if record is None:
+        return registry.create(resource, namespace, applied, dry_run=options.dry_run, fields=fields), True
+    return registry.update(
+        resource,
+        namespace,
+        name,
+        applied,
+        subresource=options.subresource,
+        dry_run=options.dry_run,
+        fields=fields,
+    )
 
 
 def _check_type(resource: Resource, content_type: str) -> None:
@@ -87,7 +165,7 @@ def _patched(resource: Resource, before: Object, patch: Any, content_type: str) 
             return apply_json_patch(before, patch)
         if not isinstance(patch, dict):
             raise PatchError("the patch is not an object", malformed=True)
-        if content_type == _STRATEGIC_PATCH or (content_type == _APPLY and not resource.custom):
+        if content_type == _STRATEGIC_PATCH:
             return apply_strategic_patch(resource.collection, before, patch)
         return apply_merge_patch(before, patch)
     except PatchError as error:

@@ -12,10 +12,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
+from pyscheduler.api.meta import KubeObject
 from pyscheduler.api.times import format_time
 from pyscheduler.cluster.embedded import deletion, errors, validation
 from pyscheduler.cluster.embedded.admission import Admission
 from pyscheduler.cluster.embedded.defaults import apply_defaults, prepare_creation
+from pyscheduler.cluster.embedded.kinds.fields import FieldCheck
+from pyscheduler.cluster.embedded.managed_fields import Manager, track_update
 from pyscheduler.cluster.embedded.schema import check_schema
 from pyscheduler.cluster.embedded.store import encode
 from pyscheduler.cluster.embedded.wire import name_ending, new_uid, tidy_metadata
@@ -103,7 +106,7 @@ class Registry:
 
     # --- taking in -------------------------------------------------------------------------------
 
-    def take_in(self, resource: Resource, namespace: str, obj: Object) -> Object:
+    def take_in(self, resource: Resource, namespace: str, obj: Object, fields: FieldCheck | None = None) -> Object:
         """Return what a client sent in the form it is stored in; refuse (400) what is not of this kind or namespace."""
         kind, api_version = obj.get("kind"), obj.get("apiVersion")
         if kind not in (None, "", resource.kind):
@@ -116,8 +119,9 @@ class Registry:
                 f"the API version in the data ({api_version}) does not match the expected API version "
                 f"({resource.api_version})"
             )
-        validation.check_shape(resource, obj)
+        obj = validation.fit(resource, obj, fields)
         metadata = dict(obj.get("metadata") or {})
+        metadata.pop("managedFields", None)
         given = metadata.get("namespace") or ""
         if resource.namespaced:
             if given not in ("", namespace):
@@ -133,12 +137,25 @@ class Registry:
 
     # --- writing ---------------------------------------------------------------------------------
 
-    def create(self, resource: Resource, namespace: str, obj: Object, *, dry_run: bool = False) -> Record:
-        """Store a new object; `obj` is as the client sent it. With `dry_run`, do everything but store it."""
-        new = self.take_in(resource, namespace, obj)
+    def create(
+        self,
+        resource: Resource,
+        namespace: str,
+        obj: Object,
+        *,
+        dry_run: bool = False,
+        fields: FieldCheck | None = None,
+    ) -> Record:
+        """Store a new object; `obj` is as the client sent it. With `dry_run`, do everything but store it.
+
+        `fields` says what is to be done about fields that the kind does not have.
+        """
+        new = self.take_in(resource, namespace, obj, fields)
         metadata = new["metadata"]
         if metadata.get("resourceVersion"):
             raise errors.StatusError("resourceVersion should not be set on objects to be created", code=500, reason="")
+        if fields is not None and fields.managed:
+            metadata["managedFields"] = fields.managed
         collection = self.collection(resource)
         now = format_time(self.wall())
         generated = self._name(resource, collection, namespace, metadata)
@@ -188,9 +205,10 @@ class Registry:
         *,
         subresource: str = "",
         dry_run: bool = False,
+        fields: FieldCheck | None = None,
     ) -> tuple[Record, bool]:
         """Put `obj`, as the client sent it, in the place of the object of that name; return whether it was created."""
-        validation.check_shape(resource, obj)
+        validation.check_fits(obj, (KubeObject,), resource.kind, resource.version)
         given = (obj.get("metadata") or {}).get("name") or ""
         if given != name:
             if given:
@@ -201,13 +219,22 @@ class Registry:
         old = self.collection(resource).get(resource.key(namespace, name))
         if old is None:
             if resource.create_on_update and not subresource:
-                return self.create(resource, namespace, obj, dry_run=dry_run), True
+                return self.create(resource, namespace, obj, dry_run=dry_run, fields=fields), True
             raise errors.not_found(resource.storage_group, resource.plural, name)
-        new = self.take_in(resource, namespace, obj)
-        return self.change(resource, old, new, subresource=subresource, dry_run=dry_run), False
+        new = self.take_in(resource, namespace, obj, fields)
+        if (obj.get("metadata") or {}).get("managedFields") in ([], [{}]):
+            fields = FieldCheck(managed=[])  # asked for: nobody owns anything any more
+        return self.change(resource, old, new, subresource=subresource, dry_run=dry_run, fields=fields), False
 
     def change(
-        self, resource: Resource, old: Record, new: Object, *, subresource: str = "", dry_run: bool = False
+        self,
+        resource: Resource,
+        old: Record,
+        new: Object,
+        *,
+        subresource: str = "",
+        dry_run: bool = False,
+        fields: FieldCheck | None = None,
     ) -> Record:
         """Store `new`, in stored form but with the client's metadata, over `old`: what the subresource lets change."""
         self._check_versions(resource, old, new["metadata"])
@@ -228,6 +255,7 @@ class Registry:
             metadata["generation"] = metadata.get("generation", 0) + 1
         if self.guard is not None:
             self.guard(resource, before, new)
+        self._note_manager(resource, before, new, subresource, fields)
         return self.put(resource, old, new, before=before, dry_run=dry_run)
 
     def put(
@@ -290,6 +318,26 @@ class Registry:
         elif not resource.unconditional_update:
             problem = errors.FieldProblem.invalid("metadata.resourceVersion", "", "must be specified for an update")
             raise errors.invalid(resource.storage_group, resource.kind, old.name, [problem])
+
+    def _note_manager(
+        self, resource: Resource, before: Object, new: Object, subresource: str, fields: FieldCheck | None
+    ) -> None:
+        """Write down who owns which fields now, where somebody began to keep account."""
+        managed = fields.managed if fields is not None else None
+        if managed is None and "managedFields" in before["metadata"]:
+            name = (fields.manager if fields is not None else "") or "unknown"
+            managed = track_update(
+                before,
+                new,
+                resource.fields or {},
+                manager=Manager(name, "Update", resource.api_version, subresource),
+                has_status=resource.has_status,
+                now=format_time(self.wall()),
+            )
+        if managed:
+            new["metadata"]["managedFields"] = managed
+        else:
+            new["metadata"].pop("managedFields", None)
 
     @staticmethod
     def _finish_metadata(obj: Object) -> None:

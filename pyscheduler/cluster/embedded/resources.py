@@ -12,11 +12,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
+from pyscheduler.cluster.embedded.kinds.table import schema_of
 from pyscheduler.cluster.embedded.shapes import shapes_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
+    from pyscheduler.cluster.embedded.kinds.table import Node
     from pyscheduler.cluster.embedded.store import Object
 
 __all__ = ["CRUD_VERBS", "Resource", "ResourceTable", "Subresource", "field_reader"]
@@ -87,16 +89,10 @@ class Resource:
     #: Changes between this view and what is stored; None when they are the same.
     to_stored: Callable[[Object], Object] | None = None
     from_stored: Callable[[Object], Object] | None = None
-    #: The types that an object has to fit.
-    shapes: tuple[type, ...] = attrs.field(init=False, eq=False)
     #: Reads the selectable fields of a stored object; None when there are none.
     read_fields: Callable[[Object], dict[str, str]] | None = attrs.field(init=False, eq=False)
     #: Every object's bytes continue after these.
     head: bytes = attrs.field(init=False)
-
-    @shapes.default
-    def _find_shapes(self) -> tuple[type, ...]:
-        return shapes_of(self.group, self.version, self.plural, custom=self.custom)
 
     @read_fields.default
     def _make_read_fields(self) -> Callable[[Object], dict[str, str]] | None:
@@ -110,6 +106,16 @@ class Resource:
     def api_version(self) -> str:
         """Return group and version as objects carry them."""
         return f"{self.group}/{self.version}" if self.group else self.version
+
+    @property
+    def shapes(self) -> tuple[type, ...]:
+        """Return the types that an object has to fit."""
+        return shapes_of(self.group, self.version, self.kind, custom=self.custom)
+
+    @property
+    def fields(self) -> Node | None:
+        """Return the schema that says which fields an object may have; None where nobody knows."""
+        return self.schema if self.custom else schema_of(self.group, self.version, self.kind)
 
     def key(self, namespace: str, name: str) -> str:
         """Return the key an object is stored under."""

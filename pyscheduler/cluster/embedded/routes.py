@@ -20,6 +20,7 @@ from pyscheduler.cluster.embedded.access.kinds import RBAC_GROUP
 from pyscheduler.cluster.embedded.access.reviews import REVIEWS, request_token, review
 from pyscheduler.cluster.embedded.access.users import User
 from pyscheduler.cluster.embedded.deletion import read_options
+from pyscheduler.cluster.embedded.kinds.fields import FieldCheck, field_check, repeated_fields
 from pyscheduler.cluster.embedded.listing import (
     ListOptions,
     is_true,
@@ -30,7 +31,7 @@ from pyscheduler.cluster.embedded.listing import (
 )
 from pyscheduler.cluster.embedded.manifests import decode_yaml
 from pyscheduler.cluster.embedded.negotiation import Form, accepted_form
-from pyscheduler.cluster.embedded.patching import apply_patch
+from pyscheduler.cluster.embedded.patching import apply_patch, read_patch_options
 from pyscheduler.cluster.embedded.resources import Resource
 from pyscheduler.cluster.embedded.store import ExpiredVersionError, encode
 from pyscheduler.cluster.embedded.tables import make_table
@@ -260,32 +261,31 @@ class Router:
         if resource.plural in REVIEWS:
             user, now = self.gate.identify(request), self.registry.wall()
             return _json(201, encode(review(self.gate, resource, user, target.namespace, body, now=now)))
-        record = self.registry.create(resource, target.namespace, body, dry_run=_dry_run(request))
-        return self._object(201, request, target, record)
+        fields = _field_check(request, "CreateOptions", resource.kind, resource.version)
+        record = self.registry.create(resource, target.namespace, body, dry_run=_dry_run(request), fields=fields)
+        return self._object(201, request, target, record, fields)
 
     def _update(self, request: Request, target: Target) -> Response:
+        body = self._body(request, target.resource.kind)
+        fields = _field_check(request, "UpdateOptions", target.resource.kind, target.resource.version)
         record, created = self.registry.update(
             target.resource,
             target.namespace,
             target.name,
-            self._body(request, target.resource.kind),
+            body,
             subresource=target.subresource,
             dry_run=_dry_run(request),
+            fields=fields,
         )
-        return self._object(201 if created else 200, request, target, record)
+        return self._object(201 if created else 200, request, target, record, fields)
 
     def _patch(self, request: Request, target: Target) -> Response:
+        content_type = request.content_type.partition(";")[0].strip()
+        options = read_patch_options(request.query, content_type, subresource=target.subresource)
         record, created = apply_patch(
-            self.registry,
-            target.resource,
-            target.namespace,
-            target.name,
-            request.body,
-            content_type=request.content_type.partition(";")[0].strip(),
-            subresource=target.subresource,
-            dry_run=_dry_run(request),
+            self.registry, target.resource, target.namespace, target.name, request.body, options
         )
-        return self._object(201 if created else 200, request, target, record)
+        return self._object(201 if created else 200, request, target, record, options.fields)
 
     def _delete(self, request: Request, target: Target) -> Response:
         resource = target.resource
@@ -398,10 +398,15 @@ class Router:
 
     # --- answers ---------------------------------------------------------------------------------
 
-    def _object(self, status: int, request: Request, target: Target, record: Record) -> Response:
+    def _object(
+        self, status: int, request: Request, target: Target, record: Record, fields: FieldCheck | None = None
+    ) -> Response:
         form = accepted_form(request.accept)
         if form is Form.JSON:
-            return _json(status, self.registry.render(target.resource, record))
+            body = self.registry.render(target.resource, record)
+            if fields is not None and fields.warnings:
+                return Response(status, body, {**_JSON_HEADERS, **fields.headers()})
+            return _json(status, body)
         obj = self._view(target.resource, record)
         if form is Form.METADATA:
             return _json(status, encode(_partial(obj)))
@@ -473,6 +478,14 @@ def _page_not_found() -> Response:
 
 def _dry_run(request: Request) -> bool:
     return bool(request.query.get("dryRun"))
+
+
+def _field_check(request: Request, options_kind: str, kind: str, version: str) -> FieldCheck:
+    """Return what a write wants done about fields that are not known; repeated ones are noted already."""
+    fields = field_check(request.query, options_kind)
+    if request.query.get("fieldValidation") and not fields.silent:
+        fields.tell(repeated_fields(request.body), kind=kind, version=version)
+    return fields
 
 
 def _partial(obj: Object) -> Object:

@@ -20,14 +20,17 @@ from pyscheduler.cluster.embedded import crds, errors
 from pyscheduler.cluster.embedded.access.kinds import RBAC_GROUP
 from pyscheduler.cluster.embedded.access.objects import rbac_problems
 from pyscheduler.cluster.embedded.errors import FieldProblem
+from pyscheduler.cluster.embedded.kinds.fields import prune
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from pyscheduler.cluster.embedded.kinds.fields import FieldCheck
+    from pyscheduler.cluster.embedded.kinds.table import Node
     from pyscheduler.cluster.embedded.resources import Resource
     from pyscheduler.cluster.embedded.store import Object
 
-__all__ = ["check_creation", "check_fits", "check_shape", "check_update"]
+__all__ = ["check_creation", "check_fits", "check_update", "fit"]
 
 _SUBDOMAIN_FORMAT: Final = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*"
 _LABEL_FORMAT: Final = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
@@ -49,6 +52,7 @@ _POD_IMMUTABLE: Final = (
     "`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)"
 )
 _NAMED_BY_LABEL: Final = frozenset({"namespaces", "services"})
+_DEFINITION: Final = "CustomResourceDefinition"
 _NOTE_LIMIT_BYTES: Final = 1024
 
 
@@ -58,14 +62,46 @@ _TYPE_ERROR: Final = re.compile(r"Expected `(?P<expected>[^`]*)`, got `(?P<found
 _GO_NAMES: Final = {"int": "number", "float": "number", "str": "string"}
 
 
-def check_shape(resource: Resource, obj: Object) -> None:
-    """Refuse (400) an object whose JSON has another shape than its kind; null counts as absent."""
-    check_fits(obj, resource.shapes, resource.kind, resource.version)
-    for quantity in _quantities(resource, obj):
+def fit(resource: Resource, obj: Object, fields: FieldCheck | None = None) -> Object:
+    """Return an object reduced to the fields its kind has; refuse (400) one whose JSON has another shape.
+
+    `fields` says what is to be done about others; by default they are dropped silently. Null counts as absent.
+    """
+    fitting = _known_part(resource, obj, fields)
+    for quantity in _quantities(resource, fitting):
         try:
             parse_quantity(quantity)
         except QuantityError as error:
             raise _cannot_handle(resource.kind, resource.version, _QUANTITY_RULE) from error
+    return fitting
+
+
+def _known_part(resource: Resource, obj: Object, fields: FieldCheck | None) -> Object:
+    shapes, schema = resource.shapes, resource.fields
+    if resource.custom:
+        check_fits(obj, shapes, resource.kind, resource.version)
+        return obj if schema is None else _pruned(resource, obj, schema, fields)
+    if schema is None:
+        check_fits(obj, shapes, resource.kind, resource.version)
+        return obj
+    if resource.kind != _DEFINITION:  # whose schemas go deeper than a type can say
+        try:
+            for shape in shapes:
+                msgspec.convert(obj, shape)
+        except msgspec.ValidationError:
+            pass  # wrong, or only something unknown or null in it: told apart below
+        else:
+            return obj
+    pruned = prune(obj, schema)[0]
+    check_fits(pruned, shapes, resource.kind, resource.version)
+    return _pruned(resource, obj, schema, fields)
+
+
+def _pruned(resource: Resource, obj: Object, schema: Node, fields: FieldCheck | None) -> Object:
+    pruned, unknown = prune(obj, schema, custom=resource.custom)
+    if unknown and fields is not None:
+        fields.tell(unknown, kind=resource.kind, version=resource.version)
+    return pruned
 
 
 def check_fits(obj: Object, shapes: Sequence[type], kind: str, version: str) -> None:

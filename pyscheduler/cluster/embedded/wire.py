@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from pyscheduler.cluster.embedded.store import Object
 
-__all__ = ["decode_body", "go_json_error", "name_ending", "new_uid", "tidy_metadata"]
+__all__ = ["decode_body", "go_json_error", "go_text", "name_ending", "new_uid", "tidy_metadata"]
 
 _NAME_ALPHABET: Final = "bcdfghjklmnpqrstvwxz2456789"  # no vowels and no look-alikes, as the real server
 _NAME_ENDING_LENGTH: Final = 5
@@ -31,6 +31,7 @@ _METADATA_ORDER: Final = (
     "annotations",
     "ownerReferences",
     "finalizers",
+    "managedFields",
 )
 _SUMMARY_LENGTH: Final = 30
 
@@ -48,7 +49,7 @@ def name_ending(rng: random.Random) -> str:
 
 
 def tidy_metadata(metadata: Object) -> Object:
-    """Return metadata in the order Go writes it, without what is empty and without managed fields."""
+    """Return metadata in the order Go writes it, without what is empty."""
     return {name: metadata[name] for name in _METADATA_ORDER if metadata.get(name) not in (None, "", {}, [])}
 
 
@@ -111,6 +112,19 @@ def go_json_error(body: bytes) -> str:
     except RecursionError:
         return "exceeded max depth"
     return "invalid UTF-8 in string"
+
+
+def go_text(value: Any) -> str:
+    """Return how Go's ``%v`` prints decoded JSON: maps in the order of their keys, nothing in quotes."""
+    if isinstance(value, dict):
+        return f"map[{' '.join(f'{name}:{go_text(value[name])}' for name in sorted(value))}]"
+    if isinstance(value, list):
+        return f"[{' '.join(go_text(item) for item in value)}]"
+    if value is None:
+        return "<nil>"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value)
 
 
 def _quoted(character: str) -> str:

@@ -99,7 +99,7 @@ def test_a_room_counts_as_plain_counting_does() -> None:
     fired: Counter[str] = Counter()
     step = st.tuples(st.integers(0, 9), st.sampled_from(["in", "in", "out"]), st.integers(0, 5), st.integers(0, 3))
 
-    @given(st.lists(step, max_size=40))
+    @given(st.lists(step, min_size=20, max_size=40))
     def play(steps: list[tuple[int, str, int, int]]) -> None:
         room = NodeRoom({"metadata": {"name": "n"}, "status": {"allocatable": {"cpu": "8", "pods": "4"}}})
         held: dict[str, tuple[int, int]] = {}

@@ -28,8 +28,8 @@ def test_name_endings_have_five_unmistakable_characters() -> None:
 
 
 def test_metadata_is_put_in_order_and_rid_of_what_is_empty() -> None:
-    """Metadata comes in the order Go writes it; empty fields, unknown ones and field managers go; a zero stays."""
-    untidy = {"labels": {}, "annotations": {"a": "1"}, "managedFields": [1], "deletionGracePeriodSeconds": 0}
+    """Metadata comes in the order Go writes it; empty fields and unknown ones go; a zero stays."""
+    untidy = {"labels": {}, "annotations": {"a": "1"}, "managedFields": [], "deletionGracePeriodSeconds": 0}
     tidy = wire.tidy_metadata({**untidy, "uid": "u", "selfLink": "x", "name": "n", "finalizers": None})
     assert list(tidy.items()) == [
         ("name", "n"),
