@@ -1,8 +1,8 @@
 """A second opinion on a cluster: list the API and count again, with nothing of the scheduler's own arithmetic.
 
 It imports neither the scheduler nor the cache nor the quantities of `api`, where a mistake would hide itself. It
-reports a node that is promised more than it has, a pod that was bound more than once, and a pending pod for which some
-node still has room.
+reports a node that is promised more than it has, a pod that its node did not take in, a pod that was bound more than
+once, and a pending pod for which some node still has room.
 """
 
 from __future__ import annotations
@@ -26,6 +26,9 @@ _SUFFIXES: Final = {
 }  # fmt: skip
 
 
+#: Phases of pods that hold nothing any more, and how a kubelet's message about one that it did not take in begins.
+_ENDED: Final = frozenset({"Succeeded", "Failed"})
+_REJECTED: Final = "Pod was rejected: "
 #: In a pod's message, the numbers of nodes and what stands before them.
 _COUNTS: Final = re.compile(r"^0/\d+ nodes are available: |\b\d+ (?=[A-Za-z])|\.$")
 
@@ -37,6 +40,9 @@ class Report:
     nodes: int = 0
     bound: int = 0
     pending: int = 0
+    #: Bound pods that their nodes did not take in (``OutOfcpu`` and the like), and those that have ended otherwise.
+    rejected: int = 0
+    ended: int = 0
     #: Sums over all nodes by resource: what there is, and what the bound pods ask for.
     capacity: dict[str, Fraction] = attrs.Factory(lambda: defaultdict(Fraction))
     used: dict[str, Fraction] = attrs.Factory(lambda: defaultdict(Fraction))
@@ -61,6 +67,8 @@ def audit(server: str) -> Report:
         where = pod["spec"].get("nodeName")
         if not where:
             pending.append(pod)
+        elif pod["status"].get("phase") in _ENDED:
+            _note_end(pod, report)  # it has nothing of its node any more
         elif where in free:
             _take(free[where], pod, report)
         else:
@@ -77,6 +85,17 @@ def audit(server: str) -> Report:
     for pod in pending:
         _check_pending(pod, nodes, free, report, hopeless)
     return report
+
+
+def _note_end(pod: dict[str, Any], report: Report) -> None:
+    """Count a pod that has ended; one that its node did not take in is a scheduler's mistake."""
+    message = pod["status"].get("message") or ""
+    if not message.startswith(_REJECTED):
+        report.ended += 1
+        return
+    report.rejected += 1
+    where, why = pod["spec"]["nodeName"], message.removeprefix(_REJECTED)
+    report.problems.append(f"pod {_key(pod)} was not taken in by {where}: {pod['status'].get('reason')}: {why}")
 
 
 def _take(free: dict[str, Fraction], pod: dict[str, Any], report: Report) -> None:

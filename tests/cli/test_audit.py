@@ -154,3 +154,13 @@ def test_it_imports_nothing_that_it_checks() -> None:
     imported = {alias.name for stmt in ast.walk(tree) if isinstance(stmt, ast.Import) for alias in stmt.names}
     imported |= {str(stmt.module) for stmt in ast.walk(tree) if isinstance(stmt, ast.ImportFrom)}
     assert not any(name.startswith("pyscheduler") for name in imported)
+
+
+async def test_a_pod_that_its_node_did_not_take_in_is_a_problem(audited: Audit) -> None:
+    """A kubelet's refusal is counted and told; pods that ended, so or otherwise, hold nothing of the node."""
+    refused, done = pod("refused", "3", where="n"), pod("done", "4", where="n")
+    refused["status"] = {"phase": "Failed", "reason": "OutOfcpu", "message": "Pod was rejected: Node didn't have it"}
+    done["status"] = {"phase": "Succeeded"}
+    report = await audited(node("n"), pod("runs", "4", where="n"), refused, done)
+    assert report.problems == ["pod default/refused was not taken in by n: OutOfcpu: Node didn't have it"]
+    assert (report.rejected, report.ended, report.used["cpu"]) == (1, 1, 4)
