@@ -4,7 +4,7 @@ Pods with a node go into the cache, pods without one into the queue if a profile
 others are counted and left alone. Every change that may make a waiting pod schedulable is announced to the queue.
 An object that cannot be read (a selector or a quantity that does not parse) is reported and passed over: one bad object
 must not stop the others. The users of a pod that is kept out of the queue for this are told by event and condition. Of
-a pod that has a node, what it uses is counted if that much can be read.
+a pod that has a node, what can be read is counted.
 
 Differs from kube-scheduler: with queueing hints off, too, every event goes to all waiting pods that it may help; there
 new nodes and assigned pods are first held against what in-tree plugins want. Source: kube-scheduler 1.36,
@@ -18,9 +18,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 import attrs
-from msgspec import structs
 
-from pyscheduler.api import SelectorError
 from pyscheduler.cache.errors import CacheError
 from pyscheduler.framework.changes import node_changes, pod_changes
 from pyscheduler.framework.errors import PySchedulerError
@@ -38,6 +36,7 @@ from pyscheduler.framework.events import (
 )
 from pyscheduler.framework.pod_info import PodInfo
 from pyscheduler.scheduler.failure import truncated
+from pyscheduler.scheduler.salvage import readable_part
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -243,20 +242,13 @@ class EventHandlers:
         self._last_read.pop(uid, None)
 
     def _read_assigned(self, pod: Pod) -> PodInfo:
-        """Work out what scheduling needs of a pod on its node; raise where not even what it uses can be read."""
+        """Work out what scheduling needs of a pod on its node: whatever cannot be read, the rest is counted."""
         try:
             return PodInfo.of(pod)
         except PySchedulerError as error:
-            # Whatever cannot be read, its node must not be overcommitted.
-            known = self.cache.get_pod(pod.uid)
-            if known is not None:
-                self._complain("pod", pod.key, error)
-                return known.with_pod(pod)
-            if not isinstance(error, SelectorError):
-                raise
             self._complain("pod", pod.key, error)
-            spec = structs.replace(pod.spec, affinity=None)
-            return PodInfo.of(structs.replace(pod, spec=spec)).with_pod(pod)
+            known = self.cache.get_pod(pod.uid)
+            return known.with_pod(pod) if known is not None else readable_part(pod)
 
     def _assumed_deleted(self, pod: Pod) -> None:
         """Free what a pod holds that is deleted between its scheduling cycle and its binding."""

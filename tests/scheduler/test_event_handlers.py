@@ -86,16 +86,19 @@ async def test_a_gate_that_goes_while_the_pod_cannot_be_read_opens(pyscheduler_c
 
 
 async def test_what_a_pod_on_a_node_uses_counts_whatever_else_cannot_be_read(pyscheduler_cluster: FakeCluster) -> None:
-    """A selector that does not parse does not make its node look empty; an amount is counted once it can be read."""
+    """Selectors and amounts that do not parse do not make its node look empty: all else is counted."""
     cluster = pyscheduler_cluster
     cluster.add_node("n1", allocatable={"cpu": "4"})
     framework = await started(cluster)
     plant(cluster, "a", requests={"cpu": "3"}, node_name="n1", affinity=_BAD_TERM)
     assert not (await framework.schedule("p", requests={"cpu": "2"})).bound
     cluster.delete_pod("a")
-    plant(cluster, "b", requests={"cpu": "a lot"}, node_name="n1")
+    plant(cluster, "b", requests={"cpu": "3", "memory": "a lot"}, node_name="n1", host_ports=[80], affinity=_BAD_TERM)
     await framework.settle()
-    assert framework.scheduler.cache.get_pod("uid-b") is None
+    known = framework.scheduler.cache.get_pod("uid-b")
+    assert known is not None
+    assert (known.requests.milli_cpu, known.requests.memory, len(known.host_ports)) == (3000, 0, 1)
+    assert not (await framework.schedule("beside", requests={"cpu": "2"})).bound
     plant(cluster, "b", requests={"cpu": "3"}, node_name="n1")
     await framework.settle()
     assert framework.scheduler.cache.get_pod("uid-b") is not None
