@@ -28,7 +28,12 @@ from pyscheduler.testing.fake_framework import FakeFramework
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "pyscheduler"
 TUTORIAL = ROOT / "docs/tutorial/first-plugin.md"
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")), *sorted(ROOT.glob("examples/[!.]*/README.md"))]
+PAGES = [
+    ROOT / "README.md",
+    ROOT / "configs/deploy/README.md",
+    *sorted((ROOT / "docs").rglob("*.md")),
+    *sorted(ROOT.glob("examples/[!.]*/README.md")),
+]
 REFERENCE = {path.stem: path.read_text(encoding="utf-8") for path in (ROOT / "docs/reference").glob("*.md")}
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 
@@ -81,7 +86,7 @@ def commands(page: Path) -> Iterator[list[str]]:
         for line in text.replace("\\\n", " ").splitlines():
             words = shlex.split(line.removesuffix("&"), comments=True)
             if words[:1] == ["pyscheduler"]:
-                yield words[1:]
+                yield words[1 : words.index("|") if "|" in words else None]
 
 
 @every_page

@@ -23,6 +23,12 @@ __all__ = ["command"]
     metavar="NAMESPACE:NAME",
     help="With --rbac: print what binds the roles to this account, too.",
 )
+@click.option(
+    "--delegated-auth/--no-delegated-auth",
+    default=True,
+    show_default=True,
+    help="With --rbac: let it ask who comes to its HTTPS port and what they may, as `run` does in a pod.",
+)
 @block_option
 @feature_gates_option
 def command(
@@ -31,6 +37,7 @@ def command(
     rbac: bool,
     name: str | None,
     service_account: str | None,
+    delegated_auth: bool,
     blocked: tuple[str, ...],
     feature_gates: str,
 ) -> None:
@@ -67,7 +74,7 @@ def command(
     config = load(config_file, gates=gates)
     with found_in(config_file):
         scheduler = offline_scheduler(config, discover(blocked=blocked), gates=gates)
-        grants = grants_of(scheduler, config) if rbac else {}
+        grants = grants_of(scheduler, config, delegated_auth=delegated_auth) if rbac else {}
     if rbac:
         called = name or "pyscheduler"
         data: object = as_list(grants, name=called, account=account)
@@ -84,10 +91,10 @@ def _typed() -> str:
     for option in context.command.params:
         value = context.params.get(option.name or "")
         flag = option.opts[-1]
-        if value == option.default or not value:
+        if value == option.default or value in {None, "", ()}:
             continue
-        if value is True:
-            words.append(flag)
+        if isinstance(value, bool):
+            words.append(flag if value else option.secondary_opts[-1])
         else:
             for each in value if isinstance(value, tuple) else (value,):
                 words += [flag, str(each)]

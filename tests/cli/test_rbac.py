@@ -82,12 +82,12 @@ def permissions(manifests: list[dict[str, Any]]) -> dict[str, set[str]]:
     }
 
 
-def choosy(*, leader_elect: bool) -> dict[str, set[str]]:
+def choosy(*, leader_elect: bool, delegated_auth: bool = False) -> dict[str, set[str]]:
     """Return the permissions of a profile with the plugin above."""
     registry = discover()
     registry.add("Choosy", Choosy)
     config = loads(FILE % str(leader_elect).lower(), source="file")
-    grants = grants_of(offline_scheduler(config, registry), config)
+    grants = grants_of(offline_scheduler(config, registry), config, delegated_auth=delegated_auth)
     return permissions(as_list(grants, name="it")["items"])
 
 
@@ -101,6 +101,8 @@ DEFAULT = {
     "patch /pods/status",
     "create events.k8s.io/events",
     "patch events.k8s.io/events",
+    "create authentication.k8s.io/tokenreviews",
+    "create authorization.k8s.io/subjectaccessreviews",
 }
 
 
@@ -108,7 +110,7 @@ def test_what_a_plugin_watches_hears_of_and_asks_for_is_added() -> None:
     """Kinds to list and watch, and its own rules, each where it is needed; the lease where the file has it."""
     found = choosy(leader_elect=True)
     extra = {f"{verb} {kind}" for verb in ("list", "watch") for kind in ("/services", "storage.k8s.io/storageclasses")}
-    assert found.pop("ClusterRole/it") >= DEFAULT | extra
+    assert found.pop("ClusterRole/it") >= {each for each in DEFAULT if "reviews" not in each} | extra
     assert found == {
         "Role/here/it": {f"{verb} coordination.k8s.io/leases mine" for verb in ("get", "update")}
         | {"create coordination.k8s.io/leases"},
@@ -119,6 +121,19 @@ def test_what_a_plugin_watches_hears_of_and_asks_for_is_added() -> None:
 def test_without_leader_election_there_is_no_rule_for_a_lease() -> None:
     """An account needs nothing for what is switched off."""
     assert choosy(leader_elect=False).keys() == {"ClusterRole/it", "Role/x/it"}
+
+
+def test_the_https_port_asks_about_its_visitors_unless_told_not_to(capsys: pytest.CaptureFixture[str]) -> None:
+    """Two reviews, and one object read by name; nothing of it with `--no-delegated-auth`."""
+    without = choosy(leader_elect=False)
+    found = choosy(leader_elect=False, delegated_auth=True)
+    assert found.pop("Role/kube-system/it") == {"get /configmaps extension-apiserver-authentication"}
+    assert found.pop("ClusterRole/it") - without.pop("ClusterRole/it") == {
+        "create authentication.k8s.io/tokenreviews",
+        "create authorization.k8s.io/subjectaccessreviews",
+    }
+    assert found == without
+    assert "reviews" not in said(capsys, "--no-delegated-auth")
 
 
 def test_nothing_but_reading_goes_beyond_the_core(capsys: pytest.CaptureFixture[str]) -> None:

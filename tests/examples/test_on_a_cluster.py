@@ -1,16 +1,19 @@
-"""examples/03-on-a-cluster: the rules are those that the scheduler needs, each of them."""
+"""examples/03-on-a-cluster: the roles that its command prints are those that the scheduler needs, each of them."""
 
 from __future__ import annotations
 
 import asyncio
 import random
+import shlex
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any
 
 import pytest
 import yaml
+from click.testing import CliRunner
 
+from pyscheduler.cli.main import cli
 from pyscheduler.cluster.embedded.faults import Fault
 from pyscheduler.cluster.real.connect import ConnectingTransport
 from pyscheduler.cluster.real.lease import LeaderElector
@@ -20,18 +23,19 @@ from pyscheduler.scheduler.ports import Response, Stream, Transport
 from pyscheduler.testing import FakeCluster
 from tests.examples.conftest import ROOT
 
-EXAMPLE = ROOT / "examples/03-on-a-cluster"
+PAGE = (ROOT / "examples/03-on-a-cluster/README.md").read_text(encoding="utf-8")
 
 Asked = tuple[str, str, str]
 
 
 def granted() -> set[Asked]:
-    """Return what the ClusterRole grants, as (API group, resource, verb)."""
-    documents = yaml.safe_load_all((EXAMPLE / "rbac.yaml").read_text(encoding="utf-8"))
-    (role,) = (each for each in documents if each["kind"] == "ClusterRole")
+    """Return what the roles of the page's command grant, as (API group, resource, verb)."""
+    words = shlex.split(next(line for line in PAGE.splitlines() if "--rbac" in line).partition(" | ")[0])
+    printed = CliRunner().invoke(cli, words[1:], catch_exceptions=False)
     return {
         (group, resource, verb)
-        for rule in role["rules"]
+        for manifest in yaml.safe_load_all(printed.output)
+        for rule in manifest.get("rules", ())
         for group in rule["apiGroups"]
         for resource in rule["resources"]
         for verb in rule["verbs"]
@@ -130,7 +134,7 @@ async def test_the_rules_are_enough_and_none_is_idle(
         await cluster.clock.advance(60)
     await cluster.clock.advance(900)
     assert framework.result("fits").node == "n1"
-    assert framework.result("large").message == "0/3 nodes are available: 3 Insufficient cpu."
+    assert framework.result("large").message.startswith("0/3 nodes are available: 3 Insufficient cpu.")
     await lead(guard, cluster)
     assert guard.seen == granted()
     await framework.close()
