@@ -130,6 +130,7 @@ def _filter(found: Evaluation, diagnosis: Diagnosis) -> None:
     nodes = searched_nodes(outcome, found.all_nodes, diagnosis)
     found.filtered = nodes
     statuses = found.statuses = profile.run_filters(state, pod, nodes)
+    statuses.absent = diagnosis.node_statuses.absent
     failed = statuses.rows_with(Code.ERROR)
     if len(failed):
         found.error = statuses.status(int(failed[0]))

@@ -1,0 +1,1 @@
+"""Recorded answers of kube-scheduler, held against ours: every case, every field."""

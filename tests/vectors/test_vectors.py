@@ -1,0 +1,30 @@
+"""kube-scheduler's recorded answers are ours (see NOTICE), and the parity page says what is true."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.vectors.replay import FAMILIES, replay, row_of
+
+PAGE = Path(__file__).parents[2] / "docs" / "reference" / "parity.md"
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_every_case_is_answered_as_recorded(family: str) -> None:
+    """Codes, plugins, reasons, scores, messages, victims, hints: every field of every case; and the page's row says so."""
+    outcome = replay(family)
+    assert outcome.cases > 0
+    assert not outcome.differing
+    assert row_of(outcome) in PAGE.read_text(encoding="utf-8").splitlines()
+
+
+def test_the_parity_page_has_a_row_for_each_family_and_the_sum() -> None:
+    """`python -m tests.vectors` writes them."""
+    rows = re.findall(r"^\| `?([\w-]+)`? \| ([\d,]+) \| ([\d,]+) \|$", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
+    counted = {family: (int(cases.replace(",", "")), int(equal.replace(",", ""))) for family, cases, equal in rows}
+    cases, equal = counted.pop("all")
+    assert sorted(counted) == FAMILIES
+    assert (cases, equal) == tuple(map(sum, zip(*counted.values(), strict=True)))
