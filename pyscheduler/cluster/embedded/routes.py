@@ -32,6 +32,7 @@ from pyscheduler.cluster.embedded.listing import (
 from pyscheduler.cluster.embedded.manifests import decode_yaml
 from pyscheduler.cluster.embedded.negotiation import Form, accepted_form
 from pyscheduler.cluster.embedded.patching import apply_patch, read_patch_options
+from pyscheduler.cluster.embedded.protobuf import PROTOBUF, BadProtobufError, UnknownKindError, decode_protobuf
 from pyscheduler.cluster.embedded.resources import Resource
 from pyscheduler.cluster.embedded.store import ExpiredVersionError, encode
 from pyscheduler.cluster.embedded.tables import make_table
@@ -216,6 +217,8 @@ class Router:
 
     def _answer_resource(self, request: Request, target: Target) -> Response | WatchStream:
         method, resource = request.method, target.resource
+        if request.content_type.startswith(PROTOBUF) and request.body:
+            request = _in_json(request)
         if target.subresource and target.subresource not in _WHOLE_SUBRESOURCES:
             if method != "POST":
                 raise errors.method_not_allowed()
@@ -433,6 +436,17 @@ class Router:
                 "application/yaml"
             )
         return decode_body(request.body, kind)
+
+
+def _in_json(request: Request) -> Request:
+    """Return a request whose body is protobuf with the JSON it stands for; of a kind without numbers, as it is."""
+    try:
+        body = encode(decode_protobuf(request.body))
+    except UnknownKindError:
+        return request
+    except BadProtobufError as error:
+        raise errors.bad_request(f"the object provided is unrecognized: {error}") from error
+    return msgspec.structs.replace(request, body=body, content_type="application/json")
 
 
 def _verb(method: str, target: Target, query: Mapping[str, str]) -> str:

@@ -172,9 +172,7 @@ async def test_bodies_may_be_yaml(api: Any) -> None:
 
 
 async def test_bodies_of_other_types_are_not_taken(api: Any) -> None:
-    """Protobuf and friends are refused as such."""
-    status, reason, message = await api.refused(
-        "POST", "/api/v1/namespaces", b"k8s\0", content_type="application/vnd.kubernetes.protobuf"
-    )
+    """What is neither JSON nor YAML nor protobuf is refused as such."""
+    status, reason, message = await api.refused("POST", "/api/v1/namespaces", b"\xa0", content_type="application/cbor")
     assert (status, reason) == (415, "UnsupportedMediaType")
     assert message.startswith("the body of the request was in an unknown format")
