@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import base64
+import ipaddress
 import os
 import secrets
 import signal
+import ssl
+import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -16,6 +20,7 @@ from pyscheduler.cli.options import logging_options
 from pyscheduler.framework.errors import APIError, ConfigError
 
 if TYPE_CHECKING:
+    from pyscheduler.cli.certificates import Pair
     from pyscheduler.cluster.embedded.access.users import User
     from pyscheduler.cluster.embedded.cluster import EmbeddedCluster
 
@@ -34,6 +39,9 @@ class _Options:
     with_stdin: bool
     authorization: Literal["always-allow", "rbac"]
     token_file: str | None
+    tls: bool
+    cert_file: str | None
+    key_file: str | None
 
 
 async def _serve(options: _Options) -> None:
@@ -57,11 +65,12 @@ async def _serve(options: _Options) -> None:
     kubelets = cluster.lifecycle() if options.lifecycle else None
     if kubelets is not None:
         kubelets.start()
-    server = cluster.server(host=options.address, port=options.port)
+    pair = _find_pair(options)
+    server = cluster.server(host=options.address, port=options.port, tls=_make_context(pair) if pair else None)
     await server.start()
     if options.kubeconfig:
         try:
-            _write_kubeconfig(Path(options.kubeconfig), server.url, admin)
+            _write_kubeconfig(Path(options.kubeconfig), server.url, admin, pair.certificate if pair else b"")
         except ConfigError:
             await server.stop()
             raise
@@ -69,6 +78,8 @@ async def _serve(options: _Options) -> None:
     click.echo(f"serving {server.url} objects={loaded}")
     if admin and not options.kubeconfig:
         click.echo(f"token {admin}")
+    if admin and pair is None:
+        click.echo("note: kubectl and Go's clients keep tokens to themselves without TLS; add --tls for them", err=True)
     await stop.wait()
     if kubelets is not None:
         kubelets.stop()
@@ -112,12 +123,48 @@ def _stop_with_stdin(stop: asyncio.Event) -> None:
         raise ConfigError("--stop-with-stdin: standard input is no pipe or terminal") from error
 
 
-def _write_kubeconfig(path: Path, url: str, token: str) -> None:
+def _find_pair(options: _Options) -> Pair | None:
+    """Return the certificate to serve under, from files or made for this address; None for plain HTTP."""
+    from pyscheduler.cli.certificates import read_pair, self_signed
+
+    cert_flag, key_flag = "--tls-cert-file", "--tls-private-key-file"
+    if options.cert_file and options.key_file:
+        return read_pair(options.cert_file, options.key_file, cert_flag=cert_flag, key_flag=key_flag)
+    if options.cert_file or options.key_file:
+        raise ConfigError(
+            f"{cert_flag} and {key_flag} belong together; give both, or --tls for a pair made on the spot"
+        )
+    if not options.tls:
+        return None
+    try:
+        ipaddress.ip_address(options.address)
+    except ValueError:  # a name: the certificate is for localhost in any case
+        return self_signed("127.0.0.1")
+    return self_signed(options.address)
+
+
+def _make_context(pair: Pair) -> ssl.SSLContext:
+    """Return what the server shows to those who connect; raise `ConfigError` for a pair that cannot be used."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    with tempfile.TemporaryDirectory() as folder:  # the ssl module takes files only
+        files = Path(folder, "tls.crt"), Path(folder, "tls.key")
+        for file, content in zip(files, (pair.certificate, pair.key), strict=True):
+            file.touch(mode=0o600)
+            file.write_bytes(content)
+        try:
+            context.load_cert_chain(*files)
+        except (OSError, ValueError) as error:
+            raise ConfigError(f"{pair.source}: {error}; it takes a certificate and its key, both PEM") from error
+    return context
+
+
+def _write_kubeconfig(path: Path, url: str, token: str, authority: bytes) -> None:
+    trust = f", certificate-authority-data: {base64.b64encode(authority).decode()}" if authority else ""
     user = f"{{token: '{token}'}}" if token else "{}"
     text = (
         "apiVersion: v1\n"
         "kind: Config\n"
-        f"clusters: [{{name: embedded, cluster: {{server: '{url}'}}}}]\n"
+        f"clusters: [{{name: embedded, cluster: {{server: '{url}'{trust}}}}}]\n"
         f"users: [{{name: embedded, user: {user}}}]\n"
         "contexts: [{name: embedded, context: {cluster: embedded, user: embedded}}]\n"
         "current-context: embedded\n"
@@ -167,6 +214,14 @@ def _write_kubeconfig(path: Path, url: str, token: str) -> None:
     metavar="FILE",
     help='Bearer tokens that are accepted: lines of token,user,uid,"group1,group2".',
 )
+@click.option(
+    "--tls/--no-tls",
+    default=False,
+    show_default=True,
+    help="Serve over HTTPS with a certificate made on the spot; the kubeconfig knows it.",
+)
+@click.option("--tls-cert-file", "cert_file", metavar="FILE", help="Serve over HTTPS with this certificate.")
+@click.option("--tls-private-key-file", "key_file", metavar="FILE", help="The key of --tls-cert-file.")
 @logging_options()
 def command(**options: Any) -> None:
     """Serve an embedded Kubernetes API server: nodes, pods, events and whatever a scheduler needs, in memory.

@@ -38,6 +38,7 @@ from pyscheduler.cluster.embedded.store import Store
 from pyscheduler.framework.errors import ConfigError
 
 if TYPE_CHECKING:
+    import ssl
     from collections.abc import Mapping
 
     from pyscheduler.cluster.embedded.access.escalation import EscalationGuard
@@ -104,9 +105,9 @@ class EmbeddedCluster:
         """Return a new transport straight into this cluster, for a user, a bearer token, or else the server itself."""
         return InProcessTransport(self.router, user=user, token=token)
 
-    def server(self, *, host: str = "127.0.0.1", port: int = 0) -> ApiServer:
-        """Return an HTTP server on this cluster, not yet started."""
-        return ApiServer(self.router, host=host, port=port)
+    def server(self, *, host: str = "127.0.0.1", port: int = 0, tls: ssl.SSLContext | None = None) -> ApiServer:
+        """Return an HTTP server on this cluster, not yet started; with `tls`, an HTTPS server."""
+        return ApiServer(self.router, host=host, port=port, tls=tls)
 
     def lifecycle(self, *, start_seconds: float = 0.0, stop_seconds: float = 0.0, run_pods: bool = True) -> Lifecycle:
         """Return what takes bound pods in, makes them run, and lets deleted ones go; not yet started.

@@ -21,6 +21,7 @@ from pyscheduler.framework.errors import ConfigError
 
 if TYPE_CHECKING:
     import asyncio
+    import ssl
     from collections.abc import Mapping
 
     from aiohttp.abc import AbstractStreamWriter
@@ -38,12 +39,15 @@ _EXTRA_HEADER: Final = "impersonate-extra-"
 
 
 class ApiServer:
-    """Serves a router on one address; `port` 0 takes a free one, `address` then tells which."""
+    """Serves a router on one address; `port` 0 takes a free one, `address` then tells which. With `tls`, over HTTPS."""
 
-    def __init__(self, router: Router, *, host: str = "127.0.0.1", port: int = 0) -> None:
+    def __init__(
+        self, router: Router, *, host: str = "127.0.0.1", port: int = 0, tls: ssl.SSLContext | None = None
+    ) -> None:
         self._router = router
         self._host = host
         self._port = port
+        self._tls = tls
         self._runner: web.ServerRunner | None = None
         self._open: set[WatchStream] = set()
         #: Where the server listens, after `start`.
@@ -53,7 +57,8 @@ class ApiServer:
     def url(self) -> str:
         """Return the base URL of the running server."""
         host, port = self.address
-        return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+        scheme = "http" if self._tls is None else "https"
+        return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
 
     async def start(self) -> None:
         """Listen; `ConfigError` when the address cannot be had."""
@@ -62,7 +67,7 @@ class ApiServer:
         runner = web.ServerRunner(server, shutdown_timeout=_SHUTDOWN_SECONDS)
         await runner.setup()
         try:
-            site = web.TCPSite(runner, self._host, self._port, backlog=512)
+            site = web.TCPSite(runner, self._host, self._port, backlog=512, ssl_context=self._tls)
             await site.start()
         except OSError as error:
             await runner.cleanup()
