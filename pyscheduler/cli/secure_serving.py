@@ -65,6 +65,8 @@ class SecureServer:
         self._reviewers: list[Reviewer] = []
         self._lookup: Reviewer | None = None
         self._looked_up = b""
+        #: Done once files and cluster have been looked at a first time.
+        self.looked: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.port = 0
 
     async def prepare(self) -> None:
@@ -158,6 +160,8 @@ class SecureServer:
             if trouble and trouble != told:
                 _log.warning("%s", trouble)
             told = trouble
+            if not self.looked.done():
+                self.looked.set_result(None)
             await self._clock.sleep(_RELOAD_SECONDS)
 
     # Requests
