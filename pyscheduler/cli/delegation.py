@@ -15,6 +15,7 @@ import msgspec
 
 from pyscheduler.cluster.real.responses import raise_for_status
 from pyscheduler.framework.errors import APIError, TransportError
+from pyscheduler.framework.watches import PolicyRule
 
 if TYPE_CHECKING:
     import random
@@ -22,13 +23,25 @@ if TYPE_CHECKING:
     from pyscheduler.framework.clock import Clock
     from pyscheduler.scheduler.ports import Transport
 
-__all__ = ["Reviewer", "open_transport"]
+__all__ = ["RULES", "Reviewer", "open_transport"]
 
 _TIMEOUT_SECONDS: Final = 10.0
 _ATTEMPTS: Final = 5
 _PAUSE_SECONDS: Final = 0.5
 _FACTOR: Final = 1.5
 _JITTER: Final = 0.2
+#: What the HTTPS port asks of the API server: who its visitors are, what they may, and whose certificates to believe.
+RULES: Final = (
+    PolicyRule(api_groups=("authentication.k8s.io",), resources=("tokenreviews",), verbs=("create",)),
+    PolicyRule(api_groups=("authorization.k8s.io",), resources=("subjectaccessreviews",), verbs=("create",)),
+    PolicyRule(
+        api_groups=("",),
+        resources=("configmaps",),
+        verbs=("get",),
+        resource_names=("extension-apiserver-authentication",),
+        namespaces=("kube-system",),
+    ),
+)
 #: Statuses that may be another one in a moment.
 _PASSING: Final = frozenset({429, 500, 503, 504})
 

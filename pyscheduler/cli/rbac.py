@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import yaml
 
+from pyscheduler.cli import delegation
 from pyscheduler.cluster.real import event_writer, lease_keeper
 from pyscheduler.framework.errors import ConfigError
-from pyscheduler.framework.watches import PolicyRule
 from pyscheduler.runtime.permissions import Need, merged
 
 if TYPE_CHECKING:
@@ -29,27 +29,13 @@ _GROUP: Final = "rbac.authorization.k8s.io"
 _API_VERSION: Final = f"{_GROUP}/v1"
 
 
-#: What the HTTPS port asks about those who come to it, where it runs in a pod: who they are, and what they may.
-_DELEGATION: Final = (
-    PolicyRule(api_groups=("authentication.k8s.io",), resources=("tokenreviews",), verbs=("create",)),
-    PolicyRule(api_groups=("authorization.k8s.io",), resources=("subjectaccessreviews",), verbs=("create",)),
-    PolicyRule(
-        api_groups=("",),
-        resources=("configmaps",),
-        verbs=("get",),
-        resource_names=("extension-apiserver-authentication",),
-        namespaces=("kube-system",),
-    ),
-)
-
-
 def grants_of(
     scheduler: Scheduler, config: Configuration, *, delegated_auth: bool = True
 ) -> Mapping[str, Sequence[Grant]]:
     """Return the least grants with which `run` does everything that it does, by namespace, `""` for the cluster."""
     needs = [*scheduler.needs, *(Need(rule, "events") for rule in event_writer.RULES)]
     if delegated_auth:
-        needs += [Need(rule, "the HTTPS port") for rule in _DELEGATION]
+        needs += [Need(rule, "the HTTPS port") for rule in delegation.RULES]
     if config.leader_election.leader_elect:
         needs += [Need(rule, "leader election") for rule in lease_keeper.rules_for(config.leader_election)]
     return merged(needs)
