@@ -38,12 +38,18 @@ _NULL: Final = msgspec.Raw(b"null")
 
 
 class Malformed(msgspec.Struct, frozen=True):
-    """An object that could not be decoded: where it is, as far as it says, and why it could not."""
+    """An object that could not be decoded: what it is, as far as it says, and why it could not.
+
+    `scheduler_name` and `node_name` are those of a pod: they say whom its trouble concerns.
+    """
 
     namespace: str
     name: str
     resource_version: str
     error: str
+    uid: str = ""
+    scheduler_name: str = ""
+    node_name: str = ""
 
     @property
     def key(self) -> str:
@@ -92,10 +98,12 @@ class _Names(Wire):
     name: Any = None
     namespace: Any = None
     resource_version: Any = None
+    uid: Any = None
 
 
 class _Identity(Wire):
     metadata: _Names = _Names()
+    spec: Any = None
 
 
 def decode(cls: type[T], data: bytes) -> T:
@@ -207,14 +215,19 @@ def _event_in_two_steps(cls: type[K], line: bytes, error: Exception | None) -> W
 
 def _describe(data: bytes, failure: DecodeError) -> Malformed:
     try:
-        names = decode(_Identity, data).metadata
+        identity = decode(_Identity, data)
     except DecodeError:
-        names = _Names()
+        identity = _Identity()
+    names = identity.metadata
+    spec = identity.spec if isinstance(identity.spec, dict) else {}
     return Malformed(
         namespace=_text(names.namespace),
         name=_text(names.name),
         resource_version=_text(names.resource_version),
         error=str(failure),
+        uid=_text(names.uid),
+        scheduler_name=_text(spec.get("schedulerName")),
+        node_name=_text(spec.get("nodeName")),
     )
 
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import random
     from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 
-    from pyscheduler.api import KubeObject, Pod, ResourceKind
+    from pyscheduler.api import KubeObject, Malformed, Pod, ResourceKind
     from pyscheduler.framework.clock import Clock
     from pyscheduler.framework.recorder import Recorder
     from pyscheduler.scheduler.ports import ClientSettings
@@ -92,6 +92,9 @@ class _StillInformer:
             self._copy.prime(await self._read(self._kind), watched=False)
             self.synced = True
 
+    async def catch_up(self) -> None:
+        """Do nothing: there are no news."""
+
     def get(self, name: str, namespace: str = "") -> KubeObject | None:
         """Return one object, or None."""
         return self._copy.get(f"{namespace}/{name}" if namespace else name)
@@ -111,6 +114,9 @@ class _StillInformer:
     ) -> None:
         """Call `on_add` for every object; the others never have a reason to be called."""
         self._copy.add_handler(on_add=on_add, on_update=on_update, on_delete=on_delete)
+
+    def add_unreadable_handler(self, callback: Callable[[Malformed, bool], None]) -> None:
+        """Do nothing: who reads a still picture is told what in it cannot be read."""
 
 
 class _StillClient:

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 
 import attrs
 
+from pyscheduler.api import ObjectMeta, Pod, PodSpec
 from pyscheduler.cache.errors import CacheError
 from pyscheduler.framework.changes import node_changes, pod_changes
 from pyscheduler.framework.errors import PySchedulerError
@@ -41,7 +42,7 @@ from pyscheduler.scheduler.salvage import readable_part
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from pyscheduler.api import KubeObject, Node, Pod
+    from pyscheduler.api import KubeObject, Malformed, Node
     from pyscheduler.cache.cache import Cache
     from pyscheduler.framework.clock import Clock
     from pyscheduler.framework.recorder import Recorder
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
     from pyscheduler.runtime.profile import Profile
     from pyscheduler.runtime.waiting_pods import WaitingPodMap
     from pyscheduler.scheduler.pod_status import PodStatusWriter
+    from pyscheduler.scheduler.ports import Informer
 
 __all__ = ["EventHandlers"]
 
@@ -75,12 +77,13 @@ class EventHandlers:
     _last_read: dict[str, Pod] = attrs.Factory(dict)
 
     def register(
-        self, pods: Lister[Pod], nodes: Lister[Node], others: Iterable[tuple[str, Lister[KubeObject]]]
+        self, pods: Informer[Pod], nodes: Lister[Node], others: Iterable[tuple[str, Lister[KubeObject]]]
     ) -> None:
         """Listen to pods, nodes, and each other kind that some plugin's hints may ask about."""
         # Nodes first: pods that arrive before their node are kept aside by the cache, at a cost.
         nodes.add_event_handler(on_add=self.add_node, on_update=self.update_node, on_delete=self.delete_node)
         pods.add_event_handler(on_add=self.add_pod, on_update=self.update_pod, on_delete=self.delete_pod)
+        pods.add_unreadable_handler(self.unreadable_pod)
         for resource, lister in others:
             lister.add_event_handler(
                 on_add=partial(self._other, ClusterEvent(resource, ActionType.ADD), None),
@@ -171,6 +174,23 @@ class EventHandlers:
                 self.queue.move_all(ASSIGNED_POD_DELETE, pod, None, _at_most(pod.priority))
             self._timed(UNSCHEDULED_POD_DELETE, began)
 
+    def unreadable_pod(self, failure: Malformed, gone: bool) -> None:  # noqa: FBT001 - a callback's signature
+        """Tell the users of a pod of ours that cannot be decoded at all; the informer has counted and logged it."""
+        if gone:
+            self._forget_unreadable(failure.uid)
+            return
+        is_ours = failure.scheduler_name in self.profiles and not failure.node_name
+        if is_ours and failure.uid and self.queue.place_of(failure.uid) is None:
+            metadata = ObjectMeta(
+                name=failure.name,
+                namespace=failure.namespace,
+                uid=failure.uid,
+                resource_version=failure.resource_version,
+            )
+            pod = Pod(metadata=metadata, spec=PodSpec(scheduler_name=failure.scheduler_name))
+            # No condition: where not even the fields have their types, no server would take the patch.
+            self._tell_unreadable(pod, f"the pod cannot be read: {failure.error}", condition=False)
+
     def _add_assigned(self, pod: Pod) -> None:
         began = self.clock.now()
         if self._guarded("pod", pod.key, lambda: self.cache.add_pod(self._read_assigned(pod))):
@@ -228,14 +248,15 @@ class EventHandlers:
         self.unreadable_pods.pop(pod.uid, None)
         return info
 
-    def _tell_unreadable(self, pod: Pod, message: str) -> None:
+    def _tell_unreadable(self, pod: Pod, message: str, *, condition: bool = True) -> None:
         if self.unreadable_pods.get(pod.uid) == message:
             return
         self.unreadable_pods[pod.uid] = message
         self.profiles[pod.scheduler_name].event_recorder.event(
             pod, type="Warning", reason="FailedScheduling", action="Scheduling", note=truncated(message)
         )
-        self.statuses.write(pod, reason="SchedulerError", message=message)
+        if condition:
+            self.statuses.write(pod, reason="SchedulerError", message=message)
 
     def _forget_unreadable(self, uid: str) -> None:
         self.unreadable_pods.pop(uid, None)

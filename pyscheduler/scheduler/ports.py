@@ -17,10 +17,10 @@ from pyscheduler.framework.watches import Lister
 
 if TYPE_CHECKING:
     import random
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Callable
     from contextlib import AbstractAsyncContextManager
 
-    from pyscheduler.api import KubeObject, ResourceKind
+    from pyscheduler.api import KubeObject, Malformed, ResourceKind
     from pyscheduler.framework.clock import Clock
     from pyscheduler.framework.recorder import Recorder
 
@@ -109,6 +109,14 @@ class Informer(Lister[T_co], Protocol[T_co]):
 
     async def wait_synced(self) -> None:
         """Return when the first list has been delivered to the handlers."""
+        ...
+
+    async def catch_up(self) -> None:
+        """Return when it hears of changes as they happen; where it is cut off, it tries again at once."""
+        ...
+
+    def add_unreadable_handler(self, callback: Callable[[Malformed, bool], None]) -> None:
+        """Call back with every object that cannot be decoded, and whether it is gone."""
         ...
 
 

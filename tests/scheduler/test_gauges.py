@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import random
 from typing import TYPE_CHECKING, ClassVar
-
-from prometheus_client.parser import text_string_to_metric_families
 
 from pyscheduler import (
     ActionType,
@@ -19,25 +16,13 @@ from pyscheduler import (
     Pod,
     Status,
 )
-from pyscheduler.config.load import loads
-from pyscheduler.runtime.discovery import discover
-from pyscheduler.scheduler.assembly import Settings, build
-from pyscheduler.telemetry.metrics import Metrics
+from tests.scheduler.measured import Measured
 from tests.scheduler.plugins import Holder
 
 if TYPE_CHECKING:
     import pytest
 
-    from pyscheduler.scheduler.scheduler import Scheduler
     from pyscheduler.testing import FakeCluster
-
-CONFIG = """
-apiVersion: kubescheduler.config.k8s.io/v1
-kind: KubeSchedulerConfiguration
-profiles:
-- schedulerName: pyscheduler
-  plugins: {multiPoint: {enabled: [{name: Holder}, {name: Deaf}]}}
-"""
 
 
 class Deaf(FilterPlugin):
@@ -52,55 +37,12 @@ class Deaf(FilterPlugin):
         return Status.unschedulable("not yet") if "late" in pod.labels and self.is_early else None
 
 
-class Measured:
-    """A scheduler on a fake cluster, with everything recorded."""
-
-    def __init__(self, cluster: FakeCluster) -> None:
-        self.cluster = cluster
-        self.metrics = Metrics()
-        registry = discover()
-        registry.add("Holder", Holder)
-        registry.add("Deaf", Deaf)
-        self.scheduler: Scheduler = build(
-            loads(CONFIG, source="test"),
-            cluster.server.transport(),
-            cluster.clock,
-            random.Random(1),
-            registry=registry,
-            recorder=self.metrics,
-            settings=Settings(max_unschedulable_seconds=60.0),
-        )
-
-    async def start(self) -> asyncio.Task[None]:
-        """List, watch and schedule."""
-        starting = asyncio.create_task(self.scheduler.start())
-        await self.cluster.clock.advance(0)
-        await starting
-        running = asyncio.create_task(self.scheduler.run())
-        await self.cluster.clock.advance(0)
-        return running
-
-    def values(self, name: str, *, by: str) -> dict[str, float]:
-        """Return the values of a family by one of its labels."""
-        text = self.metrics.render()[0].decode()
-        return {
-            sample.labels.get(by, ""): sample.value
-            for family in text_string_to_metric_families(text)
-            for sample in family.samples
-            if sample.name == name
-        }
-
-    async def stop(self) -> None:
-        """End it."""
-        await self.scheduler.stop()
-
-
 async def test_what_plugins_were_asked(pyscheduler_cluster: FakeCluster) -> None:
     """Filter counts the nodes that nobody before had refused, Score the feasible ones, and a skip does not count."""
     cluster = pyscheduler_cluster
     for number in range(4):
         cluster.add_node(f"n{number}", unschedulable=number == 0, allocatable={"cpu": "1" if number == 1 else "8"})
-    measured = Measured(cluster)
+    measured = Measured(cluster, Holder, Deaf)
     await measured.start()
     cluster.add_pod("p", requests={"cpu": "2"})
     await cluster.clock.advance(0)
@@ -121,7 +63,7 @@ async def test_what_runs_beside_the_cycle(pyscheduler_cluster: FakeCluster) -> N
     """Bindings under way are counted as kube-scheduler's binding goroutines are; tasks of plugins by their name."""
     cluster = pyscheduler_cluster
     cluster.add_node("n1")
-    measured = Measured(cluster)
+    measured = Measured(cluster, Holder, Deaf)
     await measured.start()
     cluster.add_pod("held", labels={"hold": "yes"})
     await cluster.clock.advance(0)
@@ -151,7 +93,7 @@ async def test_a_pod_that_only_time_brought_back(
     """A hint that says too little shows here: the pod is bound, but no event had brought it back."""
     cluster = pyscheduler_cluster
     cluster.add_node("n1")
-    measured = Measured(cluster)
+    measured = Measured(cluster, Holder, Deaf)
     await measured.start()
     cluster.add_pod("late", labels={"late": "yes"})
     cluster.add_pod("prompt")

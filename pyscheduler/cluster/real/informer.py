@@ -20,7 +20,7 @@ import logging
 from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 from pyscheduler.api import APIStatus, DecodeError, KubeObject, Malformed, decode_event, decode_list
-from pyscheduler.api.codec import BOOKMARK
+from pyscheduler.api.codec import BOOKMARK, DELETED
 from pyscheduler.cluster.real.local_copy import LocalCopy, UnannouncedError, is_older
 from pyscheduler.cluster.real.pacing import Backoff, Watchdog
 from pyscheduler.cluster.real.responses import error_of, raise_for_status
@@ -64,6 +64,8 @@ _SHORT_WATCH_SECONDS: Final = 1.0
 _ABSENT_SECONDS: Final = 10.0
 #: What is waited at most because a server said Retry-After.
 _RETRY_AFTER_LIMIT_SECONDS: Final = 60.0
+#: What a server takes at most to send what has gathered, and the pause between tries of somebody in a hurry.
+_BACKLOG_SECONDS: Final = 0.1
 _OK: Final = 200
 _GONE: Final = 410
 #: Refusals that say nothing about the version a watch was asked from: it is asked for again.
@@ -101,6 +103,7 @@ class RealInformer(Generic[T]):
         self._selection = {"fieldSelector": field_selector} if field_selector else {}
         self._optional = optional
         self._copy: LocalCopy[T] = LocalCopy(kind.plural, recorder)
+        self._unreadable_handlers: tuple[Callable[[Malformed, bool], None], ...] = ()
         self._backoff = Backoff(low=0.2, high=30.0, clock=clock, rng=rng)
         #: Where to watch on from; "" when a list is due.
         self._version = ""
@@ -108,6 +111,12 @@ class RealInformer(Generic[T]):
         self._page_size = _PAGE
         self._synced = False
         self._settled = asyncio.Event()
+        #: Set while a watch is open.
+        self._watching = asyncio.Event()
+        #: Set when the pause between two tries is over.
+        self._pause_over = asyncio.Event()
+        #: How many wait in `catch_up`.
+        self._hurrying = 0
         self._failed: APIError | None = None
         self._task: asyncio.Task[None] | None = None
 
@@ -138,6 +147,10 @@ class RealInformer(Generic[T]):
         """Call back on every change from now on, and `on_add` at once for what is already there."""
         self._copy.add_handler(on_add=on_add, on_update=on_update, on_delete=on_delete)
 
+    def add_unreadable_handler(self, callback: Callable[[Malformed, bool], None]) -> None:
+        """Call back with every object that cannot be decoded, and whether it is gone."""
+        self._unreadable_handlers = (*self._unreadable_handlers, callback)
+
     # Life
 
     def start(self) -> None:
@@ -153,6 +166,21 @@ class RealInformer(Generic[T]):
         await self._settled.wait()
         if self._failed is not None:
             raise self._failed
+
+    async def catch_up(self) -> None:
+        """Return when a watch is open and what had gathered has come in; where none is, one is tried for at once.
+
+        Returns at once for a kind that is not served.
+        """
+        self._hurrying += 1
+        try:
+            while self._synced and not self._watching.is_set():
+                self._pause_over.set()
+                await self._watching.wait()
+                # A server says only now that it has forgotten where to go on, and sends the backlog otherwise.
+                await self._clock.sleep(_BACKLOG_SECONDS)
+        finally:
+            self._hurrying -= 1
 
     async def stop(self) -> None:
         """End the watch; idempotent."""
@@ -188,7 +216,16 @@ class RealInformer(Generic[T]):
             else:
                 if self._clock.now() - began >= _SHORT_WATCH_SECONDS:
                     continue
-            await self._clock.sleep(max(pause, self._backoff.next()))
+            await self._rest(max(pause, _BACKLOG_SECONDS if self._hurrying else self._backoff.next()))
+
+    async def _rest(self, seconds: float) -> None:
+        """Wait before the next try; `catch_up` cuts that short."""
+        self._pause_over.clear()
+        timer = self._clock.call_later(seconds, self._pause_over.set)
+        try:
+            await self._pause_over.wait()
+        finally:
+            timer.cancel()
 
     # What went wrong
 
@@ -310,9 +347,12 @@ class RealInformer(Generic[T]):
                 if stream.status != _OK:
                     raise error_of(stream.status, await _error_body(stream), stream.headers, what)
                 self._failures = 0
+                self._watching.set()
                 await self._follow(stream, dog)
         except TimeoutError as error:
             raise TransportError(f"{what}: silent for {_SILENCE_SECONDS:.0f} s") from error
+        finally:
+            self._watching.clear()
 
     async def _follow(self, stream: Stream, dog: Watchdog) -> None:
         rest: list[bytes] = []
@@ -349,7 +389,7 @@ class RealInformer(Generic[T]):
         if is_older(version, self._version):
             raise _RelistError(f"version {version} came after {self._version}")
         if isinstance(item, Malformed):
-            self._malformed(item)
+            self._malformed(item, gone=event.type == DELETED)
             if not item.name:
                 raise _RelistError("an event is about an object without a name")
             self._copy.apply_unreadable(event.type, item)
@@ -367,7 +407,7 @@ class RealInformer(Generic[T]):
         seconds = float(status.details.retry_after_seconds) if status.details is not None else None
         return APIError(message, status=status.code, reason=status.reason, retry_after_seconds=seconds)
 
-    def _malformed(self, failure: Malformed) -> None:
+    def _malformed(self, failure: Malformed, *, gone: bool = False) -> None:
         self._recorder.warning(f"malformed_{self._kind.kind.lower()}")
         _log.warning(
             "Passing over an object that cannot be read resource=%s key=%s err=%s",
@@ -375,6 +415,12 @@ class RealInformer(Generic[T]):
             failure.key or "?",
             failure.error,
         )
+        for callback in self._unreadable_handlers:
+            try:
+                callback(failure, gone)
+            except Exception:  # noqa: BLE001 - as with other handlers: the watch goes on
+                self._recorder.warning("handler_failed")
+                _log.exception("Event handler failed resource=%s object=%s", self._kind.plural, failure.key)
 
 
 async def _error_body(stream: Stream) -> bytes:
