@@ -182,8 +182,13 @@ def _elector(
 
 async def _begin(scheduler: Scheduler, elector: LeaderElector | None, stop: asyncio.Event, *, delay: bool) -> bool:
     """Fill the caches and take the lease; with `delay` the lease comes first. Return False when told to stop."""
-    steps = [scheduler.start, elector.acquire] if elector is not None else [scheduler.start]
-    for step in reversed(steps) if delay else steps:
+    if elector is None:
+        steps = [scheduler.start]
+    elif delay:
+        steps = [elector.acquire, scheduler.start]
+    else:
+        steps = [scheduler.start, elector.acquire, scheduler.catch_up]
+    for step in steps:
         if not await _unless_stopped(step(), stop):
             return False
     return True

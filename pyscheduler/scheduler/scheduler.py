@@ -42,6 +42,9 @@ _log = logging.getLogger(__name__)
 #: The snapshot is not left further behind the cache than so many changes.
 _FAR_BEHIND = 250
 
+#: How long a new leader waits for watches that are broken, in seconds.
+_CATCH_UP_SECONDS = 10.0
+
 #: How long a stop takes at most, in seconds, and how much of that is kept for the writes after the last binding.
 _STOP_GRACE_SECONDS = 10.0
 _LAST_WRITES_SECONDS = 2.0
@@ -96,6 +99,22 @@ class Scheduler:
             self.cache.pod_count,
             len(self.queue),
         )
+
+    async def catch_up(self) -> None:
+        """Return when what was heard while standing by is complete, or after ten seconds all the same.
+
+        A standby whose watch is broken when it comes to lead does not know what its predecessor has bound meanwhile.
+        Differs from kube-scheduler, which begins at once, with what it knows.
+        """
+        informers = (self.nodes, *self.others, self.pods)
+        tasks = [asyncio.create_task(informer.catch_up(), name="catch up") for informer in informers]
+        late = await self._wait_for(tasks, self.clock.now() + _CATCH_UP_SECONDS)
+        for task in late:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        if late:
+            self.recorder.warning("not_caught_up")
+            _log.warning("Scheduling begins though not all watches are open missing=%d", len(late))
 
     def _keep_up(self, *_: object) -> None:
         """Let the snapshot follow while much changes: a list of everything, at once, would hold the next cycle."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import asyncio
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,6 +11,7 @@ import pytest
 
 import pyscheduler
 from pyscheduler import Code, CycleState, PermitPlugin, Pod, Status
+from pyscheduler.cluster.embedded.faults import Fault
 from pyscheduler.testing import make_pod, pod_manifest
 from tests.scheduler.plugins import Broken, Counting, Holder, Journal, Picky
 
@@ -328,6 +330,25 @@ async def test_the_snapshot_keeps_up_while_nothing_is_scheduled(pyscheduler_clus
     assert scheduler.cache.generation - scheduler.snapshot.generation < 250
     assert len(scheduler.snapshot.nodes) >= 350
     scheduler.check_invariants()
+
+
+async def test_a_leader_that_cannot_catch_up_begins_all_the_same(
+    pyscheduler_cluster: FakeCluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It waits ten seconds for the news of its predecessor, and says so when they did not come."""
+    cluster = pyscheduler_cluster
+    framework = cluster.framework()
+    await framework.start()
+    scheduler = framework.scheduler
+    cluster.server.faults.add(Fault(path="/nodes$", lose="request"))
+    cluster.server.router.drop_watches(how="cut")
+    await cluster.clock.advance(30)
+    catching_up = asyncio.ensure_future(scheduler.catch_up())
+    await cluster.clock.advance(9)
+    assert not catching_up.done()
+    await cluster.clock.advance(2)
+    assert catching_up.done()
+    assert "Scheduling begins though not all watches are open missing=1" in caplog.text
 
 
 def test_one_function_puts_a_scheduler_together() -> None:

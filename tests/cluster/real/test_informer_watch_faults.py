@@ -430,3 +430,61 @@ async def test_a_proxys_not_found_does_not_empty_an_optional_copy(stage: Any, ga
     assert len(informer) == 1
     await stage.clock.advance(2)
     assert len(informer) == 0
+
+
+class TestCatchUp:
+    """A standby that comes to lead wants to know how things are, now."""
+
+    async def test_pause_between_tries_is_cut_short(self, stage: Any) -> None:
+        """A watch that would be tried again in half a minute is tried at once; what was missed has come in then."""
+        pods, ledger = await stage.started()
+        fault = stage.fault(path="/pods$", lose="request")
+        stage.drop_watches("cut")
+        await stage.clock.advance(60)
+        assert fault.hits > 5
+        stage.cluster.faults.clear()
+        stage.add_pods("late")
+        catching_up = asyncio.ensure_future(pods.catch_up())
+        await stage.clock.advance(0.2)
+        assert catching_up.done()
+        stage.assert_equal(pods, ledger)
+
+    async def test_server_that_has_forgotten_is_listed_first(self, stage: Any) -> None:
+        """The watch opens, only to say 410: that is not yet the truth."""
+        pods, ledger = await stage.started()
+        stage.fault(path="/pods$", lose="request", times=8)
+        stage.drop_watches("cut")
+        await stage.clock.advance(10)
+        stage.cluster.faults.clear()
+        stage.add_pods("a", "b")
+        stage.cluster.store.compact()
+        catching_up = asyncio.ensure_future(pods.catch_up())
+        await stage.clock.advance(1)
+        assert catching_up.done()
+        assert stage.warnings["relisted"] == 1
+        stage.assert_equal(pods, ledger)
+
+    async def test_nothing_to_wait_for(self, stage: Any, gadgets: Any) -> None:
+        """A watch that is open, and a kind that is not served, are as good as it gets."""
+        pods, _ = await stage.started()
+        absent = stage.informer(gadgets.KIND, optional=True)
+        absent.start()
+        await stage.clock.advance(1)
+        before = stage.clock.now()
+        await asyncio.gather(pods.catch_up(), absent.catch_up())
+        assert stage.clock.now() == before
+
+    async def test_goes_on_trying_quickly_while_somebody_waits(self, stage: Any) -> None:
+        """The server is back a second later: it is not half a minute until that is noticed."""
+        pods, ledger = await stage.started()
+        stage.fault(path="/pods$", lose="request")
+        stage.drop_watches("cut")
+        await stage.clock.advance(60)
+        catching_up = asyncio.ensure_future(pods.catch_up())
+        await stage.clock.advance(1)
+        assert not catching_up.done()
+        stage.cluster.faults.clear()
+        stage.add_pods("late")
+        await stage.clock.advance(0.5)
+        assert catching_up.done()
+        stage.assert_equal(pods, ledger)
