@@ -7,6 +7,7 @@ from typing import Final
 from pyscheduler.cluster.embedded import event_views
 from pyscheduler.cluster.embedded.access.kinds import RBAC_RESOURCES, REVIEW_RESOURCES
 from pyscheduler.cluster.embedded.resources import Resource, Subresource
+from pyscheduler.cluster.embedded.scale import WORKLOAD
 
 __all__ = [
     "BUILTIN_RESOURCES",
@@ -26,6 +27,25 @@ _CHANGE: Final = ("get", "patch", "update")
 
 def _status(kind: str) -> Subresource:
     return Subresource("status", kind, _CHANGE)
+
+
+_SCALE: Final = Subresource("scale", "Scale", _CHANGE, "autoscaling", "v1")
+
+
+def _workload(group: str, plural: str, kind: str, short: str, *, scaled: bool = True) -> Resource:
+    """Return the row of a kind that stands for pods; nobody here makes those."""
+    return Resource(
+        group,
+        "v1",
+        plural,
+        kind,
+        short_names=(short,) if short else (),
+        categories=("all",),
+        subresources=(_SCALE, _status(kind)) if scaled else (_status(kind),),
+        registry_path="/registry/controllers" if plural == "replicationcontrollers" else f"/registry/{plural}",
+        has_status=True,
+        scale=WORKLOAD if scaled else None,
+    )
 
 
 _POD_FIELDS: Final = {
@@ -191,17 +211,7 @@ BUILTIN_RESOURCES: Final = (
         returns_deleted=True,
     ),
     PODS,
-    Resource(
-        "",
-        "v1",
-        "replicationcontrollers",
-        "ReplicationController",
-        short_names=("rc",),
-        categories=("all",),
-        subresources=(_status("ReplicationController"),),
-        registry_path="/registry/controllers",
-        has_status=True,
-    ),
+    _workload("", "replicationcontrollers", "ReplicationController", "rc"),
     Resource("", "v1", "secrets", "Secret", has_generation=False),
     SERVICE_ACCOUNTS,
     Resource(
@@ -217,27 +227,13 @@ BUILTIN_RESOURCES: Final = (
         has_status=True,
         returns_deleted=True,
     ),
-    Resource(
-        "apps",
-        "v1",
-        "replicasets",
-        "ReplicaSet",
-        short_names=("rs",),
-        categories=("all",),
-        subresources=(_status("ReplicaSet"),),
-        has_status=True,
-    ),
-    Resource(
-        "apps",
-        "v1",
-        "statefulsets",
-        "StatefulSet",
-        short_names=("sts",),
-        categories=("all",),
-        subresources=(_status("StatefulSet"),),
-        has_status=True,
-    ),
+    _workload("apps", "daemonsets", "DaemonSet", "ds", scaled=False),
+    _workload("apps", "deployments", "Deployment", "deploy"),
+    _workload("apps", "replicasets", "ReplicaSet", "rs"),
+    _workload("apps", "statefulsets", "StatefulSet", "sts"),
     *REVIEW_RESOURCES,
+    _workload("batch", "cronjobs", "CronJob", "cj", scaled=False),
+    _workload("batch", "jobs", "Job", "", scaled=False),
     CUSTOM_RESOURCE_DEFINITIONS,
     Resource(
         "coordination.k8s.io",

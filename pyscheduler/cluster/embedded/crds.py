@@ -8,6 +8,7 @@ from pyscheduler.api.times import format_time
 from pyscheduler.cluster.embedded import builtin, errors
 from pyscheduler.cluster.embedded.errors import FieldProblem
 from pyscheduler.cluster.embedded.resources import Resource, Subresource
+from pyscheduler.cluster.embedded.scale import ScalePaths
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["check_definition", "react", "served_resources"]
 
+_CHANGE: Final = ("get", "patch", "update")
 _VERBS: Final = ("delete", "deletecollection", "get", "list", "patch", "create", "update", "watch")
 
 
@@ -83,16 +85,40 @@ def served_resources(definition: Object) -> Iterator[Resource]:
             namespaced=spec["scope"] == "Namespaced",
             short_names=tuple(names.get("shortNames") or ()),
             categories=tuple(names.get("categories") or ()),
-            subresources=(Subresource("status", names["kind"], ("get", "patch", "update")),) if with_status else (),
+            subresources=_subresources(names["kind"], subresources),
             verbs=_VERBS,
             registry_path=f"/registry/{group}/{names['plural']}",
             has_status=with_status,
             unconditional_update=False,
             custom=True,
+            scale=_scale_paths(subresources.get("scale")),
             schema=(version.get("schema") or {}).get("openAPIV3Schema") or {},
             printer_columns=tuple(version.get("additionalPrinterColumns") or ()),
             field_paths=paths,
         )
+
+
+def _subresources(kind: str, given: Object) -> tuple[Subresource, ...]:
+    made = []
+    if "status" in given:
+        made.append(Subresource("status", kind, _CHANGE))
+    if given.get("scale"):
+        made.append(Subresource("scale", "Scale", _CHANGE, "autoscaling", "v1"))
+    return tuple(made)
+
+
+def _scale_paths(given: Object | None) -> ScalePaths | None:
+    if not given:
+        return None
+    return ScalePaths(
+        _steps(given.get("specReplicasPath") or ""),
+        _steps(given.get("statusReplicasPath") or ""),
+        _steps(given.get("labelSelectorPath") or ""),
+    )
+
+
+def _steps(path: str) -> tuple[str, ...]:
+    return tuple(step for step in path.split(".") if step)
 
 
 def react(registry: Registry, record: Record, *, deleted: bool) -> None:

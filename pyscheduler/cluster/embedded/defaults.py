@@ -15,6 +15,7 @@ from pyscheduler.api.quantity import parse_quantity
 from pyscheduler.cluster.embedded import crds
 from pyscheduler.cluster.embedded.access.objects import default_binding
 from pyscheduler.cluster.embedded.event_views import complete_core
+from pyscheduler.cluster.embedded.workload_defaults import WORKLOAD_DEFAULTS, WORKLOAD_STATUS, service_defaults
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -264,8 +265,24 @@ def _create_definition(definition: Object, _now: str) -> None:
     definition["status"] = crds.first_status(definition)
 
 
-def _no_replicas(obj: Object, _now: str) -> None:
-    obj["status"] = {"replicas": 0}
+def _default_workload(collection: str) -> Callable[[Object], None]:
+    fill = WORKLOAD_DEFAULTS[collection]
+
+    def complete(obj: Object) -> None:
+        fill(obj, _default_pod)
+
+    return complete
+
+
+def _first_workload_status(collection: str) -> Callable[[Object, str], None]:
+    def begin(obj: Object, _now: str) -> None:
+        obj["status"] = dict(WORKLOAD_STATUS[collection])
+
+    return begin
+
+
+def _create_service(service: Object, _now: str) -> None:
+    service["status"] = {"loadBalancer": {}}
 
 
 _DEFAULTS: Final[dict[str, Callable[[Object], None]]] = {
@@ -278,6 +295,8 @@ _DEFAULTS: Final[dict[str, Callable[[Object], None]]] = {
     "persistentvolumes": _default_volume,
     "persistentvolumeclaims": _default_claim,
     "storageclasses.storage.k8s.io": _default_storage_class,
+    "services": service_defaults,
+    **{collection: _default_workload(collection) for collection in WORKLOAD_DEFAULTS},
     "rolebindings.rbac.authorization.k8s.io": default_binding,
     "clusterrolebindings.rbac.authorization.k8s.io": default_binding,
 }
@@ -288,7 +307,6 @@ _CREATION: Final[dict[str, Callable[[Object, str], None]]] = {
     "persistentvolumeclaims": _pending,
     "poddisruptionbudgets.policy": _create_budget,
     "customresourcedefinitions.apiextensions.k8s.io": _create_definition,
-    "replicasets.apps": _no_replicas,
-    "statefulsets.apps": _no_replicas,
-    "replicationcontrollers": _no_replicas,
+    "services": _create_service,
+    **{collection: _first_workload_status(collection) for collection in WORKLOAD_STATUS},
 }

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from pyscheduler.cluster.embedded.resources import Resource
     from pyscheduler.cluster.embedded.store import Object, Record
 
-__all__ = ["PatchOptions", "apply_patch", "read_patch_options"]
+__all__ = ["PatchOptions", "apply_patch", "patched_scale", "read_patch_options"]
 
 _JSON_PATCH: Final = "application/json-patch+json"
 _MERGE_PATCH: Final = "application/merge-patch+json"
@@ -94,6 +94,15 @@ def apply_patch(
         raise errors.bad_request(f"the patch leaves no {resource.kind}")
     fields.patch = go_text(patch) if content_type == _STRATEGIC_PATCH else encode(patched).decode()
     return registry.update(resource, namespace, name, patched, subresource=subresource, dry_run=dry_run, fields=fields)
+
+
+def patched_scale(resource: Resource, scale: Object, body: bytes, content_type: str) -> Any:
+    """Return a scale after a patch of it; an apply counts as a merge, for it has one field to set."""
+    content_type = content_type.partition(";")[0].strip()
+    _check_type(resource, content_type)
+    if content_type == _APPLY:
+        return apply_merge_patch(scale, decode_yaml(body))
+    return _patched(resource, scale, _decode_patch(body), content_type)
 
 
 def _apply(

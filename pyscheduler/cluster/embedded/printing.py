@@ -1,8 +1,8 @@
-"""What printers share: columns, ages, and the words for nothing and for not known."""
+"""What printers share: columns and the cells under them, ages, and the words for nothing and for not known."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
@@ -10,11 +10,23 @@ from pyscheduler.api.errors import DecodeError
 from pyscheduler.api.times import parse_time
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
     from pyscheduler.cluster.embedded.store import Object
 
-__all__ = ["NONE", "UNKNOWN", "Column", "age", "age_of", "definitions", "human_duration"]
+__all__ = [
+    "AGE",
+    "NAME",
+    "NONE",
+    "UNKNOWN",
+    "Column",
+    "Printer",
+    "age",
+    "age_of",
+    "columns",
+    "definitions",
+    "human_duration",
+]
 
 NONE: Final = "<none>"
 UNKNOWN: Final = "<unknown>"
@@ -36,9 +48,27 @@ class Column:
     priority: int = 0
 
 
-def definitions(columns: Iterable[Column]) -> list[Object]:
+NAME: Final = Column("Name", format="name", description="Name of the object, unique within its namespace.")
+AGE: Final = Column("Age", description="Time since the object was created.")
+
+
+@attrs.frozen
+class Printer:
+    """How a kind is printed: its columns, and what makes the cells of an object (at a time in seconds)."""
+
+    columns: tuple[Column, ...]
+    cells: Callable[[Object, float], list[Any]]
+
+
+def columns(*names: str | Column, wide: Sequence[str] = ()) -> tuple[Column, ...]:
+    """Return columns of text, and behind them those that only show in wide output."""
+    first = tuple(Column(name) if isinstance(name, str) else name for name in names)
+    return first + tuple(Column(name, priority=1) for name in wide)
+
+
+def definitions(shown: Iterable[Column]) -> list[Object]:
     """Return columns as a Table carries them."""
-    return [attrs.asdict(column) for column in columns]
+    return [attrs.asdict(column) for column in shown]
 
 
 def age_of(obj: Object, now: float) -> str:

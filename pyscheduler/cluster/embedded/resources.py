@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from pyscheduler.cluster.embedded.kinds.table import Node
+    from pyscheduler.cluster.embedded.scale import ScalePaths
     from pyscheduler.cluster.embedded.store import Object
 
 __all__ = ["CRUD_VERBS", "Resource", "ResourceTable", "Subresource", "field_reader"]
@@ -80,6 +81,8 @@ class Resource:
     schema: Object | None = None
     #: Extra printer columns of a custom resource, as its definition has them.
     printer_columns: tuple[Object, ...] = ()
+    #: Where the scale subresource finds its numbers; None where there is none.
+    scale: ScalePaths | None = None
     #: What a field selector may name beside metadata.name and metadata.namespace: its paths inside the object.
     field_paths: Mapping[str, tuple[str, ...]] = attrs.field(factory=dict)
     #: Other spellings of field names in this view.
@@ -154,6 +157,8 @@ class ResourceTable:
 
     def __init__(self, resources: Iterable[Resource]) -> None:
         self._rows: dict[tuple[str, str, str], Resource] = {}
+        #: Counts the changes of the table.
+        self.revision = 0
         for resource in resources:
             self.add(resource)
 
@@ -163,10 +168,12 @@ class ResourceTable:
     def add(self, resource: Resource) -> None:
         """Serve a resource, in the place of an earlier one of that name."""
         self._rows[resource.group, resource.version, resource.plural] = resource
+        self.revision += 1
 
     def remove(self, resource: Resource) -> None:
         """Serve a resource no more."""
         self._rows.pop((resource.group, resource.version, resource.plural), None)
+        self.revision += 1
 
     def find(self, group: str, version: str, plural: str) -> Resource | None:
         """Return the resource behind a URL path."""

@@ -31,9 +31,10 @@ from pyscheduler.cluster.embedded.listing import (
 )
 from pyscheduler.cluster.embedded.manifests import decode_yaml
 from pyscheduler.cluster.embedded.negotiation import Form, accepted_form
-from pyscheduler.cluster.embedded.patching import apply_patch, read_patch_options
+from pyscheduler.cluster.embedded.patching import apply_patch, patched_scale, read_patch_options
 from pyscheduler.cluster.embedded.protobuf import PROTOBUF, BadProtobufError, UnknownKindError, decode_protobuf
 from pyscheduler.cluster.embedded.resources import Resource
+from pyscheduler.cluster.embedded.scale import scale_of, with_scale
 from pyscheduler.cluster.embedded.store import ExpiredVersionError, encode
 from pyscheduler.cluster.embedded.tables import make_table
 from pyscheduler.cluster.embedded.watching import WatchStream, WatchView, event_line
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
 
     from pyscheduler.cluster.embedded.faults import Faults
     from pyscheduler.cluster.embedded.registry import Registry
+    from pyscheduler.cluster.embedded.scale import ScalePaths
     from pyscheduler.cluster.embedded.store import Object, Record
     from pyscheduler.framework.clock import Clock
 
@@ -107,6 +109,7 @@ class Router:
         self.faults = faults
         self.gate = gate
         self._clock = clock
+        self._openapi = openapi.Documents(registry.table)
         self._bookmark_seconds = bookmark_seconds
         self._streams: dict[int, tuple[str, WatchStream]] = {}
 
@@ -202,9 +205,10 @@ class Router:
         elif path == "/debug/rbac" and isinstance(self.gate.authorizer, RbacAuthorizer):
             document = self.gate.authorizer.as_document(request.query)
         elif path == "/openapi/v3":
-            document = openapi.index(table)
+            document = self._openapi.index()
         elif path.startswith("/openapi/v3/"):
-            document = openapi.document(table, path.removeprefix("/openapi/v3/"))
+            body = self._openapi.document(path.removeprefix("/openapi/v3/"))
+            return _page_not_found() if body is None else _json(200, body)
         elif parts[0] == "api" and len(parts) == 2:
             document = discovery.resource_list(table, "", parts[1])
         elif parts[0] == "apis" and len(parts) == 2:
@@ -219,6 +223,8 @@ class Router:
         method, resource = request.method, target.resource
         if request.content_type.startswith(PROTOBUF) and request.body:
             request = _in_json(request)
+        if target.subresource == "scale" and resource.scale is not None:
+            return self._scale(request, target, resource.scale)
         if target.subresource and target.subresource not in _WHOLE_SUBRESOURCES:
             if method != "POST":
                 raise errors.method_not_allowed()
@@ -326,6 +332,23 @@ class Router:
             dry_run=_dry_run(request),
         )
         return _json(201, encode(errors.success(201)))
+
+    def _scale(self, request: Request, target: Target, paths: ScalePaths) -> Response:
+        resource = target.resource
+        record = self.registry.get(resource, target.namespace, target.name)
+        verb = _OBJECT_VERBS.get(request.method, "")
+        scale = scale_of(paths, record)
+        if verb == "get":
+            return _json(200, encode(scale))
+        if verb == "update":
+            scale = self._body(request, "Scale")
+        elif verb == "patch":
+            scale = patched_scale(resource, scale, request.body, request.content_type)
+        else:
+            raise errors.method_not_allowed()
+        new = with_scale(resource, paths, record, scale)
+        record = self.registry.change(resource, record, new, dry_run=_dry_run(request))
+        return _json(200, encode(scale_of(paths, record)))
 
     def _bind(self, namespace: str, name: str, body: Object, request: Request) -> Response:
         binding.bind(self.registry, namespace, name, body, dry_run=_dry_run(request))

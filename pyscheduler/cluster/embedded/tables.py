@@ -8,28 +8,31 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-import attrs
-
+from pyscheduler.cluster.embedded.other_tables import OTHER_PRINTERS
 from pyscheduler.cluster.embedded.pod_table import POD_COLUMNS, pod_cells
-from pyscheduler.cluster.embedded.printing import NONE, UNKNOWN, Column, age, age_of, definitions
+from pyscheduler.cluster.embedded.printing import (
+    AGE,
+    NAME,
+    NONE,
+    UNKNOWN,
+    Column,
+    Printer,
+    age,
+    age_of,
+    columns,
+    definitions,
+)
+from pyscheduler.cluster.embedded.workload_tables import WORKLOAD_PRINTERS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Iterable
 
     from pyscheduler.cluster.embedded.resources import Resource
     from pyscheduler.cluster.embedded.store import Object
 
 __all__ = ["make_table"]
 
-_NAME: Final = Column("Name", format="name", description="Name of the object, unique within its namespace.")
-_AGE: Final = Column("Age", description="Time since the object was created.")
 _ROLE_PREFIX: Final = "node-role.kubernetes.io/"
-
-
-@attrs.frozen
-class _Printer:
-    columns: tuple[Column, ...]
-    cells: Callable[[Object, float], list[Any]]
 
 
 def make_table(
@@ -68,7 +71,7 @@ def make_table(
     }
 
 
-def _printer_of(resource: Resource) -> _Printer:
+def _printer_of(resource: Resource) -> Printer:
     if resource.custom:
         return _custom_printer(resource)
     return _PRINTERS.get(resource.collection, _PLAIN)
@@ -81,13 +84,13 @@ def _plain_cells(obj: Object, now: float) -> list[Any]:
 # --- custom resources ----------------------------------------------------------------------------
 
 
-def _custom_printer(resource: Resource) -> _Printer:
+def _custom_printer(resource: Resource) -> Printer:
     if not resource.printer_columns:
         return _PLAIN
-    columns = [_NAME]
+    shown = [NAME]
     paths: list[tuple[str, str]] = []
     for one in resource.printer_columns:
-        columns.append(
+        shown.append(
             Column(
                 one["name"],
                 type=one.get("type", "string"),
@@ -101,7 +104,7 @@ def _custom_printer(resource: Resource) -> _Printer:
     def cells(obj: Object, now: float) -> list[Any]:
         return [obj["metadata"]["name"], *(_custom_cell(obj, path, kind, now) for path, kind in paths)]
 
-    return _Printer(tuple(columns), cells)
+    return Printer(tuple(shown), cells)
 
 
 def _custom_cell(obj: Object, path: str, kind: str, now: float) -> Any:
@@ -206,27 +209,22 @@ def _definition_cells(definition: Object, _now: float) -> list[Any]:
     return [definition["metadata"]["name"], definition["metadata"].get("creationTimestamp", "")]
 
 
-def _columns(*names: str | Column, wide: Sequence[str] = ()) -> tuple[Column, ...]:
-    first = tuple(Column(name) if isinstance(name, str) else name for name in names)
-    return first + tuple(Column(name, priority=1) for name in wide)
-
-
-_PLAIN: Final = _Printer((_NAME, _AGE), _plain_cells)
-_PRINTERS: Final[dict[str, _Printer]] = {
-    "pods": _Printer(POD_COLUMNS, pod_cells),
-    "nodes": _Printer(
-        _columns(
-            _NAME,
+_PLAIN: Final = Printer((NAME, AGE), _plain_cells)
+_PRINTERS: Final[dict[str, Printer]] = {
+    "pods": Printer(POD_COLUMNS, pod_cells),
+    "nodes": Printer(
+        columns(
+            NAME,
             "Status",
             "Roles",
-            _AGE,
+            AGE,
             "Version",
             wide=("Internal-IP", "External-IP", "OS-Image", "Kernel-Version", "Container-Runtime"),
         ),
         _node_cells,
     ),
-    "namespaces": _Printer(_columns(_NAME, "Status", _AGE), _namespace_cells),
-    "events": _Printer(
+    "namespaces": Printer(columns(NAME, "Status", AGE), _namespace_cells),
+    "events": Printer(
         (
             Column("Last Seen"),
             Column("Type"),
@@ -241,18 +239,20 @@ _PRINTERS: Final[dict[str, _Printer]] = {
         ),
         _event_cells,
     ),
-    "leases.coordination.k8s.io": _Printer(_columns(_NAME, "Holder", _AGE), _lease_cells),
-    "priorityclasses.scheduling.k8s.io": _Printer(
-        _columns(
-            _NAME, Column("Value", type="integer"), Column("Global-Default", type="boolean"), _AGE, "PreemptionPolicy"
+    "leases.coordination.k8s.io": Printer(columns(NAME, "Holder", AGE), _lease_cells),
+    "priorityclasses.scheduling.k8s.io": Printer(
+        columns(
+            NAME, Column("Value", type="integer"), Column("Global-Default", type="boolean"), AGE, "PreemptionPolicy"
         ),
         _priority_class_cells,
     ),
-    "poddisruptionbudgets.policy": _Printer(
-        _columns(_NAME, "Min Available", "Max Unavailable", Column("Allowed Disruptions", type="integer"), _AGE),
+    "poddisruptionbudgets.policy": Printer(
+        columns(NAME, "Min Available", "Max Unavailable", Column("Allowed Disruptions", type="integer"), AGE),
         _budget_cells,
     ),
-    "customresourcedefinitions.apiextensions.k8s.io": _Printer(
-        (_NAME, Column("Created At", type="date")), _definition_cells
+    "customresourcedefinitions.apiextensions.k8s.io": Printer(
+        (NAME, Column("Created At", type="date")), _definition_cells
     ),
+    **WORKLOAD_PRINTERS,
+    **OTHER_PRINTERS,
 }

@@ -209,14 +209,12 @@ NOT_SERVED = {
     "pods/log": "as above",
     "pods/portforward": "as above",
     "pods/proxy": "as above",
-    "replicationcontrollers/scale": "no controller would act on it",
     "services/proxy": "nothing runs behind a service",
 }
 #: Groups that are left out.
 GROUPS_NOT_SERVED = {
     "apiregistration.k8s.io": "no other API servers are aggregated",
     "autoscaling": "no controller scales anything",
-    "batch": "no controller runs jobs",
     "certificates.k8s.io": "no certificates are signed",
     "admissionregistration.k8s.io": "no webhooks are called",
     "internal.apiserver.k8s.io": "internal to API servers",
