@@ -14,7 +14,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "reference" / "parity.md"
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_every_case_is_answered_as_recorded(family: str) -> None:
-    """Codes, plugins, reasons, scores, messages, victims, hints: every field of every case; and the page's row says so."""
+    """Codes, reasons, scores, messages, victims, hints: every field of every case; and the page's row says so."""
     outcome = replay(family)
     assert outcome.cases > 0
     assert not outcome.differing
