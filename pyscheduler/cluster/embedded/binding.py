@@ -74,21 +74,12 @@ def _check_target(target: dict[str, Any]) -> None:
 def _check_preconditions(record: Record, metadata: Object) -> None:
     uid, version = metadata.get("uid"), metadata.get("resourceVersion")
     if uid and uid != record.uid:
-        why = f"Precondition failed: UID in precondition: {uid}, UID in object meta: {record.uid}"
+        why = f"UID in precondition: {uid}, UID in object meta: {record.uid}"
     elif version and version != str(record.version):
-        why = (
-            f"Precondition failed: ResourceVersion in precondition: {version}, ResourceVersion in object meta: "
-            f"{record.version}"
-        )
+        why = f"ResourceVersion in precondition: {version}, ResourceVersion in object meta: {record.version}"
     else:
         return
-    key = f"{builtin.PODS.registry_path}/{record.key}"
-    raise errors.conflict(
-        "",
-        "pods",
-        record.name,
-        f"StorageError: invalid object, Code: 4, Key: {key}, ResourceVersion: 0, AdditionalErrorMsg: {why}",
-    )
+    raise errors.precondition_failed("", "pods", record.name, f"{builtin.PODS.registry_path}/{record.key}", why)
 
 
 def _refusal(name: str, pod: Object, spec: Object) -> str:

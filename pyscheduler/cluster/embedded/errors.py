@@ -32,6 +32,7 @@ __all__ = [
     "not_authorized",
     "not_found",
     "path_not_found",
+    "precondition_failed",
     "success",
     "too_large",
     "too_large_version",
@@ -167,6 +168,12 @@ def conflict(group: str, plural: str, name: str, why: str = OBJECT_MODIFIED) -> 
         reason="Conflict",
         details=_resource_details(group, plural, name),
     )
+
+
+def precondition_failed(group: str, plural: str, name: str, key: str, why: str) -> StatusError:
+    """409 Conflict: the object under a key of the storage is not the one that was meant, in the storage's own words."""
+    detail = f"invalid object, Code: 4, Key: {key}, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: {why}"
+    return conflict(group, plural, name, f"StorageError: {detail}")
 
 
 def forbidden(group: str, plural: str, name: str, why: str) -> StatusError:

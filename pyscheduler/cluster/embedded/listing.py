@@ -74,8 +74,8 @@ def read_list_options(resource: Resource, query: Mapping[str, str]) -> ListOptio
 
 
 def is_true(text: str) -> bool:
-    """Read a boolean of a query as Go does."""
-    return text in ("1", "t", "T", "true", "TRUE", "True")
+    """Read a boolean of a query as Go does: all but two words say yes."""
+    return bool(text) and text.lower() not in ("0", "false")
 
 
 def _integer(name: str, text: str) -> int | None:

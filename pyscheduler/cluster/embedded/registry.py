@@ -219,6 +219,11 @@ class Registry:
         old = self.collection(resource).get(resource.key(namespace, name))
         if old is None:
             if resource.create_on_update and not subresource:
+                metadata = dict(obj["metadata"])
+                if metadata.get("uid"):  # that one is gone; only a new one could be made
+                    raise _other_object(resource, namespace, name, metadata["uid"], "")
+                metadata.pop("resourceVersion", None)
+                obj = {**obj, "metadata": metadata}
                 return self.create(resource, namespace, obj, dry_run=dry_run, fields=fields), True
             raise errors.not_found(resource.storage_group, resource.plural, name)
         new = self.take_in(resource, namespace, obj, fields)
@@ -309,15 +314,15 @@ class Registry:
     def _check_versions(self, resource: Resource, old: Record, metadata: Object) -> None:
         uid = metadata.get("uid")
         if uid and uid != old.uid:
-            why = f"Precondition failed: UID in precondition: {uid}, UID in object meta: {old.uid}"
-            raise errors.conflict(resource.storage_group, resource.plural, old.name, why)
+            raise _other_object(resource, old.namespace, old.name, uid, old.uid)
         version = metadata.get("resourceVersion")
         if version:
             if version != str(old.version):
                 raise errors.conflict(resource.storage_group, resource.plural, old.name)
         elif not resource.unconditional_update:
-            problem = errors.FieldProblem.invalid("metadata.resourceVersion", "", "must be specified for an update")
-            raise errors.invalid(resource.storage_group, resource.kind, old.name, [problem])
+            problem = errors.FieldProblem.invalid("metadata.resourceVersion", 0, "must be specified for an update")
+            # The real server puts the resource where the kind belongs.
+            raise errors.invalid(resource.storage_group, resource.plural, old.name, [problem])
 
     def _note_manager(
         self, resource: Resource, before: Object, new: Object, subresource: str, fields: FieldCheck | None
@@ -348,6 +353,13 @@ class Registry:
         reaction = self.reactions.get(resource.collection)
         if reaction is not None:
             reaction(self, record, deleted=deleted)
+
+
+def _other_object(resource: Resource, namespace: str, name: str, wanted: str, present: str) -> errors.StatusError:
+    """Return the refusal of a write that means another object than the `present` one (empty: one that is gone)."""
+    key = f"{resource.registry_path}/{resource.key(namespace, name)}"
+    why = f"UID in precondition: {wanted}, UID in object meta: {present}"
+    return errors.precondition_failed(resource.storage_group, resource.plural, name, key, why)
 
 
 def _within_rights(resource: Resource, before: Object, new: Object, subresource: str) -> Object:

@@ -65,7 +65,24 @@ async def test_a_put_without_version_overwrites_where_that_is_allowed(api: Any, 
     await api.ok("PUT", f"{leases}/l", {"metadata": {"name": "l"}, "spec": {"holderIdentity": "a"}})
     status, reason, message = await api.refused("PUT", f"{leases}/l", {"metadata": {"name": "l"}, "spec": {}})
     assert (status, reason) == (422, "Invalid")
-    assert message.endswith('metadata.resourceVersion: Invalid value: "": must be specified for an update')
+    assert message == (
+        'leases.coordination.k8s.io "l" is invalid: metadata.resourceVersion: Invalid value: 0: must be specified for '
+        "an update"
+    )
+
+
+async def test_a_put_of_what_is_gone(api: Any) -> None:
+    """A PUT that means a lease by its uid is refused when that is gone; a version alone does not hinder a new one."""
+    path = "/apis/coordination.k8s.io/v1/namespaces/default/leases/l"
+    gone = {"metadata": {"name": "l", "uid": "u", "resourceVersion": "5"}}
+    status, reason, message = await api.refused("PUT", path, gone)
+    assert (status, reason) == (409, "Conflict")
+    assert message == (
+        'Operation cannot be fulfilled on leases.coordination.k8s.io "l": StorageError: invalid object, Code: 4, Key: '
+        "/registry/leases/default/l, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in precondition: "
+        "u, UID in object meta: "
+    )
+    assert (await api("PUT", path, {"metadata": {"name": "l", "resourceVersion": "5"}}))[0] == 201
 
 
 async def test_a_put_creates_where_that_is_allowed(api: Any) -> None:
