@@ -242,6 +242,9 @@ class Router:
         return _OPERATIONS[verb](self, request, target)
 
     def _get(self, request: Request, target: Target) -> Response:
+        wanted, current = request.query.get("resourceVersion", ""), self.registry.store.version
+        if wanted.isdecimal() and int(wanted) > current:
+            raise errors.too_large_version(int(wanted), current)
         return self._object(200, request, target, self.registry.get(target.resource, target.namespace, target.name))
 
     def _list(self, request: Request, target: Target) -> Response:

@@ -88,13 +88,16 @@ async def test_exact_versions(api: Any, pod: Any, cluster: Any) -> None:
     assert (status, reason, message) == (410, "Expired", "The resourceVersion for the provided list is too old.")
 
 
-async def test_versions_that_have_not_happened(api: Any) -> None:
+async def test_versions_that_have_not_happened(api: Any, pod: Any) -> None:
     """A version of the future is a timeout with a hint to come back."""
     answer = await api.send("GET", PODS, resourceVersion="999999")
     assert (answer.status, answer.headers["retry-after"]) == (504, "1")
     status, reason, message = await api.refused("GET", PODS, resourceVersion="999999", watch="1")
     assert (status, reason) == (504, "Timeout")
     assert message.startswith("Timeout: Too large resource version: 999999, current: ")
+    await fill(api, pod, "z")
+    assert (await api.refused("GET", f"{PODS}/z", resourceVersion="999999"))[0] == 504
+    assert (await api("GET", f"{PODS}/z", resourceVersion="1"))[0] == 200
 
 
 @pytest.mark.parametrize(
