@@ -15,13 +15,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import attrs
+from prometheus_client import Metric
 
 from pyscheduler.framework.errors import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
-
-    from prometheus_client import Metric
 
     from pyscheduler.cli.flags import MetricsFlags
 
@@ -100,6 +99,6 @@ def _constrained(metric: Metric, allowed: Mapping[str, Collection[str]]) -> Metr
         before = sums.get(key)
         value = sample.value + (before.value if before is not None else 0)
         sums[key] = sample._replace(labels=labels, value=value)
-    shown = type(metric)(metric.name, metric.documentation, typ=metric.type, unit=metric.unit)
+    shown = Metric(metric.name, metric.documentation, metric.type, metric.unit)
     shown.samples = list(sums.values())
     return shown

@@ -1,0 +1,222 @@
+"""The ports of a running scheduler: open to whom they should be, and no reason to stand still where they are taken."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import ssl
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.integration.conftest import Served
+from tests.integration.programs import Api, free_port, nodes, pods, program, served
+from tests.integration.test_bad_input import NOBODY, mistakes
+
+_TOKENS = 'prometheus-token,prometheus,1,"monitoring"\n'
+_RBAC = "rbac.authorization.k8s.io"
+
+
+def get(url: str, token: str = "") -> tuple[int, str]:
+    """Ask an HTTPS port whose certificate nobody knows."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    request = urllib.request.Request(url, headers={"Authorization": f"Bearer {token}"} if token else {})
+    try:
+        with urllib.request.urlopen(request, timeout=10, context=context) as answer:
+            return answer.status, answer.read().decode()
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code, error.read().decode()
+
+
+def monitoring() -> list[dict[str, object]]:
+    """Return what lets the group `monitoring` read metrics."""
+    rule = {"verbs": ["get"], "nonResourceURLs": ["/metrics"]}
+    return [
+        {"apiVersion": f"{_RBAC}/v1", "kind": "ClusterRole", "metadata": {"name": "scrape"}, "rules": [rule]},
+        {
+            "apiVersion": f"{_RBAC}/v1",
+            "kind": "ClusterRoleBinding",
+            "metadata": {"name": "scrape"},
+            "subjects": [{"kind": "Group", "name": "monitoring", "apiGroup": _RBAC}],
+            "roleRef": {"apiGroup": _RBAC, "kind": "ClusterRole", "name": "scrape"},
+        },
+    ]
+
+
+async def test_the_https_port_on_a_cluster_with_roles(tmp_path: Path) -> None:
+    """As kubeadm starts a scheduler: probes open to all, metrics to whom the cluster lets, all else to nobody."""
+    (tmp_path / "tokens.csv").write_text(_TOKENS)
+    kubeconfig = str(tmp_path / "kubeconfig")
+    options = ("--authorization", "rbac", "--token-auth-file", str(tmp_path / "tokens.csv"))
+    port = free_port()
+    async with served(
+        tmp_path, [*monitoring(), *nodes(2), *pods(3)], options=(*options, "--write-kubeconfig", kubeconfig)
+    ) as api:
+        arguments = (
+            f"--kubeconfig={kubeconfig}",
+            f"--authentication-kubeconfig={kubeconfig}",
+            f"--authorization-kubeconfig={kubeconfig}",
+            "--bind-address=127.0.0.1",
+            "--leader-elect=true",
+            f"--secure-port={port}",
+            "--health-port=0",
+            "--disabled-metrics=scheduler_pending_pods",
+            "--allow-metric-labels=scheduler_schedule_attempts_total,result=error",
+            "-v=2",
+        )
+        async with program("run", *arguments) as scheduler:
+            await scheduler.said("Successfully bound", times=3)
+            url = f"https://127.0.0.1:{port}"
+            assert get(f"{url}/readyz?verbose") == (
+                200,
+                "[+]leaderElection ok\n[+]shutdown ok\n[+]sched-handler-sync ok\nreadyz check passed\n",
+            )
+            status, text = get(f"{url}/metrics")
+            assert (status, json.loads(text)["message"]) == (
+                403,
+                'forbidden: User "system:anonymous" cannot get path "/metrics"',
+            )
+            assert get(f"{url}/metrics", "who-knows")[0] == 401
+            status, text = get(f"{url}/metrics", "prometheus-token")
+            assert status == 200
+            assert "scheduler_pending_pods" not in text
+            assert 'scheduler_schedule_attempts_total{profile="pyscheduler",result="unexpected"} 3.0\n' in text
+            status, text = get(f"{url}/configz", "prometheus-token")
+            assert (status, json.loads(text)["message"]) == (
+                403,
+                'forbidden: User "prometheus" cannot get path "/configz"',
+            )
+            scheduler.send(signal.SIGTERM)
+            assert await scheduler.ended() == 0
+        assert api.url
+
+
+async def test_default_ports_that_are_taken(served_cluster: Served) -> None:
+    """Beside a kube-scheduler, or a replica, on the same host: one line for each, and it schedules."""
+    served_cluster.cluster.add(*nodes(1), *pods(1))
+    with socket.socket() as first, socket.socket() as second:
+        for taken, port in ((first, 10251), (second, 10259)):
+            taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                taken.bind(("127.0.0.1", port))
+                taken.listen()
+            except OSError:
+                pass  # somebody has it already: as well
+        async with program("run", "--master", served_cluster.url, "--bind-address", "127.0.0.1") as scheduler:
+            await served_cluster.api.until_bound(1)
+            for port, flag in ((10251, "--health-port"), (10259, "--secure-port")):
+                line = f"Port is taken, going on without it address=127.0.0.1:{port} flag={flag}"
+                assert scheduler.count(line) == 1
+            scheduler.send(signal.SIGTERM)
+            assert await scheduler.ended() == 0
+
+
+@pytest.mark.parametrize("flag", ["--secure-port", "--health-port"])
+async def test_named_ports_that_are_taken(flag: str) -> None:
+    """Whoever names a port means it: exit code 1, and how to name another."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        other = {"--secure-port": "--health-port", "--health-port": "--secure-port"}[flag]
+        (told,) = await mistakes(
+            "run", "--master", NOBODY, "--bind-address=127.0.0.1", f"{flag}={port}", f"{other}=0", "-v=0"
+        )
+    assert told.startswith(f"{flag} {port}: 127.0.0.1:{port} cannot be opened: {os.strerror(98)}; name another port")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        pytest.param(
+            ("--tls-cert-file=/nowhere.crt", "--tls-private-key-file=/nowhere.key"),
+            "--tls-cert-file: /nowhere.crt: no such file or directory",
+            id="certificate",
+        ),
+        pytest.param(
+            ("--client-ca-file=/nowhere.crt",), "--client-ca-file: /nowhere.crt: no such file", id="authority"
+        ),
+        pytest.param(
+            ("--authentication-kubeconfig=/nowhere",), "--authentication-kubeconfig: kubeconfig /nowhere", id="tokens"
+        ),
+        pytest.param(
+            ("--authorization-kubeconfig=/nowhere",), "--authorization-kubeconfig: kubeconfig /nowhere", id="access"
+        ),
+        pytest.param(
+            ("--allow-metric-labels-manifest=/nowhere",),
+            "--allow-metric-labels-manifest: /nowhere: no such",
+            id="labels",
+        ),
+        pytest.param(("--secure-port=https",), 'invalid argument "https" for "--secure-port" flag', id="a value"),
+        pytest.param(("--tls-min-version=1",), '--tls-min-version: unknown tls version "1"', id="version"),
+        pytest.param(("--write-config-to=/nowhere/file",), "--write-config-to: /nowhere/file: no such", id="write"),
+    ],
+)
+async def test_what_is_wrong_with_a_flag(arguments: tuple[str, ...], expected: str) -> None:
+    """One line with the flag's name, exit code 1."""
+    base = () if any("secure-port" in each for each in arguments) else (f"--secure-port={free_port()}",)
+    (told,) = await mistakes("run", "--master", NOBODY, "--health-port=0", *base, *arguments, "-v=0")
+    assert told.startswith(expected)
+
+
+async def test_the_effective_configuration_can_be_written(tmp_path: Path) -> None:
+    """With the flags in it, without a cluster, and as a file that `--config` takes again; then it ends."""
+    file = tmp_path / "effective.yaml"
+    flags = ("--leader-elect=false", "--kube-api-qps=7", "--profiling=false")
+    async with program("run", "--write-config-to", str(file), *flags) as written:
+        assert await written.ended() == 0
+        assert written.count(f"Wrote configuration file={file}") == 1
+    found = yaml.safe_load(file.read_text())
+    assert list(found) == sorted(found)
+    assert found["leaderElection"]["leaderElect"] is False
+    assert (found["clientConnection"]["qps"], found["enableProfiling"]) == (7, False)
+    again = tmp_path / "again.yaml"
+    async with program("run", "--config", str(file), "--write-config-to", str(again)) as written:
+        assert await written.ended() == 0
+    assert again.read_text() == file.read_text()
+
+
+async def test_versions() -> None:
+    """`--version` as of kube-scheduler; `raw` has all fields."""
+    async with program("run", "--version") as shown:
+        assert await shown.ended() == 0
+    assert shown.out[0].startswith("pyscheduler ")
+    async with program("--version=raw") as raw:
+        assert await raw.ended() == 0
+    assert raw.out[0].startswith('version.Info{Major:"1", Minor:"36", ')
+
+
+async def test_a_standby_is_alive_and_ready(served_cluster: Served) -> None:
+    """As in kube-scheduler, where the caches of a standby are synced, too; with delayCacheUntilActive they are not."""
+    served_cluster.cluster.add(*nodes(1))
+    ports = [free_port() for _ in range(3)]
+    delayed = ("apiVersion: kubescheduler.config.k8s.io/v1", "kind: KubeSchedulerConfiguration")
+    base = ("run", "--master", served_cluster.url, "--secure-port=0", "--bind-address=127.0.0.1")
+    file = Path(os.environ.get("TMPDIR", "/tmp")) / f"delayed-{ports[0]}.yaml"
+    file.write_text(
+        "\n".join([*delayed, "delayCacheUntilActive: true", "profiles: [{schedulerName: pyscheduler}]", ""])
+    )
+    try:
+        async with program(*base, f"--health-port={ports[0]}") as leader:
+            await leader.said("Successfully acquired lease")
+            async with (
+                program(*base, f"--health-port={ports[1]}") as standby,
+                program(*base, f"--health-port={ports[2]}", "--config", str(file)) as late,
+            ):
+                await standby.said("New leader elected")
+                await late.said("New leader elected")
+                ready = "[+]leaderElection ok\n[+]shutdown ok\n[+]sched-handler-sync ok\nreadyz check passed\n"
+                assert await Api(f"http://127.0.0.1:{ports[1]}")("GET", "/readyz?verbose") == (200, ready)
+                status, text = await Api(f"http://127.0.0.1:{ports[2]}")("GET", "/readyz")
+                assert (status, "[-]sched-handler-sync failed" in text) == (500, True)
+                assert await Api(f"http://127.0.0.1:{ports[2]}")("GET", "/livez") == (200, "ok")
+                leader.send(signal.SIGTERM)
+                assert await leader.ended() == 0
+    finally:
+        file.unlink()
