@@ -1,16 +1,13 @@
-"""What roles and bindings have to look like, and what the server fills in.
+"""What roles, bindings and token requests have to look like beyond their fields, and what the server fills in.
 
 The checks are those of `pkg/apis/rbac/validation` in Kubernetes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-import msgspec
-
-from pyscheduler.api.meta import LabelSelector, Wire
+from pyscheduler.api.meta import Wire
 from pyscheduler.cluster.embedded.errors import FieldProblem
 
 if TYPE_CHECKING:
@@ -18,75 +15,9 @@ if TYPE_CHECKING:
 
     from pyscheduler.cluster.embedded.store import Object
 
-__all__ = ["BINDING_SHAPE", "REVIEW_SHAPES", "ROLE_SHAPE", "TOKEN_REQUEST", "default_binding", "rbac_problems"]
+__all__ = ["TOKEN_REQUEST", "default_binding", "rbac_problems"]
 
 _GROUP: Final = "rbac.authorization.k8s.io"
-
-
-class _Rule(Wire):
-    verbs: tuple[str, ...] = ()
-    api_groups: tuple[str, ...] = ()
-    resources: tuple[str, ...] = ()
-    resource_names: tuple[str, ...] = ()
-    non_resource_urls: tuple[str, ...] = msgspec.field(name="nonResourceURLs", default=())
-
-
-class _Aggregation(Wire):
-    cluster_role_selectors: tuple[LabelSelector, ...] = ()
-
-
-class _Role(Wire):
-    rules: tuple[_Rule, ...] = ()
-    aggregation_rule: _Aggregation | None = None
-
-
-class _RoleRef(Wire):
-    api_group: str = ""
-    kind: str = ""
-    name: str = ""
-
-
-class _Subject(Wire):
-    kind: str = ""
-    api_group: str = ""
-    name: str = ""
-    namespace: str = ""
-
-
-class _RoleBinding(Wire):
-    role_ref: _RoleRef = _RoleRef()
-    subjects: tuple[_Subject, ...] = ()
-
-
-class _ResourceAttributes(Wire):
-    namespace: str = ""
-    verb: str = ""
-    group: str = ""
-    version: str = ""
-    resource: str = ""
-    subresource: str = ""
-    name: str = ""
-
-
-class _PathAttributes(Wire):
-    path: str = ""
-    verb: str = ""
-
-
-class _ReviewSpec(Wire):
-    token: str = ""
-    audiences: tuple[str, ...] = ()
-    resource_attributes: _ResourceAttributes | None = None
-    non_resource_attributes: _PathAttributes | None = None
-    user: str = ""
-    groups: tuple[str, ...] = ()
-    uid: str = ""
-    extra: Mapping[str, tuple[str, ...]] = {}
-    namespace: str = ""
-
-
-class _Review(Wire):
-    spec: _ReviewSpec = _ReviewSpec()
 
 
 class _BoundObject(Wire):
@@ -113,9 +44,6 @@ class _TokenRequest(Wire):
     spec: _TokenRequestSpec = _TokenRequestSpec()
 
 
-ROLE_SHAPE: Final = _Role
-BINDING_SHAPE: Final = _RoleBinding
-REVIEW_SHAPES: Final = (_Review,)
 TOKEN_REQUEST: Final = (_TokenRequest,)
 
 

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any, Final
 from pyscheduler.api.times import format_time
 from pyscheduler.cluster.embedded import errors
 from pyscheduler.cluster.embedded.access.attributes import Attributes
-from pyscheduler.cluster.embedded.access.objects import REVIEW_SHAPES, TOKEN_REQUEST
+from pyscheduler.cluster.embedded.access.objects import TOKEN_REQUEST
 from pyscheduler.cluster.embedded.access.tokens import AUDIENCE, BadTokenError
 from pyscheduler.cluster.embedded.access.users import User
 from pyscheduler.cluster.embedded.errors import FieldProblem
-from pyscheduler.cluster.embedded.validation import check_fits
+from pyscheduler.cluster.embedded.validation import check_fits, fit
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -31,7 +31,7 @@ _SYSTEM_METADATA: Final = ("managedFields", "creationTimestamp")
 
 def review(gate: AccessGate, resource: Resource, user: User, namespace: str, body: Object, *, now: float) -> Object:
     """Answer a review that `user` asks for; refuse (400, 422) one that makes no sense. `now` is since the epoch."""
-    check_fits(body, REVIEW_SHAPES, resource.kind, resource.version)
+    body = fit(resource, body)
     answered = REVIEWS[resource.plural](gate, user, namespace, body)
     head: Object = {"kind": resource.kind, "apiVersion": resource.api_version}
     metadata = {name: value for name, value in (body.get("metadata") or {}).items() if value}
