@@ -1,0 +1,293 @@
+"""`pyscheduler run` under the shipped roles, on an API server that goes by them: enough, and not one rule too many.
+
+The server remembers which part of which rule allowed something, and what was refused.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+import signal
+import ssl
+import sys
+import urllib.error
+import urllib.request
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pytest
+
+from pyscheduler.cli.offline import offline_scheduler
+from pyscheduler.cli.rbac import as_list, grants_of
+from pyscheduler.cluster.embedded.access.rules import compile_rule
+from pyscheduler.cluster.embedded.access.usage import RoleName
+from pyscheduler.cluster.embedded.access.users import ADMIN, account_user_name
+from pyscheduler.cluster.embedded.cluster import EmbeddedCluster
+from pyscheduler.cluster.embedded.faults import Fault
+from pyscheduler.config.load import load, loads
+from pyscheduler.framework.clock import LoopClock
+from pyscheduler.runtime.discovery import discover
+from pyscheduler.scheduler.assembly import build
+from pyscheduler.testing import VirtualClock, node_manifest, pod_manifest
+from tests.deploy.conftest import ROOT, manifest, manifests
+from tests.integration.programs import PATIENCE_SECONDS, Api, Program, free_port, program
+
+ACCOUNT = account_user_name("kube-system", "pyscheduler")
+CONFIGS = sorted((ROOT / "configs").glob("*.yaml"))
+
+
+def unused(cluster: EmbeddedCluster, roles: list[dict[str, Any]]) -> list[str]:
+    """Return each verb on each resource of the roles that allowed nothing so far."""
+    found = []
+    for role in roles:
+        metadata = role["metadata"]
+        name = RoleName(role["kind"], metadata.get("namespace", ""), metadata["name"])
+        rules = [compile_rule(rule) for rule in role["rules"]]
+        found += [f"{name}: {cell}" for _, cell in cluster.rbac.usage.unused(name, rules)]
+    return found
+
+
+def roles_among(objects: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the roles."""
+    return [each for each in objects if each["kind"] in {"Role", "ClusterRole"}]
+
+
+@attrs.frozen
+class Installed:
+    """A cluster that goes by roles, with the deployment's account, roles and configuration in it."""
+
+    cluster: EmbeddedCluster
+    #: As an administrator.
+    api: Api
+    folder: Path
+
+    def run(self, port: int) -> list[str]:
+        """Return the arguments of the Deployment's container, with this machine's files and a port that is free."""
+        (container,) = manifest("Deployment")["spec"]["template"]["spec"]["containers"]
+        config = self.folder / "config.yaml"
+        config.write_text(manifest("ConfigMap")["data"]["config.yaml"], encoding="utf-8")
+        here = {"--config": str(config), "--secure-port": str(port)}
+        given = [each.partition("=") for each in container["args"]]
+        arguments = [f"{flag}={here.get(flag, value)}" if value else flag for flag, _, value in given]
+        # In a pod the account is found by itself, for all three.
+        account = self.kubeconfig("kube-system", "pyscheduler")
+        flags = ("--kubeconfig", "--authentication-kubeconfig", "--authorization-kubeconfig")
+        return [*arguments, *(f"{flag}={account}" for flag in flags), "--bind-address=127.0.0.1"]
+
+    def kubeconfig(self, namespace: str, name: str) -> Path:
+        """Write a kubeconfig with a token of a service account."""
+        token = self.cluster.account_token(namespace, name)
+        path = self.folder / f"{name}.kubeconfig"
+        path.write_text(
+            json.dumps(
+                {
+                    "apiVersion": "v1",
+                    "kind": "Config",
+                    "clusters": [{"name": "it", "cluster": {"server": self.api.url}}],
+                    "users": [{"name": name, "user": {"token": token}}],
+                    "contexts": [{"name": "it", "context": {"cluster": "it", "user": name}}],
+                    "current-context": "it",
+                }
+            ),
+            encoding="utf-8",
+        )
+        return path
+
+    async def until(self, name: str, *, node: str = "", reason: str = "") -> None:
+        """Wait until a pod has that node, or that reason in its PodScheduled condition."""
+
+        def is_so() -> bool:
+            pod = self.cluster.get("v1", "Pod", name, namespace="default")
+            conditions = pod.get("status", {}).get("conditions") or ()
+            told = [each.get("reason") for each in conditions if each["type"] == "PodScheduled"]
+            return pod["spec"].get("nodeName") == node if node else reason in told
+
+        await self._until(is_so)
+
+    async def until_events(self, reason: str, count: int) -> None:
+        """Wait until events with that reason tell of so many occurrences."""
+
+        def is_so() -> bool:
+            found = [each for each in self.cluster.objects("events.k8s.io/v1", "Event") if each["reason"] == reason]
+            return sum((each.get("series") or {}).get("count", 1) for each in found) >= count
+
+        await self._until(is_so)
+
+    async def _until(self, is_so: Callable[[], bool]) -> None:
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            while not is_so():  # noqa: ASYNC110 - what is waited for happens in another process
+                await asyncio.sleep(0.05)
+
+    async def change(self, path: str, patch: object) -> None:
+        """Apply a merge patch, as the server itself."""
+        body = json.dumps(patch).encode()
+        transport = self.cluster.transport()
+        answer = await transport.request("PATCH", path, body=body, content_type="application/merge-patch+json")
+        assert answer.status == 200, answer.body
+
+
+@pytest.fixture
+async def installed(tmp_path: Path) -> AsyncIterator[Installed]:
+    """Yield the cluster, served."""
+    cluster = EmbeddedCluster(clock=LoopClock(), rng=random.Random(1), authorization="rbac", tokens={"admin": ADMIN})
+    cluster.add(*(each for each in manifests() if each["kind"] not in {"Deployment", "PodDisruptionBudget"}))
+    server = cluster.server()
+    await server.start()
+    yield Installed(cluster, Api(server.url), tmp_path)
+    await server.stop()
+    cluster.check_invariants()
+
+
+def fetched(url: str, token: str = "") -> tuple[int, str]:
+    """Ask the HTTPS port, whose certificate nobody has signed."""
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    request = urllib.request.Request(url, headers={"Authorization": f"Bearer {token}"} if token else {})
+    try:
+        with urllib.request.urlopen(request, timeout=10, context=context) as answer:
+            return answer.status, answer.read().decode()
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code, error.read().decode()
+
+
+async def look_at_the_port(installed: Installed, port: int) -> None:
+    """Probe without credentials, and scrape with those of an account that may."""
+    base = f"https://127.0.0.1:{port}"
+    container = manifest("Deployment")["spec"]["template"]["spec"]["containers"][0]
+    for probe in ("startupProbe", "livenessProbe", "readinessProbe"):
+        assert await asyncio.to_thread(fetched, base + container[probe]["httpGet"]["path"]) == (200, "ok")
+    assert (await asyncio.to_thread(fetched, f"{base}/metrics"))[0] == 403
+    installed.cluster.add(
+        {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "prometheus", "namespace": "default"}},
+        {
+            "apiVersion": "rbac.authorization.k8s.io/v1",
+            "kind": "ClusterRoleBinding",
+            "metadata": {"name": "prometheus"},
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "system:monitoring"},
+            "subjects": [{"kind": "ServiceAccount", "name": "prometheus", "namespace": "default"}],
+        },
+    )
+    token = installed.cluster.account_token("default", "prometheus")
+    status, text = await asyncio.to_thread(fetched, f"{base}/metrics", token)
+    assert (status, "scheduler_schedule_attempts_total" in text) == (200, True)
+
+
+async def work(installed: Installed, leader: Program) -> None:
+    """Let the leader meet everything for which it asks the API server: pods that fit, do not, are gated, fit later."""
+    cluster = installed.cluster
+    cluster.faults.add(Fault(method="POST", path="/pods/fits/binding$", lose="answer", times=1))
+    cluster.add(node_manifest("small", allocatable={"cpu": "4"}))
+    cluster.add(*(pod_manifest(name, node_name="small") for name in ("there", "there-too")))
+    cluster.add(pod_manifest("fits", requests={"cpu": "1"}), pod_manifest("gated", scheduling_gates=["wait"]))
+    await installed.until("fits", node="small")
+    await leader.said("Binding was made though its answer said otherwise")
+    await installed.until("gated", reason="SchedulingGated")
+    cluster.add(pod_manifest("large", requests={"cpu": "32"}))
+    await installed.until("large", reason="Unschedulable")
+    # A pod that goes makes it worth another try. Told a second time of the same state, the refusal becomes a series.
+    for count, name in ((2, "there"), (3, "there-too")):
+        cluster.remove("v1", "Pod", name, namespace="default")
+        await installed.until_events("FailedScheduling", count)
+    cluster.add(node_manifest("big", allocatable={"cpu": "64"}))
+    await installed.until("large", node="big")
+    cluster.remove("v1", "Node", "big")
+    await installed.change("/api/v1/namespaces/default/pods/gated", {"spec": {"schedulingGates": None}})
+    await installed.until("gated", node="small")
+    await installed.until_events("Scheduled", 3)
+
+
+async def test_the_shipped_roles_are_enough_and_none_of_their_rules_is_idle(installed: Installed) -> None:
+    """Two replicas as deployed: pods of all sorts, events, metrics, a takeover; no refusal, no idle rule."""
+    ports = free_port(), free_port()
+    cluster = installed.cluster
+    async with program(*installed.run(ports[0])) as first:
+        await first.said("Successfully acquired lease")
+        async with program(*installed.run(ports[1])) as second:
+            await second.said("New leader elected")
+            await work(installed, first)
+            await look_at_the_port(installed, ports[0])
+            # A standby is ready, too, and takes over as soon as the lease is given back.
+            assert await asyncio.to_thread(fetched, f"https://127.0.0.1:{ports[1]}/readyz") == (200, "ok")
+            first.send(signal.SIGUSR2)
+            await first.said("Cache comparer finished mismatch=false")
+            first.send(signal.SIGTERM)
+            assert await first.ended() == 0
+            await second.said("Successfully acquired lease")
+            cluster.add(pod_manifest("late", requests={"cpu": "1"}))
+            await installed.until("late", node="small")
+            await installed.until_events("Scheduled", 4)
+            second.send(signal.SIGTERM)
+            assert await second.ended() == 0
+    assert cluster.rbac.usage.refusals(ACCOUNT) == {}
+    assert not [line for one in (first, second) for line in one.err if "403" in line or "orbidden" in line]
+    assert unused(cluster, roles_among(manifests())) == []
+
+
+async def test_one_rule_less_and_somebody_is_told(installed: Installed) -> None:
+    """The record does notice: without the right to bind, the pod stays pending, and the refusal is on record."""
+    cluster = installed.cluster
+    role = cluster.get("rbac.authorization.k8s.io/v1", "ClusterRole", "pyscheduler")
+    rules = [rule for rule in role["rules"] if rule["resources"] != ["pods/binding"]]
+    await installed.change("/apis/rbac.authorization.k8s.io/v1/clusterroles/pyscheduler", {"rules": rules})
+    cluster.add(node_manifest("n1"), pod_manifest("p"))
+    async with program(*installed.run(free_port())) as scheduler:
+        await installed.until("p", reason="SchedulerError")
+        scheduler.send(signal.SIGTERM)
+        assert await scheduler.ended() == 0
+    refused = 'pods "p" is forbidden: User "%s" cannot create resource "pods/binding" in API group "" in the namespace '
+    assert any(message.startswith(refused % ACCOUNT) for message in cluster.rbac.usage.refusals(ACCOUNT))
+    assert [each for each in unused(cluster, roles_among(manifests())) if each.endswith("create pods/binding")]
+
+
+@pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.name)
+def test_the_other_configurations_need_no_other_roles(path: Path) -> None:
+    """What was shown for the shipped profile holds for each ready file: the same roles, from other plugins' orders."""
+    needed = [
+        as_list(grants_of(offline_scheduler(config, discover()), config), name="pyscheduler")
+        for config in (load(path), load(ROOT / "configs/default.yaml"))
+    ]
+    assert needed[0] == needed[1]
+
+
+async def test_a_plugin_that_writes_gets_what_it_asks_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The example that stamps pods: its own rule is in the role, is needed, and is enough."""
+    monkeypatch.syspath_prepend(str(ROOT / "examples/04-small-plugins"))
+    from small_plugins.ledger import STAMP, Ledger
+
+    registry = discover()
+    registry.add("Ledger", Ledger)
+    config = loads(
+        "apiVersion: kubescheduler.config.k8s.io/v1\n"
+        "kind: KubeSchedulerConfiguration\n"
+        "leaderElection: {leaderElect: false}\n"
+        "profiles: [{schedulerName: pyscheduler, plugins: {multiPoint: {enabled: [{name: Ledger}]}}}]\n",
+        source="test",
+    )
+    grants = grants_of(offline_scheduler(config, registry), config, delegated_auth=False)
+    objects = as_list(grants, name="pyscheduler", account=("kube-system", "pyscheduler"))["items"]
+    clock = VirtualClock()
+    cluster = EmbeddedCluster(clock=clock, rng=random.Random(1), authorization="rbac")
+    cluster.add(manifest("ServiceAccount"), *objects, node_manifest("n1", allocatable={"cpu": "4"}))
+    cluster.add(pod_manifest("p", annotations={STAMP: ""}), pod_manifest("large", requests={"cpu": "64"}))
+    transport = cluster.transport(token=cluster.account_token("kube-system", "pyscheduler"))
+    cluster.faults.add(Fault(method="POST", path="/binding$", lose="answer", times=1))
+    scheduler = build(config, transport, clock, random.Random(1), registry=registry)
+    starting = asyncio.create_task(scheduler.start())
+    await clock.advance(5)
+    await starting
+    running = asyncio.create_task(scheduler.run())
+    # The pod that does not fit is tried every five minutes, which makes a series of its events.
+    await clock.advance(700)
+    stopping = asyncio.create_task(scheduler.stop())
+    await clock.advance(20)
+    await stopping
+    await running
+    stamped = cluster.get("v1", "Pod", "p", namespace="default")
+    assert stamped["metadata"]["annotations"][STAMP] == stamped["spec"]["nodeName"] == "n1"
+    assert cluster.rbac.usage.refusals() == {}
+    assert unused(cluster, roles_among(objects)) == []
+    sys.modules.pop("small_plugins.ledger", None)
