@@ -95,11 +95,15 @@ async def serve(
             await check_server(transport)
             if not await _begin(scheduler, elector, stop, delay=options.config.delay_cache_until_active):
                 return
+            _announce(scheduler, elector, "became leader")
             # What was listed lives long.
             keep_for_good()
             if on_ready is not None:
                 await on_ready(scheduler)
-            await _schedule(scheduler, elector, stop)
+            try:
+                await _schedule(scheduler, elector, stop)
+            finally:
+                _announce(scheduler, elector, "stopped leading")
         finally:
             await inspection.stop()
             await _end(scheduler, elector, ports, stop)
@@ -192,6 +196,18 @@ async def _begin(scheduler: Scheduler, elector: LeaderElector | None, stop: asyn
         if not await _unless_stopped(step(), stop):
             return False
     return True
+
+
+def _announce(scheduler: Scheduler, elector: LeaderElector | None, what: str) -> None:
+    """Tell in an event about the lease who leads, or does no more.
+
+    Differs from kube-scheduler: it is written through events.k8s.io, as all others are, and so has an action.
+    """
+    if elector is None or elector.lease is None:
+        return
+    recorder = scheduler.client.event_recorder(next(iter(scheduler.profiles)))
+    note = f"{elector.identity} {what}"
+    recorder.event(elector.lease, type="Normal", reason="LeaderElection", action="LeaderElection", note=note)
 
 
 async def _schedule(scheduler: Scheduler, elector: LeaderElector | None, stop: asyncio.Event) -> None:

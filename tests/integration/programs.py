@@ -32,6 +32,8 @@ class Program:
         self.out: list[str] = []
         self.err: list[str] = []
         self._news = asyncio.Condition()
+        #: Streams that may still say something. Their end may be seen before the process's.
+        self._open = 2
         assert process.stdout is not None
         assert process.stderr is not None
         self._readers = [
@@ -44,6 +46,7 @@ class Program:
             lines.append(line.decode().rstrip("\n"))
             async with self._news:
                 self._news.notify_all()
+        self._open -= 1
         async with self._news:
             self._news.notify_all()
 
@@ -54,7 +57,7 @@ class Program:
                 found = [line for line in (*self.out, *self.err) if text in line]
                 if len(found) >= times:
                     return found[times - 1]
-                assert self.process.returncode is None, f"ended without saying {text!r}: {self.err[-5:]}"
+                assert self._open, f"ended without saying {text!r}: {self.err[-5:]}"
                 await self._news.wait()
 
     def count(self, text: str) -> int:

@@ -24,7 +24,7 @@ async def test_a_standby_takes_over_from_a_killed_leader(tmp_path: Path) -> None
     """The leader is killed in mid-run: the standby, which bound nothing before, ends the work, each pod bound once."""
     config = tmp_path / "config.yaml"
     config.write_text(_CONFIG, encoding="utf-8")
-    run = ("run", "--config", str(config), "--health-port", "0")
+    run = ("run", "--config", str(config), "--health-port", "0", "--secure-port", "0")
     async with served(tmp_path, [*nodes(40), *pods(PODS)]) as api, program(*run, "--master", api.url) as leader:
         await leader.said("Successfully acquired lease")
         async with program(*run, "--master", api.url) as standby:
@@ -39,7 +39,12 @@ async def test_a_standby_takes_over_from_a_killed_leader(tmp_path: Path) -> None
             assert await standby.ended() == 0
             assert standby.count("Released the leader lease") == 1
         report = await asyncio.to_thread(audit, api.url)
+        told = await api.events("LeaderElection")
     assert (report.problems, report.bound) == ([], PODS)
+    story = [event["note"].partition(" ")[2] for event in sorted(told, key=lambda event: event["eventTime"])]
+    assert story == ["became leader", "became leader", "stopped leading"]
+    assert {event["regarding"]["kind"] + "/" + event["regarding"]["name"] for event in told} == {"Lease/pyscheduler"}
+    assert len({event["note"].partition(" ")[0] for event in told}) == 2
 
 
 async def test_a_replica_that_loses_its_lease_binds_nothing_more(tmp_path: Path) -> None:
@@ -48,7 +53,9 @@ async def test_a_replica_that_loses_its_lease_binds_nothing_more(tmp_path: Path)
     config.write_text(_CONFIG, encoding="utf-8")
     async with (
         served(tmp_path, nodes(5)) as api,
-        program("run", "--config", str(config), "--health-port", "0", "--master", api.url) as replica,
+        program(
+            "run", "--config", str(config), "--health-port", "0", "--secure-port", "0", "--master", api.url
+        ) as replica,
     ):
         await replica.said("Successfully acquired lease")
         path = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/pyscheduler"

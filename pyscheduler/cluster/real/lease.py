@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     import random
     from collections.abc import Awaitable, Callable, Mapping
 
+    from pyscheduler.api import Lease
     from pyscheduler.cluster.real.lease_thread import Place
     from pyscheduler.config.types import LeaderElection
     from pyscheduler.framework.clock import Clock
@@ -104,6 +105,11 @@ class LeaderElector:
             return {labels: float(self.is_leader)}
 
         recorder.gauge(_STATUS, read, description=_STATUS_HELP)
+
+    @property
+    def lease(self) -> Lease | None:
+        """Return the lease as it was last seen; None before the first look."""
+        return self._keeper.lease
 
     @property
     def is_leader(self) -> bool:

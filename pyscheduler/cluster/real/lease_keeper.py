@@ -103,6 +103,8 @@ class LeaseKeeper:
         self._stop = asyncio.Event()
         #: The metadata of the lease last seen, sent back as it came: the version that a write replaces, labels, all.
         self._metadata: dict[str, Any] = {}
+        #: The lease last seen, for those who tell of it; None before.
+        self.lease: Lease | None = None
         self._has_written = False
         self._asked = ""
         self._granted: set[str] = set()
@@ -277,6 +279,7 @@ class LeaseKeeper:
             # Written back without a version it would replace whatever is there.
             raise TransportError(f"{method} {self._path}: the answer is not that lease")
         self._metadata = msgspec.json.decode(answer, type=dict[str, Any])["metadata"]
+        self.lease = lease
         return lease.spec
 
     def _announce(self) -> None:
