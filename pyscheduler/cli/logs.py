@@ -25,7 +25,15 @@ _PACKAGE: Final = "pyscheduler"
 #: A place for an argument in a message; `value` where it is the value of a field.
 _PLACE: Final = re.compile(r'%%|(?P<value>=)?(?P<open>"?)(?P<form>%[-#0 +]*\d*(?:\.\d+)?[a-z])(?P<close>"?)')
 #: What cannot stand for itself after `key=`.
-_NEEDS_QUOTES: Final = re.compile(r'[\s"=\\]|^$')
+_NEEDS_QUOTES: Final = re.compile(r'[\s"=\\\x00-\x1f\x7f-\x9f\u2028\u2029]|^$')
+#: What moves to another line, or the terminal's cursor.
+_CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+_SHORT: Final = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
+#: Text in the middle of a message that would be taken for a field of it.
+_LIKE_A_FIELD: Final = re.compile(r"(^|\s)(\w+)=")
+_NO_FIELD: Final = r"\1\2\\u003d"
+#: The longest value in a line, in characters.
+_LIMIT: Final = 2000
 #: `key=value` or `key="value with spaces"`.
 _FIELD: Final = re.compile(r'(?:^|\s)(\w+)=("(?:[^"\\]|\\.)*"|[^\s"]+)(?=\s|$)')
 
@@ -37,7 +45,8 @@ class _KeyValueFormatter(logging.Formatter):
         stamp = datetime.fromtimestamp(record.created, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
         line = f"{stamp} {record.levelname.lower()} {record.name} {_message(record)}"
         if record.exc_info and record.levelno >= logging.ERROR:
-            line += "\n" + self.formatException(record.exc_info)
+            # Lines that go on begin with a tab: the text of an error could look like a line of its own.
+            line += "".join(f"\n\t{_on_one_line(each)}" for each in self.formatException(record.exc_info).splitlines())
         return line
 
 
@@ -56,31 +65,43 @@ class _JSONFormatter(logging.Formatter):
             entry["exception"] = self.formatException(record.exc_info)
         for name, value in _FIELD.findall(message):
             entry.setdefault(name, _unquoted(value))
-        return msgspec.json.encode(entry).decode()
+        return _on_one_line(msgspec.json.encode(entry).decode())
 
 
 def _message(record: logging.LogRecord) -> str:
     """Return the message with its arguments in place, those of fields quoted where they must be."""
     if not isinstance(record.args, tuple) or not record.args:
-        return record.getMessage()
+        return _on_one_line(_cut(record.getMessage()))
     arguments = iter(record.args)
 
     def fill(place: re.Match[str]) -> str:
         if place["form"] is None:
             return "%"
-        text = place["form"] % (next(arguments),)
+        text = _cut(place["form"] % (next(arguments),))
         if place["value"] is None:
-            return f"{place['open']}{text}{place['close']}"
+            return f"{place['open']}{_LIKE_A_FIELD.sub(_NO_FIELD, text)}{place['close']}"
         return f"={_quoted(text)}" if place["open"] or _NEEDS_QUOTES.search(text) else f"={text}"
 
     try:
-        return _PLACE.sub(fill, str(record.msg))
+        return _on_one_line(_PLACE.sub(fill, str(record.msg)))
     except (TypeError, ValueError, StopIteration):
-        return record.getMessage()
+        return _on_one_line(_cut(record.getMessage()))
+
+
+def _cut(text: str) -> str:
+    """Return as much of a text as a line can bear, in characters that can be written: users write what they like."""
+    if len(text) > _LIMIT:
+        text = f"{text[:_LIMIT]}... ({len(text)} characters)"
+    return text if text.isascii() else text.encode(errors="backslashreplace").decode()
+
+
+def _on_one_line(text: str) -> str:
+    """Return a text that ends no line and moves no cursor: what users write must not look like a line of ours."""
+    return _CONTROL.sub(lambda found: _SHORT.get(found[0]) or f"\\u{ord(found[0]):04x}", text)
 
 
 def _quoted(text: str) -> str:
-    return msgspec.json.encode(text).decode()
+    return _on_one_line(msgspec.json.encode(text).decode())
 
 
 def _unquoted(value: str) -> str:
