@@ -239,6 +239,7 @@ class EventHandlers:
         A pod that is in the queue already stays there, as it was when it could be read.
         """
         try:
+            _check_uid(pod)
             info = PodInfo.of(pod)
         except PySchedulerError as error:
             self._complain("pod", pod.key, error)
@@ -264,6 +265,7 @@ class EventHandlers:
 
     def _read_assigned(self, pod: Pod) -> PodInfo:
         """Work out what scheduling needs of a pod on its node: whatever cannot be read, the rest is counted."""
+        _check_uid(pod)
         try:
             return PodInfo.of(pod)
         except PySchedulerError as error:
@@ -313,6 +315,12 @@ class EventHandlers:
 
     def _timed(self, event: ClusterEvent, began: float) -> None:
         self.recorder.event_handling(event.label, seconds=self.clock.now() - began)
+
+
+def _check_uid(pod: Pod) -> None:
+    """Raise for a pod that could not be told from another of its name."""
+    if not pod.uid:
+        raise PySchedulerError("metadata.uid is empty; an API server gives every object one")
 
 
 def _at_most(priority: int) -> Callable[[Pod], bool]:
