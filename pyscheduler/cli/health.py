@@ -1,4 +1,7 @@
-"""The health port: plain HTTP, GET only, open to whoever reaches it."""
+"""The health port: plain HTTP, GET only, open to whoever reaches it.
+
+Differs from kube-scheduler: it has no such port, and serves probes over HTTPS only.
+"""
 
 from __future__ import annotations
 

@@ -2,6 +2,8 @@
 
 A second scheduler often shares a host with kube-scheduler, or with its own replica; that its ports are taken there is
 no reason to stand still.
+
+Differs from kube-scheduler: a default port that is taken is gone without; there it ends the program.
 """
 
 from __future__ import annotations

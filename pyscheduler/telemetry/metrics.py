@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from opentelemetry.exporter.prometheus import PrometheusMetricReader
 from opentelemetry.metrics import CallbackOptions, Observation
@@ -31,28 +31,21 @@ from pyscheduler.telemetry.families import FAMILIES
 from pyscheduler.telemetry.histograms import FastHistogram
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from prometheus_client import Metric as PrometheusMetric
 
     from pyscheduler.framework.recorder import Recorder
+    from pyscheduler.telemetry.views import MetricView
 
     #: Label pairs to value.
     _Read = Callable[[], Mapping[tuple[tuple[str, str], ...], float]]
 
-__all__ = ["Metrics", "View"]
+__all__ = ["Metrics"]
 
 
 #: From so many attempts on, a pod is counted in one group.
 _MANY_ATTEMPTS: Final = 15
-
-
-class View(Protocol):
-    """Says what is shown of what was measured."""
-
-    def apply(self, metrics: Iterable[PrometheusMetric]) -> Iterator[PrometheusMetric]:
-        """Yield what may be seen of these metrics."""
-        ...
 
 
 class _Reader(PrometheusMetricReader):
@@ -80,7 +73,7 @@ class Metrics:
     `also` is told everything too (the demo's summary); `view` says what of it is shown (default: all).
     """
 
-    def __init__(self, *, also: Recorder | None = None, view: View | None = None) -> None:
+    def __init__(self, *, also: Recorder | None = None, view: MetricView | None = None) -> None:
         self._also = also if also is not None else NullRecorder()
         self._view = view
         self._histograms: list[FastHistogram] = []
