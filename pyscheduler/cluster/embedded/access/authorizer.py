@@ -37,12 +37,12 @@ class Decision:
 
 @attrs.frozen
 class _Grant:
-    """What one binding gives to one user: the rules of its role, or `error` where there is no such role."""
+    """What one binding gives to one user: the rules of its role and their names, or `error` without such a role."""
 
     description: str
-    binding: RoleName
     role: RoleName
     rules: tuple[Rule, ...]
+    sources: tuple[RuleSource, ...]
     error: str
 
 
@@ -111,8 +111,7 @@ class RbacAuthorizer:
             for index, rule in enumerate(grant.rules):
                 if rule.allows(asked):
                     if note:
-                        source = RuleSource(grant.binding, grant.role, index)
-                        self.usage.allowed(user.name, source, rule.cell_of(asked))
+                        self.usage.allowed(user.name, grant.sources[index], rule.cell_of(asked))
                     return Decision(allowed=True, reason=f"RBAC: allowed by {grant.description}")
         found = self._errors(user, asked.namespace)
         return Decision(allowed=False, reason=f"RBAC: {found}" if found else "")
@@ -169,13 +168,13 @@ class RbacAuthorizer:
             if subject is None:
                 continue
             place = f"{one.name}/{one.namespace}" if one.namespace else one.name
-            rules = self.role_rules(one.role)
+            rules, binding = self.role_rules(one.role), RoleName(one.kind, one.namespace, one.name)
             missing = f'{one.role.kind.lower()}.{kinds.RBAC_GROUP} "{one.role.name}" not found'
             yield _Grant(
                 f'{one.kind} "{place}" of {one.role.kind} "{one.role.name}" to {subject}',
-                RoleName(one.kind, one.namespace, one.name),
                 one.role,
                 rules or (),
+                tuple(RuleSource(binding, one.role, index) for index in range(len(rules or ()))),
                 missing if rules is None else "",
             )
 

@@ -79,13 +79,14 @@ def read_token_file(text: str, *, source: str = "token file") -> dict[str, User]
     """
     tokens: dict[str, User] = {}
     try:
-        for row in csv.reader(io.StringIO(text), strict=True):
+        rows = csv.reader(io.StringIO(text), strict=True)
+        for row in rows:
             if not row:
                 continue
             if len(row) < 3:
                 raise ConfigError(
                     f"must have at least 3 columns (token, user name, user uid), found {len(row)}; "
-                    f'write lines of token,user,uid,"group1,group2": line {len(tokens) + 1}',
+                    f'write lines of token,user,uid,"group1,group2": line {rows.line_num}',
                     source=source,
                 )
             if row[0]:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["RoleName", "RuleSource", "Usage"]
 
 
-@attrs.frozen
+@attrs.frozen(cache_hash=True)
 class RoleName:
     """A Role or ClusterRole; the namespace is empty for the latter."""
 
@@ -28,7 +28,7 @@ class RoleName:
     name: str
 
 
-@attrs.frozen
+@attrs.frozen(cache_hash=True)
 class RuleSource:
     """Where a rule came from: the binding, the role that it refers to, and the rule's place in that role."""
 
