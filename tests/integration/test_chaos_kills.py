@@ -1,0 +1,265 @@
+"""Schedulers that are killed again and again while pods arrive, watches break and one binding in ten goes wrong."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import signal
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from pathlib import Path
+
+import attrs
+import pytest
+
+from tests.integration.chaos import Books, arm_bindings, arrive, dropped_watches, nothing_lost
+from tests.integration.conftest import Served
+from tests.integration.programs import FAST, Program, nodes, program
+
+PODS = 2000
+#: Room for all of them, and hardly more: a pod that is counted twice, or not at all, shows.
+NODES = 27
+KILLS = 10
+SIGNALS = [signal.SIGKILL] * 7 + [signal.SIGTERM] * 3
+
+#: Short enough for a test; a whole second, because that is what a lease can say.
+LEASE_SECONDS, RETRY_SECONDS = 2.0, 0.3
+REPLICAS = f"""
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+clientConnection: {{qps: -1}}
+leaderElection: {{leaseDuration: {LEASE_SECONDS:g}s, renewDeadline: 1500ms, retryPeriod: {RETRY_SECONDS * 1000:g}ms}}
+profiles: [{{schedulerName: pyscheduler}}]
+"""
+#: What a busy machine may add to a takeover, in seconds.
+SLACK_SECONDS = 2.0
+
+
+@pytest.fixture
+def rng() -> random.Random:
+    """Return what decides when whom to kill; its seed is that of the run, and shown where the test fails."""
+    seed = random.getrandbits(32)
+    print(f"chaos seed {seed}")  # noqa: T201 - for whoever reads of a failure
+    return random.Random(seed)
+
+
+async def live(scheduler: Program, rng: random.Random) -> None:
+    """Let a scheduler live for a while: not even until it has listed everything, or until it has bound some pods."""
+    if rng.random() < 0.3:
+        await asyncio.sleep(rng.uniform(0.1, 1.0))
+        return
+    await scheduler.said("Caches are synced")
+    bound = scheduler.said("Successfully bound", times=rng.randint(1, 200))
+    with suppress(TimeoutError):  # as many pods did not come
+        await asyncio.wait_for(bound, rng.uniform(0.2, 2.0))
+
+
+@pytest.mark.slow
+async def test_a_scheduler_that_is_killed_ten_times(served_cluster: Served, rng: random.Random) -> None:
+    """At whatever moment it is killed, the next one goes on: in the end each pod is bound, and none was bound twice."""
+    cluster, url = served_cluster.cluster, served_cluster.url
+    cluster.add(*nodes(NODES))
+    books = Books(cluster)
+    faults = arm_bindings(cluster)
+    arguments = (
+        "run",
+        "--config",
+        str(FAST),
+        "--health-port",
+        "0",
+        "--secure-port",
+        "0",
+        "--leader-elect=false",
+        "--master",
+        url,
+    )
+    lives: list[int] = []
+    async with asyncio.TaskGroup() as tasks, dropped_watches(cluster, rng) as dropped:
+        tasks.create_task(arrive(url, PODS, rate=150))
+        for _ in range(KILLS):
+            before = len(books.made)
+            async with program(*arguments) as scheduler:
+                await live(scheduler, rng)
+                scheduler.send(signal.SIGKILL)
+                assert await scheduler.ended() == -signal.SIGKILL
+            lives.append(len(books.made) - before)
+        async with program(*arguments) as scheduler:
+            await served_cluster.api.until_bound(PODS)
+            scheduler.send(signal.SIGTERM)
+            assert await scheduler.ended() == 0
+            assert not any("Traceback" in line for line in scheduler.err)
+    await nothing_lost(url, books, PODS)
+    hits = [fault.hits for fault in faults]
+    print(f"bound in each life: {lives}; faults: {hits}; dropped: {dict(dropped)}")  # noqa: T201 - same
+    assert sum(count > 0 for count in lives) >= 3
+    assert all(fault.hits >= 5 for fault in faults)
+    assert sum(dropped.values()) >= 10
+
+
+@attrs.define
+class Replica:
+    """A replica that is started again whenever it ends, on a server address that only it uses."""
+
+    url: str
+    process: Program
+    #: Whether it has been sent a signal, and ends: a second one would end it at once.
+    is_struck: bool = False
+    #: The identities it has had.
+    identities: set[str] = attrs.Factory(set)
+
+    @property
+    def is_alive(self) -> bool:
+        """Tell whether its process runs, and will go on."""
+        return self.process.process.returncode is None and not self.is_struck
+
+    def strike(self, number: signal.Signals) -> None:
+        """Send a signal, unless one was sent before."""
+        if self.is_alive:
+            self.is_struck = True
+            self.process.send(number)
+
+    @property
+    def is_standing_by(self) -> bool:
+        """Tell whether it knows the leader, and is not the leader."""
+        process = self.process
+        return self.is_alive and process.count("New leader elected") > 0 == process.count("Successfully acquired")
+
+
+class Replicas:
+    """Two replicas on one lease, each kept running."""
+
+    def __init__(self, served: Served, config: Path) -> None:
+        self._served = served
+        self._config = config
+        self._stack = AsyncExitStack()
+        self._tasks: list[asyncio.Task[None]] = []
+        self.replicas: list[Replica] = []
+        #: How often a replica ended with which code.
+        self.ends: Counter[int] = Counter()
+
+    async def start(self) -> None:
+        """Start both."""
+        for _ in range(2):
+            server = self._served.cluster.server()
+            await server.start()
+            self._stack.push_async_callback(server.stop)
+            replica = Replica(server.url, await self._run(server.url))
+            self.replicas.append(replica)
+            self._tasks.append(asyncio.create_task(self._keep(replica)))
+
+    async def _run(self, url: str) -> Program:
+        arguments = ("run", "--config", str(self._config), "--health-port", "0", "--secure-port", "0", "--master", url)
+        return await self._stack.enter_async_context(program(*arguments))
+
+    async def _keep(self, replica: Replica) -> None:
+        while True:
+            try:
+                line = await replica.process.said("Attempting to acquire leader lease")
+                replica.identities.add(line.rpartition("identity=")[2])
+            except AssertionError:
+                pass  # it ended before
+            self.ends[await replica.process.ended(seconds=300)] += 1
+            replica.process, replica.is_struck = await self._run(replica.url), False
+
+    def of(self, identity: str) -> Replica | None:
+        """Return whose identity that is, or was."""
+        return next((replica for replica in self.replicas if identity in replica.identities), None)
+
+    async def stop(self) -> None:
+        """End both."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._stack.aclose()
+
+
+@asynccontextmanager
+async def kept_running(served: Served, config: Path) -> AsyncIterator[Replicas]:
+    """Keep two replicas running while the block runs."""
+    replicas = Replicas(served, config)
+    await replicas.start()
+    try:
+        yield replicas
+    finally:
+        await replicas.stop()
+
+
+async def until(so: Callable[[], object]) -> None:
+    """Wait until something is so."""
+    async with asyncio.timeout(60):
+        while not so():  # noqa: ASYNC110 - the server's books ring no bell
+            await asyncio.sleep(0.02)
+
+
+class Executioner:
+    """Ends replicas, and notes for how long nobody led after a leader's end."""
+
+    def __init__(self, replicas: Replicas, books: Books, rng: random.Random) -> None:
+        self._replicas = replicas
+        self._books = books
+        self._rng = rng
+        self.gaps: dict[signal.Signals, list[float]] = {signal.SIGKILL: [], signal.SIGTERM: []}
+
+    async def strike(self, number: signal.Signals) -> None:
+        """End one of them, whichever it is."""
+        self._rng.choice(self._replicas.replicas).strike(number)
+
+    async def strike_leader(self, number: signal.Signals) -> None:
+        """End the leader when there is another that waits for it, and wait until that leads."""
+        books, replicas = self._books, self._replicas
+        await until(lambda: any(each.is_standing_by for each in replicas.replicas) and self._leader())
+        leader = self._leader()
+        assert leader is not None
+        old, struck_at = books.lease[-1].holder, time.monotonic()
+        leader.strike(number)
+        await until(lambda: books.lease[-1].holder not in {"", old})
+        led_at = next(each.at for each in books.lease if each.holder == books.lease[-1].holder)
+        # A leader that is stopped first finishes what it began, and then gives the lease back.
+        given_back = max((each.at for each in books.lease if not each.holder and each.at < led_at), default=0.0)
+        self.gaps[number].append(led_at - max(struck_at, given_back))
+
+    def _leader(self) -> Replica | None:
+        found = self._replicas.of(self._books.lease[-1].holder)
+        return found if found is not None and found.is_alive and not found.is_standing_by else None
+
+
+@pytest.mark.slow
+async def test_two_replicas_of_which_ten_are_killed(served_cluster: Served, rng: random.Random, tmp_path: Path) -> None:
+    """No binding ever comes from one who does not hold the lease; leadership moves in time; each pod is bound once."""
+    cluster = served_cluster.cluster
+    config = tmp_path / "config.yaml"
+    config.write_text(REPLICAS, encoding="utf-8")
+    cluster.add(*nodes(NODES))
+    books = Books(cluster)
+    faults = arm_bindings(cluster)
+    async with (
+        asyncio.TaskGroup() as tasks,
+        dropped_watches(cluster, rng) as dropped,
+        kept_running(served_cluster, config) as replicas,
+    ):
+        executioner = Executioner(replicas, books, rng)
+        await until(lambda: books.lease)
+        tasks.create_task(arrive(served_cluster.url, PODS, rate=150))
+        strikes = [executioner.strike] * 5 + [executioner.strike_leader] * 5
+        for strike, number in zip(rng.sample(strikes, KILLS), rng.sample(SIGNALS, KILLS), strict=True):
+            await asyncio.sleep(rng.uniform(0.1, 1.0))
+            await strike(number)
+        await served_cluster.api.until_bound(PODS)
+    await nothing_lost(served_cluster.url, books, PODS)
+    strangers = [
+        each
+        for each in books.bindings
+        if (holder := replicas.of(books.holder(each.at))) is None or not holder.url.endswith(each.host)
+    ]
+    assert strangers == [], "bindings of one who did not hold the lease"
+    holders = len({each.holder for each in books.lease} - {""})
+    print(f"gaps: {executioner.gaps}; leaders: {holders}; ends: {dict(replicas.ends)}")  # noqa: T201 - same
+    assert all(gap <= LEASE_SECONDS + RETRY_SECONDS + SLACK_SECONDS for gap in executioner.gaps[signal.SIGKILL])
+    assert all(gap <= RETRY_SECONDS + SLACK_SECONDS for gap in executioner.gaps[signal.SIGTERM])
+    assert sum(map(len, executioner.gaps.values())) == 5
+    assert holders >= 5
+    assert replicas.ends.keys() <= {-signal.SIGKILL, -signal.SIGTERM, 0, 1}
+    assert all(fault.hits >= 5 for fault in faults)
+    assert sum(dropped.values()) >= 10
