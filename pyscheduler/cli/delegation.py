@@ -8,6 +8,7 @@ Source: apiserver's plugin/pkg/authenticator/token/webhook, plugin/pkg/authorize
 
 from __future__ import annotations
 
+import logging
 import os
 from typing import TYPE_CHECKING, Any, Final
 
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     from pyscheduler.scheduler.ports import Transport
 
 __all__ = ["RULES", "Reviewer", "open_transport"]
+
+_log = logging.getLogger(__name__)
 
 _TIMEOUT_SECONDS: Final = 10.0
 _ATTEMPTS: Final = 5
@@ -58,9 +61,13 @@ async def open_transport(kubeconfig: str, *, flag: str) -> Transport | None:
     if not kubeconfig and "KUBERNETES_SERVICE_HOST" not in os.environ:
         return None
     try:
-        return HTTPTransport(await auth.load(kubeconfig=kubeconfig or None))
+        return HTTPTransport(await auth.load(kubeconfig=kubeconfig or None, in_cluster=not kubeconfig))
     except ConfigError as error:
-        raise ConfigError(f"{flag}: {error}") from error
+        if kubeconfig:
+            raise ConfigError(f"{flag}: {error}") from error
+        # Optional, as in kube-scheduler; it is said, and nobody is asked.
+        _log.warning("Failed to read in-cluster kubeconfig for %s err=%s", flag.removeprefix("--"), error)
+        return None
 
 
 class Reviewer:

@@ -18,7 +18,6 @@ import attrs
 import click
 
 from pyscheduler.cli import go_values
-from pyscheduler.framework.errors import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -131,6 +130,8 @@ class FlagValue(click.ParamType[Any]):
         try:
             return self._kind.parse(value)
         except ValueError as error:
+            from pyscheduler.framework.errors import ConfigError
+
             name = ", ".join(param.opts) if param is not None else self.name
             shown = json.dumps(value, ensure_ascii=False)
             raise ConfigError(f'invalid argument {shown} for "{name}" flag: {error}') from error

@@ -14,8 +14,6 @@ import json
 import re
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from pyscheduler.api.durations import parse_duration
-
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
@@ -87,6 +85,13 @@ def parse_level(text: str) -> int:
     if int(text) >= 2**31:
         raise ValueError(f"strconv.ParseUint: parsing {_quoted(text)}: value out of range")
     return int(text)
+
+
+def parse_duration(text: str) -> float:
+    """Return seconds, of `1m30s` and the like."""
+    from pyscheduler.api.durations import parse_duration as parse  # not for the help alone
+
+    return parse(text)
 
 
 def parse_address(text: str) -> str:

@@ -81,14 +81,16 @@ def command(**parameters: Any) -> None:
     """
     from pyscheduler.cli.flag_rules import effective
     from pyscheduler.cli.serving import RunOptions
-    from pyscheduler.cli.version import is_wanted, version_text
+    from pyscheduler.cli.version import version_text
 
     flags = Flags.read(parameters)
-    if is_wanted(flags.globals.version) and flags.globals.version in {"true", "raw"}:
+    if flags.globals.version in {"true", "raw"}:
         click.echo(version_text(flags.globals.version))
         return
     _set_up_logging(flags)
     found = effective(flags)
+    for name, value in flags.items():
+        _log.debug("FLAG name=%s value=%s", name, value)
     for warning in found.warnings:
         _log.warning("%s", warning)
     if flags.main.write_config_to:

@@ -5,12 +5,7 @@ from __future__ import annotations
 import platform
 import sys
 
-__all__ = ["is_wanted", "version_text"]
-
-
-def is_wanted(value: str) -> bool:
-    """Tell whether a value of `--version` asks for the version."""
-    return value not in {"", "false"}
+__all__ = ["version_text"]
 
 
 def version_text(value: str) -> str:

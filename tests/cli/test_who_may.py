@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import random
 from collections.abc import Coroutine, Mapping
 from typing import Any
@@ -301,6 +302,21 @@ async def test_nonsense_is_no_answer(asked: Asked, reviewer: Reviewer, clock: Vi
 async def test_a_kubeconfig_that_cannot_be_used(monkeypatch: pytest.MonkeyPatch) -> None:
     """The line names the flag; without one, outside a cluster, there is nobody to ask."""
     monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
+    monkeypatch.setenv("KUBECONFIG", "/nowhere-either")
     assert await open_transport("", flag="--authentication-kubeconfig") is None
     with pytest.raises(ConfigError, match=r"^--authentication-kubeconfig: .*nowhere.* does not exist"):
         await open_transport("/nowhere", flag="--authentication-kubeconfig")
+
+
+async def test_a_pod_asks_with_its_service_account(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Whatever $KUBECONFIG says; where its files are missing, it is said, and nobody is asked."""
+    monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "10.0.0.1")
+    monkeypatch.setenv("KUBERNETES_SERVICE_PORT", "443")
+    monkeypatch.setenv("KUBECONFIG", "/nowhere")
+    with caplog.at_level(logging.WARNING):
+        assert await open_transport("", flag="--authorization-kubeconfig") is None
+    (record,) = caplog.records
+    told = record.getMessage()
+    assert told.startswith("Failed to read in-cluster kubeconfig for authorization-kubeconfig err=service account ")

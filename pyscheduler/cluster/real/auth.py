@@ -144,17 +144,19 @@ async def load(
     kubeconfig: str | None = None,
     context: str | None = None,
     master: str | None = None,
+    in_cluster: bool = False,
     clock: Clock | None = None,
 ) -> Credentials:
     """Return the credentials that kubeconfig or service account give.
 
-    `kubeconfig` None: `$KUBECONFIG`, the pod's service account, then `~/.kube/config`. `master` overrides the server;
-    `clock` says when to renew. Raises `ConfigError` with one line where nothing usable is found.
+    `kubeconfig` None: `$KUBECONFIG`, the pod's service account, then `~/.kube/config`; with `in_cluster` the service
+    account alone. `master` overrides the server; `clock` says when to renew. Raises `ConfigError` with one line where
+    nothing usable is found.
     """
     clock = clock if clock is not None else LoopClock()
-    paths = kubeconfig or os.environ.get("KUBECONFIG") or ""
+    paths = kubeconfig or ("" if in_cluster else os.environ.get("KUBECONFIG")) or ""
     source: _Source
-    if not paths and "KUBERNETES_SERVICE_HOST" in os.environ:
+    if not paths and (in_cluster or "KUBERNETES_SERVICE_HOST" in os.environ):
         source = _ServiceAccount()
     else:
         source = _Kubeconfig(kubeconfigs.split_paths(paths or "~/.kube/config"), context, clock)
