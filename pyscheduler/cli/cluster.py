@@ -60,7 +60,12 @@ async def _serve(options: _Options) -> None:
     if tokens or options.authorization == "rbac":
         admin = secrets.token_urlsafe(32)
         tokens[admin] = ADMIN
-    cluster = EmbeddedCluster(clock=LoopClock(), authorization=options.authorization, tokens=tokens)
+    clock = LoopClock()
+    # A server that is started again has forgotten everything, but its clients have not: its versions go on with time.
+    first_version = int(clock.wall() * 1000)
+    cluster = EmbeddedCluster(
+        clock=clock, authorization=options.authorization, tokens=tokens, first_version=first_version
+    )
     loaded = sum(len(_load(cluster, Path(file))) for file in options.files)
     kubelets = cluster.lifecycle() if options.lifecycle else None
     if kubelets is not None:

@@ -60,7 +60,8 @@ class EmbeddedCluster:
     are checked in the first mode, too.
 
     `history_limit` is how many changes of each resource watches may lag behind; events are forgotten after
-    `event_ttl_seconds`.
+    `event_ttl_seconds`. Versions are counted from `first_version` on: one beyond all that an earlier server counted
+    keeps its clients from mistaking this one for it, because what they know is too old (410).
     """
 
     def __init__(
@@ -70,13 +71,14 @@ class EmbeddedCluster:
         rng: random.Random | None = None,
         history_limit: int = 20_000,
         event_ttl_seconds: float = 3600.0,
+        first_version: int = 1,
         authorization: Literal["always-allow", "rbac"] = "always-allow",
         tokens: Mapping[str, User] | None = None,
     ) -> None:
         rng = rng if rng is not None else random.Random()
         self.clock = clock
         self.faults = Faults(random.Random(rng.getrandbits(64)))
-        self.store = Store(history_limit=history_limit)
+        self.store = Store(history_limit=history_limit, first_version=first_version)
         self.table = ResourceTable(BUILTIN_RESOURCES)
         self.registry = Registry(self.store, self.table, wall=clock.wall, rng=rng)
         self.registry.reactions[CUSTOM_RESOURCE_DEFINITIONS.collection] = crds.react

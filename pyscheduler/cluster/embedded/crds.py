@@ -1,4 +1,10 @@
-"""CustomResourceDefinitions: served from the moment they are stored, forgotten with all their objects when deleted."""
+"""CustomResourceDefinitions: served from the moment they are stored, forgotten with all their objects when deleted.
+
+Whenever what is served changes, open watches of the kind end, as in the real server, which builds its storage anew.
+
+Differs from the real server: objects go with their definition at once, finalizers or not; versions are converted by
+changing nothing but their name; rules in CEL are not evaluated, and names that two definitions claim are not settled.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pyscheduler.api.times import format_time
 from pyscheduler.cluster.embedded import builtin, errors
 from pyscheduler.cluster.embedded.errors import FieldProblem
-from pyscheduler.cluster.embedded.resources import Resource, Subresource
+from pyscheduler.cluster.embedded.resources import Resource, Subresource, field_reader
 from pyscheduler.cluster.embedded.scale import ScalePaths
 
 if TYPE_CHECKING:
@@ -98,6 +104,18 @@ def served_resources(definition: Object) -> Iterator[Resource]:
         )
 
 
+def _begin_anew(registry: Registry, before: list[Resource], served: list[Resource]) -> None:
+    """End the watches of a kind whose resources have changed; where none is left, its objects go first."""
+    if not before:
+        return
+    collection = registry.collection(before[0])
+    if not served:
+        for one in collection.page().records:
+            collection.remove(one)
+    fields = {name: path for resource in served for name, path in resource.field_paths.items()}
+    collection.end_term(field_reader(fields))
+
+
 def _subresources(kind: str, given: Object) -> tuple[Subresource, ...]:
     made = []
     if "status" in given:
@@ -125,18 +143,17 @@ def react(registry: Registry, record: Record, *, deleted: bool) -> None:
     """Serve what a stored definition defines; drop it, objects and all, when the definition is gone."""
     definition = record.decode()
     spec = definition["spec"]
-    served = list(served_resources(definition))
-    for resource in list(registry.table):
-        if resource.custom and (resource.group, resource.plural) == (spec["group"], spec["names"]["plural"]):
+    served = [] if deleted else list(served_resources(definition))
+    place = (spec["group"], spec["names"]["plural"])
+    before = [one for one in registry.table if one.custom and (one.group, one.plural) == place]
+    if served != before:
+        for resource in before:
             registry.table.remove(resource)
+        for resource in served:
+            registry.table.add(resource)
+        _begin_anew(registry, before or served, served)
     if deleted:
-        for resource in served[:1]:
-            collection = registry.collection(resource)
-            for one in collection.page().records:
-                collection.remove(one)
         return
-    for resource in served:
-        registry.table.add(resource)
     if (definition.get("status") or {}).get("conditions"):
         return
     now = format_time(registry.wall())

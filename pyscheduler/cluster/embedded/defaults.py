@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from pyscheduler.cluster.embedded.store import Object
 
-__all__ = ["apply_defaults", "prepare_creation"]
+__all__ = ["apply_defaults", "prepare_creation", "prepare_update"]
 
 _POD_SPEC_DEFAULTS: Final[dict[str, Any]] = {
     "restartPolicy": "Always",
@@ -43,6 +43,7 @@ _NODE_INFO: Final = (
     "operatingSystem",
     "architecture",
 )
+_KEPT_BY_ADMISSION: Final = ("priority", "preemptionPolicy", "serviceAccountName", "serviceAccount")
 _LOST_NODE_TAINTS: Final = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 _LOST_NODE_SECONDS: Final = 300
 _QOS_RESOURCES: Final = ("cpu", "memory")
@@ -60,6 +61,17 @@ def prepare_creation(collection: str, obj: Object, now: str) -> None:
     rule = _CREATION.get(collection)
     if rule is not None:
         rule(obj, now)
+
+
+def prepare_update(collection: str, obj: Object, before: Object) -> None:
+    """Complete a changed object by what it was `before`, where admission does: a pod keeps its priority."""
+    if collection != "pods":
+        return
+    spec, old = obj["spec"], before.get("spec") or {}
+    for name in _KEPT_BY_ADMISSION:
+        if spec.get(name) is None and name in old:
+            spec[name] = old[name]
+    _tolerate_lost_nodes(spec)
 
 
 # --- pods ----------------------------------------------------------------------------------------

@@ -15,6 +15,7 @@ from pyscheduler.api.times import format_time
 from pyscheduler.cluster.embedded import errors, validation
 from pyscheduler.cluster.embedded.applying import apply_configuration
 from pyscheduler.cluster.embedded.kinds.fields import FieldCheck, field_check
+from pyscheduler.cluster.embedded.kinds.merging import merge_lists
 from pyscheduler.cluster.embedded.listing import is_true
 from pyscheduler.cluster.embedded.manifests import decode_yaml
 from pyscheduler.cluster.embedded.patch import PatchError, apply_json_patch, apply_merge_patch
@@ -175,7 +176,7 @@ def _patched(resource: Resource, before: Object, patch: Any, content_type: str) 
         if not isinstance(patch, dict):
             raise PatchError("the patch is not an object", malformed=True)
         if content_type == _STRATEGIC_PATCH:
-            return apply_strategic_patch(resource.collection, before, patch)
+            return apply_strategic_patch(merge_lists(resource.group, resource.version, resource.kind), before, patch)
         return apply_merge_patch(before, patch)
     except PatchError as error:
         if error.malformed:

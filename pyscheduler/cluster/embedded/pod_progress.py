@@ -45,6 +45,8 @@ def run(pod: Object, now: str, *, host: str, address: str) -> None:
             why = "".join(f'corresponding condition of pod readiness gate "{gate}" does not exist.' for gate in unmet)
             condition |= {"status": "False", "reason": "ReadinessGatesNotReady", "message": why}
         set_condition(status, condition)
+    if not any(one.get("type") == "PodScheduled" for one in status["conditions"]):  # bound from the beginning
+        set_condition(status, _condition("PodScheduled", "True", now, generation))
     address = host if spec.get("hostNetwork") else address
     if host:
         status["hostIP"], status["hostIPs"] = host, [{"ip": host}]

@@ -16,7 +16,7 @@ from pyscheduler.api.meta import KubeObject
 from pyscheduler.api.times import format_time
 from pyscheduler.cluster.embedded import deletion, errors, validation
 from pyscheduler.cluster.embedded.admission import Admission
-from pyscheduler.cluster.embedded.defaults import apply_defaults, prepare_creation
+from pyscheduler.cluster.embedded.defaults import apply_defaults, prepare_creation, prepare_update
 from pyscheduler.cluster.embedded.kinds.fields import FieldCheck
 from pyscheduler.cluster.embedded.managed_fields import Manager, track_update
 from pyscheduler.cluster.embedded.schema import check_schema
@@ -253,6 +253,7 @@ class Registry:
                 metadata.pop(name, None)
         metadata["name"] = old.name
         apply_defaults(resource.collection, new)
+        prepare_update(resource.collection, new, before)
         if resource.schema is not None:
             check_schema(resource, new)
         validation.check_update(resource, before, new, resizing=subresource == "resize")

@@ -55,6 +55,8 @@ __all__ = ["Request", "Router", "Target", "UnansweredError"]
 _JSON_HEADERS: Final = {"content-type": "application/json"}
 _TEXT_HEADERS: Final = {"content-type": "text/plain; charset=utf-8"}
 _BOOKMARK_SECONDS: Final = 60.0
+_SHORTEST_WATCH_SECONDS: Final = 1800.0
+_GOLDEN_RATIO: Final = 0.618034
 _HEALTH_PATHS: Final = frozenset({"/healthz", "/livez", "/readyz"})
 _YAML_TYPES: Final = frozenset({"application/yaml", "application/apply-patch+yaml"})
 _WHOLE_SUBRESOURCES: Final = frozenset({"status", "resize", "finalize"})
@@ -111,6 +113,7 @@ class Router:
         self._clock = clock
         self._openapi = openapi.Documents(registry.table)
         self._bookmark_seconds = bookmark_seconds
+        self._opened = 0
         self._streams: dict[int, tuple[str, WatchStream]] = {}
 
     async def handle(self, request: Request) -> Response | WatchStream:
@@ -365,10 +368,9 @@ class Router:
         collection = registry.collection(resource)
         render = self._event_renderer(request, target, options)
         current = registry.store.version
-        if (options.version or 0) > current:
-            raise errors.too_large_version(options.version or 0, current)
         initial: list[bytes] = []
-        from_version = options.version or current
+        after = options.version or 0
+        from_version = min(after or current, current)  # a version that is yet to come is waited for
         state_first = options.initial_events or (options.initial_events is None and not options.version)
         if state_first:
             from_version = current
@@ -377,11 +379,13 @@ class Router:
             initial = [event_line("ADDED", render(record)) for record in page.records]
             if options.initial_events and options.bookmarks:
                 initial.append(event_line("BOOKMARK", _bookmark(resource, current, _INITIAL_EVENTS_END)))
-        refused = False
+        refused = state_first and after > current
+        if refused:  # the stream opens all the same; what comes out of it is the refusal
+            initial = [event_line("ERROR", encode(errors.too_large_version(after, current).as_status()))]
         try:
             position = collection.position_after(from_version)
         except ExpiredVersionError as error:
-            refused = True  # the stream opens all the same; what comes out of it is the refusal
+            refused = True
             too_old = errors.too_old_version(error.version, error.oldest)
             initial = [event_line("ERROR", encode(too_old.as_status()))]
             position = collection.position_after(current)
@@ -392,7 +396,8 @@ class Router:
             position=position,
             initial=initial,
             clock=self._clock,
-            timeout_seconds=options.timeout_seconds,
+            after=after if after > current else 0,
+            timeout_seconds=options.timeout_seconds or self._longest_watch(),
             bookmark_seconds=self._bookmark_seconds,
         )
         self._streams[id(stream)] = (request.path, stream)
@@ -400,6 +405,11 @@ class Router:
         if refused:
             stream.end()
         return stream
+
+    def _longest_watch(self) -> float:
+        """Return how long a watch lasts that names no time: thirty minutes to an hour, so that not all end at once."""
+        self._opened += 1
+        return _SHORTEST_WATCH_SECONDS * (1 + self._opened * _GOLDEN_RATIO % 1)
 
     def _event_renderer(self, request: Request, target: Target, options: ListOptions) -> Callable[[Record], bytes]:
         registry, resource = self.registry, target.resource

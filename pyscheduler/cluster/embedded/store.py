@@ -96,13 +96,29 @@ class StaleRecordError(Exception):
 class Collection:
     """The objects of one resource. Made by `Store.collection`; written through its three methods only."""
 
-    __slots__ = ("_base", "_extract", "_keys", "_listeners", "_log", "_records", "name", "store", "trimmed")
+    __slots__ = (
+        "_base",
+        "_extract",
+        "_keys",
+        "_last_term",
+        "_listeners",
+        "_log",
+        "_records",
+        "name",
+        "store",
+        "term",
+        "trimmed",
+    )
 
     def __init__(self, store: Store, name: str, extract: Callable[[Object], dict[str, str]] | None) -> None:
         self.name = name
         #: The version of the newest change that the log has forgotten.
         self.trimmed = store.version
         self.store = store
+        #: Counts how often what is kept here came to an end; a watch lasts for one term.
+        self.term = 0
+        #: What the log of the last term held at its end, and the position of its first entry.
+        self._last_term: tuple[int, list[Change]] = (0, [])
         self._extract = extract
         self._records: dict[str, Record] = {}
         self._keys: list[str] = []
@@ -148,8 +164,29 @@ class Collection:
         return record
 
     def draft(self, key: str, obj: Object) -> Record:
-        """Return the record that storing `obj` would make, without storing it or counting a version."""
-        return self._record(key, obj, self.store.version)
+        """Return the record that storing `obj` would make, without storing it or counting a version.
+
+        It has the version of the record in whose place it would be put, and none where there is none.
+        """
+        present = self._records.get(key)
+        record = self._record(key, obj, present.version if present is not None else 0)
+        if present is None:
+            del obj["metadata"]["resourceVersion"]
+            record = msgspec.structs.replace(record, body=encode(obj))
+        return record
+
+    def end_term(self, extract: Callable[[Object], dict[str, str]] | None) -> None:
+        """End all watches, after what there is to tell; from now on, selectors know the fields `extract` reads."""
+        self.term += 1
+        self._last_term = (self._base, list(self._log))
+        self._extract = extract
+        if extract is not None:
+            for key, record in self._records.items():
+                self._records[key] = msgspec.structs.replace(record, fields=extract(record.decode()))
+        self._forget(len(self._log))
+        self.trimmed = self.store.version
+        for listener in tuple(self._listeners.values()):
+            listener()
 
     def _require_present(self, record: Record) -> None:
         present = self._records.get(record.key)
@@ -243,8 +280,14 @@ class Collection:
             raise ExpiredVersionError(version, self.trimmed)
         return self._base + bisect_right(self._log, version, key=_change_version)
 
-    def read(self, position: int, limit: int) -> list[Change]:
-        """Return up to `limit` changes from a position on; the next position is the old one plus their number."""
+    def read(self, position: int, limit: int, *, term: int | None = None) -> list[Change]:
+        """Return up to `limit` changes from a position on; the next position is the old one plus their number.
+
+        Of a `term` that has ended only those of its own can be read, and only until the next one ends.
+        """
+        if term is not None and term != self.term:
+            base, log = self._last_term if term == self.term - 1 else (position, [])
+            return log[max(position - base, 0) :][:limit]
         first = position - self._base
         if first < 0:
             raise ExpiredVersionError(self.trimmed + first, self.trimmed)

@@ -1,9 +1,7 @@
 """Strategic merge patch: a merge patch that knows which lists are really maps.
 
 Most lists of a patch replace the list they meet. Some (containers by name, conditions by type) merge, item by item,
-on a merge key; a few lists of plain values merge as sets. Which ones is part of the Kubernetes API: the tags
-`patchStrategy` and `patchMergeKey` of its Go types, carried here as `MERGE_LISTS`. Note what is *not* there: a node's
-taints and a pod's tolerations are replaced as a whole.
+on a merge key; a few lists of plain values merge as sets. Which ones is part of the Kubernetes API (`kinds.merging`).
 
 Directives inside a patch: ``$patch: delete`` and ``$patch: replace`` on objects and list items, ``$retainKeys``,
 ``$deleteFromPrimitiveList/<list>``, and ``$setElementOrder/<list>``, which only orders.
@@ -14,82 +12,37 @@ The order of a merged list is the real server's: items the patch names come in t
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from pyscheduler.cluster.embedded.patch import PatchError
 
-__all__ = ["MERGE_LISTS", "apply_strategic_patch"]
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = ["apply_strategic_patch"]
 
 _PATCH: Final = "$patch"
 _RETAIN: Final = "$retainKeys"
 _ORDER: Final = "$setElementOrder/"
 _DELETE_PRIMITIVES: Final = "$deleteFromPrimitiveList/"
 
-_CONTAINER_LISTS: Final = {
-    "ports": "containerPort",
-    "env": "name",
-    "volumeMounts": "mountPath",
-    "volumeDevices": "devicePath",
-}
-_POD_SPEC_LISTS: Final = {
-    "volumes": "name",
-    "imagePullSecrets": "name",
-    "hostAliases": "ip",
-    "topologySpreadConstraints": "topologyKey",
-    "schedulingGates": "name",
-    "resourceClaims": "name",
-    **{
-        f"{containers}{inner}": key
-        for containers in ("containers", "initContainers", "ephemeralContainers")
-        for inner, key in {"": "name", **{f".{name}": key for name, key in _CONTAINER_LISTS.items()}}.items()
-    },
-}
-_METADATA_LISTS: Final = {"metadata.ownerReferences": "uid", "metadata.finalizers": ""}
 
+def apply_strategic_patch(lists: Mapping[str, str], target: dict[str, Any], patch: Any) -> dict[str, Any]:
+    """Return `target` with `patch` merged in; changes neither.
 
-def _under(prefix: str, lists: dict[str, str]) -> dict[str, str]:
-    return {f"{prefix}.{path}": key for path, key in lists.items()}
-
-
-_TEMPLATED: Final = {
-    **_under("spec.template.spec", _POD_SPEC_LISTS),
-    **_under("spec.template", _METADATA_LISTS),
-    "status.conditions": "type",
-}
-
-#: By collection: the path of each list that merges, and its merge key; an empty key marks a list of plain values.
-MERGE_LISTS: Final[dict[str, dict[str, str]]] = {
-    "pods": {
-        **_under("spec", _POD_SPEC_LISTS),
-        "status.conditions": "type",
-        "status.hostIPs": "ip",
-        "status.podIPs": "ip",
-        "status.resourceClaimStatuses": "name",
-    },
-    "nodes": {"spec.podCIDRs": "", "status.conditions": "type", "status.addresses": "type"},
-    "namespaces": {"status.conditions": "type"},
-    "services": {"spec.ports": "port", "status.conditions": "type"},
-    "serviceaccounts": {"secrets": "name"},
-    "persistentvolumeclaims": {"status.conditions": "type"},
-    "replicationcontrollers": _TEMPLATED,
-    "replicasets.apps": _TEMPLATED,
-    "statefulsets.apps": _TEMPLATED,
-    "poddisruptionbudgets.policy": {"status.conditions": "type"},
-}
-
-
-def apply_strategic_patch(collection: str, target: dict[str, Any], patch: Any) -> dict[str, Any]:
-    """Return `target` with `patch` merged in by the rules of its collection; changes neither."""
+    `lists` names the lists that merge, by path, with their merge keys (`kinds.merging`).
+    """
     if not isinstance(patch, dict):
         raise PatchError("a strategic merge patch is an object", malformed=True)
-    lists = {**MERGE_LISTS.get(collection, {}), **_METADATA_LISTS}
     try:
         return _merge_objects(target, patch, "", lists)
     except TypeError as error:  # a merge key that is itself an object cannot be looked up
         raise PatchError(f"a merge key is not a plain value: {error}", malformed=True) from error
 
 
-def _merge_objects(target: dict[str, Any], patch: dict[str, Any], path: str, lists: dict[str, str]) -> dict[str, Any]:
+def _merge_objects(
+    target: dict[str, Any], patch: dict[str, Any], path: str, lists: Mapping[str, str]
+) -> dict[str, Any]:
     directive = patch.get(_PATCH)
     if directive == "replace":
         return {name: value for name, value in patch.items() if name != _PATCH}
@@ -120,7 +73,7 @@ def _merge_objects(target: dict[str, Any], patch: dict[str, Any], path: str, lis
     return merged
 
 
-def _merge_values(target: Any, value: Any, path: str, lists: dict[str, str], *, order: Any) -> Any:
+def _merge_values(target: Any, value: Any, path: str, lists: Mapping[str, str], *, order: Any) -> Any:
     if isinstance(value, dict):
         return _merge_objects(target if isinstance(target, dict) else {}, value, path, lists)
     if not isinstance(value, list):
@@ -136,7 +89,7 @@ def _merge_values(target: Any, value: Any, path: str, lists: dict[str, str], *, 
 
 
 def _merge_items(
-    present: list[Any], patch: list[Any], key: str, path: str, lists: dict[str, str], *, order: Any
+    present: list[Any], patch: list[Any], key: str, path: str, lists: Mapping[str, str], *, order: Any
 ) -> list[Any]:
     items = [item for item in present if isinstance(item, dict)]
     named: list[dict[str, Any]] = []
@@ -169,7 +122,7 @@ def _merge_items(
 
 
 def _order(
-    merged: dict[str, Any], name: str, order: Any, patch: dict[str, Any], path: str, lists: dict[str, str]
+    merged: dict[str, Any], name: str, order: Any, patch: dict[str, Any], path: str, lists: Mapping[str, str]
 ) -> None:
     """Apply an order to a list that the patch does not otherwise touch."""
     here = f"{path}.{name}" if path else name

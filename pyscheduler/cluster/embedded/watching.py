@@ -68,7 +68,8 @@ class WatchView(msgspec.Struct, frozen=True):
 class WatchStream:
     """One open watch, to be iterated once, chunk by chunk; each chunk is whole lines.
 
-    It begins with the `initial` lines and goes on in the log at `position`. Close it when the client is gone.
+    It begins with the `initial` lines and goes on in the log at `position`; changes up to the version `after`, which
+    may be yet to come, are left out. Close it when the client is gone.
     """
 
     def __init__(
@@ -79,6 +80,7 @@ class WatchStream:
         position: int,
         initial: list[bytes],
         clock: Clock,
+        after: int = 0,
         timeout_seconds: float | None = None,
         bookmark_seconds: float = 60.0,
     ) -> None:
@@ -86,6 +88,8 @@ class WatchStream:
         self._view = view
         self._position = position
         self._initial = initial
+        self._after = after
+        self._term = collection.term
         self._clock = clock
         self._bookmark_seconds = bookmark_seconds
         self._bookmark_due = False
@@ -140,12 +144,13 @@ class WatchStream:
             if self._broken == "now":
                 raise BrokenStreamError
             try:
-                changes = self._collection.read(self._position, _BATCH)
+                changes = self._collection.read(self._position, _BATCH, term=self._term)
             except ExpiredVersionError as error:
                 self._finished = True
                 return _error_line(errors.too_old_version(error.version, error.oldest))
             self._position += len(changes)
-            lines = [line for change in changes if (line := self._view.line(change))]
+            after = self._after
+            lines = [line for change in changes if change.version > after and (line := self._view.line(change))]
             if lines and self._broken:
                 self._broken = "now"
                 return lines[0][: len(lines[0]) // 2]
@@ -153,7 +158,9 @@ class WatchStream:
                 return b"".join(lines)
             if changes:
                 continue
-            if self._bookmark_due and self._view.bookmark is not None:
+            if self._term != self._collection.term:
+                break
+            if self._bookmark_due and self._view.bookmark is not None and self._collection.store.version >= after:
                 self._bookmark_due = False
                 return event_line("BOOKMARK", self._view.bookmark(self._collection.store.version))
             if self._ending:

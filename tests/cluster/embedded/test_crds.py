@@ -220,9 +220,17 @@ async def test_a_deleted_definition_takes_its_objects_along(api: Any, defined: A
     assert await watcher.seen() == [("ADDED", "g")]
     await api.ok("DELETE", f"{CRDS}/groups.example.com")
     assert (await watcher.seen())[-1] == ("DELETED", "g")
+    assert watcher.ended
     assert (await api.send("GET", GROUPS)).status == 404
     await api.ok("POST", CRDS, definition())
-    assert (await api.ok("GET", GROUPS))["items"] == []
+    listed = await api.ok("GET", GROUPS)
+    assert listed["items"] == []
+    again = await api.watch(GROUPS, resourceVersion=listed["metadata"]["resourceVersion"])
+    await api.ok("POST", GROUPS, group("h"))
+    assert await again.seen() == [("ADDED", "h")]
+    late = await api.watch(GROUPS, resourceVersion="3")
+    await late.seen()
+    assert late.events[0]["object"]["reason"] == "Expired"
 
 
 @pytest.mark.parametrize(
@@ -246,3 +254,41 @@ async def test_refused_definitions(api: Any, changes: Any, words: str) -> None:
     status, reason, message = await api.refused("POST", CRDS, definition(**changes))
     assert (status, reason) == (422, "Invalid")
     assert words in message
+
+
+async def test_a_changed_definition_ends_watches(api: Any, defined: Any) -> None:
+    """A change of what is served ends the watches of the kind; one of labels alone does not."""
+    watcher = await api.watch(GROUPS)
+    patch = {"metadata": {"labels": {"a": "b"}}}
+    await api.ok("PATCH", f"{CRDS}/groups.example.com", patch, content_type=MERGE)
+    await api.ok("POST", GROUPS, group("g", mode="b"))
+    assert (await watcher.seen(), watcher.ended) == ([("ADDED", "g")], False)
+    versions = [{**defined["spec"]["versions"][0], "selectableFields": [{"jsonPath": ".spec.size"}]}]
+    await api.ok("PATCH", f"{CRDS}/groups.example.com", {"spec": {"versions": versions}}, content_type=MERGE)
+    await watcher.seen()
+    assert watcher.ended
+    assert (await api.refused("GET", GROUPS, fieldSelector="spec.mode=b"))[0] == 400
+    found = await api.ok("GET", GROUPS, fieldSelector="spec.size=3")
+    assert [item["metadata"]["name"] for item in found["items"]] == ["g"]
+
+
+async def test_scale_of_custom_objects(api: Any) -> None:
+    """A definition says where the numbers are; reading and writing the scale goes there."""
+    scale = {"specReplicasPath": ".spec.size", "statusReplicasPath": ".status.now", "labelSelectorPath": ".status.who"}
+    made = definition()
+    made["spec"]["versions"][0]["subresources"]["scale"] = scale
+    await api.ok("POST", CRDS, made)
+    await api.ok("POST", GROUPS, group(size=4))
+    status = {"status": {"now": 2, "who": "app=g"}}
+    await api.ok("PATCH", f"{GROUPS}/g/status", status, content_type=MERGE)
+    seen = await api.ok("GET", f"{GROUPS}/g/scale")
+    assert (seen["kind"], seen["spec"]) == ("Scale", {"replicas": 4})
+    assert seen["status"] == {"replicas": 2, "selector": "app=g"}
+    patched = await api.ok("PATCH", f"{GROUPS}/g/scale", {"spec": {"replicas": 6}}, content_type=MERGE)
+    assert patched["spec"] == {"replicas": 6}
+    assert (await api.ok("GET", f"{GROUPS}/g"))["spec"]["size"] == 6
+    stale = {**seen, "spec": {"replicas": 7}}
+    assert (await api.refused("PUT", f"{GROUPS}/g/scale", stale))[:2] == (409, "Conflict")
+    assert (await api.refused("PATCH", f"{GROUPS}/g/scale", {"spec": {"replicas": -1}}, content_type=MERGE))[0] == 422
+    assert (await api.refused("PATCH", f"{GROUPS}/g/scale", {"spec": {"replicas": "x"}}, content_type=MERGE))[0] == 400
+    assert (await api.refused("DELETE", f"{GROUPS}/g/scale"))[0] == 405

@@ -92,7 +92,9 @@ async def test_versions_that_have_not_happened(api: Any, pod: Any) -> None:
     """A version of the future is a timeout with a hint to come back."""
     answer = await api.send("GET", PODS, resourceVersion="999999")
     assert (answer.status, answer.headers["retry-after"]) == (504, "1")
-    status, reason, message = await api.refused("GET", PODS, resourceVersion="999999", watch="1")
+    status, reason, message = await api.refused(
+        "GET", PODS, resourceVersion="999999", resourceVersionMatch="NotOlderThan"
+    )
     assert (status, reason) == (504, "Timeout")
     assert message.startswith("Timeout: Too large resource version: 999999, current: ")
     await fill(api, pod, "z")

@@ -7,8 +7,12 @@ from typing import Any
 
 import pytest
 
+from pyscheduler.cluster.embedded.builtin import BUILTIN_RESOURCES
+from pyscheduler.cluster.embedded.kinds.merging import merge_lists
 from pyscheduler.cluster.embedded.patch import PatchError
 from pyscheduler.cluster.embedded.strategic import apply_strategic_patch
+
+LISTS = {one.collection: merge_lists(one.group, one.version, one.kind) for one in BUILTIN_RESOURCES}
 
 
 def containers(*items: Any) -> dict[str, Any]:
@@ -163,7 +167,7 @@ SCHEDULED = {"type": "PodScheduled", "status": "True"}
 def test_patches(collection: str, target: Any, patch: Any, expected: Any) -> None:
     """Each rule of the merge, on the lists for which it counts; neither side is changed."""
     before = copy.deepcopy((target, patch))
-    assert apply_strategic_patch(collection, target, patch) == expected
+    assert apply_strategic_patch(LISTS.get(collection, {}), target, patch) == expected
     assert (target, patch) == before
 
 
@@ -181,5 +185,17 @@ def test_patches(collection: str, target: Any, patch: Any, expected: Any) -> Non
 def test_malformed_patches(patch: Any) -> None:
     """What is no strategic merge patch is refused as such."""
     with pytest.raises(PatchError) as refusal:
-        apply_strategic_patch("pods", containers({"name": "a"}), patch)
+        apply_strategic_patch(LISTS["pods"], containers({"name": "a"}), patch)
     assert refusal.value.malformed
+
+
+def test_lists_that_merge() -> None:
+    """The keys by which Kubernetes merges lists, of the kinds one meets most."""
+    pods = LISTS["pods"]
+    assert (pods["spec.containers"], pods["spec.containers.ports"]) == ("name", "containerPort")
+    assert (pods["spec.initContainers.env"], pods["spec.volumes"]) == ("name", "name")
+    assert (pods["status.conditions"], pods["metadata.finalizers"]) == ("type", "")
+    assert not {"spec.tolerations", "spec.containers.args"} & pods.keys()
+    assert "spec.taints" not in LISTS["nodes"]
+    assert LISTS["deployments.apps"]["spec.template.spec.containers.volumeMounts"] == "mountPath"
+    assert LISTS["services"]["spec.ports"] == "port"

@@ -23,7 +23,8 @@ async def node(api: Any) -> dict[str, Any]:
 @pytest.fixture
 async def stored(api: Any, pod: Any) -> dict[str, Any]:
     """Create a pod."""
-    return await api.ok("POST", PODS, pod("p", labels={"app": "t"}))
+    tolerations = [{"key": "k", "operator": "Exists"}]
+    return await api.ok("POST", PODS, pod("p", labels={"app": "t"}, tolerations=tolerations))
 
 
 async def test_a_put_counts_a_version(api: Any, node: Any) -> None:
@@ -237,3 +238,23 @@ async def test_a_dry_run_of_a_patch_changes_nothing(api: Any, stored: Any) -> No
     patched = await api.ok("PATCH", f"{PODS}/p", patch, content_type=MERGE, dryRun="All")
     assert patched["metadata"]["labels"] == {"app": "t", "new": "1"}
     assert await api.ok("GET", f"{PODS}/p") == stored
+
+
+async def test_a_manifest_can_replace_the_pod_it_made(api: Any, pod: Any) -> None:
+    """What admission gave a pod, a PUT that leaves it out does not take away."""
+    manifest = pod("m", labels={"a": "b"})
+    created = await api.ok("POST", PODS, manifest)
+    manifest["metadata"]["labels"] = {"a": "c"}
+    replaced = await api.ok("PUT", f"{PODS}/m", manifest)
+    assert (replaced["spec"], replaced["metadata"]["labels"]) == (created["spec"], {"a": "c"})
+
+
+async def test_dry_runs_count_no_version(api: Any, pod: Any) -> None:
+    """A dry run of a change shows the version that is stored, one of a creation none."""
+    dry = await api.ok("POST", PODS, pod("d"), dryRun="All")
+    assert "resourceVersion" not in dry["metadata"]
+    stored = await api.ok("POST", PODS, pod("d"))
+    patch = {"metadata": {"labels": {"x": "y"}}}
+    changed = await api.ok("PATCH", f"{PODS}/d", patch, content_type=MERGE, dryRun="All")
+    assert changed["metadata"]["labels"] == {"x": "y"}
+    assert changed["metadata"]["resourceVersion"] == stored["metadata"]["resourceVersion"]

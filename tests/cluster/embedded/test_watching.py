@@ -262,3 +262,36 @@ async def test_a_filtered_watch_follows_the_filtered_list(steps: Any, started: i
     now = json.loads((await transport.request("GET", path, query=query)).body)
     assert state == {item["metadata"]["name"]: item["metadata"]["uid"] for item in now["items"]}
     cluster.check_invariants()
+
+
+async def test_a_watch_waits_for_a_version_that_is_yet_to_come(api: Any, cluster: Any, pod: Any, clock: Any) -> None:
+    """From a future version on, a watch opens and tells only of what comes after it, bookmarks included."""
+    future = str(cluster.store.version + 2)
+    watcher = await api.watch(PODS, resourceVersion=future, allowWatchBookmarks="true")
+    await clock.advance(61)
+    assert await watcher.seen() == []
+    for name in ("a", "b", "c"):
+        await api.ok("POST", PODS, pod(name))
+    assert await watcher.seen() == [("ADDED", "c"), ("BOOKMARK", "")]
+
+
+async def test_a_state_of_the_future_cannot_be_sent(api: Any) -> None:
+    """Whoever asks for the state first, as of a version that has not happened, is told so within the stream."""
+    query = {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan"}
+    watcher = await api.watch(PODS, resourceVersion="99999", allowWatchBookmarks="true", **query)
+    await watcher.seen()
+    [event] = watcher.events
+    assert (event["type"], event["object"]["code"], event["object"]["reason"]) == ("ERROR", 504, "Timeout")
+    assert event["object"]["details"]["retryAfterSeconds"] == 1
+    assert watcher.ended
+
+
+async def test_a_watch_without_a_timeout_ends_within_the_hour(api: Any, clock: Any) -> None:
+    """Watches last between thirty minutes and an hour, and not all the same."""
+    watchers = [await api.watch(PODS) for _ in range(4)]
+    await clock.advance(1800)
+    assert not any(watcher.ended for watcher in watchers)
+    await clock.advance(900)
+    assert 0 < sum(watcher.ended for watcher in watchers) < 4
+    await clock.advance(900)
+    assert all(watcher.ended for watcher in watchers)
