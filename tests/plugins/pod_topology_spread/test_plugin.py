@@ -10,7 +10,7 @@ import pytest
 
 from pyscheduler.api import Node, ObjectMeta, Pod, Service, ServiceSpec, TopologySpreadConstraint
 from pyscheduler.cache.snapshot import Snapshot
-from pyscheduler.framework import ActionType, ClusterEvent, Code, CycleState, PodInfo, QueueingHint, Status
+from pyscheduler.framework import ActionType, ClusterEvent, Code, CycleState, NodeInfo, PodInfo, QueueingHint, Status
 from pyscheduler.framework.plugin_args import PodTopologySpreadArgs
 from pyscheduler.plugins.pod_topology_spread.plugin import PodTopologySpread
 from pyscheduler.plugins.pod_topology_spread.scoring import normalize
@@ -217,6 +217,25 @@ def test_what_ifs_follow_kube_schedulers_counting(snapshot_of: SnapshotOf) -> No
         assert plugin.filter_nodes(state, pod, snapshot.nodes).codes.tolist() == [2, 2, 0]
         plugin.remove_pod(state, pod, PodInfo.of(other), node)
         assert plugin.filter_nodes(state, pod, snapshot.nodes) is None
+
+
+def test_what_ifs_on_nodes_that_do_not_count_change_nothing(snapshot_of: SnapshotOf) -> None:
+    """A node that the pod may not use, one in no domain, one that the snapshot does not know, another namespace."""
+    snapshot = snapshot_of([*NODES, make_node("bare")])
+    plugin, state = PodTopologySpread(None, SpreadHandle(snapshot)), CycleState()
+    pod = spread_pod("p", constraint_of(), node_selector={ZONE: "a"})
+    plugin.pre_filter(state, pod, snapshot.nodes)
+    other = PodInfo.of(placed("b1")[0])
+    unknown = NodeInfo.of(make_node("new", labels={ZONE: "c"}))
+    for node in (snapshot.get("b1"), snapshot.get("bare"), unknown, NodeInfo()):
+        plugin.add_pod(state, pod, other, node)
+    plugin.add_pod(state, pod, PodInfo.of(placed("a1", namespace="other")[0]), snapshot.get("a1"))
+    anywhere, state_of_anywhere = spread_pod("p", constraint_of()), CycleState()
+    plugin.pre_filter(state_of_anywhere, anywhere, snapshot.nodes)
+    plugin.add_pod(state_of_anywhere, anywhere, other, unknown)
+    some = snapshot.nodes.take(np.arange(3))
+    assert plugin.filter_nodes(state, pod, some) is None
+    assert plugin.filter_nodes(state_of_anywhere, anywhere, some) is None
 
 
 def test_pods_are_not_signed_where_their_likes_matter() -> None:
