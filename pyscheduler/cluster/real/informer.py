@@ -118,6 +118,8 @@ class RealInformer(Generic[T]):
         #: How many wait in `catch_up`.
         self._hurrying = 0
         self._failed: APIError | None = None
+        #: The connection broke: whoever answers next may know less than this copy.
+        self._unsure = False
         self._task: asyncio.Task[None] | None = None
 
     # Lister
@@ -210,6 +212,8 @@ class RealInformer(Generic[T]):
                 if not self._version:
                     await self._list()
                     began = self._clock.now()
+                elif self._unsure:
+                    await self._check_version()
                 await self._watch()
             except Exception as error:  # noqa: BLE001 - whatever ends a stream, the informer has to live on
                 pause = await self._recover(error)
@@ -238,6 +242,7 @@ class RealInformer(Generic[T]):
                 _log.info("Listing again resource=%s reason=%s", self._kind.plural, error)
                 self._version = ""
             case TransportError():
+                self._unsure = True
                 self._recorder.warning("watch_broken")
                 _log.warning("Reconnecting resource=%s err=%s", self._kind.plural, error)
             case NotFoundError() if self._optional:
@@ -315,8 +320,22 @@ class RealInformer(Generic[T]):
         self._check_not_primed(primed)
         self._page_size = _PAGE
         self._version = page.resource_version
+        self._unsure = False
         self._synced = True
         self._settled.set()
+
+    async def _check_version(self) -> None:
+        """Ask whether the server still knows the version to go on from; refused (504), it is listed anew.
+
+        A server that was restored from a backup opens a watch from a version that it has not come to yet, and says
+        nothing until it has.
+        """
+        query = {"limit": "1", "resourceVersion": self._version, "resourceVersionMatch": "NotOlderThan"}
+        response = await self._transport.request(
+            "GET", self._kind.path(), query={**query, **self._selection}, timeout_seconds=_LIST_SECONDS
+        )
+        raise_for_status(response, f"list {self._kind.plural}")
+        self._unsure = False
 
     def _check_not_primed(self, count: int) -> None:
         if self._copy.primed != count:
