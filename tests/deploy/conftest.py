@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -39,3 +40,10 @@ def instructions(text: str) -> Iterator[Instruction]:
     for line in "\n".join(lines).replace("\\\n", " ").splitlines():
         word, _, rest = line.partition(" ")
         yield Instruction(word, re.sub(r"\s+", " ", rest).strip())
+
+
+def shell_lines(page: Path) -> Iterator[list[str]]:
+    """Yield the commands in a page's shell blocks, as words."""
+    for block in re.findall(r"^```sh\n(.*?)^```$", page.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE):
+        for line in block.replace("\\\n", " ").splitlines():
+            yield shlex.split(line, comments=True)

@@ -15,7 +15,7 @@ import pytest
 
 from pyscheduler.cluster.embedded.cluster import EmbeddedCluster
 from pyscheduler.testing import VirtualClock
-from tests.deploy.conftest import FOLDER, manifests
+from tests.deploy.conftest import FOLDER, ROOT, manifests, shell_lines
 from tests.integration.programs import program
 
 KUBECTL = shutil.which("kubectl")
@@ -51,7 +51,7 @@ async def kubectl(tmp_path: Path) -> AsyncIterator[Kubectl]:
     config = tmp_path / "config"
     options = ("--port", "0", "--authorization", "rbac", "--tls", "--write-kubeconfig", str(config))
 
-    async def run(*arguments: str) -> str:
+    async def run(*arguments: str, quiet: bool = True) -> str:
         assert KUBECTL is not None
         process = await asyncio.create_subprocess_exec(
             KUBECTL,
@@ -59,10 +59,11 @@ async def kubectl(tmp_path: Path) -> AsyncIterator[Kubectl]:
             *arguments,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
+            cwd=ROOT,
             env={**os.environ, "KUBECONFIG": str(config)},
         )
         out, err = await asyncio.wait_for(process.communicate(), 30)
-        assert (process.returncode, err.decode()) == (0, "")
+        assert (process.returncode, err.decode() if quiet else "") == (0, ""), err.decode()
         return out.decode()
 
     async with program("cluster", *options) as server:
@@ -94,3 +95,24 @@ async def test_kubectl_takes_the_folder(kubectl: Kubectl) -> None:
         assert (await kubectl("auth", "can-i", verb, *words)).strip() == answer
     listed = await kubectl("auth", "can-i", "--list", f"--token={token}", "--namespace", "kube-system")
     assert not [line for line in listed.splitlines() if line.startswith(("secrets", "*"))]
+
+
+#: What asks the pods of the Deployment, and there are none: nobody runs them here.
+NEED_PODS = ("rollout status", " logs ", " exec ")
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(KUBECTL is None, reason="kubectl is not on this machine: the operator's page is not tried out")
+async def test_the_commands_of_the_operators_page_work(kubectl: Kubectl, tmp_path: Path) -> None:
+    """In the order of the page, as they stand, but for those that need running pods."""
+    lease = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "pyscheduler"}}
+    file = tmp_path / "lease.json"
+    file.write_text(json.dumps(lease | {"spec": {"holderIdentity": "somebody"}}))
+    await kubectl("create", "--namespace", "kube-system", "-f", str(file))
+    commands = [words for words in shell_lines(ROOT / "docs/how-to/operate.md") if words[0] == "kubectl"]
+    tried = [words for words in commands if not any(part in " ".join(words) for part in NEED_PODS)]
+    assert len(tried) >= 6
+    said = {" ".join(words): await kubectl(*words[1:], quiet=False) for words in tried}
+    assert (
+        said["kubectl --namespace kube-system get lease pyscheduler -o jsonpath={.spec.holderIdentity}"] == "somebody"
+    )
