@@ -65,6 +65,14 @@ class SelectingThings(Generic[T]):
             if key in labels:
                 yield from by_value.get(labels[key], ())
 
+    def check_invariants(self, everything: Iterable[tuple[CompiledSelector, T]]) -> None:
+        """Raise AssertionError unless what is filed is what `everything` would be filed under, and nothing else."""
+        fresh: SelectingThings[T] = SelectingThings()
+        for selector, thing in everything:
+            fresh.add(selector, thing)
+        assert self._filed == fresh._filed, "what is filed by label"
+        assert self._others == fresh._others, "what requires no single label"
+
 
 class LabelledThings(Generic[T]):
     """Things with labels. They are filed under a key from when a selector first requires it."""
@@ -103,6 +111,17 @@ class LabelledThings(Generic[T]):
                     by_value.setdefault(labels[key], {})[thing] = None
             self._filed[key] = by_value
         return self._filed[key].get(value, ())
+
+    def check_invariants(self, everything: Iterable[tuple[Mapping[str, str], T]]) -> None:
+        """Raise AssertionError unless what is filed is `everything` by its values, and nothing else."""
+        things = list(everything)
+        assert len(self._filed) <= _MAX_KEYS, "too many keys"
+        for key, by_value in self._filed.items():
+            naive: dict[str, dict[T, None]] = {}
+            for labels, thing in things:
+                if key in labels:
+                    naive.setdefault(labels[key], {})[thing] = None
+            assert by_value == naive, f"what is filed under {key}"
 
 
 def _drop(

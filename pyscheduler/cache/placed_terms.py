@@ -214,6 +214,7 @@ class PlacedTerms:
                     rows[row] = rows.get(row, 0) + 1
         assert {term.key: term.rows for term in self._terms if term.rows} == naive, "rows per term"
         assert list(self._index.values()) == self._terms, "the index of terms misses some"
+        self._filed.check_invariants((term.key[2].selector, term) for term in self._terms)
         assert self._idle == sum(not term.rows for term in self._terms), "terms that no pod brings"
         assert list(self._held) == [row for row in self._held if self._held[row]], "a row without terms is held"
         kept = {key: term for key, term in self._index.items() if term.array is not None}

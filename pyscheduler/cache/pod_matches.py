@@ -78,7 +78,10 @@ class _Namespace:
         self.labelled: LabelledThings[_Kind] = LabelledThings()
 
     def candidates(self, selector: CompiledSelector) -> Iterable[_Kind]:
-        return self.labelled.candidates(selector, lambda: [(dict(key[2]), kind) for key, kind in self.kinds.items()])
+        return self.labelled.candidates(selector, self.with_labels)
+
+    def with_labels(self) -> list[tuple[Mapping[str, str], _Kind]]:
+        return [(dict(key[2]), kind) for key, kind in self.kinds.items()]
 
 
 class PodMatches:
@@ -232,6 +235,10 @@ class PodMatches:
         kinds = [kind for each in self._namespaces.values() for kind in each.kinds.values()]
         assert sum(sum(kind.rows.values()) for kind in kinds) == sum(map(len, pods)), "pods by kind"
         assert all(kind.rows for kind in kinds), "a kind without pods is kept"
+        for each in self._namespaces.values():
+            assert each.kinds, "a namespace without pods is kept"
+            each.labelled.check_invariants(each.with_labels())
+        self._questions.check_invariants((question[0], question) for question in self._answers)
         assert {id(each) for kind in kinds for each in kind.answers} <= set(map(id, self._answers.values()))
         assert len(self._answers) <= _MAX_ANSWERS, "too many answers are kept"
 

@@ -57,6 +57,8 @@ def test_all_that_matches_is_found_after_any_history() -> None:
                 asked = set(selecting.candidates(labels))
                 interested = {key for key, each in selectors.items() if each.matches(labels)}
                 assert interested <= asked <= selectors.keys()
+                labelled.check_invariants([(each, key) for key, each in things.items()])
+                selecting.check_invariants([(each, key) for key, each in selectors.items()])
                 fired["found"] += bool(matching)
                 fired["spared"] += found != things.keys()
                 fired["interested"] += bool(interested)

@@ -252,7 +252,7 @@ def test_answers_are_those_of_a_look_at_every_pod(make_world: type[World]) -> No
     fired: Counter[str] = Counter()
 
     @settings(max_examples=200)
-    @given(steps=STEPS, limits=st.sampled_from([(4096, 512, 64, 64), (1, 1, 0, 1)]))
+    @given(steps=STEPS, limits=st.sampled_from([(4096, 512, 64, 64), (4096, 512, 64, 1), (1, 1, 0, 1)]))
     def check(steps: list[tuple[str, Any]], limits: tuple[int, ...]) -> None:
         with pytest.MonkeyPatch.context() as patch:
             for name, limit in zip(("_MAX_ANSWERS", "_MAX_ARRAYS", "_MAX_IDLE", "_MIN_CAPACITY"), limits, strict=True):
