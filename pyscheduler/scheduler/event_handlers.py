@@ -174,7 +174,7 @@ class EventHandlers:
                 self.queue.move_all(ASSIGNED_POD_DELETE, pod, None, _at_most(pod.priority))
             self._timed(UNSCHEDULED_POD_DELETE, began)
 
-    def unreadable_pod(self, failure: Malformed, gone: bool) -> None:  # noqa: FBT001 - a callback's signature
+    def unreadable_pod(self, failure: Malformed, gone: bool) -> None:
         """Tell the users of a pod of ours that cannot be decoded at all; the informer has counted and logged it."""
         if gone:
             self._forget_unreadable(failure.uid)

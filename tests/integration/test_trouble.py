@@ -128,9 +128,10 @@ async def test_objects_that_cannot_be_read(served_cluster: Served) -> None:
         await scheduler.said("Passing over an object that cannot be read resource=pods key=default/shape")
         found = await warnings_of(port)
         assert (found["malformed_pod"] >= 3, found["malformed_node"]) == (True, 2)
-        told = await api.until_told("FailedScheduling", 2)
+        told = await api.until_told("FailedScheduling", 3)
         notes = {event["regarding"]["name"]: event["note"] for event in told}
         assert notes == {
+            "shape": "the pod cannot be read: Pod: Expected `array`, got `int` - at `$.spec.containers`",
             "quantity": "the pod cannot be read: quantity 'much' is malformed; write it like 500m, 2, 1.5Gi or 1e3",
             "selector": 'the pod cannot be read: "Nope" is not a valid label selector operator',
         }
@@ -140,7 +141,7 @@ async def test_objects_that_cannot_be_read(served_cluster: Served) -> None:
         scheduler.send(signal.SIGTERM)
         assert await scheduler.ended() == 0
     assert not any("Traceback" in line for line in scheduler.err)
-    assert len(await api.events("FailedScheduling")) == 2
+    assert len(await api.events("FailedScheduling")) == 3
 
 
 def _mend(served_cluster: Served, name: str) -> None:
