@@ -138,8 +138,9 @@ class SecureServer:
             raise ConfigError(f"--client-ca-file: {path}: {(error.strerror or str(error)).lower()}") from error
 
     async def _look_up(self, reviewer: Reviewer) -> bytes:
-        data = (await reviewer.get(_LOOKUP_PATH)).get("data") or {}
-        return str(data.get("client-ca-file") or "").encode()
+        data = (await reviewer.get(_LOOKUP_PATH)).get("data")
+        authorities = data.get("client-ca-file") if isinstance(data, dict) else None
+        return authorities.encode() if isinstance(authorities, str) else b""
 
     async def _keep_current(self) -> None:
         """Look again at files and cluster, at once and then every minute; what was there counts while that fails."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 import socket
+from typing import Any
 
 import pytest
 
@@ -58,3 +60,20 @@ def test_a_shared_port() -> None:
         second = listen("127.0.0.1", first.getsockname()[1], flag="--secure-port", named=True, share=True)
         assert second is not None
         second.close()
+
+
+@pytest.mark.parametrize("trouble", [errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT])
+def test_where_there_is_no_ipv6(monkeypatch: pytest.MonkeyPatch, trouble: int) -> None:
+    """All interfaces are those of IPv4 then, as in many containers."""
+    create = socket.create_server
+
+    def without(address: tuple[str, int], **keywords: Any) -> socket.socket:
+        if keywords["family"] == socket.AF_INET6:
+            raise OSError(trouble, "no IPv6")
+        return create(address, **keywords)
+
+    monkeypatch.setattr(socket, "create_server", without)
+    opened = listen("::", 0, flag="--secure-port", named=True)
+    assert opened is not None
+    with opened:
+        assert opened.family == socket.AF_INET
