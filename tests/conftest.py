@@ -26,3 +26,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if item.path.is_relative_to(HERE / "integration"):
             item.add_marker(pytest.mark.slow)
             item.add_marker(pytest.mark.xdist_group("processes"))
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say at the end, in a line of its own, that what needs kubectl was not tested on a machine without it."""
+    skipped = [
+        one
+        for one in terminalreporter.stats.get("skipped", ())
+        if "kubectl is not on this machine" in str(one.longrepr)
+    ]
+    if skipped:
+        terminalreporter.section("not tested here", sep="-")
+        terminalreporter.write_line(f"kubectl is not on this machine: {len(skipped)} tests that run it were left out")
