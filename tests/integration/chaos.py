@@ -9,7 +9,7 @@ import asyncio
 import random
 import time
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -23,7 +23,7 @@ from pyscheduler.cluster.embedded.faults import Fault
 from pyscheduler.cluster.embedded.routes import Request
 from tests.integration.programs import pods
 
-__all__ = ["Binding", "Books", "Holding", "arm_bindings", "arrive", "dropped_watches", "nothing_lost"]
+__all__ = ["Binding", "Books", "Holding", "arm_bindings", "arrive", "dropped_watches", "nothing_lost", "until"]
 
 _BINDING = r"/pods/[^/]+/binding$"
 _CREATED = 201
@@ -136,3 +136,10 @@ async def nothing_lost(url: str, books: Books, count: int) -> None:
     report = await asyncio.to_thread(audit, url)
     assert not report.problems, report.problems
     assert (report.bound, report.pending, len(books.made)) == (count, 0, count), report
+
+
+async def until(so: Callable[[], object]) -> None:
+    """Wait until something is so, for a minute at most."""
+    async with asyncio.timeout(60):
+        while not so():  # noqa: ASYNC110 - books and counters ring no bell
+            await asyncio.sleep(0.02)

@@ -7,14 +7,14 @@ import random
 import signal
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
 
 import attrs
 import pytest
 
-from tests.integration.chaos import Books, arm_bindings, arrive, dropped_watches, nothing_lost
+from tests.integration.chaos import Books, arm_bindings, arrive, dropped_watches, nothing_lost, until
 from tests.integration.conftest import Served
 from tests.integration.programs import FAST, Program, nodes, program
 
@@ -184,13 +184,6 @@ async def kept_running(served: Served, config: Path) -> AsyncIterator[Replicas]:
         yield replicas
     finally:
         await replicas.stop()
-
-
-async def until(so: Callable[[], object]) -> None:
-    """Wait until something is so."""
-    async with asyncio.timeout(60):
-        while not so():  # noqa: ASYNC110 - the server's books ring no bell
-            await asyncio.sleep(0.02)
 
 
 class Executioner:

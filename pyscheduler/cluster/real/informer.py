@@ -58,6 +58,8 @@ _CHUNK: Final = 25
 _WATCH_SECONDS: Final = 300.0
 #: A stream this silent is dead: bookmarks come every minute.
 _SILENCE_SECONDS: Final = 180.0
+#: After so many silent streams in a row it is perhaps the version that nobody has news of.
+_SILENCES: Final = 2
 #: A watch that ends sooner than this was not ended because its time was up.
 _SHORT_WATCH_SECONDS: Final = 1.0
 #: How often an absent kind is looked for.
@@ -108,6 +110,8 @@ class RealInformer(Generic[T]):
         #: Where to watch on from; "" when a list is due.
         self._version = ""
         self._failures = 0
+        #: Watches in a row that brought nothing at all.
+        self._silences = 0
         self._page_size = _PAGE
         self._synced = False
         self._settled = asyncio.Event()
@@ -369,6 +373,11 @@ class RealInformer(Generic[T]):
                 self._watching.set()
                 await self._follow(stream, dog)
         except TimeoutError as error:
+            self._silences += 1
+            if self._silences >= _SILENCES:
+                # A server that came back from a backup counts from long ago, and says nothing until it gets here.
+                self._silences = 0
+                raise _RelistError(f"{what}: silent for {_SILENCES} times {_SILENCE_SECONDS:.0f} s") from error
             raise TransportError(f"{what}: silent for {_SILENCE_SECONDS:.0f} s") from error
         finally:
             self._watching.clear()
@@ -378,6 +387,7 @@ class RealInformer(Generic[T]):
         handled = 0
         async for chunk in stream:
             dog.heard()
+            self._silences = 0
             if b"\n" not in chunk:
                 rest.append(chunk)
                 continue

@@ -151,6 +151,22 @@ async def test_silent_stream_is_given_up(stage: Any, meddled: Any) -> None:
     stage.assert_equal(pods, ledger)
 
 
+async def test_silence_again_and_again_is_about_the_version(stage: Any, meddled: Any) -> None:
+    """A server from a backup has no news of a version to come, nor bookmarks: only a list tells where it is."""
+    deaf = True
+    meddled(stage, lambda line: [] if deaf else [line])
+    pods, ledger = await stage.started()
+    stage.add_pod("a")
+    await stage.clock.advance(190)
+    assert (ledger.take(), stage.warnings["relisted"]) == ([], 0)
+    await stage.clock.advance(190)
+    assert (ledger.take(), stage.warnings["relisted"]) == (["add a"], 1)
+    deaf = False
+    await stage.clock.advance(600)
+    assert (stage.warnings["watch_broken"], stage.warnings["relisted"]) == (1, 1)
+    stage.assert_equal(pods, ledger)
+
+
 async def test_watch_that_does_not_begin_is_given_up(stage: Any) -> None:
     """Silence counts from the question, not from the first answer."""
     hole = stage.fault(path="/pods$", delay_seconds=100_000.0, times=0)

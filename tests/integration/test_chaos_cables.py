@@ -1,0 +1,402 @@
+"""Whatever happens between a scheduler and its API server: afterwards its cache is what the API server lists.
+
+The whole scheduler runs in this process, on a clock in a hurry; the trouble is made on the wire or in the server.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from typing import Any
+
+import attrs
+import pytest
+
+from pyscheduler.cluster.embedded.cluster import EmbeddedCluster
+from pyscheduler.cluster.embedded.faults import Fault
+from pyscheduler.cluster.embedded.server import ApiServer
+from pyscheduler.cluster.real import auth
+from pyscheduler.cluster.real.http import HTTPTransport
+from pyscheduler.config.load import loads
+from pyscheduler.framework.clock import LoopClock
+from pyscheduler.framework.recorder import NullRecorder
+from pyscheduler.scheduler.assembly import build
+from pyscheduler.scheduler.scheduler import Scheduler
+from pyscheduler.testing import node_manifest, pod_manifest
+from tests.integration.cables import Cable, HurriedClock
+from tests.integration.chaos import Books, until
+from tests.integration.programs import Api
+
+CONFIG = """
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+clientConnection: {qps: -1}
+profiles: [{schedulerName: pyscheduler}]
+"""
+#: How much faster the scheduler's clock runs than the server's.
+SPEED = 100.0
+#: How often the server says that it is there; a watch may be silent for three of the scheduler's minutes.
+BOOKMARK_SECONDS = 0.5
+NODES = 12
+#: More than a list has on two pages.
+RUNNING = 1100
+
+
+class Warnings(NullRecorder):
+    """Counts warnings."""
+
+    def __init__(self) -> None:
+        self.counts: Counter[str] = Counter()
+
+    def warning(self, kind: str) -> None:
+        """Count one."""
+        self.counts[kind] += 1
+
+
+def running(number: int, node: int) -> dict[str, Any]:
+    """Return a pod of somebody else's that has a node."""
+    name = f"running-{number:04d}"
+    return pod_manifest(name, scheduler_name="other", requests={"cpu": "1m"}, node_name=f"node-{node:02d}")
+
+
+def filled(first_version: int) -> EmbeddedCluster:
+    """Return a cluster with nodes, and pods on them."""
+    cluster = EmbeddedCluster(clock=LoopClock(), rng=random.Random(first_version))
+    cluster.store.version = first_version
+    cluster.router._bookmark_seconds = BOOKMARK_SECONDS
+    for number in range(NODES):
+        cluster.add(node_manifest(f"node-{number:02d}", allocatable={"cpu": "32", "pods": "500"}))
+    for number in range(RUNNING):
+        cluster.add(running(number, number % NODES))
+    return cluster
+
+
+@attrs.define
+class Site:
+    """A scheduler, a server, the cable between them, and what becomes of them."""
+
+    cluster: EmbeddedCluster
+    server: ApiServer
+    cable: Cable
+    scheduler: Scheduler
+    warnings: Warnings
+    books: Books
+    _rounds: int = 0
+
+    def unsettle(self) -> None:
+        """Let a bit of everything happen in the cluster."""
+        number = self._rounds = self._rounds + 1
+        cluster = self.cluster
+        for each in range(5):
+            cluster.add(pod_manifest(f"mine-{number}-{each}", requests={"cpu": "10m"}))
+        cluster.add(running(RUNNING + number, number % NODES))
+        cluster.add(node_manifest(f"extra-{number}", allocatable={"cpu": "4"}))
+        self._change("Node", f"node-{number % NODES:02d}")
+        self._change("Pod", f"running-{number:04d}", "default")
+        self._remove("Pod", f"running-{500 + number:04d}", "default")
+        # Made anew under its name, on another node.
+        self._remove("Pod", f"running-{700 + number:04d}", "default")
+        cluster.add(running(700 + number, (number + 5) % NODES))
+        if number > 1:
+            self._remove("Node", f"extra-{number - 1}")
+
+    def change_mine(self) -> None:
+        """Change the pods that came last."""
+        for each in range(5):
+            self._change("Pod", f"mine-{self._rounds}-{each}", "default")
+
+    def _change(self, kind: str, name: str, namespace: str = "") -> None:
+        collection, record = self._record(kind, name, namespace)
+        body = record.decode()
+        body["metadata"].setdefault("labels", {})["round"] = str(self._rounds)
+        collection.replace(record, body)
+
+    def _remove(self, kind: str, name: str, namespace: str = "") -> None:
+        collection, record = self._record(kind, name, namespace)
+        if record is not None:  # another server may never have had it
+            collection.remove(record)
+
+    def _record(self, kind: str, name: str, namespace: str) -> tuple[Any, Any]:
+        resource = self.cluster.resource("v1", kind)
+        collection = self.cluster.registry.collection(resource)
+        return collection, collection.get(resource.key(namespace, name))
+
+    async def move_server(self, cluster: EmbeddedCluster) -> None:
+        """Stop the server and start one on the same port, with that cluster behind it."""
+        await self.server.stop()
+        self.cluster = cluster
+        self.server = cluster.server(port=self.server.address[1])
+        await self.server.start()
+
+    async def heard(self, kind: str, times: int = 1) -> None:
+        """Wait until the scheduler has noticed."""
+        await until(lambda: self.warnings.counts[kind] >= times)
+
+    async def compare(self) -> list[str]:
+        """List the API page by page, past the cable, and say what the scheduler's cache and queue have otherwise."""
+        api, scheduler = Api(self.server.url), self.scheduler
+        nodes = {item["metadata"]["name"]: item["metadata"]["resourceVersion"] for item in await listed(api, "nodes")}
+        pods = {
+            item["metadata"]["uid"]: (item["spec"].get("nodeName", ""), item["metadata"]["resourceVersion"])
+            for item in await listed(api, "pods")
+        }
+        scheduler.cache.update_snapshot(scheduler.snapshot)
+        cached = {info.node.name: info.node.resource_version for info in scheduler.snapshot.nodes if info.node}
+        known = {
+            uid: (info.pod.node_name, info.pod.resource_version)
+            for uid in scheduler.cache.pod_keys()
+            if (info := scheduler.cache.get_pod(uid)) is not None
+        }
+        waiting = {pod.uid: ("", pod.resource_version) for pod in scheduler.queue.pending_pods()}
+        return [
+            *(f"node {name}" for name, _ in cached.items() ^ nodes.items()),
+            *(f"pod {uid}: {what}" for uid, what in (known | waiting).items() ^ pods.items()),
+        ]
+
+    async def settled(self) -> None:
+        """Wait until scheduler and API agree, and check that the scheduler agrees with itself."""
+        async with asyncio.timeout(30):
+            while different := await self.compare():
+                try:
+                    await asyncio.sleep(0.05)
+                except asyncio.CancelledError:
+                    raise AssertionError(f"{len(different)} differ: {different[:5]}") from None
+        self.scheduler.check_invariants()
+        for kind in ("handler_failed", "informer_failed", "cache_disagrees", "pod_changed_node"):
+            assert self.warnings.counts[kind] == 0, kind
+
+
+async def listed(api: Api, plural: str) -> list[dict[str, Any]]:
+    """Return all objects of a kind."""
+    items: list[dict[str, Any]] = []
+    token = ""
+    while True:
+        status, page = await api("GET", f"/api/v1/{plural}?limit=300" + (f"&continue={token}" if token else ""))
+        if status != 200:
+            return [*items, {"metadata": {"name": "?", "uid": "?", "resourceVersion": "?"}, "spec": {}}]
+        items += page["items"]
+        token = page["metadata"].get("continue", "")
+        if not token:
+            return items
+
+
+@pytest.fixture
+async def site() -> AsyncIterator[Site]:
+    """Yield a scheduler that is at work on a filled cluster, by cable."""
+    cluster = filled(first_version=50_000)
+    server = cluster.server()
+    await server.start()
+    cable = Cable(server.address)
+    await cable.start()
+    warnings = Warnings()
+    scheduler = build(
+        loads(CONFIG, source="test"),
+        HTTPTransport(auth.plain(cable.url)),
+        HurriedClock(SPEED),
+        random.Random(1),
+        recorder=warnings,
+    )
+    await scheduler.start()
+    loop = asyncio.create_task(scheduler.run())
+    found = Site(cluster, server, cable, scheduler, warnings, Books(cluster))
+    found.unsettle()
+    await found.settled()
+    yield found
+    await scheduler.stop()
+    await loop
+    await cable.stop()
+    await found.server.stop()
+
+
+# What happens
+
+
+async def ends(site: Site) -> None:
+    """End watches, as servers do every few minutes."""
+    site.cluster.router.drop_watches(how="end")
+
+
+async def cut(site: Site) -> None:
+    """Reset all connections, requests under way included."""
+    assert site.cable.cut() >= 2
+
+
+async def half_a_line(site: Site) -> None:
+    """Break off within an event."""
+    site.cluster.router.drop_watches(how="within")
+
+
+async def stalled(site: Site) -> None:
+    """Let the watches stay open, and nothing come any more."""
+    assert site.cable.stall() >= 2
+    site.unsettle()
+    await site.heard("watch_broken", 2)
+
+
+async def forgotten(site: Site) -> None:
+    """Forget the version from which a watch would go on: 410."""
+    site.cable.cut(only_watches=True)
+    site.unsettle()
+    site.cluster.store.compact()
+    await site.heard("relisted", 2)
+
+
+async def paged(site: Site) -> None:
+    """Have everything listed again, slowly, and change it between the pages."""
+    slow = site.cluster.faults.add(Fault(method="GET", path="/api/v1/(pods|nodes)$", delay_seconds=0.1, times=12))
+    site.cable.cut(only_watches=True)
+    site.unsettle()
+    site.cluster.store.compact()
+    while slow.hits < 6:
+        site.unsettle()
+        await asyncio.sleep(0.03)
+    await site.heard("relisted", 2)
+
+
+def meddling(change: Callable[[bytes], Iterable[bytes]]) -> Callable[[Site], Awaitable[None]]:
+    """Return what lets `change` have its way with the lines of pods' watches, until everything was listed anew."""
+
+    async def meddle(site: Site) -> None:
+        site.cable.meddle = lambda line: change(line) if b'"kind":"Pod"' in line else [line]
+        site.unsettle()
+        await asyncio.sleep(0.1)
+        site.unsettle()
+        site.change_mine()
+        site.unsettle()
+        await site.heard("relisted")
+        site.cable.meddle = None
+
+    return meddle
+
+
+def skipping(line: bytes) -> list[bytes]:
+    """Pass over what is new: its change, later, comes out of nothing."""
+    return [] if b'"type":"ADDED"' in line and b'"name":"mine-' in line else [line]
+
+
+def backwards() -> Callable[[bytes], Iterable[bytes]]:
+    """Repeat the first event after every fifth."""
+    seen: list[bytes] = []
+
+    def repeat(line: bytes) -> list[bytes]:
+        seen.append(line)
+        return [line, seen[0]] if len(seen) % 5 == 0 else [line]
+
+    return repeat
+
+
+def maimed(line: bytes) -> list[bytes]:
+    """Lose the second half of an event."""
+    return [line[: len(line) // 2] + b"\n"] if b'"type":"DELETED"' in line else [line]
+
+
+async def restarted(site: Site) -> None:
+    """Stop the server and start it again, with all that it knew."""
+    await site.server.stop()
+    site.unsettle()
+    await site.heard("watch_broken", 3)
+    await site.move_server(site.cluster)
+
+
+async def restarted_without_history(site: Site) -> None:
+    """Do the same, but let it forget how things came about."""
+    await site.server.stop()
+    site.unsettle()
+    site.cluster.store.compact()
+    await site.move_server(site.cluster)
+    await site.heard("relisted", 2)
+
+
+async def restarted_with_other_data(site: Site) -> None:
+    """Bring a server up as from an old backup: other objects, and versions that were counted long ago."""
+    await site.move_server(filled(first_version=100))
+
+
+async def restarted_empty(site: Site) -> None:
+    """Bring a server up that knows of nothing, and counts from one again."""
+    cluster = EmbeddedCluster(clock=LoopClock(), rng=random.Random(5))
+    cluster.router._bookmark_seconds = BOOKMARK_SECONDS
+    await site.move_server(cluster)
+    await site.settled()
+    assert site.scheduler.cache.node_count == site.scheduler.cache.pod_count == 0
+    for number in range(RUNNING):
+        site.cluster.add(running(number, number % NODES))
+    for number in range(NODES):
+        site.cluster.add(node_manifest(f"node-{number:02d}", allocatable={"cpu": "32", "pods": "500"}))
+
+
+def http(status: str, kind: str, body: bytes) -> bytes:
+    """Return an answer."""
+    head = f"HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {len(body)}\r\nConnection: close\r\n\r\n"
+    return head.encode() + body
+
+
+def foreign(answer: bytes) -> Callable[[Site], Awaitable[None]]:
+    """Return what lets somebody else answer on the server's port for a while."""
+
+    async def serve(site: Site) -> None:
+        site.cable.answer = answer
+        site.cable.cut()
+        site.unsettle()
+        await until(lambda: site.cable.answered >= 8)
+        site.cable.answer = None
+
+    return serve
+
+
+def refusing(**how: Any) -> Callable[[Site], Awaitable[None]]:
+    """Return what makes the server refuse lists and watches a few times."""
+
+    async def refuse(site: Site) -> None:
+        fault = site.cluster.faults.add(Fault(method="GET", path="/api/v1/(pods|nodes)$", times=8, **how))
+        site.cable.cut(only_watches=True)
+        site.unsettle()
+        await until(lambda: fault.hits >= 8)
+
+    return refuse
+
+
+PAGE = b"<html><body><h1>It works!</h1></body></html>"
+LIST = b'{"kind":"PodList","apiVersion":"v1","metadata":{"resourceVersion":"60000"},"items":[{"metadata":{"na'
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("happen", "noticed"),
+    [
+        pytest.param(ends, "", id="watches end"),
+        pytest.param(cut, "watch_broken", id="connections are reset"),
+        pytest.param(half_a_line, "watch_broken", id="half a line"),
+        pytest.param(stalled, "watch_broken", id="silence"),
+        pytest.param(forgotten, "relisted", id="410"),
+        pytest.param(paged, "relisted", id="changes between pages"),
+        pytest.param(meddling(skipping), "relisted", id="events are skipped"),
+        pytest.param(meddling(backwards()), "relisted", id="versions run backwards"),
+        pytest.param(meddling(maimed), "relisted", id="an event is maimed"),
+        pytest.param(restarted, "watch_broken", id="the server restarts"),
+        pytest.param(restarted_without_history, "relisted", id="the server restarts without history"),
+        pytest.param(restarted_with_other_data, "watch_broken", id="the server restarts from a backup"),
+        pytest.param(restarted_empty, "watch_broken", id="the server restarts empty"),
+        pytest.param(foreign(http("200 OK", "text/html", PAGE)), "watch_broken", id="a web page"),
+        pytest.param(foreign(http("502 Bad Gateway", "text/html", PAGE)), "watch_refused", id="a proxy's error page"),
+        pytest.param(foreign(http("404 Not Found", "text/html", PAGE)), "watch_refused", id="a web server's 404"),
+        pytest.param(foreign(http("200 OK", "application/json", LIST)), "watch_broken", id="half a list"),
+        pytest.param(foreign(b""), "watch_broken", id="no answer"),
+        pytest.param(refusing(status=429, retry_after_seconds=2), "watch_refused", id="429 with Retry-After"),
+        pytest.param(refusing(status=500), "watch_refused", id="500"),
+        pytest.param(refusing(status=503), "watch_refused", id="503"),
+        pytest.param(refusing(status=401), "watch_refused", id="401 for a while"),
+        pytest.param(refusing(lose="answer"), "watch_broken", id="answers are lost"),
+    ],
+)
+async def test_the_cache_is_what_the_api_lists(
+    site: Site, happen: Callable[[Site], Awaitable[None]], noticed: str
+) -> None:
+    """It happens, the cluster goes on meanwhile, and the two agree again: no event was lost, none counted twice."""
+    await happen(site)
+    site.unsettle()
+    await site.settled()
+    assert not noticed or site.warnings.counts[noticed] >= 1, dict(site.warnings.counts)
+    assert set(site.books.made.values()) == {1}
