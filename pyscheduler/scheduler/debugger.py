@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 __all__ = ["Debugger", "Differences"]
 
 _log = logging.getLogger(__name__)
+# Who asks for it wants to see it, however little is logged otherwise.
+_log.setLevel(logging.INFO)
 
 #: Lines that are written before the loop turns.
 _CHUNK: Final = 50
@@ -122,7 +124,7 @@ class Debugger:
 
         Raises what keeps the lists from being read.
         """
-        _log.debug("Cache comparer started")
+        _log.info("Cache comparer started")
         found = await self._differences()
         if found:
             await self._scheduler.clock.sleep(_PATIENCE_SECONDS)

@@ -14,7 +14,8 @@ async def test_a_look_inside_a_running_scheduler(served_cluster: Served) -> None
     cluster, api = served_cluster.cluster, served_cluster.api
     cluster.add(*nodes(5), *pods(20))
     run = ("run", "--config", str(FAST), "--health-port", "0", "--log-format", "json", "--master", api.url)
-    async with program(*run) as leader:
+    # Even where nothing but trouble is logged.
+    async with program(*run, "-v=0") as leader:
         await api.create_pod("large", requests={"cpu": "64"})
         await api.until_bound(20)
         await api.until_told("FailedScheduling", 1)

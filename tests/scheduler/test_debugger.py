@@ -27,6 +27,7 @@ Dump of scheduling queue pod=default/gated queue=unschedulable attempts=0 unsche
 pendingPlugins=[] gatingPlugin=SchedulingGates waitingSeconds=0.0 backoffSeconds=0.0 nominatedNode=
 Dump of scheduling queue pod=default/large queue=unschedulable attempts=1 unschedulablePlugins=[NodeResourcesFit] \
 pendingPlugins=[] gatingPlugin= waitingSeconds=0.0 backoffSeconds=0.0 nominatedNode=
+Cache comparer started
 Cache comparer finished mismatch=false
 """
 
