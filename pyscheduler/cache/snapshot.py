@@ -124,11 +124,6 @@ class Snapshot:
 
     # Statements
 
-    @property
-    def in_statement(self) -> bool:
-        """Tell whether a checkpoint is open; the snapshot must not follow the cache then."""
-        return bool(self._statements)
-
     def checkpoint(self) -> Checkpoint:
         """Mark the present state. Checkpoints nest."""
         checkpoint = Checkpoint(next(self._checkpoints))

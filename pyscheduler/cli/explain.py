@@ -209,19 +209,19 @@ async def _evaluate_all(question: _Question, read: Read, clock: Clock, notes: li
         pod = scheduler.pods.get(question.name, question.namespace)
         if pod is None:
             raise ConfigError(f"there is no pod {question.namespace}/{question.name}, or it has ended")
-        return [_evaluated(scheduler, pod, notes)]
+        return [await _evaluated(scheduler, pod, notes)]
     pods = await _pods_of(question.file, read, clock)
-    return [_evaluated(scheduler, pod, notes) for pod in pods]
+    return [await _evaluated(scheduler, pod, notes) for pod in pods]
 
 
-def _evaluated(scheduler: Scheduler, pod: Pod, notes: list[str]) -> Evaluation:
+async def _evaluated(scheduler: Scheduler, pod: Pod, notes: list[str]) -> Evaluation:
     from pyscheduler.scheduler.evaluation import evaluate
 
     if pod.node_name:
         notes.append(f"{pod.key} is bound to {pod.node_name}; this is as if it were not there yet")
         scheduler.cache.remove_pod(pod)
         pod = pod.with_node_name("")
-    return evaluate(scheduler, _profile_for(scheduler, pod, notes), pod)
+    return await evaluate(scheduler, _profile_for(scheduler, pod, notes), pod)
 
 
 def _profile_for(scheduler: Scheduler, pod: Pod, notes: list[str]) -> Profile:

@@ -2,8 +2,8 @@
 
 A plugin is made once per profile, with its args and its `Handle`, and lives as long as the scheduler. Methods up to
 Permit are plain functions called from the scheduling cycle: they run on the event loop, must not block and must not
-await. `pre_bind`, `bind` and `post_bind` may be `async def`; they run in the pod's binding cycle, many of which are
-under way at once.
+await; only `post_filter` may. `pre_bind`, `bind` and `post_bind` may be `async def`, too; they run in the pod's binding
+cycle, many of which are under way at once.
 
 An exception that leaves a plugin method becomes an ERROR status naming the plugin: the pod is retried after a backoff
 and the loop goes on. `None` where a `Status | None` is returned means success.
@@ -231,10 +231,11 @@ class PostFilterPlugin(Plugin):
 
     def post_filter(
         self, state: CycleState, pod: Pod, statuses: NodeStatuses
-    ) -> tuple[PostFilterResult | None, Status]:
+    ) -> tuple[PostFilterResult | None, Status] | Awaitable[tuple[PostFilterResult | None, Status]]:
         """Return what was done, and SUCCESS when the pod was nominated, UNSCHEDULABLE when nothing could be done.
 
         The first SUCCESS ends the phase. A result may come with UNSCHEDULABLE too, to clear a nomination.
+        May be `async def`, to let the loop turn where it takes long; the snapshot stays as it is meanwhile.
         """
         raise NotImplementedError
 

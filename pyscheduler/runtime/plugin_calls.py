@@ -124,7 +124,7 @@ class PluginCalls:
         what = type(answer).__name__
         if inspect.iscoroutine(answer):
             answer.close()
-            what = "a coroutine (only PreBind, Bind and PostBind may be async)"
+            what = "a coroutine (only PostFilter, PreBind, Bind and PostBind may be async)"
         error = TypeError(f"{method.point} returned {what}; expected {expected}")
         return self.failed(method, pod, error)
 

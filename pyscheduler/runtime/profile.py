@@ -156,11 +156,11 @@ class Profile:
         """Tell all PreFilter plugins that `to_remove` was taken off `node` in a what-if."""
         return self._wiring.pre_filtering.remove_pod(state, pod, to_remove, node)
 
-    def run_post_filter(
+    async def run_post_filter(
         self, state: CycleState, pod: Pod, statuses: NodeStatuses
     ) -> tuple[PostFilterResult | None, Status]:
         """Try to make room for a pod that fits nowhere."""
-        return self._wiring.post_filtering.run(state, pod, statuses)
+        return await self._wiring.post_filtering.run(state, pod, statuses)
 
     def run_pre_score(self, state: CycleState, pod: Pod, nodes: Nodes) -> Status | None:
         """Show the feasible nodes to those who will score them; anything returned is an error."""

@@ -36,20 +36,24 @@ class PostFiltering:
     calls: PluginCalls
     methods: Sequence[PluginMethod]
 
-    def run(self, state: CycleState, pod: Pod, statuses: NodeStatuses) -> tuple[PostFilterResult | None, Status]:
+    async def run(
+        self, state: CycleState, pod: Pod, statuses: NodeStatuses
+    ) -> tuple[PostFilterResult | None, Status]:
         """Run plugins until one succeeds, fails or says that nothing can help; else join what they said."""
         began = self.calls.clock.now()
-        result, status = self._run(state, pod, statuses)
+        result, status = await self._run(state, pod, statuses)
         self.calls.point("PostFilter", status, began)
         return result, status
 
-    def _run(self, state: CycleState, pod: Pod, statuses: NodeStatuses) -> tuple[PostFilterResult | None, Status]:
+    async def _run(
+        self, state: CycleState, pod: Pod, statuses: NodeStatuses
+    ) -> tuple[PostFilterResult | None, Status]:
         calls = self.calls
         sampled = context_of(state).sampled
         kept: PostFilterResult | None = None
         reasons: list[str] = []
         for method in self.methods:
-            answer = calls.run(method, pod, state, pod, statuses, sampled=sampled)
+            answer = await calls.run_async(method, pod, state, pod, statuses, sampled=sampled)
             if isinstance(answer, Status) and answer.is_error:
                 return None, answer
             if not _is_answer(answer):

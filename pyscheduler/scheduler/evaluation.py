@@ -80,7 +80,7 @@ class Evaluation:
         return str(self.fit_error) if self.fit_error is not None else ""
 
 
-def evaluate(scheduler: Scheduler, profile: Profile, pod: Pod, *, post_filter: bool = True) -> Evaluation:
+async def evaluate(scheduler: Scheduler, profile: Profile, pod: Pod, *, post_filter: bool = True) -> Evaluation:
     """Ask the profile's plugins about `pod` on the cluster as the cache has it.
 
     All nodes are looked at, whatever `percentageOfNodesToScore` says, and scored even where only one is feasible. With
@@ -107,7 +107,7 @@ def evaluate(scheduler: Scheduler, profile: Profile, pod: Pod, *, post_filter: b
         _score(found, found.feasible)
         return found
     if post_filter and profile.has_post_filter:
-        result, status = profile.run_post_filter(state, pod, diagnosis.node_statuses)
+        result, status = await profile.run_post_filter(state, pod, diagnosis.node_statuses)
         found.post_filter, found.post_filter_result = status, result
         diagnosis.post_filter_message = status.message
     found.fit_error = FitError(num_all_nodes=len(found.all_nodes), diagnosis=diagnosis)

@@ -78,6 +78,8 @@ class Scheduler:
     cycles: int = 0
     _bindings: dict[asyncio.Task[None], Attempt] = attrs.Factory(dict)
     _loop: asyncio.Task[None] | None = None
+    #: Whether a scheduling cycle is under way, which needs its snapshot as it is.
+    _in_cycle: bool = False
     _stopping: bool = False
     synced: bool = False
 
@@ -118,7 +120,7 @@ class Scheduler:
 
     def _keep_up(self, *_: object) -> None:
         """Let the snapshot follow while much changes: a list of everything, at once, would hold the next cycle."""
-        if self.cache.generation - self.snapshot.generation >= _FAR_BEHIND and not self.snapshot.in_statement:
+        if self.cache.generation - self.snapshot.generation >= _FAR_BEHIND and not self._in_cycle:
             self.cache.update_snapshot(self.snapshot)
 
     async def run(self) -> None:
@@ -129,13 +131,13 @@ class Scheduler:
         self._loop = asyncio.current_task()
         while (queued := self.queue.pop_nowait() or await self.queue.pop()) is not None:
             try:
-                self.schedule_one(queued)
+                await self.schedule_one(queued)
             except Exception:  # a bug must not end the loop, whatever it costs the pod  # noqa: BLE001
                 self.recorder.warning("schedule_one_failed")
                 _log.exception("Scheduling failed pod=%s", queued.pod.key)
             await asyncio.sleep(0)
 
-    def schedule_one(self, queued: QueuedPodInfo) -> None:
+    async def schedule_one(self, queued: QueuedPodInfo) -> None:
         """Run one scheduling cycle and start its binding cycle."""
         pod = queued.pod
         profile = self.profiles.get(pod.scheduler_name)
@@ -144,7 +146,11 @@ class Scheduler:
             return
         self.cycles += 1
         self.recorder.queue_wait(self.clock.now() - queued.enqueued_at)
-        attempt = self.scheduling.run_scheduling_cycle(profile, queued)
+        self._in_cycle = True
+        try:
+            attempt = await self.scheduling.run_scheduling_cycle(profile, queued)
+        finally:
+            self._in_cycle = False
         if attempt is not None:
             task = asyncio.create_task(self.binding.run_binding_cycle(attempt), name=f"bind {pod.key}")
             self._bindings[task] = attempt

@@ -1,7 +1,8 @@
-"""The scheduling cycle: one pod, from the queue to a reserved node. Plain functions; nothing here awaits.
+"""The scheduling cycle: one pod, from the queue to a reserved node.
 
 It reads top to bottom: bring the snapshot up to date, find a node, assume the pod there, Reserve, Permit. What was done
-is undone on any failure. Source: kube-scheduler 1.36, `schedulingCycle`.
+is undone on any failure. Only PostFilter may let the loop turn; what the cache hears meanwhile the snapshot does not.
+Source: kube-scheduler 1.36, `schedulingCycle`.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ class SchedulingCycle:
     algorithm: Algorithm
     failure: FailureHandler
 
-    def run_scheduling_cycle(self, profile: Profile, queued: QueuedPodInfo) -> Attempt | None:
+    async def run_scheduling_cycle(self, profile: Profile, queued: QueuedPodInfo) -> Attempt | None:
         """Try to place a pod; return the attempt to bind, or None when it failed and was dealt with."""
         to_activate = PodsToActivate()
         state = CycleState()
@@ -64,7 +65,7 @@ class SchedulingCycle:
             cycle=self.queue.scheduling_cycle,
         )
         try:
-            failed = self._find_node(attempt) or self._reserve(attempt)
+            failed = await self._find_node(attempt) or self._reserve(attempt)
         except Exception as error:  # noqa: BLE001 - a bug must cost this attempt, not the loop, and lose no pod
             self.recorder.warning("scheduling_cycle_failed")
             _log.exception("Scheduling cycle failed pod=%s", queued.pod.key)
@@ -86,7 +87,7 @@ class SchedulingCycle:
             self.recorder.warning("activation_failed")
             _log.exception("Activating pods failed pod=%s", attempt.queued.pod.key)
 
-    def _find_node(self, attempt: Attempt) -> tuple[Status, NominatingInfo | None] | None:
+    async def _find_node(self, attempt: Attempt) -> tuple[Status, NominatingInfo | None] | None:
         """Choose a node; return why not, and what becomes of the pod's nomination."""
         profile, pod = attempt.profile, attempt.queued.pod
         self.cache.update_snapshot(self.snapshot)
@@ -97,7 +98,7 @@ class SchedulingCycle:
         except PluginError as error:
             return Status(Code.ERROR, plugin=error.plugin, error=error), CLEAR_NOMINATION
         except FitError as error:
-            return self._post_filter(attempt, error)
+            return await self._post_filter(attempt, error)
         finally:
             self.recorder.algorithm(self.clock.now() - attempt.started_at)
         attempt.node_name = placement.node_name
@@ -105,11 +106,11 @@ class SchedulingCycle:
         attempt.feasible_nodes = placement.feasible_nodes
         return None
 
-    def _post_filter(self, attempt: Attempt, error: FitError) -> tuple[Status, NominatingInfo | None]:
+    async def _post_filter(self, attempt: Attempt, error: FitError) -> tuple[Status, NominatingInfo | None]:
         """Let PostFilter plugins make room for a later attempt."""
         nominating: NominatingInfo | None = CLEAR_NOMINATION
         if attempt.profile.has_post_filter:
-            result, status = attempt.profile.run_post_filter(
+            result, status = await attempt.profile.run_post_filter(
                 attempt.state, attempt.queued.pod, error.diagnosis.node_statuses
             )
             error.diagnosis.post_filter_message = status.message

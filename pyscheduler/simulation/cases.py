@@ -171,7 +171,7 @@ async def _evaluate(case: Case, registry: Registry) -> Json:
         if case.event is None:
             raise ConfigError("a case about queueing hints has an event")
         return {"events": list(_woken(profile, pod, case.event))}
-    found = evaluate(scheduler, profile, pod, post_filter=case.family == _PREEMPTION)
+    found = await evaluate(scheduler, profile, pod, post_filter=case.family == _PREEMPTION)
     if case.family == _GATES:
         gates = status_told(found.pre_enqueue)
         return {"preEnqueue": gates} if found.pre_enqueue is not None else {"preEnqueue": gates, **told(found)}

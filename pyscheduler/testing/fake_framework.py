@@ -20,6 +20,7 @@ from pyscheduler.framework.cycle_state import CycleState
 from pyscheduler.framework.node_statuses import NodeStatuses
 from pyscheduler.framework.pod_info import PodInfo, QueuedPodInfo
 from pyscheduler.runtime.discovery import discover
+from pyscheduler.runtime.turns import run_now
 from pyscheduler.scheduler.assembly import Settings, build
 
 if TYPE_CHECKING:
@@ -209,7 +210,7 @@ class FakeFramework:
             statuses = NodeStatuses.from_mapping({}, absent=outcome.status)
         else:
             statuses = self.profile.run_filters(state, pod, nodes)
-        return self.profile.run_post_filter(state, pod, statuses)
+        return run_now(self.profile.run_post_filter(state, pod, statuses))
 
     def run_score(self, pod: Pod, state: CycleState | None = None) -> dict[str, dict[str, int]]:
         """Run everything up to Score on all nodes; return node -> plugin -> weighted score, and `total`.

@@ -36,7 +36,7 @@ async def test_a_scheduler_on_it_has_the_cluster_and_changes_nothing() -> None:
     await scheduler.start()
     assert (scheduler.cache.node_count, scheduler.cache.pod_count, len(scheduler.queue)) == (1, 1, 1)
     profile = scheduler.profiles["pyscheduler"]
-    found = evaluate(scheduler, profile, waits)
+    found = await evaluate(scheduler, profile, waits)
     assert found.feasible is not None
     assert found.feasible.name(0) == "n1"
     assert found.message == ""

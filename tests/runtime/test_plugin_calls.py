@@ -32,6 +32,7 @@ from pyscheduler.framework import (
     ScorePlugin,
     Status,
 )
+from pyscheduler.runtime.turns import run_now
 from pyscheduler.testing.builders import make_pod
 
 Misdeed = Callable[[], Any]
@@ -134,7 +135,7 @@ async def ask(kit: Any, plugin: type[Plugin], point: str) -> Status | None:
         "PreFilter": lambda: profile.run_pre_filter(state, pod, nodes).status,
         "Filter": lambda: profile.find_feasible(state, pod, nodes).status,
         "run_filters": lambda: profile.run_filters(state, pod, nodes).status(0),
-        "PostFilter": lambda: profile.run_post_filter(state, pod, statuses)[1],
+        "PostFilter": lambda: run_now(profile.run_post_filter(state, pod, statuses))[1],
         "PreScore": lambda: profile.run_pre_score(state, pod, nodes),
         "Score": lambda: profile.run_score(state, pod, nodes).status,
         "Reserve": lambda: profile.run_reserve(state, pod, "n1"),
@@ -220,7 +221,7 @@ async def test_an_answer_of_the_wrong_type_becomes_an_error(
 
 
 @pytest.mark.parametrize(
-    ("plugin", "point", "running"), [case for case in CASES if case.values[1] not in {"PreBind", "Bind"}]
+    ("plugin", "point", "running"), [case for case in CASES if case.values[1] not in {"PostFilter", "PreBind", "Bind"}]
 )
 async def test_a_coroutine_where_none_may_be_is_closed_and_an_error(
     kit: Any, plugin: type[Plugin], point: str, running: str, misdeed: Callable[[Misdeed], None]
@@ -234,7 +235,7 @@ async def test_a_coroutine_where_none_may_be_is_closed_and_an_error(
     status = await ask(kit, plugin, point)
     assert status is not None
     assert status.message.startswith(running)
-    assert "a coroutine (only PreBind, Bind and PostBind may be async)" in status.message
+    assert "a coroutine (only PostFilter, PreBind, Bind and PostBind may be async)" in status.message
 
 
 @pytest.mark.parametrize(

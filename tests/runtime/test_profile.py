@@ -188,7 +188,7 @@ async def run_everything(kit: Any, profile: Profile) -> None:
     assert profile.run_pre_enqueue(pod) is None
     assert profile.run_pre_filter(state, pod, nodes).status is None
     found = profile.find_feasible(state, pod, nodes)
-    profile.run_post_filter(state, pod, profile.run_filters(state, pod, nodes))
+    await profile.run_post_filter(state, pod, profile.run_filters(state, pod, nodes))
     assert profile.run_pre_score(state, pod, nodes) is None
     assert profile.run_score(state, pod, nodes.take(found.rows)).status is None
     assert profile.run_reserve(state, pod, "n1") is None

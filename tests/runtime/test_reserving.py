@@ -19,6 +19,7 @@ from pyscheduler.framework import (
     ReservePlugin,
     Status,
 )
+from pyscheduler.runtime.turns import run_now
 from pyscheduler.testing.builders import make_pod
 
 NO = Status.unschedulable
@@ -82,7 +83,7 @@ def test_post_filter_answers_are_joined(
     """Success, Error and Unresolvable end the phase; rejections add up."""
     profile = kit.profile(*(saver(f"P{number}", answer) for number, answer in enumerate(answers)))
     assert profile.has_post_filter is bool(answers)
-    assert profile.run_post_filter(CycleState(), make_pod("p"), NodeStatuses(0)) == (result, status)
+    assert run_now(profile.run_post_filter(CycleState(), make_pod("p"), NodeStatuses(0))) == (result, status)
 
 
 @pytest.mark.parametrize(
@@ -96,7 +97,8 @@ def test_post_filter_answers_are_joined(
 )
 def test_post_filter_must_answer_with_a_pair(kit: Any, answer: Any) -> None:
     """Anything else than a result and a status is a mistake of the plugin."""
-    result, status = kit.profile(saver("P", answer)).run_post_filter(CycleState(), make_pod("p"), NodeStatuses(0))
+    profile = kit.profile(saver("P", answer))
+    result, status = run_now(profile.run_post_filter(CycleState(), make_pod("p"), NodeStatuses(0)))
     assert result is None
     assert (status.code, status.plugin) == (Code.ERROR, "P")
     assert "expected a pair (PostFilterResult or None, Status)" in status.message

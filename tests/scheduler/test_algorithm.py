@@ -12,6 +12,7 @@ import pytest
 
 from pyscheduler import CycleState, FilterPlugin, NodeInfo, Pod, PreFilterPlugin, PreFilterResult, Status
 from pyscheduler.framework.pod_info import PodInfo, QueuedPodInfo
+from pyscheduler.runtime.turns import run_now
 from pyscheduler.testing import FakeCluster, VirtualClock, make_pod, node_manifest
 from tests.scheduler.plugins import Counting
 
@@ -166,7 +167,7 @@ def calls_of_a_cycle(framework: FakeFramework, pod: Pod) -> int:
     before = sys.getprofile()
     sys.setprofile(count)
     try:
-        attempt = scheduling.run_scheduling_cycle(framework.profile, queued)
+        attempt = run_now(scheduling.run_scheduling_cycle(framework.profile, queued))
     finally:
         sys.setprofile(before)
         gc.enable()
