@@ -122,10 +122,9 @@ def closure(cluster: FakeCluster, name: str, node: str) -> None:
 
 
 def undefine(cluster: FakeCluster) -> None:
-    """Delete the definition, and with it all objects of the kind; an API server ends the kind's watches then."""
+    """Delete the definition, and with it all objects of the kind; the API server ends the kind's watches then."""
     definition = "apiextensions.k8s.io/v1", "CustomResourceDefinition", f"{CLOSURES.plural}.{CLOSURES.group}"
     cluster.server.remove(*definition)
-    cluster.server.router.drop_watches(CLOSURES.path())
 
 
 async def test_a_kind_whose_definition_comes_and_goes(
