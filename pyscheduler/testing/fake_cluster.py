@@ -10,7 +10,8 @@ import msgspec
 
 from pyscheduler.api import KubeObject, Node, Pod, decode, encode
 from pyscheduler.cluster.embedded.cluster import EmbeddedCluster
-from pyscheduler.cluster.embedded.patching import apply_patch
+from pyscheduler.cluster.embedded.kinds.fields import FieldCheck
+from pyscheduler.cluster.embedded.patching import PatchOptions, apply_patch
 from pyscheduler.framework.node_info import NodeInfo
 from pyscheduler.framework.pod_info import PodInfo
 from pyscheduler.testing.builders import node_manifest, pod_manifest
@@ -95,8 +96,7 @@ class FakeCluster:
             namespace if resource.namespaced else "",
             name,
             msgspec.json.encode(patch),
-            content_type="application/merge-patch+json",
-            subresource="status" if status else "",
+            PatchOptions("application/merge-patch+json", FieldCheck(), "status" if status else ""),
         )
         return decode(type_, self.server.registry.render(resource, record))
 
