@@ -118,9 +118,10 @@ async def served(
 class Api:
     """Requests to an API server, one at a time, decoded."""
 
-    def __init__(self, url: str, server: Program | None = None) -> None:
+    def __init__(self, url: str, server: Program | None = None, *, token: str = "") -> None:
         self.url = url
         self._server = server
+        self._headers = {"Authorization": f"Bearer {token}"} if token else {}
 
     @property
     def server(self) -> Program:
@@ -135,7 +136,7 @@ class Api:
     def _send(self, method: str, path: str, body: object) -> tuple[int, Any]:
         data = None if body is None else json.dumps(body).encode()
         request = urllib.request.Request(
-            self.url + path, data=data, method=method, headers={"Content-Type": "application/json"}
+            self.url + path, data=data, method=method, headers={"Content-Type": "application/json", **self._headers}
         )
         try:
             with urllib.request.urlopen(request, timeout=10) as answer:

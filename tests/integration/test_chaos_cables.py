@@ -6,21 +6,27 @@ The whole scheduler runs in this process, on a clock in a hurry; the trouble is 
 from __future__ import annotations
 
 import asyncio
+import json
 import random
+import sys
+import time
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import attrs
 import pytest
 
+from pyscheduler.cluster.embedded.access.users import ADMIN
 from pyscheduler.cluster.embedded.cluster import EmbeddedCluster
 from pyscheduler.cluster.embedded.faults import Fault
 from pyscheduler.cluster.embedded.server import ApiServer
 from pyscheduler.cluster.real import auth
 from pyscheduler.cluster.real.http import HTTPTransport
 from pyscheduler.config.load import loads
-from pyscheduler.framework.clock import LoopClock
+from pyscheduler.framework.clock import Clock, LoopClock
 from pyscheduler.framework.recorder import NullRecorder
 from pyscheduler.scheduler.assembly import build
 from pyscheduler.scheduler.scheduler import Scheduler
@@ -61,9 +67,9 @@ def running(number: int, node: int) -> dict[str, Any]:
     return pod_manifest(name, scheduler_name="other", requests={"cpu": "1m"}, node_name=f"node-{node:02d}")
 
 
-def filled(first_version: int) -> EmbeddedCluster:
+def filled(first_version: int, **keywords: Any) -> EmbeddedCluster:
     """Return a cluster with nodes, and pods on them."""
-    cluster = EmbeddedCluster(clock=LoopClock(), rng=random.Random(first_version))
+    cluster = EmbeddedCluster(clock=LoopClock(), rng=random.Random(first_version), **keywords)
     cluster.store.version = first_version
     cluster.router._bookmark_seconds = BOOKMARK_SECONDS
     for number in range(NODES):
@@ -83,6 +89,8 @@ class Site:
     scheduler: Scheduler
     warnings: Warnings
     books: Books
+    #: What the checker shows to the API server, where that asks.
+    token: str = ""
     _rounds: int = 0
 
     def unsettle(self) -> None:
@@ -136,7 +144,7 @@ class Site:
 
     async def compare(self) -> list[str]:
         """List the API page by page, past the cable, and say what the scheduler's cache and queue have otherwise."""
-        api, scheduler = Api(self.server.url), self.scheduler
+        api, scheduler = Api(self.server.url, token=self.token), self.scheduler
         nodes = {item["metadata"]["name"]: item["metadata"]["resourceVersion"] for item in await listed(api, "nodes")}
         pods = {
             item["metadata"]["uid"]: (item["spec"].get("nodeName", ""), item["metadata"]["resourceVersion"])
@@ -182,32 +190,47 @@ async def listed(api: Api, plural: str) -> list[dict[str, Any]]:
             return items
 
 
-@pytest.fixture
-async def site() -> AsyncIterator[Site]:
-    """Yield a scheduler that is at work on a filled cluster, by cable."""
-    cluster = filled(first_version=50_000)
+@asynccontextmanager
+async def at_work(
+    cluster: EmbeddedCluster, credentials: Callable[[str, Clock], Awaitable[auth.Credentials]], *, token: str = ""
+) -> AsyncIterator[Site]:
+    """Run a scheduler on a cluster, by cable; `credentials` are for a URL and a clock."""
     server = cluster.server()
     await server.start()
     cable = Cable(server.address)
     await cable.start()
-    warnings = Warnings()
+    warnings, clock = Warnings(), HurriedClock(SPEED)
     scheduler = build(
         loads(CONFIG, source="test"),
-        HTTPTransport(auth.plain(cable.url)),
-        HurriedClock(SPEED),
+        HTTPTransport(await credentials(cable.url, clock)),
+        clock,
         random.Random(1),
         recorder=warnings,
     )
     await scheduler.start()
     loop = asyncio.create_task(scheduler.run())
-    found = Site(cluster, server, cable, scheduler, warnings, Books(cluster))
-    found.unsettle()
-    await found.settled()
-    yield found
-    await scheduler.stop()
-    await loop
-    await cable.stop()
-    await found.server.stop()
+    site = Site(cluster, server, cable, scheduler, warnings, Books(cluster), token)
+    try:
+        site.unsettle()
+        await site.settled()
+        yield site
+    finally:
+        await scheduler.stop()
+        await loop
+        await cable.stop()
+        await site.server.stop()
+
+
+async def nobody(url: str, _clock: Clock) -> auth.Credentials:
+    """Return the credentials of nobody in particular."""
+    return auth.plain(url)
+
+
+@pytest.fixture
+async def site() -> AsyncIterator[Site]:
+    """Yield a scheduler that is at work on a filled cluster, by cable."""
+    async with at_work(filled(first_version=50_000), nobody) as found:
+        yield found
 
 
 # What happens
@@ -400,3 +423,105 @@ async def test_the_cache_is_what_the_api_lists(
     await site.settled()
     assert not noticed or site.warnings.counts[noticed] >= 1, dict(site.warnings.counts)
     assert set(site.books.made.values()) == {1}
+
+
+# Tokens that end
+
+#: How long a token is good for at most, in seconds; a server lets it pass for a minute after its end.
+TOKEN_SECONDS = 2.0
+LEEWAY_SECONDS = 60.0
+#: What the checker shows; it does not end.
+CHECKER = "looking-on"
+
+ACCOUNT = [
+    {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "scheduler", "namespace": "kube-system"}},
+    {
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "ClusterRoleBinding",
+        "metadata": {"name": "scheduler"},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"},
+        "subjects": [{"kind": "ServiceAccount", "name": "scheduler", "namespace": "kube-system"}],
+    },
+]
+#: Prints the token of a file as an exec plugin does, and that it is good for another second.
+PLUGIN = """
+import json, pathlib, sys
+token, end = pathlib.Path(sys.argv[1]).read_text().split()
+status = {"token": token, "expirationTimestamp": end}
+print(json.dumps({"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential", "status": status}))
+"""
+
+
+class TokenFile:
+    """A file with a token in it that ends soon, written anew as long as it is `kept`."""
+
+    def __init__(self, path: Path, cluster: EmbeddedCluster, *, with_end: bool) -> None:
+        self._path = path
+        self._cluster = cluster
+        self._with_end = with_end
+        self.is_kept = True
+        self.written = 0
+
+    def write(self) -> None:
+        """Write a new token."""
+        token = self._cluster.account_token("kube-system", "scheduler", expires_seconds=TOKEN_SECONDS - LEEWAY_SECONDS)
+        end = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() + 3600))
+        self._path.write_text(f"{token} {end}" if self._with_end else token)
+        self.written += 1
+
+    async def keep(self) -> None:
+        """Write a new one in time, for ever."""
+        while True:
+            if self.is_kept:
+                self.write()
+            await asyncio.sleep(TOKEN_SECONDS / 8)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["file", "exec plugin"])
+async def test_tokens_that_end_while_it_runs(tmp_path: Path, kind: str) -> None:
+    """Tokens are renewed in time; a gap is lived through, counted, and over once there is a token again."""
+    cluster = filled(first_version=50_000, authorization="rbac", tokens={CHECKER: ADMIN})
+    cluster.add(*ACCOUNT)
+    path = tmp_path / "token"
+    tokens = TokenFile(path, cluster, with_end=kind == "exec plugin")
+    tokens.write()
+    (tmp_path / "plugin.py").write_text(PLUGIN)
+    plugin = {
+        "apiVersion": "client.authentication.k8s.io/v1",
+        "command": sys.executable,
+        "args": [str(tmp_path / "plugin.py"), str(path)],
+        "interactiveMode": "Never",
+    }
+    user = {"tokenFile": str(path)} if kind == "file" else {"exec": plugin}
+
+    async def credentials(url: str, clock: Clock) -> auth.Credentials:
+        config = {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "current-context": "main",
+            "clusters": [{"name": "here", "cluster": {"server": url}}],
+            "users": [{"name": "me", "user": user}],
+            "contexts": [{"name": "main", "context": {"cluster": "here", "user": "me"}}],
+        }
+        (tmp_path / "config").write_text(json.dumps(config))
+        return await auth.load(kubeconfig=str(tmp_path / "config"), clock=clock)
+
+    keeping = asyncio.create_task(tokens.keep())
+    async with at_work(cluster, credentials, token=CHECKER) as site:
+        begun = tokens.written
+        while tokens.written < begun + 16:
+            site.unsettle()
+            await asyncio.sleep(TOKEN_SECONDS / 4)
+            site.cable.cut()
+        await site.settled()
+        tokens.is_kept = False
+        await asyncio.sleep(TOKEN_SECONDS * 1.2)
+        site.cable.cut()
+        site.unsettle()
+        await site.heard("watch_refused", 2)
+        tokens.is_kept = True
+        await site.settled()
+        assert set(site.books.made.values()) == {1}
+    keeping.cancel()
+    await asyncio.gather(keeping, return_exceptions=True)
