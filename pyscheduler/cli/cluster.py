@@ -36,6 +36,7 @@ class _Options:
     files: tuple[str, ...]
     kubeconfig: str | None
     lifecycle: bool
+    reject_only: bool
     with_stdin: bool
     authorization: Literal["always-allow", "rbac"]
     token_file: str | None
@@ -67,7 +68,7 @@ async def _serve(options: _Options) -> None:
         clock=clock, authorization=options.authorization, tokens=tokens, first_version=first_version
     )
     loaded = sum(len(_load(cluster, Path(file))) for file in options.files)
-    kubelets = cluster.lifecycle() if options.lifecycle else None
+    kubelets = cluster.lifecycle(run_pods=not options.reject_only) if options.lifecycle else None
     if kubelets is not None:
         kubelets.start()
     pair = _find_pair(options)
@@ -199,6 +200,11 @@ def _write_kubeconfig(path: Path, url: str, token: str, authority: bytes) -> Non
     default=True,
     show_default=True,
     help="Let bound pods become Running, and deleted ones go away, as a kubelet would.",
+)
+@click.option(
+    "--reject-only",
+    is_flag=True,
+    help="Let nodes reject pods that do not fit, as a kubelet would, and leave all others as they are.",
 )
 @click.option(
     "--stop-with-stdin",

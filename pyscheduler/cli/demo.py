@@ -43,7 +43,7 @@ async def _start_server(manifests: Path) -> tuple[asyncio.subprocess.Process, st
     # Ctrl-C goes to whole groups: this process still has bindings to finish when it hears of it.
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-m", "pyscheduler", "cluster",
-        "--port", "0", "--load", str(manifests), "--no-lifecycle", "--stop-with-stdin", "-v", "0",
+        "--port", "0", "--load", str(manifests), "--reject-only", "--stop-with-stdin", "-v", "0",
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
         start_new_session=True,
