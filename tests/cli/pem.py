@@ -33,14 +33,15 @@ class Authority:
         names: Sequence[str] = (),
         client: bool = False,
         password: bytes | None = None,
+        valid_days: float = 1,
     ) -> tuple[str, str]:
-        """Write a certificate and its key into `folder`; return both paths."""
+        """Write a certificate and its key into `folder`; return both paths. `valid_days` below zero: it has expired."""
         key = ec.generate_private_key(ec.SECP256R1())
         attributes = [x509.NameAttribute(NameOID.ORGANIZATION_NAME, each) for each in organizations]
         attributes += [x509.NameAttribute(_UID, each) for each in uids]
         if common_name:
             attributes.append(x509.NameAttribute(NameOID.COMMON_NAME, common_name))
-        certificate = self._sign(x509.Name(attributes), key, names=names, client=client)
+        certificate = self._sign(x509.Name(attributes), key, names=names, client=client, valid_days=valid_days)
         stem = common_name.replace(":", "-").replace("*", "any") or "nobody"
         cert_file, key_file = folder / f"{stem}.crt", folder / f"{stem}.key"
         cert_file.write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
@@ -58,6 +59,7 @@ class Authority:
         names: Sequence[str] = (),
         client: bool = False,
         ca: bool = False,
+        valid_days: float = 1,
     ) -> x509.Certificate:
         now = dt.datetime.now(dt.UTC)
         builder = (
@@ -66,8 +68,8 @@ class Authority:
             .issuer_name(self._name)
             .public_key(key.public_key())
             .serial_number(x509.random_serial_number())
-            .not_valid_before(now - dt.timedelta(hours=1))
-            .not_valid_after(now + dt.timedelta(days=1))
+            .not_valid_before(now - dt.timedelta(days=9))
+            .not_valid_after(now + dt.timedelta(days=valid_days))
             .add_extension(x509.BasicConstraints(ca=ca, path_length=None), critical=True)
         )
         if not ca:

@@ -42,6 +42,8 @@ _TIMEOUT: Final = aiohttp.ClientTimeout(total=30.0)
 #: A watch may be silent for long; how long is for its reader to say.
 _NO_TIMEOUT: Final = aiohttp.ClientTimeout(total=None, sock_connect=30.0)
 _USER_AGENT: Final = "pyscheduler"
+#: OpenSSL's number for a certificate whose time is over.
+_EXPIRED: Final = 10
 _UNAUTHORIZED: Final = 401
 #: Paths that need no quoting, which is all of them unless somebody made an object with a strange name.
 _PLAIN: Final = re.compile(r"[A-Za-z0-9/._~:-]*")
@@ -301,6 +303,8 @@ def _why(error: Exception) -> str:
     """Say in one line why no answer came."""
     match error:
         case aiohttp.ClientConnectorCertificateError(certificate_error=ssl.SSLCertVerificationError() as refused):
+            if refused.verify_code == _EXPIRED:
+                return "its certificate has expired; renew it on the server"
             return f"its certificate is not trusted: {refused.verify_message}; mend the certificate-authority"
         case TimeoutError():
             return "no answer in time"

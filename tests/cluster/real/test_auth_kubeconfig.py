@@ -22,6 +22,7 @@ from pyscheduler.framework.errors import ConfigError
 from pyscheduler.testing.clock import VirtualClock
 
 SERVER = "https://10.0.0.1:6443"
+PKI = Path(__file__).parent / "pki"
 
 
 def document(user: dict[str, Any] | None = None, **cluster: Any) -> dict[str, Any]:
@@ -229,6 +230,21 @@ def with_text(**fields: str) -> dict[str, Any]:
             document({"client-certificate-data": "bm8=", "client-key-data": "bm8="}),
             "the client certificate and its key cannot be used",
             id="client-no-certificate",
+        ),
+        pytest.param(
+            document({"client-certificate": "no.crt", "client-key": "no.key"}),
+            r"cannot be used: .*no\.crt",
+            id="no-client-certificate",
+        ),
+        pytest.param(
+            document({"client-certificate": str(PKI / "client.crt"), "client-key": "no.key"}),
+            r"cannot be used: .*no\.key",
+            id="no-client-key",
+        ),
+        pytest.param(
+            document({"client-certificate": str(PKI / "client.crt"), "client-key": str(PKI / "server.key")}),
+            "the client certificate and its key cannot be used: .*MISMATCH",
+            id="another-key",
         ),
         pytest.param(document(**{"proxy-url": "socks5://x:1"}), "proxy-url must be a URL", id="proxy"),
         pytest.param(

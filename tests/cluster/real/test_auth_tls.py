@@ -18,6 +18,7 @@ from pyscheduler.cluster.real import auth
 from pyscheduler.cluster.real.http import HTTPTransport
 from pyscheduler.framework.errors import ConfigError, TransportError
 from pyscheduler.testing.clock import VirtualClock
+from tests.cli.pem import Authority
 
 
 async def ok(wire: Any, head: str, body: bytes, writer: asyncio.StreamWriter) -> None:
@@ -100,6 +101,37 @@ async def test_server_that_is_not_trusted(
     assert "mend the certificate-authority" in str(caught.value)
     assert "\n" not in str(caught.value)
     assert not server.heads, "no credential was shown"
+
+
+async def test_certificate_of_the_server_has_expired(wire: Any, connect: Any, tmp_path: Path) -> None:
+    """It is not the kubeconfig that has to be mended then."""
+    authority = Authority()
+    server_context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    server_context.load_cert_chain(*authority.pair(tmp_path, "server", names=["127.0.0.1"], valid_days=-1))
+    (tmp_path / "ca.crt").write_bytes(authority.pem)
+    server = await wire(ok, context=server_context)
+    transport = await connect(server.url, **{"certificate-authority": str(tmp_path / "ca.crt")})
+    with pytest.raises(TransportError, match="its certificate has expired; renew it on the server") as caught:
+        await transport.request("GET", "/x")
+    assert "\n" not in str(caught.value)
+    assert not server.heads
+
+
+async def test_certificate_of_the_client_has_expired(wire: Any, connect: Any, tmp_path: Path) -> None:
+    """A server that insists on one hangs up, often without a word; an API server, which does not, answers 401."""
+    authority = Authority()
+    server_context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    server_context.load_cert_chain(*authority.pair(tmp_path, "server", names=["127.0.0.1"]))
+    server_context.load_verify_locations(cadata=authority.pem.decode())
+    server_context.verify_mode = ssl.CERT_REQUIRED
+    (tmp_path / "ca.crt").write_bytes(authority.pem)
+    certificate, key = authority.pair(tmp_path, "client", client=True, valid_days=-1)
+    server = await wire(ok, context=server_context)
+    user = {"client-certificate": certificate, "client-key": key}
+    transport = await connect(server.url, user, **{"certificate-authority": str(tmp_path / "ca.crt")})
+    with pytest.raises(TransportError, match=rf"^GET {server.url}/x: \S") as caught:
+        await transport.request("GET", "/x")
+    assert "\n" not in str(caught.value)
 
 
 async def test_verification_may_be_skipped(wire: Any, connect: Any, pki: Path) -> None:
