@@ -143,13 +143,17 @@ PODS = st.fixed_dictionaries(
         "terminating": st.booleans(),
     }
 )
+COMES = st.tuples(st.just("pod"), st.integers(0, 9), st.integers(0, 2), PODS)
 STEPS = st.lists(
     st.one_of(
-        st.tuples(st.just("pod"), st.integers(0, 9), st.integers(0, 4), PODS),
+        COMES,
+        COMES,
+        COMES,
         st.tuples(st.just("gone"), st.integers(0, 9)),
         st.tuples(st.just("node"), st.integers(0, 4)),
         st.tuples(st.just("no node"), st.integers(0, 4)),
-        st.tuples(st.just("ask"), st.sampled_from(SELECTORS), st.sampled_from([HERE, BOTH]), st.booleans()),
+        st.tuples(st.just("ask"), st.just(EVERYTHING), st.just(BOTH), st.just(True)),
+        st.tuples(st.just("ask"), st.sampled_from(SELECTORS), st.sampled_from([HERE, BOTH, None]), st.booleans()),
     ),
     min_size=10,
     max_size=40,
@@ -188,7 +192,7 @@ def test_answers_follow_whatever_happens(make_world: type[World]) -> None:
                 found = view.matching_pods(selector, namespaces, terminating=terminating).tolist()
                 naive = [
                     sum(
-                        each.pod.namespace in namespaces
+                        (namespaces is None or each.pod.namespace in namespaces)
                         and (terminating or not each.pod.is_terminating)
                         and selector.matches(each.pod.labels)
                         for each in info.pods
