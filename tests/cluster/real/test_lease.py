@@ -240,6 +240,38 @@ async def test_clock_hours_off(stage: Any, candidate: Any, hours: int) -> None:
     assert a.recorder.warned == 0
 
 
+@pytest.mark.parametrize(
+    ("spec", "within"),
+    [
+        pytest.param(None, 1, id="no spec"),
+        pytest.param(
+            dict.fromkeys(["holderIdentity", "leaseDurationSeconds", "acquireTime", "renewTime"]), 1, id="nulls"
+        ),
+        pytest.param(
+            {"holderIdentity": "gone", "leaseTransitions": None, "strategy": None}, 17, id="held, and no more"
+        ),
+        pytest.param({"holderIdentity": "gone", "leaseDurationSeconds": 0}, 17, id="for no time"),
+        pytest.param({"holderIdentity": "gone", "leaseDurationSeconds": -5}, 17, id="for less than no time"),
+        pytest.param({"holderIdentity": "gone", "renewTime": "yesterday", "acquireTime": "never"}, 17, id="no times"),
+        pytest.param({"holderIdentity": "gone", "renewTime": "9999-12-31T23:59:59.999999Z"}, 17, id="the far future"),
+    ],
+)
+async def test_odd_leases_are_taken_over_in_time(stage: Any, candidate: Any, spec: Any, within: float) -> None:
+    """Whatever somebody wrote into it, the lease is respected for its time and then held, with all that it needs."""
+    metadata = {"name": "pyscheduler", "namespace": "kube-system", "uid": "odd"}
+    stage.cluster.plant({"apiVersion": LEASE[0], "kind": LEASE[1], "metadata": metadata, "spec": spec})
+    a = candidate("a")
+    await a.begin()
+    await stage.clock.advance(within)
+    assert a.leads
+    held = lease(stage)["spec"]
+    assert (held["holderIdentity"], held["leaseDurationSeconds"]) == ("a", 15)
+    assert held["leaseTransitions"] == 1
+    assert held["renewTime"] == held["acquireTime"] or held["renewTime"] > held["acquireTime"]
+    await a.finish()
+    assert not lease(stage)["spec"].get("holderIdentity")
+
+
 async def test_log_tells_the_story(stage: Any, candidate: Any, caplog: pytest.LogCaptureFixture) -> None:
     """Who leads is said when it changes, and not with every look."""
     caplog.set_level(logging.INFO)
