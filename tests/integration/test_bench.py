@@ -34,6 +34,17 @@ def test_a_row_is_measured_and_compared(tmp_path: Path) -> None:
     assert line.rstrip().endswith("%")
 
 
+def test_the_client_path_is_measured_over_http() -> None:
+    """First list, relist and reaction run against a server in a process of its own."""
+    done = bench("--short", "--only", "sync", "--only", "relist-changed", "--only", "reaction", "-o", "json")
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)["rows"]
+    assert set(found) == {"sync", "relist-changed", "reaction"}
+    assert found["sync"]["sync_cpu_seconds"] > 0
+    assert found["relist-changed"]["longest_hold_ms"] > 0
+    assert 0 < found["reaction"]["reaction_p50_ms"] <= found["reaction"]["reaction_p99_ms"]
+
+
 def test_what_cannot_be_measured_or_compared(tmp_path: Path) -> None:
     """Mistakes are one line."""
     assert bench("--only", "nothing").stderr.startswith("Error: no such row; there are cycle-small, ")
