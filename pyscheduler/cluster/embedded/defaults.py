@@ -265,6 +265,10 @@ def _default_storage_class(storage_class: Object) -> None:
     storage_class.setdefault("volumeBindingMode", "Immediate")
 
 
+def _default_secret(secret: Object) -> None:
+    secret.setdefault("type", "Opaque")
+
+
 def _pending(obj: Object, _now: str) -> None:
     obj["status"] = {"phase": "Pending"}
 
@@ -308,6 +312,7 @@ _DEFAULTS: Final[dict[str, Callable[[Object], None]]] = {
     "persistentvolumeclaims": _default_claim,
     "storageclasses.storage.k8s.io": _default_storage_class,
     "services": service_defaults,
+    "secrets": _default_secret,
     **{collection: _default_workload(collection) for collection in WORKLOAD_DEFAULTS},
     "rolebindings.rbac.authorization.k8s.io": default_binding,
     "clusterrolebindings.rbac.authorization.k8s.io": default_binding,

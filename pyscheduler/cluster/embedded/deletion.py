@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 __all__ = ["DeleteOptions", "check_preconditions", "mark_deleted", "options_of", "read_options"]
 
+#: Namespaces that admission lets nobody delete.
+_IMMORTAL: Final = frozenset({"default", "kube-public", "kube-system"})
 _TERMINAL: Final = frozenset({"Succeeded", "Failed"})
 
 
@@ -84,6 +86,8 @@ def mark_deleted(resource: Resource, obj: Object, options: DeleteOptions, now: f
     """
     metadata = obj["metadata"]
     if resource.collection == "namespaces":
+        if metadata["name"] in _IMMORTAL:
+            raise errors.forbidden("", "namespaces", metadata["name"], "this namespace may not be deleted")
         if "deletionTimestamp" in metadata:
             return False, False
         metadata["deletionTimestamp"] = format_time(now)

@@ -177,3 +177,11 @@ async def test_a_going_namespace_takes_nothing_in(api: Any, pod: Any, cluster: A
     status, reason, message = await api.refused("POST", "/api/v1/namespaces/ns/pods", pod("p"))
     assert (status, reason) == (403, "Forbidden")
     assert message.endswith("unable to create new content in namespace ns because it is being terminated")
+
+
+async def test_some_namespaces_stay(api: Any) -> None:
+    """The namespaces a cluster cannot do without may not be deleted."""
+    for name in ("default", "kube-public", "kube-system"):
+        refused = await api.refused("DELETE", f"/api/v1/namespaces/{name}")
+        assert refused == (403, "Forbidden", f'namespaces "{name}" is forbidden: this namespace may not be deleted')
+    await api.ok("DELETE", "/api/v1/namespaces/kube-node-lease")

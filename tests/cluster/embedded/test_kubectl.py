@@ -208,6 +208,16 @@ async def test_changing_things(kubectl: Kubectl) -> None:
     assert 'pod "first" deleted' in await kubectl("delete", "pod", "first")  # its node lets it go
 
 
+async def test_editing(kubectl: Kubectl, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`kubectl edit` sends what an editor made of the object."""
+    editor = tmp_path / "editor"
+    editor.write_text("#!/bin/sh\nsed -i 's/app: first/app: edited/' \"$1\"\n")
+    editor.chmod(0o755)
+    monkeypatch.setenv("KUBE_EDITOR", str(editor))
+    assert await kubectl("edit", "pod", "first") == "pod/first edited\n"
+    assert await kubectl("get", "pods", "-l", "app=edited", "-o", "name") == "pod/first\n"
+
+
 async def test_apply(kubectl: Kubectl) -> None:
     """Applying creates, then changes, then finds nothing to do; a diff shows what would change."""
     assert await kubectl("apply", "-f", "-", stdin=MANIFEST) == "pod/second created\n"
@@ -377,6 +387,8 @@ async def test_a_namespace_goes_with_all_it_holds(kubectl: Kubectl) -> None:
     await kubectl("create", "ns", "tmp")
     await kubectl("create", "-n", "tmp", "-f", "-", stdin=MANIFEST)
     assert await kubectl("delete", "ns", "tmp") == 'namespace "tmp" deleted\n'
+    refused = await kubectl("delete", "ns", "default", code=1)
+    assert 'namespaces "default" is forbidden: this namespace may not be deleted' in refused
     assert 'namespaces "tmp" not found' in await kubectl("get", "ns", "tmp", code=1)
     assert await kubectl("get", "pods", "-A", "-o", "name") == "pod/first\n"
 
