@@ -62,8 +62,20 @@ WANTED = st.fixed_dictionaries(
         "rather_away": st.lists(WISHES, max_size=2),
     },
 )
-#: Most placed pods want nothing, or little; otherwise no node would ever be left.
-MODEST = st.one_of(st.just({}), st.just({}), WANTED)
+#: Many pods want nothing, or to be alone; others find one of each kind of term in their way.
+HERMITS = st.builds(
+    lambda key, selector: {"away": [term(key, labelSelector=selector)]}, st.sampled_from([ZONE, HOST]), SELECTORS
+)
+MODEST = st.one_of(st.just({}), HERMITS, WANTED)
+#: Pods to place, so that each rule has its turn: some that want one thing, one that wants nothing, one anything.
+INCOMING = (
+    st.fixed_dictionaries({"near": st.lists(TERMS, min_size=1, max_size=2)}),
+    st.fixed_dictionaries({"near": st.lists(TERMS, min_size=1, max_size=1), "away": st.lists(TERMS, max_size=1)}),
+    st.fixed_dictionaries({"away": st.lists(TERMS, min_size=1, max_size=2)}),
+    st.fixed_dictionaries({"rather_near": st.lists(WISHES, max_size=2), "rather_away": st.lists(WISHES, max_size=2)}),
+    st.just({}),
+    WANTED,
+)
 POD_LABELS = st.fixed_dictionaries({"app": APPS}, optional={"version": st.sampled_from(["1", "2"])})
 
 
@@ -314,17 +326,17 @@ def test_answers_are_those_of_the_rules_whatever_happened_before() -> None:
     """After each step of a random history, filter and scores for random pods are the model's; every rule fires."""
     fired: Counter[str] = Counter()
 
-    @settings(max_examples=200)
+    @settings(max_examples=150)
     @given(data=st.data(), args=ARGS)
     def check(data: st.DataObject, args: InterPodAffinityArgs) -> None:
         history = History(args, fired)
-        incoming = data.draw(pods())
+        incoming = [data.draw(pods(wanted)) for wanted in INCOMING]
         for number, what in enumerate(data.draw(st.lists(STEP, min_size=5, max_size=14))):
             history.happen(what, data.draw(nodes(f"n{number}")), data.draw(pods(MODEST)))
             if len(history.snapshot.nodes):
-                history.look(incoming)
-        if len(history.snapshot.nodes):
-            history.look(data.draw(pods()))
+                history.look(incoming[number % len(incoming)])
+        for pod in incoming if len(history.snapshot.nodes) else ():
+            history.look(pod)
         history.snapshot.check_invariants()
 
     check()
