@@ -168,11 +168,19 @@ class Snapshot:
         self._columns.sync_pods(row)
         self._nominations.set(info, "")
 
-    def evict(self, info: PodInfo, node_name: str) -> None:
-        """Take a pod off a node; raise `KeyError` when either is not here."""
+    def evict(self, info: PodInfo, node_name: str, *, free_ports: bool = False) -> None:
+        """Take a pod off a node; raise `KeyError` when either is not here.
+
+        With `free_ports` its host ports count as free then, even where another pod uses them as well.
+        """
         row = self._columns.index[node_name]
-        if self._own(row).remove_pod(info.pod.uid) is None:
+        node = self._own(row)
+        evicted = node.remove_pod(info.pod.uid)
+        if evicted is None:
             raise KeyError(info.pod.key)
+        if free_ports:
+            for port in evicted.host_ports:
+                node.used_ports.free(*port)
         self._columns.sync_pods(row)
 
     def nominate(self, info: PodInfo, node_name: str) -> None:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from pyscheduler.framework.node_statuses import NodeStatuses
     from pyscheduler.framework.nodes import Nodes
     from pyscheduler.framework.pod_info import PodInfo
+    from pyscheduler.framework.preemption import PreemptionRules, Preemptor
     from pyscheduler.framework.recorder import Recorder
     from pyscheduler.framework.snapshot import Snapshot
     from pyscheduler.framework.status import Status
@@ -204,6 +205,14 @@ class Handle(Protocol):
 
     def activate(self, pods: Iterable[Pod]) -> None:
         """Move pods that are unschedulable or in backoff to activeQ at once; others are left alone."""
+        ...
+
+    def preemptor(self, plugin: str, rules: PreemptionRules) -> Preemptor:
+        """Return what makes room in the name of `plugin`, by its rules; call it once, when the plugin is made.
+
+        The plugin's `watches` name PodDisruptionBudget where victims' budgets are to count, and its `rbac` the deletion
+        of pods and the patch of their status.
+        """
         ...
 
     def spawn(self, work: Coroutine[object, object, None], *, name: str = "") -> asyncio.Task[None]:

@@ -75,6 +75,12 @@ class HostPorts:
             if not addresses:
                 del self._users[protocol, port]
 
+    def free(self, ip: str, protocol: str, port: int) -> None:
+        """Forget all users of the port on that address."""
+        addresses = self._users.get((protocol, port))
+        if addresses is not None and addresses.pop(ip, None) is not None and not addresses:
+            del self._users[protocol, port]
+
     def conflicts(self, ip: str, protocol: str, port: int) -> bool:
         """Tell whether a pod asking for the port would clash; the wildcard address clashes with every address."""
         addresses = self._users.get((protocol, port))

@@ -55,8 +55,11 @@ class Snapshot(Protocol):
         """Put a pod on a node; raise `KeyError` when the node is not here."""
         ...
 
-    def evict(self, info: PodInfo, node_name: str) -> None:
-        """Take a pod off a node; raise `KeyError` when either is not here."""
+    def evict(self, info: PodInfo, node_name: str, *, free_ports: bool = False) -> None:
+        """Take a pod off a node; raise `KeyError` when either is not here.
+
+        With `free_ports` its host ports count as free then, even where another pod uses them as well.
+        """
         ...
 
     def nominate(self, info: PodInfo, node_name: str) -> None:

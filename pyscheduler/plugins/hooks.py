@@ -18,7 +18,7 @@ __all__ = ["PLUGINS", "pyscheduler_register"]
 
 PLUGINS: Final[Mapping[str, str]] = {
     "DefaultBinder": "default_binder",
-    "DefaultPreemption": "missing",
+    "DefaultPreemption": "default_preemption",
     "DynamicResources": "dynamic_resources",
     "GangScheduling": "missing",
     "ImageLocality": "image_locality",
@@ -36,8 +36,8 @@ PLUGINS: Final[Mapping[str, str]] = {
     "SchedulingGates": "scheduling_gates",
     "TaintToleration": "taint_toleration",
     "VolumeBinding": "missing",
-    "VolumeRestrictions": "missing",
-    "VolumeZone": "missing",
+    "VolumeRestrictions": "volume_restrictions",
+    "VolumeZone": "volume_zone",
 }
 """The module of each plugin's class, which bears the plugin's name, below `pyscheduler.plugins`."""
 

@@ -5,7 +5,7 @@ stand-in bears the name of the plugin whose place it keeps, and rejects such pod
 message that names the field and the plugin; all other pods it skips. So the default profile loads, and a profile that
 disables one of these plugins ignores its fields, as in kube-scheduler. One table says which fields belong to which.
 
-Differs from kube-scheduler: the pods named above wait, and nothing is preempted.
+Differs from kube-scheduler: the pods named above wait.
 """
 
 from __future__ import annotations
@@ -26,8 +26,6 @@ from pyscheduler.framework import (
     Handle,
     Nodes,
     NodeStatuses,
-    PostFilterPlugin,
-    PostFilterResult,
     PreFilterPlugin,
     PreFilterResult,
     PreScorePlugin,
@@ -35,12 +33,10 @@ from pyscheduler.framework import (
     Status,
 )
 from pyscheduler.framework.plugin_args import (
-    DefaultPreemptionArgs,
     VolumeBindingArgs,
 )
 
 __all__ = [
-    "DefaultPreemption",
     "GangScheduling",
     "NodeVolumeLimits",
     "VolumeBinding",
@@ -155,14 +151,3 @@ class VolumeZone(_StandIn):
 
 class GangScheduling(_StandIn):
     """Keep the place of the plugin that starts the pods of a `spec.schedulingGroup` together."""
-
-
-class DefaultPreemption(PostFilterPlugin):
-    """Keep the place of the plugin that makes room by evicting pods of lower priority; evict nobody."""
-
-    args_type = DefaultPreemptionArgs
-
-    def post_filter(
-        self, state: CycleState, pod: Pod, statuses: NodeStatuses
-    ) -> tuple[PostFilterResult | None, Status]:
-        return None, Status.unschedulable()

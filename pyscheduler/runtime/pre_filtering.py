@@ -101,6 +101,11 @@ class PreFiltering:
                 return PreFilterOutcome(result, _nothing_left(narrowed), frozenset(narrowed))
         return PreFilterOutcome(result, rejection, frozenset(narrowed))
 
+    def follows(self, state: CycleState) -> bool:
+        """Tell whether a plugin that is active in this cycle keeps an account of pods across nodes."""
+        skipped = context_of(state).skip_filter
+        return any(method.plugin not in skipped for method in (*self.add_pod_methods, *self.remove_pod_methods))
+
     def add_pod(self, state: CycleState, pod: Pod, to_add: PodInfo, node: NodeInfo) -> Status | None:
         """Tell the plugins that `to_add` was put on `node`; return the first failure as an error."""
         return self._update(self.add_pod_methods, state, pod, to_add, node)

@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from pyscheduler.framework.profile import ExtensionPoint
 from pyscheduler.runtime.background import Background
+from pyscheduler.runtime.eviction import Evictions
 from pyscheduler.runtime.plugin_calls import PluginCalls
+from pyscheduler.runtime.preemption import Preemption
 from pyscheduler.runtime.profile_builder import assemble
 from pyscheduler.runtime.requeueing import by_event, by_plugin
 from pyscheduler.runtime.wiring import wire
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
     from pyscheduler.framework.node_statuses import NodeStatuses
     from pyscheduler.framework.nodes import Nodes
     from pyscheduler.framework.pod_info import PodInfo, QueuedPodInfo
+    from pyscheduler.framework.preemption import PreemptionRules
     from pyscheduler.framework.profile import ProfileSpec
     from pyscheduler.framework.recorder import Recorder
     from pyscheduler.framework.snapshot import Snapshot
@@ -79,6 +82,8 @@ class Profile:
         self._background = Background(recorder=services.recorder)
         self._closed = False
         self.plugins = {}
+        #: What preempts, by the plugin in whose name.
+        self.preemptors: dict[str, Preemption] = {}
 
     @classmethod
     def build(cls, spec: ProfileSpec, registry: Registry, services: Services) -> Profile:
@@ -227,6 +232,9 @@ class Profile:
         names = (name.removeprefix(f"{self.name} ") for name in self._background.names())
         return Counter(name.partition(" ")[0].partition(".")[0] for name in names)
 
+    def _is_followed(self, state: CycleState) -> bool:
+        return self._wiring.pre_filtering.follows(state)
+
     def _sample(self) -> bool:
         return self._services.rng.random() < SAMPLED_SHARE
 
@@ -317,6 +325,26 @@ class Profile:
     def activate(self, pods: Iterable[Pod]) -> None:
         """Move pods that are unschedulable or in backoff to activeQ at once."""
         self._services.activate(pods)
+
+    def preemptor(self, plugin: str, rules: PreemptionRules) -> Preemption:
+        """Return what makes room in the name of a plugin, by its rules."""
+        services = self._services
+        evictions = Evictions(
+            plugin,
+            handle=self,
+            in_pre_bind=services.pods_in_pre_bind,
+            in_background=services.feature_gates.get("SchedulerAsyncPreemption", True),
+        )
+        made = self.preemptors[plugin] = Preemption(
+            plugin,
+            rules,
+            handle=self,
+            rng=services.preemption_rng,
+            follows=self._is_followed,
+            extenders=services.extenders,
+            evictions=evictions,
+        )
+        return made
 
     def spawn(self, work: Coroutine[object, object, None], *, name: str = "") -> asyncio.Task[None]:
         """Run a coroutine beside the scheduler."""

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import random
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import attrs
 
 from pyscheduler.framework.recorder import NullRecorder
+from pyscheduler.runtime.pods_in_pre_bind import PodsInPreBind
 from pyscheduler.runtime.routes import Routes
 
 if TYPE_CHECKING:
-    import random
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from pyscheduler.api import KubeObject, Pod, ResourceKind
     from pyscheduler.framework.clock import Clock
     from pyscheduler.framework.handle import Client, EventRecorder, Nominator
+    from pyscheduler.framework.preemption import PreemptionExtender
     from pyscheduler.framework.recorder import Recorder
     from pyscheduler.framework.snapshot import Snapshot
     from pyscheduler.framework.watches import Lister
@@ -59,3 +61,9 @@ class Services:
     #: Called with each kind that an enabled plugin watches, before any plugin is made.
     declare: Callable[[ResourceKind], object] = _nothing
     routes: Routes = attrs.Factory(Routes)
+    #: Decides where preemption begins to search, and among equals.
+    preemption_rng: random.Random = attrs.Factory(lambda: random.Random(0))
+    #: Have a say in preemption; in the order in which they are asked.
+    extenders: Sequence[PreemptionExtender] = ()
+    #: Whose bindings can still be called off.
+    pods_in_pre_bind: PodsInPreBind = attrs.Factory(PodsInPreBind)

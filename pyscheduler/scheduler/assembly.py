@@ -36,7 +36,7 @@ from pyscheduler.scheduler.scheduler import Scheduler
 from pyscheduler.scheduler.scheduling_cycle import SchedulingCycle
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Mapping
 
     from pyscheduler.config.types import Configuration
     from pyscheduler.framework.clock import Clock
@@ -79,7 +79,7 @@ def build(
     settings = settings if settings is not None else Settings()
     gates = settings.feature_gates
     # Each consumer draws from a stream of its own, so that one more draw here shifts no decision there.
-    streams = _streams(rng)
+    client_rng, sampling_rng, choices_rng, preemption_rng = (random.Random(rng.getrandbits(64)) for _ in range(4))
     client = transport.connect(
         ClientSettings(
             qps=config.client_connection.qps,
@@ -88,7 +88,7 @@ def build(
             host_name=settings.host_name,
         ),
         clock=clock,
-        rng=next(streams),
+        rng=client_rng,
         recorder=recorder,
     )
     informers = Informers(client)
@@ -102,7 +102,7 @@ def build(
     services = Services(
         snapshot=snapshot,
         clock=clock,
-        rng=next(streams),
+        rng=sampling_rng,
         recorder=recorder,
         client=client,
         nominator=nominator,
@@ -112,6 +112,7 @@ def build(
         lister=informers.lister,
         declare=informers.declare,
         event_recorder=client.event_recorder,
+        preemption_rng=preemption_rng,
     )
     profiles = build_profiles(profile_specs(config, registry.args_type), registry, services)
     queue = _make_queue(config, settings, profiles, nominator=nominator, clock=clock, recorder=recorder)
@@ -138,7 +139,7 @@ def build(
         queue=queue,
         algorithm=Algorithm(
             snapshot=snapshot,
-            rng=next(streams),
+            rng=choices_rng,
             percentage_of_nodes_to_score=config.percentage_of_nodes_to_score,
         ),
         failure=failure,
@@ -200,11 +201,6 @@ def _make_queue(
         pop_from_backoff=gates["SchedulerPopFromBackoffQ"],
         queueing_hints=gates["SchedulerQueueingHints"],
     )
-
-
-def _streams(rng: random.Random) -> Iterator[random.Random]:
-    while True:
-        yield random.Random(rng.getrandbits(64))
 
 
 class _Activator:

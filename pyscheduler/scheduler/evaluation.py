@@ -14,6 +14,7 @@ import numpy as np
 
 from pyscheduler.framework.cycle_state import CycleState
 from pyscheduler.framework.diagnosis import Diagnosis, FitError, NoNodesError
+from pyscheduler.framework.preemption import PREEMPTION_INQUIRY, PreemptionFindings, PreemptionInquiry
 from pyscheduler.framework.status import Code, Status
 from pyscheduler.runtime.run_context import context_of
 from pyscheduler.scheduler.algorithm import note_filters, note_pre_filter, searched_nodes
@@ -67,6 +68,8 @@ class Evaluation:
     #: What PostFilter answered, where it was asked.
     post_filter: Status | None = None
     post_filter_result: PostFilterResult | None = None
+    #: What preemption found, where somebody preempts.
+    preemption: PreemptionFindings | None = None
     #: A failure that is no rejection: a plugin broke.
     error: Status | None = None
 
@@ -107,11 +110,22 @@ async def evaluate(scheduler: Scheduler, profile: Profile, pod: Pod, *, post_fil
         _score(found, found.feasible)
         return found
     if post_filter and profile.has_post_filter:
+        # Asked, not told: preemptors then evict nobody and leave what they found.
+        inquiry = PreemptionInquiry()
+        state.write(PREEMPTION_INQUIRY, inquiry)
         result, status = await profile.run_post_filter(state, pod, diagnosis.node_statuses)
+        found.preemption = inquiry.findings or _unasked(profile, pod, diagnosis.node_statuses)
         found.post_filter, found.post_filter_result = status, result
         diagnosis.post_filter_message = status.message
     found.fit_error = FitError(num_all_nodes=len(found.all_nodes), diagnosis=diagnosis)
     return found
+
+
+def _unasked(profile: Profile, pod: Pod, statuses: NodeStatuses) -> PreemptionFindings | None:
+    """Return whether the pod may preempt, where an earlier plugin ended PostFilter; None where nobody preempts."""
+    for preemptor in profile.preemptors.values():
+        return PreemptionFindings(refusal=preemptor.refusal(pod, statuses))
+    return None
 
 
 def _filter(found: Evaluation, diagnosis: Diagnosis) -> None:

@@ -7,8 +7,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from pyscheduler.framework.preemption import PreemptionFindings
+
 if TYPE_CHECKING:
     from pyscheduler.framework.nodes import Nodes
+    from pyscheduler.framework.preemption import Candidate
     from pyscheduler.framework.status import Status
     from pyscheduler.scheduler.evaluation import Evaluation
 
@@ -42,6 +45,7 @@ def told(found: Evaluation) -> Json:
         "best": [],
         "fitError": str(found.fit_error) if found.fit_error is not None else None,
         "error": found.error.message if found.error is not None else None,
+        "postFilter": _post_filter(found),
     }
     if found.feasible is not None and found.scores is not None and found.error is None:
         names = _names(found.feasible)
@@ -70,6 +74,42 @@ def _filter(found: Evaluation) -> Json:
         status = found.statuses.status(row)
         verdicts[name] = {"code": _SUCCESS} if status is None else status_told(status)
     return verdicts
+
+
+def _post_filter(found: Evaluation) -> Json | None:
+    """Return what PostFilter said, and whom preemption would have chosen; None where nobody was asked.
+
+    A node, its victims and their number of violations are named only where the choice does not depend on chance.
+    """
+    status = found.post_filter
+    if status is None:
+        return None
+    preemption = found.preemption or PreemptionFindings()
+    result = found.post_filter_result
+    nominating = result.nominating_info if result is not None else None
+    only = preemption.best[0] if len(preemption.best) == 1 else None
+    candidates: Json = {name: _victims(candidate) for name, candidate in preemption.candidates.items()}
+    for name, reason in preemption.statuses.items():
+        candidates[name] = {"code": reason.code.label, "reasons": sorted(reason.reasons)}
+    return {
+        "code": status.code.label,
+        "plugin": "" if status.is_success else status.plugin,
+        "message": status.message,
+        "eligible": not preemption.refusal,
+        "eligibleReason": preemption.refusal,
+        "candidates": candidates,
+        "bestNodes": sorted(candidate.node_name for candidate in preemption.best),
+        "nominatedNode": only.node_name if only is not None else None,
+        "victims": [],
+        "numPDBViolations": None,
+        **(_victims(only) if only is not None else {}),
+        "clearsNomination": nominating is not None and nominating.override and not nominating.node_name,
+    }
+
+
+def _victims(candidate: Candidate) -> Json:
+    victims = [info.pod.key for info in candidate.victims]
+    return {"victims": victims, "numPDBViolations": candidate.pdb_violations}
 
 
 def _names(nodes: Nodes) -> list[str]:

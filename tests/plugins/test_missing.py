@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from pyscheduler.api import Pod
-from pyscheduler.framework import Code, CycleState, NodeStatuses, ScorePlugin
+from pyscheduler.framework import Code, CycleState, ScorePlugin
 from pyscheduler.plugins import missing
 
 CLAIM = ["NodeVolumeLimits", "VolumeBinding", "VolumeRestrictions", "VolumeZone"]
@@ -106,10 +106,3 @@ def test_scoring_stand_ins_can_be_given_a_weight() -> None:
         plugin = kind()
         assert plugin.pre_score(CycleState(), pod_of({}), []).is_skip
         assert plugin.score_nodes(CycleState(), pod_of({}), [None, None]).tolist() == [0, 0]
-
-
-def test_preemption_evicts_nobody() -> None:
-    """PostFilter says that nothing could be done, and adds no words to the message."""
-    result, status = missing.DefaultPreemption().post_filter(CycleState(), pod_of({}), NodeStatuses(0))
-    assert result is None
-    assert (status.code, status.reasons) == (Code.UNSCHEDULABLE, ())

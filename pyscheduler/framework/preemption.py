@@ -1,0 +1,194 @@
+"""Making room by evicting others: what a plugin that does so decides, what it is given, and what extenders may say.
+
+`handle.preemptor(name, rules)` gives a plugin a `Preemptor`, which searches for victims, chooses the node and evicts.
+`PreemptionRules` is what may differ from plugin to plugin; as it stands it is kube-scheduler's default preemption.
+Source: kube-scheduler 1.36, `framework/preemption` and `plugins/defaultpreemption`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, Protocol
+
+import attrs
+
+from pyscheduler.api import DecodeError, parse_time
+from pyscheduler.framework.cycle_state import StateKey
+from pyscheduler.framework.status import Code
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Mapping, Sequence
+
+    from pyscheduler.api import Pod
+    from pyscheduler.framework.cycle_state import CycleState
+    from pyscheduler.framework.interfaces import PostFilterResult
+    from pyscheduler.framework.node_info import NodeInfo
+    from pyscheduler.framework.node_statuses import NodeStatuses
+    from pyscheduler.framework.pod_info import PodInfo
+    from pyscheduler.framework.snapshot import Snapshot
+    from pyscheduler.framework.status import Status
+
+__all__ = [
+    "PREEMPTION_INQUIRY",
+    "Candidate",
+    "PreemptionExtender",
+    "PreemptionFindings",
+    "PreemptionInquiry",
+    "PreemptionRules",
+    "Preemptor",
+    "start_time",
+]
+
+#: What the scheduler writes into the condition of a victim.
+DISRUPTION_TARGET: Final = "DisruptionTarget"
+PREEMPTION_BY_SCHEDULER: Final = "PreemptionByScheduler"
+
+
+@attrs.frozen(kw_only=True)
+class Candidate:
+    """A node that could take the pod, and the pods that would have to go, the most important first.
+
+    `pdb_violations`: how many of them their disruption budgets protect.
+    """
+
+    node_name: str
+    victims: tuple[PodInfo, ...]
+    pdb_violations: int = 0
+
+
+@attrs.define(kw_only=True)
+class PreemptionFindings:
+    """What a search for victims came to.
+
+    `refusal`: why the pod may not preempt at all, or "". `candidates` and `statuses` have an entry for each node that
+    was looked at: whom it would cost, or why it would be in vain. `best` are the candidates that are left when all
+    rules are applied; the scheduler takes any of them.
+    """
+
+    refusal: str = ""
+    candidates: Mapping[str, Candidate] = attrs.Factory(dict)
+    statuses: Mapping[str, Status] = attrs.Factory(dict)
+    best: Sequence[Candidate] = ()
+
+
+@attrs.define
+class PreemptionInquiry:
+    """Stands in a cycle's state where somebody only asks: preemptors then do nothing, and leave here what they found.
+
+    The pod need not exist.
+    """
+
+    findings: PreemptionFindings | None = None
+
+    def clone(self) -> PreemptionInquiry:
+        """Return itself: what-if copies of a state share it."""
+        return self
+
+
+#: Where `PreemptionInquiry` stands.
+PREEMPTION_INQUIRY: Final[StateKey[PreemptionInquiry]] = StateKey("kubernetes.io/preemption-inquiry")
+
+
+class PreemptionRules:
+    """Who may preempt, who may be a victim, and how many nodes are looked at."""
+
+    def refusal(self, pod: Pod, nominated: NodeInfo | None, nominated_status: Status | None) -> str:
+        """Return why `pod` may not preempt now, or "".
+
+        `nominated` is the node in its status, where there is one, and `nominated_status` what filters said of it: while
+        victims of an earlier preemption end there, there is nothing to do but wait.
+        """
+        if pod.spec.preemption_policy == "Never":
+            return "not eligible due to preemptionPolicy=Never."
+        if nominated is None or (
+            nominated_status is not None and nominated_status.code == Code.UNSCHEDULABLE_AND_UNRESOLVABLE
+        ):
+            return ""
+        if any(self.may_evict(info, pod) and _is_preempted(info.pod) for info in nominated.pods):
+            return "not eligible due to a terminating pod on the nominated node."
+        return ""
+
+    def may_evict(self, victim: PodInfo, preemptor: Pod) -> bool:
+        """Tell whether `victim` may have to go for `preemptor`."""
+        return victim.pod.priority < preemptor.priority
+
+    def enough_candidates(self, num_nodes: int) -> int:
+        """Return after how many candidates the search among `num_nodes` nodes may end."""
+        return num_nodes
+
+    def importance(self, victim: PodInfo, now: float) -> tuple[float, ...]:
+        """Return a sort key: who comes first is spared first. `now` in seconds since the epoch."""
+        return (-victim.pod.priority, start_time(victim.pod, now))
+
+
+def start_time(pod: Pod, now: float) -> float:
+    """Return when the pod was started, in seconds since the epoch; one that was not yet starts `now`."""
+    text = pod.status.start_time
+    if text is None:
+        return now
+    try:
+        return parse_time(text)
+    except DecodeError:
+        return now
+
+
+def _is_preempted(pod: Pod) -> bool:
+    """Tell whether the pod is ending because a scheduler preempted it."""
+    if not pod.is_terminating:
+        return False
+    for condition in pod.status.conditions:
+        if condition.type == DISRUPTION_TARGET:
+            return condition.status == "True" and condition.reason == PREEMPTION_BY_SCHEDULER
+    return False
+
+
+class PreemptionExtender(Protocol):
+    """A process beside the scheduler, as far as preemption asks it."""
+
+    @property
+    def name(self) -> str:
+        """Return what it is called in logs."""
+        ...
+
+    @property
+    def ignorable(self) -> bool:
+        """Tell whether the search goes on without it where it fails."""
+        ...
+
+    def supports_preemption(self) -> bool:
+        """Tell whether it wants to be asked about victims at all."""
+        ...
+
+    def is_interested(self, pod: Pod) -> bool:
+        """Tell whether it has a say in where `pod` goes."""
+        ...
+
+    def process_preemption(
+        self, pod: Pod, candidates: Mapping[str, Candidate], snapshot: Snapshot
+    ) -> Mapping[str, Candidate] | Awaitable[Mapping[str, Candidate]]:
+        """Return the nodes, by name, on which the preemption may go on, with their victims; any exception is a failure.
+
+        It may drop nodes and choose other victims.
+        """
+        ...
+
+
+class Preemptor(Protocol):
+    """Makes room for pods in the name of one plugin."""
+
+    def refusal(self, pod: Pod, statuses: NodeStatuses) -> str:
+        """Return why the pod may not preempt now, or ""."""
+        ...
+
+    async def preempt(
+        self, state: CycleState, pod: Pod, statuses: NodeStatuses
+    ) -> tuple[PostFilterResult | None, Status]:
+        """Find victims, choose the node, and have them evicted; `statuses` are the filters'.
+
+        SUCCESS nominates the pod. Victims go in the background with the gate SchedulerAsyncPreemption on, else before
+        this returns. Lets the loop turn.
+        """
+        ...
+
+    def is_preempting(self, uid: str) -> bool:
+        """Tell whether victims are still being told to go for the pod with that uid: it should not be tried yet."""
+        ...

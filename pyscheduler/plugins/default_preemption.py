@@ -1,0 +1,90 @@
+"""DefaultPreemption: a pod that fits nowhere may have pods of lower priority evicted from one node.
+
+The search, the choice and the evictions are the runtime's; here is what the plugin says of its own: how many candidates
+are enough, how its messages begin, and that a pod whose victims are still being told to go is not tried yet.
+Source: kube-scheduler 1.36, `plugins/defaultpreemption`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from pyscheduler.api import Pod, PodDisruptionBudget, kind_of
+from pyscheduler.framework import (
+    ActionType,
+    ClusterEvent,
+    ClusterEventWithHint,
+    CycleState,
+    EnqueueExtensions,
+    EventResource,
+    Handle,
+    NodeStatuses,
+    PolicyRule,
+    PostFilterPlugin,
+    PostFilterResult,
+    PreemptionRules,
+    PreEnqueuePlugin,
+    QueueingHint,
+    Status,
+)
+from pyscheduler.framework.plugin_args import DefaultPreemptionArgs
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["DefaultPreemption"]
+
+_UNDER_WAY: Final = Status.unresolvable("waiting for the preemption for this pod to be finished")
+
+
+class _Rules(PreemptionRules):
+    """The default rules, with the plugin's arguments for how long to search."""
+
+    def __init__(self, args: DefaultPreemptionArgs) -> None:
+        self._args = args
+
+    def enough_candidates(self, num_nodes: int) -> int:
+        args = self._args
+        enough = num_nodes * args.min_candidate_nodes_percentage // 100
+        return min(max(enough, args.min_candidate_nodes_absolute), num_nodes)
+
+
+class DefaultPreemption(PostFilterPlugin, PreEnqueuePlugin, EnqueueExtensions):
+    """Make room by evicting pods of lower priority, and hold their preemptor back until they were told."""
+
+    args_type = DefaultPreemptionArgs
+    watches = (kind_of(PodDisruptionBudget, "poddisruptionbudgets"),)
+    rbac = (
+        PolicyRule(api_groups=("",), resources=("pods",), verbs=("get", "delete")),
+        PolicyRule(api_groups=("",), resources=("pods/status",), verbs=("patch",)),
+    )
+
+    def __init__(self, args: DefaultPreemptionArgs | None, handle: Handle) -> None:
+        super().__init__(args, handle)
+        self._preemptor = handle.preemptor(self.name, _Rules(args if args is not None else DefaultPreemptionArgs()))
+        self._in_background = handle.feature_gates.get("SchedulerAsyncPreemption", True)
+
+    async def post_filter(
+        self, state: CycleState, pod: Pod, statuses: NodeStatuses
+    ) -> tuple[PostFilterResult | None, Status]:
+        try:
+            result, status = await self._preemptor.preempt(state, pod, statuses)
+        finally:
+            self.handle.recorder.preemption_attempt()
+        if not status.message:
+            return result, status
+        prefixed = Status(status.code, f"preemption: {status.message}")
+        return result, prefixed
+
+    def pre_enqueue(self, pod: Pod) -> Status | None:
+        return _UNDER_WAY if self._preemptor.is_preempting(pod.uid) else None
+
+    def events_to_register(self) -> Sequence[ClusterEventWithHint]:
+        if not self._in_background:
+            return ()
+        # Registered so that the queue asks PreEnqueue again when victims are gone.
+        return (ClusterEventWithHint(ClusterEvent(EventResource.POD, ActionType.DELETE), self.after_pod_deleted),)
+
+    def after_pod_deleted(self, pod: Pod, old: object | None, new: object | None) -> QueueingHint:
+        """Leave it to the plugins that rejected the pod whether room was made."""
+        return QueueingHint.SKIP

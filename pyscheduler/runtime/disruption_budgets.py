@@ -1,0 +1,68 @@
+"""Which victims their disruption budgets protect.
+
+Source: kube-scheduler 1.36, `filterPodsWithPDBViolation`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import attrs
+
+from pyscheduler.api import SelectorError, compile_label_selector
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Sequence
+
+    from pyscheduler.api import CompiledSelector, PodDisruptionBudget
+    from pyscheduler.framework.pod_info import PodInfo
+
+__all__ = ["Budgets"]
+
+
+@attrs.define
+class _Budget:
+    selector: CompiledSelector
+    allowed: int
+    #: Names of pods that the API server has counted as gone already.
+    disrupted: Collection[str]
+
+
+class Budgets:
+    """The disruption budgets of a cluster at one moment."""
+
+    def __init__(self, budgets: Iterable[PodDisruptionBudget]) -> None:
+        self._by_namespace: dict[str, list[_Budget]] = {}
+        for budget in budgets:
+            try:
+                selector = compile_label_selector(budget.spec.selector)
+            except SelectorError:
+                continue  # it selects nothing
+            if selector.is_empty:
+                continue  # for a scheduler, such a one selects nothing either
+            status = budget.status
+            self._by_namespace.setdefault(budget.namespace, []).append(
+                _Budget(selector, status.disruptions_allowed, status.disrupted_pods)
+            )
+
+    def split(self, victims: Sequence[PodInfo]) -> tuple[list[PodInfo], list[PodInfo]]:
+        """Return those whose eviction would violate a budget, and the others; each in the order given.
+
+        Budgets are used up in that order.
+        """
+        if not self._by_namespace:
+            return [], list(victims)
+        left: dict[int, int] = {}
+        violating: list[PodInfo] = []
+        others: list[PodInfo] = []
+        for info in victims:
+            pod = info.pod
+            labels = pod.metadata.labels
+            violates = False
+            for budget in self._by_namespace.get(pod.namespace, ()) if labels else ():
+                if not budget.selector.matches(labels) or pod.name in budget.disrupted:
+                    continue
+                remaining = left[id(budget)] = left.get(id(budget), budget.allowed) - 1
+                violates = violates or remaining < 0
+            (violating if violates else others).append(info)
+        return violating, others
