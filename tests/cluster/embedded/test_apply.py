@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from typing import Any
 
 import pytest
+from hypothesis import given, strategies as st
 
+from pyscheduler.cluster.embedded.applying import apply_configuration
+from pyscheduler.cluster.embedded.builtin import BUILTIN_RESOURCES
+from pyscheduler.cluster.embedded.errors import StatusError
 from pyscheduler.cluster.embedded.kinds.paths import from_trie, path_text, to_trie
 from pyscheduler.cluster.embedded.kinds.table import schema_of
 from pyscheduler.cluster.embedded.managed_fields import containers_of, own_fields
@@ -195,3 +200,43 @@ def test_the_fields_of_an_object(pod: Any) -> None:
         },
     }
     assert to_trie(from_trie(tree)) == tree
+
+
+def test_applies_against_a_plain_model() -> None:
+    """Whoever applies what, in whatever order: values, owners and conflicts are those of a table of owners per key."""
+    fired: Counter[str] = Counter()
+    data = st.dictionaries(st.sampled_from("abc"), st.sampled_from("12"), max_size=3)
+    step = st.tuples(st.sampled_from(["one", "two"]), data, st.booleans())
+
+    @given(st.lists(step, min_size=4, max_size=12))
+    def play(steps: list[tuple[str, dict[str, str], bool]]) -> None:
+        resource = next(one for one in BUILTIN_RESOURCES if one.plural == "configmaps")
+        live: dict[str, Any] = {}
+        values: dict[str, str] = {}
+        owned: dict[str, set[str]] = {"one": set(), "two": set()}
+        for who, wanted, force in steps:
+            others = owned["two" if who == "one" else "one"]
+            clash = {key for key in others & wanted.keys() if values[key] != wanted[key]}
+            try:
+                live = apply_configuration(resource, live, config(**wanted), manager=who, force=force, now="t")
+                refusal = ""
+            except StatusError as error:
+                refusal = str(error)
+            assert bool(refusal) == bool(clash and not force)
+            if refusal:
+                assert f"{len(clash)} conflict" in refusal
+                fired["conflict"] += 1
+                continue
+            fired["forced" if clash else "shared" if others & wanted.keys() else "applied"] += 1
+            others -= clash
+            for key in owned[who] - wanted.keys() - others:
+                del values[key]
+                fired["removed"] += 1
+            values |= wanted
+            owned[who] = set(wanted)
+            assert live.get("data", {}) == values
+            keys = {name: {path.removeprefix(".data.") for path in paths} for name, paths in owners(live).items()}
+            assert {name: found for name, found in keys.items() if found} == {k: v for k, v in owned.items() if v}
+
+    play()
+    assert all(fired[rule] for rule in ("applied", "shared", "forced", "conflict", "removed")), fired
