@@ -17,7 +17,7 @@ from pyscheduler.runtime.eviction import Evictions
 from pyscheduler.runtime.plugin_calls import PluginCalls
 from pyscheduler.runtime.preemption import Preemption
 from pyscheduler.runtime.profile_builder import assemble
-from pyscheduler.runtime.requeueing import by_event, by_plugin
+from pyscheduler.runtime.requeueing import by_event, by_plugin, with_extenders
 from pyscheduler.runtime.wiring import wire
 
 if TYPE_CHECKING:
@@ -95,7 +95,9 @@ class Profile:
         profile.points = assembly.points
         profile.score_weights = {name: assembly.weights[name] for name in assembly.points[ExtensionPoint.SCORE]}
         profile._wiring = wire(assembly, profile._calls, services.snapshot)
-        profile._registrations = assembly.registrations
+        profile._registrations = (
+            with_extenders(assembly.registrations) if services.extenders else assembly.registrations
+        )
         return profile
 
     def __repr__(self) -> str:
@@ -206,9 +208,14 @@ class Profile:
         """Ask who has PreBind work: None when somebody has, SKIP when nobody, or an error."""
         return self._wiring.pre_binding.pre_flight(state, pod, node_name)
 
-    async def run_pre_bind(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
-        """Prepare the binding."""
-        return await self._wiring.pre_binding.run(state, pod, node_name)
+    async def run_pre_bind(
+        self, state: CycleState, pod: Pod, node_name: str, *, may_be_called_off: bool = False
+    ) -> Status | None:
+        """Prepare the binding; where it may be called off, a preemption can end this with an error."""
+        work = self._wiring.pre_binding.run(state, pod, node_name)
+        if may_be_called_off:
+            return await self._services.pods_in_pre_bind.run(pod.uid, work)
+        return await work
 
     async def run_bind(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
         """Bind; SKIP when no plugin wanted to."""

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from pyscheduler.framework.recorder import Recorder
     from pyscheduler.queue.scheduling_queue import SchedulingQueue
     from pyscheduler.scheduler.cycle import Attempt
+    from pyscheduler.scheduler.extenders import Extenders
     from pyscheduler.scheduler.failure import FailureHandler
     from pyscheduler.scheduler.pod_status import PodStatusWriter
     from pyscheduler.scheduler.scheduling_cycle import SchedulingCycle
@@ -48,6 +49,8 @@ class BindingCycle:
     statuses: PodStatusWriter
     #: Feature gate NominatedNodeNameForExpectation.
     nominate_expectation: bool = True
+    #: One of them may bind some pods in place of the Bind plugins.
+    extenders: Extenders | None = None
 
     async def run_binding_cycle(self, attempt: Attempt) -> None:
         """Bind the pod, or undo everything and requeue it. Never raises but for cancellation."""
@@ -72,11 +75,13 @@ class BindingCycle:
         """Go through the extension points up to Bind; return the status that stopped it."""
         profile, state, node_name = attempt.profile, attempt.state, attempt.node_name
         pod = attempt.pod
+        prepares = True
         if self.nominate_expectation:
             status = profile.run_pre_bind_pre_flights(state, pod, node_name)
             if status is not None and not status.is_skip:
                 return status
-            if status is None or profile.will_wait_on_permit(pod):
+            prepares = status is None
+            if prepares or profile.will_wait_on_permit(pod):
                 # Others (an autoscaler) see where the pod is about to go while it waits or prepares.
                 self.statuses.write(attempt.queued.pod, nominating=NominatingInfo(node_name))
         status = await profile.wait_on_permit(pod)
@@ -84,13 +89,17 @@ class BindingCycle:
             return rejection_of(status, node_name)
         # From here on no event can make the pod unschedulable: a failure is retried after a backoff.
         self.queue.done(pod.uid)
-        status = await profile.run_pre_bind(state, pod, node_name)
+        status = await profile.run_pre_bind(state, pod, node_name, may_be_called_off=prepares)
         if status is not None:
             return status
         under_way = self.statuses.drop(pod.uid)
         if under_way is not None:
             # A nomination that arrives after the binding would stay on the bound pod for good.
             await asyncio.wait([under_way])
+        if self.extenders is not None:
+            bound = await self.extenders.bind(pod, node_name)
+            if bound is not None:
+                return None if bound.is_success else bound
         status = await profile.run_bind(state, pod, node_name)
         if status is not None and status.is_skip:
             return Status(Code.ERROR, f"no Bind plugin of profile {profile.name} was willing to bind the pod")
