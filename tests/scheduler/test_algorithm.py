@@ -90,7 +90,7 @@ async def test_a_nominated_node_is_looked_at_first_and_alone(pyscheduler_cluster
     result = await framework.schedule("q", status=status, labels={"not": "n2"})
     assert result.node in {"n0", "n1", "n3"}
     nowhere = await framework.schedule("r", status={"nominatedNodeName": "gone"}, requests={"cpu": "99"})
-    assert nowhere.message == "0/4 nodes are available: 4 Insufficient cpu."
+    assert nowhere.message.startswith("0/4 nodes are available: 4 Insufficient cpu. ")
 
 
 async def test_pre_filter_narrows_the_search(pyscheduler_cluster: FakeCluster) -> None:
@@ -106,7 +106,8 @@ async def test_pre_filter_narrows_the_search(pyscheduler_cluster: FakeCluster) -
     result = await framework.schedule("q", labels={"narrow": "yes"}, requests={"cpu": "99"})
     assert result.message == (
         "0/4 nodes are available: 1 Insufficient cpu, 1 node(s) were unschedulable, "
-        "2 node(s) didn't satisfy plugin(s) [Narrowing]."
+        "2 node(s) didn't satisfy plugin(s) [Narrowing]. no new claims to deallocate, "
+        "preemption: 0/4 nodes are available: 4 Preemption is not helpful for scheduling."
     )
     queued = framework.scheduler.queue.get(result.pod.uid)
     assert queued is not None

@@ -30,6 +30,11 @@ class Says(PreFilterPlugin):
         return None
 
 
+#: What preemption says where the nodes could be freed but nobody may be evicted, and where that would not help.
+NOBODY = "3 No preemption victims found for incoming pod"
+USELESS = "3 Preemption is not helpful for scheduling"
+
+
 class Refuser(PermitPlugin):
     """Refuses at Permit."""
 
@@ -47,29 +52,34 @@ class Stuck(PreBindPlugin):
 
 
 @pytest.mark.parametrize(
-    ("say", "cpu", "message"),
+    ("say", "cpu", "message", "preemption"),
     [
-        pytest.param("reject", "1", "0/3 nodes are available: no pets, no smoking.", id="PreFilter rejects"),
+        pytest.param("reject", "1", "no pets, no smoking", NOBODY, id="PreFilter rejects"),
         pytest.param(
             "narrow",
             "9",
-            "0/3 nodes are available: 1 Insufficient cpu, 2 node(s) didn't satisfy plugin(s) [Says].",
+            "1 Insufficient cpu, 2 node(s) didn't satisfy plugin(s) [Says]",
+            USELESS,
             id="PreFilter narrows",
         ),
-        pytest.param(
-            "nothing", "1", "0/3 nodes are available: node(s) didn't satisfy plugin Says.", id="PreFilter leaves none"
-        ),
-        pytest.param("", "9", "0/3 nodes are available: 3 Insufficient cpu.", id="Filter"),
+        pytest.param("nothing", "1", "node(s) didn't satisfy plugin Says", USELESS, id="PreFilter leaves none"),
+        pytest.param("", "9", "3 Insufficient cpu", USELESS, id="Filter"),
     ],
 )
-async def test_messages_are_kube_schedulers(pyscheduler_cluster: FakeCluster, say: str, cpu: str, message: str) -> None:
-    """Each phase words its rejection as kube-scheduler does; event and condition say the same."""
+async def test_messages_are_kube_schedulers(
+    pyscheduler_cluster: FakeCluster, say: str, cpu: str, message: str, preemption: str
+) -> None:
+    """Each phase words its rejection as kube-scheduler does, PostFilter last; event and condition say the same."""
     cluster = pyscheduler_cluster
     for name in ("n1", "n2", "n3"):
         cluster.add_node(name)
     result = await cluster.framework(enable=[Says]).schedule("p", requests={"cpu": cpu}, labels={"say": say})
-    assert result.message == message
-    assert {event["note"] for event in cluster.events("FailedScheduling")} == {message}
+    full = (
+        f"0/3 nodes are available: {message}. "
+        f"no new claims to deallocate, preemption: 0/3 nodes are available: {preemption}."
+    )
+    assert result.message == full
+    assert {event["note"] for event in cluster.events("FailedScheduling")} == {full}
 
 
 async def test_a_refusal_at_permit_is_a_fit_error_of_one_node(pyscheduler_cluster: FakeCluster) -> None:

@@ -40,7 +40,10 @@ async def test_an_unschedulable_pod_says_why_and_is_bound_when_a_node_comes(pysc
     framework = cluster.framework()
     result = await framework.schedule("p", requests={"cpu": "2"})
     assert result.state == "pending"
-    assert result.message == "0/2 nodes are available: 1 Insufficient cpu, 1 node(s) were unschedulable."
+    assert result.message == (
+        "0/2 nodes are available: 1 Insufficient cpu, 1 node(s) were unschedulable. no new claims to deallocate, "
+        "preemption: 0/2 nodes are available: 2 Preemption is not helpful for scheduling."
+    )
     (event,) = cluster.events("FailedScheduling")
     assert (event["note"], event["action"], event["type"]) == (result.message, "Scheduling", "Warning")
     condition = next(c for c in result.pod.status.conditions if c.type == "PodScheduled")
@@ -96,7 +99,10 @@ async def test_a_pod_held_at_permit_is_bound_when_it_is_allowed(pyscheduler_clus
     assert (result.state, result.node) == ("waiting", "n1")
     assert cluster.pod("p").status.nominated_node_name == "n1"
     other = await framework.schedule("q", requests={"cpu": "1"})
-    assert other.message == "0/1 nodes are available: 1 Insufficient cpu."
+    assert other.message == (
+        "0/1 nodes are available: 1 Insufficient cpu. no new claims to deallocate, "
+        "preemption: 0/1 nodes are available: 1 No preemption victims found for incoming pod."
+    )
     (waiting,) = framework.profile.waiting_pods()
     assert list(waiting.pending_plugins) == ["Holder"]
     waiting.allow("Holder")
@@ -216,7 +222,7 @@ profiles:
 """
     framework = cluster.framework(enable=[Picky], config=config)
     result = await framework.schedule("p", requests={"cpu": "2"}, labels={"picky": "yes"})
-    assert result.message == "0/3 nodes are available: 3 node(s) were not pretty enough."
+    assert result.message.startswith("0/3 nodes are available: 3 node(s) were not pretty enough. ")
     # A pod that fits somewhere costs no call for the nodes that a columnar plugin has ruled out.
     cluster.add_node("big", allocatable={"cpu": "8"})
     await framework.settle()
@@ -264,7 +270,7 @@ profiles:
     framework = cluster.framework(config=config)
     strict = await framework.schedule("a", scheduler_name="strict")
     lax = await framework.schedule("b", scheduler_name="lax")
-    assert strict.message == "0/1 nodes are available: 1 node(s) had untolerated taint(s)."
+    assert strict.message.startswith("0/1 nodes are available: 1 node(s) had untolerated taint(s). ")
     assert lax.node == "n1"
     assert {event["reportingController"] for event in cluster.events()} == {"strict", "lax"}
 
@@ -276,8 +282,9 @@ async def test_nominations_found_at_start_are_honoured(pyscheduler_cluster: Fake
     manifest = pod_manifest("first", requests={"cpu": "2"}, priority=10, node_selector={"not": "here"})
     manifest["status"] = {"nominatedNodeName": "n1"}
     cluster.server.plant({**manifest, "metadata": {**manifest["metadata"], "uid": "first-uid"}})
-    result = await cluster.framework().schedule("second", requests={"cpu": "1"})
-    assert result.message == "0/1 nodes are available: 1 Insufficient cpu."
+    # Preemption would find that it cannot help the first, and take its nomination back.
+    result = await cluster.framework(disable=["DefaultPreemption"]).schedule("second", requests={"cpu": "1"})
+    assert result.message == "0/1 nodes are available: 1 Insufficient cpu. no new claims to deallocate"
 
 
 async def test_a_pod_recreated_under_its_name_is_scheduled_anew(pyscheduler_cluster: FakeCluster) -> None:

@@ -91,7 +91,8 @@ class Trace(PreFilterPlugin, FilterPlugin, ScorePlugin, ReservePlugin, PermitPlu
             {"requests": {"cpu": "8"}},
             "pending",
             None,
-            "0/2 nodes are available: 2 Insufficient cpu.",
+            "0/2 nodes are available: 2 Insufficient cpu. no new claims to deallocate, "
+            "preemption: 0/2 nodes are available: 2 Preemption is not helpful for scheduling.",
             id="pending",
         ),
         pytest.param(
