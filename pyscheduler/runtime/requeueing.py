@@ -23,7 +23,10 @@ if TYPE_CHECKING:
     from pyscheduler.framework.events import QueueingHintFn
     from pyscheduler.framework.interfaces import Plugin
 
-__all__ = ["by_event", "by_plugin", "registrations_of"]
+__all__ = ["EXTENDER", "by_event", "by_plugin", "registrations_of", "with_extenders"]
+
+#: What stands for all extenders among the plugins that rejected a pod.
+EXTENDER: Final = "Extender"
 
 #: Only plugins of these kinds put a pod aside for an event; of others registrations mean nothing.
 _REJECTING: Final = (PreEnqueuePlugin, PreFilterPlugin, FilterPlugin, ReservePlugin, PermitPlugin)
@@ -65,6 +68,13 @@ def registrations_of(plugin: Plugin) -> Sequence[ClusterEventWithHint]:
         # waits for nodes to be added waits for their taints to change as well.
         registered.append(ClusterEventWithHint(_NODE_TAINT))
     return registered
+
+
+def with_extenders(
+    registrations: Mapping[str, Sequence[ClusterEventWithHint]],
+) -> Mapping[str, Sequence[ClusterEventWithHint]]:
+    """Return the registrations, with one for the extenders first: they cannot say what they wait for."""
+    return {EXTENDER: _ANYTHING, **registrations}
 
 
 def by_event(

@@ -1,6 +1,7 @@
 """Find a node for one pod: PreFilter, Filter, PreScore, Score, and a draw among the best.
 
-Reads the snapshot and changes nothing. All nodes are looked at unless `percentageOfNodesToScore` is set; then the
+Reads the snapshot and changes nothing. Where extenders have a say, `extended_algorithm` takes the same steps and asks
+them in between. All nodes are looked at unless `percentageOfNodesToScore` is set; then the
 search goes round the nodes in zone order from where the last one stopped, and ends when enough were found.
 Source: kube-scheduler 1.36, `schedulePod` and what it calls.
 """
@@ -19,6 +20,8 @@ from pyscheduler.framework.status import Code, Status
 if TYPE_CHECKING:
     import random
 
+    from numpy.typing import NDArray
+
     from pyscheduler.api import Pod
     from pyscheduler.cache.snapshot import Snapshot
     from pyscheduler.framework.cycle_state import CycleState
@@ -26,8 +29,9 @@ if TYPE_CHECKING:
     from pyscheduler.framework.nodes import Nodes
     from pyscheduler.runtime.pre_filtering import PreFilterOutcome
     from pyscheduler.runtime.profile import Profile
+    from pyscheduler.runtime.scoring import ScoreOutcome
 
-__all__ = ["Algorithm", "Placement", "note_filters", "note_pre_filter", "searched_nodes"]
+__all__ = ["Algorithm", "Found", "Placement", "note_filters", "note_pre_filter", "raise_error", "searched_nodes"]
 
 #: Never fewer nodes than these are looked at, whatever the percentage.
 MIN_FEASIBLE_NODES: Final = 100
@@ -43,6 +47,24 @@ class Placement:
     feasible_nodes: int
 
 
+@attrs.frozen(kw_only=True)
+class Found:
+    """What the filters left: the feasible nodes; and what they were asked about: rows of `nodes` from `start` on."""
+
+    feasible: Nodes
+    evaluated: int
+    nodes: Nodes
+    start: int
+
+    @property
+    def searched(self) -> Nodes:
+        """Return the nodes that were looked at."""
+        if self.evaluated >= len(self.nodes):
+            return self.nodes
+        rows = np.arange(self.start, self.start + self.evaluated, dtype=np.int64) % len(self.nodes)
+        return self.nodes.take(rows)
+
+
 @attrs.define(kw_only=True)
 class Algorithm:
     """The search for a node. `rng` breaks ties; the same seed gives the same choices."""
@@ -51,6 +73,8 @@ class Algorithm:
     rng: random.Random
     #: The configuration's global percentage; a profile may have its own. 0 means all nodes.
     percentage_of_nodes_to_score: int = 0
+    #: Whether any extender filters or scores.
+    extenders_choose: bool = False
     _next_start: int = 0
 
     def schedule_pod(self, profile: Profile, state: CycleState, pod: Pod) -> Placement:
@@ -62,37 +86,41 @@ class Algorithm:
         if not len(all_nodes):
             raise NoNodesError
         diagnosis = Diagnosis()
-        feasible = self._find_feasible(profile, state, pod, all_nodes, diagnosis)
-        if feasible is None:
+        outcome = self.pre_filter(profile, state, pod, diagnosis)
+        if outcome is None:
             raise FitError(num_all_nodes=len(all_nodes), diagnosis=diagnosis)
-        nodes, evaluated = feasible
-        best = 0 if len(nodes) == 1 else self._best(profile, state, pod, nodes)
-        return Placement(node_name=nodes.name(best), evaluated_nodes=evaluated, feasible_nodes=len(nodes))
+        # Room was made there, so it is likely the only one that fits: look at it alone first.
+        one = self.nominated(profile, state, pod)
+        if one is not None:
+            return Placement(node_name=one.name(0), evaluated_nodes=1, feasible_nodes=1)
+        found = self.filter(profile, state, pod, searched_nodes(outcome, all_nodes, diagnosis), diagnosis)
+        if found is None:
+            raise FitError(num_all_nodes=len(all_nodes), diagnosis=diagnosis)
+        nodes = found.feasible
+        best = 0 if len(nodes) == 1 else self.draw(self.scores(profile, state, pod, nodes).totals)
+        return Placement(node_name=nodes.name(best), evaluated_nodes=found.evaluated, feasible_nodes=len(nodes))
 
-    def _find_feasible(
-        self, profile: Profile, state: CycleState, pod: Pod, all_nodes: Nodes, diagnosis: Diagnosis
-    ) -> tuple[Nodes, int] | None:
-        """Return the feasible nodes and how many were looked at; None with `diagnosis` filled in when there is none."""
-        outcome = profile.run_pre_filter(state, pod, all_nodes)
+    def pre_filter(
+        self, profile: Profile, state: CycleState, pod: Pod, diagnosis: Diagnosis
+    ) -> PreFilterOutcome | None:
+        """Run PreFilter; None, with `diagnosis` filled in, where it rejects the pod."""
+        outcome = profile.run_pre_filter(state, pod, self.snapshot.nodes)
         if outcome.status is not None:
-            _raise_error(outcome.status)
-        if note_pre_filter(outcome, diagnosis):
-            return None
-        nominated = pod.status.nominated_node_name
-        if nominated:
-            # Room was made there, so it is likely the only one that fits: look at it alone first.
-            row = all_nodes.index(nominated)
-            if row is not None:
-                one = all_nodes.take(np.array([row], dtype=np.int64))
-                found = profile.find_feasible(state, pod, one)
-                if found.status is None and len(found.rows):
-                    return one, 1
-        nodes = searched_nodes(outcome, all_nodes, diagnosis)
-        return self._filter(profile, state, pod, nodes, diagnosis)
+            raise_error(outcome.status)
+        return None if note_pre_filter(outcome, diagnosis) else outcome
 
-    def _filter(
-        self, profile: Profile, state: CycleState, pod: Pod, nodes: Nodes, diagnosis: Diagnosis
-    ) -> tuple[Nodes, int] | None:
+    def nominated(self, profile: Profile, state: CycleState, pod: Pod) -> Nodes | None:
+        """Return the node that the pod was promised, if it fits there."""
+        name = pod.status.nominated_node_name
+        row = self.snapshot.nodes.index(name) if name else None
+        if row is None:
+            return None
+        one = self.snapshot.nodes.take(np.array([row], dtype=np.int64))
+        found = profile.find_feasible(state, pod, one)
+        return one if found.status is None and len(found.rows) else None
+
+    def filter(self, profile: Profile, state: CycleState, pod: Pod, nodes: Nodes, diagnosis: Diagnosis) -> Found | None:
+        """Return the feasible ones of `nodes`; None, with `diagnosis` filled in, where there is none."""
         if not len(nodes):
             return None
         limit = self._limit(profile, len(nodes))
@@ -105,11 +133,11 @@ class Algorithm:
         found = profile.find_feasible(state, pod, nodes, limit=limit, start=start)
         self._next_start = (self._next_start + found.processed) % len(self.snapshot.nodes)
         if found.status is not None:
-            _raise_error(found.status)
+            raise_error(found.status)
         if len(found.rows):
             # Where every node is feasible the view is the same: the full view's columns need no copy.
             chosen = nodes if len(found.rows) == len(nodes) else nodes.take(found.rows)
-            return chosen, found.processed
+            return Found(feasible=chosen, evaluated=found.processed, nodes=nodes, start=start)
         if found.statuses is not None:
             note_filters(found.statuses, diagnosis)
         return None
@@ -120,7 +148,7 @@ class Algorithm:
         Differs from kube-scheduler: with percentage 0 all nodes are looked at, since columns make that cheaper than a
         sample.
         """
-        if not profile.has_score:
+        if not profile.has_score and not self.extenders_choose:
             return 1
         percentage = profile.percentage_of_nodes_to_score
         if percentage is None:
@@ -129,15 +157,18 @@ class Algorithm:
             return num_nodes
         return max(num_nodes * percentage // 100, MIN_FEASIBLE_NODES)
 
-    def _best(self, profile: Profile, state: CycleState, pod: Pod, nodes: Nodes) -> int:
-        """Return the row of the highest total score, drawn at random among equals."""
+    def scores(self, profile: Profile, state: CycleState, pod: Pod, nodes: Nodes) -> ScoreOutcome:
+        """Run PreScore and Score."""
         status = profile.run_pre_score(state, pod, nodes)
         if status is not None:
-            _raise_error(status, always=True)
+            raise_error(status, always=True)
         outcome = profile.run_score(state, pod, nodes)
         if outcome.status is not None:
-            _raise_error(outcome.status, always=True)
-        totals = outcome.totals
+            raise_error(outcome.status, always=True)
+        return outcome
+
+    def draw(self, totals: NDArray[np.int64]) -> int:
+        """Return the row of the highest total, drawn at random among equals."""
         best = np.flatnonzero(totals == totals.max())
         return int(best[0] if len(best) == 1 else best[self.rng.randrange(len(best))])
 
@@ -172,7 +203,7 @@ def note_filters(statuses: NodeStatuses, diagnosis: Diagnosis) -> None:
         diagnosis.add_plugin_status(status)
 
 
-def _raise_error(status: Status, *, always: bool = False) -> None:
+def raise_error(status: Status, *, always: bool = False) -> None:
     """Raise what is not a rejection; at scoring there is nothing to reject, so `always`."""
     if always or not status.is_rejected:
         raise PluginError(status.message, plugin=status.plugin) from status.error

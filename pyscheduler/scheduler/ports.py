@@ -2,6 +2,7 @@
 
 `cluster` implements them: two transports (HTTP; in-process, into the embedded store) and one client path for both,
 so that what is simulated is what ships. `Transport.connect` is the seam: it puts the client path on a transport.
+Extenders are the one thing besides the API server that is talked to.
 """
 
 from __future__ import annotations
@@ -21,10 +22,11 @@ if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
 
     from pyscheduler.api import KubeObject, Malformed, ResourceKind
+    from pyscheduler.config.types import Extender
     from pyscheduler.framework.clock import Clock
     from pyscheduler.framework.recorder import Recorder
 
-__all__ = ["ClientSettings", "ClusterClient", "Informer", "Response", "Stream", "Transport"]
+__all__ = ["ClientSettings", "ClusterClient", "ExtenderConnection", "Informer", "Response", "Stream", "Transport"]
 
 T_co = TypeVar("T_co", covariant=True)
 K = TypeVar("K", bound="KubeObject")
@@ -95,8 +97,27 @@ class Transport(Protocol):
         """Return the client path on this transport: informers, writes, events, rate limits, retries."""
         ...
 
+    def extender(self, config: Extender) -> ExtenderConnection:
+        """Return the way to an extender, opened when first needed; raise `ConfigError` for TLS that cannot be used."""
+        ...
+
     async def close(self) -> None:
         """Release connections; idempotent."""
+        ...
+
+
+class ExtenderConnection(Protocol):
+    """The way to one extender."""
+
+    async def post(self, url: str, body: Sequence[bytes]) -> Response:
+        """Send JSON, given in pieces; any HTTP status is an answer. Raise `TransportError` when none came.
+
+        Takes as long as it takes: who cannot wait, cancels.
+        """
+        ...
+
+    async def close(self) -> None:
+        """Release the connections; idempotent."""
         ...
 
 

@@ -1,7 +1,8 @@
 """The scheduling cycle: one pod, from the queue to a reserved node.
 
 It reads top to bottom: bring the snapshot up to date, find a node, assume the pod there, Reserve, Permit. What was done
-is undone on any failure. Only PostFilter may let the loop turn; what the cache hears meanwhile the snapshot does not.
+is undone on any failure. Only extenders and PostFilter may let the loop turn; what the cache hears meanwhile the
+snapshot does not.
 Source: kube-scheduler 1.36, `schedulingCycle`.
 """
 
@@ -19,6 +20,7 @@ from pyscheduler.framework.errors import PluginError
 from pyscheduler.framework.node_statuses import NodeStatuses
 from pyscheduler.framework.status import Code, Status
 from pyscheduler.scheduler.cycle import Attempt
+from pyscheduler.scheduler.extender_wire import ExtenderError
 from pyscheduler.scheduler.failure import CLEAR_NOMINATION
 
 if TYPE_CHECKING:
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
     from pyscheduler.queue.scheduling_queue import SchedulingQueue
     from pyscheduler.runtime.profile import Profile
     from pyscheduler.scheduler.algorithm import Algorithm
+    from pyscheduler.scheduler.extended_algorithm import ExtendedAlgorithm
     from pyscheduler.scheduler.failure import FailureHandler
 
 __all__ = ["SchedulingCycle", "rejection_of"]
@@ -49,6 +52,8 @@ class SchedulingCycle:
     queue: SchedulingQueue
     algorithm: Algorithm
     failure: FailureHandler
+    #: In place of `algorithm` where there are extenders.
+    extended: ExtendedAlgorithm | None = None
 
     async def run_scheduling_cycle(self, profile: Profile, queued: QueuedPodInfo) -> Attempt | None:
         """Try to place a pod; return the attempt to bind, or None when it failed and was dealt with."""
@@ -92,11 +97,16 @@ class SchedulingCycle:
         profile, pod = attempt.profile, attempt.queued.pod
         self.cache.update_snapshot(self.snapshot)
         try:
-            placement = self.algorithm.schedule_pod(profile, attempt.state, pod)
+            if self.extended is None:
+                placement = self.algorithm.schedule_pod(profile, attempt.state, pod)
+            else:
+                placement = await self.extended.schedule_pod(profile, attempt.state, pod)
         except NoNodesError as error:
             return Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, error=error), CLEAR_NOMINATION
         except PluginError as error:
             return Status(Code.ERROR, plugin=error.plugin, error=error), CLEAR_NOMINATION
+        except ExtenderError as error:
+            return Status.from_error(error), CLEAR_NOMINATION
         except FitError as error:
             return await self._post_filter(attempt, error)
         finally:
@@ -121,7 +131,11 @@ class SchedulingCycle:
         """Assume the pod on its node, run Reserve and Permit; undo all of it when one refuses."""
         profile, state, node_name = attempt.profile, attempt.state, attempt.node_name
         assumed = attempt.queued.pod_info.with_pod(attempt.queued.pod.with_node_name(node_name))
-        self.cache.assume_pod(assumed)
+        try:
+            self.cache.assume_pod(assumed)
+        except CacheError as error:
+            # While an extender was asked, the pod was bound by somebody else.
+            return Status.from_error(error), CLEAR_NOMINATION
         attempt.assumed = assumed
         attempt.pod = assumed.pod
         self.queue.nominator.delete(assumed.pod)

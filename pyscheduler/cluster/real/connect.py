@@ -13,9 +13,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from contextlib import AbstractAsyncContextManager
 
+    from pyscheduler.config.types import Extender
     from pyscheduler.framework.clock import Clock
     from pyscheduler.framework.recorder import Recorder
-    from pyscheduler.scheduler.ports import ClientSettings, Response, Stream
+    from pyscheduler.scheduler.ports import ClientSettings, ExtenderConnection, Response, Stream
 
 __all__ = ["ConnectingTransport"]
 
@@ -59,3 +60,9 @@ class ConnectingTransport(ABC):
         self.measure(clock=clock, recorder=recorder)
         metered = MeteredTransport(self, host=self.host, clock=clock, recorder=recorder)
         return RealClient(metered, settings, clock=clock, rng=rng, recorder=recorder, host=self.host)
+
+    def extender(self, config: Extender) -> ExtenderConnection:
+        """Return the way to an extender, which is HTTP whatever leads to the API server."""
+        from pyscheduler.cluster.real.extender import HTTPExtenderConnection  # noqa: PLC0415 - few need to load it
+
+        return HTTPExtenderConnection(config)

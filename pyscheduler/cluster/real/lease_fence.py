@@ -14,12 +14,13 @@ from pyscheduler.cluster.real.connect import ConnectingTransport
 from pyscheduler.framework.errors import TransportError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
     from contextlib import AbstractAsyncContextManager
 
+    from pyscheduler.config.types import Extender
     from pyscheduler.framework.clock import Clock
     from pyscheduler.framework.recorder import Recorder
-    from pyscheduler.scheduler.ports import Response, Stream, Transport
+    from pyscheduler.scheduler.ports import ExtenderConnection, Response, Stream, Transport
 
 __all__ = ["FencedTransport"]
 
@@ -71,6 +72,29 @@ class FencedTransport(ConnectingTransport):
         """Open a watch."""
         return self._inner.stream(path, query=query, timeout_seconds=timeout_seconds)
 
+    def extender(self, config: Extender) -> ExtenderConnection:
+        """Return the way to an extender; what it binds, it binds in this replica's name."""
+        return _FencedExtender(self._inner.extender(config), config=config, leads=self._leads)
+
     async def close(self) -> None:
         """Close the inner transport."""
+        await self._inner.close()
+
+
+class _FencedExtender:
+    """Asks what `inner` asks, but has pods bound only while `leads()`."""
+
+    def __init__(self, inner: ExtenderConnection, *, config: Extender, leads: Callable[[], bool]) -> None:
+        self._inner = inner
+        self._bind_verb = config.bind_verb
+        self._leads = leads
+
+    async def post(self, url: str, body: Sequence[bytes]) -> Response:
+        """Ask, unless it is about a binding and this replica does not lead."""
+        if self._bind_verb and url.endswith(f"/{self._bind_verb}") and not self._leads():
+            raise TransportError(f'Post "{url}": not sent, because this replica does not lead')
+        return await self._inner.post(url, body)
+
+    async def close(self) -> None:
+        """Close the connection."""
         await self._inner.close()

@@ -15,9 +15,17 @@ if TYPE_CHECKING:
     import random
     from collections.abc import AsyncIterator, Mapping
 
+    from pyscheduler.config.types import Extender
     from pyscheduler.framework.clock import Clock
     from pyscheduler.framework.recorder import Recorder
-    from pyscheduler.scheduler.ports import ClientSettings, ClusterClient, Response, Stream, Transport
+    from pyscheduler.scheduler.ports import (
+        ClientSettings,
+        ClusterClient,
+        ExtenderConnection,
+        Response,
+        Stream,
+        Transport,
+    )
 
 __all__ = ["NO_ANSWER", "MeteredTransport"]
 
@@ -87,6 +95,10 @@ class MeteredTransport:
     ) -> ClusterClient:
         """Return the client path on the inner transport, which meters by itself."""
         return self._inner.connect(settings, clock=clock, rng=rng, recorder=recorder)
+
+    def extender(self, config: Extender) -> ExtenderConnection:
+        """Return the way to an extender, which is not measured."""
+        return self._inner.extender(config)
 
     async def close(self) -> None:
         """Close the inner transport."""
