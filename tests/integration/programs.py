@@ -108,7 +108,7 @@ async def served(
     """Serve `objects` from a process of its own while the block runs."""
     file = folder / "objects.json"
     file.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": list(objects)}))
-    arguments = ("cluster", "--port", "0", "--load", str(file), "--no-lifecycle", *options)
+    arguments = ("cluster", "--port", "0", "--load", str(file), "--reject-only", *options)
     async with program(*arguments) as server:
         line = await server.said("serving ")
         assert line.endswith(f"objects={len(objects)}")
