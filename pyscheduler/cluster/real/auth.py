@@ -4,7 +4,8 @@ The official client reads files, runs exec plugins and renews tokens; it is aske
 token, and for nothing else. It is imported late, because that takes over half a second.
 
 A credential lives shorter than a scheduler. A token in a file is read again every minute, an exec plugin is run again
-before its token ends, and both when the API server answers 401; what was valid stays in use while that fails.
+before its token ends, and both when the API server answers 401; what was valid stays in use while that fails. Files of
+certificates and of the authority are read again as often: who rotates them mostly writes the same files anew.
 """
 
 from __future__ import annotations
@@ -14,7 +15,6 @@ import logging
 import math
 import os
 import re
-import urllib.request
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, Protocol
 from urllib.parse import urlsplit
@@ -23,13 +23,14 @@ import attrs
 
 from pyscheduler.cluster.real import kubeconfig as kubeconfigs
 from pyscheduler.cluster.real.pacing import Watchdog
-from pyscheduler.cluster.real.tls import load_client_certificate, make_context
+from pyscheduler.cluster.real.proxies import environment_proxy
+from pyscheduler.cluster.real.tls import make_context, read_files
 from pyscheduler.framework.clock import LoopClock
 from pyscheduler.framework.errors import ConfigError
 
 if TYPE_CHECKING:
     import ssl
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     from pyscheduler.framework.clock import Clock
@@ -78,13 +79,18 @@ class Credentials:
     #: The name the server's certificate must bear, where it is not the URL's.
     server_hostname: str | None = None
     proxy: str | None = None
-    #: Counts the client certificates there have been: connections opened under another count show an old one.
+    #: Counts the client certificates there have been.
     certificates: int = 0
+    #: Counts the TLS contexts there have been: connections opened under another count show or trust what is old.
+    contexts: int = 0
     _source: _Source | None = None
     _configuration: Any = None
     _clock: Clock | None = None
     _authorization: str | None = None
     _renew_at: float = math.inf
+    #: What the TLS files held that the context is made of, and when to look at them again.
+    _tls_files: Sequence[bytes] = ()
+    _look_at: float = math.inf
     _renewed_at: float = -math.inf
     _lock: asyncio.Lock = attrs.Factory(asyncio.Lock)
 
@@ -94,6 +100,10 @@ class Credentials:
             async with self._lock:
                 if self._clock.now() >= self._renew_at:
                     await self._renew(anew=False)
+        elif self._clock is not None and self._clock.now() >= self._look_at:
+            async with self._lock:
+                if self._clock.now() >= self._look_at:
+                    await self._look()
         return self._authorization
 
     async def renew(self, refused: str | None) -> bool:
@@ -105,33 +115,57 @@ class Credentials:
                 return True  # another request was refused, too, and came first
             if self._clock.now() - self._renewed_at < _REFUSED_SECONDS:
                 return False
-            certificates = self.certificates
+            contexts = self.contexts
             await self._renew(anew=True)
-            return self._authorization != refused or self.certificates != certificates
+            return self._authorization != refused or self.contexts != contexts
 
     async def close(self) -> None:
         """Forget the credentials."""
         self._source = self._configuration = self._authorization = None
-        self._renew_at = math.inf
+        self._renew_at = self._look_at = math.inf
 
     async def _renew(self, *, anew: bool) -> None:
         """Read the source again; what is there stays where that fails."""
         assert self._clock is not None
         assert self._source is not None
-        before = (self._configuration.cert_file, self._configuration.key_file)
         self._renewed_at = self._clock.now()
         try:
             await self._source.read(self._configuration, anew=anew)
             self._authorization = await _authorization(self._configuration, self._source.name)
-            if before != (self._configuration.cert_file, self._configuration.key_file) and self.ssl_context:
-                load_client_certificate(self.ssl_context, self._configuration, self._source.name)
-                self.certificates += 1
+            await self._renew_context()
         except Exception as error:  # noqa: BLE001 - the client raises many kinds; each leaves the old credential in use
-            where = "" if isinstance(error, ConfigError) else f"{self._source.name}: "
-            _log.warning("Credentials could not be renewed err=%s%s", where, _one_line(error))
+            self._complain(error)
             self._renew_at = self._clock.now() + _RENEW_SECONDS
         else:
             self._renew_at = self._clock.now() + self._source.valid_seconds(self._clock.wall())
+
+    async def _look(self) -> None:
+        """Look at the TLS files while the rest is good for longer."""
+        try:
+            await self._renew_context()
+        except (ConfigError, OSError) as error:
+            self._complain(error)
+
+    async def _renew_context(self) -> None:
+        """Make a new TLS context if the files it comes from hold something else now."""
+        if self.ssl_context is None:
+            return
+        assert self._clock is not None
+        assert self._source is not None
+        self._look_at = self._clock.now() + _RENEW_SECONDS
+        files = await asyncio.to_thread(read_files, self._configuration)
+        if files == self._tls_files:
+            return
+        self.ssl_context = await asyncio.to_thread(make_context, self._configuration, self._source.name)
+        self.contexts += 1
+        self.certificates += files[1:] != self._tls_files[1:]
+        self._tls_files = files
+        _log.info("Certificates have changed source=%s", self._source.name)
+
+    def _complain(self, error: Exception) -> None:
+        assert self._source is not None
+        where = "" if isinstance(error, ConfigError) else f"{self._source.name}: "
+        _log.warning("Credentials could not be renewed err=%s%s", where, _one_line(error))
 
 
 def plain(server: str) -> Credentials:
@@ -170,9 +204,10 @@ async def load(
         raise ConfigError(f"{source.name} cannot be used: {_one_line(error)}") from error
     server = _checked(master or configuration.host, f"{source.name}: server")
     secure = server.startswith("https:")
+    ssl_context = await asyncio.to_thread(make_context, configuration, source.name) if secure else None
     return Credentials(
         server=server,
-        ssl_context=await asyncio.to_thread(make_context, configuration, source.name) if secure else None,
+        ssl_context=ssl_context,
         server_hostname=configuration.tls_server_name or None,
         proxy=_proxy(configuration.proxy, server, source.name),
         source=source,
@@ -180,6 +215,8 @@ async def load(
         clock=clock,
         authorization=authorization,
         renew_at=clock.now() + source.valid_seconds(clock.wall()),
+        tls_files=await asyncio.to_thread(read_files, configuration) if secure else (),
+        look_at=clock.now() + _RENEW_SECONDS if secure else math.inf,
     )
 
 
@@ -306,17 +343,11 @@ def _checked(url: str, what: str) -> str:
 
 
 def _proxy(named: str | None, server: str, source: str) -> str | None:
-    """Return the proxy on the way: the kubeconfig's, or the environment's as curl and kubectl read it."""
+    """Return the proxy on the way: the kubeconfig's, or the environment's as kubectl reads it."""
     if named:
         return _checked(named, f"{source}: proxy-url")
-    parts = urlsplit(server)
-    proxy = urllib.request.getproxies().get(parts.scheme)
-    host = parts.hostname or ""
-    if not proxy or host == "localhost" or host.startswith("127.") or host == "::1":
-        return None
-    if urllib.request.proxy_bypass(f"{host}:{parts.port}" if parts.port else host):
-        return None
-    return _checked(proxy, f"{parts.scheme}_proxy in the environment")
+    proxy = environment_proxy(server, os.environ)
+    return _checked(proxy, f"{urlsplit(server).scheme}_proxy in the environment") if proxy else None
 
 
 def _one_line(error: BaseException) -> str:

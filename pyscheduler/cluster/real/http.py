@@ -237,10 +237,10 @@ class HTTPTransport(ConnectingTransport):
     def _session(self, use: str) -> aiohttp.ClientSession:
         """Return the session for `requests` or `watches`, made when first needed.
 
-        A connection keeps the client certificate it was opened with, so a new certificate needs a new session. The old
-        one ends what is under way on it; its idle connections time out.
+        A connection keeps the client certificate it was opened with, and the authority it was trusted by, so new ones
+        need a new session. The old one ends what is under way on it; its idle connections time out.
         """
-        key = (use, self._credentials.certificates)
+        key = (use, self._credentials.contexts)
         session = self._sessions.get(key)
         if session is not None:
             self._hits += 1

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import ssl
-from typing import Protocol
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
 
 from pyscheduler.framework.errors import ConfigError
 
-__all__ = ["TLSFiles", "load_client_certificate", "make_context"]
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["TLSFiles", "make_context", "read_files"]
 
 
 class TLSFiles(Protocol):
@@ -33,12 +37,20 @@ def make_context(files: TLSFiles, source: str) -> ssl.SSLContext:
     else:
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
-    load_client_certificate(context, files, source)
+    _load_client_certificate(context, files, source)
     return context
 
 
-def load_client_certificate(context: ssl.SSLContext, files: TLSFiles, source: str) -> None:
-    """Show the client certificate, if there is one, on connections opened from now on."""
+def read_files(files: TLSFiles) -> Sequence[bytes]:
+    """Return what a context is made of, so that a change can be seen: authority, client certificate, its key.
+
+    Raises `OSError` for a file that cannot be read.
+    """
+    names = (files.ssl_ca_cert if files.verify_ssl else None, files.cert_file, files.key_file)
+    return tuple(Path(name).read_bytes() if name else b"" for name in names)
+
+
+def _load_client_certificate(context: ssl.SSLContext, files: TLSFiles, source: str) -> None:
     if not files.cert_file:
         return
     try:
