@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
     from pyscheduler.api import Pod
     from pyscheduler.cluster.pictures import Read
+    from pyscheduler.cluster.still import StillCluster
+    from pyscheduler.config.types import Configuration
     from pyscheduler.framework.clock import Clock
     from pyscheduler.runtime.profile import Profile
     from pyscheduler.scheduler.evaluation import Evaluation
@@ -149,6 +151,7 @@ def _show(found: Sequence[Evaluation], notes: Sequence[str], output: str, top: i
 async def _explain(question: _Question) -> tuple[list[Evaluation], list[str]]:
     """Read the cluster and evaluate; return what was found, and what its reader should know."""
     from pyscheduler.cluster.pictures import live_objects, manifest_objects
+    from pyscheduler.cluster.still import StillCluster
     from pyscheduler.framework.clock import LoopClock
 
     clock = LoopClock()
@@ -156,7 +159,7 @@ async def _explain(question: _Question) -> tuple[list[Evaluation], list[str]]:
     if question.objects:
         manifests = [one for file in question.objects for one in _manifests(file)]
         read = manifest_objects(manifests, source=", ".join(question.objects))
-        return await _evaluate_all(question, read, clock, notes), notes
+        return await _evaluate_all(question, StillCluster(read), read, clock, notes), notes
     import random
 
     from pyscheduler.cluster.real.probe import check_server
@@ -168,7 +171,9 @@ async def _explain(question: _Question) -> tuple[list[Evaluation], list[str]]:
         await check_server(transport)
         client = transport.connect(ClientSettings(qps=-1), clock=clock, rng=random.Random(0), recorder=NullRecorder())
         unread: list[str] = []
-        found = await _evaluate_all(question, live_objects(client, unread=unread), clock, notes)
+        read = live_objects(client, unread=unread)
+        cluster = StillCluster(read, extender=transport.extender)
+        found = await _evaluate_all(question, cluster, read, clock, notes)
         notes += [f"{plural} may not be read with these credentials, and count as absent" for plural in unread]
         return found, notes
     finally:
@@ -183,11 +188,12 @@ async def _connected(question: _Question) -> Transport:
     return HTTPTransport(auth.plain(master) if master and not path else await auth.load(kubeconfig=path, master=master))
 
 
-async def _evaluate_all(question: _Question, read: Read, clock: Clock, notes: list[str]) -> list[Evaluation]:
+async def _evaluate_all(
+    question: _Question, cluster: StillCluster, read: Read, clock: Clock, notes: list[str]
+) -> list[Evaluation]:
     import random
 
     from pyscheduler.cli.mistakes import found_in
-    from pyscheduler.cluster.still import StillCluster
     from pyscheduler.config.feature_gates import parse
     from pyscheduler.config.load import load
     from pyscheduler.framework.errors import ConfigError
@@ -195,23 +201,39 @@ async def _evaluate_all(question: _Question, read: Read, clock: Clock, notes: li
     from pyscheduler.scheduler.assembly import Settings, build
 
     gates = parse(question.feature_gates)
+    config = load(question.config_file, gates=gates)
+    if question.objects and config.extenders:
+        notes.append("the extenders of the configuration are not asked about a cluster that stands in files")
+        config = _without_verbs(config)
     with found_in(question.config_file):
         scheduler = build(
-            load(question.config_file, gates=gates),
-            StillCluster(read),
+            config,
+            cluster,
             clock,
             random.Random(0),
             registry=discover(blocked=question.blocked),
             settings=Settings(feature_gates=gates),
         )
-    await scheduler.start()
-    if question.file is None:
-        pod = scheduler.pods.get(question.name, question.namespace)
-        if pod is None:
-            raise ConfigError(f"there is no pod {question.namespace}/{question.name}, or it has ended")
-        return [await _evaluated(scheduler, pod, notes)]
-    pods = await _pods_of(question.file, read, clock)
-    return [await _evaluated(scheduler, pod, notes) for pod in pods]
+    try:
+        await scheduler.start()
+        if question.file is None:
+            pod = scheduler.pods.get(question.name, question.namespace)
+            if pod is None:
+                raise ConfigError(f"there is no pod {question.namespace}/{question.name}, or it has ended")
+            return [await _evaluated(scheduler, pod, notes)]
+        pods = await _pods_of(question.file, read, clock)
+        return [await _evaluated(scheduler, pod, notes) for pod in pods]
+    finally:
+        if scheduler.extenders is not None:
+            await scheduler.extenders.close()
+
+
+def _without_verbs(config: Configuration) -> Configuration:
+    """Return the configuration with extenders that are never asked; what they keep account of stays their business."""
+    silent = [
+        attrs.evolve(one, filter_verb="", prioritize_verb="", preempt_verb="", bind_verb="") for one in config.extenders
+    ]
+    return attrs.evolve(config, extenders=tuple(silent))
 
 
 async def _evaluated(scheduler: Scheduler, pod: Pod, notes: list[str]) -> Evaluation:

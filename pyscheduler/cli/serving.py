@@ -114,14 +114,9 @@ def build_scheduler(options: RunOptions, transport: Transport, recorder: Recorde
     from pyscheduler.cli.mistakes import found_in
     from pyscheduler.config.feature_gates import default_gates
     from pyscheduler.framework.clock import LoopClock
-    from pyscheduler.framework.errors import ConfigError
     from pyscheduler.runtime.discovery import discover
     from pyscheduler.scheduler.assembly import Settings, build
 
-    if options.config.extenders:
-        # Scheduling as if they had agreed to everything would be worse than not scheduling.
-        text = "extenders are not called yet; take them out, or leave these pods to kube-scheduler @ $.extenders"
-        raise ConfigError(text, source=options.config_file)
     settings = Settings(
         feature_gates=options.feature_gates if options.feature_gates is not None else default_gates(),
         max_unschedulable_seconds=options.max_unschedulable_seconds,
@@ -185,7 +180,12 @@ def _elector(
 
 
 async def _begin(scheduler: Scheduler, elector: LeaderElector | None, stop: asyncio.Event, *, delay: bool) -> bool:
-    """Fill the caches and take the lease; with `delay` the lease comes first. Return False when told to stop."""
+    """Fill the caches and take the lease; with `delay` the lease comes first. Return False when told to stop.
+
+    Raises `ConfigError` where something that is needed may not be listed.
+    """
+    from pyscheduler.framework.errors import ConfigError, ForbiddenError
+
     if elector is None:
         steps = [scheduler.start]
     elif delay:
@@ -193,8 +193,11 @@ async def _begin(scheduler: Scheduler, elector: LeaderElector | None, stop: asyn
     else:
         steps = [scheduler.start, elector.acquire, scheduler.catch_up]
     for step in steps:
-        if not await _unless_stopped(step(), stop):
-            return False
+        try:
+            if not await _unless_stopped(step(), stop):
+                return False
+        except ForbiddenError as error:
+            raise ConfigError(f"{error}; grant it (`pyscheduler config --rbac` prints the rules)") from error
     return True
 
 

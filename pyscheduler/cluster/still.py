@@ -17,9 +17,10 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 
     from pyscheduler.api import KubeObject, Malformed, Pod, ResourceKind
+    from pyscheduler.config.types import Extender
     from pyscheduler.framework.clock import Clock
     from pyscheduler.framework.recorder import Recorder
-    from pyscheduler.scheduler.ports import ClientSettings
+    from pyscheduler.scheduler.ports import ClientSettings, ExtenderConnection
 
 __all__ = ["StillCluster"]
 
@@ -28,11 +29,18 @@ class StillCluster:
     """A `Transport` over objects that do not change.
 
     `read` returns the objects of a kind, in the order in which handlers are told of them; nothing where the cluster
-    does not know the kind. It is called once for every kind that the profiles need.
+    does not know the kind. It is called once for every kind that the profiles need. `extender` leads to the extenders;
+    without it, none can be asked.
     """
 
-    def __init__(self, read: Callable[[ResourceKind], Awaitable[Iterable[KubeObject]]]) -> None:
+    def __init__(
+        self,
+        read: Callable[[ResourceKind], Awaitable[Iterable[KubeObject]]],
+        *,
+        extender: Callable[[Extender], ExtenderConnection] | None = None,
+    ) -> None:
         self._read = read
+        self._extender = extender
 
     async def request(
         self,
@@ -67,6 +75,21 @@ class StillCluster:
     ) -> _StillClient:
         """Return the client path: informers that read once, and writes that are refused."""
         return _StillClient(self._read, recorder)
+
+    def extender(self, config: Extender) -> ExtenderConnection:
+        """Return the way to an extender; where there is none, questions are refused with `TransportError`."""
+        return self._extender(config) if self._extender is not None else _NoExtender()
+
+    async def close(self) -> None:
+        """Do nothing: nothing is open."""
+
+
+class _NoExtender:
+    """What leads to no extender."""
+
+    async def post(self, url: str, body: Sequence[bytes]) -> NoReturn:  # noqa: ARG002 - nothing is sent
+        """Refuse: `TransportError`."""
+        _refuse(f"POST {url}")
 
     async def close(self) -> None:
         """Do nothing: nothing is open."""

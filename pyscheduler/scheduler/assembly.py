@@ -26,6 +26,8 @@ from pyscheduler.runtime.waiting_pods import WaitingPodMap
 from pyscheduler.scheduler.algorithm import Algorithm
 from pyscheduler.scheduler.binding_cycle import BindingCycle
 from pyscheduler.scheduler.event_handlers import EventHandlers
+from pyscheduler.scheduler.extended_algorithm import ExtendedAlgorithm
+from pyscheduler.scheduler.extenders_setup import make_extenders, with_ignored_resources
 from pyscheduler.scheduler.failure import FailureHandler
 from pyscheduler.scheduler.gauges import register_gauges, register_profiles
 from pyscheduler.scheduler.informers import LIVE_PODS, Informers
@@ -91,6 +93,7 @@ def build(
         rng=client_rng,
         recorder=recorder,
     )
+    extenders = make_extenders(config.extenders, transport, clock=clock, recorder=recorder)
     informers = Informers(client)
     pods = informers.get(Pod, field_selector=LIVE_PODS)
     nodes = informers.get(Node)
@@ -113,8 +116,10 @@ def build(
         declare=informers.declare,
         event_recorder=client.event_recorder,
         preemption_rng=preemption_rng,
+        extenders=extenders.members if extenders is not None else (),
     )
-    profiles = build_profiles(profile_specs(config, registry.args_type), registry, services)
+    specs = with_ignored_resources(profile_specs(config, registry.args_type), config.extenders)
+    profiles = build_profiles(specs, registry, services)
     queue = _make_queue(config, settings, profiles, nominator=nominator, clock=clock, recorder=recorder)
     activator.queue = queue
     informers.declare_registered(profiles.values())
@@ -131,18 +136,21 @@ def build(
     handlers.register(pods, nodes, informers.announced(profiles.values()))
     register_gauges(recorder, cache, queue)
     failure = FailureHandler(clock=clock, recorder=recorder, queue=queue, pods=pods, statuses=statuses)
+    algorithm = Algorithm(
+        snapshot=snapshot,
+        rng=choices_rng,
+        percentage_of_nodes_to_score=config.percentage_of_nodes_to_score,
+        extenders_choose=extenders is not None and extenders.any_chooses,
+    )
     scheduling = SchedulingCycle(
         clock=clock,
         recorder=recorder,
         cache=cache,
         snapshot=snapshot,
         queue=queue,
-        algorithm=Algorithm(
-            snapshot=snapshot,
-            rng=choices_rng,
-            percentage_of_nodes_to_score=config.percentage_of_nodes_to_score,
-        ),
+        algorithm=algorithm,
         failure=failure,
+        extended=ExtendedAlgorithm(algorithm=algorithm, extenders=extenders) if extenders is not None else None,
     )
     binding = BindingCycle(
         clock=clock,
@@ -152,6 +160,7 @@ def build(
         failure=failure,
         statuses=statuses,
         nominate_expectation=gates["NominatedNodeNameForExpectation"],
+        extenders=extenders,
     )
     scheduler = Scheduler(
         client=client,
@@ -171,8 +180,14 @@ def build(
         others=[informer for _, informer in informers.others()],
         routes=services.routes,
         needs=needs(profiles.values(), informers.kinds()),
+        extenders=extenders,
     )
-    register_profiles(recorder, profiles, bindings=lambda: scheduler.binding_count)
+    register_profiles(
+        recorder,
+        profiles,
+        bindings=lambda: scheduler.binding_count,
+        prioritizing=(lambda: extenders.prioritizing) if extenders is not None else None,
+    )
     return scheduler
 
 

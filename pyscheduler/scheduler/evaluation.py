@@ -16,8 +16,11 @@ from pyscheduler.framework.cycle_state import CycleState
 from pyscheduler.framework.diagnosis import Diagnosis, FitError, NoNodesError
 from pyscheduler.framework.preemption import PREEMPTION_INQUIRY, PreemptionFindings, PreemptionInquiry
 from pyscheduler.framework.status import Code, Status
+from pyscheduler.runtime.requeueing import EXTENDER
 from pyscheduler.runtime.run_context import context_of
 from pyscheduler.scheduler.algorithm import note_filters, note_pre_filter, searched_nodes
+from pyscheduler.scheduler.extended_algorithm import note_refused
+from pyscheduler.scheduler.extender_wire import ExtenderError
 
 if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet
@@ -30,6 +33,7 @@ if TYPE_CHECKING:
     from pyscheduler.framework.nodes import Nodes
     from pyscheduler.runtime.profile import Profile
     from pyscheduler.runtime.scoring import ScoreOutcome
+    from pyscheduler.scheduler.extenders import Extenders
     from pyscheduler.scheduler.scheduler import Scheduler
 
 __all__ = ["Evaluation", "evaluate"]
@@ -84,7 +88,7 @@ class Evaluation:
 
 
 async def evaluate(scheduler: Scheduler, profile: Profile, pod: Pod, *, post_filter: bool = True) -> Evaluation:
-    """Ask the profile's plugins about `pod` on the cluster as the cache has it.
+    """Ask the profile's plugins, and the extenders, about `pod` on the cluster as the cache has it.
 
     All nodes are looked at, whatever `percentageOfNodesToScore` says, and scored even where only one is feasible. With
     `post_filter` False, plugins that make room are not asked when nothing fits. Nothing is reserved or written.
@@ -104,10 +108,14 @@ async def evaluate(scheduler: Scheduler, profile: Profile, pod: Pod, *, post_fil
         return found
     diagnosis = Diagnosis()
     _filter(found, diagnosis)
+    if scheduler.extenders is not None and found.feasible is not None and found.error is None:
+        await _ask_filtering(found, scheduler.extenders, found.feasible, diagnosis)
     if found.error is not None:
         return found
     if found.feasible is not None:
         _score(found, found.feasible)
+        if scheduler.extenders is not None and found.scores is not None and found.error is None:
+            await _ask_scoring(found, scheduler.extenders, found.feasible, found.scores)
         return found
     if post_filter and profile.has_post_filter:
         # Asked, not told: preemptors then evict nobody and leave what they found.
@@ -154,6 +162,43 @@ def _filter(found: Evaluation, diagnosis: Diagnosis) -> None:
         found.feasible = nodes.take(found.rows)
     elif len(nodes):
         note_filters(statuses, diagnosis)
+
+
+async def _ask_filtering(found: Evaluation, extenders: Extenders, feasible: Nodes, diagnosis: Diagnosis) -> None:
+    """Let extenders narrow what the filters left."""
+    assert found.filtered is not None
+    assert found.statuses is not None
+    refused: dict[str, Status] = {}
+    try:
+        left = await extenders.filter(found.pod, feasible, refused)
+    except ExtenderError as error:
+        found.error = Status.from_error(error).with_plugin(EXTENDER)
+        found.feasible = None
+        return
+    if len(left) == len(feasible):
+        return
+    if not len(left):
+        note_filters(found.statuses, diagnosis)
+        note_refused(diagnosis, refused)
+    diagnosis.unschedulable_plugins.add(EXTENDER)
+    kept = {left.name(row) for row in range(len(left))}
+    for row in found.rows.tolist():
+        name = found.filtered.name(row)
+        if name not in kept:
+            # One that is dropped without a word is beyond help, as far as anybody knows.
+            status = refused.get(name, Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE))
+            found.statuses.fail_row(row, status.with_plugin(EXTENDER))
+    found.rows = np.flatnonzero(found.statuses.passed())
+    found.feasible = left if len(left) else None
+
+
+async def _ask_scoring(found: Evaluation, extenders: Extenders, nodes: Nodes, outcome: ScoreOutcome) -> None:
+    """Add the extenders' scores, each under the name of its extender."""
+    by_name = dict(outcome.by_plugin)
+    for name, scores in await extenders.prioritize(found.pod, nodes):
+        by_name[name] = scores
+        outcome.totals += scores.weighted
+    outcome.by_plugin = by_name
 
 
 def _score(found: Evaluation, nodes: Nodes) -> None:

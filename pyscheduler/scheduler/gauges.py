@@ -66,7 +66,12 @@ def _with_zeros(read: Callable[[], _Values]) -> Callable[[], _Values]:
     return values
 
 
-def register_profiles(recorder: Recorder, profiles: Mapping[str, Profile], bindings: Callable[[], int]) -> None:
+def register_profiles(
+    recorder: Recorder,
+    profiles: Mapping[str, Profile],
+    bindings: Callable[[], int],
+    prioritizing: Callable[[], int] | None = None,
+) -> None:
     """Register kube-scheduler's counts of what plugins were asked, and what runs beside the scheduling cycle.
 
     Differs from kube-scheduler: scheduler_goroutines shows tasks, for there are no goroutines. What is spread over
@@ -84,6 +89,8 @@ def register_profiles(recorder: Recorder, profiles: Mapping[str, Profile], bindi
 
     def tasks() -> _Values:
         running = Counter({"binding": bindings(), "Filter": 0, "Score": 0, **parallel})
+        if prioritizing is not None:
+            running["prioritizing_extender"] = prioritizing()
         for profile in profiles.values():
             running.update(profile.running_tasks())
         return {(("operation", operation),): float(count) for operation, count in running.items()}

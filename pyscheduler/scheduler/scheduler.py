@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from pyscheduler.scheduler.binding_cycle import BindingCycle
     from pyscheduler.scheduler.cycle import Attempt
     from pyscheduler.scheduler.event_handlers import EventHandlers
+    from pyscheduler.scheduler.extenders import Extenders
     from pyscheduler.scheduler.pod_status import PodStatusWriter
     from pyscheduler.scheduler.ports import ClusterClient, Informer
     from pyscheduler.scheduler.scheduling_cycle import SchedulingCycle
@@ -74,6 +75,7 @@ class Scheduler:
     others: Sequence[Informer[KubeObject]] = ()
     #: What it and its plugins ask of the API server, but for what the client path does on its own account.
     needs: Sequence[Need] = ()
+    extenders: Extenders | None = None
     #: Scheduling cycles run so far.
     cycles: int = 0
     _bindings: dict[asyncio.Task[None], Attempt] = attrs.Factory(dict)
@@ -213,7 +215,10 @@ class Scheduler:
             self.statuses.cancel()
         until = end - min(_LAST_WRITES_SECONDS, grace_seconds / 2)
         if self._loop is not None and self._loop is not asyncio.current_task():
-            await self._wait_for([self._loop], until)
+            # A cycle that waits for an extender, or for its turn, has done nothing yet that could not be left.
+            for task in await self._wait_for([self._loop], until):
+                task.cancel()
+                await asyncio.gather(task, return_exceptions=True)
         # A pod that waits at Permit holds nothing in the API; its next life begins in the next scheduler.
         for task in [task for task, one in self._bindings.items() if self.waiting_pods.get(one.pod.uid) is not None]:
             task.cancel()
@@ -236,6 +241,8 @@ class Scheduler:
     async def _close(self) -> None:
         for profile in self.profiles.values():
             await profile.close()
+        if self.extenders is not None:
+            await self.extenders.close()
         await self.client.close()
 
     async def _wait_for(self, tasks: Iterable[asyncio.Task[None]], until: float) -> Collection[asyncio.Task[None]]:
