@@ -16,7 +16,10 @@ from tests.examples.conftest import ROOT, Start, bound_pod
 
 EXAMPLE = ROOT / "examples/02-embedded-cluster"
 PAGE = (EXAMPLE / "README.md").read_text(encoding="utf-8")
-TOO_LARGE = "0/2 nodes are available: 1 Insufficient cpu, 1 node(s) had untolerated taint(s)."
+TOO_LARGE = (
+    "0/2 nodes are available: 1 Insufficient cpu, 1 node(s) had untolerated taint(s). no new claims to deallocate, "
+    "preemption: 0/2 nodes are available: 2 Preemption is not helpful for scheduling."
+)
 NO_ZONE = "node(s) didn't match pod topology spread constraints (missing required label)"
 
 
