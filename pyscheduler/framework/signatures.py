@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+import msgspec
+
 from pyscheduler.framework.interfaces import SignFragment
 
 if TYPE_CHECKING:
@@ -23,10 +25,12 @@ __all__ = [
     "NODE_SELECTOR",
     "RESOURCES",
     "TOLERATIONS",
+    "VOLUMES",
     "sign_labels",
     "sign_node_affinity",
     "sign_node_selector",
     "sign_tolerations",
+    "sign_volumes",
 ]
 
 FEATURES: Final = "v1.Pod.Spec.RequiredFeatures()"
@@ -38,6 +42,10 @@ NODE_NAME: Final = "v1.Pod.Spec.NodeName"
 NODE_SELECTOR: Final = "v1.Pod.Spec.Affinity.NodeSelector"
 RESOURCES: Final = "v1.Pod.Spec.ContainerRequestsAndOverheads()"
 TOLERATIONS: Final = "v1.Pod.Spec.Tolerations"
+VOLUMES: Final = "v1.Pod.Spec.Volumes.NonSyntheticSources()"
+
+#: A volume of a kind that no plugin reads.
+_NO_SOURCE: Final = b"{}"
 
 
 def sign_tolerations(pod: Pod) -> SignFragment:
@@ -46,6 +54,12 @@ def sign_tolerations(pod: Pod) -> SignFragment:
         TOLERATIONS,
         tuple(sorted(pod.spec.tolerations, key=lambda t: (t.key, t.value, t.operator, t.effect))),
     )
+
+
+def sign_volumes(pod: Pod) -> SignFragment:
+    """Return the fragment of the pod's volumes, as far as some plugin looks into them; their names do not count."""
+    sources = (msgspec.json.encode(msgspec.structs.replace(volume, name="")) for volume in pod.spec.volumes)
+    return SignFragment(VOLUMES, tuple(sorted(source for source in sources if source != _NO_SOURCE)))
 
 
 def sign_labels(pod: Pod) -> SignFragment:

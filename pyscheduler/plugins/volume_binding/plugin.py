@@ -1,0 +1,215 @@
+"""The plugin: what it does at each extension point. Source: kube-scheduler 1.36, `volumebinding`.
+
+Differs from kube-scheduler: where two pods decide on one volume before either has reserved it (members of a group), the
+second is told at Reserve that it is out of sync, and tries again; there the second assumption replaces the first, and
+one of the two fails when it is written.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar, Final
+
+import attrs
+import numpy as np
+
+from pyscheduler.api import (
+    CSIDriver,
+    CSINode,
+    CSIStorageCapacity,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    Pod,
+    StorageClass,
+    kind_of,
+)
+from pyscheduler.api.claims import claims_of
+from pyscheduler.framework import (
+    ClusterEventWithHint,
+    CycleState,
+    EnqueueExtensions,
+    FilterPlugin,
+    Handle,
+    Nodes,
+    NodeStatuses,
+    PolicyRule,
+    PreBindPlugin,
+    PreBindPreFlightResult,
+    PreFilterPlugin,
+    PreFilterResult,
+    PreScorePlugin,
+    PySchedulerError,
+    ReservePlugin,
+    ScorePlugin,
+    SignFragment,
+    SignPlugin,
+    StateKey,
+    Status,
+)
+from pyscheduler.framework.plugin_args import VolumeBindingArgs
+from pyscheduler.framework.signatures import sign_volumes
+from pyscheduler.plugins.volume_binding.assume_cache import AssumeCache, VolumeIndex
+from pyscheduler.plugins.volume_binding.binding import Binder, Reservation
+from pyscheduler.plugins.volume_binding.claims import claim_problem, is_bound, sort_claims
+from pyscheduler.plugins.volume_binding.hints import EVENTS
+from pyscheduler.plugins.volume_binding.placement import Placement, World
+from pyscheduler.plugins.volume_binding.provisioning import Provisioning
+from pyscheduler.plugins.volume_binding.scoring import score_use, shape_of, storage_use
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from pyscheduler.api import ResourceKind
+
+__all__ = ["VolumeBinding"]
+
+_UNBOUND: Final = Status.unresolvable("pod has unbound immediate PersistentVolumeClaims")
+
+
+@attrs.define(eq=False)
+class _State:
+    """One pod in one cycle; shared with what-ifs, which do not change what claims come to."""
+
+    #: None for a pod without claims.
+    placement: Placement | None = None
+    #: Whether Filter has looked at nodes: only then there is something to reserve.
+    is_filtered: bool = False
+    reserved: Reservation | None = None
+
+
+_STATE: Final[StateKey[_State]] = StateKey("VolumeBinding")
+
+
+class VolumeBinding(
+    PreFilterPlugin,
+    FilterPlugin,
+    PreScorePlugin,
+    ScorePlugin,
+    ReservePlugin,
+    PreBindPlugin,
+    EnqueueExtensions,
+    SignPlugin,
+):
+    """Refuse nodes from which the pod's volumes cannot be reached, taken or made; then take them, or have them made."""
+
+    args_type = VolumeBindingArgs
+    watches: ClassVar[Sequence[ResourceKind]] = (
+        kind_of(PersistentVolumeClaim, "persistentvolumeclaims"),
+        kind_of(PersistentVolume, "persistentvolumes", namespaced=False),
+        kind_of(StorageClass, "storageclasses", namespaced=False),
+        kind_of(CSINode, "csinodes", namespaced=False),
+        kind_of(CSIDriver, "csidrivers", namespaced=False),
+        kind_of(CSIStorageCapacity, "csistoragecapacities"),
+    )
+    rbac: ClassVar[Sequence[PolicyRule]] = (
+        PolicyRule(api_groups=("",), resources=("persistentvolumes", "persistentvolumeclaims"), verbs=("patch",)),
+    )
+
+    def __init__(self, args: VolumeBindingArgs | None, handle: Handle) -> None:
+        super().__init__(args, handle)
+        given = args if args is not None else VolumeBindingArgs()
+        self._lister = handle.lister(PersistentVolumeClaim)
+        self._classes = handle.lister(StorageClass)
+        self._claims = AssumeCache(self._lister)
+        volumes = AssumeCache(handle.lister(PersistentVolume))
+        index = VolumeIndex(handle.lister(PersistentVolume))
+        self._world = World(volumes, index, handle.lister(CSINode), Provisioning(handle))
+        self._binder = Binder(handle, volumes, self._claims, timeout_seconds=given.bind_timeout_seconds)
+        scores = handle.feature_gates.get("StorageCapacityScoring", False)
+        self._shape = shape_of(given.shape or ()) if scores else ()
+
+    # Filtering
+
+    def pre_filter(self, state: CycleState, pod: Pod, nodes: Nodes) -> PreFilterResult | Status | None:
+        problem = claim_problem(pod, self._lister)
+        if problem is not None:
+            return Status.unresolvable(problem)
+        if next(claims_of(pod), None) is None:
+            state.write(_STATE, _State())
+            return Status.skip()
+        try:
+            claims = sort_claims(pod, self._claims, self._classes)
+        except PySchedulerError as error:
+            return Status.from_error(error)
+        if claims.immediate:
+            return _UNBOUND
+        state.write(_STATE, _State(Placement(claims, self._world)))
+        return None
+
+    def filter_nodes(self, state: CycleState, pod: Pod, nodes: Nodes) -> NodeStatuses | None:
+        current = state.read(_STATE)
+        if current.placement is None:
+            return None
+        current.is_filtered = True
+        try:
+            return current.placement.judge(nodes)
+        except PySchedulerError as error:
+            return NodeStatuses.failing(np.ones(len(nodes), dtype=np.bool_), Status.from_error(error))
+
+    # Scoring
+
+    def pre_score(self, state: CycleState, pod: Pod, nodes: Nodes) -> Status | None:
+        if not self._shape:
+            return Status.skip()
+        state.read(_STATE)
+        return None
+
+    def score_nodes(self, state: CycleState, pod: Pod, nodes: Nodes) -> NDArray[np.int64]:
+        scores = np.zeros(len(nodes), dtype=np.int64)
+        placement = state.read(_STATE).placement
+        if placement is None or not self._shape:
+            return scores
+        for row in range(len(nodes)):  # an alpha feature, off by default
+            node = nodes.take(np.array([row], dtype=np.int64))
+            scores[row] = score_use(storage_use(placement, node), self._shape)
+        return scores
+
+    # Binding
+
+    def reserve(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
+        current = state.read(_STATE)
+        if current.placement is None or not current.is_filtered or self._are_bound(pod):
+            return None
+        found = self.handle.snapshot.get(node_name)
+        labels = found.node.labels if found is not None and found.node is not None else {}
+        try:
+            current.reserved = self._binder.assume(current.placement.choose(labels), node_name)
+        except PySchedulerError as error:
+            return Status.from_error(error)
+        return None
+
+    def unreserve(self, state: CycleState, pod: Pod, node_name: str) -> None:
+        current = state.get(_STATE)
+        if current is not None and current.reserved is not None:
+            self._binder.revert(current.reserved)
+
+    def pre_bind_pre_flight(
+        self, state: CycleState, pod: Pod, node_name: str
+    ) -> PreBindPreFlightResult | Status | None:
+        if state.read(_STATE).reserved is None:
+            return Status.skip()
+        return PreBindPreFlightResult(allow_parallel=True)
+
+    async def pre_bind(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
+        reserved = state.read(_STATE).reserved
+        if reserved is None:
+            return None
+        try:
+            await self._binder.bind(pod, node_name, reserved)
+        except PySchedulerError as error:
+            return Status.from_error(error)
+        return None
+
+    def _are_bound(self, pod: Pod) -> bool:
+        """Tell whether all claims of the pod are bound by now."""
+        claims = (self._claims.get(named.name, pod.namespace) for named in claims_of(pod))
+        return all(claim is not None and is_bound(claim) for claim in claims)
+
+    # The rest
+
+    def sign_pod(self, pod: Pod) -> Sequence[SignFragment]:
+        return (sign_volumes(pod),)
+
+    def events_to_register(self) -> Sequence[ClusterEventWithHint]:
+        return EVENTS

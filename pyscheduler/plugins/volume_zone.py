@@ -1,0 +1,206 @@
+"""VolumeZone: a pod goes to the zone and region of its volumes.
+
+Volumes say where they are by labels, the old ones or the new; a volume in several zones lists them in one label. A node
+without any such label is in no zone at all and takes every volume. Claims that wait for their first consumer have no
+volume yet, and so no zone. Node affinity of volumes is VolumeBinding's.
+Source: kube-scheduler 1.36, `volumezone`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar, Final, NamedTuple
+
+import numpy as np
+
+from pyscheduler.api import PersistentVolume, PersistentVolumeClaim, Pod, StorageClass, kind_of
+from pyscheduler.api.claims import claim_class
+from pyscheduler.api.csi_migration import BETA_REGION, BETA_ZONE, REGION, ZONE, ZONE_DELIMITER
+from pyscheduler.framework import (
+    ActionType,
+    ClusterEvent,
+    ClusterEventWithHint,
+    CycleState,
+    EnqueueExtensions,
+    EventResource,
+    FilterPlugin,
+    Handle,
+    Nodes,
+    NodeStatuses,
+    PreFilterPlugin,
+    PreFilterResult,
+    QueueingHint,
+    SignFragment,
+    SignPlugin,
+    StateKey,
+    Status,
+)
+from pyscheduler.framework.signatures import sign_volumes
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from pyscheduler.api import ResourceKind
+    from pyscheduler.framework.nodes import LabelColumn
+
+__all__ = ["VolumeZone"]
+
+_REJECTION: Final = Status.unresolvable("node(s) had no available volume zone")
+_LABELS: Final = (BETA_ZONE, BETA_REGION, ZONE, REGION)
+#: What a node may bear instead of an old label.
+_SUCCESSORS: Final = {BETA_ZONE: ZONE, BETA_REGION: REGION}
+_WAIT: Final = "WaitForFirstConsumer"
+
+
+class _Place(NamedTuple):
+    """Where a volume is: a label, and the values of which a node must have one."""
+
+    label: str
+    values: frozenset[str]
+
+
+_STATE: Final[StateKey[tuple[_Place, ...]]] = StateKey("PreFilterVolumeZone")
+
+
+class VolumeZone(PreFilterPlugin, FilterPlugin, EnqueueExtensions, SignPlugin):
+    """Refuse nodes outside the zones and regions of the pod's volumes."""
+
+    watches: ClassVar[Sequence[ResourceKind]] = (
+        kind_of(PersistentVolumeClaim, "persistentvolumeclaims"),
+        kind_of(PersistentVolume, "persistentvolumes", namespaced=False),
+        kind_of(StorageClass, "storageclasses", namespaced=False),
+    )
+
+    def __init__(self, args: object, handle: Handle) -> None:
+        super().__init__(args, handle)
+        self._claims = handle.lister(PersistentVolumeClaim)
+        self._volumes = handle.lister(PersistentVolume)
+        self._classes = handle.lister(StorageClass)
+
+    def pre_filter(self, state: CycleState, pod: Pod, nodes: Nodes) -> PreFilterResult | Status | None:
+        places = self._places_of(pod)
+        if isinstance(places, Status):
+            return places
+        if not places:
+            return Status.skip()
+        state.write(_STATE, places)
+        return None
+
+    def filter_nodes(self, state: CycleState, pod: Pod, nodes: Nodes) -> NodeStatuses | None:
+        places = state.get(_STATE)
+        if places is None:
+            # A profile may disable PreFilter of this plugin.
+            found = self._places_of(pod)
+            if isinstance(found, Status):
+                return NodeStatuses.failing(np.ones(len(nodes), dtype=np.bool_), found)
+            places = found
+        outside = np.zeros(len(nodes), dtype=np.bool_)
+        for place in dict.fromkeys(places):
+            outside |= ~_inside(place, nodes)
+        if not outside.any():
+            return None
+        placed = np.zeros(len(nodes), dtype=np.bool_)
+        for label in _LABELS:
+            placed |= nodes.labels(label).ids != 0
+        return NodeStatuses.failing(outside & placed, _REJECTION)
+
+    def _places_of(self, pod: Pod) -> tuple[_Place, ...] | Status:
+        """Return where the pod's volumes are, or why that cannot be told."""
+        places: list[_Place] = []
+        for volume in pod.spec.volumes:
+            if volume.persistent_volume_claim is None:
+                continue
+            name = volume.persistent_volume_claim.claim_name
+            if not name:
+                return Status.unresolvable("PersistentVolumeClaim had no name")
+            claim = self._claims.get(name, pod.namespace)
+            if claim is None:
+                return Status.unresolvable(f'persistentvolumeclaim "{name}" not found')
+            if not claim.spec.volume_name:
+                rejection = self._unbound(claim)
+                if rejection is not None:
+                    return rejection
+                continue
+            bound = self._volumes.get(claim.spec.volume_name)
+            if bound is None:
+                return Status.unresolvable(f'persistentvolume "{claim.spec.volume_name}" not found')
+            places += _places(bound)
+        return tuple(places)
+
+    def _unbound(self, claim: PersistentVolumeClaim) -> Status | None:
+        """Return why a claim without a volume is a reason to wait; None where it waits for its first consumer."""
+        name = claim_class(claim)
+        if not name:
+            return Status.unresolvable("PersistentVolumeClaim had no pv name and storageClass name")
+        found = self._classes.get(name)
+        if found is None:
+            return Status.unresolvable(f'storageclass.storage.k8s.io "{name}" not found')
+        if found.volume_binding_mode is None:
+            return Status.unresolvable(f'VolumeBindingMode not set for StorageClass "{name}"')
+        return None if found.volume_binding_mode == _WAIT else Status.unresolvable("PersistentVolume had no name")
+
+    def sign_pod(self, pod: Pod) -> Sequence[SignFragment]:
+        return (sign_volumes(pod),)
+
+    def events_to_register(self) -> Sequence[ClusterEventWithHint]:
+        changes = ActionType.ADD | ActionType.UPDATE
+        return (
+            ClusterEventWithHint(ClusterEvent(EventResource.STORAGE_CLASS, ActionType.ADD), self.after_class_added),
+            ClusterEventWithHint(ClusterEvent(EventResource.NODE, ActionType.ADD | ActionType.UPDATE_NODE_LABEL)),
+            ClusterEventWithHint(ClusterEvent(EventResource.PERSISTENT_VOLUME_CLAIM, changes), self.after_claim_change),
+            ClusterEventWithHint(ClusterEvent(EventResource.PERSISTENT_VOLUME, changes), self.after_volume_change),
+        )
+
+    def after_class_added(self, pod: Pod, old: object | None, new: object | None) -> QueueingHint:
+        """Queue when a class came that waits for first consumers."""
+        assert isinstance(new, StorageClass)
+        return QueueingHint.QUEUE if new.volume_binding_mode == _WAIT else QueueingHint.SKIP
+
+    def after_claim_change(self, pod: Pod, old: object | None, new: object | None) -> QueueingHint:
+        """Queue when a claim of the pod's was made or changed."""
+        assert isinstance(new, PersistentVolumeClaim)
+        uses = new.namespace == pod.namespace and any(
+            each.persistent_volume_claim is not None and each.persistent_volume_claim.claim_name == new.name
+            for each in pod.spec.volumes
+        )
+        return QueueingHint.QUEUE if uses else QueueingHint.SKIP
+
+    def after_volume_change(self, pod: Pod, old: object | None, new: object | None) -> QueueingHint:
+        """Queue when a volume came, or is somewhere else now."""
+        assert isinstance(new, PersistentVolume)
+        if isinstance(old, PersistentVolume) and _places(old) == _places(new):
+            return QueueingHint.SKIP
+        return QueueingHint.QUEUE
+
+
+def _places(volume: PersistentVolume) -> list[_Place]:
+    """Return where a volume is; a label with an empty zone among its zones says nothing."""
+    places = []
+    for label in _LABELS:
+        text = volume.labels.get(label)
+        if text is None:
+            continue
+        values = frozenset(zone.strip() for zone in text.split(ZONE_DELIMITER))
+        if "" not in values:
+            places.append(_Place(label, values))
+    return places
+
+
+def _inside(place: _Place, nodes: Nodes) -> NDArray[np.bool_]:
+    """Return bool[n]: which nodes have one of the values, in that label or, where they lack it, in its successor."""
+    column = nodes.labels(place.label)
+    inside = _has_one(place.values, column)
+    successor = _SUCCESSORS.get(place.label)
+    if successor is not None:
+        inside |= (column.ids == 0) & _has_one(place.values, nodes.labels(successor))
+    return inside
+
+
+def _has_one(values: frozenset[str], column: LabelColumn) -> NDArray[np.bool_]:
+    found = np.zeros(len(column.ids), dtype=np.bool_)
+    for value in values:
+        number = column.id_of(value)
+        if number >= 0:
+            found |= column.ids == number
+    return found
