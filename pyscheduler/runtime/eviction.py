@@ -165,7 +165,11 @@ class Evictions:
         condition = self._condition(victim, preemptor)
         try:
             if condition is not None:
-                await client.patch_pod_status(victim, {"status": {"conditions": [condition]}})
+                # A merge puts what is new first unless it is told the order.
+                types = dict.fromkeys((*(each.type for each in victim.status.conditions), DISRUPTION_TARGET))
+                order = [{"type": each} for each in types]
+                status = {"$setElementOrder/conditions": order, "conditions": [condition]}
+                await client.patch_pod_status(victim, {"status": status})
             await client.delete(Pod, victim.name, victim.namespace, uid=victim.uid)
         except NotFoundError:
             return False
