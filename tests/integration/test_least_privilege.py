@@ -243,6 +243,19 @@ async def test_one_rule_less_and_somebody_is_told(installed: Installed) -> None:
     assert [each for each in unused(cluster, roles_among(manifests())) if each.endswith("create pods/binding")]
 
 
+async def test_a_kind_less_and_it_does_not_start(installed: Installed) -> None:
+    """Who may not see namespaces would match their labels wrongly: that is the end of the start, with what to grant."""
+    cluster = installed.cluster
+    role = cluster.get("rbac.authorization.k8s.io/v1", "ClusterRole", "pyscheduler")
+    rules = [rule for rule in role["rules"] if rule["resources"] != ["namespaces"]]
+    await installed.change("/apis/rbac.authorization.k8s.io/v1/clusterroles/pyscheduler", {"rules": rules})
+    async with program(*installed.run(free_port())) as scheduler:
+        assert await scheduler.ended() == 1
+    error = next(line for line in scheduler.err if line.startswith("error: "))
+    assert 'cannot list resource "namespaces" in API group "" at the cluster scope; grant it' in error
+    assert "pyscheduler config --rbac" in error
+
+
 @pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.name)
 def test_the_other_configurations_need_no_other_roles(path: Path) -> None:
     """What was shown for the shipped profile holds for each ready file: the same roles, from other plugins' orders."""

@@ -8,7 +8,8 @@ difference. Failures are spaced by a backoff that a spell of good service resets
 
 An object that cannot be decoded is counted and passed over: what was last readable of it stays in the copy until a
 readable state or its deletion comes. A kind that is not served at all (its CRD is absent) is no failure where it is
-optional: the copy is empty, and it is looked for now and then.
+optional: the copy is empty, and it is looked for now and then. Nor is one that may not be listed, since that is said of
+absent kinds, too. But a built-in kind is there, and to decide as if it had no objects would be to decide wrongly.
 
 Handlers run on the event loop, in order, one object at a time; long lists and bursts yield between chunks.
 """
@@ -19,7 +20,7 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
-from pyscheduler.api import APIStatus, DecodeError, KubeObject, Malformed, decode_event, decode_list
+from pyscheduler.api import BUILT_IN_KINDS, APIStatus, DecodeError, KubeObject, Malformed, decode_event, decode_list
 from pyscheduler.api.codec import BOOKMARK, DELETED
 from pyscheduler.cluster.real.local_copy import LocalCopy, UnannouncedError, is_older
 from pyscheduler.cluster.real.pacing import Backoff, Watchdog
@@ -167,7 +168,8 @@ class RealInformer(Generic[T]):
     async def wait_synced(self) -> None:
         """Return when the first list has been delivered, or an optional kind is known to be absent or refused.
 
-        Raises what keeps the first list from ever arriving: `UnauthorizedError`, `ForbiddenError`, `NotFoundError`.
+        Raises what keeps the first list from ever arriving: `UnauthorizedError`, `ForbiddenError`, `NotFoundError`; for
+        an optional kind only where it is built in, and thus there, and refused.
         """
         await self._settled.wait()
         if self._failed is not None:
@@ -262,7 +264,7 @@ class RealInformer(Generic[T]):
     def _refused(self, error: APIError) -> float:
         """Deal with a refusal: fatal for a first list that will never be granted, else a reason to wait."""
         if not self._settled.is_set() and isinstance(error, UnauthorizedError | ForbiddenError | NotFoundError):
-            if not self._optional:
+            if not self._optional or self._kind in BUILT_IN_KINDS:
                 self._failed = error
             self._settled.set()
         self._recorder.warning("watch_refused")
