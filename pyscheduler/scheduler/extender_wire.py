@@ -178,11 +178,11 @@ def _listed(raw: msgspec.Raw | None, field: str) -> list[str] | None:
         return []
     try:
         return [one.metadata.name for one in msgspec.json.decode(items, type=list[_Item])]
-    except msgspec.ValidationError:
+    except msgspec.DecodeError:
         try:
             rows = msgspec.json.decode(items, type=list[msgspec.Raw])
             return [decode(_Item, bytes(one)).metadata.name for one in rows]
-        except (msgspec.ValidationError, PySchedulerError) as error:
+        except (msgspec.DecodeError, PySchedulerError) as error:
             raise ExtenderError(f"json: cannot unmarshal {field}: {error}") from error
 
 
@@ -191,6 +191,9 @@ def _listed(raw: msgspec.Raw | None, field: str) -> list[str] | None:
 
 def _first_value(body: bytes) -> bytes:
     """Return the first JSON value of `body`; raise `ExtenderError` where there is none that is whole."""
+    if not body.isascii():
+        # What is no UTF-8 is replaced, not refused.
+        body = body.decode(errors="replace").encode()
     try:
         msgspec.json.decode(body, type=msgspec.Raw)
     except (msgspec.DecodeError, RecursionError):
@@ -240,14 +243,17 @@ def _object(body: bytes, what: str, go_type: str = "") -> dict[str, msgspec.Raw]
     text = _first_value(body)
     try:
         fields = msgspec.json.decode(text, type=dict[str, msgspec.Raw] | None)
-    except msgspec.ValidationError as error:
+    except msgspec.DecodeError as error:
         raise _mismatch(_plain(text), what, go_type) from error
     return {name.lower(): raw for name, raw in (fields or {}).items()}
 
 
 def _plain(raw: msgspec.Raw | bytes | None) -> Any:
     """Return a JSON value as Python's own."""
-    return None if raw is None else msgspec.json.decode(raw)
+    try:
+        return None if raw is None else msgspec.json.decode(raw)
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise ExtenderError(f"invalid JSON: {error}") from error
 
 
 def _lowered(value: object, what: str) -> dict[str, Any]:
