@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
 __all__ = ["find_context", "split_paths"]
 
+#: The official client passes these over, and would act as the user itself.
+_IMPERSONATION: Final = ("as", "as-uid", "as-groups", "as-user-extra")
+
 # libyaml is several times faster, but an installation may lack it.
 _Loader: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
@@ -51,7 +54,12 @@ def find_context(paths: Sequence[Path], context: str | None = None) -> str:
     user = _text(chosen, "user")
     if not user:
         raise ConfigError(f"kubeconfig {shown}: context {name!r} names no user")
-    _entry(documents, "users", "user", user, shown)
+    found = _entry(documents, "users", "user", user, shown)
+    if any(found.get(key) for key in _IMPERSONATION):
+        raise ConfigError(
+            f"kubeconfig {shown}: user {user!r} acts as somebody else (`as`), which is not supported; "
+            "use that account's own credentials"
+        )
     return name
 
 

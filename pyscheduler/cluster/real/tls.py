@@ -53,8 +53,13 @@ def read_files(files: TLSFiles) -> Sequence[bytes]:
 def _load_client_certificate(context: ssl.SSLContext, files: TLSFiles, source: str) -> None:
     if not files.cert_file:
         return
+
+    def refuse() -> str:
+        # Without this OpenSSL would ask whoever sits at the terminal, and wait.
+        raise ConfigError(f"{source}: the client's key is encrypted; only a key without a password can be used")
+
     try:
-        context.load_cert_chain(files.cert_file, keyfile=files.key_file)
+        context.load_cert_chain(files.cert_file, keyfile=files.key_file, password=refuse)
     except (OSError, ValueError) as error:
         raise ConfigError(f"{source}: the client certificate and its key cannot be used: {_why(error)}") from error
 

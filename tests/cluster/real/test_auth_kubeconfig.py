@@ -246,6 +246,11 @@ def with_text(**fields: str) -> dict[str, Any]:
             "the client certificate and its key cannot be used: .*MISMATCH",
             id="another-key",
         ),
+        pytest.param(
+            document({"token": "abc", "as": "kim", "as-groups": ["a"]}),
+            "user 'me' acts as somebody else .* is not supported",
+            id="impersonation",
+        ),
         pytest.param(document(**{"proxy-url": "socks5://x:1"}), "proxy-url must be a URL", id="proxy"),
         pytest.param(
             document({"exec": {"apiVersion": "v1", "command": "/no/such/plugin"}}),

@@ -134,6 +134,14 @@ async def test_certificate_of_the_client_has_expired(wire: Any, connect: Any, tm
     assert "\n" not in str(caught.value)
 
 
+async def test_key_with_a_password(connect: Any, tmp_path: Path) -> None:
+    """It is refused in one line; nobody is asked for the password, and nothing waits for it."""
+    certificate, key = Authority().pair(tmp_path, "client", client=True, password=b"secret")
+    with pytest.raises(ConfigError, match="the client's key is encrypted; only a key without a password") as caught:
+        await connect("https://127.0.0.1:1", {"client-certificate": certificate, "client-key": key})
+    assert "\n" not in str(caught.value)
+
+
 async def test_verification_may_be_skipped(wire: Any, connect: Any, pki: Path) -> None:
     """insecure-skip-tls-verify is the user's own decision."""
     server = await wire(ok, context=context(pki))
