@@ -283,7 +283,7 @@ def best_of(candidates: Iterable[Candidate], now: float) -> Sequence[Candidate]:
         lambda candidate: -earliest_start(candidate),
     )
     for cost in costs:
-        if len(left) == 1:
+        if len(left) <= 1:
             break
         priced = [(cost(candidate), candidate) for candidate in left]
         least = min(price for price, _ in priced)
