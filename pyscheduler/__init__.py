@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from pyscheduler.api import Node as Node, Pod as Pod
     from pyscheduler.framework import (
+        AFTER_FAILURE as AFTER_FAILURE,
         CPU as CPU,
         ENTRY_POINT_GROUP as ENTRY_POINT_GROUP,
         EPHEMERAL_STORAGE as EPHEMERAL_STORAGE,
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
         PREEMPTION_INQUIRY as PREEMPTION_INQUIRY,
         ActionType as ActionType,
         AffinityTerm as AffinityTerm,
+        AfterFailure as AfterFailure,
         AlreadyExistsError as AlreadyExistsError,
         APIError as APIError,
         BindPlugin as BindPlugin,
@@ -113,6 +115,7 @@ if TYPE_CHECKING:
         TooManyRequestsError as TooManyRequestsError,
         TransportError as TransportError,
         UnauthorizedError as UnauthorizedError,
+        WaitingIndex as WaitingIndex,
         WaitingPod as WaitingPod,
         WaitVerdict as WaitVerdict,
         WeightedAffinityTerm as WeightedAffinityTerm,
@@ -121,6 +124,7 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
+    "AFTER_FAILURE",
     "CPU",
     "ENTRY_POINT_GROUP",
     "EPHEMERAL_STORAGE",
@@ -135,6 +139,7 @@ __all__ = [
     "APIError",
     "ActionType",
     "AffinityTerm",
+    "AfterFailure",
     "AlreadyExistsError",
     "BindPlugin",
     "Candidate",
@@ -222,6 +227,7 @@ __all__ = [
     "TransportError",
     "UnauthorizedError",
     "WaitVerdict",
+    "WaitingIndex",
     "WaitingPod",
     "WeightedAffinityTerm",
     "hookimpl",

@@ -18,7 +18,9 @@ from pyscheduler.framework.clock import (
     Timer as Timer,
 )
 from pyscheduler.framework.cycle_state import (
+    AFTER_FAILURE as AFTER_FAILURE,
     PODS_TO_ACTIVATE as PODS_TO_ACTIVATE,
+    AfterFailure as AfterFailure,
     CycleState as CycleState,
     PodsToActivate as PodsToActivate,
     StateData as StateData,
@@ -147,6 +149,7 @@ from pyscheduler.framework.status import (
     Status as Status,
 )
 from pyscheduler.framework.waiting import (
+    WaitingIndex as WaitingIndex,
     WaitingPod as WaitingPod,
     WaitVerdict as WaitVerdict,
 )
@@ -157,6 +160,7 @@ from pyscheduler.framework.watches import (
 )
 
 __all__ = [
+    "AFTER_FAILURE",
     "CPU",
     "ENTRY_POINT_GROUP",
     "EPHEMERAL_STORAGE",
@@ -171,6 +175,7 @@ __all__ = [
     "APIError",
     "ActionType",
     "AffinityTerm",
+    "AfterFailure",
     "AlreadyExistsError",
     "BindPlugin",
     "Candidate",
@@ -256,6 +261,7 @@ __all__ = [
     "TransportError",
     "UnauthorizedError",
     "WaitVerdict",
+    "WaitingIndex",
     "WaitingPod",
     "WeightedAffinityTerm",
     "hookimpl",

@@ -10,11 +10,20 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, Generic, Protocol, TypeVar, cast, overload, runtime_checkable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from pyscheduler.api import Pod
 
-__all__ = ["PODS_TO_ACTIVATE", "CycleState", "PodsToActivate", "StateData", "StateKey", "StateNotFoundError"]
+__all__ = [
+    "AFTER_FAILURE",
+    "PODS_TO_ACTIVATE",
+    "AfterFailure",
+    "CycleState",
+    "PodsToActivate",
+    "StateData",
+    "StateKey",
+    "StateNotFoundError",
+]
 
 T = TypeVar("T")
 D = TypeVar("D")
@@ -101,3 +110,27 @@ class PodsToActivate:
 
 #: Written by the scheduler into every cycle's state; plugins add to its `pods`.
 PODS_TO_ACTIVATE: Final[StateKey[PodsToActivate]] = StateKey("kubernetes.io/pods-to-activate")
+
+
+class AfterFailure:
+    """What a plugin wants of the attempt's failure, should it come to that; it may say so up to Unreserve.
+
+    `serve_backoff`: the pod serves its backoff in full; it is not popped early, whatever SchedulerPopFromBackoffQ says.
+    `quiet_for`: pods for which the end of this pod's reservation is no reason to be tried. The event goes to all
+    others. A plugin that rolls back a group names its members here, or the room that each of them gives back brings
+    the others back at once, into the same rollback.
+    """
+
+    __slots__ = ("quiet_for", "serve_backoff")
+
+    def __init__(self) -> None:
+        self.serve_backoff = False
+        self.quiet_for: Callable[[Pod], bool] | None = None
+
+    def clone(self) -> AfterFailure:
+        """Return itself: what-if copies of a state share the one, as with `PodsToActivate`."""
+        return self
+
+
+#: Written by the scheduler into every cycle's state; plugins change it.
+AFTER_FAILURE: Final[StateKey[AfterFailure]] = StateKey("pyscheduler/after-failure")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Coroutine, Hashable, Iterable, Mapping, Sequence
 
     from pyscheduler.api import KubeObject, Pod
     from pyscheduler.framework.clock import Clock
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pyscheduler.framework.recorder import Recorder
     from pyscheduler.framework.snapshot import Snapshot
     from pyscheduler.framework.status import Status
-    from pyscheduler.framework.waiting import WaitingPod, WaitVerdict
+    from pyscheduler.framework.waiting import WaitingIndex, WaitingPod, WaitVerdict
     from pyscheduler.framework.watches import Lister
 
 __all__ = ["Client", "EventRecorder", "Handle", "Nominator"]
@@ -117,6 +117,14 @@ class Client(Protocol):
         """POST the pod's binding; raise `ConflictError` where it is bound already."""
         ...
 
+    async def evict(self, pod: Pod, *, grace_seconds: int | None = None) -> None:
+        """Let a pod be deleted if its disruption budgets allow that; the plugin's `rbac` names `pods/eviction`.
+
+        Raises `TooManyRequestsError` at once where they do not, `NotFoundError` where this very pod is gone.
+        `grace_seconds`: how long it may take to end, instead of what the pod says.
+        """
+        ...
+
     async def patch_pod_status(self, pod: Pod, patch: Mapping[str, object]) -> None:
         """Apply a strategic merge patch to the pod's status (conditions merge by type)."""
         ...
@@ -192,6 +200,13 @@ class Handle(Protocol):
         """Return all pods waiting at Permit, of all profiles; safe against changes while you iterate."""
         ...
 
+    def index_waiting_pods(self, key: Callable[[Pod], Hashable | None]) -> WaitingIndex:
+        """Return an index of the waiting pods of all profiles by `key(pod)`, kept up from now on.
+
+        Call it when the plugin is made. A pod's key is asked once, when it begins to wait; None leaves the pod out.
+        """
+        ...
+
     def reject_waiting_pod(self, uid: str, *, plugin: str = "", reason: str = "removed") -> bool:
         """Reject a waiting pod; return False when there is none under that uid."""
         ...
@@ -204,7 +219,18 @@ class Handle(Protocol):
         ...
 
     def activate(self, pods: Iterable[Pod]) -> None:
-        """Move pods that are unschedulable or in backoff to activeQ at once; others are left alone."""
+        """Move pods that are unschedulable or in backoff to activeQ at once; others are left alone.
+
+        PreEnqueue may keep a gated pod where it is. Pods that are unknown, bound, in activeQ or waiting at Permit are
+        passed over in silence; one whose attempt is under way is tried again if that fails.
+        """
+        ...
+
+    def resort(self, pods: Iterable[Pod]) -> None:
+        """Sort these pods anew, wherever they queue, because the QueueSort plugin's keys for them have changed.
+
+        Nothing else looks at the keys of pods that are in the queue; pods that are not are passed over.
+        """
         ...
 
     def preemptor(self, plugin: str, rules: PreemptionRules) -> Preemptor:

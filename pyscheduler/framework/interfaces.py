@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, ClassVar
 import attrs
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Sequence
+    from collections.abc import Awaitable, Hashable, Sequence
 
     import numpy as np
     from numpy.typing import NDArray
@@ -134,7 +134,8 @@ class Plugin:
     - `args_type`: attrs class of its `pluginConfig` args; without one, the plugin gets the mapping that the file says;
     - `watches`: further kinds it reads or reacts to; a kind whose CRD is absent is picked up when it appears;
     - `rbac`: rules it needs beyond reading its watches;
-    - `max_permit_wait_seconds`: the longest it may make a pod wait at Permit, where more than 900 is needed.
+    - `max_permit_wait_seconds`: the longest it may make a pod wait at Permit, where more than 900 is needed; longer
+      waits are cut to it. A plugin may set it on itself when it is made, from its args.
 
     A plugin that works on its own initiative defines `async def run(self) -> None`: started after the caches have
     synced and leadership is won, cancelled at stop. `close()`, where defined, is called at the end.
@@ -144,7 +145,7 @@ class Plugin:
     args_type: ClassVar[type | None] = None
     watches: ClassVar[Sequence[ResourceKind]] = ()
     rbac: ClassVar[Sequence[PolicyRule]] = ()
-    max_permit_wait_seconds: ClassVar[float] = 900.0
+    max_permit_wait_seconds: float = 900.0
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
@@ -178,8 +179,16 @@ class QueueSortPlugin(Plugin):
     """
 
     def sort_key(self, info: QueuedPodInfo) -> tuple[object, ...]:
-        """Return a key; the smallest pops first. It must not change while the pod is in the queue."""
+        """Return a key; the smallest pops first. Where it changes while the pod queues, call `handle.resort`."""
         raise NotImplementedError
+
+    def adjacency_key(self, info: QueuedPodInfo) -> Hashable | None:
+        """Return the group with which the pod leaves activeQ back to back; None for a pod that goes alone.
+
+        Once a pod was popped, those of its group that are in activeQ follow, each at most once, in the order of their
+        sort keys, before anybody else has a turn. A plugin that does not define this pops by sort keys alone.
+        """
+        return None
 
 
 class EnqueueExtensions(Plugin):

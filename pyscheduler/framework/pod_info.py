@@ -114,6 +114,8 @@ class QueuedPodInfo:
     consecutive_errors: int = 0
     #: Whether it came to activeQ straight from backoffQ (SchedulerPopFromBackoffQ).
     popped_from_backoff: bool = False
+    #: Whether it is not to be popped before its backoff is over, whatever SchedulerPopFromBackoffQ says.
+    serves_backoff: bool = False
     #: Whether only the time it had spent among the unschedulable pods brought it back to this attempt.
     was_flushed: bool = False
     #: Plugins that rejected the last attempt; only their hints are asked.

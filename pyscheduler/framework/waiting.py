@@ -7,20 +7,20 @@ from typing import TYPE_CHECKING, Protocol
 import attrs
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Hashable, Sequence
 
     from pyscheduler.api import Pod
     from pyscheduler.framework.status import Status
 
-__all__ = ["WaitVerdict", "WaitingPod"]
+__all__ = ["WaitVerdict", "WaitingIndex", "WaitingPod"]
 
 
 @attrs.frozen(kw_only=True)
 class WaitVerdict:
     """How a wait ended. `status` is None when the pod was allowed.
 
-    `cause` is one of `allowed`, `rejected`, `timeout`, `deleted`, `preempted`; `plugin` is who caused it ("" for a
-    deletion).
+    `cause` is one of `allowed`, `rejected`, `timeout`, `deleted`, `preempted`, `stopped` (the scheduler stops, or the
+    binding was broken off); `plugin` is who caused it ("" for a deletion and a stop).
     """
 
     cause: str
@@ -71,4 +71,23 @@ class WaitingPod(Protocol):
 
     def preempt(self, plugin: str, reason: str) -> bool:
         """End the wait because the pod was chosen as a victim; return False when the verdict was already there."""
+        ...
+
+
+class WaitingIndex(Protocol):
+    """The pods in the waiting-pod map by a key that a plugin gave, of all profiles; see `Handle.index_waiting_pods`."""
+
+    def of(self, key: Hashable) -> Sequence[WaitingPod]:
+        """Return the pods that wait under `key`, in the order in which they began to; a copy, safe to act on.
+
+        A pod whose verdict was just given is among them until its binding cycle has taken it.
+        """
+        ...
+
+    def count(self, key: Hashable) -> int:
+        """Return how many these are."""
+        ...
+
+    def keys(self) -> Sequence[Hashable]:
+        """Return the keys under which some pod waits."""
         ...

@@ -1,7 +1,8 @@
 """activeQ: the pods that are ready to be scheduled, and the place where the scheduler waits for one.
 
-The order is the QueueSort plugin's. The number of pods handed out so far is the scheduling cycle, by which failed pods
-and cluster events can be put in order when queueing hints are off.
+The order is the QueueSort plugin's, but that the pods of one group can follow each other (`runs`). The number of pods
+handed out so far is the scheduling cycle, by which failed pods and cluster events can be put in order when queueing
+hints are off.
 """
 
 from __future__ import annotations
@@ -10,8 +11,11 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from pyscheduler.queue.heap import PodHeap, SortKey
+from pyscheduler.queue.runs import AdjacencyKey, Runs
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from pyscheduler.framework.pod_info import QueuedPodInfo
     from pyscheduler.framework.recorder import Recorder
 
@@ -21,10 +25,11 @@ __all__ = ["ActiveQueue"]
 class ActiveQueue(PodHeap):
     """The pods that are ready. Fill it with `add`, which counts and wakes; `put` only sorts a pod anew."""
 
-    __slots__ = ("_arrival", "_recorder", "scheduling_cycle")
+    __slots__ = ("_arrival", "_recorder", "_runs", "scheduling_cycle")
 
-    def __init__(self, *, sort_key: SortKey, recorder: Recorder) -> None:
+    def __init__(self, *, sort_key: SortKey, recorder: Recorder, adjacency_key: AdjacencyKey | None = None) -> None:
         super().__init__(sort_key)
+        self._runs = Runs(adjacency_key, sort_key) if adjacency_key is not None else None
         self._recorder = recorder
         self._arrival = asyncio.Event()
         #: Pods handed out so far.
@@ -35,6 +40,41 @@ class ActiveQueue(PodHeap):
         self.put(info)
         self._recorder.incoming_pod(queue="active", event=event)
         self.wake()
+
+    def put(self, info: QueuedPodInfo) -> None:
+        """Add the pod, or sort it anew when it is here already."""
+        super().put(info)
+        if self._runs is not None:
+            self._runs.put(info)
+
+    def resort(self, infos: Iterable[QueuedPodInfo]) -> None:
+        """Sort those of the pods anew that are here."""
+        here = list(infos)
+        super().resort(here)
+        if self._runs is not None:
+            self._runs.resort(here)
+
+    def remove(self, uid: str) -> QueuedPodInfo | None:
+        """Take the pod out; return None when it is not here."""
+        if self._runs is not None:
+            self._runs.remove(uid)
+        return super().remove(uid)
+
+    def pop(self) -> QueuedPodInfo | None:
+        """Take out the next pod: of the group whose turn it is, or else the first."""
+        if self._runs is None:
+            return super().pop()
+        info = self._runs.next() or self.peek()
+        if info is None:
+            return None
+        self._runs.begin(info)
+        return self.remove(info.pod.uid)
+
+    def check_invariants(self) -> None:
+        """Raise AssertionError where the heap is broken, or the groups hold other pods."""
+        super().check_invariants()
+        if self._runs is not None:
+            self._runs.check_invariants({info.pod.uid for info in self})
 
     def wake(self) -> None:
         """Let whoever waits look again."""

@@ -3,7 +3,8 @@
 A pod waits the longer the more often it failed: the initial backoff, doubled with each failure up to the maximum,
 counted from when it came back. Rejections and errors are counted apart, because the waits are for different things: a
 rejected pod has wasted a cycle, while an error means that something (the API server, say) may be overloaded. So there
-are two heaps, and only the rejected pods may be taken early.
+are two heaps, and only the rejected pods may be taken early; those among them that a plugin told to serve their backoff
+(`AfterFailure.serve_backoff`) have a third.
 
 Taking them early is SchedulerPopFromBackoffQ: when activeQ is empty, the first rejected pod is popped from here,
 backoff or no backoff. To make "first" mean something, ends of backoff are cut down to whole seconds; within such a
@@ -24,7 +25,7 @@ from pyscheduler.queue.heap import PodHeap, SortKey
 from pyscheduler.queue.ticks import TickTimer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from pyscheduler.framework.clock import Clock
     from pyscheduler.framework.pod_info import QueuedPodInfo
@@ -62,7 +63,10 @@ class BackoffQueue:
         self._max = max_seconds
         self.pop_early = pop_early
         self.rejected = PodHeap(self._window_key if pop_early else self.end_of_backoff)
+        #: Rejected, and not to be taken early.
+        self.serving = PodHeap(self._window_key if pop_early else self.end_of_backoff)
         self.failed = PodHeap(self.end_of_backoff)
+        self._heaps = (self.rejected, self.serving, self.failed)
         self._timer = TickTimer(clock, WINDOW_SECONDS)
 
     def start(self, flush: Callable[[float], object]) -> None:
@@ -76,7 +80,7 @@ class BackoffQueue:
 
     def arm(self) -> None:
         """Set the timer for the next pod that completes its backoff."""
-        for heap in (self.rejected, self.failed):
+        for heap in self._heaps:
             first = heap.peek()
             if first is not None:
                 self._timer.arm(self.end_of_backoff(first))
@@ -102,18 +106,24 @@ class BackoffQueue:
 
     def add(self, info: QueuedPodInfo, event: str) -> None:
         """Put a pod in, by whether plugins rejected it or an error befell it; `event` says why, in metrics."""
-        heap = self.rejected if info.unschedulable_plugins or info.pending_plugins else self.failed
-        heap.put(info)
+        if not (info.unschedulable_plugins or info.pending_plugins):
+            self.failed.put(info)
+        elif info.serves_backoff:
+            self.serving.put(info)
+        else:
+            self.rejected.put(info)
         self._recorder.incoming_pod(queue="backoff", event=event)
         self._timer.arm(self.end_of_backoff(info))
 
-    def resort(self, info: QueuedPodInfo) -> None:
-        """Sort a pod anew that is here and was changed."""
-        (self.rejected if info.pod.uid in self.rejected else self.failed).put(info)
+    def resort(self, infos: Iterable[QueuedPodInfo]) -> None:
+        """Sort those of the pods anew that are here."""
+        infos = list(infos)
+        for heap in self._heaps:
+            heap.resort(infos)
 
     def remove(self, uid: str) -> QueuedPodInfo | None:
         """Take a pod out; return None when it is not here."""
-        return self.rejected.remove(uid) or self.failed.remove(uid)
+        return self.rejected.remove(uid) or self.serving.remove(uid) or self.failed.remove(uid)
 
     def pop_early_one(self) -> QueuedPodInfo | None:
         """Take out the first rejected pod, where pods may be taken early; None when there is none."""
@@ -122,7 +132,7 @@ class BackoffQueue:
     def pop_completed(self, now: float) -> list[QueuedPodInfo]:
         """Take out all pods whose backoff is over at `now`: first the rejected ones, then the others."""
         completed = []
-        for heap in (self.rejected, self.failed):
+        for heap in self._heaps:
             while (first := heap.peek()) is not None and not self.is_backing_off(first, now):
                 heap.pop()
                 completed.append(first)
@@ -130,27 +140,27 @@ class BackoffQueue:
 
     def get(self, uid: str) -> QueuedPodInfo | None:
         """Return the pod, or None when it is not here."""
-        return self.rejected.get(uid) or self.failed.get(uid)
+        return self.rejected.get(uid) or self.serving.get(uid) or self.failed.get(uid)
 
     def in_order(self) -> list[QueuedPodInfo]:
         """Return all pods by the end of their backoff; O(n log n), for people to look at."""
-        return sorted((*self.rejected.in_order(), *self.failed.in_order()), key=self.end_of_backoff)
+        return sorted((info for heap in self._heaps for info in heap.in_order()), key=self.end_of_backoff)
 
     def __contains__(self, uid: str) -> bool:
-        return uid in self.rejected or uid in self.failed
+        return any(uid in heap for heap in self._heaps)
 
     def __len__(self) -> int:
-        return len(self.rejected) + len(self.failed)
+        return sum(len(heap) for heap in self._heaps)
 
     def __iter__(self) -> Iterator[QueuedPodInfo]:
-        yield from self.rejected
-        yield from self.failed
+        for heap in self._heaps:
+            yield from heap
 
     def check_invariants(self) -> None:
         """Raise AssertionError where a heap is broken or a pod is in the wrong one."""
-        self.rejected.check_invariants()
-        self.failed.check_invariants()
-        for info in self.rejected:
+        for heap in self._heaps:
+            heap.check_invariants()
+        for info in (*self.rejected, *self.serving):
             assert info.unschedulable_plugins or info.pending_plugins, f"pod {info.pod.key} was rejected by nobody"
         for info in self.failed:
             rejectors = info.unschedulable_plugins | info.pending_plugins

@@ -8,12 +8,12 @@ Every operation is O(log n), amortised. Pods with equal sort keys leave in the o
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final, TypeAlias
 
 from pyscheduler.framework.pod_info import QueuedPodInfo
 
-__all__ = ["PodHeap", "SortKey"]
+__all__ = ["LiveKey", "PodHeap", "SortKey"]
 
 #: Return something comparable; the smallest leaves first.
 SortKey: TypeAlias = Callable[[QueuedPodInfo], object]
@@ -25,6 +25,14 @@ _Entry: TypeAlias = list[Any]
 _INFO: Final = 3
 #: Dead entries tolerated before a rebuild is considered at all.
 _SLACK: Final = 64
+#: Where more than this share of the pods is sorted anew at once, the heap is rebuilt.
+_MANY: Final = 1 / 8
+
+
+class LiveKey:
+    """Base of sort keys whose comparisons tell what holds now, not what held when the key was made."""
+
+    __slots__ = ()
 
 
 class PodHeap:
@@ -51,6 +59,23 @@ class PodHeap:
         entry = self._entries[uid] = [self._sort_key(info), rank, serial, info]
         heapq.heappush(self._heap, entry)
         self._compact()
+
+    def resort(self, infos: Iterable[QueuedPodInfo]) -> None:
+        """Sort those of the pods anew that are here; they keep their rank among equals."""
+        here = [info for info in infos if info.pod.uid in self._entries]
+        if not here:
+            return
+        if len(here) <= len(self._entries) * _MANY and not _is_live(self._sort_key(here[0])):
+            for info in here:
+                self.put(info)
+            return
+        # Live keys have changed in every entry, the dead ones included, wherever the heap has them.
+        for info in here:
+            uid = info.pod.uid
+            serial = self._serial = self._serial + 1
+            self._entries[uid] = [self._sort_key(info), self._entries[uid][1], serial, info]
+        self._heap = list(self._entries.values())
+        heapq.heapify(self._heap)
 
     def remove(self, uid: str) -> QueuedPodInfo | None:
         """Take the pod out; return None when it is not here."""
@@ -118,3 +143,8 @@ class PodHeap:
         if len(self._heap) > 2 * len(self._entries) + _SLACK:
             self._heap = list(self._entries.values())
             heapq.heapify(self._heap)
+
+
+def _is_live(key: object) -> bool:
+    """Tell whether a key, or the last part of one, is a `LiveKey`."""
+    return isinstance(key, LiveKey) or (isinstance(key, tuple) and bool(key) and isinstance(key[-1], LiveKey))

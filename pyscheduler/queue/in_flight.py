@@ -18,8 +18,9 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import attrs
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
+    from pyscheduler.api import Pod
     from pyscheduler.framework.events import ClusterEvent
     from pyscheduler.framework.pod_info import PodInfo, QueuedPodInfo
 
@@ -30,11 +31,12 @@ POD_POPPED: Final = "PodPopped"
 
 
 class ObservedEvent(NamedTuple):
-    """An event with the objects it is about."""
+    """An event with the objects it is about, and for whom it does not count."""
 
     event: ClusterEvent
     old: object | None
     new: object | None
+    quiet_for: Callable[[Pod], bool] | None = None
 
 
 @attrs.define(kw_only=True, eq=False)
@@ -75,10 +77,16 @@ class InFlight:
         """Return the pod's flight, or None."""
         return self._flights.get(uid)
 
-    def observe(self, event: ClusterEvent, old: object | None, new: object | None) -> None:
-        """Keep an event, if any pod is in flight."""
+    def observe(
+        self,
+        event: ClusterEvent,
+        old: object | None,
+        new: object | None,
+        quiet_for: Callable[[Pod], bool] | None = None,
+    ) -> None:
+        """Keep an event, if any pod is in flight; it does not count for pods for which `quiet_for` is true."""
         if self._flights:
-            self._events.append(ObservedEvent(event, old, new))
+            self._events.append(ObservedEvent(event, old, new, quiet_for))
             self.event_counts[event.label] += 1
             self.seen_labels.add(event.label)
 

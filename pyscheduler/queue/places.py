@@ -137,7 +137,7 @@ class Places:
         if place is Place.ACTIVE:
             self.active.put(info)
         elif place is Place.BACKOFF:
-            self.backoff.resort(info)
+            self.backoff.resort((info,))
         self._nominator.update(old, newer)
 
     def remove(self, uid: str) -> QueuedPodInfo | None:

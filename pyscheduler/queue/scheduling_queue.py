@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from pyscheduler.queue.hints import HintMap, Matches
     from pyscheduler.queue.nominator import Nominator
     from pyscheduler.queue.places import PreEnqueue
+    from pyscheduler.queue.runs import AdjacencyKey
 
 __all__ = ["SchedulingQueue"]
 
@@ -60,13 +61,19 @@ _BACKOFF_COMPLETE = "BackoffComplete"
 _POP_FROM_BACKOFF = "PopFromBackoffQ"
 
 
+def _nobody(_uid: str) -> bool:
+    """Say of nobody that it waits at Permit."""
+    return False
+
+
 class SchedulingQueue:
     """The pods that want a node, and those for which one is being sought.
 
     `sort_key` is the QueueSort plugin's. `pre_enqueue`, `hints` and `gating_events` are looked up by the pod's
     `schedulerName`: the profile's PreEnqueue, its registrations by event, and the events that each plugin registered.
     `pop_from_backoff` and `queueing_hints` are the feature gates SchedulerPopFromBackoffQ and SchedulerQueueingHints.
-    `max_backoff_seconds` 0 means no backoff at all.
+    `max_backoff_seconds` 0 means no backoff at all. `adjacency_key` tells which pods leave activeQ back to back;
+    without it all go by `sort_key`. `is_waiting` tells by uid whether a pod in flight waits at Permit.
     """
 
     def __init__(  # noqa: PLR0913 - wiring, all by keyword
@@ -84,13 +91,16 @@ class SchedulingQueue:
         max_unschedulable_seconds: float = 300.0,
         pop_from_backoff: bool = True,
         queueing_hints: bool = True,
+        adjacency_key: AdjacencyKey | None = None,
+        is_waiting: Callable[[str], bool] = _nobody,
     ) -> None:
         self._clock = clock
         self._recorder = recorder
         self.nominator = nominator
         self._hints = Hints(hints, clock=clock, recorder=recorder, enabled=queueing_hints)
         self._queueing_hints = queueing_hints
-        self._active = ActiveQueue(sort_key=sort_key, recorder=recorder)
+        self._active = ActiveQueue(sort_key=sort_key, recorder=recorder, adjacency_key=adjacency_key)
+        self._is_waiting = is_waiting
         self._backoff = BackoffQueue(
             clock=clock,
             recorder=recorder,
@@ -211,20 +221,29 @@ class SchedulingQueue:
 
         PreEnqueue may still refuse them. A pod in flight goes to activeQ or backoffQ if it comes back; others are left
         alone.
+
+        Differs from kube-scheduler: a pod that waits at Permit is left alone, too. There it remembers, and if its wait
+        ends badly it is tried again for having been named while it held its place.
         """
         for pod in pods:
-            if self._activate(pod.uid):
+            if self._activate(pod.uid) or self._is_waiting(pod.uid):
                 continue
             if self._queueing_hints and pod.uid in self._in_flight:
                 self._in_flight.observe(FORCE_ACTIVATE, None, pod)
             self._move_request_cycle = self.scheduling_cycle
 
-    def requeue_failed(self, info: QueuedPodInfo, cycle: int) -> None:
+    def resort(self, pods: Iterable[Pod]) -> None:
+        """Sort these pods anew where they are in activeQ or backoffQ, because their sort keys have changed."""
+        uids = dict.fromkeys(pod.uid for pod in pods)
+        self._active.resort(info for uid in uids if (info := self._active.get(uid)) is not None)
+        self._backoff.resort(info for uid in uids if (info := self._backoff.get(uid)) is not None)
+
+    def requeue_failed(self, info: QueuedPodInfo, cycle: int, *, serve_backoff: bool = False) -> None:
         """Take back a pod whose attempt failed; it is not in flight any more.
 
         The caller has set `unschedulable_plugins` and `pending_plugins` to those of this attempt, both empty after an
         error. `cycle` is the scheduling cycle of the attempt; it matters only with queueing hints off. A pod that was
-        deleted meanwhile is dropped.
+        deleted meanwhile is dropped. With `serve_backoff` it is not popped from backoffQ before its time.
         """
         uid = info.pod.uid
         flight = self._in_flight.get(uid)
@@ -238,6 +257,7 @@ class SchedulingQueue:
             if flight is not None and flight.latest is not None:
                 info.pod_info = flight.latest
             self._count_failure(info)
+            info.serves_backoff = serve_backoff
             if self._queueing_hints:
                 strategy = self._strategy_after_flight(info, flight)
                 self._places.requeue(info, strategy, _SCHEDULE_ATTEMPT_FAILURE)
@@ -258,11 +278,13 @@ class SchedulingQueue:
         old: object | None,
         new: object | None,
         pre_check: Callable[[Pod], bool] | None = None,
+        quiet_for: Callable[[Pod], bool] | None = None,
     ) -> None:
         """Announce an event: unschedulable pods that it may help move to activeQ or backoffQ.
 
         `old` and `new` are the object before and after, as hint functions expect them; `pre_check` leaves out pods for
         which it is false. Pods in flight will be judged by the event, too, when they come back (without `pre_check`).
+        Pods for which `quiet_for` is true never hear of it, in flight or not.
         """
         matches = self._hints.match(event)
         if not matches.is_of_interest:
@@ -274,7 +296,9 @@ class SchedulingQueue:
         pods = self._unschedulable.select(is_concerned)
         if pre_check is not None:
             pods = [info for info in pods if pre_check(info.pod)]
-        self._move(pods, matches, old, new)
+        if quiet_for is not None:
+            pods = [info for info in pods if not self._is_quiet(quiet_for, info.pod)]
+        self._move(pods, matches, old, new, quiet_for)
 
     @property
     def scheduling_cycle(self) -> int:
@@ -413,7 +437,9 @@ class SchedulingQueue:
             # Nobody rejected it, or nobody knows what it missed: only another attempt can tell.
             return Strategy.AFTER_BACKOFF
         best = Strategy.SKIP
-        for event, old, new in self._in_flight.events_since_pop(flight):
+        for event, old, new, quiet_for in self._in_flight.events_since_pop(flight):
+            if quiet_for is not None and self._is_quiet(quiet_for, info.pod):
+                continue
             strategy = self._hints.evaluate(info, self._hints.match(event), old, new)
             if strategy is Strategy.IMMEDIATELY:
                 return strategy
@@ -423,7 +449,23 @@ class SchedulingQueue:
                     break
         return best
 
-    def _move(self, pods: Iterable[QueuedPodInfo], matches: Matches, old: object | None, new: object | None) -> None:
+    def _is_quiet(self, quiet_for: Callable[[Pod], bool], pod: Pod) -> bool:
+        """Ask a plugin whether the pod is not to hear of an event; where it fails, the pod does."""
+        try:
+            return bool(quiet_for(pod))
+        except Exception:  # noqa: BLE001 - the plugin boundary
+            self._recorder.warning("plugin_error")
+            _log.exception("Plugin failed to say whether an event concerns pod=%s", pod.key)
+            return False
+
+    def _move(
+        self,
+        pods: Iterable[QueuedPodInfo],
+        matches: Matches,
+        old: object | None,
+        new: object | None,
+        quiet_for: Callable[[Pod], bool] | None = None,
+    ) -> None:
         """Move those of `pods` (unschedulable, not shut off from the event by a gate) that the event may help."""
         for info in pods:
             uid = info.pod.uid
@@ -436,7 +478,7 @@ class SchedulingQueue:
             self._places.requeue(info, strategy, matches.label)
         self._move_request_cycle = self.scheduling_cycle
         if self._queueing_hints:
-            self._in_flight.observe(matches.event, old, new)
+            self._in_flight.observe(matches.event, old, new, quiet_for)
 
     def _flush_backoff(self, now: float) -> None:
         for info in self._backoff.pop_completed(now):

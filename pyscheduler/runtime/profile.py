@@ -22,7 +22,7 @@ from pyscheduler.runtime.wiring import wire
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Coroutine, Hashable, Iterable, Mapping, Sequence
 
     from pyscheduler.api import KubeObject, Pod
     from pyscheduler.framework.clock import Clock
@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from pyscheduler.runtime.registry import Registry
     from pyscheduler.runtime.scoring import ScoreOutcome
     from pyscheduler.runtime.services import Services
+    from pyscheduler.runtime.waiting_index import WaitingPodIndex
     from pyscheduler.runtime.waiting_pods import HeldPod
     from pyscheduler.runtime.wiring import Wiring
 
@@ -94,7 +95,9 @@ class Profile:
         profile.args = assembly.args
         profile.points = assembly.points
         profile.score_weights = {name: assembly.weights[name] for name in assembly.points[ExtensionPoint.SCORE]}
-        profile._wiring = wire(assembly, profile._calls, services.snapshot)
+        profile._wiring = wire(
+            assembly, profile._calls, services.snapshot, permit_wait_limit=services.permit_wait_limit_seconds
+        )
         profile._registrations = (
             with_extenders(assembly.registrations) if services.extenders else assembly.registrations
         )
@@ -113,6 +116,11 @@ class Profile:
     def sort_key(self, info: QueuedPodInfo) -> object:
         """Return the pod's place in activeQ; keys of one profile can be compared, the smallest pops first."""
         return self._wiring.sort_key(info)
+
+    @property
+    def adjacency_key(self) -> Callable[[QueuedPodInfo], Hashable | None] | None:
+        """Return what tells with which group a pod leaves activeQ; None where the QueueSort plugin has none."""
+        return self._wiring.adjacency_key
 
     def run_pre_enqueue(self, pod: Pod) -> Status | None:
         """Return why the pod may not stand in line, in the name of the plugin that says so; None when it may."""
@@ -321,6 +329,10 @@ class Profile:
         """Return all pods waiting at Permit, of all profiles."""
         return self._services.waiting_pods.all()
 
+    def index_waiting_pods(self, key: Callable[[Pod], Hashable | None]) -> WaitingPodIndex:
+        """Return an index of the waiting pods of all profiles by `key(pod)`."""
+        return self._services.waiting_pods.index(key)
+
     def reject_waiting_pod(self, uid: str, *, plugin: str = "", reason: str = "removed") -> bool:
         """Reject a waiting pod; return False when there is none under that uid."""
         return self._services.waiting_pods.reject(uid, plugin=plugin, reason=reason)
@@ -332,6 +344,10 @@ class Profile:
     def activate(self, pods: Iterable[Pod]) -> None:
         """Move pods that are unschedulable or in backoff to activeQ at once."""
         self._services.activate(pods)
+
+    def resort(self, pods: Iterable[Pod]) -> None:
+        """Sort these pods anew, wherever they queue."""
+        self._services.resort(pods)
 
     def preemptor(self, plugin: str, rules: PreemptionRules) -> Preemption:
         """Return what makes room in the name of a plugin, by its rules."""

@@ -11,17 +11,18 @@ from typing import TYPE_CHECKING
 
 from pyscheduler.framework.interfaces import QueueSortPlugin
 from pyscheduler.framework.status import Status
+from pyscheduler.queue.heap import LiveKey
 from pyscheduler.runtime.extension_points import defines
 from pyscheduler.runtime.plugin_calls import PluginMethod
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Hashable
 
     from pyscheduler.framework.interfaces import Plugin
     from pyscheduler.framework.pod_info import QueuedPodInfo
     from pyscheduler.runtime.plugin_calls import PluginCalls
 
-__all__ = ["make_sort_key"]
+__all__ = ["make_adjacency_key", "make_sort_key"]
 
 
 def make_sort_key(name: str, plugin: Plugin, calls: PluginCalls) -> Callable[[QueuedPodInfo], object]:
@@ -47,7 +48,37 @@ def make_sort_key(name: str, plugin: Plugin, calls: PluginCalls) -> Callable[[Qu
     return sort_key
 
 
-class _Compared:
+def make_adjacency_key(
+    name: str, plugin: Plugin, calls: PluginCalls
+) -> Callable[[QueuedPodInfo], Hashable | None] | None:
+    """Return what tells the group with which a pod leaves activeQ; None where the QueueSort plugin has no groups.
+
+    A pod whose group cannot be told goes alone.
+    """
+    if not defines(type(plugin), QueueSortPlugin, "adjacency_key"):
+        return None
+    method = PluginMethod(
+        plugin=name,
+        point="QueueSort",
+        call=getattr(plugin, "adjacency_key"),  # noqa: B009 - not every plugin at QueueSort inherits it
+        running=f'running QueueSort plugin "{name}"',
+    )
+
+    def adjacency_key(info: QueuedPodInfo) -> Hashable | None:
+        answer = calls.run(method, info.pod, info)
+        if isinstance(answer, Status):
+            return None
+        try:
+            hash(answer)
+        except TypeError:
+            calls.wrong_type(method, info.pod, answer, "something hashable")
+            return None
+        return answer
+
+    return adjacency_key
+
+
+class _Compared(LiveKey):
     """The key of a pod whose plugin defines `less`."""
 
     __slots__ = ("_calls", "_info", "_method")

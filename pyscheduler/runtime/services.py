@@ -40,6 +40,10 @@ def _nothing(_kind: ResourceKind) -> None:
     """Declare nothing: every kind is watched already, or none is."""
 
 
+def _sort_nobody(_pods: Iterable[Pod]) -> None:
+    """Sort nothing: there is no queue."""
+
+
 @attrs.define(kw_only=True, eq=False)
 class Services:
     """One set for all profiles of a scheduler; nothing in it knows of profiles."""
@@ -53,6 +57,10 @@ class Services:
     waiting_pods: WaitingPodMap
     #: Moves pods to activeQ.
     activate: Callable[[Iterable[Pod]], None]
+    #: Sorts pods anew that are in the queue.
+    resort: Callable[[Iterable[Pod]], None] = _sort_nobody
+    #: The longest wait at Permit in place of what the plugins themselves say, in seconds; None leaves it to them.
+    permit_wait_limit_seconds: float | None = None
     lister: ListerOf
     #: Makes the recorder that writes events in the name of a profile.
     event_recorder: Callable[[str], EventRecorder]

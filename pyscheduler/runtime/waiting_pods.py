@@ -3,7 +3,11 @@
 A waiting pod has one timer per plugin that holds it, and takes exactly one verdict: `allowed` by the last of these
 plugins, or the first rejection, timeout, deletion or preemption. The pod's binding cycle awaits that verdict. How the
 wait ended stays known until the binding cycle is over, so that Unreserve can ask. A waiting pod costs a small object, a
-dictionary and its timers; no task of its own. Source: kube-scheduler 1.36, `waiting_pods_map.go`.
+dictionary and its timers; no task of its own.
+
+A verdict only wakes the binding cycle, which runs Unreserve in a later turn of the event loop. So plugins may allow and
+reject from anywhere, Permit and Unreserve included, and are never called back on the way.
+Source: kube-scheduler 1.36, `waiting_pods_map.go`.
 """
 
 from __future__ import annotations
@@ -16,9 +20,10 @@ from pyscheduler.api.durations import format_duration
 from pyscheduler.framework.status import Code, Status
 from pyscheduler.framework.waiting import WaitVerdict
 from pyscheduler.runtime.plugin_calls import error_status
+from pyscheduler.runtime.waiting_index import WaitingPodIndex
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 
     from pyscheduler.api import Pod
     from pyscheduler.framework.clock import Clock, Timer
@@ -31,6 +36,7 @@ _REJECTED: Final = "rejected"
 _TIMEOUT: Final = "timeout"
 _DELETED: Final = "deleted"
 _PREEMPTED: Final = "preempted"
+_STOPPED: Final = "stopped"
 
 
 class HeldPod:
@@ -76,6 +82,10 @@ class HeldPod:
         """End the wait because the pod is gone; return False when the verdict was already there."""
         return self._refuse(_DELETED, "", Status(Code.UNSCHEDULABLE, "removed"))
 
+    def stop(self) -> bool:
+        """End the wait because nobody is there any more to bind the pod; return False when the verdict was there."""
+        return self._refuse(_STOPPED, "", Status(Code.ERROR, "the scheduler has stopped"))
+
     def _expire(self, plugin: str, seconds: float) -> None:
         reason = f"rejected due to timeout after waiting {format_duration(seconds)} at plugin {plugin}"
         self._refuse(_TIMEOUT, plugin, Status(Code.UNSCHEDULABLE, reason, plugin=plugin))
@@ -119,6 +129,7 @@ class WaitingPodMap:
         self._recorder = recorder
         self._pods: dict[str, HeldPod] = {}
         self._verdicts: dict[str, WaitVerdict] = {}
+        self._indices: list[WaitingPodIndex] = []
 
     def __len__(self) -> int:
         return len(self._pods)
@@ -131,12 +142,37 @@ class WaitingPodMap:
             held.hold(plugin, seconds, self._clock)
         if not timeouts:
             held.allow("")
+        replaced = self._pods.get(pod.uid)
+        if replaced is not None:
+            self._drop(replaced)
         self._pods[pod.uid] = held
+        for index in self._indices:
+            index.add(held)
         return held
+
+    def index(self, key: Callable[[Pod], Hashable | None]) -> WaitingPodIndex:
+        """Return an index of the waiting pods by `key(pod)`, kept up from now on; None leaves a pod out."""
+        index = WaitingPodIndex(key, self._recorder)
+        for held in self._pods.values():
+            index.add(held)
+        self._indices.append(index)
+        return index
+
+    def _drop(self, held: HeldPod) -> None:
+        held.stop_timers()
+        if self._pods.get(held.pod.uid) is held:
+            del self._pods[held.pod.uid]
+            for index in self._indices:
+                index.remove(held)
 
     def get(self, uid: str) -> HeldPod | None:
         """Return the waiting pod with that uid. It stays here until its binding cycle has taken the verdict."""
         return self._pods.get(uid)
+
+    def is_undecided(self, uid: str) -> bool:
+        """Tell whether the pod waits, and the verdict is not yet there."""
+        held = self._pods.get(uid)
+        return held is not None and held.verdict is None
 
     def all(self) -> Sequence[HeldPod]:
         """Return all waiting pods; a copy, so they may be allowed and rejected on the way."""
@@ -152,6 +188,11 @@ class WaitingPodMap:
         held = self._pods.get(uid)
         return held is not None and held.delete()
 
+    def stop(self, uid: str) -> bool:
+        """End the wait of a pod that nobody will bind; return False when it does not wait, or had its verdict."""
+        held = self._pods.get(uid)
+        return held is not None and held.stop()
+
     def verdict(self, uid: str) -> WaitVerdict | None:
         """Return how the pod's wait ended, until `forget`; None where it did not wait, or waits still."""
         held = self._pods.get(uid)
@@ -160,23 +201,28 @@ class WaitingPodMap:
     def forget(self, uid: str) -> None:
         """Drop what is known of a wait whose binding cycle is over; or of one that was cut short before it waited."""
         self._verdicts.pop(uid, None)
-        held = self._pods.pop(uid, None)
+        held = self._pods.get(uid)
         if held is not None:
-            held.stop_timers()
+            self._drop(held)
 
     async def wait(self, uid: str) -> Status | None:
-        """Wait for the verdict on a pod; None when it does not wait, or was allowed. Cancellation ends the wait."""
+        """Wait for the verdict on a pod; None when it does not wait, or was allowed.
+
+        Cancellation ends the wait, and then that is the verdict.
+        """
         held = self._pods.get(uid)
         if held is None:
             return None
         began = self._clock.now()
         try:
             verdict = await held.wait()
+        except asyncio.CancelledError:
+            held.stop()
+            raise
         finally:
-            held.stop_timers()
-            if self._pods.get(uid) is held:
-                del self._pods[uid]
-        self._verdicts[uid] = verdict
+            self._drop(held)
+            if held.verdict is not None:
+                self._verdicts[uid] = held.verdict
         status = verdict.status
         code = Code.SUCCESS if status is None else status.code
         self._recorder.permit_wait(result=code.label, seconds=self._clock.now() - began)
@@ -191,4 +237,6 @@ class WaitingPodMap:
         for uid, held in self._pods.items():
             assert uid == held.pod.uid, f"{held} is filed under uid {uid}"
             assert held.verdict is not None or held.pending_plugins, f"{held} waits for nobody"
+        for index in self._indices:
+            index.check_invariants(self._pods)
         assert not self._pods.keys() & self._verdicts.keys(), "a pod waits and is remembered as having waited"

@@ -18,13 +18,13 @@ from pyscheduler.runtime.filtering import FilterEntry, Filtering
 from pyscheduler.runtime.plugin_calls import PluginMethod
 from pyscheduler.runtime.pre_enqueueing import PreEnqueueing
 from pyscheduler.runtime.pre_filtering import PreFiltering
-from pyscheduler.runtime.queue_sort import make_sort_key
+from pyscheduler.runtime.queue_sort import make_adjacency_key, make_sort_key
 from pyscheduler.runtime.reserving import Permitting, PostFiltering, Reserving
 from pyscheduler.runtime.scoring import PreScoring, ScoreEntry, Scoring
 from pyscheduler.runtime.signing import Signing
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Hashable
 
     from pyscheduler.framework.interfaces import Plugin
     from pyscheduler.framework.pod_info import QueuedPodInfo
@@ -50,6 +50,7 @@ class Wiring:
     """The extension points of one profile, ready to run."""
 
     sort_key: Callable[[QueuedPodInfo], object]
+    adjacency_key: Callable[[QueuedPodInfo], Hashable | None] | None
     pre_enqueueing: PreEnqueueing
     pre_filtering: PreFiltering
     filtering: Filtering
@@ -73,8 +74,13 @@ class Wiring:
         return {(method.plugin, method.point): method.evaluations for method in methods}
 
 
-def wire(assembly: Assembly, calls: PluginCalls, snapshot: Snapshot) -> Wiring:
-    """Look up every method that the profile will call."""
+def wire(
+    assembly: Assembly, calls: PluginCalls, snapshot: Snapshot, *, permit_wait_limit: float | None = None
+) -> Wiring:
+    """Look up every method that the profile will call.
+
+    `permit_wait_limit` is the longest wait at Permit in seconds, in place of what the plugins say of themselves.
+    """
     point = ExtensionPoint
     queue_sort = assembly.points[point.QUEUE_SORT][0]
     pre_filtering = PreFiltering(
@@ -85,6 +91,7 @@ def wire(assembly: Assembly, calls: PluginCalls, snapshot: Snapshot) -> Wiring:
     )
     return Wiring(
         sort_key=make_sort_key(queue_sort, assembly.plugins[queue_sort], calls),
+        adjacency_key=make_adjacency_key(queue_sort, assembly.plugins[queue_sort], calls),
         pre_enqueueing=PreEnqueueing(calls, _methods(assembly, point.PRE_ENQUEUE, "pre_enqueue")),
         pre_filtering=pre_filtering,
         filtering=Filtering(calls=calls, snapshot=snapshot, pre_filtering=pre_filtering, entries=_filters(assembly)),
@@ -99,7 +106,10 @@ def wire(assembly: Assembly, calls: PluginCalls, snapshot: Snapshot) -> Wiring:
         permitting=Permitting(
             calls,
             _methods(assembly, point.PERMIT, "permit"),
-            {name: assembly.plugins[name].max_permit_wait_seconds for name in assembly.points[point.PERMIT]},
+            {
+                name: assembly.plugins[name].max_permit_wait_seconds if permit_wait_limit is None else permit_wait_limit
+                for name in assembly.points[point.PERMIT]
+            },
         ),
         pre_binding=PreBinding(calls, _pre_binds(assembly)),
         binding=Binding(

@@ -57,6 +57,8 @@ class Settings:
     feature_gates: Mapping[str, bool] = attrs.Factory(default_gates)
     #: How long a pod stays unschedulable at most before it is tried again without an event, in seconds.
     max_unschedulable_seconds: float = 300.0
+    #: The longest wait at Permit, in seconds; None: what each plugin says of itself, 900 where it says nothing.
+    permit_wait_limit_seconds: float | None = None
     #: Name of this machine, for events' `reportingInstance`.
     host_name: str = ""
 
@@ -93,10 +95,10 @@ def build(
         rng=client_rng,
         recorder=recorder,
     )
-    extenders = make_extenders(config.extenders, transport, clock=clock, recorder=recorder)
     informers = Informers(client)
     pods = informers.get(Pod, field_selector=LIVE_PODS)
     nodes = informers.get(Node)
+    extenders = make_extenders(config.extenders, transport, pods=pods, nodes=nodes, clock=clock, recorder=recorder)
     nominator = Nominator(find_pod=lambda pod: pods.get(pod.name, pod.namespace))
     snapshot = Snapshot(nominator=nominator)
     cache = Cache(clock=clock, recorder=recorder)
@@ -112,6 +114,8 @@ def build(
         waiting_pods=waiting_pods,
         feature_gates=gates,
         activate=activator.activate,
+        resort=activator.resort,
+        permit_wait_limit_seconds=settings.permit_wait_limit_seconds,
         lister=informers.lister,
         declare=informers.declare,
         event_recorder=client.event_recorder,
@@ -120,7 +124,7 @@ def build(
     )
     specs = with_ignored_resources(profile_specs(config, registry.args_type), config.extenders)
     profiles = build_profiles(specs, registry, services)
-    queue = _make_queue(config, settings, profiles, nominator=nominator, clock=clock, recorder=recorder)
+    queue = _make_queue(config, settings, services, profiles)
     activator.queue = queue
     informers.declare_registered(profiles.values())
     statuses = PodStatusWriter(client=client, clock=clock, recorder=recorder)
@@ -194,17 +198,16 @@ def build(
 def _make_queue(
     config: Configuration,
     settings: Settings,
+    services: Services,
     profiles: Mapping[str, Profile],
-    *,
-    nominator: Nominator,
-    clock: Clock,
-    recorder: Recorder,
 ) -> SchedulingQueue:
     """Return the queue that all profiles share; they agree on how to sort it."""
     gates = settings.feature_gates
+    nominator = services.nominator
+    assert isinstance(nominator, Nominator)
     return SchedulingQueue(
-        clock=clock,
-        recorder=recorder,
+        clock=services.clock,
+        recorder=services.recorder,
         sort_key=next(iter(profiles.values())).sort_key,
         nominator=nominator,
         pre_enqueue={name: profile.run_pre_enqueue for name, profile in profiles.items()},
@@ -215,6 +218,8 @@ def _make_queue(
         max_unschedulable_seconds=settings.max_unschedulable_seconds,
         pop_from_backoff=gates["SchedulerPopFromBackoffQ"],
         queueing_hints=gates["SchedulerQueueingHints"],
+        adjacency_key=next(iter(profiles.values())).adjacency_key,
+        is_waiting=services.waiting_pods.is_undecided,
     )
 
 
@@ -225,3 +230,6 @@ class _Activator:
 
     def activate(self, pods: Iterable[Pod]) -> None:
         self.queue.activate(pods)
+
+    def resort(self, pods: Iterable[Pod]) -> None:
+        self.queue.resort(pods)

@@ -8,7 +8,7 @@ import attrs
 
 if TYPE_CHECKING:
     from pyscheduler.api import Pod
-    from pyscheduler.framework.cycle_state import CycleState, PodsToActivate
+    from pyscheduler.framework.cycle_state import AfterFailure, CycleState, PodsToActivate
     from pyscheduler.framework.pod_info import PodInfo, QueuedPodInfo
     from pyscheduler.runtime.profile import Profile
 
@@ -25,6 +25,7 @@ class Attempt:
     pod: Pod
     state: CycleState
     to_activate: PodsToActivate
+    after_failure: AfterFailure
     #: Clock seconds when the pod was popped.
     started_at: float
     #: The queue's scheduling cycle of this attempt.

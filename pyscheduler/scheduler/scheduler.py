@@ -183,9 +183,11 @@ class Scheduler:
         loop = self._loop
         if self._stopping or (loop is not None and (loop.done() or loop.cancelling())):
             # Whatever was reserved is given back; the pod begins anew in the next scheduler.
+            self.waiting_pods.stop(attempt.pod.uid)
             self.scheduling.undo(attempt)
             return
         self.recorder.warning("binding_cut_short")
+        self.waiting_pods.stop(attempt.pod.uid)
         self.binding.fail(attempt, Status(Code.ERROR, "the binding was cut short"))
 
     @property

@@ -14,7 +14,13 @@ from typing import TYPE_CHECKING
 import attrs
 
 from pyscheduler.cache.errors import CacheError
-from pyscheduler.framework.cycle_state import PODS_TO_ACTIVATE, CycleState, PodsToActivate
+from pyscheduler.framework.cycle_state import (
+    AFTER_FAILURE,
+    PODS_TO_ACTIVATE,
+    AfterFailure,
+    CycleState,
+    PodsToActivate,
+)
 from pyscheduler.framework.diagnosis import Diagnosis, FitError, NoNodesError
 from pyscheduler.framework.errors import PluginError
 from pyscheduler.framework.node_statuses import NodeStatuses
@@ -58,14 +64,17 @@ class SchedulingCycle:
     async def run_scheduling_cycle(self, profile: Profile, queued: QueuedPodInfo) -> Attempt | None:
         """Try to place a pod; return the attempt to bind, or None when it failed and was dealt with."""
         to_activate = PodsToActivate()
+        after_failure = AfterFailure()
         state = CycleState()
         state.write(PODS_TO_ACTIVATE, to_activate)
+        state.write(AFTER_FAILURE, after_failure)
         attempt = Attempt(
             profile=profile,
             queued=queued,
             pod=queued.pod,
             state=state,
             to_activate=to_activate,
+            after_failure=after_failure,
             started_at=self.clock.now(),
             cycle=self.queue.scheduling_cycle,
         )

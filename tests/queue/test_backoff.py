@@ -206,7 +206,7 @@ def test_a_pod_can_be_found_changed_and_removed(
     assert "uid-p" in backoff
     assert backoff.get("uid-p") is info
     info.enqueued_at = 500.0
-    backoff.resort(info)
+    backoff.resort([info])
     backoff.check_invariants()
     assert len(backoff) == 1
     assert backoff.remove("uid-p") is info

@@ -192,7 +192,7 @@ async def test_another_wait_forgets_the_last(kit: Any) -> None:
 
 
 async def test_cancelling_the_binding_cycle_leaves_nothing_behind(kit: Any) -> None:
-    """At a stop waiting pods leave the map and their timers never fire."""
+    """At a stop waiting pods leave the map and their timers never fire; Unreserve can tell why."""
     held = hold(kit, A=10)
     task = await wait(kit)
     task.cancel()
@@ -200,7 +200,10 @@ async def test_cancelling_the_binding_cycle_leaves_nothing_behind(kit: Any) -> N
         await task
     assert len(kit.waiting_pods) == 0
     await kit.clock.advance(20)
-    assert held.verdict is None
+    assert held.verdict is not None
+    assert held.verdict.cause == "stopped"
+    assert kit.waiting_pods.verdict(POD.uid) is held.verdict
+    assert not kit.recorder.waits
 
 
 async def test_unknown_pods_cannot_be_refused(kit: Any) -> None:
