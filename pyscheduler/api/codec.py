@@ -12,8 +12,9 @@ settled by a second, slower pass over the bytes concerned, so that the common ca
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Final, Generic, TypeAlias, TypeVar
 
 import msgspec
 
@@ -21,6 +22,8 @@ from pyscheduler.api.errors import DecodeError
 from pyscheduler.api.meta import APIStatus, KubeObject, ListMeta, Wire
 
 T = TypeVar("T", bound=Wire)
+Keep: TypeAlias = Callable[[KubeObject, bytes], object]
+"""Takes an object and the text that it was decoded from."""
 K = TypeVar("K", bound=KubeObject)
 
 ADDED: Final = "ADDED"
@@ -118,8 +121,13 @@ def decode(cls: type[T], data: bytes) -> T:
     return decoded
 
 
-def decode_list(cls: type[K], data: bytes) -> ListPage[K]:
-    """Return the page that `data` holds; raise `DecodeError` if `data` is not a list at all."""
+def decode_list(cls: type[K], data: bytes, keep: Keep | None = None) -> ListPage[K]:
+    """Return the page that `data` holds; raise `DecodeError` if `data` is not a list at all.
+
+    `keep` is handed each object with its whole text, fields that are not declared included; that takes longer.
+    """
+    if keep is not None:
+        return _list_item_by_item(cls, data, DecodeError("no list"), keep)
     try:
         page = _list_decoder(cls).decode(data)
     except _UNREADABLE as error:
@@ -127,8 +135,13 @@ def decode_list(cls: type[K], data: bytes) -> ListPage[K]:
     return _page(page.items, (), page.metadata)
 
 
-def decode_event(cls: type[K], line: bytes) -> WatchEvent[K]:
-    """Return the event that a line of a watch holds; raise `DecodeError` if it is not an event at all."""
+def decode_event(cls: type[K], line: bytes, keep: Keep | None = None) -> WatchEvent[K]:
+    """Return the event that a line of a watch holds; raise `DecodeError` if it is not an event at all.
+
+    `keep` as in `decode_list`.
+    """
+    if keep is not None:
+        return _event_in_two_steps(cls, line, None, keep)
     try:
         event = _line_decoder(cls).decode(line)
     except _UNREADABLE as error:
@@ -181,7 +194,7 @@ def _strip_nulls(value: Any) -> Any:
     return value
 
 
-def _list_item_by_item(cls: type[K], data: bytes, error: Exception) -> ListPage[K]:
+def _list_item_by_item(cls: type[K], data: bytes, error: Exception, keep: Keep | None = None) -> ListPage[K]:
     try:
         raw = msgspec.json.decode(data, type=_RawList)
         metadata = ListMeta() if raw.metadata == _NULL else decode(ListMeta, bytes(raw.metadata))
@@ -190,14 +203,18 @@ def _list_item_by_item(cls: type[K], data: bytes, error: Exception) -> ListPage[
     items: list[K] = []
     malformed: list[Malformed] = []
     for item in raw.items or ():
+        text = bytes(item)
         try:
-            items.append(decode(cls, bytes(item)))
+            items.append(decode(cls, text))
         except DecodeError as failure:
-            malformed.append(_describe(bytes(item), failure))
+            malformed.append(_describe(text, failure))
+            continue
+        if keep is not None:
+            keep(items[-1], text)
     return _page(items, tuple(malformed), metadata)
 
 
-def _event_in_two_steps(cls: type[K], line: bytes, error: Exception | None) -> WatchEvent[K]:
+def _event_in_two_steps(cls: type[K], line: bytes, error: Exception | None, keep: Keep | None = None) -> WatchEvent[K]:
     try:
         raw = msgspec.json.decode(line, type=_RawLine)
     except _UNREADABLE as second:
@@ -208,9 +225,12 @@ def _event_in_two_steps(cls: type[K], line: bytes, error: Exception | None) -> W
     if raw.type == ERROR:
         return WatchEvent(raw.type, decode(APIStatus, payload))
     try:
-        return WatchEvent(raw.type, decode(cls, payload))
+        item = decode(cls, payload)
     except DecodeError as failure:
         return WatchEvent(raw.type, _describe(payload, failure))
+    if keep is not None and raw.type not in {BOOKMARK, DELETED}:
+        keep(item, payload)
+    return WatchEvent(raw.type, item)
 
 
 def _describe(data: bytes, failure: DecodeError) -> Malformed:

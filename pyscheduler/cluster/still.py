@@ -141,6 +141,9 @@ class _StillInformer:
     def add_unreadable_handler(self, callback: Callable[[Malformed, bool], None]) -> None:
         """Do nothing: who reads a still picture is told what in it cannot be read."""
 
+    def keep_texts(self, callback: Callable[[KubeObject, bytes], object]) -> None:
+        """Do nothing: there are objects here, and no texts."""
+
 
 class _StillClient:
     """Reads from the listers' source, writes nothing."""
@@ -199,6 +202,10 @@ class _StillClient:
     async def bind(self, pod: Pod, node_name: str) -> NoReturn:
         """Refuse: `TransportError`."""
         _refuse(f"bind {pod.key} to {node_name}")
+
+    async def evict(self, pod: Pod, *, grace_seconds: int | None = None) -> NoReturn:  # noqa: ARG002
+        """Refuse: `TransportError`."""
+        _refuse(f"evict {pod.key}")
 
     async def patch_pod_status(self, pod: Pod, patch: Mapping[str, object]) -> None:
         """Drop it: what the cluster's users are told, a picture of the cluster does not tell them again."""

@@ -115,7 +115,7 @@ class Extender:
     async def filter(self, pod: Pod, nodes: Nodes) -> _Verdict:
         """Ask which of `nodes` can take `pod`."""
         names = [node.name for node in nodes]
-        question = wire.filter_args(self.forms.pod(pod), **await self._nodes(nodes, names))
+        question = wire.filter_args(self.forms.text(pod), **await self._nodes(nodes, names))
         result = wire.read_filter_result(await self._ask(self.config.filter_verb, question))
         if result.error:
             raise ExtenderError(result.error)
@@ -139,7 +139,7 @@ class Extender:
     async def prioritize(self, pod: Pod, nodes: Nodes) -> PluginScores:
         """Ask for scores, brought to the scale of the plugins' (0 to 100, if it keeps to its own, 0 to 10)."""
         names = [node.name for node in nodes]
-        question = wire.filter_args(self.forms.pod(pod), **await self._nodes(nodes, names))
+        question = wire.filter_args(self.forms.text(pod), **await self._nodes(nodes, names))
         answer = wire.read_priorities(await self._ask(self.config.prioritize_verb, question))
         rows = {name: row for row, name in enumerate(names)}
         raw: NDArray[np.int64] = np.zeros(len(names), dtype=np.int64)
@@ -159,7 +159,7 @@ class Extender:
             name: ([self._victim(info, meta=meta) for info in one.victims], one.pdb_violations)
             for name, one in candidates.items()
         }
-        question = wire.preemption_args(self.forms.pod(pod), victims=victims, meta=meta)
+        question = wire.preemption_args(self.forms.text(pod), victims=victims, meta=meta)
         answer = wire.read_victims(await self._ask(self.config.preempt_verb, question))
         return {name: self._candidate(name, one, snapshot) for name, one in answer.items()}
 
@@ -171,7 +171,7 @@ class Extender:
             raise ExtenderError(error)
 
     def _victim(self, info: PodInfo, *, meta: bool) -> bytes:
-        return json.dumps(info.pod.uid).encode() if meta else self.forms.pod(info.pod)
+        return json.dumps(info.pod.uid).encode() if meta else self.forms.text(info.pod)
 
     def _candidate(self, node_name: str, told: wire.MetaVictims | None, snapshot: Snapshot) -> Candidate:
         """Return the pods behind the uids that the extender named."""

@@ -17,11 +17,12 @@ from pyscheduler.scheduler.wire_forms import WireForms
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from pyscheduler.api import Node, Pod
     from pyscheduler.config.types import Extender as ExtenderConfig
     from pyscheduler.framework.clock import Clock
     from pyscheduler.framework.profile import ProfileSpec
     from pyscheduler.framework.recorder import Recorder
-    from pyscheduler.scheduler.ports import Transport
+    from pyscheduler.scheduler.ports import Informer, Transport
 
 __all__ = ["make_extenders", "with_ignored_resources"]
 
@@ -29,13 +30,24 @@ _FIT = "NodeResourcesFit"
 
 
 def make_extenders(
-    configs: Sequence[ExtenderConfig], transport: Transport, *, clock: Clock, recorder: Recorder
+    configs: Sequence[ExtenderConfig],
+    transport: Transport,
+    *,
+    pods: Informer[Pod],
+    nodes: Informer[Node],
+    clock: Clock,
+    recorder: Recorder,
 ) -> Extenders | None:
     """Return the extenders, the ignorable ones last; None where there are none.
 
-    Nobody is asked anything yet. Raises `ConfigError` for all whose TLS settings cannot be used.
+    They are told of `pods` and `nodes` as the API server has them. Nobody is asked anything yet. Raises `ConfigError`
+    for all whose TLS settings cannot be used.
     """
     forms = WireForms()
+    if configs:
+        forms.follow_pods(pods, bound=any(one.preempt_verb and not one.node_cache_capable for one in configs))
+    if any((one.filter_verb or one.prioritize_verb) and not one.node_cache_capable for one in configs):
+        forms.follow_nodes(nodes)
     problems: list[str] = []
     made: list[Extender] = []
     for index, config in enumerate(configs):

@@ -140,6 +140,10 @@ class Informer(Lister[T_co], Protocol[T_co]):
         """Call back with every object that cannot be decoded, and whether it is gone."""
         ...
 
+    def keep_texts(self, callback: Callable[[KubeObject, bytes], object]) -> None:
+        """Hand over every state of every object with its whole text, before the handlers are told; call it first."""
+        ...
+
 
 class ClusterClient(Client, Protocol):
     """The client path: everything the scheduler reads and writes."""

@@ -373,3 +373,24 @@ def test_kinds_are_written_with_their_kind_and_parts_without() -> None:
         "code": 404,
         "reason": "NotFound",
     }
+
+
+def test_texts_are_kept_where_somebody_wants_them() -> None:
+    """Each object that can be read is handed over with all that was said of it; deletions and bookmarks are not."""
+    whole = {**POD, "spec": {**POD["spec"], "undeclared": {"a": [1]}}}
+    kept: list[tuple[str, Any]] = []
+
+    def keep(item: KubeObject, text: bytes) -> None:
+        kept.append((item.name, msgspec.json.decode(text)))
+
+    items = [whole, {"metadata": {"name": "bad"}, "spec": {"priority": "high"}}]
+    page = decode_list(Pod, as_bytes({"metadata": {"resourceVersion": "9"}, "items": items}), keep)
+    assert page.items == [decode(Pod, as_bytes(POD))]
+    assert [one.name for one in page.malformed] == ["bad"]
+    assert page.resource_version == "9"
+    assert kept == [(POD["metadata"]["name"], whole)]
+    for kind in ("ADDED", "MODIFIED", "DELETED", "BOOKMARK"):
+        assert decode_event(Pod, event(kind, whole), keep) == decode_event(Pod, event(kind, POD))
+    assert [text for _, text in kept] == [whole, whole, whole]
+    with pytest.raises(DecodeError, match="list of Pod"):
+        decode_list(Pod, b"[]", keep)

@@ -13,7 +13,7 @@ from pyscheduler.framework.errors import ConfigError
 from pyscheduler.framework.recorder import NullRecorder
 from pyscheduler.scheduler.evaluation import evaluate
 from pyscheduler.scheduler.ports import Response
-from pyscheduler.testing import make_pod
+from pyscheduler.testing import make_pod, node_manifest
 from tests.scheduler.extending import Scripted, config, extender, extenders, only
 
 if TYPE_CHECKING:
@@ -68,6 +68,28 @@ async def test_whole_nodes_for_an_extender_without_a_cache(
     cluster.patch(Node, "n3", {"metadata": {"labels": {"tier": "b"}}})
     await cluster.clock.advance(2)
     assert framework.result("p").node == "n3"
+
+
+async def test_extenders_are_told_what_the_scheduler_itself_does_not_read(
+    pyscheduler_cluster: FakeCluster, extenders: Scripted
+) -> None:
+    """Pods and nodes are sent whole, as the API server has them; their managed fields are not."""
+    cluster = pyscheduler_cluster
+    manifest = node_manifest("n1", status={"nodeInfo": {"kernelVersion": "6.1"}})
+    manifest["metadata"]["managedFields"] = [{"manager": "kubelet"}]
+    cluster.add(manifest, Node)
+    extenders.answers[FILTER] = lambda args: {"Nodes": args["Nodes"]}
+    framework = cluster.framework(config=config(extender(filterVerb="filter", nodeCacheCapable=False)))
+    container = {"name": "c", "image": "app", "env": [{"name": "A", "value": "b"}]}
+    assert (await framework.schedule("p", spec={"containers": [container]})).node == "n1"
+    (args,) = extenders.asked(FILTER)
+    assert args["Pod"]["spec"]["containers"][0]["env"] == [{"name": "A", "value": "b"}]
+    (node,) = args["Nodes"]["items"]
+    assert node["status"]["nodeInfo"]["kernelVersion"] == "6.1"
+    assert "managedFields" not in node["metadata"]
+    cluster.patch(Node, "n1", {"metadata": {"annotations": {"rack": "7"}}})
+    await framework.schedule("q")
+    assert extenders.asked(FILTER)[-1]["Nodes"]["items"][0]["metadata"]["annotations"] == {"rack": "7"}
 
 
 async def test_extenders_are_asked_in_turn_and_ignorable_ones_last(

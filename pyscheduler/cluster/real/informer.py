@@ -107,6 +107,7 @@ class RealInformer(Generic[T]):
         self._optional = optional
         self._copy: LocalCopy[T] = LocalCopy(kind.plural, recorder)
         self._unreadable_handlers: tuple[Callable[[Malformed, bool], None], ...] = ()
+        self._keep: Callable[[KubeObject, bytes], object] | None = None
         self._backoff = Backoff(low=0.2, high=30.0, clock=clock, rng=rng)
         #: Where to watch on from; "" when a list is due.
         self._version = ""
@@ -157,6 +158,10 @@ class RealInformer(Generic[T]):
     def add_unreadable_handler(self, callback: Callable[[Malformed, bool], None]) -> None:
         """Call back with every object that cannot be decoded, and whether it is gone."""
         self._unreadable_handlers = (*self._unreadable_handlers, callback)
+
+    def keep_texts(self, callback: Callable[[KubeObject, bytes], object]) -> None:
+        """Hand over every state of every object with its whole text, before the handlers are told; not in `prime`."""
+        self._keep = callback
 
     # Life
 
@@ -301,7 +306,7 @@ class RealInformer(Generic[T]):
                 response = await self._transport.request(
                     "GET", self._kind.path(), query=query, timeout_seconds=_LIST_SECONDS
                 )
-                page = decode_list(self._cls, raise_for_status(response, what))
+                page = decode_list(self._cls, raise_for_status(response, what), self._keep)
             except GoneError:
                 # The list took longer than the server keeps its versions: next time in fewer pages.
                 self._page_size *= 4
@@ -408,7 +413,7 @@ class RealInformer(Generic[T]):
     def _event(self, line: bytes) -> None:
         """Apply one line of a watch stream."""
         try:
-            event = decode_event(self._cls, line)
+            event = decode_event(self._cls, line, self._keep)
         except DecodeError as error:
             # One event was missed, so only a list can tell what it was.
             self._malformed(Malformed("", "", "", str(error)))
