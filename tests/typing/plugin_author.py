@@ -134,6 +134,7 @@ class Late(ReservePlugin, PermitPlugin, PreBindPlugin, BindPlugin):
 
     async def pre_bind(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
         await self.handle.client.patch_pod_status(pod, {"nominatedNodeName": node_name})
+        await self.handle.client.evict(pod, grace_seconds=30)
         return None
 
     async def bind(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:

@@ -1,9 +1,10 @@
 """The client path: informers, reads, writes, events, with rate limits, retries and conflict handling.
 
 Everything goes through one `_call`, which waits for its turn, sends, and tries again where that cannot do a thing
-twice: reads, patches and deletions after any broken connection, everything after 429 and 503 (the server refused before
-it did anything). A binding whose answer was lost is not repeated blindly; the pod is read, and its node says what
-happened. Informers are not held back by the rate limit: they ask seldom, and what they learn is what all else rests on.
+twice: reads, patches, deletions and evictions after any broken connection, everything after 429 and 503 (the server
+refused before it did anything). A binding whose answer was lost is not repeated blindly; the pod is read, and its node
+says what happened. Informers are not held back by the rate limit: they ask seldom, and what they learn is what all else
+rests on.
 """
 
 from __future__ import annotations
@@ -43,8 +44,9 @@ _TRIES: Final = 5
 _BACKOFF_SECONDS: Final = 0.1
 #: What is waited at most because a server said Retry-After.
 _RETRY_AFTER_LIMIT_SECONDS: Final = 30.0
+_BUSY: Final = 429
 #: Answers that say the request was not carried out.
-_NOT_DONE: Final = frozenset({429, 503})
+_NOT_DONE: Final = frozenset({_BUSY, 503})
 #: Answers that leave open whether it was.
 _PERHAPS_DONE: Final = frozenset({500, 502, 504})
 _FLUSH_SECONDS: Final = 2.0
@@ -221,6 +223,26 @@ class RealClient:
         body = {**patch, "metadata": {"uid": pod.uid}}
         await self._call("PATCH", path, body=body, content_type=STRATEGIC_PATCH)
 
+    async def evict(self, pod: Pod, *, grace_seconds: int | None = None) -> None:
+        """POST the pod's eviction; see `framework.handle.Client`."""
+        options: dict[str, object] = {"preconditions": {"uid": pod.uid}}
+        if grace_seconds is not None:
+            options["gracePeriodSeconds"] = grace_seconds
+        body = {
+            "apiVersion": "policy/v1",
+            "kind": "Eviction",
+            "metadata": {"name": pod.name, "namespace": pod.namespace},
+            "deleteOptions": options,
+        }
+        path = PODS.path(pod.namespace, pod.name, "eviction")
+        try:
+            # With its uid given, to evict a pod twice is to evict it once.
+            await self._call("POST", path, body=body, repeatable=True)
+        except ConflictError as error:
+            if "precondition" not in str(error).lower():
+                raise
+            raise NotFoundError(f"pod {pod.key} was deleted and made anew", status=404, reason="NotFound") from error
+
     # Events, and the end
 
     def event_recorder(self, reporting_controller: str) -> NamedEventRecorder:
@@ -251,10 +273,14 @@ class RealClient:
         query: Mapping[str, str] | None = None,
         body: Mapping[str, object] | None = None,
         content_type: str = "application/json",
+        repeatable: bool = False,
     ) -> bytes:
-        """Send a request in its turn and return the body; retry where that cannot do a thing twice."""
+        """Send a request in its turn and return the body; retry where that cannot do a thing twice.
+
+        `repeatable` says so of a POST.
+        """
         data = msgspec.json.encode(body) if body is not None else None
-        repeatable = method in {"GET", "PATCH", "DELETE"}
+        repeatable = repeatable or method in {"GET", "PATCH", "DELETE"}
         retried = _NOT_DONE | _PERHAPS_DONE if repeatable else _NOT_DONE
         lost = False
         for attempt in range(1, _TRIES + 1):
@@ -271,9 +297,10 @@ class RealClient:
                     raise
                 lost = True
             except APIError as error:
-                if lost and method == "DELETE" and error.status in {404, 409}:
+                if lost and method in {"DELETE", "POST"} and error.status in {404, 409}:
                     return b""  # an earlier try deleted it, though its answer was lost
-                if attempt == _TRIES or not (error.status in retried or _is_contention(error, method, body)):
+                tried_again = error.status in retried and not _is_about_budgets(error)
+                if attempt == _TRIES or not (tried_again or _is_contention(error, method, body)):
                     raise
                 asked = error.retry_after_seconds or 0.0
                 code = str(error.status)
@@ -298,6 +325,11 @@ class RealClient:
             return decode_list(kind, body)
         except DecodeError as error:
             raise TransportError(f"GET {path}: the answer is not a list: {error}") from error
+
+
+def _is_about_budgets(error: APIError) -> bool:
+    """Tell whether an eviction was refused, and not a request too many, of which servers tell in plain text."""
+    return error.status == _BUSY and error.reason == "TooManyRequests" and "disruption budget" in str(error)
 
 
 def _is_contention(error: APIError, method: str, body: Mapping[str, object] | None) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from itertools import pairwise
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -228,6 +228,61 @@ class TestConflicts:
         stage.add_pod("a")
         with pytest.raises(ConflictError):
             await stage.client.delete(Pod, "a", "default", uid="of-another")
+        assert (await stage.client.get(Pod, "a", "default")).metadata.deletion_timestamp is None
+
+
+class TestEviction:
+    """Deletions that ask the budgets first."""
+
+    BUDGET: ClassVar = {
+        "apiVersion": "policy/v1",
+        "kind": "PodDisruptionBudget",
+        "metadata": {"name": "keep", "namespace": "default"},
+        "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": "x"}}},
+    }
+
+    async def running(self, stage: Any) -> Pod:
+        """Add a pod that runs, and return it."""
+        stage.add_pod("a", node_name="n1", labels={"app": "x"}, status={"phase": "Running"})
+        pod: Pod = await stage.client.get(Pod, "a", "default")
+        return pod
+
+    async def test_a_pod_without_a_budget_goes(self, stage: Any) -> None:
+        """It is told why, and has the time that was asked for."""
+        await stage.client.evict(await self.running(stage), grace_seconds=7)
+        pod = await stage.client.get(Pod, "a", "default")
+        assert pod.metadata.deletion_grace_period_seconds == 7
+        assert [each.type for each in pod.status.conditions] == ["DisruptionTarget"]
+
+    async def test_a_budget_refuses_at_once(self, stage: Any) -> None:
+        """It is not asked again and again: who evicts decides whether to wait or to choose another pod."""
+        pod = await self.running(stage)
+        stage.cluster.add(self.BUDGET)
+        with pytest.raises(TooManyRequestsError, match="would violate the pod's disruption budget"):
+            await stage.client.evict(pod)
+        assert stage.warnings["request_retried"] == 0
+        assert (await stage.client.get(Pod, "a", "default")).metadata.deletion_timestamp is None
+
+    @pytest.mark.parametrize(
+        "fault", [{"status": 429}, {"status": 500}, {"lose": "request"}, {"lose": "answer"}], ids=str
+    )
+    async def test_trouble_on_the_way_is_tried_again(self, stage: Any, fault: dict[str, Any]) -> None:
+        """A server that is busy, or an answer that got lost, evicts the pod once."""
+        pod = await self.running(stage)
+        hit = stage.fault(method="POST", path="/eviction$", times=1, **fault)
+        assert await during(stage, 5, stage.client.evict(pod)) is None
+        assert hit.hits == stage.warnings["request_retried"] == 1
+        assert (await stage.client.get(Pod, "a", "default")).metadata.deletion_timestamp is not None
+
+    async def test_a_namesake_stays(self, stage: Any) -> None:
+        """A pod that was made anew under that name is not meant; one that is gone is gone."""
+        pod = await self.running(stage)
+        stage.remove_pod("a")
+        with pytest.raises(NotFoundError):
+            await stage.client.evict(pod)
+        await self.running(stage)
+        with pytest.raises(NotFoundError, match="pod default/a was deleted and made anew"):
+            await stage.client.evict(pod)
         assert (await stage.client.get(Pod, "a", "default")).metadata.deletion_timestamp is None
 
 
