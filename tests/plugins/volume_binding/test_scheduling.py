@@ -9,7 +9,7 @@ import pytest
 from pyscheduler.api import PersistentVolume, PersistentVolumeClaim
 from pyscheduler.cluster.embedded.faults import Fault
 from pyscheduler.testing import FakeCluster
-from tests.plugins.volume_binding.storage import (
+from tests.plugins.storage import (
     HOST,
     SELECTED,
     ZONE,

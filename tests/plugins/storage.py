@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -18,7 +18,9 @@ from pyscheduler.api import (
     VolumeAttachment,
     decode,
 )
+from pyscheduler.cache.snapshot import Snapshot
 from pyscheduler.testing import FakeCluster
+from tests.plugins.pod_topology_spread.spreading import Owners
 
 HOST = "kubernetes.io/hostname"
 ZONE = "topology.kubernetes.io/zone"
@@ -193,6 +195,41 @@ def using(*claims: str) -> Manifest:
             {"name": f"v{number}", "persistentVolumeClaim": {"claimName": name}} for number, name in enumerate(claims)
         ]
     }
+
+
+class Objects(Owners):
+    """A lister of one kind, for handlers that want to hear of some changes only."""
+
+    def add_event_handler(self, **handlers: Callable[..., None] | None) -> None:
+        """Tell of what is there, and remember the handlers."""
+        silent = dict.fromkeys(("on_add", "on_update", "on_delete"), lambda *_: None)
+        super().add_event_handler(**{**silent, **handlers})
+
+
+class StorageHandle:
+    """As much of a handle as plugins use that look after volumes."""
+
+    def __init__(
+        self, snapshot: Snapshot | None = None, manifests: Iterable[Manifest] = (), gates: Mapping[str, bool] = {}
+    ) -> None:
+        self.snapshot = snapshot
+        self.feature_gates = dict(gates)
+        self._listers: dict[type, Objects] = {}
+        for manifest in manifests:
+            self.put(manifest)
+
+    def lister(self, kind: type) -> Objects:
+        """Return the lister of a kind."""
+        return self._listers.setdefault(kind, Objects(()))
+
+    def put(self, manifest: Manifest, *, version: str = "1") -> None:
+        """Add or replace an object."""
+        self.lister(TYPES[manifest["kind"]]).put(read(manifest, version=version))
+
+    def drop(self, manifest: Manifest) -> None:
+        """Remove an object."""
+        metadata = manifest["metadata"]
+        self.lister(TYPES[manifest["kind"]]).drop(metadata["name"], metadata.get("namespace", ""))
 
 
 def add(cluster: FakeCluster, *manifests: Manifest) -> None:
