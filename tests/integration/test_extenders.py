@@ -1,0 +1,265 @@
+"""`pyscheduler run` with extenders that are programs of their own: everything over HTTP, and every way to fail."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+import re
+import signal
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+from pyscheduler.cli.audit import audit
+from pyscheduler.testing import node_manifest, pod_manifest
+from tests.integration.conftest import Served
+from tests.integration.programs import Api, free_port, nodes, pods, program
+
+Handler = Callable[[dict[str, Any]], Any]
+
+_WARNING = re.compile(r'^pyscheduler_warnings_total\{kind="(\w+)"\} ([\d.]+)$', re.MULTILINE)
+
+
+class ExtenderServer:
+    """An extender: `verbs` answer with data, text, or a `web.Response`; `calls` counts what was asked."""
+
+    def __init__(self) -> None:
+        self.verbs: dict[str, Handler] = {}
+        self.calls: Counter[str] = Counter()
+        self.url = ""
+        self._runner: web.AppRunner | None = None
+
+    async def start(self) -> None:
+        """Listen on a free port."""
+        app = web.Application(client_max_size=64 << 20)
+        app.router.add_post("/{verb}", self._answer)
+        self._runner = web.AppRunner(app, shutdown_timeout=0.1)
+        await self._runner.setup()
+        site = web.TCPSite(self._runner, "127.0.0.1", 0)
+        await site.start()
+        host, port = self._runner.addresses[0]
+        self.url = f"http://{host}:{port}"
+
+    async def stop(self) -> None:
+        """Stop listening."""
+        assert self._runner is not None
+        await self._runner.cleanup()
+
+    async def _answer(self, request: web.Request) -> web.StreamResponse:
+        verb = request.match_info["verb"]
+        self.calls[verb] += 1
+        answer = self.verbs[verb](await request.json())
+        if isinstance(answer, Awaitable):
+            answer = await answer
+        if isinstance(answer, web.StreamResponse):
+            return answer
+        return web.Response(text=answer if isinstance(answer, str) else json.dumps(answer))
+
+
+@pytest.fixture
+async def extender() -> AsyncIterator[ExtenderServer]:
+    """Yield an extender that listens."""
+    server = ExtenderServer()
+    await server.start()
+    yield server
+    await server.stop()
+
+
+def config(folder: Path, *extenders: dict[str, Any]) -> str:
+    """Write a configuration with these extenders; return its path."""
+    file = folder / "config.json"
+    content = {
+        "apiVersion": "kubescheduler.config.k8s.io/v1",
+        "kind": "KubeSchedulerConfiguration",
+        "clientConnection": {"qps": 5000, "burst": 10000},
+        "profiles": [{"schedulerName": "pyscheduler"}],
+        "podInitialBackoffSeconds": 1,
+        "podMaxBackoffSeconds": 1,
+        "extenders": extenders,
+    }
+    file.write_text(json.dumps(content))
+    return str(file)
+
+
+def run(url: str, file: str, health_port: int = 0) -> tuple[str, ...]:
+    """Return the arguments of a scheduler on that server."""
+    port = str(health_port)
+    return ("run", "--config", file, "--seed", "1", "--health-port", port, "--master", url, "--leader-elect=false")
+
+
+def even(args: dict[str, Any]) -> dict[str, Any]:
+    """Let nodes with an even number pass."""
+    items = args["Nodes"]["items"]
+    passing = [node for node in items if int(node["metadata"]["name"][-3:]) % 2 == 0]
+    odd = {node["metadata"]["name"]: "odd" for node in items if node not in passing}
+    return {"Nodes": {"items": passing}, "FailedNodes": odd}
+
+
+async def test_filter_score_and_bind(served_cluster: Served, extender: ExtenderServer, tmp_path: Path) -> None:
+    """One extender narrows, another scores and binds; all pods land where the two want them, each bound once."""
+    cluster, api = served_cluster.cluster, served_cluster.api
+    cluster.add(*nodes(20), *pods(60))
+
+    async def bind(args: dict[str, Any]) -> dict[str, Any]:
+        path = f"/api/v1/namespaces/{args['PodNamespace']}/pods/{args['PodName']}/binding"
+        metadata = {"name": args["PodName"], "uid": args["PodUID"]}
+        body = {"apiVersion": "v1", "kind": "Binding", "metadata": metadata, "target": {"name": args["Node"]}}
+        status, answer = await api("POST", path, body)
+        return {} if status == 201 else {"Error": str(answer)}
+
+    extender.verbs = {
+        "filter": even,
+        "prioritize": lambda args: [
+            {"Host": name, "Score": 10 if name > "node-009" else 0} for name in args["NodeNames"]
+        ],
+        "bind": bind,
+    }
+    file = config(
+        tmp_path,
+        {"urlPrefix": extender.url, "filterVerb": "filter", "httpTimeout": "20s"},
+        {
+            "urlPrefix": f"{extender.url}/",
+            "prioritizeVerb": "prioritize",
+            "weight": 100,
+            "bindVerb": "bind",
+            "nodeCacheCapable": True,
+            "httpTimeout": "20s",
+        },
+    )
+    async with program(*run(api.url, file)) as scheduler:
+        await api.until_bound(60)
+        await scheduler.said("Successfully bound", times=60)
+        scheduler.send(signal.SIGTERM)
+        assert await scheduler.ended() == 0
+    assert extender.calls == {"filter": 60, "prioritize": 60, "bind": 60}
+    assert set((await api.placements()).values()) <= {f"node-{number:03d}" for number in (10, 12, 14, 16, 18)}
+    report = await asyncio.to_thread(audit, api.url)
+    assert (report.problems, report.bound, report.pending) == ([], 60, 0)
+    assert len(await api.events("Scheduled")) == 60
+
+
+async def test_an_extender_out_of_its_mind(served_cluster: Served, extender: ExtenderServer, tmp_path: Path) -> None:
+    """It hangs, lies, answers half, or in HTML; pods are tried again, none is lost; who cannot score is passed over."""
+    cluster, api = served_cluster.cluster, served_cluster.api
+    cluster.add(*nodes(6), *pods(30))
+    rng = random.Random(7)
+    fired: Counter[str] = Counter()
+
+    async def hang(_: object) -> None:
+        await asyncio.sleep(1.5)
+
+    moods: dict[str, Handler] = {
+        "hangs": hang,
+        "lies": lambda _: {"NodeNames": ["node-000", "moon"]},
+        "half": lambda _: '{"NodeNames": ["node-0',
+        "html": lambda _: web.Response(text="<html>502</html>", status=502),
+        "own error": lambda _: {"Error": "out of licences"},
+        "nobody": lambda _: {"NodeNames": [], "FailedNodes": {"node-000": "not today", "mars": "too far"}},
+    }
+
+    def filtered(args: dict[str, Any]) -> Any:
+        mood = rng.choice([*moods, *["well"] * 6])
+        fired[mood] += 1
+        return {"NodeNames": args["NodeNames"]} if mood == "well" else moods[mood](args)
+
+    extender.verbs = {"filter": filtered, "prioritize": lambda _: '[{"Host": "node-000", "Score": '}
+    port = free_port()
+    file = config(
+        tmp_path,
+        {"urlPrefix": extender.url, "filterVerb": "filter", "nodeCacheCapable": True, "httpTimeout": "500ms"},
+        {"urlPrefix": extender.url, "prioritizeVerb": "prioritize", "weight": 1, "httpTimeout": "20s"},
+    )
+    async with program(*run(api.url, file, port)) as scheduler:
+        await api.until_bound(30)
+        await scheduler.said("Successfully bound", times=30)
+        _, text = await Api(f"http://127.0.0.1:{port}")("GET", "/metrics")
+        warnings = {kind: int(float(count)) for kind, count in _WARNING.findall(text)}
+        scheduler.send(signal.SIGTERM)
+        assert await scheduler.ended() == 0
+    assert all(fired[mood] for mood in moods), fired
+    # On a busy machine even a good answer may come too late.
+    assert warnings["attempt_error"] >= sum(fired[mood] for mood in moods) - fired["nobody"]
+    assert 30 <= warnings["extender_ignored"] <= fired["well"]
+    report = await asyncio.to_thread(audit, api.url)
+    assert (report.problems, report.bound, report.pending) == ([], 30, 0)
+
+
+async def test_an_extender_that_goes_away_and_comes_back(served_cluster: Served, tmp_path: Path) -> None:
+    """While nobody listens the pod says so; once somebody does, it is bound without any other help."""
+    cluster, api = served_cluster.cluster, served_cluster.api
+    cluster.add(*nodes(2), *pods(1))
+    port = free_port()
+    url = f"http://127.0.0.1:{port}"
+    file = config(tmp_path, {"urlPrefix": url, "filterVerb": "filter", "nodeCacheCapable": True})
+    async with program(*run(api.url, file)) as scheduler:
+        (event, *_) = await api.until_told("FailedScheduling", 1)
+        refused = f"dial tcp 127.0.0.1:{port}: connect: connection refused"
+        assert event["note"] == f'Post "{url}/filter": {refused}'
+        condition = next(c for c in (await api.pod("pod-0000"))["status"]["conditions"] if c["type"] == "PodScheduled")
+        assert (condition["reason"], condition["message"]) == ("SchedulerError", event["note"])
+        app = web.Application()
+
+        async def answer(request: web.Request) -> web.Response:
+            return web.json_response({"NodeNames": (await request.json())["NodeNames"]})
+
+        app.router.add_post("/filter", answer)
+        runner = web.AppRunner(app, shutdown_timeout=0.1)
+        await runner.setup()
+        await web.TCPSite(runner, "127.0.0.1", port).start()
+        await api.until_bound(1)
+        scheduler.send(signal.SIGTERM)
+        assert await scheduler.ended() == 0
+        await runner.cleanup()
+
+
+async def test_preemption_asks_over_http(served_cluster: Served, extender: ExtenderServer, tmp_path: Path) -> None:
+    """The extender decides whose pods go; the preemptor is bound there."""
+    cluster, api = served_cluster.cluster, served_cluster.api
+    cluster.add(*(node_manifest(f"n{number}", allocatable={"cpu": "1"}) for number in range(4)))
+    now = {"terminationGracePeriodSeconds": 0}
+    cluster.add(
+        *(pod_manifest(f"low{number}", requests={"cpu": "1"}, node_name=f"n{number}", spec=now) for number in range(4))
+    )
+    seen: list[dict[str, Any]] = []
+
+    def preempt(args: dict[str, Any]) -> dict[str, Any]:
+        seen.append(args)
+        pods = args["NodeNameToVictims"]["n3"]["Pods"]
+        return {"NodeNameToMetaVictims": {"n3": {"Pods": [{"UID": pod["metadata"]["uid"]} for pod in pods]}}}
+
+    extender.verbs = {"preempt": preempt}
+    file = config(tmp_path, {"urlPrefix": extender.url, "preemptVerb": "preempt", "httpTimeout": "20s"})
+    async with program(*run(api.url, file)) as scheduler:
+        await api.create_pod("high", requests={"cpu": "1"}, priority=100)
+        await scheduler.said("Successfully bound")
+        scheduler.send(signal.SIGTERM)
+        assert await scheduler.ended() == 0
+    assert (await api.pod("high"))["spec"]["nodeName"] == "n3"
+    assert sorted(seen[0]["NodeNameToVictims"]) == ["n0", "n1", "n2", "n3"]
+    assert seen[0]["NodeNameToVictims"]["n0"]["Pods"][0]["metadata"]["name"] == "low0"
+
+
+async def test_explain_asks_a_live_clusters_extenders(
+    served_cluster: Served, extender: ExtenderServer, tmp_path: Path
+) -> None:
+    """Its refusals are shown under a name of their own; about a cluster in a file nobody is asked, and that is said."""
+    cluster, api = served_cluster.cluster, served_cluster.api
+    cluster.add(*nodes(4), *pods(1))
+    extender.verbs = {"filter": even}
+    file = config(tmp_path, {"urlPrefix": extender.url, "filterVerb": "filter", "httpTimeout": "20s"})
+    async with program("explain", "--config", file, "--master", api.url, "pod-0000") as explain:
+        assert await explain.ended() == 0
+        assert "best of 2 nodes that can" in "\n".join(explain.out)
+        assert re.search(r"2 +Extender +odd +node-001, node-003", "\n".join(explain.out))
+    objects = tmp_path / "objects.json"
+    objects.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": [*nodes(4), *pods(1)]}))
+    async with program("explain", "--config", file, "--objects", str(objects), "pod-0000") as explain:
+        assert await explain.ended() == 0
+        assert "best of 4 nodes that can" in "\n".join(explain.out)
+        assert any("extenders of the configuration are not asked" in line for line in explain.err)
+    assert extender.calls == {"filter": 1}
