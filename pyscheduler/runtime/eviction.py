@@ -7,7 +7,8 @@ where they were. Then their end is what brings it back; where telling them faile
 lower priority that were promised the node are released first, so that they look elsewhere.
 
 Differs from kube-scheduler: a victim is deleted only if it has the uid it was chosen by, so that a pod made anew under
-its name is spared. Source: kube-scheduler 1.36, `framework/preemption/executor.go`.
+its name is spared; and a preemptor that was held back is activated when all were told, since what it was held back from
+may have been the one event that would have helped it. Source: kube-scheduler 1.36, `framework/preemption/executor.go`.
 """
 
 from __future__ import annotations
@@ -44,6 +45,8 @@ class _UnderWay:
     """An eviction in the background; `last` is its last victim, once all others were told."""
 
     last: Pod | None = None
+    #: Whether the preemptor was held back meanwhile, and what happened passed it by.
+    held_back: bool = False
 
 
 class Evictions:
@@ -57,24 +60,32 @@ class Evictions:
         self._pods: Lister[Pod] = handle.lister(Pod)
         #: By uid of the preemptor.
         self._under_way: dict[str, _UnderWay] = {}
+        #: By uid, victims that were deleted and seem not to know it yet; nobody tells them twice.
+        self._told: dict[str, Pod] = {}
 
     def is_under_way(self, uid: str) -> bool:
         """Tell whether some victim of the preemptor with that uid was not told to go yet."""
         under_way = self._under_way.get(uid)
         if under_way is None:
             return False
-        last = under_way.last
-        if last is None:
-            return True
-        # Its end may be heard of before the request that causes it is answered. To wait for that answer then would be
-        # to wait for an event that is over.
-        victim = self._pods.get(last.name, last.namespace)
-        return victim is not None and victim.uid == last.uid and not victim.is_terminating
+        # The end of the last may be heard of before the request that causes it is answered. To wait for that answer
+        # then would be to wait for an event that is over.
+        if under_way.last is not None and self._is_leaving(under_way.last):
+            return False
+        under_way.held_back = True
+        return True
+
+    def _is_leaving(self, victim: Pod) -> bool:
+        newest = self._pods.get(victim.name, victim.namespace)
+        return newest is None or newest.uid != victim.uid or newest.is_terminating
 
     async def evict(self, candidate: Candidate, preemptor: Pod) -> Status | None:
         """Tell the victims to go, or begin to; return an ERROR where that failed before anybody else could know."""
         handle = self._handle
-        victims = [info.pod for info in candidate.victims if not info.pod.is_terminating]
+        self._told = {uid: victim for uid, victim in self._told.items() if not self._is_leaving(victim)}
+        victims = [
+            info.pod for info in candidate.victims if not info.pod.is_terminating and info.pod.uid not in self._told
+        ]
         if not self._in_background:
             handle.recorder.preemption_victims(len(candidate.victims))
             failure = await self._tell_all(victims, candidate.node_name, preemptor)
@@ -90,13 +101,15 @@ class Evictions:
         task = handle.spawn(work, name=f"{self._plugin} preemption for {preemptor.key}")
         self._under_way[preemptor.uid] = under_way
         # However it ends, also cut short before it began, it is over.
-        task.add_done_callback(lambda _: self._over(preemptor.uid, under_way))
+        task.add_done_callback(lambda _: self._over(preemptor, under_way, failed=True))
         return None
 
-    def _over(self, uid: str, under_way: _UnderWay) -> None:
-        """Note that an eviction is through; the preemptor may have begun another one by then."""
-        if self._under_way.get(uid) is under_way:
-            del self._under_way[uid]
+    def _over(self, preemptor: Pod, under_way: _UnderWay, *, failed: bool = False) -> None:
+        """Note that an eviction is through, and let the preemptor try again where no event may come to wake it."""
+        if self._under_way.get(preemptor.uid) is under_way:
+            del self._under_way[preemptor.uid]
+            if failed or under_way.held_back:
+                self._handle.activate([preemptor])
 
     async def _evict_beside(self, under_way: _UnderWay, victims: Sequence[Pod], node_name: str, preemptor: Pod) -> None:
         handle = self._handle
@@ -105,12 +118,11 @@ class Evictions:
         failure = await self._tell_all(victims[:-1], node_name, preemptor)
         if failure is None:
             under_way.last = victims[-1]
-            failure = await self._tell_all(victims[-1:], node_name, preemptor)
-        self._over(preemptor.uid, under_way)
+            # Not in a task of its own: a victim that is turned away in memory announces its end a turn later, and the
+            # preemptor must not be held back any more by then.
+            failure = await self._try_to_tell(victims[-1], node_name, preemptor)
         failed = failed or failure is not None
-        if failed:
-            # No event may come that would bring it back.
-            handle.activate([preemptor])
+        self._over(preemptor, under_way, failed=failed)
         handle.recorder.preemption_run(result="error" if failed else "success", seconds=handle.clock.now() - began)
         _log.info(
             "Preemption is through pod=%s node=%s victims=%d result=%s",
@@ -130,17 +142,20 @@ class Evictions:
             for victim in left:
                 if failure is not None:
                     return
-                try:
-                    await self._tell(victim, node_name, preemptor)
-                except Exception as error:  # noqa: BLE001 - whatever it is, this victim may still be there
-                    failure = failure or error
-                    self._handle.recorder.warning("eviction_failed")
-                    _log.warning(
-                        "Victim could not be preempted pod=%s victim=%s err=%s", preemptor.key, victim.key, error
-                    )
+                failed = await self._try_to_tell(victim, node_name, preemptor)
+                failure = failure or failed
 
         await asyncio.gather(*(tell_some() for _ in range(min(_PARALLEL, len(victims)))))
         return failure
+
+    async def _try_to_tell(self, victim: Pod, node_name: str, preemptor: Pod) -> Exception | None:
+        try:
+            await self._tell(victim, node_name, preemptor)
+        except Exception as error:  # noqa: BLE001 - whatever it is, this victim may still be there
+            self._handle.recorder.warning("eviction_failed")
+            _log.warning("Victim could not be preempted pod=%s victim=%s err=%s", preemptor.key, victim.key, error)
+            return error
+        return None
 
     async def _tell(self, victim: Pod, node_name: str, preemptor: Pod) -> None:
         """Turn the victim away in memory, or delete it; say so in an event. One that is gone already is no failure."""
@@ -171,6 +186,7 @@ class Evictions:
                 status = {"$setElementOrder/conditions": order, "conditions": [condition]}
                 await client.patch_pod_status(victim, {"status": status})
             await client.delete(Pod, victim.name, victim.namespace, uid=victim.uid)
+            self._told[victim.uid] = victim
         except NotFoundError:
             return False
         except ConflictError:

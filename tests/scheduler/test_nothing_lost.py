@@ -73,6 +73,6 @@ def test_everything_that_can_go_wrong_goes_wrong_and_no_pod_is_lost() -> None:
             world.happen(name)
         world.end()
         counts += world.counts + world.hits + Trouble.counts
-    expected = {*EVENTS, *FAULTS, "a binding was cut short"}
+    expected = {*EVENTS, *FAULTS, "a binding was cut short", "a victim was deleted", "a victim was turned away"}
     expected |= {f"{point} {kind}" for point, kinds in POINTS.items() for kind in kinds}
     assert not {name for name in expected if not counts[name]}

@@ -30,6 +30,7 @@ _UNREADABLE = "a lot"
 _THOROUGH = 10
 _BIND = r"/binding$"
 _STATUS = r"/pods/.*/status$"
+_POD = r"/pods/[^/]+$"
 #: Faults to arm, by name.
 FAULTS: dict[str, dict[str, Any]] = {
     "bind 409": {"path": _BIND, "status": 409},
@@ -42,6 +43,9 @@ FAULTS: dict[str, dict[str, Any]] = {
     "status 500": {"path": _STATUS, "status": 500},
     "status slow": {"path": _STATUS, "delay_seconds": 1.5},
     "watch 410": {"path": r"/pods$", "status": 410},
+    "delete 500": {"method": "DELETE", "path": _POD, "status": 500},
+    "delete answer lost": {"method": "DELETE", "path": _POD, "lose": "answer"},
+    "delete slow": {"method": "DELETE", "path": _POD, "delay_seconds": 2.5},
 }
 
 
@@ -102,7 +106,7 @@ class World:
         self.cluster.add_pod(
             f"p{self._number}",
             requests={"cpu": f"{self.rng.randrange(1, 20)}00m"},
-            priority=self.rng.choice((0, 0, 10)),
+            priority=self.rng.choice((0, 0, 10, 100)),
             node_selector=hold,
             scheduling_gates=["example.com/later"] if self.rng.random() < 0.1 else [],
         )
@@ -136,6 +140,12 @@ class World:
 
     def delete_pod_slowly(self) -> None:
         self._delete(grace_seconds=30)
+
+    def let_deleted_pods_go(self) -> None:
+        """Do what a kubelet does when the containers have stopped."""
+        for manifest in self.cluster.server.pods():
+            if manifest["metadata"].get("deletionTimestamp"):
+                self.cluster.delete_pod(manifest["metadata"]["name"])
 
     def recreate_pod(self) -> None:
         manifest = self._some_manifest()
@@ -341,6 +351,10 @@ class World:
         assert scheduler.cache.assumed_count == 0
         assert scheduler.cache.pod_count == sum(1 for pod in self.cluster.pods() if pod.node_name)
         assert not len(scheduler.waiting_pods)
+        preemptor = self.framework.profile.preemptors["DefaultPreemption"]
+        assert not any(preemptor.is_preempting(pod.uid) for pod in self.cluster.pods())
+        for event in self.cluster.events("Preempted"):
+            self.counts["a victim was turned away" if "memory" in event["note"] else "a victim was deleted"] += 1
         assert not scheduler.queue.nominator.has_any
         trouble = self.framework.plugin("Trouble")
         assert isinstance(trouble, Trouble)
@@ -362,6 +376,7 @@ EVENTS: dict[str, Callable[[World], Any]] = {
         "mend_or_break_a_pod",
         "delete_pod",
         "delete_pod_slowly",
+        "let_deleted_pods_go",
         "recreate_pod",
         "label_pod",
         "open_gates",
