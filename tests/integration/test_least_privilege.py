@@ -34,6 +34,7 @@ from pyscheduler.scheduler.assembly import build
 from pyscheduler.testing import VirtualClock, node_manifest, pod_manifest
 from tests.deploy.conftest import ROOT, manifest, manifests
 from tests.integration.programs import PATIENCE_SECONDS, Api, Program, free_port, program
+from tests.plugins.storage import COMPLETED, SELECTED, claim, storage_class, volume
 
 ACCOUNT = account_user_name("kube-system", "pyscheduler")
 CONFIGS = sorted((ROOT / "configs").glob("*.yaml"))
@@ -105,7 +106,7 @@ class Installed:
             told = [each.get("reason") for each in conditions if each["type"] == "PodScheduled"]
             return pod["spec"].get("nodeName") == node if node else reason in told
 
-        await self._until(is_so)
+        await self.until_so(is_so)
 
     async def until_events(self, reason: str, count: int) -> None:
         """Wait until events with that reason tell of so many occurrences."""
@@ -114,9 +115,15 @@ class Installed:
             found = [each for each in self.cluster.objects("events.k8s.io/v1", "Event") if each["reason"] == reason]
             return sum((each.get("series") or {}).get("count", 1) for each in found) >= count
 
-        await self._until(is_so)
+        await self.until_so(is_so)
 
-    async def _until(self, is_so: Callable[[], bool]) -> None:
+    def found(self, kind: str, name: str) -> dict[str, Any]:
+        """Return an object of the core group."""
+        namespace = "" if kind == "PersistentVolume" else "default"
+        return self.cluster.get("v1", kind, name, namespace=namespace)
+
+    async def until_so(self, is_so: Callable[[], object]) -> None:
+        """Wait until something is so."""
         async with asyncio.timeout(PATIENCE_SECONDS):
             while not is_so():  # noqa: ASYNC110 - what is waited for happens in another process
                 await asyncio.sleep(0.05)
@@ -200,6 +207,38 @@ async def work(installed: Installed, leader: Program) -> None:
     await installed.until_events("Scheduled", 3)
 
 
+async def make_room(installed: Installed) -> None:
+    """Let the leader evict a pod for one of higher priority."""
+    cluster = installed.cluster
+    cluster.add(node_manifest("tight", allocatable={"cpu": "8"}))
+    cluster.add(pod_manifest("humble", requests={"cpu": "6"}))
+    await installed.until("humble", node="tight")
+    cluster.add(pod_manifest("urgent", requests={"cpu": "7"}, priority=1000))
+    await installed.until_so(lambda: "deletionTimestamp" in installed.found("Pod", "humble")["metadata"])
+    cluster.remove("v1", "Pod", "humble", namespace="default")
+    await installed.until("urgent", node="tight")
+
+
+async def bind_volumes(installed: Installed) -> None:
+    """Let the leader promise a volume to a claim, and ask for another one to be provisioned."""
+    cluster = installed.cluster
+    cluster.add(storage_class("local"), volume("disk", of="local", size="10Gi"))
+    cluster.add(claim("kept", of="local", size="10Gi"), claim("fresh", of="local", size="20Gi"))
+    claims = [{"name": name, "persistentVolumeClaim": {"claimName": name}} for name in ("kept", "fresh")]
+    cluster.add(pod_manifest("stores", spec={"volumes": claims}))
+    await installed.until_so(lambda: "claimRef" in installed.found("PersistentVolume", "disk")["spec"])
+    await installed.until_so(
+        lambda: SELECTED in installed.found("PersistentVolumeClaim", "fresh")["metadata"]["annotations"]
+    )
+    # What the volume controller does then.
+    cluster.add(volume("made", of="local", size="20Gi", promised_to="fresh"))
+    for name, held in (("kept", "disk"), ("fresh", "made")):
+        path = f"/api/v1/namespaces/default/persistentvolumeclaims/{name}"
+        await installed.change(path, {"metadata": {"annotations": {COMPLETED: "yes"}}, "spec": {"volumeName": held}})
+        await installed.change(f"{path}/status", {"status": {"phase": "Bound"}})
+    await installed.until_so(lambda: installed.found("Pod", "stores")["spec"].get("nodeName"))
+
+
 async def test_the_shipped_roles_are_enough_and_none_of_their_rules_is_idle(installed: Installed) -> None:
     """Two replicas as deployed: pods of all sorts, events, metrics, a takeover; no refusal, no idle rule."""
     ports = free_port(), free_port()
@@ -209,6 +248,8 @@ async def test_the_shipped_roles_are_enough_and_none_of_their_rules_is_idle(inst
         async with program(*installed.run(ports[1])) as second:
             await second.said("New leader elected")
             await work(installed, first)
+            await make_room(installed)
+            await bind_volumes(installed)
             await look_at_the_port(installed, ports[0])
             # A standby is ready, too, and takes over as soon as the lease is given back.
             assert await asyncio.to_thread(fetched, f"https://127.0.0.1:{ports[1]}/readyz") == (200, "ok")
@@ -219,7 +260,7 @@ async def test_the_shipped_roles_are_enough_and_none_of_their_rules_is_idle(inst
             await second.said("Successfully acquired lease")
             cluster.add(pod_manifest("late", requests={"cpu": "1"}))
             await installed.until("late", node="small")
-            await installed.until_events("Scheduled", 4)
+            await installed.until_events("Scheduled", 7)
             second.send(signal.SIGTERM)
             assert await second.ended() == 0
     assert cluster.rbac.usage.refusals(ACCOUNT) == {}
@@ -277,7 +318,13 @@ async def test_a_plugin_that_writes_gets_what_it_asks_for(monkeypatch: pytest.Mo
         "apiVersion: kubescheduler.config.k8s.io/v1\n"
         "kind: KubeSchedulerConfiguration\n"
         "leaderElection: {leaderElect: false}\n"
-        "profiles: [{schedulerName: pyscheduler, plugins: {multiPoint: {enabled: [{name: Ledger}]}}}]\n",
+        "profiles:\n"
+        "- schedulerName: pyscheduler\n"
+        "  plugins:\n"
+        "    multiPoint:\n"
+        "      enabled: [{name: Ledger}]\n"
+        # These write, too, but not for such pods.
+        "      disabled: [{name: DefaultPreemption}, {name: VolumeBinding}]\n",
         source="test",
     )
     grants = grants_of(offline_scheduler(config, registry), config, delegated_auth=False)

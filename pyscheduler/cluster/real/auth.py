@@ -170,7 +170,8 @@ class Credentials:
 
 def plain(server: str) -> Credentials:
     """Return credentials for a server that asks for none (the embedded one, or a local proxy)."""
-    return Credentials(server=_checked(server, "the API server's address"))
+    server = _checked(server, "the API server's address")
+    return Credentials(server=server, proxy=_proxy(None, server, server))
 
 
 async def load(

@@ -178,6 +178,7 @@ async def test_proxy_of_the_environment(
         monkeypatch.setenv(name, value)
     config = write(document({"token": "abc"}))
     assert (await auth.load(kubeconfig=config)).proxy == expected
+    assert auth.plain("https://10.0.0.1:6443").proxy == expected
     assert (await auth.load(kubeconfig=config, master="https://127.0.0.1:6443")).proxy is None
 
 
