@@ -116,8 +116,8 @@ class AfterFailure:
     """What a plugin wants of the attempt's failure, should it come to that; it may say so up to Unreserve.
 
     `serve_backoff`: the pod serves its backoff in full; it is not popped early, whatever SchedulerPopFromBackoffQ says.
-    `quiet_for`: pods for which the end of this pod's reservation is no reason to be tried. The event goes to all
-    others. A plugin that rolls back a group names its members here, or the room that each of them gives back brings
+    `quiet_for`: pods for which the end of this pod's reservation, or of its nomination, is no reason to be tried. The
+    event goes to all others. A plugin that rolls back a group names its members here, or the room that each of them gives back brings
     the others back at once, into the same rollback.
     """
 

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 __all__ = ["Client", "EventRecorder", "Handle", "Nominator"]
 
 K = TypeVar("K", bound="KubeObject")
+S = TypeVar("S")
 
 
 class EventRecorder(Protocol):
@@ -221,8 +222,9 @@ class Handle(Protocol):
     def activate(self, pods: Iterable[Pod]) -> None:
         """Move pods that are unschedulable or in backoff to activeQ at once; others are left alone.
 
-        PreEnqueue may keep a gated pod where it is. Pods that are unknown, bound, in activeQ or waiting at Permit are
-        passed over in silence; one whose attempt is under way is tried again if that fails.
+        PreEnqueue may keep a gated pod where it is. Pods that are unknown, bound, in activeQ or have their place (they
+        wait at Permit, or are being bound) are passed over in silence. One whose cycle is under way is tried again if
+        that fails.
         """
         ...
 
@@ -243,6 +245,13 @@ class Handle(Protocol):
 
     def spawn(self, work: Coroutine[object, object, None], *, name: str = "") -> asyncio.Task[None]:
         """Run a coroutine beside the scheduler; its exception is logged and counted, it is cancelled at stop."""
+        ...
+
+    def shared(self, key: Hashable, make: Callable[[], S]) -> S:
+        """Return the one object that plugins of all profiles share under `key`; whoever asks first makes it.
+
+        Use a class of your own as the key. It lives as long as the scheduler.
+        """
         ...
 
     def add_route(self, path: str, handler: Callable[[Mapping[str, str]], object]) -> None:

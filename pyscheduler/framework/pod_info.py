@@ -20,6 +20,7 @@ from pyscheduler.framework.affinity_terms import (
 from pyscheduler.framework.resource import Resource
 
 if TYPE_CHECKING:
+    from pyscheduler.framework.cycle_state import AfterFailure
     from pyscheduler.framework.events import ClusterEvent
 
 __all__ = ["PodInfo", "QueuedPodInfo"]
@@ -114,8 +115,8 @@ class QueuedPodInfo:
     consecutive_errors: int = 0
     #: Whether it came to activeQ straight from backoffQ (SchedulerPopFromBackoffQ).
     popped_from_backoff: bool = False
-    #: Whether it is not to be popped before its backoff is over, whatever SchedulerPopFromBackoffQ says.
-    serves_backoff: bool = False
+    #: What plugins wanted of the failure of its last attempt; None before the first.
+    after_failure: AfterFailure | None = None
     #: Whether only the time it had spent among the unschedulable pods brought it back to this attempt.
     was_flushed: bool = False
     #: Plugins that rejected the last attempt; only their hints are asked.

@@ -108,7 +108,7 @@ class BackoffQueue:
         """Put a pod in, by whether plugins rejected it or an error befell it; `event` says why, in metrics."""
         if not (info.unschedulable_plugins or info.pending_plugins):
             self.failed.put(info)
-        elif info.serves_backoff:
+        elif info.after_failure is not None and info.after_failure.serve_backoff:
             self.serving.put(info)
         else:
             self.rejected.put(info)

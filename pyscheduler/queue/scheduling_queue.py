@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 
     from pyscheduler.api import Pod
     from pyscheduler.framework.clock import Clock
+    from pyscheduler.framework.cycle_state import AfterFailure
     from pyscheduler.framework.events import ClusterEvent
     from pyscheduler.framework.pod_info import PodInfo
     from pyscheduler.framework.recorder import Recorder
@@ -62,7 +63,7 @@ _POP_FROM_BACKOFF = "PopFromBackoffQ"
 
 
 def _nobody(_uid: str) -> bool:
-    """Say of nobody that it waits at Permit."""
+    """Say of nobody that it has its place."""
     return False
 
 
@@ -73,7 +74,7 @@ class SchedulingQueue:
     `schedulerName`: the profile's PreEnqueue, its registrations by event, and the events that each plugin registered.
     `pop_from_backoff` and `queueing_hints` are the feature gates SchedulerPopFromBackoffQ and SchedulerQueueingHints.
     `max_backoff_seconds` 0 means no backoff at all. `adjacency_key` tells which pods leave activeQ back to back;
-    without it all go by `sort_key`. `is_waiting` tells by uid whether a pod in flight waits at Permit.
+    without it all go by `sort_key`. `is_placed` tells by uid whether a pod in flight has its place.
     """
 
     def __init__(  # noqa: PLR0913 - wiring, all by keyword
@@ -92,7 +93,7 @@ class SchedulingQueue:
         pop_from_backoff: bool = True,
         queueing_hints: bool = True,
         adjacency_key: AdjacencyKey | None = None,
-        is_waiting: Callable[[str], bool] = _nobody,
+        is_placed: Callable[[str], bool] = _nobody,
     ) -> None:
         self._clock = clock
         self._recorder = recorder
@@ -100,7 +101,7 @@ class SchedulingQueue:
         self._hints = Hints(hints, clock=clock, recorder=recorder, enabled=queueing_hints)
         self._queueing_hints = queueing_hints
         self._active = ActiveQueue(sort_key=sort_key, recorder=recorder, adjacency_key=adjacency_key)
-        self._is_waiting = is_waiting
+        self._is_placed = is_placed
         self._backoff = BackoffQueue(
             clock=clock,
             recorder=recorder,
@@ -222,11 +223,11 @@ class SchedulingQueue:
         PreEnqueue may still refuse them. A pod in flight goes to activeQ or backoffQ if it comes back; others are left
         alone.
 
-        Differs from kube-scheduler: a pod that waits at Permit is left alone, too. There it remembers, and if its wait
-        ends badly it is tried again for having been named while it held its place.
+        Differs from kube-scheduler: a pod that has its place, because it waits at Permit or is being bound, is left
+        alone, too. There it remembers, and where that ends badly it is tried again for having been named.
         """
         for pod in pods:
-            if self._activate(pod.uid) or self._is_waiting(pod.uid):
+            if self._activate(pod.uid) or self._is_placed(pod.uid):
                 continue
             if self._queueing_hints and pod.uid in self._in_flight:
                 self._in_flight.observe(FORCE_ACTIVATE, None, pod)
@@ -238,12 +239,12 @@ class SchedulingQueue:
         self._active.resort(info for uid in uids if (info := self._active.get(uid)) is not None)
         self._backoff.resort(info for uid in uids if (info := self._backoff.get(uid)) is not None)
 
-    def requeue_failed(self, info: QueuedPodInfo, cycle: int, *, serve_backoff: bool = False) -> None:
+    def requeue_failed(self, info: QueuedPodInfo, cycle: int, after_failure: AfterFailure | None = None) -> None:
         """Take back a pod whose attempt failed; it is not in flight any more.
 
         The caller has set `unschedulable_plugins` and `pending_plugins` to those of this attempt, both empty after an
         error. `cycle` is the scheduling cycle of the attempt; it matters only with queueing hints off. A pod that was
-        deleted meanwhile is dropped. With `serve_backoff` it is not popped from backoffQ before its time.
+        deleted meanwhile is dropped. `after_failure` is what plugins want to hold from now on.
         """
         uid = info.pod.uid
         flight = self._in_flight.get(uid)
@@ -257,7 +258,7 @@ class SchedulingQueue:
             if flight is not None and flight.latest is not None:
                 info.pod_info = flight.latest
             self._count_failure(info)
-            info.serves_backoff = serve_backoff
+            info.after_failure = after_failure
             if self._queueing_hints:
                 strategy = self._strategy_after_flight(info, flight)
                 self._places.requeue(info, strategy, _SCHEDULE_ATTEMPT_FAILURE)
@@ -299,6 +300,12 @@ class SchedulingQueue:
         if quiet_for is not None:
             pods = [info for info in pods if not self._is_quiet(quiet_for, info.pod)]
         self._move(pods, matches, old, new, quiet_for)
+
+    def quiet_for(self, uid: str) -> Callable[[Pod], bool] | None:
+        """Return which pods are not to hear of what the pod gives back after its last attempt; None where all are."""
+        flight = self._in_flight.get(uid)
+        info = flight.info if flight is not None else self.get(uid)
+        return info.after_failure.quiet_for if info is not None and info.after_failure is not None else None
 
     @property
     def scheduling_cycle(self) -> int:

@@ -169,11 +169,6 @@ class WaitingPodMap:
         """Return the waiting pod with that uid. It stays here until its binding cycle has taken the verdict."""
         return self._pods.get(uid)
 
-    def is_undecided(self, uid: str) -> bool:
-        """Tell whether the pod waits, and the verdict is not yet there."""
-        held = self._pods.get(uid)
-        return held is not None and held.verdict is None
-
     def all(self) -> Sequence[HeldPod]:
         """Return all waiting pods; a copy, so they may be allowed and rejected on the way."""
         return tuple(self._pods.values())

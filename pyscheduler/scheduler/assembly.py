@@ -38,7 +38,7 @@ from pyscheduler.scheduler.scheduler import Scheduler
 from pyscheduler.scheduler.scheduling_cycle import SchedulingCycle
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from pyscheduler.config.types import Configuration
     from pyscheduler.framework.clock import Clock
@@ -124,7 +124,12 @@ def build(
     )
     specs = with_ignored_resources(profile_specs(config, registry.args_type), config.extenders)
     profiles = build_profiles(specs, registry, services)
-    queue = _make_queue(config, settings, services, profiles)
+
+    def is_placed(uid: str) -> bool:
+        verdict = waiting_pods.verdict(uid)
+        return cache.is_assumed(uid) and (verdict is None or verdict.status is None)
+
+    queue = _make_queue(config, settings, services, profiles, is_placed)
     activator.queue = queue
     informers.declare_registered(profiles.values())
     statuses = PodStatusWriter(client=client, clock=clock, recorder=recorder)
@@ -200,6 +205,7 @@ def _make_queue(
     settings: Settings,
     services: Services,
     profiles: Mapping[str, Profile],
+    is_placed: Callable[[str], bool],
 ) -> SchedulingQueue:
     """Return the queue that all profiles share; they agree on how to sort it."""
     gates = settings.feature_gates
@@ -219,7 +225,7 @@ def _make_queue(
         pop_from_backoff=gates["SchedulerPopFromBackoffQ"],
         queueing_hints=gates["SchedulerQueueingHints"],
         adjacency_key=next(iter(profiles.values())).adjacency_key,
-        is_waiting=services.waiting_pods.is_undecided,
+        is_placed=is_placed,
     )
 
 

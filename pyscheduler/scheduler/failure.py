@@ -70,7 +70,7 @@ class FailureHandler:
                 return
             _refresh(queued, cached)
             pod = cached
-            self.queue.requeue_failed(queued, attempt.cycle, serve_backoff=attempt.after_failure.serve_backoff)
+            self.queue.requeue_failed(queued, attempt.cycle, attempt.after_failure)
             # Before the API server's echo of the nomination arrives, the next cycle must know it already.
             self.queue.nominator.add(queued.pod_info, nominating)
         else:
