@@ -13,8 +13,12 @@ from pyscheduler.cluster.real.connect import ConnectingTransport
 from pyscheduler.config.types import Extender
 from pyscheduler.framework.errors import TransportError
 from pyscheduler.scheduler.ports import Response
+from pyscheduler.testing import FakeCluster
 
 Answer = Callable[[dict[str, Any]], Any]
+
+#: Where the extender that tests ask most is asked which nodes pass.
+FILTER = "http://one/filter"
 
 #: The profile of a fake framework, extenders to be filled in.
 CONFIG = """
@@ -23,6 +27,12 @@ kind: KubeSchedulerConfiguration
 profiles: [{{schedulerName: pyscheduler}}]
 extenders: {extenders}
 """
+
+
+def nodes(cluster: FakeCluster, number: int = 3, **keywords: Any) -> None:
+    """Add so many equal nodes."""
+    for index in range(1, number + 1):
+        cluster.add_node(f"n{index}", **keywords)
 
 
 def config(*extenders: Mapping[str, Any], **more: Any) -> str:
