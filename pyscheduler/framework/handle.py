@@ -247,10 +247,10 @@ class Handle(Protocol):
         """Run a coroutine beside the scheduler; its exception is logged and counted, it is cancelled at stop."""
         ...
 
-    def shared(self, key: Hashable, make: Callable[[], S]) -> S:
+    def shared(self, key: str, make: Callable[[], S]) -> S:
         """Return the one object that plugins of all profiles share under `key`; whoever asks first makes it.
 
-        Use a class of your own as the key. It lives as long as the scheduler.
+        Begin the key with the name of your distribution. The object lives as long as the scheduler.
         """
         ...
 

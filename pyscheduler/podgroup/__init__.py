@@ -1,5 +1,99 @@
 """One model of a pod group over all dialects, for every group plugin, ours and others'.
 
-Belongs here: what a group is, however it is written down. Does not belong here: who schedules it, and any I/O. Nothing
-is here yet: gang scheduling comes with its own plugins; the room has its place in the import contracts already.
+Belongs here: what a group is, however it is written down (`dialects`, `declarations`, `wire`, `model`); who its
+members are and where they stand (`directory`, `membership`); the order in which groups are tried (`sort_keys`); what
+belongs into a group's status (`status_facts`); windows of time in which a group may not do something (`expiry`); and
+what all group plugins of a scheduler share (`groups`, where to begin).
+Does not belong here: who schedules a group, and when; any I/O.
 """
+
+from __future__ import annotations
+
+from pyscheduler.podgroup.dialects import (
+    DIALECTS as DIALECTS,
+    Dialect as Dialect,
+    DialectTable as DialectTable,
+    Key as Key,
+    KeyPlace as KeyPlace,
+    kinds_of as kinds_of,
+    resolve as resolve,
+)
+from pyscheduler.podgroup.directory import (
+    ChangeKind as ChangeKind,
+    GroupChange as GroupChange,
+    GroupDirectory as GroupDirectory,
+)
+from pyscheduler.podgroup.expiry import ExpiringMap as ExpiringMap
+from pyscheduler.podgroup.fields import (
+    NOTHING_SAID as NOTHING_SAID,
+    GroupFields as GroupFields,
+    MatchPolicy as MatchPolicy,
+    Mode as Mode,
+    Problem as Problem,
+)
+from pyscheduler.podgroup.groups import PodGroups as PodGroups
+from pyscheduler.podgroup.identity import GroupId as GroupId
+from pyscheduler.podgroup.membership import (
+    GangGroup as GangGroup,
+    GroupState as GroupState,
+    Place as Place,
+    created_at as created_at,
+)
+from pyscheduler.podgroup.model import Group as Group, Origin as Origin, merge as merge
+from pyscheduler.podgroup.sort_keys import (
+    QueueOrder as QueueOrder,
+    coscheduling_key as coscheduling_key,
+    gang_key as gang_key,
+)
+from pyscheduler.podgroup.status_facts import (
+    MemberFacts as MemberFacts,
+    Phase as Phase,
+    StatusStyle as StatusStyle,
+    is_overdue as is_overdue,
+    next_status as next_status,
+    occupied_by as occupied_by,
+    scheduled_condition as scheduled_condition,
+    status_patch as status_patch,
+)
+from pyscheduler.podgroup.wire import GroupObject as GroupObject, GroupStatus as GroupStatus
+
+__all__ = [
+    "DIALECTS",
+    "NOTHING_SAID",
+    "ChangeKind",
+    "Dialect",
+    "DialectTable",
+    "ExpiringMap",
+    "GangGroup",
+    "Group",
+    "GroupChange",
+    "GroupDirectory",
+    "GroupFields",
+    "GroupId",
+    "GroupObject",
+    "GroupState",
+    "GroupStatus",
+    "Key",
+    "KeyPlace",
+    "MatchPolicy",
+    "MemberFacts",
+    "Mode",
+    "Origin",
+    "Phase",
+    "Place",
+    "PodGroups",
+    "Problem",
+    "QueueOrder",
+    "StatusStyle",
+    "coscheduling_key",
+    "created_at",
+    "gang_key",
+    "is_overdue",
+    "kinds_of",
+    "merge",
+    "next_status",
+    "occupied_by",
+    "resolve",
+    "scheduled_condition",
+    "status_patch",
+]

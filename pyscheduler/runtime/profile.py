@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 import logging
 from collections import Counter
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar, cast
 
 from pyscheduler.framework.profile import ExtensionPoint
 from pyscheduler.runtime.background import Background
@@ -56,6 +56,7 @@ __all__ = ["SAMPLED_SHARE", "Profile"]
 _log = logging.getLogger(__name__)
 
 K = TypeVar("K", bound="KubeObject")
+S = TypeVar("S")
 
 #: The share of cycles in which single plugins are timed, as in kube-scheduler.
 SAMPLED_SHARE: Final = 0.1
@@ -372,6 +373,13 @@ class Profile:
     def spawn(self, work: Coroutine[object, object, None], *, name: str = "") -> asyncio.Task[None]:
         """Run a coroutine beside the scheduler."""
         return self._background.spawn(work, name=f"{self.name} {name or getattr(work, '__qualname__', 'task')}")
+
+    def shared(self, key: str, make: Callable[[], S]) -> S:
+        """Return the one object that plugins of all profiles share under `key`."""
+        shared = self._services.shared
+        if key not in shared:
+            shared[key] = make()
+        return cast("S", shared[key])
 
     def add_route(self, path: str, handler: Callable[[Mapping[str, str]], object]) -> None:
         """Answer GET `path` on the health port."""

@@ -75,3 +75,5 @@ class Services:
     extenders: Sequence[PreemptionExtender] = ()
     #: Whose bindings can still be called off.
     pods_in_pre_bind: PodsInPreBind = attrs.Factory(PodsInPreBind)
+    #: What plugins of all profiles share, by their keys.
+    shared: dict[str, object] = attrs.Factory(dict)

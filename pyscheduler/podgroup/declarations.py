@@ -1,0 +1,185 @@
+"""What pods and objects of each dialect say about their group.
+
+Equal declarations of pods are one object: the members of a group all say the same, and there may be thousands.
+Source of Koordinator's keys: its `apis/extension/coscheduling.go`; of kube-batch's and Volcano's: their PodGroup types.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING, Final
+
+from pyscheduler.podgroup.fields import NOTHING_SAID, GroupFields, Problem
+from pyscheduler.podgroup.values import (
+    read_duration,
+    read_gang_group,
+    read_integer,
+    read_match_policy,
+    read_minimum,
+    read_mode,
+    read_resources,
+    read_timeout,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pyscheduler.api import Pod
+    from pyscheduler.podgroup.wire import GroupObject, InTreePodGroup, PodGroupSpec
+
+__all__ = [
+    "GANG_ANNOTATIONS",
+    "GANG_TIMEOUT_ANNOTATION",
+    "LIGHTWEIGHT_KEYS",
+    "LIGHTWEIGHT_X_KEYS",
+    "gang_object_fields",
+    "gang_pod_fields",
+    "in_tree_object_fields",
+    "lightweight_x_pod_fields",
+    "object_fields",
+    "plain_object_fields",
+]
+
+GANG_ANNOTATIONS: Final = "gang.scheduling.koordinator.sh/"
+"""The prefix of Koordinator's annotations."""
+
+GANG_TIMEOUT_ANNOTATION: Final = f"{GANG_ANNOTATIONS}timeout"
+"""Written by the scheduler on members of a gang whose time is over."""
+
+LIGHTWEIGHT_KEYS: Final = "pod-group.scheduling.sigs.k8s.io/"
+"""The prefix of the labels (or annotations) of groups without an object that the gang plugin serves."""
+
+LIGHTWEIGHT_X_KEYS: Final = "pod-group.scheduling.x-k8s.io/"
+"""The prefix of the labels of groups without an object that the coscheduling plugin serves."""
+
+_MIN: Final = f"{GANG_ANNOTATIONS}min-available"
+_TOTAL: Final = f"{GANG_ANNOTATIONS}total-number"
+_WAIT: Final = f"{GANG_ANNOTATIONS}waiting-time"
+_MODE: Final = f"{GANG_ANNOTATIONS}mode"
+_GROUPS: Final = f"{GANG_ANNOTATIONS}groups"
+#: Occurs in examples of old.
+_GROUPS_ALIAS: Final = f"{GANG_ANNOTATIONS}gang-groups"
+_POLICY: Final = f"{GANG_ANNOTATIONS}match-policy"
+_POLICY_ALIAS: Final = f"{LIGHTWEIGHT_KEYS}match-policy"
+_LIGHT_MIN: Final = f"{LIGHTWEIGHT_KEYS}min-available"
+_LIGHT_X_MIN: Final = f"{LIGHTWEIGHT_X_KEYS}min-available"
+
+#: So many different declarations are remembered; a cluster has about as many as groups.
+_REMEMBERED: Final = 1 << 14
+
+
+def lightweight_x_pod_fields(pod: Pod) -> GroupFields:
+    """Return what the labels of a coscheduling group without an object say."""
+    value = pod.labels.get(_LIGHT_X_MIN)
+    return NOTHING_SAID if value is None else _minimum_only(_LIGHT_X_MIN, value)
+
+
+@lru_cache(maxsize=_REMEMBERED)
+def _minimum_only(where: str, value: str) -> GroupFields:
+    problems: list[Problem] = []
+    return GroupFields(min=read_minimum(value, where, problems, least=0), problems=tuple(problems))
+
+
+def gang_pod_fields(pod: Pod) -> GroupFields:
+    """Return what a pod's annotations (and the labels of old) say about its gang."""
+    annotations, labels = pod.annotations, pod.labels
+    light_min = labels.get(_LIGHT_MIN)
+    if not annotations and light_min is None and _POLICY_ALIAS not in labels:
+        return NOTHING_SAID
+    get = annotations.get
+    minimum, where = get(_MIN), _MIN
+    if minimum is None:
+        minimum, where = light_min if light_min is not None else get(_LIGHT_MIN), _LIGHT_MIN
+    policy = get(_POLICY)
+    if policy is None:
+        policy = labels.get(_POLICY_ALIAS, get(_POLICY_ALIAS))
+    return _gang_fields(where, minimum, get(_TOTAL), get(_WAIT), get(_MODE), get(_GROUPS, get(_GROUPS_ALIAS)), policy)
+
+
+@lru_cache(maxsize=_REMEMBERED)
+def _gang_fields(
+    min_key: str,
+    minimum: str | None,
+    total: str | None,
+    wait: str | None,
+    mode: str | None,
+    groups: str | None,
+    policy: str | None,
+) -> GroupFields:
+    problems: list[Problem] = []
+    fields = GroupFields(
+        min=None if minimum is None else read_minimum(minimum, min_key, problems, least=0),
+        total=None if total is None else read_integer(total, _TOTAL, problems, otherwise="the minimum counts"),
+        wait_seconds=None if wait is None else read_duration(wait, _WAIT, problems),
+        mode=None if mode is None else read_mode(mode, _MODE, problems),
+        policy=None if policy is None else read_match_policy(policy, _POLICY, problems),
+        gang_group=None if groups is None else read_gang_group(groups, _GROUPS, problems),
+        problems=tuple(problems),
+    )
+    if fields.min is not None and fields.total is not None and fields.total < fields.min:
+        problems.append(Problem(_TOTAL, str(total), f"is less than the minimum; {fields.min} counts"))
+    fields = GroupFields(
+        min=fields.min,
+        total=fields.total,
+        wait_seconds=fields.wait_seconds,
+        mode=fields.mode,
+        policy=fields.policy,
+        gang_group=fields.gang_group,
+        problems=tuple(problems),
+    )
+    return NOTHING_SAID if fields == NOTHING_SAID else fields
+
+
+def object_fields(
+    spec: PodGroupSpec, annotations: Mapping[str, str], *, least: int = 1, gang_annotations: bool = False
+) -> GroupFields:
+    """Return what a PodGroup says; `least` is the minimum that its CRD accepts, absent counts as 0.
+
+    With `gang_annotations` it may also say what only Koordinator's annotations can; they go before its spec.
+    """
+    problems: list[Problem] = []
+    where, minimum = "spec.minMember", spec.min_member
+    if minimum is None and spec.min_members is not None:
+        where, minimum = "spec.minMembers", spec.min_members
+    resources_at, resources = "spec.minResources", spec.min_resources
+    if resources is None and spec.total_resources is not None:
+        resources_at, resources = "spec.totalResources", spec.total_resources
+    timeout = spec.schedule_timeout_seconds
+    noted = NOTHING_SAID
+    if gang_annotations and annotations:
+        get = annotations.get
+        noted = _gang_fields(
+            "", None, get(_TOTAL), None, get(_MODE), get(_GROUPS, get(_GROUPS_ALIAS)), get(_POLICY, get(_POLICY_ALIAS))
+        )
+        problems += noted.problems
+    return GroupFields(
+        min=0 if minimum is None else read_minimum(minimum, where, problems, least=least),
+        total=noted.total,
+        min_resources=None if resources is None else read_resources(resources, resources_at, problems),
+        wait_seconds=None if timeout is None else read_timeout(timeout, "spec.scheduleTimeoutSeconds", problems),
+        mode=noted.mode,
+        policy=noted.policy,
+        gang_group=noted.gang_group,
+        problems=tuple(problems),
+    )
+
+
+def plain_object_fields(group: GroupObject) -> GroupFields:
+    """Read a PodGroup whose CRD asks for at least one member."""
+    return object_fields(group.spec, group.annotations)
+
+
+def gang_object_fields(group: GroupObject) -> GroupFields:
+    """Read a PodGroup that may carry Koordinator's annotations; a minimum of 0 is legal and no constraint."""
+    return object_fields(group.spec, group.annotations, least=0, gang_annotations=True)
+
+
+def in_tree_object_fields(group: InTreePodGroup) -> GroupFields:
+    """Read a PodGroup of Kubernetes 1.36; members of one with the policy `basic` are scheduled one by one."""
+    policy = group.spec.scheduling_policy
+    if policy.gang is None:
+        return GroupFields(min=0, is_gang=False)
+    problems: list[Problem] = []
+    where, count = "spec.schedulingPolicy.gang.minCount", policy.gang.min_count
+    minimum = 0 if count is None else read_minimum(count, where, problems, least=1)
+    return GroupFields(min=minimum, is_gang=True, problems=tuple(problems))

@@ -1,0 +1,275 @@
+"""The dialects: how each system attaches a pod to a group, and where it says what the group is. Rows, not ifs.
+
+A dialect translates and decides nothing. The keys of a row are looked at in their order, and a row only where the rows
+before it found nothing; an empty value names no group. Rows of one family describe the same groups (see `identity`).
+Somebody else's dialect is one more row: `DialectTable.add_dialect`.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, Final
+
+import attrs
+
+from pyscheduler.framework import ConfigError
+from pyscheduler.podgroup.declarations import (
+    GANG_ANNOTATIONS,
+    LIGHTWEIGHT_KEYS,
+    LIGHTWEIGHT_X_KEYS,
+    gang_object_fields,
+    gang_pod_fields,
+    in_tree_object_fields,
+    lightweight_x_pod_fields,
+    object_fields,
+    plain_object_fields,
+)
+from pyscheduler.podgroup.identity import GroupId
+from pyscheduler.podgroup.status_facts import StatusStyle
+from pyscheduler.podgroup.wire import (
+    IN_TREE_PODGROUPS,
+    KAI_PODGROUPS,
+    KOORDINATOR_PODGROUPS,
+    KUBE_BATCH_PODGROUPS,
+    MING_PODGROUPS,
+    SIGS_PODGROUPS,
+    VOLCANO_PODGROUPS,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from pyscheduler.api import KubeObject, Pod, ResourceKind
+    from pyscheduler.podgroup.fields import GroupFields
+    from pyscheduler.podgroup.wire import GroupObject
+
+__all__ = ["DIALECTS", "Dialect", "DialectTable", "Key", "KeyPlace", "kinds_of", "resolve"]
+
+
+class KeyPlace(StrEnum):
+    """Where a pod names its group."""
+
+    LABEL = "label"
+    ANNOTATION = "annotation"
+    FIELD = "field"
+
+
+@attrs.frozen
+class Key:
+    """A label or annotation by its name, or `spec.schedulingGroup.podGroupName`, the one field there is."""
+
+    place: KeyPlace
+    name: str
+
+    def read(self, pod: Pod) -> str:
+        """Return the name of the pod's group, or "" for none."""
+        if self.place is KeyPlace.LABEL:
+            return pod.labels.get(self.name, "")
+        if self.place is KeyPlace.ANNOTATION:
+            return pod.annotations.get(self.name, "")
+        group = pod.spec.scheduling_group
+        return "" if group is None else group.pod_group_name or ""
+
+
+@attrs.frozen(kw_only=True)
+class Dialect:
+    """One row. `claimed_by` is the plugin that serves its groups unless the configuration says otherwise."""
+
+    name: str
+    #: Whose groups they are, in words.
+    system: str
+    keys: tuple[Key, ...]
+    claimed_by: str
+    #: Rows of one family share their groups; by default a row is a family of its own.
+    family: str = attrs.field(default=attrs.Factory(lambda self: self.name, takes_self=True))
+    #: What describes a group; each kind has a type of its own. Without any, pods describe it.
+    kinds: tuple[ResourceKind, ...] = ()
+    #: Reads an object of any of `kinds`.
+    object_fields: Callable[[Any], GroupFields] | None = None
+    #: Reads what a member says; it goes before what the object says.
+    pod_fields: Callable[[Pod], GroupFields] | None = None
+    #: Whether members that succeeded count where the living ones cannot reach the minimum any more.
+    count_succeeded: bool = False
+    #: What is written into the object's status; None: nothing.
+    status: StatusStyle | None = None
+
+
+def _label(name: str) -> Key:
+    return Key(KeyPlace.LABEL, name)
+
+
+def _annotation(name: str) -> Key:
+    return Key(KeyPlace.ANNOTATION, name)
+
+
+def _any_minimum(group: GroupObject) -> GroupFields:
+    return object_fields(group.spec, group.annotations, least=0)
+
+
+_GROUP_NAME: Final = (_annotation("scheduling.k8s.io/group-name"), _annotation("scheduling.volcano.sh/group-name"))
+
+DIALECTS: Final = (
+    Dialect(
+        name="sigs",
+        system="scheduler-plugins",
+        keys=(_label("scheduling.x-k8s.io/pod-group"),),
+        claimed_by="Coscheduling",
+        kinds=(SIGS_PODGROUPS,),
+        # Koordinator reads these objects, too, with its annotations on them.
+        object_fields=lambda group: object_fields(group.spec, group.annotations, gang_annotations=True),
+        status=StatusStyle.COSCHEDULING,
+    ),
+    Dialect(
+        name="ming",
+        system="podgroup-scheduler-framework",
+        keys=(_label("pod-group.scheduling.ming.io"),),
+        claimed_by="Coscheduling",
+        kinds=(MING_PODGROUPS,),
+        object_fields=_any_minimum,
+        status=StatusStyle.COSCHEDULING_SCHEDULED,
+    ),
+    Dialect(
+        name="lightweight-x",
+        system="scheduler-plugins, without an object",
+        keys=(_label(f"{LIGHTWEIGHT_X_KEYS}name"),),
+        claimed_by="Coscheduling",
+        pod_fields=lightweight_x_pod_fields,
+    ),
+    Dialect(
+        name="kube-batch",
+        system="kube-batch",
+        family="group-name",
+        keys=_GROUP_NAME,
+        claimed_by="Coscheduling",
+        kinds=KUBE_BATCH_PODGROUPS,
+        object_fields=plain_object_fields,
+        count_succeeded=True,
+        status=StatusStyle.KUBE_BATCH,
+    ),
+    Dialect(
+        name="volcano",
+        system="Volcano",
+        family="group-name",
+        keys=_GROUP_NAME,
+        claimed_by="Coscheduling",
+        kinds=(VOLCANO_PODGROUPS,),
+        object_fields=plain_object_fields,
+        status=StatusStyle.COUNTS,
+    ),
+    Dialect(
+        name="kai",
+        system="KAI",
+        keys=(_annotation("pod-group-name"),),
+        claimed_by="Coscheduling",
+        kinds=(KAI_PODGROUPS,),
+        object_fields=plain_object_fields,
+    ),
+    Dialect(
+        name="koordinator",
+        system="Koordinator",
+        family="koordinator",
+        keys=(_label("pod-group.scheduling.sigs.k8s.io"),),
+        claimed_by="Gang",
+        kinds=(KOORDINATOR_PODGROUPS,),
+        object_fields=gang_object_fields,
+        pod_fields=gang_pod_fields,
+        status=StatusStyle.GANG,
+    ),
+    Dialect(
+        name="lightweight",
+        system="scheduler-plugins of old, without an object",
+        family="koordinator",
+        keys=(_label(f"{LIGHTWEIGHT_KEYS}name"), _annotation(f"{LIGHTWEIGHT_KEYS}name")),
+        claimed_by="Gang",
+        pod_fields=gang_pod_fields,
+    ),
+    Dialect(
+        name="annotation",
+        system="Koordinator, without an object",
+        family="koordinator",
+        keys=(_annotation(f"{GANG_ANNOTATIONS}name"),),
+        claimed_by="Gang",
+        pod_fields=gang_pod_fields,
+    ),
+    Dialect(
+        name="intree",
+        system="Kubernetes 1.36",
+        keys=(Key(KeyPlace.FIELD, "spec.schedulingGroup.podGroupName"),),
+        claimed_by="GangScheduling",
+        kinds=(IN_TREE_PODGROUPS,),
+        object_fields=in_tree_object_fields,
+        status=StatusStyle.CONDITION,
+    ),
+)
+"""The dialects that are known from the start, in the order in which they are asked."""
+
+
+def kinds_of(dialects: Iterable[Dialect]) -> tuple[ResourceKind, ...]:
+    """Return the kinds that describe groups of these dialects, each once: what a plugin that serves them watches."""
+    return tuple(dict.fromkeys(kind for dialect in dialects for kind in dialect.kinds))
+
+
+class DialectTable:
+    """The dialects of one program, in the order in which they are asked, with those that others add."""
+
+    def __init__(self, dialects: Iterable[Dialect] = DIALECTS) -> None:
+        self._rows: dict[str, Dialect] = {}
+        self._by_type: dict[type[KubeObject], Dialect] = {}
+        for dialect in dialects:
+            self.add_dialect(dialect)
+
+    def add_dialect(self, dialect: Dialect) -> None:
+        """Add a row at the end; the same row again is fine.
+
+        Raises `ConfigError` for a second one of its name, one that finds no pods, or one that reads a kind of another.
+        """
+        known = self._rows.get(dialect.name)
+        if known == dialect:
+            return
+        if known is not None:
+            raise ConfigError(f'there are two dialects of pod groups called "{dialect.name}"; rename one of them')
+        if not dialect.keys:
+            raise ConfigError(f'dialect "{dialect.name}" of pod groups has no key by which pods name their group')
+        if dialect.kinds and dialect.object_fields is None:
+            raise ConfigError(f'dialect "{dialect.name}" of pod groups has kinds, but nothing that reads them')
+        for kind in dialect.kinds:
+            other = self._by_type.get(kind.type)
+            if other is not None:
+                whose = f'dialects "{other.name}" and "{dialect.name}" of pod groups'
+                raise ConfigError(f"{whose} both read {kind.type.__qualname__}; give each kind a type of its own")
+        self._rows[dialect.name] = dialect
+        self._by_type.update((kind.type, dialect) for kind in dialect.kinds)
+
+    def __iter__(self) -> Iterator[Dialect]:
+        return iter(self._rows.values())
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def named(self, name: str) -> Dialect:
+        """Return a row; raise `ConfigError` that lists them all where there is none of that name."""
+        try:
+            return self._rows[name]
+        except KeyError:
+            known = ", ".join(self._rows)
+            raise ConfigError(f'dialect "{name}" of pod groups does not exist; known are {known}') from None
+
+    def of_object(self, group: KubeObject) -> Dialect | None:
+        """Return the row whose object it is."""
+        return self._by_type.get(type(group))
+
+    def claimed_by(self, plugin: str) -> tuple[Dialect, ...]:
+        """Return the rows that a plugin serves unless its args say otherwise."""
+        return tuple(dialect for dialect in self if dialect.claimed_by == plugin)
+
+
+def resolve(pod: Pod, dialects: Sequence[Dialect]) -> tuple[GroupId, Dialect] | None:
+    """Return the group that a pod names and the row that says so; the first row that finds one counts."""
+    if not pod.labels and not pod.annotations and pod.spec.scheduling_group is None:
+        return None
+    for dialect in dialects:
+        for key in dialect.keys:
+            name = key.read(pod)
+            if name:
+                return GroupId(pod.namespace, name, dialect.family), dialect
+    return None

@@ -1,0 +1,430 @@
+"""Which pods belong to which group, over all profiles and dialects, kept up to date by events.
+
+Pure: whoever owns a directory hands it every addition, update and deletion of pods and group objects (`feeding`
+connects it to a plugin's handle), and tells it which members hold a node in memory, which no event says. Events may
+come in any order: a pod before its group's object, an object without pods, the same pod twice.
+
+A group is known from the first pod that names it or from its object, and forgotten when both are gone. An object that
+is deleted leaves its pods behind; they make a group that nobody declared, until it returns.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+import attrs
+
+from pyscheduler.podgroup.dialects import DIALECTS, Dialect, resolve
+from pyscheduler.podgroup.fields import NOTHING_SAID
+from pyscheduler.podgroup.identity import GroupId
+from pyscheduler.podgroup.membership import Declarations, GangGroup, GroupState, Place, created_at
+from pyscheduler.podgroup.model import merge
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from pyscheduler.api import KubeObject, Pod
+    from pyscheduler.podgroup.fields import GroupFields
+    from pyscheduler.podgroup.model import Group
+
+__all__ = ["ChangeKind", "GroupChange", "GroupDirectory"]
+
+
+class ChangeKind(StrEnum):
+    """What happened to a group."""
+
+    #: A pod came to it.
+    JOINED = "joined"
+    #: A member was deleted, ended, or names another group now.
+    LEFT = "left"
+    #: A member went to another place, or its gates changed.
+    MOVED = "moved"
+    #: What the group is changed: its `Group` is another one.
+    DECLARED = "declared"
+    #: Nothing is left of it.
+    FORGOTTEN = "forgotten"
+
+
+@attrs.frozen
+class GroupChange:
+    """One change, told after the directory is consistent again. `old` is the group before a declaration."""
+
+    kind: ChangeKind
+    state: GroupState
+    pod: Pod | None = None
+    old: Group | None = None
+
+
+@attrs.define(eq=False)
+class _Entry:
+    """A group with what it is made of."""
+
+    state: GroupState
+    #: The dialects in which pods name it, and how many do.
+    named: dict[str, int] = attrs.Factory(dict)
+    declarations: Declarations = attrs.Factory(Declarations)
+    #: By rank of the dialect and of the kind within it: the object that comes first describes the group.
+    objects: dict[tuple[int, int], KubeObject] = attrs.Factory(dict)
+    #: Creation of the earliest pod ever seen in it.
+    earliest: float | None = None
+
+
+@attrs.define(eq=False)
+class _Member:
+    pod: Pod
+    group: GroupId
+    dialect: Dialect
+    place: Place
+
+
+class GroupDirectory:
+    """The groups of one program. `dialects` are those that count, in their order of precedence."""
+
+    def __init__(self, dialects: Iterable[Dialect] = DIALECTS) -> None:
+        self.choose(dialects)
+        self._entries: dict[GroupId, _Entry] = {}
+        self._members: dict[str, _Member] = {}
+        self._gang_groups: dict[tuple[str, tuple[str, ...]], GangGroup] = {}
+        self._listeners: list[Callable[[GroupChange], object]] = []
+        self._untold: list[GroupChange] = []
+        self._telling = False
+
+    def choose(self, dialects: Iterable[Dialect]) -> None:
+        """Let these dialects count from now on. What is known already is not looked at again: choose first."""
+        self._dialects = tuple(dialects)
+        self._rank = {dialect.name: rank for rank, dialect in enumerate(self._dialects)}
+        self._kind_rank = {
+            kind.type: (rank, number, dialect)
+            for rank, dialect in enumerate(self._dialects)
+            for number, kind in enumerate(dialect.kinds)
+        }
+
+    @property
+    def dialects(self) -> tuple[Dialect, ...]:
+        """Return the dialects that count, in their order."""
+        return self._dialects
+
+    # --- asking
+
+    def get(self, group: GroupId) -> GroupState | None:
+        """Return a group by its identity; None where nothing is known of it."""
+        entry = self._entries.get(group)
+        return None if entry is None else entry.state
+
+    def of(self, pod: Pod) -> GroupState | None:
+        """Return the group that a pod names; None for a pod without one. The pod need not be known yet."""
+        member = self._members.get(pod.uid)
+        if member is not None and member.pod is pod:
+            return self._entries[member.group].state
+        found = resolve(pod, self._dialects)
+        return None if found is None else self.get(found[0])
+
+    def group_id(self, pod: Pod) -> GroupId | None:
+        """Return the identity of the group that a pod names, known or not."""
+        found = resolve(pod, self._dialects)
+        return None if found is None else found[0]
+
+    def place_of(self, uid: str) -> Place | None:
+        """Return where a member stands; None for a pod that is in no group."""
+        member = self._members.get(uid)
+        return None if member is None else member.place
+
+    def partners(self, state: GroupState) -> list[tuple[GroupId, GroupState | None]]:
+        """Return all groups of the gang group, `state` among them; None for one that nothing is known of."""
+        result: list[tuple[GroupId, GroupState | None]] = []
+        for key in state.group.gang_group:
+            namespace, _, name = key.partition("/")
+            partner = GroupId(namespace, name, state.id.family)
+            result.append((partner, self.get(partner)))
+        return result
+
+    def __iter__(self) -> Iterator[GroupState]:
+        for entry in self._entries.values():
+            yield entry.state
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def subscribe(self, listener: Callable[[GroupChange], object]) -> None:
+        """Call `listener` with every change from now on; what it changes itself is told after this change."""
+        self._listeners.append(listener)
+
+    # --- pods
+
+    def pod_added(self, pod: Pod) -> None:
+        """Take in a pod, or what has become of one that is known."""
+        found = resolve(pod, self._dialects)
+        member = self._members.get(pod.uid)
+        if member is not None and (found is None or found[0] != member.group):
+            self._leave(member)
+            member = None
+        if found is not None:
+            if member is None:
+                self._join(pod, *found)
+            else:
+                self._update(member, pod, found[1])
+        self._tell()
+
+    def pod_updated(self, old: Pod, new: Pod) -> None:
+        """Take in what has become of a pod; another uid means that one was deleted and another made."""
+        if old.uid != new.uid:
+            self.pod_deleted(old)
+        self.pod_added(new)
+
+    def pod_deleted(self, pod: Pod) -> None:
+        """Drop a pod."""
+        member = self._members.get(pod.uid)
+        if member is not None:
+            self._leave(member)
+            self._tell()
+
+    # --- what no event says
+
+    def hold(self, uid: str) -> None:
+        """Take down that a pending member holds a node in memory: it waits, or is on its way to be bound."""
+        self._move_if(uid, Place.PENDING, Place.WAITING)
+
+    def release(self, uid: str) -> None:
+        """Take down that a member which held a node gave it back."""
+        self._move_if(uid, Place.WAITING, Place.PENDING)
+
+    def satisfy(self, group: GroupId) -> None:
+        """Take down that the group's gang group has reached its minimum."""
+        entry = self._entries.get(group)
+        if entry is not None:
+            entry.state.gang_group.satisfied = True
+
+    # --- group objects
+
+    def object_added(self, item: KubeObject) -> None:
+        """Take in a group object, or what has become of one that is known."""
+        found = self._kind_rank.get(type(item))
+        if found is None:
+            return
+        rank, number, dialect = found
+        entry = self._entry(GroupId(item.namespace, item.name, dialect.family), dialect)
+        entry.objects[rank, number] = item
+        self._declare(entry)
+        self._tell()
+
+    def object_updated(self, _old: KubeObject, new: KubeObject) -> None:
+        """Take in what has become of a group object."""
+        self.object_added(new)
+
+    def object_deleted(self, item: KubeObject) -> None:
+        """Drop a group object; its pods stay, as the members of a group that nobody declared, or that they declare."""
+        found = self._kind_rank.get(type(item))
+        if found is None:
+            return
+        rank, number, dialect = found
+        entry = self._entries.get(GroupId(item.namespace, item.name, dialect.family))
+        if entry is not None and entry.objects.pop((rank, number), None) is not None:
+            self._declare(entry)
+            self._forget_if_empty(entry)
+            self._tell()
+
+    # --- inside
+
+    def _entry(self, group: GroupId, dialect: Dialect) -> _Entry:
+        entry = self._entries.get(group)
+        if entry is None:
+            blank = merge(group, dialect.name, members=(), object=None, created=0.0)
+            entry = _Entry(GroupState(group=blank, gang_group=self._gang_group(blank)))
+            entry.state.gang_group.groups.add(group)
+            self._entries[group] = entry
+        return entry
+
+    def _gang_group(self, group: Group) -> GangGroup:
+        key = (group.id.family, group.gang_group)
+        return self._gang_groups.setdefault(key, GangGroup(group.gang_group))
+
+    def _join(self, pod: Pod, group: GroupId, dialect: Dialect) -> None:
+        entry = self._entry(group, dialect)
+        member = self._members[pod.uid] = _Member(pod, group, dialect, _place_of(pod))
+        self._put(entry, member)
+        _count(entry.named, dialect.name, 1)
+        created = created_at(pod)
+        earlier = entry.earliest is None or created < entry.earliest
+        if earlier:
+            entry.earliest = created
+        self._untold.append(GroupChange(ChangeKind.JOINED, entry.state, pod))
+        self._said(entry, member, anyway=earlier or entry.named[dialect.name] == 1)
+
+    def _leave(self, member: _Member) -> None:
+        entry = self._entries[member.group]
+        self._take(entry, member)
+        del self._members[member.pod.uid]
+        self._untold.append(GroupChange(ChangeKind.LEFT, entry.state, member.pod))
+        _count(entry.named, member.dialect.name, -1)
+        if entry.declarations.set(member.pod, None) or member.dialect.name not in entry.named:
+            self._declare(entry)
+        self._forget_if_empty(entry)
+
+    def _update(self, member: _Member, pod: Pod, dialect: Dialect) -> None:
+        entry = self._entries[member.group]
+        old = member.pod
+        renamed = member.dialect is not dialect
+        if renamed:
+            _count(entry.named, member.dialect.name, -1)
+            _count(entry.named, dialect.name, 1)
+            member.dialect = dialect
+        self._take(entry, member)
+        member.pod = pod
+        place = _place_of(pod)
+        # A node in memory is nothing that the API knows of, so that an update cannot take it away.
+        stays = place is Place.PENDING and member.place is Place.WAITING
+        if not stays and place is not member.place:
+            kind = ChangeKind.LEFT if _ended(place) and not _ended(member.place) else ChangeKind.MOVED
+            self._untold.append(GroupChange(kind, entry.state, pod))
+            member.place = place
+        elif bool(old.spec.scheduling_gates) != bool(pod.spec.scheduling_gates) or _runs(old) != _runs(pod):
+            self._untold.append(GroupChange(ChangeKind.MOVED, entry.state, pod))
+        self._put(entry, member)
+        self._said(entry, member, anyway=renamed)
+
+    def _said(self, entry: _Entry, member: _Member, *, anyway: bool = False) -> None:
+        fields: GroupFields | None = None
+        if not _ended(member.place):
+            read = member.dialect.pod_fields
+            fields = NOTHING_SAID if read is None else read(member.pod)
+        if entry.declarations.set(member.pod, fields) or anyway:
+            self._declare(entry)
+
+    def _move_if(self, uid: str, before: Place, after: Place) -> None:
+        member = self._members.get(uid)
+        if member is None or member.place is not before:
+            return
+        entry = self._entries[member.group]
+        self._take(entry, member)
+        member.place = after
+        self._put(entry, member)
+        self._untold.append(GroupChange(ChangeKind.MOVED, entry.state, member.pod))
+        self._tell()
+
+    def _put(self, entry: _Entry, member: _Member) -> None:
+        state, pod = entry.state, member.pod
+        state.place(member.place)[pod.uid] = pod
+        if _ended(member.place):
+            return
+        state.profiles[pod.scheduler_name] = state.profiles.get(pod.scheduler_name, 0) + 1
+        if member.place is Place.BOUND:
+            # Whatever was bound before this program began was bound because its group was complete.
+            state.gang_group.satisfied = True
+            if _runs(pod):
+                state.running.add(pod.uid)
+        elif pod.spec.scheduling_gates:
+            state.gated.add(pod.uid)
+
+    def _take(self, entry: _Entry, member: _Member) -> None:
+        state, pod = entry.state, member.pod
+        del state.place(member.place)[pod.uid]
+        if _ended(member.place):
+            return
+        left = state.profiles[pod.scheduler_name] - 1
+        if left:
+            state.profiles[pod.scheduler_name] = left
+        else:
+            del state.profiles[pod.scheduler_name]
+        state.running.discard(pod.uid)
+        state.gated.discard(pod.uid)
+
+    def _declare(self, entry: _Entry) -> None:
+        """Work out what the group is, and tell where that is something else than before."""
+        state = entry.state
+        item = entry.objects[min(entry.objects)] if entry.objects else None
+        if item is None:
+            read = None
+            dialect = min(entry.named, key=self._rank.__getitem__, default=state.group.dialect)
+        else:
+            described_in = self._kind_rank[type(item)][2]
+            read, dialect = described_in.object_fields, described_in.name
+        group = merge(
+            state.id,
+            dialect,
+            members=entry.declarations.in_order(),
+            object=None if item is None or read is None else read(item),
+            created=(entry.earliest or 0.0) if item is None else created_at(item),
+        )
+        old = state.group
+        if group == old:
+            return
+        state.group = group
+        if group.gang_group != old.gang_group:
+            self._regroup(state, old)
+        self._untold.append(GroupChange(ChangeKind.DECLARED, state, old=old))
+
+    def _regroup(self, state: GroupState, old: Group) -> None:
+        """Move a group to another gang group, which is satisfied where the old one was, or any member is bound."""
+        before = state.gang_group
+        after = state.gang_group = self._gang_group(state.group)
+        after.groups.add(state.id)
+        after.satisfied = after.satisfied or before.satisfied or bool(state.bound)
+        self._part(before, old)
+
+    def _part(self, gang_group: GangGroup, group: Group) -> None:
+        gang_group.groups.discard(group.id)
+        if not gang_group.groups:
+            del self._gang_groups[group.id.family, group.gang_group]
+
+    def _forget_if_empty(self, entry: _Entry) -> None:
+        state = entry.state
+        if entry.objects or not state.is_empty:
+            return
+        del self._entries[state.id]
+        self._part(state.gang_group, state.group)
+        self._untold.append(GroupChange(ChangeKind.FORGOTTEN, state))
+
+    def _tell(self) -> None:
+        # A listener may change the directory (reject who waits, say): that is told when this round is over.
+        if self._telling:
+            return
+        self._telling = True
+        try:
+            while self._untold:
+                told, self._untold = self._untold, []
+                for change in told:
+                    for listener in self._listeners:
+                        listener(change)
+        finally:
+            self._telling = False
+
+    def check_invariants(self) -> None:
+        """Raise AssertionError where the indices disagree."""
+        seen: dict[str, tuple[GroupId, Place]] = {}
+        for group, entry in self._entries.items():
+            state = entry.state
+            assert state.id == group, f"{group} is filed as {state.id}"
+            assert entry.objects or not state.is_empty, f"{group} should have been forgotten"
+            assert group in state.gang_group.groups, f"{group} is not in its gang group"
+            assert state.gang_group.keys == state.group.gang_group, f"{group} is in another gang group than it says"
+            for place, pods in state.places().items():
+                for uid in pods:
+                    assert uid not in seen, f"pod {uid} is in two places"
+                    seen[uid] = (group, place)
+            assert sum(state.profiles.values()) == state.child_count, f"{group} counts its profiles wrongly"
+            assert state.running <= state.bound.keys(), f"a member of {group} runs without being bound"
+            assert not state.gated & state.bound.keys(), f"a member of {group} is bound and gated"
+        assert seen == {uid: (member.group, member.place) for uid, member in self._members.items()}
+        for gang_group in self._gang_groups.values():
+            assert gang_group.groups, f"gang group {gang_group.id} should have been forgotten"
+
+
+def _count(counts: dict[str, int], dialect: str, change: int) -> None:
+    counts[dialect] = counts.get(dialect, 0) + change
+    if not counts[dialect]:
+        del counts[dialect]
+
+
+def _ended(place: Place) -> bool:
+    return place in {Place.SUCCEEDED, Place.FAILED}
+
+
+def _place_of(pod: Pod) -> Place:
+    if pod.is_terminal:
+        return Place.SUCCEEDED if pod.status.phase == "Succeeded" else Place.FAILED
+    return Place.BOUND if pod.node_name else Place.PENDING
+
+
+def _runs(pod: Pod) -> bool:
+    return pod.status.phase == "Running"

@@ -1,0 +1,116 @@
+"""Entries that end by themselves after a while of the framework's clock, and say so when they do.
+
+For what a group may not do for some time. An entry that is there is neither replaced nor prolonged by adding it again:
+a window that every refusal prolonged would never end. No cluster event announces the end of an entry, so whoever is to
+wake up then is called back.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+from cachetools import TTLCache
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from pyscheduler.framework import Clock, Timer
+
+__all__ = ["ExpiringMap"]
+
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
+
+
+class ExpiringMap(Generic[K, V]):
+    """A map whose entries last `ttl_seconds`; with 0 or less it stays empty.
+
+    An entry is gone as soon as the clock reaches its end. `on_expiry` is then called with it, once, in the order in
+    which entries were added; it is not called for entries that were removed.
+    """
+
+    def __init__(self, clock: Clock, ttl_seconds: float, *, on_expiry: Callable[[K, V], object] | None = None) -> None:
+        self.ttl_seconds = ttl_seconds
+        self._clock = clock
+        self._on_expiry = on_expiry
+        #: The cache asks for the time several times a call, and drops what ended in between without a word.
+        self._now = clock.now()
+        self._entries: TTLCache[K, tuple[float, V]] = TTLCache(math.inf, max(ttl_seconds, 0.0), timer=lambda: self._now)
+        self._timer: Timer | None = None
+        self._due: list[tuple[K, V]] = []
+
+    def add(self, key: K, value: V) -> bool:
+        """Add an entry unless there is one; tell whether it was added."""
+        self._drop_ended()
+        if self.ttl_seconds <= 0 or key in self._entries:
+            return False
+        ends = self._now + self.ttl_seconds
+        self._entries[key] = (ends, value)
+        if self._on_expiry is not None and self._timer is None:
+            self._arm(ends)
+        return True
+
+    def get(self, key: K) -> V | None:
+        """Return the value of an entry that has not ended."""
+        entry = self._entry(key)
+        return None if entry is None else entry[1]
+
+    def ends_at(self, key: K) -> float | None:
+        """Return the clock's time at which an entry ends."""
+        entry = self._entry(key)
+        return None if entry is None else entry[0]
+
+    def remove(self, key: K) -> V | None:
+        """Take an entry out; return its value, or None where there is none."""
+        entry = self._entry(key)
+        if entry is None:
+            return None
+        del self._entries[key]
+        return entry[1]
+
+    def clear(self) -> None:
+        """Take all entries out and call nobody."""
+        self._entries.clear()
+        self._due.clear()
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def __contains__(self, key: K) -> bool:
+        return self._entry(key) is not None
+
+    def __len__(self) -> int:
+        self._drop_ended()
+        return len(self._entries)
+
+    def __iter__(self) -> Iterator[K]:
+        self._drop_ended()
+        return iter(list(self._entries))
+
+    def _entry(self, key: K) -> tuple[float, V] | None:
+        self._drop_ended()
+        return self._entries.get(key)
+
+    def _arm(self, when: float) -> None:
+        self._timer = self._clock.call_at(when, self._expire)
+
+    def _drop_ended(self) -> None:
+        """Take out what has ended; whoever wants to hear of it hears when the timer goes off, which is due."""
+        self._now = self._clock.now()
+        ended = self._entries.expire(self._now)
+        if self._on_expiry is not None:
+            self._due += [(key, value) for key, (_, value) in ended]
+
+    def _expire(self) -> None:
+        self._timer = None
+        self._drop_ended()
+        due, self._due = self._due, []
+        first = next(iter(self._entries), None)
+        # Before the calls: one of them may add entries, and one of them may fail.
+        if first is not None:
+            self._arm(self._entries[first][0])
+        if self._on_expiry is not None:
+            for key, value in due:
+                self._on_expiry(key, value)

@@ -1,0 +1,140 @@
+"""What all group plugins of one scheduler share: the directory, who serves which dialect, and what orders the queue.
+
+A plugin gets it with `PodGroups.of(handle)`, says in its constructor which dialects it serves (`claim`), and listens to
+the directory. Profiles have plugins of their own and one queue between them, so there is one of these for all.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyscheduler.framework import PluginError
+from pyscheduler.podgroup.dialects import DialectTable
+from pyscheduler.podgroup.directory import ChangeKind, GroupDirectory
+from pyscheduler.podgroup.feeding import Feeder
+from pyscheduler.podgroup.membership import Place
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from pyscheduler.api import Pod
+    from pyscheduler.framework import Clock, Handle
+    from pyscheduler.podgroup.dialects import Dialect
+    from pyscheduler.podgroup.directory import GroupChange
+    from pyscheduler.podgroup.identity import GroupId
+    from pyscheduler.podgroup.membership import GroupState
+
+__all__ = ["PodGroups"]
+
+
+class PodGroups:
+    """The groups of one scheduler. `resort` is told of queued pods whose sort keys have changed."""
+
+    def __init__(
+        self, *, clock: Clock, resort: Callable[[Iterable[Pod]], object], table: DialectTable | None = None
+    ) -> None:
+        self.table = table if table is not None else DialectTable()
+        self.directory = GroupDirectory(())
+        self._clock = clock
+        #: Wall time at which the clock began. Worked out once: keys made of it must not change by themselves.
+        self.epoch = clock.wall() - clock.now()
+        self._resort = resort
+        self._claims: dict[str, str] = {}
+        self._merely_sorted: list[str] = []
+        self._last_failed: dict[GroupId, float] = {}
+        self._rounds: dict[str, int] = {}
+        self._feeder = Feeder(self.directory)
+        self.directory.subscribe(self._changed)
+
+    @classmethod
+    def of(cls, handle: Handle) -> PodGroups:
+        """Return the groups of the scheduler that `handle` belongs to; call it when a plugin is made."""
+        groups = handle.shared("pyscheduler/pod-groups", lambda: cls(clock=handle.clock, resort=handle.resort))
+        groups._feeder.connect(handle, groups.table)  # noqa: SLF001 - its own
+        return groups
+
+    # --- whose groups they are
+
+    def claim(self, plugin: str, dialects: Iterable[str] | None = None) -> tuple[Dialect, ...]:
+        """Let `plugin` serve the groups of these dialects, by default of those meant for it; return what it got.
+
+        A dialect belongs to the first plugin that claims it. A pod that names groups in several belongs to that of the
+        dialect claimed first. Raises `ConfigError` for an unknown dialect, `PluginError` once pods are known.
+        """
+        names = [each.name for each in self.table.claimed_by(plugin)] if dialects is None else list(dialects)
+        for name in names:
+            self.table.named(name)
+            self._claims.setdefault(name, plugin)
+        self._choose()
+        return tuple(self.table.named(name) for name in names if self._claims[name] == plugin)
+
+    def sort_only(self, plugin: str) -> None:
+        """Know the groups of the dialects that are meant for `plugin`, be it there or not, to put them in order."""
+        self._merely_sorted += [each.name for each in self.table.claimed_by(plugin)]
+        self._choose()
+
+    def served_by(self, plugin: str, pod: Pod) -> GroupState | None:
+        """Return the pod's group if it is known and `plugin` serves it; None for all that are plain pods to it."""
+        state = self.directory.of(pod)
+        return state if state is not None and self.server_of(state) == plugin else None
+
+    def server_of(self, state: GroupState) -> str:
+        """Return the plugin that serves a group; "" where nobody does."""
+        return self._claims.get(state.group.dialect, "")
+
+    def _choose(self) -> None:
+        names = dict.fromkeys([*self._claims, *self._merely_sorted])
+        chosen = tuple(self.table.named(name) for name in names)
+        if chosen != self.directory.dialects:
+            if len(self.directory):
+                raise PluginError("dialects of pod groups are claimed when a plugin is made, not later", plugin="")
+            self.directory.choose(chosen)
+
+    # --- what orders the queue
+
+    @property
+    def last_failed(self) -> Mapping[GroupId, float]:
+        """Return the wall time of the last failure of groups that failed, and did not get through Permit since."""
+        return self._last_failed
+
+    @property
+    def rounds(self) -> Mapping[str, int]:
+        """Return by uid how often members were tried within their gang, as the plugin that counts it says."""
+        return self._rounds
+
+    def failed(self, group: GroupId) -> None:
+        """Take down that a group failed just now; its pods go behind those of groups that have waited longer."""
+        self._last_failed[group] = self._clock.wall()
+        self._resort_groups([group])
+
+    def passed(self, group: GroupId) -> None:
+        """Forget the failure of a group that got through Permit."""
+        if self._last_failed.pop(group, None) is not None:
+            self._resort_groups([group])
+
+    def tried(self, uid: str, round_number: int) -> None:
+        """Take down the round in which a member was tried; it is not in the queue meanwhile."""
+        if self.directory.place_of(uid) is not None:
+            self._rounds[uid] = round_number
+
+    def _resort_groups(self, groups: Iterable[GroupId]) -> None:
+        states = [state for group in groups if (state := self.directory.get(group)) is not None]
+        pods = [pod for state in states for pod in state.pending.values()]
+        if pods:
+            self._resort(pods)
+
+    def _changed(self, change: GroupChange) -> None:
+        state, old = change.state, change.old
+        group = state.group
+        if change.kind is ChangeKind.LEFT and change.pod is not None:
+            if self.directory.place_of(change.pod.uid) in {None, Place.SUCCEEDED, Place.FAILED}:
+                self._rounds.pop(change.pod.uid, None)
+        elif change.kind is ChangeKind.FORGOTTEN:
+            if self.directory.get(state.id) is None:
+                self._last_failed.pop(state.id, None)
+            # What remains of its gang group may be younger now.
+            self._resort_groups(partner for partner, known in self.directory.partners(state) if known is not None)
+        elif change.kind is ChangeKind.DECLARED and old is not None:
+            same_time = old.created == group.created and old.is_declared == group.is_declared
+            if not same_time or old.gang_group != group.gang_group:
+                self._resort_groups(partner for partner, _ in self.directory.partners(state))

@@ -1,0 +1,139 @@
+"""Values of groups as people write them, and what a malformed one means.
+
+Each reader returns the value, or None where there is none to use, and adds to `problems` what is wrong. The rules are
+those of kube-scheduler's siblings: a bad minimum leaves a group undeclared, every other bad value falls to its default.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from pyscheduler.api import QuantityError, parse_quantity
+from pyscheduler.api.durations import parse_duration
+from pyscheduler.podgroup.fields import MatchPolicy, Mode, Problem
+
+if TYPE_CHECKING:
+    from pyscheduler.api import RawQuantity
+
+__all__ = [
+    "read_duration",
+    "read_gang_group",
+    "read_integer",
+    "read_match_policy",
+    "read_minimum",
+    "read_mode",
+    "read_resources",
+    "read_timeout",
+]
+
+_INTEGER: Final = re.compile(r"[+-]?[0-9]{1,18}")
+_MAX_INT32: Final = 2**31 - 1
+_SHOWN: Final = 60
+
+
+def _bad(problems: list[Problem], where: str, value: object, remedy: str) -> None:
+    text = value if isinstance(value, str) else repr(value)
+    problems.append(Problem(where, text if len(text) <= _SHOWN else f"{text[:_SHOWN]}...", remedy))
+
+
+def read_integer(value: object, where: str, problems: list[Problem], *, otherwise: str) -> int | None:
+    """Return an integer of 32 bits, from a number or its digits; `otherwise` says what happens without one."""
+    number: int | None = None
+    if isinstance(value, str) and _INTEGER.fullmatch(value):
+        number = int(value)
+    elif isinstance(value, int) and not isinstance(value, bool):
+        number = value
+    if number is None or not -_MAX_INT32 <= number <= _MAX_INT32:
+        _bad(problems, where, value, f"is not an integer of 32 bits; {otherwise}")
+        return None
+    return number
+
+
+def read_minimum(value: object, where: str, problems: list[Problem], *, least: int) -> int | None:
+    """Return a minimum of members, at least 0; one below `least` is a problem all the same."""
+    number = read_integer(value, where, problems, otherwise="without a minimum the group is not declared")
+    if number is not None and number < least:
+        _bad(problems, where, value, f"is less than {least}; it counts as {max(number, 0)}")
+    return None if number is None else max(number, 0)
+
+
+def read_timeout(value: object, where: str, problems: list[Problem]) -> float | None:
+    """Return a number of seconds above 0; 0 and less mean the default (case 30 of the corner cases)."""
+    number = read_integer(value, where, problems, otherwise="the default wait counts")
+    if number is not None and number <= 0:
+        _bad(problems, where, value, "is not above 0; the default wait counts")
+        return None
+    return None if number is None else float(number)
+
+
+def read_duration(value: str, where: str, problems: list[Problem]) -> float | None:
+    """Return the seconds of a Go duration above 0."""
+    try:
+        seconds = parse_duration(value)
+    except ValueError:
+        seconds = math.nan
+    if not seconds > 0:
+        _bad(problems, where, value, "is not a duration above 0, such as 90s or 10m; the default wait counts")
+        return None
+    return seconds
+
+
+def read_mode(value: str, where: str, problems: list[Problem]) -> Mode | None:
+    """Return the mode that a text names."""
+    try:
+        return Mode(value)
+    except ValueError:
+        _bad(problems, where, value, "is neither Strict nor NonStrict; Strict counts")
+        return None
+
+
+def read_match_policy(value: str, where: str, problems: list[Problem]) -> MatchPolicy | None:
+    """Return the match policy that a text names."""
+    try:
+        return MatchPolicy(value)
+    except ValueError:
+        known = ", ".join(MatchPolicy)
+        _bad(problems, where, value, f"is none of {known}; the default counts")
+        return None
+
+
+def read_gang_group(value: str, where: str, problems: list[Problem]) -> tuple[str, ...] | None:
+    """Return the groups of a JSON list of `namespace/name`, sorted, each once; an empty text is an empty list."""
+    if not value.strip():
+        return ()
+    try:
+        names = msgspec.json.decode(value, type=list[str])
+    except (msgspec.DecodeError, RecursionError):
+        names = [""]
+    if not all(_is_key(name) for name in names):
+        _bad(problems, where, value, 'is not a JSON list like ["namespace/name"]; the group stands alone')
+        return None
+    return tuple(sorted(set(names)))
+
+
+def _is_key(name: str) -> bool:
+    namespace, slash, rest = name.partition("/")
+    return bool(namespace and slash and rest) and "/" not in rest and "," not in name
+
+
+def read_resources(value: object, where: str, problems: list[Problem]) -> dict[str, RawQuantity] | None:
+    """Return the amounts by resource that are quantities of 0 and more; None without any."""
+    if not isinstance(value, Mapping):
+        _bad(problems, where, value, "is no map of quantities; it does not count")
+        return None
+    amounts: dict[str, RawQuantity] = {}
+    for name, raw in value.items():
+        try:
+            usable = isinstance(raw, str | int | float) and not isinstance(raw, bool) and parse_quantity(raw) >= 0
+        except QuantityError:
+            usable = False
+        if usable:
+            amounts[str(name)] = raw
+        else:
+            _bad(problems, f"{where}.{name}", raw, "is not a quantity of 0 or more; it does not count")
+    return amounts or None
