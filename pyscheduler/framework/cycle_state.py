@@ -117,8 +117,8 @@ class AfterFailure:
 
     `serve_backoff`: the pod serves its backoff in full; it is not popped early, whatever SchedulerPopFromBackoffQ says.
     `quiet_for`: pods for which the end of this pod's reservation, or of its nomination, is no reason to be tried. The
-    event goes to all others. A plugin that rolls back a group names its members here, or the room that each of them gives back brings
-    the others back at once, into the same rollback.
+    event goes to all others. A plugin that rolls back a group names its members here, or the room that each of them
+    gives back brings the others back at once, into the same rollback.
     """
 
     __slots__ = ("quiet_for", "serve_backoff")

@@ -88,6 +88,6 @@ class WaitingIndex(Protocol):
         """Return how many these are."""
         ...
 
-    def keys(self) -> Sequence[Hashable]:
+    def groups(self) -> Sequence[Hashable]:
         """Return the keys under which some pod waits."""
         ...

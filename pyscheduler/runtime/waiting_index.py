@@ -60,7 +60,7 @@ class WaitingPodIndex:
         """Return how many pods wait under `key`."""
         return len(self._pods.get(key, ()))
 
-    def keys(self) -> Sequence[Hashable]:
+    def groups(self) -> Sequence[Hashable]:
         """Return the keys under which some pod waits."""
         return tuple(self._pods)
 

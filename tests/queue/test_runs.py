@@ -154,7 +154,7 @@ class Ask(LiveKey):
 def test_a_heap_is_in_order_after_keys_changed(
     start: list[int], changes: list[list[tuple[int, int]]], is_live: bool
 ) -> None:
-    """Only the pods that are named are sorted anew, and that is enough, for keys that are values and live ones alike."""
+    """Only the pods that are named are sorted anew; that is enough for keys that are values, and for live ones."""
     table = {f"p{number}": value for number, value in enumerate(start)}
     heap = PodHeap(lambda info: Ask(info.pod.name, table) if is_live else (table[info.pod.name],))
     infos = {name: queued(name) for name in table}

@@ -32,7 +32,7 @@ def test_pods_are_found_by_key_in_the_order_in_which_they_came(kit: Any) -> None
     assert index.of("y") == (other,)
     assert index.of("z") == ()
     assert (index.count("x"), index.count("z")) == (2, 0)
-    assert index.keys() == ("x", "y")
+    assert index.groups() == ("x", "y")
     kit.waiting_pods.check_invariants()
 
 
@@ -45,7 +45,7 @@ def test_a_pod_leaves_the_index_with_the_map(kit: Any) -> None:
     assert first.verdict is None
     kit.waiting_pods.check_invariants()
     kit.waiting_pods.forget(again.pod.uid)
-    assert index.keys() == ()
+    assert index.groups() == ()
     kit.waiting_pods.check_invariants()
 
 
@@ -67,6 +67,6 @@ def test_a_key_that_cannot_be_told_costs_nobody_his_wait(kit: Any) -> None:
     index = kit.waiting_pods.index(group_of)
     held = add(kit, "p", "bad")
     assert kit.waiting_pods.get(held.pod.uid) is held
-    assert index.keys() == ()
+    assert index.groups() == ()
     assert kit.recorder.warnings["plugin_error"] == 1
     kit.waiting_pods.check_invariants()

@@ -29,6 +29,13 @@ from pyscheduler.framework import (
 )
 from pyscheduler.testing import FakeCluster, FakeFramework
 
+
+@pytest.fixture(name="cluster")
+def _cluster(pyscheduler_cluster: FakeCluster) -> FakeCluster:
+    """Return the test kit's cluster."""
+    return pyscheduler_cluster
+
+
 GATES = pytest.mark.parametrize(
     "gates",
     [
@@ -131,98 +138,96 @@ def states(framework: FakeFramework, names: Iterable[str]) -> Counter[str]:
 
 @GATES
 async def test_a_gang_one_place_short_costs_at_most_two_attempts_per_pod_and_event(
-    pyscheduler_cluster: FakeCluster, gates: str
+    cluster: FakeCluster, gates: str
 ) -> None:
     """Its own rollback wakes nobody of it, however rash the hints; an event from outside does, once more."""
-    pyscheduler_cluster.add_node("n", allocatable={"cpu": "3"})
-    framework = pyscheduler_cluster.framework(enable=[Tiny], feature_gates=gates)
-    gang(pyscheduler_cluster, "g", 4, minimum=4)
+    cluster.add_node("n", allocatable={"cpu": "3"})
+    framework = cluster.framework(enable=[Tiny], feature_gates=gates)
+    gang(cluster, "g", 4, minimum=4)
     await framework.settle()
-    await pyscheduler_cluster.clock.advance(120)
+    await cluster.clock.advance(120)
     names = [f"g{number}" for number in range(4)]
     plugin = tiny(framework)
     assert states(framework, names) == {"pending": 4}
     assert max(plugin.attempts.values()) <= 2, plugin.attempts
     for event in range(3):
         plugin.attempts.clear()
-        pyscheduler_cluster.add_node(f"too-small-{event}", allocatable={"cpu": "500m"})
-        await pyscheduler_cluster.clock.advance(120)
+        cluster.add_node(f"too-small-{event}", allocatable={"cpu": "500m"})
+        await cluster.clock.advance(120)
         assert states(framework, names) == {"pending": 4}
         assert max(plugin.attempts.values()) <= 2, plugin.attempts
     assert plugin.attempts["g0"] > 0, "an event from outside is worth an attempt"
-    pyscheduler_cluster.add_node("enough", allocatable={"cpu": "1"})
-    await pyscheduler_cluster.clock.advance(60)
+    cluster.add_node("enough", allocatable={"cpu": "1"})
+    await cluster.clock.advance(60)
     assert states(framework, names) == {"bound": 4}
 
 
-async def test_without_quiet_a_gang_wakes_itself_for_ever(pyscheduler_cluster: FakeCluster) -> None:
+async def test_without_quiet_a_gang_wakes_itself_for_ever(cluster: FakeCluster) -> None:
     """The trap that `quiet_for` is there for: with the gate off the same gang is tried again after every backoff."""
-    pyscheduler_cluster.add_node("n", allocatable={"cpu": "3"})
-    framework = pyscheduler_cluster.framework(
+    cluster.add_node("n", allocatable={"cpu": "3"})
+    framework = cluster.framework(
         enable=[Tiny], args={"Tiny": {"quiet": False}}, feature_gates="SchedulerPopFromBackoffQ=false"
     )
-    gang(pyscheduler_cluster, "g", 4, minimum=4)
+    gang(cluster, "g", 4, minimum=4)
     await framework.settle()
-    await pyscheduler_cluster.clock.advance(120)
+    await cluster.clock.advance(120)
     assert max(tiny(framework).attempts.values()) > 5
 
 
 @GATES
-async def test_two_gangs_that_wake_each_other_serve_their_backoff(pyscheduler_cluster: FakeCluster, gates: str) -> None:
+async def test_two_gangs_that_wake_each_other_serve_their_backoff(cluster: FakeCluster, gates: str) -> None:
     """What one gives back is news to the other; no instant has more than one attempt of a pod, popped early or not."""
-    pyscheduler_cluster.add_node("n", allocatable={"cpu": "3"})
-    framework = pyscheduler_cluster.framework(enable=[Tiny], feature_gates=gates)
-    gang(pyscheduler_cluster, "a", 4, minimum=4)
-    gang(pyscheduler_cluster, "b", 4, minimum=4)
+    cluster.add_node("n", allocatable={"cpu": "3"})
+    framework = cluster.framework(enable=[Tiny], feature_gates=gates)
+    gang(cluster, "a", 4, minimum=4)
+    gang(cluster, "b", 4, minimum=4)
     await framework.settle()
     plugin = tiny(framework)
     assert max(plugin.attempts.values()) <= 2, plugin.attempts
-    await pyscheduler_cluster.clock.advance(60)
+    await cluster.clock.advance(60)
     assert states(framework, plugin.attempts) == {"pending": 8}
     # 1 + 2 + 4 + 8 seconds of backoff, then 10 each; and whoever waits first activates its siblings.
     assert max(plugin.attempts.values()) <= 16, plugin.attempts
 
 
 @GATES
-async def test_a_plugin_may_allow_from_permit_and_reject_from_unreserve(
-    pyscheduler_cluster: FakeCluster, gates: str
-) -> None:
+async def test_a_plugin_may_allow_from_permit_and_reject_from_unreserve(cluster: FakeCluster, gates: str) -> None:
     """Three hundred members end each other's waits without recursion, each once, and later bind in one go."""
-    pyscheduler_cluster.add_node("n", allocatable={"cpu": "299", "pods": "1000"})
-    framework = pyscheduler_cluster.framework(enable=[Tiny], feature_gates=gates)
-    gang(pyscheduler_cluster, "g", 299, minimum=300)
+    cluster.add_node("n", allocatable={"cpu": "299", "pods": "1000"})
+    framework = cluster.framework(enable=[Tiny], feature_gates=gates)
+    gang(cluster, "g", 299, minimum=300)
     await framework.settle()
     plugin = tiny(framework)
     assert plugin.waiting.count("g") == 299
-    pyscheduler_cluster.delete_pod("g7")
+    cluster.delete_pod("g7")
     await framework.settle()
     assert plugin.waiting.count("g") == 0
     assert Counter(name for name, _, _ in plugin.ends) == {f"g{number}": 1 for number in range(299)}
     assert Counter(cause for _, cause, _ in plugin.ends) == {"deleted": 1, "rejected Tiny": 298}
-    pyscheduler_cluster.add_node("m", allocatable={"cpu": "2", "pods": "10"})
-    pyscheduler_cluster.add_pod("g7", requests={"cpu": "1"}, labels={"gang": "g", "min": "300"})
-    pyscheduler_cluster.add_pod("g299", requests={"cpu": "1"}, labels={"gang": "g", "min": "300"})
-    await pyscheduler_cluster.clock.advance(30)
+    cluster.add_node("m", allocatable={"cpu": "2", "pods": "10"})
+    cluster.add_pod("g7", requests={"cpu": "1"}, labels={"gang": "g", "min": "300"})
+    cluster.add_pod("g299", requests={"cpu": "1"}, labels={"gang": "g", "min": "300"})
+    await cluster.clock.advance(30)
     assert states(framework, [f"g{number}" for number in range(300)]) == {"bound": 300}
 
 
-async def test_unreserve_is_told_why_a_wait_ended(pyscheduler_cluster: FakeCluster) -> None:
+async def test_unreserve_is_told_why_a_wait_ended(cluster: FakeCluster) -> None:
     """Allowed and then not bound, rejected and by whom, out of time, deleted, preempted, stopped."""
-    pyscheduler_cluster.add_node("n", allocatable={"cpu": "10"})
-    framework = pyscheduler_cluster.framework(enable=[Tiny], args={"Tiny": {"wait": 30}})
+    cluster.add_node("n", allocatable={"cpu": "10"})
+    framework = cluster.framework(enable=[Tiny], args={"Tiny": {"wait": 30}})
     plugin = tiny(framework)
     for name in ("allowed", "rejected", "late", "deleted", "preempted", "stopped"):
-        gang(pyscheduler_cluster, name, 1, minimum=2)
+        gang(cluster, name, 1, minimum=2)
     await framework.settle()
-    held = {group: plugin.waiting.of(group)[0] for group in plugin.waiting.keys()}
+    held = {group: plugin.waiting.of(group)[0] for group in plugin.waiting.groups()}
     assert len(held) == 6
-    pyscheduler_cluster.server.faults.add(Fault(path=r"/allowed0/binding$", status=400, times=1))
+    cluster.server.faults.add(Fault(path=r"/allowed0/binding$", status=400, times=1))
     held["allowed"].allow("Tiny")
     held["allowed"].reject("Other", "too late")
     held["rejected"].reject("Other", "not you")
     held["rejected"].allow("Tiny")
     held["preempted"].preempt("DefaultPreemption", "make room")
-    pyscheduler_cluster.delete_pod("deleted0")
+    cluster.delete_pod("deleted0")
     await framework.settle()
     ends = {name: (cause, message) for name, cause, message in plugin.ends}
     assert ends == {
@@ -232,13 +237,13 @@ async def test_unreserve_is_told_why_a_wait_ended(pyscheduler_cluster: FakeClust
         "deleted0": ("deleted", "removed"),
     }
     plugin.ends.clear()
-    await pyscheduler_cluster.clock.advance(30)
+    await cluster.clock.advance(30)
     ends = {name: (cause, message) for name, cause, message in plugin.ends}
     assert ends["late0"] == ("timeout Tiny", "rejected due to timeout after waiting 30s at plugin Tiny")
-    await pyscheduler_cluster.clock.advance(20)
+    await cluster.clock.advance(20)
     assert plugin.waiting.count("stopped") == 1
     plugin.ends.clear()
-    await pyscheduler_cluster.close()
+    await cluster.close()
     ends = {name: (cause, message) for name, cause, message in plugin.ends}
     assert ends["stopped0"] == ("stopped", "the scheduler has stopped")
 
@@ -248,35 +253,35 @@ async def test_unreserve_is_told_why_a_wait_ended(pyscheduler_cluster: FakeClust
     [pytest.param(900, 900, "15m0s", id="cut"), pytest.param(7200, 3600, "1h0m0s", id="in full")],
 )
 async def test_koordinator_1919_a_wait_lasts_as_long_as_was_asked_for(
-    pyscheduler_cluster: FakeCluster, limit: int, seconds: int, text: str
+    cluster: FakeCluster, limit: int, seconds: int, text: str
 ) -> None:
     """An hour is an hour for a plugin that says it needs more than 15 minutes, and 15 minutes for one that does not."""
-    pyscheduler_cluster.add_node("n", allocatable={"cpu": "10"})
-    framework = pyscheduler_cluster.framework(enable=[Tiny], args={"Tiny": {"wait": 3600, "limit": limit}})
-    gang(pyscheduler_cluster, "g", 1, minimum=2)
+    cluster.add_node("n", allocatable={"cpu": "10"})
+    framework = cluster.framework(enable=[Tiny], args={"Tiny": {"wait": 3600, "limit": limit}})
+    gang(cluster, "g", 1, minimum=2)
     await framework.settle()
-    await pyscheduler_cluster.clock.advance(seconds - 1)
+    await cluster.clock.advance(seconds - 1)
     assert framework.result("g0").state == "waiting"
-    await pyscheduler_cluster.clock.advance(1)
+    await cluster.clock.advance(1)
     assert tiny(framework).ends == [
         ("g0", "timeout Tiny", f"rejected due to timeout after waiting {text} at plugin Tiny")
     ]
 
 
 async def test_koordinator_1544_nothing_is_scheduled_before_every_watch_has_synchronised(
-    pyscheduler_cluster: FakeCluster,
+    cluster: FakeCluster,
 ) -> None:
     """A node that is full is not taken for an empty one because its pods are listed late."""
-    pyscheduler_cluster.add_node("n", allocatable={"cpu": "1"})
-    pyscheduler_cluster.add_pod("there", requests={"cpu": "1"}, node_name="n")
-    pyscheduler_cluster.add_pod("new", requests={"cpu": "1"})
-    late = pyscheduler_cluster.server.faults.add(Fault(method="GET", path=r"/pods$", status=503, times=4))
-    framework = pyscheduler_cluster.framework()
+    cluster.add_node("n", allocatable={"cpu": "1"})
+    cluster.add_pod("there", requests={"cpu": "1"}, node_name="n")
+    cluster.add_pod("new", requests={"cpu": "1"})
+    late = cluster.server.faults.add(Fault(method="GET", path=r"/pods$", status=503, times=4))
+    framework = cluster.framework()
     scheduler = framework.scheduler
-    began = pyscheduler_cluster.clock.now()
+    began = cluster.clock.now()
     synced: list[tuple[float, int]] = []
     scheduler.pods.add_event_handler(
-        on_add=lambda _pod: synced.append((pyscheduler_cluster.clock.now(), scheduler.cycles)),
+        on_add=lambda _pod: synced.append((cluster.clock.now(), scheduler.cycles)),
         on_update=lambda _old, _new: None,
         on_delete=lambda _pod: None,
     )
@@ -288,26 +293,26 @@ async def test_koordinator_1544_nothing_is_scheduled_before_every_watch_has_sync
     assert scheduler.cycles == 1
 
 
-async def test_activating_what_waits_is_bound_or_unknown_does_nothing(pyscheduler_cluster: FakeCluster) -> None:
+async def test_activating_what_waits_is_bound_or_unknown_does_nothing(cluster: FakeCluster) -> None:
     """A waiting pod does not remember that it was named: when its wait ends badly, it stays unschedulable."""
-    pyscheduler_cluster.add_node("n", allocatable={"cpu": "10"})
-    framework = pyscheduler_cluster.framework(enable=[Tiny])
+    cluster.add_node("n", allocatable={"cpu": "10"})
+    framework = cluster.framework(enable=[Tiny])
     plugin = tiny(framework)
-    gang(pyscheduler_cluster, "g", 1, minimum=2)
-    pyscheduler_cluster.add_pod("bound", requests={"cpu": "1"})
-    pyscheduler_cluster.add_pod("gated", requests={"cpu": "1"}, scheduling_gates=["example.com/later"])
+    gang(cluster, "g", 1, minimum=2)
+    cluster.add_pod("bound", requests={"cpu": "1"})
+    cluster.add_pod("gated", requests={"cpu": "1"}, scheduling_gates=["example.com/later"])
     await framework.settle()
     attempts = dict(plugin.attempts)
     queue = framework.scheduler.queue
-    pods = {pod.name: pod for pod in pyscheduler_cluster.pods()}
+    pods = {pod.name: pod for pod in cluster.pods()}
     events = len(queue.in_flight_events())
     for _ in range(3):
-        plugin.handle.activate([*pods.values(), pyscheduler_cluster.pod("g0").with_node_name("elsewhere")])
+        plugin.handle.activate([*pods.values(), cluster.pod("g0").with_node_name("elsewhere")])
     await framework.settle()
     assert plugin.attempts == attempts
     assert len(queue.in_flight_events()) == events
     assert states(framework, pods) == {"waiting": 1, "bound": 1, "gated": 1}
     plugin.reject_all("g", "enough")
-    await pyscheduler_cluster.clock.advance(60)
+    await cluster.clock.advance(60)
     assert plugin.attempts == attempts
     assert framework.result("g0").state == "pending"

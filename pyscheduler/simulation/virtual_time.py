@@ -1,0 +1,136 @@
+"""Virtual time: a clock that stands still until it is told to move, and an event loop let come to rest.
+
+What waits for a timer is at rest. So "everything that can happen now" has an end, an hour passes as fast as its timers
+can be run, and the same history happens in every run.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+from functools import partial
+from itertools import count
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = ["VirtualClock", "settle"]
+
+#: So many turns of the event loop in which nothing is ready count as "nothing is going on".
+_QUIET_TURNS = 3
+#: A test that never comes to rest is stopped after so many turns.
+_MOST_TURNS = 100_000
+
+
+async def settle() -> None:
+    """Let the event loop turn until nothing is ready to run.
+
+    Raises `TimeoutError` where it does not come to rest. What waits for a timer of a virtual clock is at rest.
+    """
+    loop = asyncio.get_running_loop()
+    # asyncio does not say whether anything is ready; a loop of another make is simply turned some more.
+    ready = getattr(loop, "_ready", None)
+    quiet = 0
+    wanted = _QUIET_TURNS if ready is not None else 50
+    for _ in range(_MOST_TURNS):
+        await asyncio.sleep(0)
+        quiet = 0 if ready else quiet + 1
+        if quiet >= wanted:
+            return
+    raise TimeoutError("the event loop does not come to rest: something reschedules itself without waiting")
+
+
+#: So many timers may go off at one instant; more than that set each other.
+_MOST_TIMERS = 50_000
+
+
+class _Timer:
+    """A pending call."""
+
+    __slots__ = ("callback",)
+
+    def __init__(self, callback: Callable[[], object]) -> None:
+        self.callback: Callable[[], object] | None = callback
+
+    def cancel(self) -> None:
+        """Do not make the call."""
+        self.callback = None
+
+
+class VirtualClock:
+    """Implements `framework.Clock`. Time passes only in `advance`, timer by timer, and what they set off is let finish.
+
+    `epoch` is the wall clock at the start, in seconds since 1970.
+    """
+
+    def __init__(self, *, start: float = 1000.0, epoch: float = 1_767_225_600.0) -> None:
+        self._now = start
+        self._offset = epoch - start
+        self._timers: list[tuple[float, int, _Timer]] = []
+        self._ids = count()
+
+    def now(self) -> float:
+        """Return the virtual time in seconds."""
+        return self._now
+
+    def wall(self) -> float:
+        """Return the virtual wall clock."""
+        return self._now + self._offset
+
+    def call_at(self, when: float, callback: Callable[[], object]) -> _Timer:
+        """Call `callback` when the clock is advanced to `when`, or past it."""
+        timer = _Timer(callback)
+        heapq.heappush(self._timers, (when, next(self._ids), timer))
+        return timer
+
+    def call_later(self, delay_seconds: float, callback: Callable[[], object]) -> _Timer:
+        """Call `callback` after `delay_seconds` of virtual time."""
+        return self.call_at(self._now + delay_seconds, callback)
+
+    async def sleep(self, delay_seconds: float) -> None:
+        """Wait for virtual time to pass."""
+        if delay_seconds <= 0:
+            await asyncio.sleep(0)
+            return
+        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        timer = self.call_later(delay_seconds, partial(_finish, done))
+        try:
+            await done
+        finally:
+            timer.cancel()
+
+    async def advance(self, seconds: float, *, at_rest: Callable[[], object] | None = None) -> None:
+        """Move on by `seconds`, running each timer at its time and letting its consequences finish.
+
+        0 runs what is due already. `at_rest` is called whenever that is so, before time goes on. Raises `ValueError`
+        for less than 0.
+        """
+        if seconds < 0:
+            raise ValueError(f"time does not go back: advance({seconds})")
+        end = self._now + seconds
+        await settle()
+        at_this_instant = 0
+        while self._timers and self._timers[0][0] <= end:
+            if at_rest is not None and self._timers[0][0] > self._now:
+                at_rest()
+            when, _, timer = heapq.heappop(self._timers)
+            at_this_instant = 0 if when > self._now else at_this_instant + 1
+            if at_this_instant > _MOST_TIMERS:
+                raise TimeoutError(
+                    f"time does not pass: {_MOST_TIMERS} timers went off at {self._now}, and more are due"
+                )
+            self._now = max(self._now, when)
+            callback, timer.callback = timer.callback, None
+            if callback is not None:
+                callback()
+                await settle()
+        if at_rest is not None:
+            at_rest()
+        self._now = end
+        await settle()
+
+
+def _finish(done: asyncio.Future[None]) -> None:
+    if not done.done():
+        done.set_result(None)
