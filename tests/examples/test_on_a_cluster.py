@@ -13,6 +13,7 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
+from pyscheduler.api import PersistentVolumeClaim
 from pyscheduler.cli.main import cli
 from pyscheduler.cluster.embedded.faults import Fault
 from pyscheduler.cluster.real.connect import ConnectingTransport
@@ -22,6 +23,7 @@ from pyscheduler.framework import NullRecorder
 from pyscheduler.scheduler.ports import Response, Stream, Transport
 from pyscheduler.testing import FakeCluster
 from tests.examples.conftest import ROOT
+from tests.plugins.storage import COMPLETED, claim, storage_class, volume
 
 PAGE = (ROOT / "examples/03-on-a-cluster/README.md").read_text(encoding="utf-8")
 
@@ -128,12 +130,26 @@ async def test_the_rules_are_enough_and_none_is_idle(
     cluster.server.faults.add(Fault(method="POST", path="/binding$", lose="answer", times=1))
     await framework.schedule("fits", requests={"cpu": "1"})
     await framework.schedule("large", requests={"cpu": "8"})
+    # One pod has to go for another, and one needs volumes: a claim that a volume fits, and one that is to be provided.
+    await framework.schedule("humble", requests={"cpu": "3"})
+    await framework.schedule("urgent", requests={"cpu": "3"}, priority=1000)
+    cluster.server.add(storage_class("local"), volume("disk", of="local", size="10Gi"))
+    cluster.server.add(claim("kept", of="local", size="10Gi"), claim("fresh", of="local", size="20Gi"))
+    claims = [{"name": name, "persistentVolumeClaim": {"claimName": name}} for name in ("kept", "fresh")]
+    await framework.schedule("stores", spec={"volumes": claims})
+    # What the volume controller does then.
+    cluster.server.add(volume("made", of="local", size="20Gi", promised_to="fresh"))
+    for name, held in (("kept", "disk"), ("fresh", "made")):
+        done = {"metadata": {"annotations": {COMPLETED: "yes"}}, "spec": {"volumeName": held}}
+        cluster.patch(PersistentVolumeClaim, name, done)
+        cluster.patch(PersistentVolumeClaim, name, {"status": {"phase": "Bound"}}, status=True)
     # An event that repeats becomes a series, which is patched when it has been quiet for a while.
     for name in ("n2", "n3"):
         cluster.add_node(name, allocatable={"cpu": "5"})
         await cluster.clock.advance(60)
     await cluster.clock.advance(900)
     assert framework.result("fits").node == "n1"
+    assert framework.result("stores").bound
     assert framework.result("large").message.startswith("0/3 nodes are available: 3 Insufficient cpu.")
     await lead(guard, cluster)
     assert guard.seen == granted()

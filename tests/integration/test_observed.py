@@ -1,7 +1,6 @@
 """What a running kube-scheduler was seen to do, reproduced: events, conditions and nominations field by field, metrics.
 
-The recorded answers are in `observed`; see its NOTICE. Each situation names the plugins that it takes. As soon as these
-are written, what comes out has to equal the record; until then it has to differ, or the plugin was not needed.
+The recorded answers are in `observed`; see its NOTICE.
 """
 
 from __future__ import annotations
@@ -24,7 +23,6 @@ from pyscheduler.cluster.real import auth
 from pyscheduler.cluster.real.http import HTTPTransport
 from pyscheduler.config.load import loads
 from pyscheduler.framework.clock import LoopClock
-from pyscheduler.plugins.hooks import PLUGINS
 from pyscheduler.runtime import profile
 from pyscheduler.scheduler.assembly import Settings, build
 from pyscheduler.telemetry.metrics import Metrics
@@ -41,20 +39,6 @@ leaderElection: {{leaderElect: false}}
 clientConnection: {{qps: 5000, burst: 5000}}
 profiles: [{{schedulerName: {PROFILE}}}]
 """
-
-#: The plugins beyond those that were there first, without which a pod's story does not come out as recorded.
-NEEDED: Final[Mapping[str, frozenset[str]]] = {
-    "ok": frozenset(),
-    "gated": frozenset(),
-    "too-big": frozenset({"DynamicResources", "DefaultPreemption"}),
-    "wrong-node": frozenset({"DynamicResources", "DefaultPreemption"}),
-    "needs-pvc": frozenset({"VolumeRestrictions"}),
-    "filler-0": frozenset(),
-    "filler-1": frozenset(),
-    "filler-2": frozenset({"DefaultPreemption"}),
-    "preemptor": frozenset({"DefaultPreemption"}),
-}
-MISSING: Final = frozenset(name for name, module in PLUGINS.items() if module == "missing")
 
 ROOMY: Final = ("node-00002", "node-00003", "node-00004")
 FILLERS: Final = ("filler-0", "filler-1", "filler-2")
@@ -190,8 +174,6 @@ def is_settled(cluster: EmbeddedCluster) -> bool:
     pods = cluster.pods()
     if not all(pod["status"].get("conditions") for pod in pods):
         return False
-    if "DefaultPreemption" in MISSING:
-        return True
     preemptor = next(pod for pod in pods if pod["metadata"]["name"] == "preemptor")
     events = {event["reason"] for event in cluster.objects("events.k8s.io/v1", "Event")}
     leaving = any(pod["metadata"].get("deletionTimestamp") for pod in pods)
@@ -238,26 +220,21 @@ def preempted(events: list[dict[str, Any]]) -> str:
     return next((each["regarding"]["name"] for each in events if each["reason"] == "Preempted"), "filler-2")
 
 
-@pytest.mark.parametrize("name", list(NEEDED))
+@pytest.mark.parametrize("name", sorted(pod["metadata"]["name"] for pod in RECORD["pods"]))
 def test_the_same_comes_out(story: Story, name: str) -> None:
-    """Events, condition, nomination and messages are kube-scheduler's, or the plugin that is missing matters."""
+    """Events, condition, nomination and messages are kube-scheduler's."""
     here = name
     if name in FILLERS:
         gone = preempted(story.events)
         here = {"filler-2": gone, gone: "filler-2"}.get(name, name)
     expected = outcome(RECORD["pods"], RECORD["events"], name)
     found = json.loads(json.dumps(outcome(story.pods, story.events, here)).replace(here, name))
-    waits_for = NEEDED[name] & MISSING
-    if waits_for:
-        assert found != expected, f"{name} does not need {sorted(waits_for)}"
-    else:
-        assert found == expected
+    assert found == expected
 
 
 # Metrics
 
-#: What is left out on the page, and why: a plugin that is missing, or what has no meaning here.
-PREEMPTION: Final = "DefaultPreemption"
+#: What is left out on the page, and why.
 BATCHING: Final = "nothing is batched, so no pod is signed and no hint is given"
 ELSEWHERE: Final = "served at /metrics/resources"
 UNTHROTTLED: Final = "only writes wait for the rate limit, and reads that follow an error"
@@ -270,21 +247,9 @@ LEFT_OUT: Final[Mapping[tuple[str, str, str], str]] = {
     ("scheduler_framework_extension_point_duration_seconds", "extension_point", "Sign"): BATCHING,
     ("scheduler_plugin_execution_duration_seconds", "extension_point", "Sign"): BATCHING,
     ("rest_client_rate_limiter_duration_seconds", "verb", "GET"): UNTHROTTLED,
-    ("scheduler_preemption_goroutines_duration_seconds", "", ""): PREEMPTION,
-    ("scheduler_preemption_goroutines_execution_total", "", ""): PREEMPTION,
-    ("rest_client_rate_limiter_duration_seconds", "verb", "DELETE"): PREEMPTION,
-    ("rest_client_request_duration_seconds", "verb", "DELETE"): PREEMPTION,
-    ("rest_client_request_size_bytes", "verb", "DELETE"): PREEMPTION,
-    ("rest_client_response_size_bytes", "verb", "DELETE"): PREEMPTION,
-    ("rest_client_requests_total", "method", "DELETE"): PREEMPTION,
 }
 #: Only where the API server's echo comes while another pod is being tried, which takes less time than the echo here.
 BY_CHANCE: Final = {("scheduler_inflight_events", "event", "AssignedPodAdd")}
-
-
-def left_out() -> set[tuple[str, str, str]]:
-    """Return what may be missing on the page for now: families, and values of labels."""
-    return {what for what, why in LEFT_OUT.items() if why != PREEMPTION or why in MISSING}
 
 
 def test_every_family_and_value_that_was_seen_is_there(story: Story) -> None:
@@ -298,7 +263,7 @@ def test_every_family_and_value_that_was_seen_is_there(story: Story) -> None:
         for label, values in family["labels"].items():
             if label != "host":
                 lacking |= {(name, label, value) for value in set(values) - here[name].get(label, set())}
-    assert lacking - BY_CHANCE == left_out()
+    assert lacking - BY_CHANCE == set(LEFT_OUT)
 
 
 def test_the_host_is_the_api_servers(story: Story) -> None:
