@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from pyscheduler.simulation.virtual_time import VirtualClock as VirtualClock, settle as settle
+from pyscheduler.simulation.virtual_time import VirtualClock, settle
 
 __all__ = ["VirtualClock", "settle"]

@@ -133,7 +133,7 @@ async def test_settling_waits_for_chains_of_tasks() -> None:
 
 async def test_settling_gives_up_on_what_never_rests(monkeypatch: pytest.MonkeyPatch) -> None:
     """A task that reschedules itself for ever is an error that says so, not a test that hangs."""
-    monkeypatch.setattr("pyscheduler.testing.clock._MOST_TURNS", 1000)
+    monkeypatch.setattr("pyscheduler.simulation.virtual_time._MOST_TURNS", 1000)
 
     loop = asyncio.get_running_loop()
     going = True
@@ -166,7 +166,7 @@ def test_however_time_is_cut_timers_run_once_and_in_order(delays: list[float], s
 
 async def test_timers_that_set_each_other_at_one_instant_are_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
     """A timer that sets another for the same moment, for ever, ends in an error instead of a hanging test."""
-    monkeypatch.setattr("pyscheduler.testing.clock._MOST_TIMERS", 50)
+    monkeypatch.setattr("pyscheduler.simulation.virtual_time._MOST_TIMERS", 50)
     clock = VirtualClock()
 
     def again() -> None:
