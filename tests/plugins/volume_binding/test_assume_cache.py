@@ -1,0 +1,101 @@
+"""What is assumed until the API server has it, and the volumes that a claim may take."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from pyscheduler.api import ObjectReference, PersistentVolume
+from pyscheduler.plugins.volume_binding.assume_cache import AssumeCache, OutOfSyncError, VolumeIndex
+from tests.plugins.storage import StorageHandle, volume
+
+
+def named(stored: PersistentVolume, claim: str) -> PersistentVolume:
+    """Return the volume with a claim's name in it."""
+    spec = msgspec.structs.replace(stored.spec, claim_ref=ObjectReference(namespace="default", name=claim))
+    return msgspec.structs.replace(stored, spec=spec)
+
+
+@pytest.fixture
+def handle() -> StorageHandle:
+    """Give a handle with one volume."""
+    return StorageHandle(None, [volume()])
+
+
+def test_an_assumed_object_stands_in_until_it_is_restored(handle: StorageHandle) -> None:
+    """The cached one is still to be had."""
+    cache = AssumeCache(handle.lister(PersistentVolume))
+    stored = cache.get("v")
+    assumed = named(stored, "c")
+    cache.assume(stored, assumed)
+    assert cache.get("v") is assumed
+    assert cache.stored("v") is stored
+    cache.restore(assumed)
+    cache.restore(assumed)
+    assert cache.get("v") is stored
+    assert len(cache) == 0
+
+
+def test_what_comes_from_the_api_server_is_right(handle: StorageHandle) -> None:
+    """A newer version ends what was assumed, the same version again does not, a deletion does."""
+    cache = AssumeCache(handle.lister(PersistentVolume))
+    stored = cache.get("v")
+    cache.assume(stored, named(stored, "c"))
+    handle.put(volume())
+    assert cache.get("v").spec.claim_ref is not None
+    handle.put(volume(size="2Gi"), version="2")
+    assert cache.get("v").spec.claim_ref is None
+    assert len(cache) == 0
+    stored = cache.get("v")
+    cache.assume(stored, named(stored, "c"))
+    handle.drop(volume())
+    assert cache.get("v") is None
+    assert len(cache) == 0
+
+
+def test_a_written_object_is_not_restored(handle: StorageHandle) -> None:
+    """Until the news of the write comes, what was assumed is nearer to the truth."""
+    cache = AssumeCache(handle.lister(PersistentVolume))
+    stored = cache.get("v")
+    assumed = named(stored, "c")
+    cache.assume(stored, assumed)
+    written = msgspec.structs.replace(assumed, metadata=msgspec.structs.replace(assumed.metadata, resource_version="2"))
+    cache.restore(written)
+    assert cache.get("v") is assumed
+
+
+def test_what_changed_since_cannot_be_assumed(handle: StorageHandle) -> None:
+    """Neither a newer version, nor what somebody else has assumed, nor what is gone."""
+    cache = AssumeCache(handle.lister(PersistentVolume))
+    stored = cache.get("v")
+    cache.assume(stored, named(stored, "c"))
+    with pytest.raises(OutOfSyncError, match='"v" is out of sync'):
+        cache.assume(stored, named(stored, "d"))
+    handle.put(volume(), version="2")
+    with pytest.raises(OutOfSyncError, match=r"out of sync \(stored: 2, assume: 1\)"):
+        cache.assume(stored, named(stored, "d"))
+    handle.drop(volume())
+    with pytest.raises(OutOfSyncError, match='"v" not found'):
+        cache.assume(stored, named(stored, "d"))
+
+
+def test_the_index_follows_volumes() -> None:
+    """Free ones by class, promised ones by claim, the others not at all."""
+    handle = StorageHandle(None, [volume("a"), volume("b", phase="Released"), volume("c", promised_to="x")])
+    index = VolumeIndex(handle.lister(PersistentVolume))
+
+    def seen() -> tuple[list[str], list[str], list[str]]:
+        found = (index.free("slow"), index.free("fast"), index.promised("default/x"))
+        slow, fast, promised = ([each.name for each in volumes] for volumes in found)
+        return slow, fast, promised
+
+    assert seen() == (["a"], [], ["c"])
+    handle.put(volume("a", promised_to="x"), version="2")
+    handle.put(volume("b", of="fast"), version="2")
+    handle.drop(volume("c"))
+    assert seen() == ([], ["b"], ["a"])
+    handle.drop(volume("a"))
+    handle.drop(volume("b"))
+    assert seen() == ([], [], [])
+    assert not index._free
+    assert not index._promised
