@@ -47,7 +47,7 @@ def _verdict(found: Evaluation) -> list[str]:
         lines = ["fits nowhere", found.message]
         nominating = found.post_filter_result.nominating_info if found.post_filter_result is not None else None
         if nominating is not None and nominating.node_name:
-            lines.append(f"preemption would make room on {nominating.node_name}")
+            lines.append(f"preemption would make room on {nominating.node_name}{_victims(found, nominating.node_name)}")
         return lines
     totals = found.scores.totals
     best = np.flatnonzero(totals == totals.max())
@@ -55,6 +55,19 @@ def _verdict(found: Evaluation) -> list[str]:
     if len(best) == 1:
         return [f"would go to {name}"]
     return [f"would go to {name} or another of {len(best)} nodes with the same score, drawn at random"]
+
+
+def _victims(found: Evaluation, node_name: str) -> str:
+    """Return who would have to go, and how many other nodes would do as well."""
+    best = found.preemption.best if found.preemption is not None else ()
+    candidate = next((each for each in best if each.node_name == node_name), None)
+    if candidate is None:
+        return ""
+    text = f", evicting {' '.join(info.pod.key for info in candidate.victims)}"
+    if candidate.pdb_violations:
+        text += f" ({_counted(candidate.pdb_violations, 'violation')} of disruption budgets)"
+    others = len(best) - 1
+    return f"{text}; {_counted(others, 'other node')} would do as well" if others else text
 
 
 def _refused(found: Evaluation) -> Table | None:

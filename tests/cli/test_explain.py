@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -68,6 +69,31 @@ def test_a_pending_pod_tells_what_its_condition_would(cluster: Path, capsys: pyt
     assert (code, err) == (0, "")
     assert "fits nowhere\n0/3 nodes are available: " in out
     assert "2 Insufficient cpu" in out
+
+
+def test_victims_of_a_preemption_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Where others would have to go it is told who, and that another node would do; nobody is told to go."""
+    there = [
+        item
+        for name in ("n1", "n2")
+        for item in (
+            node_manifest(name, allocatable={"cpu": "2"}),
+            pod_manifest(
+                f"low-{name}", node_name=name, requests={"cpu": "2"}, status={"startTime": "2026-01-01T00:00:00Z"}
+            ),
+        )
+    ]
+    objects = tmp_path / "objects"
+    objects.mkdir()
+    cluster = write(objects, *there)
+    file = write(tmp_path, pod_manifest("high", requests={"cpu": "1"}, priority=10))
+    code, out, err = explain(capsys, "-f", file, "--objects", cluster)
+    assert (code, err) == (0, "")
+    told = re.search(
+        r"preemption would make room on (n\d), evicting default/low-(n\d); 1 other node would do as well", out
+    )
+    assert told is not None, out
+    assert told[1] == told[2]
 
 
 def test_a_gated_pod_names_its_gates(cluster: Path, capsys: pytest.CaptureFixture[str]) -> None:

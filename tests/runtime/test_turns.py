@@ -24,7 +24,6 @@ def test_turns_are_not_waited_for_without_a_loop() -> None:
 
 def test_what_really_waits_needs_a_loop() -> None:
     """A future that nobody will ever set is an error, not a hang; what the coroutine raises passes through."""
-
     loop = asyncio.new_event_loop()
 
     async def waits() -> None:
