@@ -312,6 +312,8 @@ def _why(error: Exception) -> str:
             return "connection refused"
         case aiohttp.ClientConnectorError(os_error=OSError(strerror=str(reason))) if reason:
             return " ".join(reason.split())
+        case aiohttp.ClientPayloadError() if "not completed" in str(error):
+            return "the answer ended in the middle"
         case aiohttp.ServerDisconnectedError():
             return "the connection was closed without an answer"
     return " ".join(str(error).split()) or type(error).__name__
