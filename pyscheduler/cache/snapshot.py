@@ -173,15 +173,22 @@ class Snapshot:
 
         With `free_ports` its host ports count as free then, even where another pod uses them as well.
         """
+        self.evict_all((info,), node_name, free_ports=free_ports)
+
+    def evict_all(self, infos: Iterable[PodInfo], node_name: str, *, free_ports: bool = False) -> None:
+        """Take several pods off a node at once; otherwise like `evict`."""
         row = self._columns.index[node_name]
         node = self._own(row)
-        evicted = node.remove_pod(info.pod.uid)
-        if evicted is None:
-            raise KeyError(info.pod.key)
-        if free_ports:
-            for port in evicted.host_ports:
-                node.used_ports.free(*port)
-        self._columns.sync_pods(row)
+        try:
+            for info in infos:
+                evicted = node.remove_pod(info.pod.uid)
+                if evicted is None:
+                    raise KeyError(info.pod.key)
+                if free_ports:
+                    for port in evicted.host_ports:
+                        node.used_ports.free(*port)
+        finally:
+            self._columns.sync_pods(row)
 
     def nominate(self, info: PodInfo, node_name: str) -> None:
         """Nominate a pod to a node within the statement, whatever the queue says of it; lasts until the next update."""

@@ -166,8 +166,9 @@ class NodeInfo:
         info = _swap_out(self.pods, uid)
         if info is None:
             return None
-        _swap_out(self.pods_with_affinity, uid)
-        _swap_out(self.pods_with_required_anti_affinity, uid)
+        if self.pods_with_affinity:
+            _swap_out(self.pods_with_affinity, uid)
+            _swap_out(self.pods_with_required_anti_affinity, uid)
         self._count(info, -1)
         return info
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NewType, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection, Iterable, Sequence
     from contextlib import AbstractContextManager
 
     from pyscheduler.framework.node_info import NodeInfo
@@ -60,6 +60,10 @@ class Snapshot(Protocol):
 
         With `free_ports` its host ports count as free then, even where another pod uses them as well.
         """
+        ...
+
+    def evict_all(self, infos: Iterable[PodInfo], node_name: str, *, free_ports: bool = False) -> None:
+        """Take several pods off a node at once; otherwise like `evict`."""
         ...
 
     def nominate(self, info: PodInfo, node_name: str) -> None:

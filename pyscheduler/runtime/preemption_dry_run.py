@@ -55,10 +55,10 @@ class _Node:
     """A node on its way through the rounds."""
 
     name: str
-    #: The pods that may have to go, in the order in which they are put back.
+    #: The pods that may have to go; from `_put_back` on in the order in which they are put back.
     pods: list[PodInfo]
-    #: How many of these, the first ones, disruption budgets protect.
-    num_protected: int
+    #: How many of these, the first ones then, disruption budgets protect.
+    num_protected: int = 0
     victims: list[PodInfo] = attrs.Factory(list)
     num_violations: int = 0
     #: Set where the pod does not fit even on what is left.
@@ -107,14 +107,19 @@ class DryRun:
         pods = [each for each in info.pods if rules.may_evict(each, pod)]
         if not pods:
             return None
-        for each in pods:
-            self._take_off(each, name, state)
-        pods.sort(key=lambda each: rules.importance(each, self.now))
-        protected, others = self.budgets.split(pods)
-        return _Node(name, [*protected, *others], len(protected))
+        if self.follows:
+            for each in pods:
+                self._take_off(each, name, state)
+        else:
+            self.handle.snapshot.evict_all(pods, name, free_ports=True)
+        return _Node(name, pods)
 
     def _put_back(self, nodes: list[_Node], state: CycleState) -> None:
         """Put pods back as long as the pod in question still fits, one per node and round."""
+        for node in nodes:
+            protected, others = self.budgets.split(self._by_importance(node.pods))
+            node.pods = [*protected, *others]
+            node.num_protected = len(protected)
         turn = 0
         while nodes := [node for node in nodes if turn < len(node.pods)]:
             for node in nodes:
@@ -135,8 +140,11 @@ class DryRun:
         if not node.victims:
             return Status.from_error(RuntimeError(f'expected at least one victim pod on node "{name}"'))
         if 0 < node.num_protected < len(node.pods):
-            node.victims.sort(key=lambda each: self.rules.importance(each, self.now))
+            node.victims = self._by_importance(node.victims)
         return Candidate(node_name=name, victims=tuple(node.victims), pdb_violations=node.num_violations)
+
+    def _by_importance(self, pods: list[PodInfo]) -> list[PodInfo]:
+        return sorted(pods, key=lambda each: self.rules.importance(each, self.now))
 
     def _filter(self, nodes: Sequence[_Node], state: CycleState) -> NodeStatuses:
         view = self.handle.snapshot.nodes
