@@ -3,9 +3,9 @@
 #   docker build --tag pyscheduler:0.1.0 .
 #   docker build --tag pyscheduler:mine --build-arg PLUGINS="my-plugin==1.2 another-plugin" .
 #
-# The base is pinned by its tag. To pin what you have tested, give the digest, too:
-#   --build-arg BASE=python:3.13-slim@sha256:...
-ARG BASE=python:3.13-slim
+# The base is pinned by the digest of its index, for all architectures; the tag says to people what that is. To take a newer
+# one: --build-arg BASE=python:3.13-slim-bookworm
+ARG BASE=python:3.13.15-slim-bookworm@sha256:2325bb286ec344af3e5898cc224b5844e2707ac6e26b1632516fd3edc84a5e26
 
 FROM ${BASE} AS build
 WORKDIR /src

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.deploy.conftest import FOLDER, ROOT, Instruction, instructions, manifest
+from tests.deploy.conftest import FOLDER, ROOT, instructions, manifest
 
 TEXT = (ROOT / "Dockerfile").read_text(encoding="utf-8")
 STEPS = list(instructions(TEXT))
@@ -34,8 +34,9 @@ def test_the_linter_has_nothing_to_say() -> None:
 
 
 def test_the_base_is_pinned_and_the_stages_share_it() -> None:
-    """One base, by tag, that the builder may pin further; the first stage leaves nothing but what is copied from it."""
-    assert Instruction("ARG", "BASE=python:3.13-slim") == STEPS[0]
+    """One base, by digest, that the builder may change; the first stage leaves nothing but what is copied from it."""
+    assert STEPS[0].word == "ARG"
+    assert re.fullmatch(r"BASE=python:3\.13\.\d+-slim-bookworm@sha256:[0-9a-f]{64}", STEPS[0].rest)
     assert [step.rest for step in STEPS if step.word == "FROM"] == ["${BASE} AS build", "${BASE}"]
     final = STEPS[max(number for number, step in enumerate(STEPS) if step.word == "FROM") + 1 :]
     assert [step.rest for step in final if step.word == "COPY"] == ["--from=build /opt/pyscheduler /opt/pyscheduler"]
