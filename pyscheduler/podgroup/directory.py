@@ -380,14 +380,21 @@ class GroupDirectory:
         if self._telling:
             return
         self._telling = True
+        failure: Exception | None = None
         try:
             while self._untold:
                 told, self._untold = self._untold, []
                 for change in told:
                     for listener in self._listeners:
-                        listener(change)
+                        try:
+                            listener(change)
+                        # One plugin's mistake must not cost the others their news; it is raised when all have it.
+                        except Exception as error:  # noqa: BLE001
+                            failure = failure or error
         finally:
             self._telling = False
+        if failure is not None:
+            raise failure
 
     def check_invariants(self) -> None:
         """Raise AssertionError where the indices disagree."""

@@ -297,22 +297,21 @@ class Machine(RuleBasedStateMachine):
             self.directory.object_deleted(self.model.objects.pop(key))
             self.model.look()
 
-    @rule(data=st.data())
-    def hold(self, data: st.DataObject) -> None:
+    @rule(data=st.data(), given_back=st.booleans())
+    def hold(self, data: st.DataObject, given_back: bool) -> None:
+        """Let a pod hold a node, and sometimes another one (or the same) give it back."""
         pod = self.choose(data, self.model.group_of)
-        if pod is not None:
-            self.directory.hold(pod.uid)
-            if self.model.place(pod) is Place.PENDING:
-                self.fired["hold"] += 1
-                self.model.held.add(pod.uid)
-
-    @rule(data=st.data(), anybody=st.booleans())
-    def release(self, data: st.DataObject, anybody: bool) -> None:
-        pod = self.choose(data, lambda pod: anybody or pod.uid in self.model.held)
-        if pod is not None:
-            self.directory.release(pod.uid)
-            self.fired["release"] += pod.uid in self.model.held
-            self.model.held.discard(pod.uid)
+        if pod is None:
+            return
+        self.directory.hold(pod.uid)
+        if self.model.place(pod) is Place.PENDING:
+            self.fired["hold"] += 1
+            self.model.held.add(pod.uid)
+        if given_back:
+            back = self.choose(data) or pod
+            self.directory.release(back.uid)
+            self.fired["release"] += back.uid in self.model.held
+            self.model.held.discard(back.uid)
 
     @rule(data=st.data())
     def satisfy(self, data: st.DataObject) -> None:

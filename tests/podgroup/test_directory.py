@@ -1,0 +1,323 @@
+"""Who belongs to which group, where each member stands, and what listeners are told."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from pyscheduler.api import Pod
+from pyscheduler.podgroup import ChangeKind, GroupChange, GroupDirectory, GroupId, GroupState, Place
+from pyscheduler.testing import make_pod
+from tests.podgroup.builders import GANG, SIGS, created, make_group, member
+
+G = GroupId("default", "g", "sigs")
+
+
+@pytest.fixture
+def directory() -> GroupDirectory:
+    """Give an empty directory."""
+    return GroupDirectory()
+
+
+@pytest.fixture
+def told(directory: GroupDirectory) -> list[str]:
+    """Give what listeners are told, in short."""
+    texts: list[str] = []
+
+    def listen(change: GroupChange) -> None:
+        pod = f" {change.pod.name}" if change.pod else ""
+        texts.append(f"{change.kind} {change.state.id}{pod}")
+
+    directory.subscribe(listen)
+    return texts
+
+
+def known(directory: GroupDirectory, group: GroupId = G) -> GroupState:
+    """Return a group that has to be there."""
+    state = directory.get(group)
+    assert state is not None
+    return state
+
+
+def gang_member(name: str, gang: str, *, namespace: str = "default", **annotations: str) -> Pod:
+    """Return a member of a gang that pods declare."""
+    said = {f"{GANG}{key.replace('_', '-')}": value for key, value in annotations.items()}
+    return make_pod(name, namespace=namespace, annotations={f"{GANG}name": gang, **said})
+
+
+def test_pods_may_come_before_their_object(directory: GroupDirectory, told: list[str]) -> None:
+    """The group is known from its first pod, declared when the object comes, and forgotten with the last of both."""
+    pod, group = member("p", "g"), make_group("g", minMember=2)
+    directory.pod_added(pod)
+    assert not known(directory).group.is_declared
+    directory.object_added(group)
+    assert (known(directory).group.min, known(directory).child_count) == (2, 1)
+    directory.object_deleted(group)
+    assert not known(directory).group.is_declared
+    assert directory.of(pod) is known(directory)
+    directory.pod_deleted(pod)
+    assert len(directory) == 0
+    assert told == [
+        "joined default/g p",
+        "declared default/g",
+        "declared default/g",
+        "declared default/g",
+        "left default/g p",
+        "forgotten default/g",
+    ]
+
+
+def test_a_member_goes_from_place_to_place(directory: GroupDirectory) -> None:
+    """Pending, waiting, bound, ended: in one place at a time, and an update does not take a held node away."""
+    pod = member("p", "g")
+    directory.pod_added(pod)
+    state = known(directory)
+    places = [directory.place_of(pod.uid)]
+    directory.hold(pod.uid)
+    directory.pod_updated(pod, pod)
+    places.append(directory.place_of(pod.uid))
+    bound = pod.with_node_name("n1")
+    directory.pod_updated(pod, bound)
+    places.append(directory.place_of(pod.uid))
+    running = msgspec.structs.replace(bound, status=msgspec.structs.replace(bound.status, phase="Running"))
+    directory.pod_updated(bound, running)
+    assert state.running == {pod.uid}
+    ended = msgspec.structs.replace(bound, status=msgspec.structs.replace(bound.status, phase="Succeeded"))
+    directory.pod_updated(running, ended)
+    places.append(directory.place_of(pod.uid))
+    assert places == [Place.PENDING, Place.WAITING, Place.BOUND, Place.SUCCEEDED]
+    assert (state.child_count, len(state.succeeded), state.running) == (0, 1, set())
+    assert state.satisfied
+    directory.check_invariants()
+
+
+def test_holding_and_releasing_concern_their_places_only(directory: GroupDirectory, told: list[str]) -> None:
+    """What is not pending cannot begin to hold; what does not hold has nothing to release; strangers are nobody's."""
+    directory.pod_added(member("p", "g", node_name="n1"))
+    told.clear()
+    directory.hold("pod-default-p")
+    directory.release("pod-default-p")
+    directory.hold("nobody")
+    assert directory.place_of("pod-default-p") is Place.BOUND
+    assert told == []
+
+
+def test_a_recreated_pod_is_another_member(directory: GroupDirectory) -> None:
+    """Counts go by uid, also where the watch tells the new pod as an update of the old one."""
+    old = member("p", "g", uid="1", node_name="n1")
+    new = member("p", "g", uid="2")
+    directory.pod_added(old)
+    directory.pod_updated(old, new)
+    state = known(directory)
+    assert (list(state.pending), list(state.bound)) == (["2"], [])
+
+
+def test_scheduler_plugins_930_a_deleted_member_does_not_count(directory: GroupDirectory) -> None:
+    """Members that were deleted or failed are gone from the counts at once."""
+    pods = [member(name, "g", node_name="n1") for name in ("a", "b")]
+    for pod in pods:
+        directory.pod_added(pod)
+    directory.pod_deleted(pods[0])
+    failed = msgspec.structs.replace(pods[1], status=msgspec.structs.replace(pods[1].status, phase="Failed"))
+    directory.pod_updated(pods[1], failed)
+    state = known(directory)
+    assert (state.assigned_count, state.child_count) == (0, 0)
+
+
+def test_a_waiting_member_that_is_relabelled_counts_as_pending(directory: GroupDirectory) -> None:
+    """The node that it holds was taken for another group."""
+    pod = member("p", "g")
+    directory.pod_added(pod)
+    directory.hold(pod.uid)
+    directory.pod_updated(pod, member("p", "h"))
+    assert directory.get(G) is None
+    assert list(known(directory, G._replace(name="h")).pending) == [pod.uid]
+
+
+def test_a_pod_that_names_no_group_any_more_leaves(directory: GroupDirectory) -> None:
+    """Taking the label off is leaving."""
+    pod = member("p", "g")
+    directory.pod_added(pod)
+    directory.pod_updated(pod, member("p"))
+    assert len(directory) == 0
+    assert directory.of(member("p")) is None
+
+
+def test_groups_of_one_name(directory: GroupDirectory) -> None:
+    """Namespaces and families keep groups of one name apart."""
+    directory.pod_added(member("p", "g"))
+    directory.pod_added(member("p", "g", namespace="other"))
+    directory.pod_added(gang_member("q", "g"))
+    assert [(str(state.id), state.id.family) for state in directory] == [
+        ("default/g", "sigs"),
+        ("other/g", "sigs"),
+        ("default/g", "koordinator"),
+    ]
+
+
+def test_gated_members_count_and_are_told_apart(directory: GroupDirectory, told: list[str]) -> None:
+    """A gated pod is a child; when its gates are gone, that is a change."""
+    gated = member("p", "g", scheduling_gates=("hold",))
+    directory.pod_added(gated)
+    assert known(directory).gated == {gated.uid}
+    directory.pod_updated(gated, member("p", "g"))
+    assert known(directory).gated == set()
+    assert told[-1] == "moved default/g p"
+
+
+def test_members_of_several_profiles(directory: GroupDirectory) -> None:
+    """Members are known whoever schedules them, and how many each profile has."""
+    for name, scheduler in (("a", "one"), ("b", "one"), ("c", "two")):
+        directory.pod_added(member(name, "g", scheduler_name=scheduler))
+    assert known(directory).profiles == {"one": 2, "two": 1}
+    directory.pod_deleted(member("c", "g"))
+    assert known(directory).profiles == {"one": 2}
+
+
+def test_the_oldest_member_decides(directory: GroupDirectory) -> None:
+    """By creation, then by name; when it goes, the next one does."""
+    gang = GroupId("default", "g", "koordinator")
+    late = created(gang_member("a", "g", min_available="2"), "2026-01-01T00:00:09Z")
+    early = gang_member("z", "g", min_available="4")
+    earliest = gang_member("b", "g", min_available="three")
+    for pod in (late, early, earliest):
+        directory.pod_added(pod)
+    group = known(directory, gang).group
+    assert group.min == 4
+    assert group.disagreements == ("members disagree on min: 4 counts, not 2",)
+    directory.pod_deleted(early)
+    assert known(directory, gang).group.min == 2
+
+
+def test_the_time_of_a_gang_without_an_object(directory: GroupDirectory) -> None:
+    """It is that of the earliest member ever seen, which it keeps when that member goes."""
+    gang = GroupId("default", "g", "koordinator")
+    late = created(gang_member("a", "g", min_available="1"), "2026-01-01T00:00:09Z")
+    early = gang_member("b", "g", min_available="1")
+    directory.pod_added(late)
+    directory.pod_added(early)
+    moment = known(directory, gang).group.created
+    directory.pod_deleted(early)
+    assert known(directory, gang).group.created == moment == 1767225600.0
+
+
+def test_gangs_that_list_each_other_are_satisfied_together(directory: GroupDirectory) -> None:
+    """They share one record; it is satisfied by any of them, and goes with the last of them."""
+    both = '["default/a", "other/b"]'
+    one = gang_member("p", "a", min_available="1", groups=both)
+    two = gang_member("q", "b", namespace="other", min_available="1", groups=both)
+    directory.pod_added(one)
+    a = known(directory, GroupId("default", "a", "koordinator"))
+    b = GroupId("other", "b", "koordinator")
+    assert directory.partners(a) == [(a.id, a), (b, None)]
+    directory.pod_added(two)
+    assert known(directory, b).gang_group is a.gang_group
+    directory.satisfy(b)
+    assert a.satisfied
+    directory.pod_deleted(one)
+    assert known(directory, b).satisfied
+    directory.pod_deleted(two)
+    directory.pod_added(two)
+    assert not known(directory, b).satisfied
+
+
+def test_a_one_sided_list_is_two_gang_groups(directory: GroupDirectory) -> None:
+    """Who is listed and lists nobody is independent of who lists it."""
+    directory.pod_added(gang_member("p", "a", min_available="1", groups='["default/a", "default/b"]'))
+    directory.pod_added(gang_member("q", "b", min_available="1"))
+    a, b = (known(directory, GroupId("default", name, "koordinator")) for name in ("a", "b"))
+    directory.satisfy(b.id)
+    assert (a.satisfied, b.satisfied) == (False, True)
+    assert [known for _, known in directory.partners(a)] == [a, b]
+    assert [known for _, known in directory.partners(b)] == [b]
+
+
+def test_changing_the_gang_group_keeps_what_was_reached(directory: GroupDirectory) -> None:
+    """A gang that moves to another gang group takes along that it was satisfied."""
+    gang = GroupId("default", "a", "koordinator")
+    alone = make_group("a", dialect="koordinator", minMember=1)
+    directory.object_added(alone)
+    directory.satisfy(gang)
+    listing = make_group(
+        "a", dialect="koordinator", minMember=1, annotations={f"{GANG}groups": '["default/a","default/b"]'}
+    )
+    directory.object_updated(alone, listing)
+    state = known(directory, gang)
+    assert state.group.gang_group == ("default/a", "default/b")
+    assert state.satisfied
+
+
+def test_an_object_tells_the_dialect(directory: GroupDirectory) -> None:
+    """Where one key serves two dialects, the object says which it is; with both, the first of the table."""
+    pod = make_pod("p", annotations={"scheduling.k8s.io/group-name": "g"})
+    directory.pod_added(pod)
+    state = directory.of(pod)
+    assert state is not None
+    volcano = make_group("g", dialect="volcano", minMember=4)
+    batch = make_group("g", dialect="kube-batch", kind=1, minMember=2)
+    seen = [(state.group.dialect, state.group.min)]
+    for change, item in (
+        (directory.object_added, volcano),
+        (directory.object_added, batch),
+        (directory.object_deleted, batch),
+    ):
+        change(item)
+        seen.append((state.group.dialect, state.group.min))
+    assert seen == [("kube-batch", 0), ("volcano", 4), ("kube-batch", 2), ("volcano", 4)]
+
+
+def test_a_listener_may_change_the_directory(directory: GroupDirectory, told: list[str]) -> None:
+    """What it does is told after what is being told, and nothing is lost or told twice."""
+    pods = [member(name, "g") for name in ("a", "b")]
+
+    def hold_all(change: GroupChange) -> None:
+        if change.kind is ChangeKind.JOINED and change.state.child_count == 2:
+            for uid in list(change.state.pending):
+                directory.hold(uid)
+
+    directory.subscribe(hold_all)
+    for pod in pods:
+        directory.pod_added(pod)
+    assert told == [
+        "joined default/g a",
+        "declared default/g",
+        "joined default/g b",
+        "moved default/g a",
+        "moved default/g b",
+    ]
+
+
+def test_a_failing_listener_costs_nobody_else_the_news(directory: GroupDirectory) -> None:
+    """All changes are told to all; then the exception goes to whoever caused the first."""
+    texts: list[str] = []
+
+    def fail(change: GroupChange) -> None:
+        raise RuntimeError(f"on purpose at {change.kind}")
+
+    directory.subscribe(fail)
+    directory.subscribe(lambda change: texts.append(str(change.kind)))
+    with pytest.raises(RuntimeError, match="on purpose at joined"):
+        directory.pod_added(member("a", "g"))
+    assert texts == ["joined", "declared"]
+    directory.check_invariants()
+
+
+def test_dialects_that_do_not_count_are_not_seen() -> None:
+    """A directory of other dialects takes the pod and the object for strangers."""
+    directory = GroupDirectory(())
+    directory.pod_added(member("p", "g"))
+    directory.object_added(make_group("g", minMember=1))
+    directory.object_deleted(make_group("g", minMember=1))
+    assert len(directory) == 0
+    assert directory.group_id(make_pod("p", labels={SIGS: "g"})) is None
+
+
+def test_facts_are_counted_from_the_members(directory: GroupDirectory) -> None:
+    """Koordinator #2030: what goes into the status is counted anew, so that it cannot drift."""
+    directory.object_added(make_group("g", minMember=2))
+    for name, phase, node in (("a", "Running", "n"), ("b", "Succeeded", "n"), ("c", "Failed", "n"), ("d", "", "")):
+        directory.pod_added(member(name, "g", node_name=node, status={"phase": phase}))
+    directory.hold("pod-default-d")
+    facts = known(directory).facts()
+    assert (facts.min, facts.members, facts.bound, facts.waiting) == (2, 4, 1, 1)
+    assert (facts.running, facts.succeeded, facts.failed, facts.placed) == (1, 1, 1, 3)
