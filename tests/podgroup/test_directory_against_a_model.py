@@ -366,11 +366,15 @@ class Machine(RuleBasedStateMachine):
 def test_the_directory_agrees_with_the_model() -> None:
     """Groups, places, declarations, gang groups and what listeners are told are those of the model, step by step."""
     Machine.fired.clear()
-    run_state_machine_as_test(Machine, settings=settings(stateful_step_count=60, max_examples=150))
     rules = [
         "create", "recreate", "relabel to another group", "relabel while waiting", "bind", "Running", "Succeeded",
         "Failed", "ungate", "delete", "object added", "object updated", "object deleted", "hold", "release", "satisfy",
         "restart", "gang groups of two", "members disagree", *(f"told {kind}" for kind in ChangeKind),
     ]  # fmt: skip
-    missing = [name for name in rules if not Machine.fired[name]]
+    # What hypothesis draws is up to it: a rare rule may take a second search.
+    for _ in range(5):
+        run_state_machine_as_test(Machine, settings=settings(stateful_step_count=60))
+        missing = [name for name in rules if not Machine.fired[name]]
+        if not missing:
+            break
     assert not missing, (missing, dict(Machine.fired))

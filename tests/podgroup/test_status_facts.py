@@ -186,9 +186,8 @@ def test_owners_are_named_once_and_in_order() -> None:
 
 def test_the_condition_of_kubernetes_own_pod_group() -> None:
     """It is written when something changes; its time moves with its status alone; a scheduled group stays so."""
-    refused = scheduled_condition(
-        [], status="False", reason="Unschedulable", message="pod group is unschedulable", now=NOW
-    )
+    text = "pod group is unschedulable"
+    refused = scheduled_condition([], status="False", reason="Unschedulable", message=text, now=NOW)
     assert refused == PodCondition(
         type="PodGroupScheduled",
         status="False",
