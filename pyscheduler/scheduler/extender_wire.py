@@ -8,6 +8,7 @@ many megabytes, most of which was written before.
 
 from __future__ import annotations
 
+import asyncio
 import json
 from typing import TYPE_CHECKING, Any, Final
 
@@ -29,12 +30,15 @@ __all__ = [
     "preemption_args",
     "read_binding_error",
     "read_filter_result",
+    "read_node_list",
     "read_priorities",
     "read_victims",
 ]
 
 _MAX_INT64: Final = 2**63 - 1
-_NULL: Final = b"null"
+_NULL: Final = msgspec.Raw(b"null")
+#: So many nodes are read before the loop turns.
+_CHUNK: Final = 500
 
 
 class ExtenderError(PySchedulerError):
@@ -45,11 +49,12 @@ class ExtenderError(PySchedulerError):
 class FilterResult:
     """What an extender made of the nodes it was asked about.
 
-    `node_names` and `listed` name those that pass, in the two forms it may choose from; None where it did not use it.
+    Those that pass stand in one of two forms, None where it did not use it: their names, or whole `nodes` in JSON, for
+    `read_node_list`.
     """
 
     node_names: Sequence[str] | None = None
-    listed: Sequence[str] | None = None
+    nodes: msgspec.Raw | bytes | None = None
     failed: Mapping[str, str] = attrs.Factory(dict)
     unresolvable: Mapping[str, str] = attrs.Factory(dict)
     error: str = ""
@@ -113,7 +118,7 @@ def read_filter_result(body: bytes) -> FilterResult:
     fields = _object(body, what)
     return FilterResult(
         node_names=_texts(fields.get("nodenames"), f"{what}.NodeNames"),
-        listed=_listed(fields.get("nodes"), f"{what}.Nodes"),
+        nodes=_unread(fields.get("nodes")),
         failed=_text_map(fields.get("failednodes"), f"{what}.FailedNodes"),
         unresolvable=_text_map(fields.get("failedandunresolvablenodes"), f"{what}.FailedAndUnresolvableNodes"),
         error=_text(_plain(fields.get("error")), f"{what}.Error"),
@@ -169,30 +174,40 @@ class _Item(Wire):
     metadata: _ItemMetadata = _ItemMetadata()
 
 
-def _listed(raw: msgspec.Raw | None, field: str) -> list[str] | None:
-    """Return the names of the nodes in a NodeList; the rest of them, most of the answer, is not looked at."""
-    if raw is None or bytes(raw) == _NULL:
-        return None
-    items = _object(bytes(raw), field, "v1.NodeList").get("items")
-    if items is None or bytes(items) == _NULL:
+async def read_node_list(nodes: msgspec.Raw | bytes) -> list[str]:
+    """Return the names of the nodes in a NodeList; raise `ExtenderError`.
+
+    The rest of them, most of the answer, is skipped, step by step: megabytes are not to hold the loop.
+    """
+    field = "ExtenderFilterResult.Nodes"
+    await asyncio.sleep(0)
+    items = _unread(_object(nodes, field, "v1.NodeList").get("items"))
+    if items is None:
         return []
+    await asyncio.sleep(0)
+    names: list[str] = []
     try:
-        return [one.metadata.name for one in msgspec.json.decode(items, type=list[_Item])]
-    except msgspec.DecodeError:
-        try:
-            rows = msgspec.json.decode(items, type=list[msgspec.Raw])
-            return [decode(_Item, bytes(one)).metadata.name for one in rows]
-        except (msgspec.DecodeError, PySchedulerError) as error:
-            raise ExtenderError(f"json: cannot unmarshal {field}: {error}") from error
+        texts = msgspec.json.decode(items, type=list[msgspec.Raw])
+        for start in range(0, len(texts), _CHUNK):
+            await asyncio.sleep(0)
+            names += [decode(_Item, bytes(one)).metadata.name for one in texts[start : start + _CHUNK]]
+    except (msgspec.DecodeError, PySchedulerError) as error:
+        raise ExtenderError(f"json: cannot unmarshal {field}: {error}") from error
+    return names
+
+
+def _unread(raw: msgspec.Raw | None) -> msgspec.Raw | None:
+    """Return a JSON value as it stands; None for null."""
+    return None if raw == _NULL else raw
 
 
 # Go's reader
 
 
-def _first_value(body: bytes) -> bytes:
+def _first_value(body: msgspec.Raw | bytes) -> bytes:
     """Return the first JSON value of `body`; raise `ExtenderError` where there is none that is whole."""
+    body = bytes(body)
     if not body.isascii():
-        # What is no UTF-8 is replaced, not refused.
         body = body.decode(errors="replace").encode()
     try:
         msgspec.json.decode(body, type=msgspec.Raw)
@@ -238,20 +253,29 @@ _SYNTAX: Final = (
 )
 
 
-def _object(body: bytes, what: str, go_type: str = "") -> dict[str, msgspec.Raw]:
+def _object(body: msgspec.Raw | bytes, what: str, go_type: str = "") -> dict[str, msgspec.Raw]:
     """Return the fields of a JSON object, their names in lower case; none for null."""
-    text = _first_value(body)
     try:
-        fields = msgspec.json.decode(text, type=dict[str, msgspec.Raw] | None)
-    except msgspec.DecodeError as error:
-        raise _mismatch(_plain(text), what, go_type) from error
+        # Almost always it is one, and to look at it once is enough.
+        fields = msgspec.json.decode(body, type=dict[str, msgspec.Raw] | None)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        text = _first_value(body)
+        try:
+            fields = msgspec.json.decode(text, type=dict[str, msgspec.Raw] | None)
+        except msgspec.DecodeError as error:
+            raise _mismatch(_plain(text), what, go_type) from error
     return {name.lower(): raw for name, raw in (fields or {}).items()}
 
 
 def _plain(raw: msgspec.Raw | bytes | None) -> Any:
-    """Return a JSON value as Python's own."""
+    """Return a JSON value as Python's own; what in it is no UTF-8 is replaced, as Go does, not refused."""
+    if raw is None:
+        return None
     try:
-        return None if raw is None else msgspec.json.decode(raw)
+        try:
+            return msgspec.json.decode(raw)
+        except UnicodeDecodeError:
+            return msgspec.json.decode(bytes(raw).decode(errors="replace"))
     except (msgspec.DecodeError, RecursionError) as error:
         raise ExtenderError(f"invalid JSON: {error}") from error
 

@@ -121,7 +121,7 @@ class Extender:
             raise ExtenderError(result.error)
         passing = result.node_names if self.config.node_cache_capable else None
         if passing is None:
-            passing = result.listed or ()
+            passing = await wire.read_node_list(result.nodes) if result.nodes is not None else ()
         rows = {name: row for row, name in enumerate(names)}
         for name in passing:
             if name not in rows:

@@ -7,17 +7,26 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given, settings, strategies as st
 
+from pyscheduler.runtime.turns import run_now
 from pyscheduler.scheduler import extender_wire as wire
 from pyscheduler.scheduler.extender_wire import ExtenderError, MetaVictims
+
+
+def listed(nodes: msgspec.Raw | bytes) -> list[str]:
+    """Return the names in a list of nodes."""
+    return run_now(wire.read_node_list(nodes))
+
 
 READERS: list[Callable[[bytes], object]] = [
     wire.read_filter_result,
     wire.read_priorities,
     wire.read_victims,
     wire.read_binding_error,
+    listed,
 ]
 
 
@@ -66,11 +75,15 @@ def test_answers_are_read_as_go_reads_them() -> None:
         b'{"nodeNames":["a",null],"FAILEDNODES":{"b":"no","c":null},"nodes":{"items":[{"metadata":{"name":"d",'
         b'"labels":null},"status":5}]},"error":null,"unknown":[{}]} and more'
     )
-    assert (result.node_names, result.listed, result.error) == (["a", ""], ["d"], "")
+    assert (result.node_names, result.error) == (["a", ""], "")
+    assert result.nodes is not None
+    assert listed(result.nodes) == ["d"]
     assert result.failed == {"b": "no", "c": ""}
     assert wire.read_filter_result(b"null") == wire.FilterResult()
-    assert wire.read_filter_result(b'{"Nodes":{"items":null}}').listed == []
-    assert wire.read_filter_result(b'{"Nodes":{"items":[{"metadata":null}]}}').listed == [""]
+    assert listed(b'{"items":null}') == []
+    assert listed(b"{}") == []
+    assert listed(b'{"items":[{"metadata":null}]}') == [""]
+    assert wire.read_filter_result(b'{"FailedNodes":{"\xff":"\xfe"}}').failed == {"\ufffd": "\ufffd"}
     assert wire.read_priorities(b'[{"Host":"a","Score":-3},{"host":"b"},null]') == [("a", -3), ("b", 0), ("", 0)]
     assert wire.read_priorities(b"null") == []
     assert wire.read_victims(
@@ -115,8 +128,8 @@ def test_answers_are_read_as_go_reads_them() -> None:
             id="a list for a map",
         ),
         pytest.param(
-            0,
-            b'{"Nodes":"all"}',
+            4,
+            b'"all"',
             "json: cannot unmarshal string into Go struct field ExtenderFilterResult.Nodes of type v1.NodeList",
             id="a text for nodes",
         ),
