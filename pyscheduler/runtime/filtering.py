@@ -311,12 +311,13 @@ class Filtering:
         names = self._snapshot.nominated_nodes
         if not names:
             return {}
-        pod = question.pod
+        pod, nodes = question.pod, question.nodes
         found: dict[int, Sequence[PodInfo]] = {}
-        for name in names:
-            row = question.nodes.index(name)
-            if row is None:
-                continue
+        if len(nodes) < len(names):
+            rows = {name: row for row in range(len(nodes)) if (name := nodes.name(row)) in names}
+        else:
+            rows = {name: row for name in names if (row := nodes.index(name)) is not None}
+        for name, row in rows.items():
             before = [
                 info
                 for info in self._snapshot.nominated_pods(name)
@@ -327,37 +328,50 @@ class Filtering:
         return found
 
     def _crowded(self, question: _Question, nominated: Mapping[int, Sequence[PodInfo]]) -> dict[int, Status] | Status:
-        """Return by row why nodes cannot take the pod once their nominated pods are on them; an ERROR ends it."""
+        """Return by row why nodes cannot take the pod once their nominated pods are on them; an ERROR ends it.
+
+        Where a plugin that is active keeps an account of pods across nodes, each node is looked at alone: the promises
+        of one are nothing to another.
+        """
+        if not nominated:
+            return {}
+        if not self._pre_filtering.follows(question.state):
+            return self._with_nominated(question, nominated)
         crowded: dict[int, Status] = {}
         for row, infos in nominated.items():
-            status = self._with_nominated(question, question.nodes.name(row), infos)
-            if status is not None:
-                if not status.is_rejected:
-                    return status
-                crowded[row] = status
+            answer = self._with_nominated(question, {row: infos})
+            if isinstance(answer, Status):
+                return answer
+            crowded |= answer
         return crowded
 
-    def _with_nominated(self, question: _Question, node_name: str, infos: Sequence[PodInfo]) -> Status | None:
+    def _with_nominated(
+        self, question: _Question, nominated: Mapping[int, Sequence[PodInfo]]
+    ) -> dict[int, Status] | Status:
         snapshot = self._snapshot
         pod = question.pod
         with snapshot.what_if():
             state = question.state.clone()
-            for info in infos:
-                snapshot.place(info, node_name)
-                node = snapshot.get(node_name)
-                assert node is not None, f"node {node_name} vanished within a statement"
-                status = self._pre_filtering.add_pod(state, pod, info, node)
-                if status is not None:
-                    return status
-            row = snapshot.nodes.index(node_name)
-            assert row is not None, f"node {node_name} vanished within a statement"
-            view = snapshot.nodes.take(np.array([row], dtype=np.int64))
-            alone = _Question(question.context, state, pod, view)
-            sweep = self._sweep(alone)
+            for row, infos in nominated.items():
+                name = question.nodes.name(row)
+                for info in infos:
+                    snapshot.place(info, name)
+                    node = snapshot.get(name)
+                    assert node is not None, f"node {name} vanished within a statement"
+                    status = self._pre_filtering.add_pod(state, pod, info, node)
+                    if status is not None:
+                        return status
+            rows = [snapshot.nodes.index(question.nodes.name(row)) for row in nominated]
+            view = snapshot.nodes.take(np.array(rows, dtype=np.int64))
+            crowd = _Question(question.context, state, pod, view)
+            sweep = self._sweep(crowd)
             if isinstance(sweep, Status):
                 return sweep
-            statuses = self._attribute(alone, sweep.found, {}, {})
-            return statuses if isinstance(statuses, Status) else statuses.status(0)
+            statuses = self._attribute(crowd, sweep.found, {}, {})
+            if isinstance(statuses, Status):
+                return statuses
+            answers = {row: statuses.status(position) for position, row in enumerate(nominated)}
+            return {row: status for row, status in answers.items() if status is not None}
 
 
 def _failed(status: Status, processed: int = 0) -> FilterOutcome:
