@@ -44,7 +44,7 @@ class Attached:
         self._memo: NodeMemo[Room] = NodeMemo(self._room_on, self._forget)
         #: What each generation's answer was made of, and the generations that each such thing is part of. What is made
         #: of it: ("use", name) stands for a volume that a pod there uses.
-        self._sources: dict[int, frozenset[tuple[str, str]]] = {}
+        self._sources: dict[int, set[tuple[str, str]]] = {}
         self._generations: dict[tuple[str, str], set[int]] = {}
         #: Attachments by node and name.
         self._attachments: dict[str, dict[str, VolumeAttachment]] = {}
@@ -81,7 +81,7 @@ class Attached:
                     if driver in limits:
                         limits[driver] -= 1
                 room = frozenset(limits.items())
-        self._remember(node.generation, frozenset(sources))
+        self._remember(node.generation, sources)
         return room
 
     def _attached_to(self, node: NodeInfo, sources: set[tuple[str, str]]) -> dict[str, str]:
@@ -89,8 +89,7 @@ class Attached:
         used: dict[str, str] = {}
         for info in node.pods:
             if info.pod.spec.volumes:
-                sources.update(self._volumes.sources_of(info.pod))
-                used.update(self._volumes.of(info.pod, has_csi=True, is_new=False))
+                used.update(self._volumes.of(info.pod, has_csi=True, is_new=False, sources=sources))
         sources.update(("use", name) for name in used)
         for attachment in self._attachments.get(node.name, {}).values():
             attacher, name = attachment.spec.attacher, attachment.spec.source.persistent_volume_name
@@ -167,7 +166,7 @@ class Attached:
         if generations:
             self._memo.discard(tuple(generations))
 
-    def _remember(self, generation: int, sources: frozenset[tuple[str, str]]) -> None:
+    def _remember(self, generation: int, sources: set[tuple[str, str]]) -> None:
         self._sources[generation] = sources
         for source in sources:
             self._generations.setdefault(source, set()).add(generation)

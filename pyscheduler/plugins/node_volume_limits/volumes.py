@@ -18,8 +18,6 @@ from pyscheduler.api.csi_migration import MigrationError, disk_kind, inline_hand
 from pyscheduler.framework import PySchedulerError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from pyscheduler.api import Pod, Volume
     from pyscheduler.framework import Lister
 
@@ -55,21 +53,29 @@ class AttachableVolumes:
     volumes: Lister[PersistentVolume]
     classes: Lister[StorageClass]
 
-    def of(self, pod: Pod, *, has_csi: bool, is_new: bool) -> dict[str, str]:
+    def of(
+        self, pod: Pod, *, has_csi: bool, is_new: bool, sources: set[tuple[str, str]] | None = None
+    ) -> dict[str, str]:
         """Return the driver of each volume of `pod`, by the volume's unique name.
 
         `has_csi` is whether the node has a CSINode. A claim that is missing does not count for a pod that is on a node
         already; `is_new` pods raise `ClaimMissingError`. Raises `PySchedulerError` where volumes cannot be told.
+        Into `sources` goes what the answer depends on: pairs of "claim" or "volume" and the key of one.
         """
         found: dict[str, str] = {}
         for volume in pod.spec.volumes:
             named = claim_of(pod, volume)
             if named is None:
-                found.update(_inline(volume) if has_csi else ())
+                if has_csi:
+                    found.update(_inline(volume))
                 continue
             if not named.name:
                 raise ForeignClaimError("PersistentVolumeClaim had no name")
             claim = self.claims.get(named.name, pod.namespace)
+            if sources is not None:
+                sources.add(("claim", f"{pod.namespace}/{named.name}"))
+                if claim is not None and claim.spec.volume_name:
+                    sources.add(("volume", claim.spec.volume_name))
             if claim is None:
                 if is_new:
                     key = f"{pod.namespace}/{named.name}"
@@ -83,26 +89,15 @@ class AttachableVolumes:
                 found[unique_name(driver, handle)] = driver
         return found
 
-    def sources_of(self, pod: Pod) -> Iterator[tuple[str, str]]:
-        """Yield what the answer for `pod` depends on: pairs of ("claim" or "volume", key)."""
-        for volume in pod.spec.volumes:
-            named = claim_of(pod, volume)
-            if named is None:
-                continue
-            key = f"{pod.namespace}/{named.name}"
-            yield "claim", key
-            claim = self.claims.get(named.name, pod.namespace)
-            if claim is not None and claim.spec.volume_name:
-                yield "volume", claim.spec.volume_name
-
     def _behind(self, claim: PersistentVolumeClaim, *, has_csi: bool) -> tuple[str, str]:
-        """Return driver and handle of a claim's volume, made or yet to be; empty where CSI has no part in it."""
+        """Return driver and handle of a claim's volume, made or yet to be made; empty where CSI has no part in it."""
         name = claim.spec.volume_name
         bound = self.volumes.get(name) if name else None
         if bound is None:
             return self._unmade(claim, has_csi=has_csi)
-        if bound.spec.csi is not None:
-            return bound.spec.csi.driver, bound.spec.csi.volume_handle
+        csi = bound.spec.csi
+        if csi is not None:
+            return csi.driver, csi.volume_handle
         kind = disk_kind(bound.spec)
         if kind is None or not kind.served_by_csi or not has_csi:
             return "", ""

@@ -10,16 +10,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from pyscheduler.api import KubeObject, PersistentVolume
-from pyscheduler.api.claims import volume_class
+from pyscheduler.api import KubeObject
 from pyscheduler.framework import PySchedulerError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Mapping
 
     from pyscheduler.framework import Lister
 
-__all__ = ["AssumeCache", "OutOfSyncError", "VolumeIndex"]
+__all__ = ["AssumeCache", "OutOfSyncError"]
 
 K = TypeVar("K", bound=KubeObject)
 
@@ -71,6 +70,11 @@ class AssumeCache(Generic[K]):
         if known is not None and known.resource_version == assumed.resource_version:
             del self._assumed[assumed.key]
 
+    @property
+    def assumed(self) -> Mapping[str, K]:
+        """Return all that is assumed, by `namespace/name`, also what the API server has overtaken by now."""
+        return self._assumed
+
     def __len__(self) -> int:
         """Return how many objects are assumed."""
         return len(self._assumed)
@@ -82,49 +86,3 @@ class AssumeCache(Generic[K]):
         assumed = self._assumed.get(new.key)
         if assumed is not None and assumed.resource_version != new.resource_version:
             del self._assumed[new.key]
-
-
-class VolumeIndex:
-    """Persistent volumes that a claim may take: the free ones of a class, and those that name the claim.
-
-    A cluster's volumes are bound for the most part, and those need not be looked at.
-    """
-
-    def __init__(self, lister: Lister[PersistentVolume]) -> None:
-        self._free: dict[str, dict[str, PersistentVolume]] = {}
-        self._promised: dict[str, dict[str, PersistentVolume]] = {}
-        lister.add_event_handler(on_add=self._add, on_update=self._update, on_delete=self._remove)
-
-    def free(self, class_name: str) -> Iterator[PersistentVolume]:
-        """Yield the volumes of a class that are available and that no claim was promised."""
-        return iter(self._free.get(class_name, {}).values())
-
-    def promised(self, claim_key: str) -> Iterator[PersistentVolume]:
-        """Yield the volumes that name the claim `namespace/name`."""
-        return iter(self._promised.get(claim_key, {}).values())
-
-    def _place(self, volume: PersistentVolume) -> tuple[dict[str, dict[str, PersistentVolume]], str] | None:
-        claim = volume.spec.claim_ref
-        if claim is not None:
-            return self._promised, f"{claim.namespace}/{claim.name}"
-        return (self._free, volume_class(volume)) if volume.status.phase == "Available" else None
-
-    def _add(self, volume: PersistentVolume) -> None:
-        place = self._place(volume)
-        if place is not None:
-            index, key = place
-            index.setdefault(key, {})[volume.name] = volume
-
-    def _update(self, old: PersistentVolume, new: PersistentVolume) -> None:
-        self._remove(old)
-        self._add(new)
-
-    def _remove(self, volume: PersistentVolume) -> None:
-        place = self._place(volume)
-        if place is None:
-            return
-        index, key = place
-        there = index.get(key, {})
-        there.pop(volume.name, None)
-        if not there:
-            index.pop(key, None)

@@ -17,9 +17,10 @@ import msgspec
 from pyscheduler.api import CSINode, Node, ObjectReference, PersistentVolume, PersistentVolumeClaim, Pod
 from pyscheduler.api.csi_migration import disk_kind
 from pyscheduler.framework import PySchedulerError
-from pyscheduler.plugins.volume_binding.candidates import is_promised, volume_selector
+from pyscheduler.plugins.volume_binding.candidates import is_promised
 from pyscheduler.plugins.volume_binding.claims import SELECTED_NODE, is_bound
 from pyscheduler.plugins.volume_binding.placement import is_migrated, reached_by_csi
+from pyscheduler.plugins.volume_binding.shelves import volume_selector
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

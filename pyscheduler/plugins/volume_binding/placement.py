@@ -20,13 +20,9 @@ from pyscheduler.api import CSINode, PersistentVolume, PersistentVolumeClaim
 from pyscheduler.api.csi_migration import DiskKind, MigrationError, disk_kind, translated_affinity
 from pyscheduler.framework import NodeStatuses, PySchedulerError, Status
 from pyscheduler.framework.node_matching import match_node_selector
-from pyscheduler.plugins.volume_binding.candidates import (
-    Candidates,
-    find_candidates,
-    requested_storage,
-    volume_selector,
-)
+from pyscheduler.plugins.volume_binding.candidates import Candidates, find_candidates, requested_storage
 from pyscheduler.plugins.volume_binding.claims import SELECTED_NODE, PodClaims
+from pyscheduler.plugins.volume_binding.shelves import volume_selector
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -35,8 +31,9 @@ if TYPE_CHECKING:
 
     from pyscheduler.api import CompiledNodeSelector, CSIStorageCapacity
     from pyscheduler.framework import Lister, Nodes
-    from pyscheduler.plugins.volume_binding.assume_cache import AssumeCache, VolumeIndex
+    from pyscheduler.plugins.volume_binding.assume_cache import AssumeCache
     from pyscheduler.plugins.volume_binding.provisioning import Provisioning
+    from pyscheduler.plugins.volume_binding.shelves import VolumeIndex
 
 __all__ = ["MIGRATED", "Choice", "Placement", "World", "is_migrated", "reached_by_csi"]
 
@@ -220,10 +217,10 @@ class Placement:
     def _unmatched(self, nodes: Nodes) -> Sequence[NDArray[np.bool_]]:
         """Return, for each claim that looks for a volume, bool[n]: on which nodes it finds none."""
         candidates = self._candidates
-        names = [volume.name for each in candidates for volume in each.volumes]
-        if len(set(names)) == len(names):
+        shelves = {id(each.shelf) for each in candidates if not each.shelf.is_empty}
+        if len(shelves) == sum(not each.shelf.is_empty for each in candidates):
             return [~each.reachable(nodes) for each in candidates]
-        labels = sorted({label for each in candidates for label in each.labels})
+        labels = sorted({label for each in candidates for label in each.shelf.labels})
         columns = [nodes.labels(label) for label in labels]
         if not columns:
             found = self._greedy({})

@@ -47,13 +47,14 @@ from pyscheduler.framework import (
 )
 from pyscheduler.framework.plugin_args import VolumeBindingArgs
 from pyscheduler.framework.signatures import sign_volumes
-from pyscheduler.plugins.volume_binding.assume_cache import AssumeCache, VolumeIndex
+from pyscheduler.plugins.volume_binding.assume_cache import AssumeCache
 from pyscheduler.plugins.volume_binding.binding import Binder, Reservation
 from pyscheduler.plugins.volume_binding.claims import claim_problem, is_bound, sort_claims
 from pyscheduler.plugins.volume_binding.hints import EVENTS
 from pyscheduler.plugins.volume_binding.placement import Placement, World
 from pyscheduler.plugins.volume_binding.provisioning import Provisioning
 from pyscheduler.plugins.volume_binding.scoring import score_use, shape_of, storage_use
+from pyscheduler.plugins.volume_binding.shelves import VolumeIndex
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

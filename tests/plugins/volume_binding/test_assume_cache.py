@@ -6,8 +6,9 @@ import msgspec
 import pytest
 
 from pyscheduler.api import ObjectReference, PersistentVolume
-from pyscheduler.plugins.volume_binding.assume_cache import AssumeCache, OutOfSyncError, VolumeIndex
-from tests.plugins.storage import StorageHandle, volume
+from pyscheduler.plugins.volume_binding.assume_cache import AssumeCache, OutOfSyncError
+from pyscheduler.plugins.volume_binding.shelves import Shelf, VolumeIndex
+from tests.plugins.storage import HOST, ZONE, StorageHandle, reachable_from, volume
 
 
 def named(stored: PersistentVolume, claim: str) -> PersistentVolume:
@@ -84,10 +85,12 @@ def test_the_index_follows_volumes() -> None:
     handle = StorageHandle(None, [volume("a"), volume("b", phase="Released"), volume("c", promised_to="x")])
     index = VolumeIndex(handle.lister(PersistentVolume))
 
+    def on(shelf: Shelf) -> list[str]:
+        return [item.name for items in shelf.reached({}) for item in items]
+
     def seen() -> tuple[list[str], list[str], list[str]]:
-        found = (index.free("slow"), index.free("fast"), index.promised("default/x"))
-        slow, fast, promised = ([each.name for each in volumes] for volumes in found)
-        return slow, fast, promised
+        promised = [item.name for item in index.promised("default/x")]
+        return on(index.free("slow")), on(index.free("fast")), promised
 
     assert seen() == (["a"], [], ["c"])
     handle.put(volume("a", promised_to="x"), version="2")
@@ -97,5 +100,27 @@ def test_the_index_follows_volumes() -> None:
     handle.drop(volume("a"))
     handle.drop(volume("b"))
     assert seen() == ([], [], [])
-    assert not index._free
+    assert not index._shelves
     assert not index._promised
+
+
+def test_a_shelf_is_in_order_and_apart_by_place() -> None:
+    """The smallest first, then by name; what is taken away leaves nothing behind."""
+    either = {"matchExpressions": [{"key": ZONE, "operator": "In", "values": ["a", "b"]}]}
+    complex_place = {"required": {"nodeSelectorTerms": [either, either]}}
+    places = [None, reachable_from(HOST, "n1"), {"required": {"nodeSelectorTerms": [either]}}, complex_place]
+    manifests = [
+        volume(f"v{number}-{size}", size=f"{size}Gi", at=place)
+        for number, place in enumerate(places)
+        for size in (3, 1, 2)
+    ]
+    handle = StorageHandle(None, manifests)
+    index = VolumeIndex(handle.lister(PersistentVolume))
+    found = [[item.name for item in items] for items in index.free("slow").reached({HOST: "n1", ZONE: "b"})]
+    assert found == [[f"v{number}-{size}" for size in (1, 2, 3)] for number in range(4)]
+    assert [len(items) for items in index.free("slow").reached({HOST: "n2", ZONE: "c"})] == [3]
+    assert set(index.free("slow").labels) == {HOST, ZONE}
+    for manifest in manifests:
+        handle.drop(manifest)
+    assert index.free("slow").is_empty
+    assert not index._shelves

@@ -82,6 +82,28 @@ async def test_two_pods_do_not_take_one_volume(pyscheduler_cluster: FakeCluster)
     assert {framework.result(name).node for name in ("p1", "p2")} == {"n1"}
 
 
+@pytest.mark.parametrize("static", [True, False])
+async def test_two_pods_share_a_claim(pyscheduler_cluster: FakeCluster, static: bool) -> None:
+    """The second follows the first to where the volume is taken or made, and both are bound."""
+    cluster = pyscheduler_cluster
+    cluster.add_node("n1")
+    cluster.add_node("n2")
+    add(cluster, storage_class(provisioner="kubernetes.io/no-provisioner" if static else "csi.example.com"), claim())
+    if static:
+        add(cluster, volume(at=reachable_from(HOST, "n2"), promised_to="c"))
+    framework = cluster.framework()
+    await framework.start()
+    for name in ("p1", "p2"):
+        cluster.add_pod(name, spec=using("c"))
+    await framework.settle()
+    for _ in range(40):
+        Controller(cluster).work()
+        await cluster.clock.advance(1)
+    placed = {framework.result(name).node for name in ("p1", "p2")}
+    assert len(placed) == 1
+    assert placed <= ({"n2"} if static else {"n1", "n2"})
+
+
 async def test_a_binding_that_takes_too_long_is_tried_again(pyscheduler_cluster: FakeCluster) -> None:
     """The pod's condition says what was waited for; a later attempt goes on where the first one stood."""
     cluster = pyscheduler_cluster
