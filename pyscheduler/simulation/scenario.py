@@ -1,0 +1,365 @@
+"""Scenario files: small histories of a cluster, and what must be true in them.
+
+A file is YAML: profiles, and scenarios that run on them. Its schema, version 1, is told on the page
+`docs/reference/scenarios.md`. Reading checks everything that can be checked without running: the shape of each step,
+that profiles exist, that names are used once. What is wrong is a `ConfigError` with one problem per mistake.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated, Any, Final, Literal, NamedTuple, TypeAlias
+
+import msgspec
+import yaml
+
+from pyscheduler.framework.errors import ConfigError
+from pyscheduler.framework.profile import ExtensionPoint
+
+__all__ = [
+    "CompletePods",
+    "CreatePodGroup",
+    "CreatePods",
+    "DeletePodGroup",
+    "DeletePods",
+    "Expect",
+    "FailBind",
+    "NodeSpec",
+    "Options",
+    "ProfileSpec",
+    "Restart",
+    "Scenario",
+    "ScenarioFile",
+    "Step",
+    "UpdateNode",
+    "UpdatePodGroup",
+    "UpdatePods",
+    "load_scenarios",
+    "read_scenarios",
+]
+
+PluginWord: TypeAlias = Literal["coscheduling", "gang", "intree"]
+#: The dialects that scenarios can write objects in, by the names of their rows in the table of dialects.
+DialectWord: TypeAlias = Literal["sigs", "ming", "koordinator", "intree", "annotation", "lightweight"]
+
+_Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0)]
+_Amount: TypeAlias = Annotated[float, msgspec.Meta(ge=0)]
+_Seconds: TypeAlias = Annotated[float, msgspec.Meta(ge=0)]
+_Name: TypeAlias = Annotated[str, msgspec.Meta(min_length=1)]
+#: By set.
+_Counts: TypeAlias = dict[str, _Count]
+_Texts: TypeAlias = dict[str, list[str]]
+
+
+class _Strict(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Base of everything in a file: a word that means nothing is a mistake."""
+
+
+class ProfileSpec(_Strict, frozen=True, kw_only=True, rename="camel"):
+    """A scheduler profile, in short words."""
+
+    queue_sort: Literal["coscheduling", "gang", "priority"] = "priority"
+    plugins: list[PluginWord] = []
+    disable: dict[PluginWord, list[ExtensionPoint]] = {}
+    args: dict[PluginWord, dict[str, Any]] = {}
+
+
+class Options(_Strict, frozen=True, kw_only=True, rename="camel"):
+    """Settings of the scheduler process; seconds."""
+
+    preemption: bool = False
+    pop_from_backoff_q: bool = msgspec.field(default=False, name="popFromBackoffQ")
+    pod_initial_backoff_seconds: Annotated[int, msgspec.Meta(ge=1)] = 1
+    pod_max_backoff_seconds: Annotated[int, msgspec.Meta(ge=1)] = 10
+    unschedulable_flush_seconds: _Seconds = 300
+    #: None: a plugin may make pods wait as long as it likes.
+    permit_max_seconds: _Seconds | None = None
+
+
+class NodeSpec(_Strict, frozen=True, kw_only=True):
+    """One node, or with `count` several: `name-0` and so on. CPU in cores, memory in Mi."""
+
+    name: _Name
+    count: Annotated[int, msgspec.Meta(ge=1)] = 1
+    cpu: _Amount = 0
+    gpu: _Count = 0
+    mem: _Count = 1_048_576
+    pods: _Count = 110
+    labels: dict[str, str] = {}
+    unschedulable: bool = False
+
+
+class CreatePodGroup(_Strict, frozen=True, kw_only=True):
+    """`min` and `timeout` go into the object as they are, sensible or not."""
+
+    name: _Name
+    ns: _Name = "default"
+    dialect: DialectWord | None = None
+    min: Any = msgspec.UNSET
+    min_resources: dict[Literal["cpu", "gpu", "mem"], _Amount] = {}
+    timeout: Any = msgspec.UNSET
+    annotations: dict[str, Any] = {}
+    #: Whether the API server must refuse it, or a part of what it must say.
+    expect_error: bool | str = False
+
+
+class UpdatePodGroup(_Strict, frozen=True, kw_only=True):
+    """An annotation that is null goes."""
+
+    name: _Name
+    ns: _Name = "default"
+    min: Any = msgspec.UNSET
+    timeout: Any = msgspec.UNSET
+    annotations: dict[str, Any] = {}
+
+
+class DeletePodGroup(_Strict, frozen=True, kw_only=True):
+    """Delete the object."""
+
+    name: _Name
+    ns: _Name = "default"
+
+
+class CreatePods(_Strict, frozen=True, kw_only=True):
+    """Pods `prefix-start` and so on."""
+
+    prefix: _Name
+    start: _Count = 0
+    count: _Count = 1
+    ns: _Name = "default"
+    group: str = ""
+    dialect: DialectWord | None = None
+    cpu: _Amount = 1
+    gpu: _Count = 0
+    mem: _Count = 0
+    priority: int = 0
+    annotations: dict[str, Any] = {}
+    labels: dict[str, Any] = {}
+    node_selector: dict[str, str] = {}
+    gated: bool = False
+    #: Bound there already.
+    node: str = ""
+    #: Already in that phase.
+    phase: Literal["", "Pending", "Running", "Succeeded", "Failed"] = ""
+
+
+class DeletePods(_Strict, frozen=True, kw_only=True):
+    """By name, or the first by name of those of a set that are in a state."""
+
+    pods: list[_Name] = []
+    of: str = ""
+    state: Literal["", "bound", "waiting", "pending"] = ""
+    count: _Count | None = None
+
+
+class UpdatePods(_Strict, frozen=True, kw_only=True):
+    """An annotation that is null goes; a group that is empty, too."""
+
+    pods: list[_Name]
+    group: str | None = None
+    annotations: dict[str, Any] = {}
+    ungate: bool = False
+
+
+class CompletePods(_Strict, frozen=True, kw_only=True):
+    """Their phase becomes Succeeded."""
+
+    pods: list[_Name]
+
+
+class UpdateNode(_Strict, frozen=True, kw_only=True):
+    """What is not given stays."""
+
+    name: _Name
+    unschedulable: bool | None = None
+    cpu: _Amount | None = None
+
+
+class DeleteNode(_Strict, frozen=True, kw_only=True):
+    """Delete the node."""
+
+    name: _Name
+
+
+class FailBind(_Strict, frozen=True, kw_only=True):
+    """The next so many bind calls of each of these pods fail."""
+
+    pods: list[_Name]
+    times: Annotated[int, msgspec.Meta(ge=1)] = 1
+
+
+class Restart(_Strict, frozen=True, kw_only=True):
+    """The scheduler process is replaced."""
+
+
+class Expect(_Strict, frozen=True, kw_only=True):
+    """What must be true, now or within so many seconds. Every key that is given counts."""
+
+    bound: _Counts = {}
+    waiting: _Counts = {}
+    pending: _Counts = {}
+    bound_total: _Count | None = None
+    reason_any: _Texts = {}
+    reason_all: _Texts = {}
+    events: _Texts = {}
+    no_events: _Texts = {}
+    annotation_all: dict[str, dict[str, str]] = {}
+    annotation_none: _Texts = {}
+    phase: dict[str, str] = {}
+    within: _Seconds = 0
+
+
+class Step(NamedTuple):
+    """One thing that happens. `what` is of the kind's type; for a batch a tuple of steps."""
+
+    kind: str
+    what: Any
+
+
+#: What each kind of step says.
+KINDS: Final[dict[str, Any]] = {
+    "create_podgroup": CreatePodGroup,
+    "update_podgroup": UpdatePodGroup,
+    "delete_podgroup": DeletePodGroup,
+    "create_pods": CreatePods,
+    "delete_pods": DeletePods,
+    "update_pods": UpdatePods,
+    "complete_pods": CompletePods,
+    "add_nodes": list[NodeSpec],
+    "update_node": UpdateNode,
+    "delete_node": DeleteNode,
+    "fail_bind": FailBind,
+    "restart": Restart,
+    "advance": _Seconds,
+    "expect": Expect,
+}
+#: These take time, or look at what has come to rest.
+_NOT_IN_A_BATCH: Final = frozenset({"batch", "advance", "expect", "restart"})
+
+
+class Scenario(_Strict, frozen=True, kw_only=True):
+    """One history. `steps` are read into `Step` by `read_scenarios`."""
+
+    id: _Name
+    title: str = ""
+    source: str = ""
+    tags: list[str] = []
+    optional: bool = False
+    profile: str
+    args: dict[PluginWord, dict[str, Any]] = {}
+    disable: dict[PluginWord, list[ExtensionPoint]] = {}
+    options: Options = Options()
+    nodes: list[NodeSpec] = []
+    never_partial: dict[str, Annotated[int, msgspec.Meta(ge=1)]] = {}
+    steps: list[Any] = []
+
+
+class ScenarioFile(_Strict, frozen=True, kw_only=True):
+    """A whole file; `scenarios` are read one by one."""
+
+    schema: Literal[1]
+    profiles: dict[str, ProfileSpec]
+    scenarios: list[Any]
+
+
+def load_scenarios(path: str | os.PathLike[str]) -> tuple[dict[str, ProfileSpec], list[Scenario]]:
+    """Read a file; raise `ConfigError` naming the file and everything that is wrong with it."""
+    source = os.fspath(path)
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+    except OSError as error:
+        raise ConfigError((error.strerror or str(error)).lower(), source=source) from error
+    except UnicodeDecodeError as error:
+        raise ConfigError("this is not UTF-8 text", source=source) from error
+    return read_scenarios(text, source=source)
+
+
+def read_scenarios(text: str, *, source: str | None = None) -> tuple[dict[str, ProfileSpec], list[Scenario]]:
+    """Read the text of a file: its profiles by name, and its scenarios in order."""
+    try:
+        raw = yaml.load(text, Loader=_LOADER)  # noqa: S506 - a SafeLoader that is written in C
+        file = msgspec.convert(raw, ScenarioFile)
+    except yaml.YAMLError as error:
+        raise ConfigError(f"this is not YAML: {' '.join(str(error).split())}", source=source) from error
+    except msgspec.ValidationError as error:
+        raise ConfigError(_told(error), source=source) from error
+    problems: list[str] = []
+    scenarios: list[Scenario] = []
+    for number, each in enumerate(file.scenarios):
+        scenario = _scenario(number, each, problems)
+        if scenario is None:
+            continue
+        if scenario.profile not in file.profiles:
+            known = ", ".join(file.profiles)
+            problems.append(f'scenario {scenario.id}: there is no profile "{scenario.profile}"; known are {known}')
+        if any(other.id == scenario.id for other in scenarios):
+            problems.append(f"scenario {scenario.id}: this id is used twice")
+        scenarios.append(scenario)
+    if problems:
+        raise ConfigError(*problems, source=source)
+    return file.profiles, scenarios
+
+
+_LOADER: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+def _scenario(number: int, raw: object, problems: list[str]) -> Scenario | None:
+    name = raw.get("id", f"number {number}") if isinstance(raw, dict) else f"number {number}"
+    try:
+        scenario = msgspec.convert(raw, Scenario)
+    except msgspec.ValidationError as error:
+        problems.append(f"scenario {name}: {_told(error)}")
+        return None
+    where = f"scenario {scenario.id}, step "
+    steps = [_step(f"{where}{index}", each, problems) for index, each in enumerate(scenario.steps)]
+    return msgspec.structs.replace(scenario, steps=[step for step in steps if step is not None])
+
+
+def _step(where: str, raw: object, problems: list[str], *, in_batch: bool = False) -> Step | None:
+    if not isinstance(raw, dict) or len(raw) != 1:
+        problems.append(f"{where}: a step is a map with one key, the kind of the step")
+        return None
+    ((kind, what),) = raw.items()
+    if in_batch and kind in _NOT_IN_A_BATCH:
+        problems.append(f"{where}: {kind} cannot be part of a batch")
+        return None
+    if kind == "batch":
+        if not isinstance(what, list):
+            problems.append(f"{where}: a batch is a list of steps")
+            return None
+        inner = [
+            _step(f"{where}, {index} of the batch", each, problems, in_batch=True) for index, each in enumerate(what)
+        ]
+        return Step("batch", tuple(each for each in inner if each is not None))
+    if kind not in KINDS:
+        problems.append(f'{where}: there is no kind of step "{kind}"; known are batch, {", ".join(KINDS)}')
+        return None
+    try:
+        read = msgspec.convert({} if what is None and kind == "restart" else what, KINDS[kind])
+    except msgspec.ValidationError as error:
+        problems.append(f"{where} ({kind}): {_told(error)}")
+        return None
+    wrong = _contradiction(read)
+    if wrong:
+        problems.append(f"{where} ({kind}): {wrong}")
+        return None
+    return Step(kind, read)
+
+
+def _contradiction(what: object) -> str:
+    """Return what is wrong though each word of it may be right."""
+    if isinstance(what, DeletePods):
+        if bool(what.pods) == bool(what.of):
+            return "give the pods by name, or a set with 'of', and not both"
+        if what.pods and (what.state or what.count is not None):
+            return "'state' and 'count' go with 'of'"
+    if isinstance(what, CreatePodGroup) and what.dialect in {"annotation", "lightweight"}:
+        return f"groups of dialect {what.dialect} have no object; their pods say all there is"
+    if isinstance(what, CreatePods) and what.dialect is not None and not what.group:
+        return "'dialect' says how 'group' is written, which is missing"
+    return ""
+
+
+def _told(error: msgspec.ValidationError) -> str:
+    return str(error).replace("`", "'")
