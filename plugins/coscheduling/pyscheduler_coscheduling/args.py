@@ -1,0 +1,88 @@
+"""The args of `Coscheduling`, under the names of scheduler-plugins and of podgroup-scheduler-framework alike.
+
+Sources: `CoschedulingArgs` and its validation in scheduler-plugins; the arguments of podgroup-scheduler-framework.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import attrs
+
+from pyscheduler.framework.plugin_args import wire
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = ["CoschedulingArgs", "DeadlockArgs"]
+
+_DEFAULT_WAIT_SECONDS: Final = 60.0
+_ALL_PERCENT: Final = 100
+_SCOPES: Final = ("cluster", "node")
+_ABOVE_ZERO: Final = "must be greater than 0"
+
+
+@attrs.frozen(kw_only=True)
+class DeadlockArgs:
+    """When groups that each hold a part of the room are told to yield; read by the deadlock resolver."""
+
+    enabled: bool = True
+    grace_seconds: int = 2
+    yield_lease_seconds: int = 30
+
+
+@attrs.frozen(kw_only=True)
+class CoschedulingArgs:
+    """How groups wait, give up, and are kept from trying again at once."""
+
+    #: How long a member waits at Permit where its group does not say; 0 means 60.
+    permit_waiting_time_seconds: int = 60
+    #: How long a group that failed is refused; 0 switches that off.
+    denied_pg_expiration_time_seconds: int = attrs.field(default=20, metadata=wire(key="deniedPGExpirationTimeSeconds"))
+    #: How long a group that failed with enough pods around is refused besides; 0 switches that off.
+    pod_group_backoff_seconds: int = 0
+    #: A group that misses no more than this share of its members keeps what it holds when one of them fits nowhere.
+    pod_group_reject_percentage: int = 10
+    #: Whether minResources has to be free on all nodes together (`cluster`), or on one (`node`).
+    min_resources_scope: str = "cluster"
+    deadlock: DeadlockArgs = attrs.Factory(DeadlockArgs)
+    #: The dialects whose groups are served, by name; without them those that are meant for this plugin.
+    dialects: tuple[str, ...] = attrs.field(default=(), metadata=wire(omit_empty=True))
+    #: Refuse pods without a group.
+    require_group: bool = False
+    #: Both are taken so that manifests of old can be read, and mean nothing.
+    kube_master: Any = attrs.field(default=None, metadata=wire(omit_empty=True))
+    kube_config_path: Any = attrs.field(default=None, metadata=wire(omit_empty=True))
+
+    def __attrs_post_init__(self) -> None:
+        """Raise `ValueError` that names every bad value."""
+        problems = list(self._problems())
+        if problems:
+            raise ValueError(problems[0] if len(problems) == 1 else f"[{', '.join(problems)}]")
+
+    def _problems(self) -> Iterator[str]:
+        for key, seconds in (
+            ("permitWaitingTimeSeconds", self.permit_waiting_time_seconds),
+            ("deniedPGExpirationTimeSeconds", self.denied_pg_expiration_time_seconds),
+            ("podGroupBackoffSeconds", self.pod_group_backoff_seconds),
+            ("deadlock.graceSeconds", self.deadlock.grace_seconds),
+            ("deadlock.yieldLeaseSeconds", self.deadlock.yield_lease_seconds),
+        ):
+            if seconds < 0:
+                yield f"{key}: Invalid value: {seconds}: {_ABOVE_ZERO}"
+        if not 0 <= self.pod_group_reject_percentage <= _ALL_PERCENT:
+            value = self.pod_group_reject_percentage
+            yield f"podGroupRejectPercentage: Invalid value: {value}: must be between 0 and 100"
+        if self.min_resources_scope not in _SCOPES:
+            value = f'Unsupported value: "{self.min_resources_scope}"'
+            yield f'minResourcesScope: {value}: supported values: "cluster", "node"'
+
+    @property
+    def wait_seconds(self) -> float:
+        """Return how long a member waits whose group does not say."""
+        return float(self.permit_waiting_time_seconds) or _DEFAULT_WAIT_SECONDS
+
+    @property
+    def permitted_seconds(self) -> float:
+        """Return how long a group that had its minResources is not asked again."""
+        return float(self.denied_pg_expiration_time_seconds) or self.wait_seconds

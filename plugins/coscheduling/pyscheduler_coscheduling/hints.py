@@ -1,0 +1,85 @@
+"""Which events are worth another attempt to pods that the plugin refused or rejected.
+
+While a group is in a window no event is: its end wakes the group, if there was any. Otherwise what concerns the group
+itself always is, and room that appears is for groups that failed for want of it. Source: `EventsToRegister` of
+scheduler-plugins, plus nodes and pods that go, without which a group refused for its minResources would sleep.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from pyscheduler.api import KubeObject, Pod
+from pyscheduler.framework import ActionType, ClusterEvent, ClusterEventWithHint, EventResource, QueueingHint
+from pyscheduler.framework.watches import event_resource
+from pyscheduler.podgroup import GroupId, kinds_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pyscheduler_coscheduling.members import Members
+
+__all__ = ["Hints"]
+
+_OF_MEMBERS: Final = ActionType.ADD | ActionType.UPDATE_POD_LABEL | ActionType.UPDATE_POD_SCHEDULING_GATES_ELIMINATED
+_NODE_ROOM: Final = (
+    ActionType.ADD | ActionType.UPDATE_NODE_ALLOCATABLE | ActionType.UPDATE_NODE_LABEL | ActionType.UPDATE_NODE_TAINT
+)
+
+
+class Hints:
+    """The plugin's registrations."""
+
+    def __init__(self, members: Members) -> None:
+        self._members = members
+
+    def registrations(self) -> Sequence[ClusterEventWithHint]:
+        """Return what `events_to_register` returns."""
+        of_objects = [
+            ClusterEventWithHint(
+                ClusterEvent(event_resource(kind), ActionType.ADD | ActionType.UPDATE), self.after_object
+            )
+            for kind in kinds_of(self._members.dialects)
+        ]
+        gone = ActionType.DELETE | ActionType.UPDATE_POD_SCALE_DOWN
+        return [
+            *of_objects,
+            ClusterEventWithHint(ClusterEvent(EventResource.POD, _OF_MEMBERS), self.after_member),
+            ClusterEventWithHint(ClusterEvent(EventResource.POD, gone), self.after_room),
+            ClusterEventWithHint(ClusterEvent(EventResource.NODE, _NODE_ROOM), self.after_room),
+        ]
+
+    def after_object(self, pod: Pod, old: object | None, new: object | None) -> QueueingHint:
+        """Try again if it was the pod's own group."""
+        dialect = self._members.groups.table.of_object(new) if isinstance(new, KubeObject) else None
+        if dialect is None or not isinstance(new, KubeObject):
+            return QueueingHint.SKIP
+        return self._if_same(pod, GroupId(new.namespace, new.name, dialect.family))
+
+    def after_member(self, pod: Pod, old: object | None, new: object | None) -> QueueingHint:
+        """Try again if the other pod is of the pod's group now, or was before, or if it is this very pod."""
+        if isinstance(new, Pod):
+            if new.uid == pod.uid:
+                return QueueingHint.QUEUE
+            if self._if_same(pod, self._members.directory.group_id(new)) is QueueingHint.QUEUE:
+                return QueueingHint.QUEUE
+        if isinstance(old, Pod):
+            return self._if_same(pod, self._members.directory.group_id(old))
+        return QueueingHint.SKIP
+
+    def after_room(self, pod: Pod, old: object | None, new: object | None) -> QueueingHint:
+        """Try again if the group failed, and is in no window; or if a member is gone."""
+        group = self._members.directory.group_id(pod)
+        failures = self._members.failures
+        if group is None or failures.is_refused(group):
+            return QueueingHint.SKIP
+        if failures.is_recorded(group):
+            return QueueingHint.QUEUE
+        is_member = isinstance(old, Pod) and self._members.directory.group_id(old) == group
+        return QueueingHint.QUEUE if is_member else QueueingHint.SKIP
+
+    def _if_same(self, pod: Pod, group: GroupId | None) -> QueueingHint:
+        own = self._members.directory.group_id(pod)
+        if own is None or own != group or self._members.failures.is_refused(own):
+            return QueueingHint.SKIP
+        return QueueingHint.QUEUE

@@ -1,0 +1,154 @@
+"""What becomes of a group's pods when the group, its members or the cluster change.
+
+The directory tells of every change; by then it is consistent again, and the queue has not heard of the pod yet. What is
+worked out here is what no hint can: hints are asked about pods that sleep, and not at all when a pod is new.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Final
+
+from pyscheduler.api import Node, Pod
+from pyscheduler.podgroup import ChangeKind
+from pyscheduler_coscheduling.members import NOT_FOUND
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pyscheduler.framework import Handle
+    from pyscheduler.framework.clock import Timer
+    from pyscheduler.podgroup import GroupChange, GroupId, GroupState
+    from pyscheduler_coscheduling.members import Members
+
+__all__ = ["Listener"]
+
+_log = logging.getLogger(__name__)
+
+#: So long after a member came to a group that is still short are the others told the new number, in seconds.
+_TELL_AFTER: Final = 1.0
+#: For each so many members it is a second more, up to `_TELL_AT_MOST`: each telling is an attempt of each member.
+_MEMBERS_PER_SECOND: Final = 100
+_TELL_AT_MOST: Final = 10.0
+
+
+class Listener:
+    """Follows the directory and the nodes for one profile's plugin."""
+
+    def __init__(self, plugin: str, handle: Handle, members: Members, profiles: Callable[[], frozenset[str]]) -> None:
+        self._plugin = plugin
+        self._handle = handle
+        self._members = members
+        self._profiles = profiles
+        self._gated: dict[GroupId, int] = {}
+        self._telling: dict[GroupId, Timer] = {}
+        members.directory.subscribe(self._changed)
+        handle.lister(Pod).add_event_handler(on_delete=self._pod_gone)
+        handle.lister(Node).add_event_handler(
+            on_add=self._node_added, on_update=self._node_changed, on_delete=self._node_gone
+        )
+
+    def close(self) -> None:
+        """Let no timer fire any more."""
+        for timer in self._telling.values():
+            timer.cancel()
+        self._telling.clear()
+
+    # --- groups
+
+    def _changed(self, change: GroupChange) -> None:
+        state = change.state
+        if not self._members.is_served(state):
+            return
+        group = state.id
+        if change.kind is ChangeKind.FORGOTTEN:
+            if self._members.directory.get(group) is None:
+                self._forget(group)
+            return
+        gated = len(state.gated)
+        # A member that takes or gives back a node is moved, too: that is this plugin's doing, and no news.
+        if change.kind is not ChangeKind.MOVED or gated != self._gated.get(group, 0):
+            self._gated[group] = gated
+            self._members.failures.changed(group)
+        if change.kind is ChangeKind.DECLARED and not state.group.is_declared:
+            self._members.roll_back(state, NOT_FOUND)
+            return
+        if change.kind is ChangeKind.LEFT and change.pod is not None:
+            self._left(state, change.pod)
+        self._look_again(state, change.kind)
+
+    def _look_again(self, state: GroupState, kind: ChangeKind) -> None:
+        """Let those go who wait if the minimum is there now; wake the others if nothing stands in their way now."""
+        members, group = self._members, state.id
+        if kind is not ChangeKind.MOVED and members.waiting.count(group) and members.satisfied(state):
+            members.let_go(state)
+        if group not in members.short:
+            return
+        if not members.is_blocked(state, self._profiles()):
+            members.short.discard(group)
+            # In a window they would be refused once more; its end wakes them, for the group has changed.
+            if not members.failures.is_refused(group):
+                members.wake(group)
+        elif kind is ChangeKind.JOINED and group not in self._telling:
+            after = min(_TELL_AFTER + state.child_count // _MEMBERS_PER_SECOND, _TELL_AT_MOST)
+            self._telling[group] = self._handle.clock.call_later(after, lambda: self._tell(group))
+
+    def _tell(self, group: GroupId) -> None:
+        self._telling.pop(group, None)
+        if group in self._members.short:
+            self._members.wake(group)
+
+    def _left(self, state: GroupState, pod: Pod) -> None:
+        """Reject a pod that waits for one group and names another now; of deleted ones the core takes care."""
+        now = self._handle.lister(Pod).get(pod.name, pod.namespace)
+        if now is None or now.uid != pod.uid or now.is_terminal:
+            return
+        held = self._handle.get_waiting_pod(pod.uid)
+        if held is not None and held.reject(self._plugin, f"pod does not belong to PodGroup {state.id} any more"):
+            self._lost(state)
+
+    def _lost(self, state: GroupState) -> None:
+        """Roll back a group that lost a member that held a node, unless it has enough without it."""
+        if not self._members.satisfied(state):
+            self._members.roll_back(state, "rejection in Unreserve")
+            self._members.fail(state, retry=True)
+
+    def _forget(self, group: GroupId) -> None:
+        self._members.forget(group)
+        self._gated.pop(group, None)
+        timer = self._telling.pop(group, None)
+        if timer is not None:
+            timer.cancel()
+
+    # --- room
+
+    def _pod_gone(self, pod: Pod) -> None:
+        if pod.node_name:
+            self._members.failures.released()
+
+    def _node_added(self, _node: Node) -> None:
+        self._members.failures.released()
+
+    def _node_changed(self, old: Node, new: Node) -> None:
+        if (
+            old.status.allocatable != new.status.allocatable
+            or old.metadata.labels != new.metadata.labels
+            or old.spec.taints != new.spec.taints
+            or old.spec.unschedulable != new.spec.unschedulable
+        ):
+            self._members.failures.released()
+
+    def _node_gone(self, node: Node) -> None:
+        """Reject those who hold a node that is gone, and with them their groups."""
+        members = self._members
+        for group in members.waiting.groups():
+            state = members.directory.get(group)  # type: ignore[arg-type]  # the keys are those that were given
+            lost = [
+                held.reject(self._plugin, f'node "{node.name}" is gone')
+                for held in members.waiting.of(group)
+                if held.node_name == node.name
+            ]
+            if state is not None and any(lost):
+                _log.info("Pods waited for a node that is gone podGroup=%s node=%s", group, node.name)
+                members.drop_ended(state)
+                self._lost(state)

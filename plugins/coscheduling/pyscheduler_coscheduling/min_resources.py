@@ -1,0 +1,123 @@
+"""Whether the cluster has what a group needs at least (`minResources`), before any of its members is tried.
+
+A quick look, not a promise: free room is summed over nodes, so two nodes with half a pod's room each pass. What the
+group itself holds is given back first, and an overcommitted node has no room rather than less than none, so that the
+order of nodes does not matter. Columns of all nodes at once; the only loop is over the group's own members.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from pyscheduler.api import QuantityError, parse_quantity, pod_requests
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from numpy.typing import NDArray
+
+    from pyscheduler.api import Pod, RawQuantity
+    from pyscheduler.framework import Nodes
+
+__all__ = ["format_nanos", "resource_gap"]
+
+_PODS: Final = "pods"
+_CPU: Final = "cpu"
+_NANO: Final = 10**9
+_NANOS_PER_MILLI: Final = 10**6
+_KIBI: Final = 1024
+_DECIMAL: Final = ("n", "u", "m", "", "k", "M", "G", "T", "P", "E")
+_BINARY: Final = ("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
+
+
+def resource_gap(
+    min_resources: Mapping[str, RawQuantity],
+    minimum: int,
+    nodes: Nodes,
+    own: Iterable[tuple[Pod, str]],
+    *,
+    one_node: bool = False,
+) -> str:
+    """Return what is missing, as users read it, or "" when everything is there.
+
+    `own` are the group's members that hold a node, with its name; pods that are not in the snapshot must not be among
+    them. The number of pods needed is `minimum`, whatever `min_resources` says. With `one_node`, some single node has
+    to have it all; then what the closest one misses is told.
+    """
+    wanted = {name: parse_quantity(raw) for name, raw in min_resources.items()}
+    wanted[_PODS] = minimum * _NANO
+    wanted = {name: nanos for name, nanos in wanted.items() if nanos > 0}
+    held = _held(own, nodes)
+    free = {name: _free(name, nodes, held.get(name, {})) for name in wanted}
+    if one_node:
+        missing = _missing_on_best(wanted, free, len(nodes))
+    else:
+        missing = {name: nanos - int(free[name].sum()) * _unit(name) for name, nanos in wanted.items()}
+    gap = sorted((name, nanos) for name, nanos in missing.items() if nanos > 0)
+    if not gap:
+        return ""
+    shown = " ".join(f"{name}:{format_nanos(nanos, like=min_resources.get(name, ''))}" for name, nanos in gap)
+    return f"resource gap: map[{shown}]"
+
+
+def _unit(name: str) -> int:
+    """Return how many nanos a unit of a column is."""
+    return _NANOS_PER_MILLI if name == _CPU else _NANO
+
+
+def _held(own: Iterable[tuple[Pod, str]], nodes: Nodes) -> dict[str, dict[int, int]]:
+    """Return what members hold, by resource and row."""
+    held: dict[str, dict[int, int]] = {}
+    for pod, node_name in own:
+        row = nodes.index(node_name)
+        if row is None:
+            continue
+        try:
+            requests = pod_requests(pod)
+        except QuantityError:
+            continue
+        for name, amount in (*requests.items(), (_PODS, 1)):
+            rows = held.setdefault(name, {})
+            rows[row] = rows.get(row, 0) + amount
+    return held
+
+
+def _free(name: str, nodes: Nodes, held: Mapping[int, int]) -> NDArray[np.int64]:
+    if name == _PODS:
+        free = nodes.allowed_pods() - nodes.pod_counts()
+    else:
+        free = nodes.allocatable(name) - nodes.requested(name)
+    for row, amount in held.items():
+        free[row] += amount
+    clamped: NDArray[np.int64] = np.maximum(free, 0)
+    return clamped
+
+
+def _missing_on_best(wanted: Mapping[str, int], free: Mapping[str, NDArray[np.int64]], count: int) -> dict[str, int]:
+    """Return what the node misses that comes closest: the smallest sum of missing shares, the first of equals."""
+    shares = np.zeros(count)
+    for name, nanos in wanted.items():
+        shares += np.maximum(1.0 - free[name] * (_unit(name) / nanos), 0.0)
+    # Shares are floats and only choose; whether something is missing is decided in integers.
+    fits = np.ones(count, dtype=np.bool_)
+    for name, nanos in wanted.items():
+        fits &= free[name] >= -(-nanos // _unit(name))
+    best = int(np.argmax(fits)) if fits.any() else int(np.argmin(shares))
+    return {name: nanos - int(free[name][best]) * _unit(name) for name, nanos in wanted.items()}
+
+
+def format_nanos(nanos: int, *, like: RawQuantity = "") -> str:
+    """Return an amount above 0 as Kubernetes writes it, in the kind of suffix that `like` has: `1500m`, `2k`, `3Gi`."""
+    text = like if isinstance(like, str) else ""
+    if text.endswith("i") and nanos % _NANO == 0 and nanos >= _KIBI * _NANO:
+        amount, power = nanos // _NANO, 0
+        while amount % _KIBI == 0 and power < len(_BINARY) - 1:
+            amount, power = amount // _KIBI, power + 1
+        return f"{amount}{_BINARY[power]}"
+    amount, power = nanos, 0
+    while amount % 1000 == 0 and power < len(_DECIMAL) - 1:
+        amount, power = amount // 1000, power + 1
+    return f"{amount}{_DECIMAL[power]}"

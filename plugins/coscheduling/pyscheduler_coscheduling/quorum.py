@@ -1,0 +1,71 @@
+"""How many members a group has, and how many of them have a node. Pure functions of the group's state.
+
+Members that have ended are no siblings and hold nothing. kube-batch's groups are the exception: where the living cannot
+reach the minimum any more, those that succeeded count with them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pyscheduler.api import Pod
+    from pyscheduler.podgroup import GroupState
+
+__all__ = ["assigned", "conflict", "is_satisfied", "is_small_gap", "shortage", "siblings"]
+
+
+def siblings(state: GroupState, *, count_succeeded: bool = False) -> int:
+    """Return how many members there are to reach the minimum with, those with gates included."""
+    living = state.child_count
+    return living + len(state.succeeded) if count_succeeded and living < state.group.min else living
+
+
+def assigned(state: GroupState, *, count_succeeded: bool = False) -> int:
+    """Return how many members have a node, in memory or in the API."""
+    placed = state.assigned_count
+    return placed + len(state.succeeded) if count_succeeded and state.child_count < state.group.min else placed
+
+
+def is_satisfied(state: GroupState, *, count_succeeded: bool = False) -> bool:
+    """Tell whether the minimum has a node."""
+    return assigned(state, count_succeeded=count_succeeded) >= state.group.min
+
+
+def is_small_gap(state: GroupState, percentage: int, *, count_succeeded: bool = False) -> bool:
+    """Tell whether the missing share of the minimum is at most `percentage`; in integers, for 10 % of 10 is 1."""
+    minimum = state.group.min
+    return (minimum - assigned(state, count_succeeded=count_succeeded)) * 100 <= percentage * minimum
+
+
+def shortage(state: GroupState, pod: Pod, *, count_succeeded: bool = False) -> str:
+    """Return why there are not enough members to begin with, as users read it; "" where there are."""
+    minimum = state.group.min
+    count = siblings(state, count_succeeded=count_succeeded)
+    if count < minimum:
+        return (
+            f"pre-filter pod {pod.name} cannot find enough sibling pods, "
+            f"current pods number: {count}, minMember of group: {minimum}"
+        )
+    if count - len(state.gated) < minimum:
+        return f"pre-filter pod {pod.name} cannot proceed due to gated pods in the same PodGroup"
+    return ""
+
+
+def conflict(state: GroupState, pod: Pod, profiles: frozenset[str]) -> str:
+    """Return that unbound members name different profiles, of those in `profiles`; "" where they agree.
+
+    Members that somebody else's scheduler answers for are plain pods there, and count here once they are bound.
+    The text is that of kube-scheduler's own groups.
+    """
+    if len(state.profiles) > 1:
+        for place in (state.pending, state.waiting):
+            for other in place.values():
+                name = other.scheduler_name
+                if name != pod.scheduler_name and name in profiles:
+                    first, second = sorted((pod.scheduler_name, name))
+                    return (
+                        "all pods in a single pod group should have the same .spec.schedulerName set, "
+                        f'got: "{first}" and "{second}"'
+                    )
+    return ""

@@ -1,0 +1,127 @@
+"""Groups that failed: for how long they are refused, and whether there is a reason to try them again then.
+
+No event tells the end of a window, so a timer does. A group is woken then if something happened since it failed that
+could make a difference: the group is another one, or room may have appeared that it did not itself give back.
+Otherwise it sleeps on, and the next such event wakes it. Waking it unconditionally would try every hopeless group once
+per window.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import attrs
+
+from pyscheduler.podgroup import ExpiringMap
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pyscheduler.framework import Clock
+    from pyscheduler.podgroup import GroupId
+
+__all__ = ["Failures"]
+
+
+@attrs.define(eq=False)
+class _Seen:
+    """What the world was like when a group failed."""
+
+    changes: int
+    releases: int
+
+
+class Failures:
+    """The windows of denied and backed off groups of one profile, by group.
+
+    `wake` is called with a group whose last window has ended, where there is a reason to try it.
+    """
+
+    def __init__(
+        self, clock: Clock, *, denied_seconds: float, backoff_seconds: float, wake: Callable[[GroupId], object]
+    ) -> None:
+        self._wake = wake
+        self._denied: ExpiringMap[GroupId, None] = ExpiringMap(clock, denied_seconds, on_expiry=self._ended)
+        self._backed_off: ExpiringMap[GroupId, None] = ExpiringMap(clock, backoff_seconds, on_expiry=self._ended)
+        #: Groups that failed and were not woken since.
+        self._seen: dict[GroupId, _Seen] = {}
+        self._changes: dict[GroupId, int] = {}
+        #: How often room may have appeared, and how often a group gave room back itself.
+        self._releases = 0
+        self._own: dict[GroupId, int] = {}
+
+    def is_denied(self, group: GroupId) -> bool:
+        """Tell whether the group is in the window after a failure."""
+        return group in self._denied
+
+    def is_backed_off(self, group: GroupId) -> bool:
+        """Tell whether the group is in the window of the group backoff."""
+        return group in self._backed_off
+
+    def is_refused(self, group: GroupId) -> bool:
+        """Tell whether the group is in any window."""
+        return group in self._denied or group in self._backed_off
+
+    def is_recorded(self, group: GroupId) -> bool:
+        """Tell whether the group failed, and has neither been woken by a window's end nor got through Permit since."""
+        return group in self._seen
+
+    def deny(self, group: GroupId, *, back_off: bool = False, retry: bool = False) -> None:
+        """Refuse the group from now on; a window that is open is neither prolonged nor restarted.
+
+        With `retry` there is a reason to try it at the window's end whatever happens until then: what made it fail has
+        nothing to do with room.
+        """
+        self._denied.add(group, None)
+        if back_off:
+            self._backed_off.add(group, None)
+        seen = self._now(group)
+        if retry:
+            seen.changes -= 1
+        elif (before := self._seen.get(group)) is not None and self.is_refused(group):
+            seen = before
+        self._seen[group] = seen
+
+    def forgive(self, group: GroupId) -> None:
+        """Forget the failure: the group got through Permit."""
+        self._denied.remove(group)
+        self._backed_off.remove(group)
+        self._seen.pop(group, None)
+
+    def forget(self, group: GroupId) -> None:
+        """Forget all of a group that is gone."""
+        self.forgive(group)
+        self._changes.pop(group, None)
+        self._own.pop(group, None)
+
+    def changed(self, group: GroupId) -> None:
+        """Note that the group, or one of its members, is not what it was."""
+        self._changes[group] = self._changes.get(group, 0) + 1
+
+    def released(self, by: GroupId | None = None) -> None:
+        """Note that room may have appeared; `by` is the group that gave it back, for which that is no news."""
+        self._releases += 1
+        if by is not None:
+            self._own[by] = self._own.get(by, 0) + 1
+
+    def moment(self, group: GroupId) -> tuple[int, int]:
+        """Return what changes as soon as there is a reason to try the group again."""
+        now = self._now(group)
+        return now.changes, now.releases
+
+    def close(self) -> None:
+        """Let no timer fire any more."""
+        self._denied.clear()
+        self._backed_off.clear()
+
+    def _now(self, group: GroupId) -> _Seen:
+        return _Seen(self._changes.get(group, 0), self._releases - self._own.get(group, 0))
+
+    def _ended(self, group: GroupId, _value: None) -> None:
+        seen = self._seen.get(group)
+        if seen is None or self.is_refused(group):
+            return
+        now = self._now(group)
+        if (seen.changes, seen.releases) != (now.changes, now.releases):
+            del self._seen[group]
+            self._wake(group)
