@@ -15,7 +15,7 @@ from pyscheduler.cli.options import block_option, feature_gates_option
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pyscheduler.api import Pod
+    from pyscheduler.api import KubeObject, Pod
     from pyscheduler.cluster.pictures import Read
     from pyscheduler.cluster.still import StillCluster
     from pyscheduler.config.types import Configuration
@@ -152,14 +152,20 @@ async def _explain(question: _Question) -> tuple[list[Evaluation], list[str]]:
     """Read the cluster and evaluate; return what was found, and what its reader should know."""
     from pyscheduler.cluster.pictures import live_objects, manifest_objects
     from pyscheduler.cluster.still import StillCluster
+    from pyscheduler.config.feature_gates import parse
+    from pyscheduler.config.load import load
     from pyscheduler.framework.clock import LoopClock
 
     clock = LoopClock()
     notes: list[str] = []
+    config = load(question.config_file, gates=parse(question.feature_gates))
     if question.objects:
         manifests = [one for file in question.objects for one in _manifests(file)]
         read = manifest_objects(manifests, source=", ".join(question.objects))
-        return await _evaluate_all(question, StillCluster(read), read, clock, notes), notes
+        if config.extenders:
+            notes.append("the extenders of the configuration are not asked about a cluster that stands in files")
+            config = _without_verbs(config)
+        return await _evaluate_all(question, config, StillCluster(read), read, clock, notes), notes
     import random
 
     from pyscheduler.cluster.real.probe import check_server
@@ -171,9 +177,14 @@ async def _explain(question: _Question) -> tuple[list[Evaluation], list[str]]:
         await check_server(transport)
         client = transport.connect(ClientSettings(qps=-1), clock=clock, rng=random.Random(0), recorder=NullRecorder())
         unread: list[str] = []
-        read = live_objects(client, unread=unread)
-        cluster = StillCluster(read, extender=transport.extender)
-        found = await _evaluate_all(question, cluster, read, clock, notes)
+        texts: dict[str, bytes] = {}
+
+        def keep(item: KubeObject, text: bytes) -> None:
+            texts[item.uid] = text
+
+        read = live_objects(client, unread=unread, keep=keep if config.extenders else None)
+        cluster = StillCluster(read, extender=transport.extender, texts=texts)
+        found = await _evaluate_all(question, config, cluster, read, clock, notes)
         notes += [f"{plural} may not be read with these credentials, and count as absent" for plural in unread]
         return found, notes
     finally:
@@ -189,22 +200,17 @@ async def _connected(question: _Question) -> Transport:
 
 
 async def _evaluate_all(
-    question: _Question, cluster: StillCluster, read: Read, clock: Clock, notes: list[str]
+    question: _Question, config: Configuration, cluster: StillCluster, read: Read, clock: Clock, notes: list[str]
 ) -> list[Evaluation]:
     import random
 
     from pyscheduler.cli.mistakes import found_in
     from pyscheduler.config.feature_gates import parse
-    from pyscheduler.config.load import load
     from pyscheduler.framework.errors import ConfigError
     from pyscheduler.runtime.discovery import discover
     from pyscheduler.scheduler.assembly import Settings, build
 
     gates = parse(question.feature_gates)
-    config = load(question.config_file, gates=gates)
-    if question.objects and config.extenders:
-        notes.append("the extenders of the configuration are not asked about a cluster that stands in files")
-        config = _without_verbs(config)
     with found_in(question.config_file):
         scheduler = build(
             config,

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from pyscheduler.api import KubeObject, PriorityClass, ResourceKind
     from pyscheduler.framework.clock import Clock
-    from pyscheduler.framework.handle import Client
+    from pyscheduler.scheduler.ports import ClusterClient
 
     Read: TypeAlias = Callable[[ResourceKind], Awaitable[Iterable[KubeObject]]]
 
@@ -69,15 +69,21 @@ def manifest_objects(manifests: Iterable[Object], *, source: str) -> Read:
     return read
 
 
-def live_objects(client: Client, *, unread: list[str]) -> Read:
+def live_objects(
+    client: ClusterClient, *, unread: list[str], keep: Callable[[KubeObject, bytes], object] | None = None
+) -> Read:
     """Return a `read` that lists each kind; one that is not served has no objects.
 
-    Nor has one that may not be read, but for pods and nodes: its plural is put into `unread`.
+    Nor has one that may not be read, but for pods and nodes: its plural is put into `unread`. `keep` is handed each
+    object with its whole text.
     """
 
     async def read(kind: ResourceKind) -> Sequence[KubeObject]:
         try:
-            found = await client.list(kind.type)
+            if keep is None:
+                found = await client.list(kind.type)
+            else:
+                found = [one async for page in client.pages(kind.type, keep=keep) for one in page]
         except NotFoundError:
             return ()
         except ForbiddenError:

@@ -30,7 +30,7 @@ class StillCluster:
 
     `read` returns the objects of a kind, in the order in which handlers are told of them; nothing where the cluster
     does not know the kind. It is called once for every kind that the profiles need. `extender` leads to the extenders;
-    without it, none can be asked.
+    without it, none can be asked. `texts` are what objects were decoded from, by uid, as far as `read` keeps them.
     """
 
     def __init__(
@@ -38,8 +38,10 @@ class StillCluster:
         read: Callable[[ResourceKind], Awaitable[Iterable[KubeObject]]],
         *,
         extender: Callable[[Extender], ExtenderConnection] | None = None,
+        texts: Mapping[str, bytes] | None = None,
     ) -> None:
         self._read = read
+        self._texts = texts if texts is not None else {}
         self._extender = extender
 
     async def request(
@@ -74,7 +76,7 @@ class StillCluster:
         recorder: Recorder,
     ) -> _StillClient:
         """Return the client path: informers that read once, and writes that are refused."""
-        return _StillClient(self._read, recorder)
+        return _StillClient(self._read, self._texts, recorder)
 
     def extender(self, config: Extender) -> ExtenderConnection:
         """Return the way to an extender; where there is none, questions are refused with `TransportError`."""
@@ -99,10 +101,16 @@ class _StillInformer:
     """The objects of one kind."""
 
     def __init__(
-        self, kind: ResourceKind, read: Callable[[ResourceKind], Awaitable[Iterable[KubeObject]]], recorder: Recorder
+        self,
+        kind: ResourceKind,
+        read: Callable[[ResourceKind], Awaitable[Iterable[KubeObject]]],
+        texts: Mapping[str, bytes],
+        recorder: Recorder,
     ) -> None:
         self._kind = kind
         self._read = read
+        self._texts = texts
+        self._keep: Callable[[KubeObject, bytes], object] | None = None
         self._copy: LocalCopy[KubeObject] = LocalCopy(kind.plural, recorder)
         self.synced = False
 
@@ -112,7 +120,12 @@ class _StillInformer:
     async def wait_synced(self) -> None:
         """Read the objects and tell the handlers."""
         if not self.synced:
-            self._copy.prime(await self._read(self._kind), watched=False)
+            found = list(await self._read(self._kind))
+            if self._keep is not None:
+                for one in found:
+                    if one.uid in self._texts:
+                        self._keep(one, self._texts[one.uid])
+            self._copy.prime(found, watched=False)
             self.synced = True
 
     async def catch_up(self) -> None:
@@ -142,19 +155,26 @@ class _StillInformer:
         """Do nothing: who reads a still picture is told what in it cannot be read."""
 
     def keep_texts(self, callback: Callable[[KubeObject, bytes], object]) -> None:
-        """Do nothing: there are objects here, and no texts."""
+        """Hand over the objects with their texts, as far as they are known, when they are read."""
+        self._keep = callback
 
 
 class _StillClient:
     """Reads from the listers' source, writes nothing."""
 
-    def __init__(self, read: Callable[[ResourceKind], Awaitable[Iterable[KubeObject]]], recorder: Recorder) -> None:
+    def __init__(
+        self,
+        read: Callable[[ResourceKind], Awaitable[Iterable[KubeObject]]],
+        texts: Mapping[str, bytes],
+        recorder: Recorder,
+    ) -> None:
         self._read = read
+        self._texts = texts
         self._recorder = recorder
 
     def informer(self, kind: ResourceKind, *, field_selector: str = "", optional: bool = False) -> Any:  # noqa: ARG002
         """Return the informer of a kind; selecting is left to `read`."""
-        return _StillInformer(kind, self._read, self._recorder)
+        return _StillInformer(kind, self._read, self._texts, self._recorder)
 
     def event_recorder(self, reporting_controller: str) -> _Silent:  # noqa: ARG002
         """Return a recorder that drops what it is told."""
@@ -171,6 +191,7 @@ class _StillClient:
         *,
         label_selector: str = "",  # noqa: ARG002
         field_selector: str = "",  # noqa: ARG002
+        keep: Callable[[KubeObject, bytes], object] | None = None,  # noqa: ARG002
     ) -> NoReturn:
         """Refuse: `TransportError`."""
         _refuse(f"list {kind.__name__}")

@@ -156,9 +156,18 @@ class ClusterClient(Client, Protocol):
         ...
 
     def pages(
-        self, kind: type[K], namespace: str = "", *, label_selector: str = "", field_selector: str = ""
+        self,
+        kind: type[K],
+        namespace: str = "",
+        *,
+        label_selector: str = "",
+        field_selector: str = "",
+        keep: Callable[[KubeObject, bytes], object] | None = None,
     ) -> AsyncIterator[Sequence[K]]:
-        """Read all objects a page at a time; raise `GoneError` where the server forgot where the next page begins."""
+        """Read all objects a page at a time; raise `GoneError` where the server forgot where the next page begins.
+
+        `keep` is handed each with its whole text.
+        """
         ...
 
     def event_recorder(self, reporting_controller: str) -> EventRecorder:

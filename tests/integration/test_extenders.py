@@ -250,7 +250,14 @@ async def test_explain_asks_a_live_clusters_extenders(
     """Its refusals are shown under a name of their own; about a cluster in a file nobody is asked, and that is said."""
     cluster, api = served_cluster.cluster, served_cluster.api
     cluster.add(*nodes(4), *pods(1))
-    extender.verbs = {"filter": even}
+
+    def filtered(args: dict[str, Any]) -> dict[str, Any]:
+        assert all(node["status"]["capacity"] for node in args["Nodes"]["items"])
+        assert args["Pod"]["spec"]["terminationGracePeriodSeconds"] == 30
+        assert args["Pod"]["spec"]["dnsPolicy"] == "ClusterFirst"
+        return even(args)
+
+    extender.verbs = {"filter": filtered}
     file = config(tmp_path, {"urlPrefix": extender.url, "filterVerb": "filter", "httpTimeout": "20s"})
     async with program("explain", "--config", file, "--master", api.url, "pod-0000") as explain:
         assert await explain.ended() == 0

@@ -27,7 +27,7 @@ from pyscheduler.framework.errors import APIError, ConflictError, GoneError, Not
 
 if TYPE_CHECKING:
     import random
-    from collections.abc import AsyncIterator, Mapping, Sequence
+    from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 
     from pyscheduler.api import ListPage, ResourceKind
     from pyscheduler.framework.clock import Clock
@@ -130,7 +130,13 @@ class RealClient:
         raise AssertionError("unreachable: the last try returns or raises")
 
     async def pages(
-        self, kind: type[K], namespace: str = "", *, label_selector: str = "", field_selector: str = ""
+        self,
+        kind: type[K],
+        namespace: str = "",
+        *,
+        label_selector: str = "",
+        field_selector: str = "",
+        keep: Callable[[KubeObject, bytes], object] | None = None,
     ) -> AsyncIterator[Sequence[K]]:
         """Read all objects a page at a time, for those who need not keep them; what cannot be read is left out.
 
@@ -140,7 +146,7 @@ class RealClient:
         selectors = {"labelSelector": label_selector, "fieldSelector": field_selector}
         query = {"limit": str(_PAGE), **{name: text for name, text in selectors.items() if text}}
         while True:
-            page = self._decoded_page(kind, path, await self._call("GET", path, query=query))
+            page = self._decoded_page(kind, path, await self._call("GET", path, query=query), keep)
             for failure in page.malformed:
                 self._recorder.warning(f"malformed_{kind.kind.lower()}")
                 _log.warning("Passing over an object that cannot be read key=%s err=%s", failure.key, failure.error)
@@ -320,9 +326,11 @@ class RealClient:
         except DecodeError as error:
             raise TransportError(f"the answer is not a {kind.kind}: {error}") from error
 
-    def _decoded_page(self, kind: type[K], path: str, body: bytes) -> ListPage[K]:
+    def _decoded_page(
+        self, kind: type[K], path: str, body: bytes, keep: Callable[[KubeObject, bytes], object] | None
+    ) -> ListPage[K]:
         try:
-            return decode_list(kind, body)
+            return decode_list(kind, body, keep)
         except DecodeError as error:
             raise TransportError(f"GET {path}: the answer is not a list: {error}") from error
 
