@@ -236,8 +236,8 @@ class Profile:
         self._services.waiting_pods.forget(pod.uid)
 
     def sign_pod(self, pod: Pod) -> tuple[tuple[str, object], ...] | None:
-        """Return the pod's signature, hashable; None where it has none."""
-        return self._wiring.signing.sign(pod)
+        """Return the pod's signature, hashable; None where it has none: with extenders no two pods are surely alike."""
+        return None if self._services.extenders else self._wiring.signing.sign(pod)
 
     def evaluations(self) -> Mapping[tuple[str, str], int]:
         """Return how often each plugin was asked, by (plugin, extension point): scheduler_plugin_evaluation_total."""

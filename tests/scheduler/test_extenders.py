@@ -15,6 +15,13 @@ if TYPE_CHECKING:
 __all__ = ["extenders"]
 
 
+#: A profile that can sort and bind, and filters by name.
+FEW_PLUGINS = (
+    "{schedulerName: pyscheduler, plugins: {multiPoint: {disabled: [{name: '*'}]}, queueSort: {enabled: "
+    "[{name: PrioritySort}]}, filter: {enabled: [{name: NodeName}]}, bind: {enabled: [{name: DefaultBinder}]}}}"
+)
+
+
 async def test_an_extender_narrows_what_the_filters_left(pyscheduler_cluster: FakeCluster, extenders: Scripted) -> None:
     """Only the nodes that fit are shown to it, with the pod, and the pod goes where it says."""
     cluster = pyscheduler_cluster
@@ -239,11 +246,7 @@ async def test_an_extender_that_scores_makes_one_feasible_node_too_few(
     cluster = pyscheduler_cluster
     nodes(cluster)
     extenders.answers["http://one/score"] = lambda _: [{"Host": "n3", "Score": 1}]
-    text = config(extender(prioritizeVerb="score", weight=1)).replace(
-        "{schedulerName: pyscheduler}",
-        "{schedulerName: pyscheduler, plugins: {multiPoint: {disabled: [{name: '*'}]}, queueSort: {enabled: "
-        "[{name: PrioritySort}]}, bind: {enabled: [{name: DefaultBinder}]}}}",
-    )
+    text = config(extender(prioritizeVerb="score", weight=1)).replace("{schedulerName: pyscheduler}", FEW_PLUGINS)
     assert (await cluster.framework(config=text).schedule("p")).node == "n3"
 
 
@@ -313,3 +316,11 @@ async def test_explaining_asks_extenders_too(pyscheduler_cluster: FakeCluster, e
     extenders.answers[FILTER] = lambda _: {"Error": "not today"}
     found = await evaluate(framework.scheduler, framework.profile, make_pod("p"))
     assert (found.message, found.feasible) == ("not today", None)
+
+
+async def test_no_two_pods_are_alike_to_an_extender(pyscheduler_cluster: FakeCluster, extenders: Scripted) -> None:
+    """Signatures, by which answers are used for several pods, are off."""
+    for told in ([], [extender(bindVerb="bind")]):
+        text = config(*told).replace("{schedulerName: pyscheduler}", FEW_PLUGINS)
+        signature = pyscheduler_cluster.framework(config=text).profile.sign_pod(make_pod("p"))
+        assert (signature is None) == bool(told)
