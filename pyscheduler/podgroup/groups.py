@@ -12,6 +12,7 @@ from pyscheduler.framework import PluginError
 from pyscheduler.podgroup.dialects import DialectTable
 from pyscheduler.podgroup.directory import ChangeKind, GroupDirectory
 from pyscheduler.podgroup.feeding import Feeder
+from pyscheduler.podgroup.identity import GroupId
 from pyscheduler.podgroup.membership import Place
 
 if TYPE_CHECKING:
@@ -21,8 +22,8 @@ if TYPE_CHECKING:
     from pyscheduler.framework import Clock, Handle
     from pyscheduler.podgroup.dialects import Dialect
     from pyscheduler.podgroup.directory import GroupChange
-    from pyscheduler.podgroup.identity import GroupId
     from pyscheduler.podgroup.membership import GroupState
+    from pyscheduler.podgroup.model import Group
 
 __all__ = ["PodGroups"]
 
@@ -133,8 +134,12 @@ class PodGroups:
             if self.directory.get(state.id) is None:
                 self._last_failed.pop(state.id, None)
             # What remains of its gang group may be younger now.
-            self._resort_groups(partner for partner, known in self.directory.partners(state) if known is not None)
+            self._resort_groups(_partners(group))
         elif change.kind is ChangeKind.DECLARED and old is not None:
             same_time = old.created == group.created and old.is_declared == group.is_declared
             if not same_time or old.gang_group != group.gang_group:
-                self._resort_groups(partner for partner, _ in self.directory.partners(state))
+                self._resort_groups(dict.fromkeys([*_partners(old), *_partners(group)]))
+
+
+def _partners(group: Group) -> list[GroupId]:
+    return [GroupId(*key.split("/"), group.id.family) for key in group.gang_group]

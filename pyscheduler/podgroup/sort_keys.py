@@ -86,4 +86,4 @@ def gang_key(info: QueuedPodInfo, directory: GroupDirectory, rounds: Mapping[str
 
 def _sub_priority(pod: Pod) -> int:
     text = pod.labels.get(SUB_PRIORITY_LABEL, "")
-    return int(text) if text.removeprefix("-").isdecimal() and len(text) < 12 and text.isascii() else 0
+    return int(text) if text.isascii() and text.isdecimal() else 0

@@ -1,177 +1,227 @@
-"""GangSort, tested from outside: through its keys, and through the events that it listens to."""
+"""GangSort, tested from outside: what it pops first on a cluster, and how it is configured."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from importlib.metadata import entry_points
+from typing import Any
 
 import pytest
 
-from pyscheduler.api import Pod
-from pyscheduler.framework import PluginRegistry, PodInfo, QueuedPodInfo
-from pyscheduler.testing import make_pod
-from pyscheduler_queuesort.plugin import GROUP_LABELS, GangSort, group_of
+from pyscheduler.framework import (
+    ConfigError,
+    CycleState,
+    PermitPlugin,
+    PluginRegistry,
+    PodInfo,
+    QueuedPodInfo,
+    Status,
+)
+from pyscheduler.podgroup import DIALECTS, PodGroups, kinds_of
+from pyscheduler.testing import FakeCluster, FakeFramework, make_pod
+from pyscheduler_queuesort.args import GangSortArgs
+from pyscheduler_queuesort.plugin import GangSort
 
-LABEL = GROUP_LABELS[0]
-
-
-def queued(
-    name: str, at: float, *, group: str = "", priority: int = 0, namespace: str = "default", label: str = LABEL
-) -> QueuedPodInfo:
-    """Return a pod that entered the queue at a time."""
-    labels = {label: group} if group else {}
-    pod = make_pod(name, namespace=namespace, labels=labels, priority=priority)
-    return QueuedPodInfo(pod_info=PodInfo.of(pod), enqueued_at=at)
-
-
-def order(plugin: GangSort, *infos: QueuedPodInfo) -> list[str]:
-    """Sort pods in the order in which the queue sees them."""
-    return [info.pod.name for info in sorted(infos, key=plugin.sort_key)]
+API = "kubescheduler.config.k8s.io/v1"
+ROWS = {dialect.name: dialect for dialect in DIALECTS}
+LABEL = "scheduling.x-k8s.io/pod-group"
+GANG = "gang.scheduling.koordinator.sh/"
 
 
-class Pods:
-    """A handle and a lister in one, for a plugin that asks for pods and listens."""
+class Order(PermitPlugin):
+    """Takes down in which order pods are tried."""
 
-    def __init__(self) -> None:
-        self.updated: Callable[[Pod, Pod], None] = self.nobody
-        self.deleted: Callable[[Pod], None] = self.nobody
+    watches = kinds_of(DIALECTS)
+    tried: list[str]
 
-    def nobody(self, *_: object) -> None:
-        """Stand for a listener that has not come yet."""
-        raise AssertionError("nobody listens")
+    def __init__(self, args: object = None, handle: Any = None) -> None:
+        super().__init__(args, handle)
+        self.tried = []
+        self.groups = PodGroups.of(handle)
 
-    def lister(self, kind: type) -> Pods:
-        """Answer for pods."""
-        assert kind is Pod
-        return self
+    def permit(self, state: CycleState, pod: Any, node_name: str) -> Status | None:
+        self.tried.append(pod.name)
+        return None
 
-    def add_event_handler(self, *, on_update: Callable[[Pod, Pod], None], on_delete: Callable[[Pod], None]) -> None:
-        """Keep the listeners."""
-        self.updated, self.deleted = on_update, on_delete
+
+Start = Callable[..., FakeFramework]
 
 
 @pytest.fixture
-def pods() -> Pods:
-    """Give the handle of a plugin that is made with it."""
-    return Pods()
+def cluster(pyscheduler_cluster: FakeCluster) -> FakeCluster:
+    """Give a cluster with one node, which has room for all."""
+    pyscheduler_cluster.add_node("node", allocatable={"cpu": "100"})
+    return pyscheduler_cluster
 
 
 @pytest.fixture
-def plugin(pods: Pods) -> GangSort:
-    """Give a plugin as a profile would make it."""
-    return GangSort(None, pods)
+def framework(cluster: FakeCluster) -> Start:
+    """Give what makes a scheduler that sorts by GangSort, with these args."""
+
+    def make(**args: object) -> FakeFramework:
+        plugins = {
+            "queueSort": {"enabled": [{"name": "GangSort"}], "disabled": [{"name": "*"}]},
+            "permit": {"enabled": [{"name": "Order"}]},
+        }
+        profile = {
+            "schedulerName": "pyscheduler",
+            "plugins": plugins,
+            "pluginConfig": [{"name": "GangSort", "args": args}],
+        }
+        config = {"apiVersion": API, "kind": "KubeSchedulerConfiguration", "profiles": [profile]}
+        return cluster.framework(enable=[Order], config=json.dumps(config))
+
+    return make
 
 
-def test_priority_comes_first(plugin: GangSort) -> None:
+def add_group(cluster: FakeCluster, name: str, dialect: str = "sigs") -> None:
+    """Create a PodGroup; it is as old as the clock says."""
+    kind = ROWS[dialect].kinds[0]
+    if not cluster.serves(kind):
+        cluster.serve(kind)
+    metadata = {"name": name, "namespace": "default"}
+    manifest = {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": metadata, "spec": {"minMember": 1}}
+    cluster.add(manifest, kind.type)
+
+
+def add_pod(cluster: FakeCluster, name: str, group: str = "", **keywords: Any) -> None:
+    """Create a pod, of a group of scheduler-plugins where one is named."""
+    cluster.add_pod(name, labels={LABEL: group} if group else {}, **keywords)
+
+
+def add_member(cluster: FakeCluster, name: str, gang: str, groups: str = "", **keywords: Any) -> None:
+    """Create a pod of a gang that its pods declare."""
+    annotations = {f"{GANG}name": gang, f"{GANG}min-available": "1", f"{GANG}groups": groups}
+    cluster.add_pod(name, annotations=annotations, **keywords)
+
+
+async def order_of(framework: FakeFramework) -> list[str]:
+    """Start, and return the order in which the pods that are there were tried."""
+    await framework.settle()
+    order = framework.plugin("Order")
+    assert isinstance(order, Order)
+    return order.tried
+
+
+async def test_members_of_a_group_stay_together(cluster: FakeCluster, framework: Start) -> None:
+    """Groups whose pods arrive interleaved are tried one after the other, the older first; plain pods come by time."""
+    add_group(cluster, "red")
+    await cluster.clock.advance(2.0)
+    add_group(cluster, "blue")
+    await cluster.clock.advance(2.0)
+    add_pod(cluster, "plain")
+    for number in range(3):
+        add_pod(cluster, f"blue-{number}", "blue")
+        add_pod(cluster, f"red-{number}", "red")
+    expected = ["red-0", "red-1", "red-2", "blue-0", "blue-1", "blue-2", "plain"]
+    assert await order_of(framework()) == expected
+
+
+async def test_groups_of_one_moment_do_not_mix(cluster: FakeCluster, framework: Start) -> None:
+    """At equal times the group decides before the pod's own name."""
+    for name in ("b", "a"):
+        add_group(cluster, name)
+        add_pod(cluster, f"2-{name}", name)
+        add_pod(cluster, f"1-{name}", name)
+    assert await order_of(framework()) == ["1-a", "2-a", "1-b", "2-b"]
+
+
+@pytest.mark.parametrize("order", ["coscheduling", "gang"])
+async def test_priority_comes_first(cluster: FakeCluster, framework: Start, order: str) -> None:
     """A group does not pull a pod past one of higher priority."""
-    infos = queued("low", 1, group="g"), queued("high", 9, priority=5), queued("mate", 2, group="g", priority=3)
-    assert order(plugin, *infos) == ["high", "mate", "low"]
+    add_group(cluster, "g")
+    add_pod(cluster, "low", "g")
+    add_pod(cluster, "mate", "g", priority=3)
+    add_pod(cluster, "high", priority=5)
+    assert await order_of(framework(order=order)) == ["high", "mate", "low"]
 
 
-def test_pods_without_a_group_keep_the_default_order(plugin: GangSort) -> None:
-    """Among plain pods the order is that of priority and time in the queue."""
-    infos = queued("b", 2), queued("a", 1), queued("c", 3), queued("first", 9, priority=1)
-    assert order(plugin, *infos) == ["first", "a", "b", "c"]
+async def test_a_group_that_nobody_declared_is_as_good_as_none(cluster: FakeCluster, framework: Start) -> None:
+    """Without its PodGroup, and without the CRD, pods go by their own time."""
+    add_pod(cluster, "b", "missing")
+    add_pod(cluster, "a")
+    assert sorted(await order_of(framework())) == ["a", "b"]
 
 
-def test_members_of_a_group_stay_together(plugin: GangSort) -> None:
-    """Groups that arrive interleaved pop one after the other, with plain pods between where their time is."""
-    infos = [
-        queued("red-1", 1, group="red"),
-        queued("blue-1", 2, group="blue"),
-        queued("plain", 3),
-        queued("red-2", 4, group="red"),
-        queued("blue-2", 5, group="blue"),
-    ]
-    assert order(plugin, *infos) == ["red-1", "red-2", "blue-1", "blue-2", "plain"]
+async def test_the_order_of_gangs(cluster: FakeCluster, framework: Start) -> None:
+    """Gangs that must be satisfied together have the time of the oldest, and are tried one after the other."""
+    both = '["default/ps", "default/worker"]'
+    add_member(cluster, "ps-0", "ps", both)
+    await cluster.clock.advance(5.0)
+    add_member(cluster, "alone-0", "alone")
+    await cluster.clock.advance(5.0)
+    add_member(cluster, "worker-0", "worker", both)
+    add_member(cluster, "alone-1", "alone")
+    add_member(cluster, "worker-1", "worker", both)
+    expected = ["ps-0", "worker-0", "worker-1", "alone-0", "alone-1"]
+    assert await order_of(framework(order="gang")) == expected
 
 
-def test_groups_of_one_moment_do_not_mix(plugin: GangSort) -> None:
-    """At equal times the group's name decides before the pod's own time."""
-    infos = [queued(f"{group}-{at}", at, group=group) for at in (1.0, 1.5) for group in ("b", "a")]
-    plugin.sort_key(queued("a-0", 1.0, group="a"))
-    plugin.sort_key(queued("b-0", 1.0, group="b"))
-    assert order(plugin, *infos) == ["a-1.0", "a-1.5", "b-1.0", "b-1.5"]
+async def test_the_sub_priority_of_gangs(cluster: FakeCluster, framework: Start) -> None:
+    """Koordinator's label orders pods of one priority; what is no number counts as 0."""
+    for name, value in (("none", "x"), ("one", "1"), ("seven", "7")):
+        cluster.add_pod(name, labels={"koordinator.sh/priority": value})
+    assert await order_of(framework(order="gang")) == ["seven", "one", "none"]
 
 
-def test_a_group_belongs_to_its_namespace(plugin: GangSort) -> None:
-    """The same name in two namespaces is two groups."""
-    infos = [
-        queued("one-1", 1, group="g", namespace="one"),
-        queued("two-1", 2, group="g", namespace="two"),
-        queued("one-2", 3, group="g", namespace="one"),
-    ]
-    assert order(plugin, *infos) == ["one-1", "one-2", "two-1"]
-
-
-def test_the_time_of_a_group_stands(plugin: GangSort) -> None:
-    """A key is the same whenever it is made: members that return or come late share the first one's time."""
-    first = plugin.sort_key(queued("a", 5, group="g"))
-    returned = plugin.sort_key(queued("a", 80, group="g"))
-    late = plugin.sort_key(queued("b", 3, group="g"))
-    assert first[:3] == returned[:3] == late[:3] == (0, 5, "default/g")
+async def test_a_group_that_failed_goes_behind(cluster: FakeCluster, framework: Start) -> None:
+    """Once a plugin says that a group failed, its pods have the time of the failure, until it gets through."""
+    add_group(cluster, "a")
+    await cluster.clock.advance(5.0)
+    add_group(cluster, "b")
+    made = framework()
+    await made.start()
+    order = made.plugin("Order")
+    assert isinstance(order, Order)
+    failed = next(state.id for state in order.groups.directory if state.id.name == "a")
+    await cluster.clock.advance(5.0)
+    order.groups.failed(failed)
+    keys = {}
+    for when in ("failed", "passed"):
+        for name in ("a", "b"):
+            info = QueuedPodInfo(pod_info=PodInfo.of(make_pod("p", labels={LABEL: name})), enqueued_at=0)
+            sorter = made.plugin("GangSort")
+            assert isinstance(sorter, GangSort)
+            keys[when, name] = sorter.sort_key(info)
+        order.groups.passed(failed)
+    assert keys["failed", "a"] > keys["failed", "b"]
+    assert keys["passed", "a"] < keys["passed", "b"]
 
 
 @pytest.mark.parametrize(
-    "end",
+    ("args", "key"),
     [
-        pytest.param(lambda pods, pod: pods.deleted(pod), id="deleted"),
-        pytest.param(lambda pods, pod: pods.updated(pod, pod.with_node_name("n1")), id="bound"),
-        pytest.param(lambda pods, pod: pods.updated(pod, make_pod(pod.name, status={"phase": "Failed"})), id="ended"),
+        pytest.param({}, None, id="off"),
+        pytest.param({"backToBack": True}, ("default/g", "koordinator", 4), id="group"),
+        pytest.param({"backToBack": True, "order": "gang"}, ("default/g,default/h", "koordinator", 4), id="gang group"),
     ],
 )
-def test_a_group_is_forgotten_with_its_last_unbound_member(
-    pods: Pods, plugin: GangSort, end: Callable[[Pods, Pod], None]
+async def test_popping_back_to_back(
+    cluster: FakeCluster, framework: Start, args: dict[str, object], key: tuple[object, ...] | None
 ) -> None:
-    """While one member is unbound the time stands; after that the name is free for a new group."""
-    one, two = queued("one", 1, group="g"), queued("two", 2, group="g")
-    plugin.sort_key(one)
-    plugin.sort_key(two)
-    end(pods, one.pod)
-    assert plugin.sort_key(two)[1] == 1
-    end(pods, two.pod)
-    assert plugin.sort_key(queued("three", 9, group="g"))[1] == 9
+    """Asked for, members of one priority leave the queue as a whole; plain pods never do."""
+    add_member(cluster, "p", "g", '["default/g", "default/h"]', priority=4)
+    made = framework(**args)
+    sorter, order = made.plugin("GangSort"), made.plugin("Order")
+    assert isinstance(sorter, GangSort)
+    assert isinstance(order, Order)
+    order.groups.claim("Order", ["annotation"])
+    await made.settle()
+    infos = [QueuedPodInfo(pod_info=PodInfo.of(each), enqueued_at=0) for each in (cluster.pod("p"), make_pod("plain"))]
+    assert [sorter.adjacency_key(info) for info in infos] == [key, None]
 
 
-def test_other_changes_of_a_member_change_nothing(pods: Pods, plugin: GangSort) -> None:
-    """An update that neither binds nor ends a pod leaves its group alone."""
-    info = queued("one", 1, group="g")
-    plugin.sort_key(info)
-    pods.updated(info.pod, info.pod)
-    assert plugin.sort_key(queued("two", 9, group="g"))[1] == 1
+def test_an_order_that_does_not_exist_is_refused() -> None:
+    """The mistake is told with what there is."""
+    with pytest.raises(ValueError, match=r'order: Unsupported value: "fifo": supported values: "coscheduling", "gang"'):
+        GangSortArgs(order="fifo")
 
 
-def test_a_pod_that_changes_its_group_leaves_the_old_one(plugin: GangSort) -> None:
-    """A relabelled pod counts where its label says, and does not keep the old group alive."""
-    plugin.sort_key(queued("one", 1, group="old"))
-    assert plugin.sort_key(queued("one", 2, group="new"))[1:3] == (2, "default/new")
-    assert plugin.sort_key(queued("two", 3, group="old"))[1] == 3
-    plugin.sort_key(queued("one", 4))
-    assert plugin.sort_key(queued("three", 5, group="new"))[1] == 5
-
-
-def test_short_lived_groups_leave_nothing_behind(pods: Pods, plugin: GangSort) -> None:
-    """What is remembered follows the unbound pods, not the pods that ever were."""
-    info = queued("one", 1, group="g")
-    for number in range(1000):
-        pod = make_pod("one", uid=str(number), labels={LABEL: f"g{number}"})
-        plugin.sort_key(QueuedPodInfo(pod_info=info.pod_info.with_pod(pod), enqueued_at=1))
-        pods.deleted(pod)
-    assert len(plugin._groups) == 0
-
-
-@pytest.mark.parametrize("label", GROUP_LABELS)
-def test_every_label_names_a_group(plugin: GangSort, label: str) -> None:
-    """Each of the labels makes a group of its own."""
-    assert group_of(queued("p", 1, group="g", label=label).pod) == "default/g"
-    assert plugin.sort_key(queued("p", 1, group="g", label=label)) == (0, 1, "default/g", 1)
-
-
-def test_the_first_label_counts() -> None:
-    """A pod that carries several labels belongs to one group; an empty label names none."""
-    labels = {GROUP_LABELS[0]: "", GROUP_LABELS[1]: "one", GROUP_LABELS[2]: "two"}
-    assert group_of(make_pod("p", labels=labels)) == "default/one"
-    assert group_of(make_pod("p")) == ""
+async def test_a_wrong_order_in_a_file_is_told_with_its_place(framework: Start) -> None:
+    """A configuration with such args does not start."""
+    with pytest.raises(ConfigError, match=r"fifo.*pluginConfig"):
+        framework(order="fifo")
 
 
 def test_the_plugin_is_found_through_its_entry_point() -> None:
