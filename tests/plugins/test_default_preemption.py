@@ -11,15 +11,23 @@ from pyscheduler import (
     Code,
     CycleState,
     EventResource,
+    Handle,
+    NodeStatuses,
     PermitPlugin,
     Pod,
+    PodInfo,
+    PostFilterPlugin,
+    PostFilterResult,
     PreBindPlugin,
+    PreemptionRules,
     PreFilterPlugin,
     QueueingHint,
     Status,
 )
 from pyscheduler.cluster.embedded.faults import Fault
+from pyscheduler.framework.preemption import start_time
 from pyscheduler.framework.recorder import NullRecorder
+from pyscheduler.plugins.default_preemption import DefaultPreemption
 from pyscheduler.queue.places import Place
 from pyscheduler.testing import FakeCluster, FakeFramework, make_pod
 
@@ -258,19 +266,41 @@ async def test_while_victims_end_nobody_else_has_to_go(pyscheduler_cluster: Fake
 
 
 async def test_lower_nominations_on_the_node_are_taken_back(pyscheduler_cluster: FakeCluster) -> None:
-    """Who was promised the node and is less important has to look elsewhere."""
+    """Who was promised the node and is less important has to look elsewhere, and is told so."""
     cluster = pyscheduler_cluster
     cluster.add_node("n1", allocatable={"cpu": "2"})
     framework = cluster.framework()
-    await framework.schedule("low", requests={"cpu": "2"})
-    await framework.schedule("middle", requests={"cpu": "2"}, priority=5)
+    for number in range(2):
+        await framework.schedule(f"low{number}", requests={"cpu": "1"}, priority=number)
+    await framework.schedule("middle", requests={"cpu": "1"}, priority=5)
     assert cluster.pod("middle").status.nominated_node_name == "n1"
-    await framework.schedule("high", requests={"cpu": "2"}, priority=10)
-    assert cluster.pod("high").status.nominated_node_name == "n1" or gone(cluster) == {"low"}
-    cluster.delete_pod("low")
+    assert gone(cluster) == {"low0"}
+    high = await framework.schedule("high", requests={"cpu": "2"}, priority=10)
+    assert high.pod.status.nominated_node_name == "n1"
+    assert gone(cluster) == {"low0", "low1"}
+    assert cluster.pod("middle").status.nominated_node_name == ""
+    assert [info.pod.name for info in framework.scheduler.queue.nominator.pods_on("n1")] == ["high"]
+    for number in range(2):
+        cluster.delete_pod(f"low{number}")
     await cluster.clock.advance(15)
     assert framework.result("high").bound
-    assert cluster.pod("middle").status.nominated_node_name == ""
+    assert not framework.result("middle").bound
+
+
+async def test_a_nomination_that_cannot_be_taken_back_is_counted(pyscheduler_cluster: FakeCluster) -> None:
+    """The victims go all the same, and the preemptor is tried again."""
+    cluster = pyscheduler_cluster
+    cluster.add_node("n1", allocatable={"cpu": "2"})
+    framework = cluster.framework()
+    for number in range(2):
+        await framework.schedule(f"low{number}", requests={"cpu": "1"}, priority=number)
+    await framework.schedule("middle", requests={"cpu": "1"}, priority=5)
+    counts = measured(framework)
+    cluster.server.faults.add(Fault(method="PATCH", path=r"/middle/status$", status=403, times=1))
+    await framework.schedule("high", requests={"cpu": "2"}, priority=10)
+    assert counts.warnings == ["nomination_not_cleared"]
+    assert counts.runs == ["error"]
+    assert gone(cluster) == {"low0", "low1"}
 
 
 class Holder(PermitPlugin):
@@ -375,8 +405,52 @@ async def test_events_are_registered_to_be_asked_again(
     assert framework.run_pre_enqueue(make_pod("p")) is None
 
 
-async def test_asking_changes_nothing(pyscheduler_cluster: FakeCluster) -> None:
-    """`run_post_filter` with a refusal is told with the plugin's own words, and Success without any."""
+class OldestFirst(PreemptionRules):
+    """Evicts only pods that say so, whatever their priority, and spares those that started last."""
+
+    def may_evict(self, victim: PodInfo, preemptor: Pod) -> bool:
+        return victim.pod.metadata.labels.get("spot") == "yes"
+
+    def importance(self, victim: PodInfo, now: float) -> tuple[float, ...]:
+        return (-start_time(victim.pod, now),)
+
+
+class Spot(PostFilterPlugin):
+    """A plugin of somebody else's that preempts by rules of its own."""
+
+    rbac = DefaultPreemption.rbac
+
+    def __init__(self, args: object, handle: Handle) -> None:
+        super().__init__(args, handle)
+        self.preemptor = handle.preemptor(self.name, OldestFirst())
+
+    async def post_filter(
+        self, state: CycleState, pod: Pod, statuses: NodeStatuses
+    ) -> tuple[PostFilterResult | None, Status]:
+        return await self.preemptor.preempt(state, pod, statuses)
+
+
+async def test_another_plugin_preempts_by_rules_of_its_own(pyscheduler_cluster: FakeCluster) -> None:
+    """It gets the search and the evictions from its handle, and without watching budgets it does not go by them."""
+    cluster = pyscheduler_cluster
+    cluster.add_node("n1", allocatable={"cpu": "3"})
+    framework = cluster.framework(enable=[Spot], disable=["DefaultPreemption"])
+    cluster.server.plant(budget("pdb", {"spot": "yes"}, 0))
+    for number, spot in enumerate(("no", "yes", "yes")):
+        cluster.add_pod(
+            f"p{number}",
+            node_name="n1",
+            requests={"cpu": "1"},
+            labels={"spot": spot},
+            status={"startTime": f"2026-01-01T00:0{number}:00Z"},
+        )
+    result = await framework.schedule("new", requests={"cpu": "1"}, priority=-5)
+    assert result.pod.status.nominated_node_name == "n1"
+    assert gone(cluster) == {"p1"}
+
+
+async def test_a_refusal_is_told_in_the_plugins_words(pyscheduler_cluster: FakeCluster) -> None:
+    """What the search says comes after `preemption: `, and a nomination is cleared."""
     cluster = pyscheduler_cluster
     cluster.add_node("n1", allocatable={"cpu": "2"})
     framework = cluster.framework(disable=["DynamicResources"])
