@@ -87,6 +87,13 @@ class Recorder(Protocol):
         """
         ...
 
+    def volume_stage_failed(self, operation: str) -> None:
+        """Count an error with a pod's volumes while nodes were judged (`predicate`), at Reserve (`assume`) or `bind`.
+
+        scheduler_volume_scheduling_stage_error_total.
+        """
+        ...
+
     def request(
         self, verb: str, host: str, *, code: str, seconds: float | None, sent: int | None, received: int | None
     ) -> None:
@@ -172,6 +179,9 @@ class NullRecorder:
         """Do nothing."""
 
     def preemption_run(self, *, result: str, seconds: float) -> None:
+        """Do nothing."""
+
+    def volume_stage_failed(self, operation: str) -> None:
         """Do nothing."""
 
     def request(

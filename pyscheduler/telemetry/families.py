@@ -87,6 +87,10 @@ _SCHEDULER: Final = (
         "Number of preemption goroutines executed.",
     ),
     Family(
+        "scheduler_volume_scheduling_stage_error_total", "counter", ("operation",), "ALPHA",
+        "Volume scheduling stage error count",
+    ),
+    Family(
         "scheduler_pending_pods", "gauge", ("queue",), "STABLE",
         "Number of pending pods, by the queue type. 'active' means number of pods in activeQ; 'backoff' means number "
         "of pods in backoffQ; 'unschedulable' means number of pods in unschedulablePods that the scheduler attempted "

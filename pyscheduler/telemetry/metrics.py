@@ -101,6 +101,7 @@ class Metrics:
         self._victims = self._histogram("scheduler_preemption_victims")
         self._preemption_runs = self._count("scheduler_preemption_goroutines_execution_total")
         self._preemption_seconds = self._histogram("scheduler_preemption_goroutines_duration_seconds")
+        self._volume_errors = self._count("scheduler_volume_scheduling_stage_error_total")
         self._requests = self._count("rest_client_requests_total")
         self._retries = self._count("rest_client_request_retries_total")
         self._request_seconds = self._histogram("rest_client_request_duration_seconds")
@@ -186,6 +187,11 @@ class Metrics:
         self._preemption_runs[(result,)] += 1
         self._preemption_seconds.record(seconds, result)
         self._also.preemption_run(result=result, seconds=seconds)
+
+    def volume_stage_failed(self, operation: str) -> None:
+        """Count an error with a pod's volumes."""
+        self._volume_errors[(operation,)] += 1
+        self._also.volume_stage_failed(operation)
 
     def request(
         self, verb: str, host: str, *, code: str, seconds: float | None, sent: int | None, received: int | None

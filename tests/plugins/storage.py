@@ -19,6 +19,7 @@ from pyscheduler.api import (
     decode,
 )
 from pyscheduler.cache.snapshot import Snapshot
+from pyscheduler.framework.recorder import NullRecorder
 from pyscheduler.testing import FakeCluster
 from tests.plugins.pod_topology_spread.spreading import Owners
 
@@ -206,6 +207,17 @@ class Objects(Owners):
         super().add_event_handler(**{**silent, **handlers})
 
 
+class Errors(NullRecorder):
+    """Remembers at which stages volumes failed."""
+
+    def __init__(self) -> None:
+        self.stages: list[str] = []
+
+    def volume_stage_failed(self, operation: str) -> None:
+        """Remember."""
+        self.stages.append(operation)
+
+
 class StorageHandle:
     """As much of a handle as plugins use that look after volumes."""
 
@@ -214,6 +226,7 @@ class StorageHandle:
     ) -> None:
         self.snapshot = snapshot
         self.feature_gates = dict(gates)
+        self.recorder = Errors()
         self._listers: dict[type, Objects] = {}
         for manifest in manifests:
             self.put(manifest)

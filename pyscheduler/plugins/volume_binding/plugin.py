@@ -146,6 +146,7 @@ class VolumeBinding(
         try:
             return current.placement.judge(nodes)
         except PySchedulerError as error:
+            self.handle.recorder.volume_stage_failed("predicate")
             return NodeStatuses.failing(np.ones(len(nodes), dtype=np.bool_), Status.from_error(error))
 
     # Scoring
@@ -177,6 +178,7 @@ class VolumeBinding(
         try:
             current.reserved = self._binder.assume(current.placement.choose(labels), node_name)
         except PySchedulerError as error:
+            self.handle.recorder.volume_stage_failed("assume")
             return Status.from_error(error)
         return None
 
@@ -199,6 +201,7 @@ class VolumeBinding(
         try:
             await self._binder.bind(pod, node_name, reserved)
         except PySchedulerError as error:
+            self.handle.recorder.volume_stage_failed("bind")
             return Status.from_error(error)
         return None
 

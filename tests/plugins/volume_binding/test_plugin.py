@@ -169,6 +169,7 @@ def test_what_makes_no_sense_is_an_error_of_the_attempt(
     assert status is not None
     assert status.code == Code.ERROR
     assert message in status.message
+    assert handle.recorder.stages == ["predicate"]
 
 
 def test_a_volume_that_cannot_be_read_is_passed_over(snapshot_of: SnapshotOf) -> None:
@@ -186,13 +187,14 @@ def test_a_volume_that_cannot_be_read_is_passed_over(snapshot_of: SnapshotOf) ->
 def test_members_of_a_group_do_not_take_one_volume(snapshot_of: SnapshotOf) -> None:
     """Both decide before either reserves: the second is told, and keeps nothing."""
     snapshot = snapshot_of([make_node("n1")])
-    _, plugin = made(snapshot, claim(), claim("d"), BY_HAND, volume())
+    handle, plugin = made(snapshot, claim(), claim("d"), BY_HAND, volume())
     other = make_pod("q", spec=using("d"))
     first, second = filtered(plugin, snapshot), filtered(plugin, snapshot, other)
     assert plugin.reserve(first, POD, "n1") is None
     status = plugin.reserve(second, other, "n1")
     assert status is not None
     assert (status.code, '"v" is out of sync' in status.message) == (Code.ERROR, True)
+    assert handle.recorder.stages == ["assume"]
     plugin.unreserve(second, other, "n1")
     assert plugin._world.volumes.get("v").spec.claim_ref.name == "c"
     plugin.unreserve(first, POD, "n1")
@@ -307,6 +309,7 @@ async def test_bindings_that_are_given_up(
     change(handle)
     status = await past(handle.clock, plugin.pre_bind(state, POD, "n1"), 601)
     assert (status.code, status.message) == (Code.ERROR, f"binding volumes: {message}")
+    assert handle.recorder.stages == ["bind"]
 
 
 @pytest.mark.parametrize(
