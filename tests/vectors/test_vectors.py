@@ -9,6 +9,7 @@ import pytest
 
 from tests.vectors.replay import FAMILIES, replay, row_of
 
+README = Path(__file__).parents[2] / "README.md"
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "parity.md"
 
 
@@ -28,3 +29,4 @@ def test_the_parity_page_has_a_row_for_each_family_and_the_sum() -> None:
     cases, equal = counted.pop("all")
     assert sorted(counted) == FAMILIES
     assert (cases, equal) == tuple(map(sum, zip(*counted.values(), strict=True)))
+    assert f"all {cases:,} of them equal in every field" in " ".join(README.read_text(encoding="utf-8").split())
