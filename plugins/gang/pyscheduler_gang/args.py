@@ -1,0 +1,87 @@
+"""The args of the plugin, in Koordinator's names. Source of defaults and texts: its `CoschedulingArgs`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import attrs
+
+from pyscheduler.framework.plugin_args import Duration
+from pyscheduler.podgroup import DIALECTS, MatchPolicy
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = ["DEFAULT_WAIT_SECONDS", "OWN_DIALECTS", "SERVABLE_DIALECTS", "DeadlockArgs", "GangArgs"]
+
+DEFAULT_WAIT_SECONDS: Final = 600.0
+
+OWN_DIALECTS: Final = tuple(dialect.name for dialect in DIALECTS if dialect.claimed_by == "Gang")
+
+SERVABLE_DIALECTS: Final = (*OWN_DIALECTS, "sigs")
+"""The dialects whose objects the plugin watches, so that it can serve their groups."""
+
+
+@attrs.frozen(kw_only=True)
+class DeadlockArgs:
+    """When gangs that each hold a part of the room are told to yield; read by the deadlock resolver."""
+
+    enabled: bool = True
+    grace_seconds: int = 2
+    yield_lease_seconds: int = 30
+
+
+@attrs.frozen(kw_only=True)
+class GangArgs:
+    """What a profile may set; the same in all profiles of a scheduler, because they share their gangs."""
+
+    #: How long members wait for each other where their gang does not say; 0 means the default.
+    default_timeout_seconds: Duration = DEFAULT_WAIT_SECONDS
+    #: Taken so that manifests can be read: there is one event loop, and nothing to divide among workers.
+    controller_workers: int = 1
+    #: Preemption by whole gangs and placement by network topology are not there; only `false` is taken.
+    enable_preemption: bool = False
+    aware_network_topology: bool = False
+    default_match_policy: str = MatchPolicy.ONCE_SATISFIED.value
+    #: Deprecated: leaves out the schedule cycle, so that members of a failed round are tried all the same.
+    skip_check_schedule_cycle: bool = False
+    deadlock: DeadlockArgs = DeadlockArgs()
+    #: Whose groups are served, by name.
+    dialects: tuple[str, ...] = OWN_DIALECTS
+
+    def __attrs_post_init__(self) -> None:
+        """Raise `ValueError` that names every bad value."""
+        problems = list(self._problems())
+        if problems:
+            raise ValueError(problems[0] if len(problems) == 1 else f"[{', '.join(problems)}]")
+
+    def _problems(self) -> Iterator[str]:
+        if self.default_timeout_seconds < 0:
+            yield "coeSchedulingArgs DefaultTimeoutSeconds invalid"
+        if self.controller_workers < 1:
+            yield "coeSchedulingArgs ControllerWorkers invalid"
+        if self.enable_preemption:
+            yield "enablePreemption: gangs cannot preempt as a whole yet; leave it out, or set it to false"
+        if self.aware_network_topology:
+            yield "awareNetworkTopology: network topology is not looked at yet; leave it out, or set it to false"
+        if self.default_match_policy not in set(MatchPolicy):
+            yield f'defaultMatchPolicy: "{self.default_match_policy}" is none of {", ".join(MatchPolicy)}'
+        for key, seconds in (
+            ("deadlock.graceSeconds", self.deadlock.grace_seconds),
+            ("deadlock.yieldLeaseSeconds", self.deadlock.yield_lease_seconds),
+        ):
+            if seconds < 0:
+                yield f"{key}: Invalid value: {seconds}: must not be negative"
+        unknown = [name for name in self.dialects if name not in SERVABLE_DIALECTS]
+        if unknown:
+            yield f"dialects: {', '.join(unknown)} cannot be served; known are {', '.join(SERVABLE_DIALECTS)}"
+
+    @property
+    def wait_seconds(self) -> float:
+        """Return how long members wait for each other where their gang does not say."""
+        return self.default_timeout_seconds or DEFAULT_WAIT_SECONDS
+
+    @property
+    def match_policy(self) -> MatchPolicy:
+        """Return the policy of gangs that do not say."""
+        return MatchPolicy(self.default_match_policy)

@@ -1,0 +1,147 @@
+"""Keeps the records of gangs up to date with pods and PodGroups, and acts where a change decides something.
+
+The directory of groups tells of changes after it has taken them in, and before the queue hears of the same event.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyscheduler.api import Node, Pod
+from pyscheduler.podgroup import ChangeKind
+from pyscheduler_gang.gangs import has_timed_out
+
+if TYPE_CHECKING:
+    from pyscheduler.framework import Handle
+    from pyscheduler.podgroup import Group, GroupChange
+    from pyscheduler_gang.gangs import Gangs
+    from pyscheduler_gang.passes import Passes
+    from pyscheduler_gang.record import GangRecord
+    from pyscheduler_gang.statuses import StatusWriter
+    from pyscheduler_gang.timeouts import TimeoutMarks
+    from pyscheduler_gang.verdicts import Verdicts
+
+__all__ = ["Following"]
+
+
+class Following:
+    """Listens from the moment it is made."""
+
+    def __init__(
+        self,
+        gangs: Gangs,
+        passes: Passes,
+        verdicts: Verdicts,
+        marks: TimeoutMarks,
+        statuses: StatusWriter,
+        handle: Handle,
+    ) -> None:
+        self._gangs = gangs
+        self._passes = passes
+        self._verdicts = verdicts
+        self._marks = marks
+        self._statuses = statuses
+        self._handle = handle
+        self._pods = handle.lister(Pod)
+        gangs.directory.subscribe(self._changed)
+        # After the directory's own, so that it knows the pod when its annotations are looked at.
+        self._pods.add_event_handler(
+            on_add=self._look_at, on_update=lambda _old, new: self._look_at(new), on_delete=self._gone
+        )
+        handle.lister(Node).add_event_handler(on_delete=lambda node: verdicts.node_is_gone(node.name))
+
+    # --- pods
+
+    def _look_at(self, pod: Pod) -> None:
+        """Take in whether a pod carries the annotation of a gang that was given up, or does not any more."""
+        state = self._gangs.directory.of(pod)
+        if state is None or pod.is_terminal or not self._gangs.serves(state):
+            return
+        record = self._gangs.record(state)
+        if has_timed_out(pod):
+            self._marks.stored(pod.uid)
+            if pod.uid not in record.timed_out and pod.uid not in state.bound:
+                self._marks.note(record, pod.uid)
+                self._verdicts.reconsider(record)
+        elif pod.uid in record.timed_out and not self._marks.is_unwritten(pod.uid):
+            # Somebody took it off: the pod starts anew.
+            record.forget(pod.uid)
+            self._handle.activate([pod])
+
+    def _gone(self, pod: Pod) -> None:
+        self._marks.stored(pod.uid)
+        self._gangs.passed.discard(pod.uid)
+
+    # --- groups
+
+    def _changed(self, change: GroupChange) -> None:
+        state = change.state
+        if change.kind is ChangeKind.FORGOTTEN:
+            self._forgotten(change)
+            return
+        if not self._gangs.serves(state) or self._gangs.directory.get(state.id) is not state:
+            return
+        record = self._gangs.record(state)
+        pod = change.pod
+        if change.kind is ChangeKind.LEFT and pod is not None:
+            self._left(record, pod)
+        elif change.kind is ChangeKind.DECLARED:
+            self._declared(record, change.old)
+        elif pod is not None and pod.uid in state.bound:
+            record.settle(pod.uid)
+            record.timed_out.discard(pod.uid)
+            self._statuses.moved(record)
+        if record.deadline is not None and not state.waiting:
+            record.clear_deadline()
+        if state.satisfied and not record.was_satisfied:
+            self._verdicts.reconsider(record)
+
+    def _left(self, record: GangRecord, pod: Pod) -> None:
+        was_bound = bool(pod.node_name)
+        record.forget(pod.uid)
+        self._marks.stored(pod.uid)
+        if self._lives(pod):
+            self._verdicts.member_left(record, pod)
+        self._statuses.moved(record)
+        self._reconsider(record)
+        if not was_bound and not self._gangs.is_settled(record) and not self._gangs.is_short(record):
+            # The member that found no room may have been the one that left.
+            self._passes.request_retry(record)
+
+    def _lives(self, pod: Pod) -> bool:
+        """Tell a pod that left its gang from one that is gone."""
+        current = self._pods.get(pod.name, pod.namespace)
+        return current is not None and current.uid == pod.uid and not current.is_terminal
+
+    def _declared(self, record: GangRecord, old: Group | None) -> None:
+        self._gangs.list_partners(record, old.gang_group if old is not None else ())
+        self._reconsider(record)
+        if old is not None and old.gang_group != record.state.group.gang_group:
+            for each in self._gangs:
+                if each.id.key in old.gang_group and each is not record:
+                    self._verdicts.reconsider(each)
+        if not self._gangs.is_settled(record):
+            for each in self._gangs.group(record):
+                self._passes.request_retry(each)
+
+    def _forgotten(self, change: GroupChange) -> None:
+        state = change.state
+        if self._gangs.directory.get(state.id) is not None:
+            return
+        record = self._gangs.known(state.id)
+        if record is None:
+            return
+        listing = self._gangs.listing(state.id)
+        for pod in self._verdicts.waiting_in(record):
+            if self._lives(pod):
+                self._verdicts.member_left(record, pod)
+        self._gangs.drop(record)
+        self._statuses.forget(state.id)
+        for each in listing:
+            self._verdicts.reconsider(each)
+
+    def _reconsider(self, record: GangRecord) -> None:
+        self._verdicts.reconsider(record)
+        for each in self._gangs.listing(record.id):
+            if each.state.gang_group is not record.state.gang_group:
+                self._verdicts.reconsider(each)

@@ -1,0 +1,214 @@
+"""All gangs of a scheduler, over all its profiles: their records, and whether they have what they need.
+
+Members of a gang may be scheduled by one profile and waited for by another, so the plugins of all profiles share these.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from pyscheduler.podgroup import GangGroup, GroupId, MatchPolicy, Mode, resolve
+from pyscheduler.podgroup.declarations import GANG_TIMEOUT_ANNOTATION
+from pyscheduler_gang import messages
+from pyscheduler_gang.record import GangRecord
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pyscheduler.api import Pod
+    from pyscheduler.framework import Handle
+    from pyscheduler.podgroup import Dialect, GroupState, PodGroups
+    from pyscheduler_gang.args import GangArgs
+
+__all__ = ["Gangs", "has_timed_out"]
+
+_TRUE: Final = "true"
+
+
+def has_timed_out(pod: Pod) -> bool:
+    """Tell whether the pod says that its gang was given up."""
+    return pod.annotations.get(GANG_TIMEOUT_ANNOTATION) == _TRUE
+
+
+class Gangs:
+    """The records by gang, and what follows from them. Changes nothing but records."""
+
+    def __init__(self, plugin: str, handle: Handle, groups: PodGroups, dialects: tuple[Dialect, ...], args: GangArgs):
+        self.plugin = plugin
+        self.args = args
+        self.groups = groups
+        self.directory = groups.directory
+        self.clock = handle.clock
+        #: The profiles whose pods the plugin sees.
+        self.profiles: set[str] = set()
+        #: Members that got through Permit and are not bound yet.
+        self.passed: set[str] = set()
+        self._dialects = dialects
+        self._records: dict[GroupId, GangRecord] = {}
+        #: By family and key of a gang those that list it in their gang group, itself not among them.
+        self._listed_by: dict[tuple[str, str], dict[GroupId, None]] = {}
+
+    # --- finding
+
+    def __iter__(self) -> Iterator[GangRecord]:
+        return iter(list(self._records.values()))
+
+    def named(self, key: str) -> GangRecord | None:
+        """Return the gang that users call `namespace/name`."""
+        return next((record for record in self._records.values() if record.id.key == key), None)
+
+    def known(self, gang: GroupId) -> GangRecord | None:
+        """Return the record of a gang, if there is one."""
+        return self._records.get(gang)
+
+    def find(self, pod: Pod) -> tuple[GroupId, GangRecord | None] | None:
+        """Return the gang a pod names, and what is known of it; None for a pod without one."""
+        state = self.directory.of(pod)
+        if state is not None:
+            return (state.id, self.record(state)) if self.serves(state) else None
+        found = resolve(pod, self._dialects)
+        return None if found is None else (found[0], None)
+
+    def of(self, pod: Pod) -> GangRecord | None:
+        """Return the record of a pod's gang."""
+        found = self.find(pod)
+        return None if found is None else found[1]
+
+    def key(self, pod: Pod) -> GroupId | None:
+        """Return the identity of a pod's gang."""
+        found = self.find(pod)
+        return None if found is None else found[0]
+
+    def serves(self, state: GroupState) -> bool:
+        """Tell whether a group is a gang of this plugin."""
+        return self.groups.server_of(state) == self.plugin
+
+    def record(self, state: GroupState) -> GangRecord:
+        """Return the record of a gang, a new one if need be."""
+        record = self._records.get(state.id)
+        if record is None or record.state is not state:
+            if record is not None:
+                self.drop(record)
+            record = self._records[state.id] = GangRecord(state, was_satisfied=state.satisfied)
+            self.list_partners(record)
+        return record
+
+    def drop(self, record: GangRecord) -> None:
+        """Forget a gang of which nothing is left."""
+        record.clear_deadline()
+        if self._records.get(record.id) is record:
+            del self._records[record.id]
+            for listing in self._listed_by.values():
+                listing.pop(record.id, None)
+
+    def list_partners(self, record: GangRecord, before: tuple[str, ...] = ()) -> None:
+        """Note which gangs a gang lists now, and which it does not list any more."""
+        gang = record.id
+        for key in before:
+            self._listed_by.get((gang.family, key), {}).pop(gang, None)
+        for key in record.state.group.gang_group:
+            if key != gang.key:
+                self._listed_by.setdefault((gang.family, key), {})[gang] = None
+
+    def listing(self, gang: GroupId) -> list[GangRecord]:
+        """Return the gangs that list this one in their gang group."""
+        listing = self._listed_by.get((gang.family, gang.key), {})
+        return [self._records[each] for each in listing if each in self._records]
+
+    def group(self, record: GangRecord) -> list[GangRecord]:
+        """Return the gangs that share the gang group: those that all list the same ones. In the order of their ids."""
+        groups = record.state.gang_group.groups
+        if len(groups) == 1:
+            return [record]
+        return [self.record(state) for each in sorted(groups) if (state := self.directory.get(each)) is not None]
+
+    def in_gang_group(self, gang_group: GangGroup, pod: Pod) -> bool:
+        """Tell whether a pod belongs to one of the gangs that share the gang group."""
+        state = self.directory.of(pod)
+        return state is not None and state.gang_group is gang_group
+
+    # --- what a gang is
+
+    def policy(self, record: GangRecord) -> MatchPolicy:
+        """Return which members count."""
+        return record.state.group.policy or self.args.match_policy
+
+    def wait_seconds(self, record: GangRecord) -> float:
+        """Return how long members wait for each other."""
+        return record.state.group.wait_seconds or self.args.wait_seconds
+
+    def is_strict(self, record: GangRecord) -> bool:
+        """Tell whether the failure of one member costs all of them their places."""
+        return record.state.group.mode is Mode.STRICT
+
+    def takes_turns(self, record: GangRecord) -> bool:
+        """Tell whether the gang goes by the schedule cycle."""
+        return self.is_strict(record) and not self.args.skip_check_schedule_cycle
+
+    def is_settled(self, record: GangRecord) -> bool:
+        """Tell whether the gang reached its minimum once, which is all it takes: its pods are plain ones now."""
+        return record.state.satisfied and self.policy(record) is MatchPolicy.ONCE_SATISFIED
+
+    # --- whether it has what it needs
+
+    def is_short(self, record: GangRecord) -> bool:
+        """Tell whether there are fewer members than it takes."""
+        return record.child_count < record.state.group.min
+
+    def not_ready(self, record: GangRecord, pod: Pod) -> str | None:
+        """Return why the gang group cannot be tried: some gang is unknown, not declared, or has too few members."""
+        group = record.state.group
+        if self.is_short(record):
+            return messages.not_collected(record.id, pod)
+        if len(group.gang_group) == 1:
+            return None
+        found: dict[str, list[str]] = {"doesn't exists": [], "has not init": [], "child pod not collect enough": []}
+        absent, bare, short = found.values()
+        for gang, state in self.directory.partners(record.state):
+            if gang == record.id:
+                continue
+            if state is None:
+                absent.append(gang.key)
+            elif not state.group.is_declared:
+                bare.append(gang.key)
+            elif not self.is_settled(partner := self.record(state)) and self.is_short(partner):
+                short.append(gang.key)
+        for what, failing in found.items():
+            if failing:
+                return messages.partners_fail(group.gang_group, failing, what, record.id, pod)
+        return None
+
+    def has_quorum(self, record: GangRecord) -> bool:
+        """Tell whether every gang of the gang group has enough members that wait or are bound."""
+        if len(record.state.group.gang_group) == 1:
+            return self._has_own_quorum(record.state)
+        partners = self.directory.partners(record.state)
+        return all(state is not None and self._has_own_quorum(state) for _, state in partners)
+
+    def _has_own_quorum(self, state: GroupState) -> bool:
+        group = state.group
+        if not group.is_declared:
+            return False
+        waiting, bound = len(state.waiting), len(state.bound)
+        match group.policy or self.args.match_policy:
+            case MatchPolicy.ONLY_WAITING:
+                return waiting >= group.min
+            case MatchPolicy.WAITING_AND_RUNNING:
+                return waiting + bound >= group.min
+            case _:
+                return state.satisfied or waiting + bound >= group.min
+
+    def other_scheduler(self, record: GangRecord, pod: Pod) -> str | None:
+        """Return another profile that is responsible for an unbound member; pods of foreign schedulers do not count."""
+        names = record.state.profiles
+        if len(names) == 1:
+            return None
+        others = {each.scheduler_name for each in record.unbound()} & self.profiles
+        return min(others - {pod.scheduler_name}, default=None)
+
+    def check_invariants(self) -> None:
+        """Raise AssertionError where records and directory disagree."""
+        for gang, record in self._records.items():
+            assert record.id == gang, f"{gang} is filed as {record.id}"
+            assert self.directory.get(gang) is record.state, f"{gang} is not in the directory"
+            record.check_invariants()

@@ -1,0 +1,13 @@
+"""What pyscheduler finds through the entry point. Light on purpose: it names the class and imports nothing of it."""
+
+from __future__ import annotations
+
+from pyscheduler.framework.hooks import PluginRegistry, hookimpl
+
+__all__ = ["pyscheduler_register"]
+
+
+@hookimpl
+def pyscheduler_register(registry: PluginRegistry) -> None:
+    """Offer the plugins of this distribution."""
+    registry.add("Gang", "pyscheduler_gang.plugin:Gang")

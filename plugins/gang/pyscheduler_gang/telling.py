@@ -1,0 +1,38 @@
+"""Tells users once what is wrong with a gang: values that cannot be used, members that disagree, mixed priorities."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pyscheduler.api import Pod
+    from pyscheduler.framework import Handle
+    from pyscheduler_gang.record import GangRecord
+
+__all__ = ["tell"]
+
+_log = logging.getLogger(__name__)
+
+
+def tell(record: GangRecord, pod: Pod, handle: Handle) -> None:
+    """Record one Warning event on the member that is tried, for each version of the gang that has something wrong."""
+    group = record.state.group
+    if record.priority is None:
+        record.priority = pod.priority
+    elif record.priority != pod.priority and not record.is_mixed:
+        record.is_mixed = True
+        _log.warning(
+            "Members of a gang have different priorities, so they are not tried one after another gang=%s", record.id
+        )
+    if record.told is group:
+        return
+    before = record.told
+    record.told = group
+    known = () if before is None else (*map(str, before.problems), *before.disagreements)
+    texts = [text for text in (*map(str, group.problems), *group.disagreements) if text not in known]
+    if not texts:
+        return
+    note = f"gang {record.id}: {'; '.join(texts)}"
+    _log.warning("Gang is not declared as it should be gang=%s problems=%s", record.id, "; ".join(texts))
+    handle.event_recorder.event(pod, type="Warning", reason="InconsistentGang", action="Scheduling", note=note)

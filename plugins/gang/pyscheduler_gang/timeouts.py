@@ -1,0 +1,103 @@
+"""Members whose gang was given up: the annotation that says so, and a mark in memory until it is written.
+
+The annotation is for good, until a user takes it off or makes the pods anew; it outlives the scheduler. Writing it may
+fail, so it is tried until it is stored, or the pod is gone. Until then the mark in memory keeps the pod out.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING, Final
+
+from pyscheduler.api import Pod
+from pyscheduler.framework import APIError, NotFoundError, TransportError
+from pyscheduler.podgroup.declarations import GANG_TIMEOUT_ANNOTATION
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from pyscheduler.framework import Handle
+    from pyscheduler_gang.record import GangRecord
+
+__all__ = ["TimeoutMarks"]
+
+_log = logging.getLogger(__name__)
+
+_AT_ONCE: Final = 32
+_FIRST_PAUSE_SECONDS: Final = 1.0
+_LONGEST_PAUSE_SECONDS: Final = 60.0
+
+
+class TimeoutMarks:
+    """Marks members, and writes the marks down in the background."""
+
+    def __init__(self, handle: Handle) -> None:
+        self._handle = handle
+        #: To be written, by uid.
+        self._unwritten: dict[str, Pod] = {}
+        self._is_writing = False
+
+    @property
+    def unwritten(self) -> int:
+        """Return how many marks are in memory only."""
+        return len(self._unwritten)
+
+    def is_unwritten(self, uid: str) -> bool:
+        """Tell whether a pod's mark is in memory only."""
+        return uid in self._unwritten
+
+    def put(self, record: GangRecord, pods: Iterable[Pod]) -> None:
+        """Mark members of a gang that was given up."""
+        for pod in list(pods):
+            if pod.uid in record.timed_out:
+                continue
+            self.note(record, pod.uid)
+            self._unwritten[pod.uid] = pod
+        if self._unwritten and not self._is_writing:
+            self._is_writing = True
+            self._handle.spawn(self._write(), name="gang timeouts")
+
+    def note(self, record: GangRecord, uid: str) -> None:
+        """Count a member out that carries the annotation, or is to carry it."""
+        record.settle(uid)
+        record.timed_out.add(uid)
+
+    def stored(self, uid: str) -> None:
+        """Note that the annotation arrived, or that the pod needs none any more."""
+        self._unwritten.pop(uid, None)
+
+    async def _write(self) -> None:
+        pause = _FIRST_PAUSE_SECONDS
+        try:
+            while self._unwritten:
+                batch = list(self._unwritten.values())[:_AT_ONCE]
+                results = await asyncio.gather(*(self._annotate(pod) for pod in batch))
+                if all(results):
+                    pause = _FIRST_PAUSE_SECONDS
+                    continue
+                # Others are not to be held up by one that cannot be written.
+                for pod in batch:
+                    if pod.uid in self._unwritten:
+                        self._unwritten[pod.uid] = self._unwritten.pop(pod.uid)
+                await self._handle.clock.sleep(pause)
+                pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
+        finally:
+            self._is_writing = False
+
+    async def _annotate(self, pod: Pod) -> bool:
+        """Write one mark; return False where it is to be tried again."""
+        # With the uid: a pod that was made anew under this name is not to be marked.
+        metadata = {"uid": pod.uid, "annotations": {GANG_TIMEOUT_ANNOTATION: "true"}}
+        try:
+            await self._handle.client.patch(Pod, pod.name, pod.namespace, patch={"metadata": metadata})
+        except NotFoundError:
+            pass
+        except (APIError, TransportError) as error:
+            known = self._handle.lister(Pod).get(pod.name, pod.namespace)
+            if known is not None and known.uid == pod.uid:
+                self._handle.recorder.warning("gang_timeout_not_written")
+                _log.warning("Timeout of gang cannot be written, trying again pod=%s err=%s", pod.key, error)
+                return False
+        self._unwritten.pop(pod.uid, None)
+        return True
