@@ -8,6 +8,7 @@ Source: kube-scheduler 1.36, `component-helpers/storage`.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from operator import attrgetter
 from typing import Final, NamedTuple
 
 from pyscheduler.api.pods import Pod
@@ -16,6 +17,21 @@ from pyscheduler.api.volumes import Volume
 
 #: The annotation that named the class before there was a field for it; it still comes first.
 _CLASS_ANNOTATION: Final = "volume.beta.kubernetes.io/storage-class"
+#: What a volume may be that some plugin counts or keeps apart; read at once, as every pod is asked.
+_STORAGE: Final = attrgetter(
+    "persistent_volume_claim",
+    "ephemeral",
+    "gce_persistent_disk",
+    "aws_elastic_block_store",
+    "azure_disk",
+    "azure_file",
+    "cinder",
+    "portworx_volume",
+    "vsphere_volume",
+    "rbd",
+    "iscsi",
+)
+_NO_STORAGE: Final = _STORAGE(Volume())
 
 
 class PodClaim(NamedTuple):
@@ -40,6 +56,11 @@ def claims_of(pod: Pod) -> Iterator[PodClaim]:
         claim = claim_of(pod, volume)
         if claim is not None:
             yield claim
+
+
+def uses_storage(pod: Pod) -> bool:
+    """Tell whether the pod has a claim, or names a disk itself; most volumes are neither (tokens, config maps ...)."""
+    return any(_STORAGE(volume) != _NO_STORAGE for volume in pod.spec.volumes)
 
 
 def ownership_error(pod: Pod, claim: PersistentVolumeClaim) -> str | None:

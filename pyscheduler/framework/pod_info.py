@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 import attrs
 
 from pyscheduler.api import Pod, host_ports, non_zero_requests, pod_requests
+from pyscheduler.api.claims import uses_storage
 from pyscheduler.framework.affinity_terms import (
     AffinityTerm,
     WeightedAffinityTerm,
@@ -34,11 +35,12 @@ class PodInfo:
 
     `requests` are the pod's effective requests (sidecars, init containers, overhead, pod-level resources, in-place
     resize); `non_zero` is (milli-CPU, bytes) with kube-scheduler's defaults of 100m and 200Mi per silent container.
-    `host_ports` are (ip, protocol, port). Affinity terms are compiled; a selector that does not parse raises
-    `SelectorError` from `PodInfo.of`.
+    `host_ports` are (ip, protocol, port). `has_storage`: it has claims, or disks of its own. Affinity terms are compiled;
+    a selector that does not parse raises `SelectorError` from `PodInfo.of`.
     """
 
     __slots__ = (
+        "has_storage",
         "host_ports",
         "non_zero",
         "pod",
@@ -55,6 +57,7 @@ class PodInfo:
     non_zero: tuple[int, int]
     host_ports: tuple[tuple[str, str, int], ...]
     pvc_keys: tuple[str, ...]
+    has_storage: bool
     required_affinity_terms: tuple[AffinityTerm, ...]
     required_anti_affinity_terms: tuple[AffinityTerm, ...]
     preferred_affinity_terms: tuple[WeightedAffinityTerm, ...]
@@ -73,6 +76,7 @@ class PodInfo:
             for volume in pod.spec.volumes
             if volume.persistent_volume_claim is not None
         )
+        info.has_storage = uses_storage(pod)
         affinity = pod.spec.affinity
         if affinity is None:
             info.required_affinity_terms = info.required_anti_affinity_terms = _NONE

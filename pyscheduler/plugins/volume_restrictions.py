@@ -175,7 +175,7 @@ def _claim_names(pod: Pod) -> Iterator[str]:
 
 
 def _disks_on(node: NodeInfo) -> frozenset[_Disk]:
-    return frozenset(disk for info in node.pods if info.pod.spec.volumes for disk in _disks_of(info.pod))
+    return frozenset(disk for info in node.pods if info.has_storage for disk in _disks_of(info.pod))
 
 
 def _disks_of(pod: Pod) -> Iterator[_Disk]:

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from pyscheduler.api import PersistentVolume, PersistentVolumeClaim, Pod, decode
-from pyscheduler.api.claims import claim_class, claims_of, ownership_error, volume_class
+from pyscheduler.api.claims import claim_class, claims_of, ownership_error, uses_storage, volume_class
 
 BETA = "volume.beta.kubernetes.io/storage-class"
 
@@ -53,6 +53,23 @@ def test_claims_in_the_order_of_volumes() -> None:
         {"name": "data", "persistentVolumeClaim": {"claimName": "d"}},
     )
     assert list(claims_of(pod)) == [("p-scratch", True), ("d", False)]
+
+
+@pytest.mark.parametrize(
+    ("source", "uses"),
+    [
+        pytest.param({"emptyDir": {}}, False, id="nothing kept"),
+        pytest.param({"projected": {"sources": []}}, False, id="a token"),
+        pytest.param({"csi": {"driver": "d"}}, False, id="inline CSI"),
+        pytest.param({"persistentVolumeClaim": {"claimName": "c"}}, True, id="claim"),
+        pytest.param({"ephemeral": {}}, True, id="ephemeral"),
+        pytest.param({"iscsi": {"iqn": "q"}}, True, id="a disk that one pod may use"),
+        pytest.param({"azureFile": {"shareName": "s"}}, True, id="a disk from before CSI"),
+    ],
+)
+def test_pods_that_use_storage(source: dict[str, Any], uses: bool) -> None:
+    """Those at whose volumes some plugin has to look, beside others."""
+    assert uses_storage(pod_with({"name": "token", "projected": {}}, {"name": "v", **source})) is uses
 
 
 @pytest.mark.parametrize(

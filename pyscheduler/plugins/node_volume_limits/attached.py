@@ -88,7 +88,7 @@ class Attached:
         """Return the driver of each volume on a node with CSI, by unique name; note in `sources` where that is from."""
         used: dict[str, str] = {}
         for info in node.pods:
-            if info.pod.spec.volumes:
+            if info.has_storage:
                 used.update(self._volumes.of(info.pod, has_csi=True, is_new=False, sources=sources))
         sources.update(("use", name) for name in used)
         for attachment in self._attachments.get(node.name, {}).values():
