@@ -132,12 +132,8 @@ class GroupDirectory:
 
     def partners(self, state: GroupState) -> list[tuple[GroupId, GroupState | None]]:
         """Return all groups of the gang group, `state` among them; None for one that nothing is known of."""
-        result: list[tuple[GroupId, GroupState | None]] = []
-        for key in state.group.gang_group:
-            namespace, _, name = key.partition("/")
-            partner = GroupId(namespace, name, state.id.family)
-            result.append((partner, self.get(partner)))
-        return result
+        partners = [GroupId.of_key(key, state.id.family) for key in state.group.gang_group]
+        return [(partner, self.get(partner)) for partner in partners]
 
     def __iter__(self) -> Iterator[GroupState]:
         for entry in self._entries.values():
@@ -346,6 +342,7 @@ class GroupDirectory:
             object=None if item is None or read is None else read(item),
             created=(entry.earliest or 0.0) if item is None else created_at(item),
         )
+        state.object = item
         old = state.group
         if group == old:
             return

@@ -6,6 +6,7 @@ the directory. Profiles have plugins of their own and one queue between them, so
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING
 
 from pyscheduler.framework import PluginError
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     from pyscheduler.podgroup.model import Group
 
 __all__ = ["PodGroups"]
+
+_log = logging.getLogger(__name__)
 
 
 class PodGroups:
@@ -136,10 +139,22 @@ class PodGroups:
             # What remains of its gang group may be younger now.
             self._resort_groups(_partners(group))
         elif change.kind is ChangeKind.DECLARED and old is not None:
+            if self.server_of(state):
+                _complain(old, group)
             same_time = old.created == group.created and old.is_declared == group.is_declared
             if not same_time or old.gang_group != group.gang_group:
                 self._resort_groups(dict.fromkeys([*_partners(old), *_partners(group)]))
 
 
+def _complain(old: Group, new: Group) -> None:
+    """Log what cannot be used and what members disagree on, each once while it stands."""
+    for problem in new.problems:
+        if problem not in old.problems:
+            _log.warning("Passing over a value that cannot be used group=%s %s", new.id, problem)
+    for text in new.disagreements:
+        if text not in old.disagreements:
+            _log.warning("Members of a group say different things group=%s %s", new.id, text)
+
+
 def _partners(group: Group) -> list[GroupId]:
-    return [GroupId(*key.split("/"), group.id.family) for key in group.gang_group]
+    return [GroupId.of_key(key, group.id.family) for key in group.gang_group]

@@ -24,5 +24,11 @@ class GroupId(NamedTuple):
         """Return `namespace/name`."""
         return f"{self.namespace}/{self.name}"
 
+    @classmethod
+    def of_key(cls, key: str, family: str) -> GroupId:
+        """Return the group that `namespace/name` means among those of a family."""
+        namespace, _, name = key.partition("/")
+        return cls(namespace, name, family)
+
     def __str__(self) -> str:
         return self.key

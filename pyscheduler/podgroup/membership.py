@@ -116,6 +116,8 @@ class GroupState:
 
     group: Group
     gang_group: GangGroup
+    #: The object that describes the group, if there is one.
+    object: KubeObject | None = None
     pending: dict[str, Pod] = attrs.Factory(dict)
     waiting: dict[str, Pod] = attrs.Factory(dict)
     bound: dict[str, Pod] = attrs.Factory(dict)

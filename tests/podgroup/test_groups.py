@@ -117,6 +117,22 @@ def test_a_group_that_is_gone_leaves_no_failure_behind(kit: Kit) -> None:
     assert kit.groups.rounds == {}
 
 
+def test_what_is_said_wrongly_is_logged_once(kit: Kit, caplog: pytest.LogCaptureFixture) -> None:
+    """A value that cannot be used, and members that disagree: once while it stands, and again when it comes back."""
+    directory = kit.groups.directory
+    for number in range(3):
+        directory.object_added(make_group("g", minMember=-1, scheduleTimeoutSeconds=number + 1))
+    directory.object_added(make_group("g", minMember=1))
+    directory.object_added(make_group("g", minMember=-1))
+    directory.pod_added(gang_member("a", "x", "2026-01-01T00:00:00Z", mode="Strict"))
+    directory.pod_added(gang_member("b", "x", "2026-01-01T00:00:01Z", mode="NonStrict"))
+    below = (
+        "Passing over a value that cannot be used group=default/g spec.minMember: '-1' is less than 1; it counts as 0"
+    )
+    disagree = "members disagree on mode: Strict counts, not NonStrict"
+    assert caplog.messages == [below, below, f"Members of a group say different things group=default/x {disagree}"]
+
+
 def test_a_member_that_ended_has_no_round(kit: Kit) -> None:
     """A pod that ended is not tried again."""
     pod = member("p", "g", node_name="n1")
