@@ -35,8 +35,8 @@ class PodInfo:
 
     `requests` are the pod's effective requests (sidecars, init containers, overhead, pod-level resources, in-place
     resize); `non_zero` is (milli-CPU, bytes) with kube-scheduler's defaults of 100m and 200Mi per silent container.
-    `host_ports` are (ip, protocol, port). `has_storage`: it has claims, or disks of its own. Affinity terms are compiled;
-    a selector that does not parse raises `SelectorError` from `PodInfo.of`.
+    `host_ports` are (ip, protocol, port). `has_storage`: it has claims, or disks of its own. Affinity terms are
+    compiled; a selector that does not parse raises `SelectorError` from `PodInfo.of`.
     """
 
     __slots__ = (
