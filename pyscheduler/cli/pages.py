@@ -13,6 +13,8 @@ import attrs
 import msgspec
 from aiohttp import web
 
+from pyscheduler.framework import NotFoundError
+
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
@@ -81,6 +83,8 @@ class Pages:
             if isinstance(answer, str):
                 return web.Response(text=answer)
             return web.Response(body=msgspec.json.encode(answer), content_type="application/json")
+        except NotFoundError as error:
+            return web.Response(status=404, text=f"{error}\n")
         except Exception as error:  # noqa: BLE001 - a plugin's page must not take the port down
             return web.Response(status=500, text=f"{type(error).__name__}: {error}\n")
 

@@ -1,6 +1,7 @@
 """The GET routes that plugins answer on the health port.
 
-One path may be answered by the same plugin in several profiles; the query parameter `profile` then picks one, and
+A segment of a path in braces stands for any text: `/gang/{name}` answers `/gang/a` with `name` = `a` in its query. One
+path may be answered by the same plugin in several profiles; the query parameter `profile` then picks one, and
 without it the profile that registered first answers. Who serves them (telemetry) knows nothing of plugins.
 """
 
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from pyscheduler.framework.errors import PluginError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
 __all__ = ["Routes"]
 
@@ -47,9 +48,24 @@ class Routes:
             raise KeyError(path)
         return handler(query)
 
-    def find(self, path: str, query: Mapping[str, str]) -> Callable[[Mapping[str, str]], object] | None:
+    def find(self, path: str, query: Mapping[str, str]) -> _Handler | None:
         """Return who answers that path, for the profile that the query names; None where nobody does."""
         handlers = self._handlers.get(path)
-        if not handlers:
-            return None
-        return handlers.get(query.get("profile") or next(iter(handlers)))
+        given: dict[str, str] = {}
+        if handlers is None:
+            handlers, given = self._match(path.split("/"))
+        handler = handlers.get(query.get("profile") or next(iter(handlers))) if handlers else None
+        if handler is None or not given:
+            return handler
+        return lambda query: handler({**query, **given})
+
+    def _match(self, segments: Sequence[str]) -> tuple[Mapping[str, _Handler], dict[str, str]]:
+        """Return the handlers of the first pattern that fits, and what its braces stand for."""
+        for pattern, handlers in self._handlers.items():
+            wanted = pattern.split("/")
+            if "{" not in pattern or len(wanted) != len(segments):
+                continue
+            pairs = [(name, text) for name, text in zip(wanted, segments, strict=True) if name != text]
+            if all(name.startswith("{") and name.endswith("}") and text for name, text in pairs):
+                return handlers, {name[1:-1]: text for name, text in pairs}
+        return {}, {}

@@ -25,6 +25,17 @@ def test_profiles_may_answer_the_same_path() -> None:
     assert routes.answer("/gangs", {"profile": "b"}) == "b"
 
 
+def test_a_segment_in_braces_stands_for_any_text() -> None:
+    """The handler finds the text in its query; a path of another length, or with nothing there, is another path."""
+    routes = Routes()
+    routes.add("/gang/{namespace}/{name}", dict, profile="a")
+    routes.add("/gang/special/one", lambda _: "special", profile="a")
+    assert routes.answer("/gang/team/x", {"v": "1"}) == {"v": "1", "namespace": "team", "name": "x"}
+    assert routes.answer("/gang/special/one", {}) == "special"
+    for path in ("/gang/team", "/gang/team/", "/gang/team/x/y", "/other/team/x"):
+        assert routes.find(path, {}) is None
+
+
 @pytest.mark.parametrize(
     ("path", "query"),
     [pytest.param("/other", {}, id="a path"), pytest.param("/gangs", {"profile": "c"}, id="a profile")],
