@@ -130,7 +130,7 @@ class Preemption:
         """Find victims, choose the node, and have them evicted."""
         inquiry = state.get(PREEMPTION_INQUIRY)
         newest = self._pods.get(pod.name, pod.namespace)
-        if newest is not None:
+        if newest is not None and newest.uid == pod.uid:
             pod = newest
         elif inquiry is None:
             return None, Status.from_error(LookupError(f'pod "{pod.name}" not found'))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import Counter
+from collections.abc import Sequence
 from typing import Any
 
 import attrs
@@ -121,6 +122,7 @@ async def ask(
     percentage: int = 10,
     follow: bool = False,
     seed: int = 0,
+    extenders: Sequence[Any] = (),
 ) -> Asked:
     """Let the pod be refused by the filters of the default profile, and search for victims."""
     objects: dict[type[KubeObject], list[Any]] = {Node: nodes, Pod: pods, PodDisruptionBudget: budgets or []}
@@ -145,6 +147,7 @@ async def ask(
     assert outcome.status is None
     state.write(PREEMPTION_INQUIRY, inquiry)
     preemptor: Preemption = profile.preemptors["DefaultPreemption"]
+    preemptor._extenders = extenders
     result, status = await preemptor.preempt(state, pod, profile.run_filters(state, pod, view))
     scheduler.snapshot.check_invariants()
     assert inquiry.findings is not None
@@ -403,6 +406,85 @@ async def test_a_pod_that_is_gone_is_an_error() -> None:
     preemptor = asked.scheduler.profiles["pyscheduler"].preemptors["DefaultPreemption"]
     result, status = await preemptor.preempt(CycleState(), WANTED, NodeStatuses(0))
     assert (result, status.message) == (None, 'pod "wanted" not found')
+
+
+async def test_an_empty_cluster_is_an_error() -> None:
+    """There is nothing to search in."""
+    asked = await ask(WANTED, [], [])
+    assert asked.status.message == "no nodes available"
+
+
+# --- extenders ----------------------------------------------------------------------------------
+
+
+@attrs.define
+class Scripted:
+    """An extender that answers as it is told."""
+
+    answer: Any
+    ignorable: bool = False
+    name: str = "scripted"
+    supported: bool = True
+    interested: bool = True
+    asked: list[list[str]] = attrs.Factory(list)
+
+    def supports_preemption(self) -> bool:
+        """Say so."""
+        return self.supported
+
+    def is_interested(self, pod: Pod) -> bool:
+        """Say so."""
+        return self.interested
+
+    def process_preemption(self, pod: Pod, candidates: Any, snapshot: Any) -> Any:
+        """Answer, and note what was asked."""
+        self.asked.append(sorted(candidates))
+        return self.answer(candidates)
+
+
+def breaks(candidates: Any) -> Any:
+    """Fail."""
+    raise OSError("no answer")
+
+
+async def only_n1(candidates: Any) -> Any:
+    """Leave one node, after a while."""
+    await asyncio.sleep(0)
+    return {"n1": candidates["n1"]}
+
+
+def without_victims(candidates: Any) -> Any:
+    """Forget the victims of one node."""
+    return {**candidates, "n0": attrs.evolve(candidates["n0"], victims=())}
+
+
+@pytest.mark.parametrize(
+    ("extenders", "nominated", "message"),
+    [
+        pytest.param([Scripted(only_n1)], "n1", "", id="drops a node"),
+        pytest.param([Scripted(only_n1), Scripted(dict)], "n1", "", id="one after the other"),
+        pytest.param([Scripted(lambda _: {})], None, "no candidate node for preemption", id="drops all"),
+        pytest.param([Scripted(breaks)], None, "no answer", id="fails"),
+        pytest.param([Scripted(breaks, ignorable=True), Scripted(only_n1)], "n1", "", id="fails and does not matter"),
+        pytest.param(
+            [Scripted(without_victims)],
+            None,
+            'expected at least one victim pod on node "n0"',
+            id="forgets victims",
+        ),
+        pytest.param([Scripted(without_victims, ignorable=True)], "n1", "", id="forgets victims and does not matter"),
+        pytest.param([Scripted(breaks, supported=False), Scripted(only_n1)], "n1", "", id="does not preempt"),
+        pytest.param([Scripted(breaks, interested=False), Scripted(only_n1)], "n1", "", id="does not care"),
+    ],
+)
+async def test_extenders_have_a_say(extenders: list[Scripted], nominated: str | None, message: str) -> None:
+    """Each is shown what those before it left, if it has to do with the pod; one that matters can end the search."""
+    asked = await ask(WANTED, *crowd(2), extenders=extenders)
+    assert (asked.nominated, asked.status.message) == (nominated, message)
+    assert asked.status.is_error == (nominated is None and message != "no candidate node for preemption")
+    assert all(each.asked == [] for each in extenders if not (each.supported and each.interested))
+    if len(extenders) == 2 and extenders[0].answer is only_n1:
+        assert extenders[1].asked == [["n1"]]
 
 
 async def test_the_loop_turns_while_many_nodes_are_looked_at() -> None:
