@@ -44,7 +44,9 @@ class PodGroups:
         self.epoch = clock.wall() - clock.now()
         self._resort = resort
         self._claims: dict[str, str] = {}
-        self._merely_sorted: list[str] = []
+        #: Who asked for what is meant for it, be it served or sorted; rows that come later are among that.
+        self._take_defaults: list[str] = []
+        self._sort_defaults: list[str] = []
         self._last_failed: dict[GroupId, float] = {}
         self._rounds: dict[str, int] = {}
         self._feeder = Feeder(self.directory)
@@ -57,6 +59,15 @@ class PodGroups:
         groups._feeder.connect(handle, groups.table)  # noqa: SLF001 - its own
         return groups
 
+    def add_dialect(self, dialect: Dialect, handle: Handle) -> None:
+        """Know a dialect more, whichever plugins are made before; `handle` is that of a plugin that watches its kinds.
+
+        Raises `ConfigError` for a row that cannot work, `PluginError` once pods are known.
+        """
+        self.table.add_dialect(dialect)
+        self._choose()
+        self._feeder.connect(handle, self.table)
+
     # --- whose groups they are
 
     def claim(self, plugin: str, dialects: Iterable[str] | None = None) -> tuple[Dialect, ...]:
@@ -66,6 +77,8 @@ class PodGroups:
         dialect claimed first. Raises `ConfigError` for an unknown dialect, `PluginError` once pods are known.
         """
         names = [each.name for each in self.table.claimed_by(plugin)] if dialects is None else list(dialects)
+        if dialects is None and plugin not in self._take_defaults:
+            self._take_defaults.append(plugin)
         for name in names:
             self.table.named(name)
             self._claims.setdefault(name, plugin)
@@ -74,7 +87,8 @@ class PodGroups:
 
     def sort_only(self, plugin: str) -> None:
         """Know the groups of the dialects that are meant for `plugin`, be it there or not, to put them in order."""
-        self._merely_sorted += [each.name for each in self.table.claimed_by(plugin)]
+        if plugin not in self._sort_defaults:
+            self._sort_defaults.append(plugin)
         self._choose()
 
     def served_by(self, plugin: str, pod: Pod) -> GroupState | None:
@@ -87,8 +101,11 @@ class PodGroups:
         return self._claims.get(state.group.dialect, "")
 
     def _choose(self) -> None:
-        names = dict.fromkeys([*self._claims, *self._merely_sorted])
-        chosen = tuple(self.table.named(name) for name in names)
+        for plugin in self._take_defaults:
+            for dialect in self.table.claimed_by(plugin):
+                self._claims.setdefault(dialect.name, plugin)
+        merely_sorted = [each.name for plugin in self._sort_defaults for each in self.table.claimed_by(plugin)]
+        chosen = tuple(self.table.named(name) for name in dict.fromkeys([*self._claims, *merely_sorted]))
         if chosen != self.directory.dialects:
             if len(self.directory):
                 raise PluginError("dialects of pod groups are claimed when a plugin is made, not later", plugin="")

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
 import pytest
 
-from pyscheduler.api import Pod
+from pyscheduler.api import KubeObject, Pod, kind_of
 from pyscheduler.framework import ConfigError, PluginError, PreEnqueuePlugin
-from pyscheduler.podgroup import DIALECTS, GroupId, PodGroups, kinds_of
+from pyscheduler.podgroup import DIALECTS, Dialect, GroupFields, GroupId, Key, KeyPlace, PodGroups, kinds_of
 from pyscheduler.testing import FakeCluster, VirtualClock, make_pod
 from tests.podgroup.builders import GANG, created, make_group, member
 
@@ -183,6 +183,72 @@ class Sharing(PreEnqueuePlugin):
 
     def pre_enqueue(self, pod: Pod) -> None:
         return None
+
+
+class AcmeGroup(KubeObject):
+    """A group object of somebody else."""
+
+    api_version: ClassVar[str] = "acme.example/v1"
+    kind: ClassVar[str] = "Team"
+
+    size: int = 0
+
+
+TEAMS = kind_of(AcmeGroup, "teams")
+
+
+def read_team(team: AcmeGroup) -> GroupFields:
+    """Read somebody else's object."""
+    return GroupFields(min=team.size)
+
+
+class AcmeDialect(PreEnqueuePlugin):
+    """A plugin of somebody else, which brings a dialect that is meant for `Serving`."""
+
+    watches = (TEAMS,)
+
+    def __init__(self, args: object = None, handle: Any = None) -> None:
+        super().__init__(args, handle)
+        keys = (Key(KeyPlace.ANNOTATION, "acme.example/team"),)
+        row = Dialect(
+            name="acme", system="Acme", keys=keys, claimed_by="Serving", kinds=(TEAMS,), object_fields=read_team
+        )
+        PodGroups.of(handle).add_dialect(row, handle)
+
+    def pre_enqueue(self, pod: Pod) -> None:
+        return None
+
+
+class Serving(PreEnqueuePlugin):
+    """A plugin that serves what is meant for it."""
+
+    def __init__(self, args: object = None, handle: Any = None) -> None:
+        super().__init__(args, handle)
+        self.groups = PodGroups.of(handle)
+        self.groups.claim("Serving")
+
+    def pre_enqueue(self, pod: Pod) -> None:
+        return None
+
+
+@pytest.mark.parametrize("enable", [[Serving, AcmeDialect], [AcmeDialect, Serving]], ids=["after", "before"])
+async def test_a_strangers_plugin_brings_a_dialect(
+    pyscheduler_cluster: FakeCluster, enable: list[type[PreEnqueuePlugin]]
+) -> None:
+    """Its kinds are watched and its groups are served, whichever plugin is made first."""
+    cluster = pyscheduler_cluster
+    cluster.add_node("n")
+    cluster.serve(TEAMS)
+    metadata = {"name": "t", "namespace": "default"}
+    cluster.add({"apiVersion": TEAMS.api_version, "kind": TEAMS.kind, "metadata": metadata, "size": 7}, AcmeGroup)
+    framework = cluster.framework(enable=enable)
+    serving = framework.plugin("Serving")
+    assert isinstance(serving, Serving)
+    cluster.add_pod("p", annotations={"acme.example/team": "t"})
+    await framework.settle()
+    state = serving.groups.served_by("Serving", cluster.pod("p"))
+    assert state is not None
+    assert (state.group.min, len(state.bound), state.group.dialect) == (7, 1, "acme")
 
 
 CONFIG = """
