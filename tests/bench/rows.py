@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import attrs
 
-from tests.bench import client, cycle, programs
+from tests.bench import client, cycle, preemption, programs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -25,6 +25,7 @@ FIGURES: Final[Mapping[str, tuple[str, str]]] = {
     "cpu_seconds": ("CPU", "{:.2f} s"),
     "reaction_p50_ms": ("pod created to binding received, p50", "{:.1f} ms"),
     "reaction_p99_ms": ("pod created to binding received, p99", "{:.1f} ms"),
+    "search_ms": ("one search for victims", "{:.0f} ms"),
     "longest_hold_ms": ("longest hold of the loop", "{:.0f} ms"),
     "peak_mib": ("peak memory of the scheduler", "{:,.0f} MiB"),
     "hold_p99_ms": ("holds of the loop, p99", "{:.0f} ms"),
@@ -86,6 +87,15 @@ def rows(*, short: bool) -> Sequence[Row]:
         for name, nodes in (("small", small), ("large", large))
     ]
     made += _client_rows(short=short)
+    made += [
+        Row(
+            name=f"preemption{name}",
+            what=f"search for victims: {large:,} full nodes, {what}",
+            measure=partial(preemption.search, large, in_vain=in_vain),
+            targets={"longest_hold_ms": "<= 50 ms"},
+        )
+        for name, what, in_vain in (("", "a tenth is enough", False), ("-in-vain", "none would do", True))
+    ]
     made += [
         Row(
             name="demo",
