@@ -139,7 +139,7 @@ class VolumeBinding(
         return None
 
     def filter_nodes(self, state: CycleState, pod: Pod, nodes: Nodes) -> NodeStatuses | None:
-        current = state.read(_STATE)
+        current = _of(state, pod)
         if current.placement is None:
             return None
         current.is_filtered = True
@@ -154,12 +154,11 @@ class VolumeBinding(
     def pre_score(self, state: CycleState, pod: Pod, nodes: Nodes) -> Status | None:
         if not self._shape:
             return Status.skip()
-        state.read(_STATE)
         return None
 
     def score_nodes(self, state: CycleState, pod: Pod, nodes: Nodes) -> NDArray[np.int64]:
         scores = np.zeros(len(nodes), dtype=np.int64)
-        placement = state.read(_STATE).placement
+        placement = _of(state, pod).placement
         if placement is None or not self._shape:
             return scores
         for row in range(len(nodes)):  # an alpha feature, off by default
@@ -170,7 +169,7 @@ class VolumeBinding(
     # Binding
 
     def reserve(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
-        current = state.read(_STATE)
+        current = _of(state, pod)
         if current.placement is None or not current.is_filtered or self._are_bound(pod):
             return None
         found = self.handle.snapshot.get(node_name)
@@ -190,12 +189,12 @@ class VolumeBinding(
     def pre_bind_pre_flight(
         self, state: CycleState, pod: Pod, node_name: str
     ) -> PreBindPreFlightResult | Status | None:
-        if state.read(_STATE).reserved is None:
+        if _of(state, pod).reserved is None:
             return Status.skip()
         return PreBindPreFlightResult(allow_parallel=True)
 
     async def pre_bind(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
-        reserved = state.read(_STATE).reserved
+        reserved = _of(state, pod).reserved
         if reserved is None:
             return None
         try:
@@ -217,3 +216,11 @@ class VolumeBinding(
 
     def events_to_register(self) -> Sequence[ClusterEventWithHint]:
         return EVENTS
+
+
+def _of(state: CycleState, pod: Pod) -> _State:
+    """Return what PreFilter wrote; raise `StateNotFoundError` where it did not run though the pod has claims."""
+    current = state.get(_STATE)
+    if current is None and next(claims_of(pod), None) is None:
+        return _State()
+    return state.read(_STATE)

@@ -10,7 +10,7 @@ import pytest
 
 from pyscheduler.api import Node, PersistentVolume, PersistentVolumeClaim, Pod
 from pyscheduler.cache.snapshot import Snapshot
-from pyscheduler.framework import Code, CycleState, PreBindPreFlightResult
+from pyscheduler.framework import Code, CycleState, PreBindPreFlightResult, StateNotFoundError
 from pyscheduler.framework.plugin_args import UtilizationShapePoint, VolumeBindingArgs
 from pyscheduler.plugins.volume_binding.plugin import VolumeBinding
 from pyscheduler.plugins.volume_binding.scoring import score_use, shape_of
@@ -127,6 +127,21 @@ def test_pods_without_claims_have_nothing_to_bind(snapshot_of: SnapshotOf) -> No
     assert plugin.pre_bind_pre_flight(state, pod, "n1").is_skip
     plugin.unreserve(state, pod, "n1")
     plugin.unreserve(CycleState(), pod, "n1")
+
+
+def test_a_profile_without_pre_filter_does_not_pass_over_claims(snapshot_of: SnapshotOf) -> None:
+    """Pods without claims go on; one with claims would be placed as if it had none, so that is an error."""
+    snapshot = snapshot_of([make_node("n1")])
+    _, plugin = made(snapshot, claim(), storage_class())
+    state, plain = CycleState(), make_pod("q")
+    assert plugin.filter_nodes(state, plain, snapshot.nodes) is None
+    assert plugin.reserve(state, plain, "n1") is None
+    assert plugin.pre_bind_pre_flight(state, plain, "n1").is_skip
+    for method in (plugin.reserve, plugin.pre_bind_pre_flight):
+        with pytest.raises(StateNotFoundError):
+            method(state, POD, "n1")
+    with pytest.raises(StateNotFoundError):
+        plugin.filter_nodes(state, POD, snapshot.nodes)
 
 
 def filtered(plugin: VolumeBinding, snapshot: Snapshot, pod: Pod = POD) -> CycleState:
