@@ -45,6 +45,17 @@ def test_the_client_path_is_measured_over_http() -> None:
     assert 0 < found["reaction"]["reaction_p50_ms"] <= found["reaction"]["reaction_p99_ms"]
 
 
+def test_the_search_for_victims_is_measured() -> None:
+    """Both when it succeeds and when it is in vain, with the time for which it holds the loop."""
+    done = bench("--short", "--only", "preemption", "-o", "json")
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)["rows"]
+    assert set(found) == {"preemption", "preemption-in-vain"}
+    for row in found.values():
+        assert row["search_ms"] > 0
+        assert row["longest_hold_ms"] > 0
+
+
 def test_what_cannot_be_measured_or_compared(tmp_path: Path) -> None:
     """Mistakes are one line."""
     assert bench("--only", "nothing").stderr.startswith("Error: no such row; there are cycle-small, ")
