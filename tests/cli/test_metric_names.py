@@ -46,6 +46,7 @@ def page() -> dict[str, Any]:
     metrics.preemption_attempt()
     metrics.preemption_victims(3)
     metrics.preemption_run(result="success", seconds=0.1)
+    metrics.volume_stage_failed("bind")
     metrics.request("POST", "api:6443", code="201", seconds=0.002, sent=300, received=70)
     metrics.request_retried("POST", "api:6443", code="429")
     metrics.request_throttled("POST", "api:6443", seconds=0.0)
