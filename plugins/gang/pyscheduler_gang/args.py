@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import attrs
 
-from pyscheduler.framework.plugin_args import Duration
+from pyscheduler.framework.plugin_args import Duration, wire
 from pyscheduler.podgroup import DIALECTS, MatchPolicy
 
 if TYPE_CHECKING:
@@ -46,8 +46,8 @@ class GangArgs:
     #: Deprecated: leaves out the schedule cycle, so that members of a failed round are tried all the same.
     skip_check_schedule_cycle: bool = False
     deadlock: DeadlockArgs = DeadlockArgs()
-    #: Whose groups are served, by name.
-    dialects: tuple[str, ...] = OWN_DIALECTS
+    #: The dialects whose groups are served, by name; without them those that are meant for this plugin.
+    dialects: tuple[str, ...] = attrs.field(default=(), metadata=wire(omit_empty=True))
 
     def __attrs_post_init__(self) -> None:
         """Raise `ValueError` that names every bad value."""

@@ -83,6 +83,9 @@ class Following:
             return
         record = self._gangs.record(state)
         pod = change.pod
+        if change.kind is ChangeKind.JOINED:
+            # Whoever failed before may do better in other company.
+            record.retry_requested |= bool(record.visited) and not record.schedule_cycle_valid
         if change.kind is ChangeKind.LEFT and pod is not None:
             self._left(record, pod)
         elif change.kind is ChangeKind.DECLARED:

@@ -33,7 +33,9 @@ def has_timed_out(pod: Pod) -> bool:
 class Gangs:
     """The records by gang, and what follows from them. Changes nothing but records."""
 
-    def __init__(self, plugin: str, handle: Handle, groups: PodGroups, dialects: tuple[Dialect, ...], args: GangArgs):
+    def __init__(
+        self, plugin: str, handle: Handle, groups: PodGroups, dialects: tuple[Dialect, ...], args: GangArgs
+    ) -> None:
         self.plugin = plugin
         self.args = args
         self.groups = groups

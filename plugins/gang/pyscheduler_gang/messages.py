@@ -1,7 +1,7 @@
 """What users are told about their gangs, in Koordinator's words.
 
-Sources: its `coscheduling/core`. A gang is called by its id, `namespace/name`; a pod by `namespace/name`, or by its name
-where Koordinator does so.
+Sources: its `coscheduling/core`. A gang is called by its id, `namespace/name`; a pod by `namespace/name`, or by its
+name where Koordinator does so.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Turns of members, round by round, and who wakes whom so that every round comes to its end.
 
 A refused pod sleeps until an event that concerns the plugin which refused it. A new node wakes only the member that
-found no room, and alone it cannot close a round. So who opens a round activates the others of the gang group. Rounds may
-be shorter than the gang has members, though, and then members would call each other for ever. Hence passes: a pass
+found no room, and alone it cannot close a round. So who opens a round activates the others of the gang group. Rounds
+may be shorter than the gang has members, though, and then members would call each other for ever. Hence passes: a pass
 begins where an event from outside brought the member that opens a round, and within a pass nobody is called twice. A
 member that was called opens rounds of the same pass.
 """
@@ -41,6 +41,9 @@ class Passes:
         profiles = self._gangs.profiles
         record.close(profiles)
         opens = not record.visited
+        if opens and record.spent and not by_event and len(self._gangs.group(record)) > 1:
+            # Its partners are not tried again in this pass: whoever waited would do so in vain.
+            record.schedule_cycle_valid = False
         cycle = record.schedule_cycle
         old = record.visit(pod.uid)
         self._gangs.groups.tried(pod.uid, cycle)
@@ -107,12 +110,24 @@ class Passes:
     def _open_round(self, record: GangRecord, pod: Pod, *, by_event: bool) -> None:
         group = self._gangs.group(record)
         for each in group:
-            # A partner whose round is complete but not closed would look as if it had had its turn.
-            each.close(self._gangs.profiles)
+            if each is not record:
+                self._prepare(each)
         if by_event:
             self._begin_pass(record)
             record.tried.add(pod.uid)
         self._call(group, self._may_be_called)
+
+    def _prepare(self, partner: GangRecord) -> None:
+        """Let a partner take part in a round that another gang of its gang group opens."""
+        # One whose round is complete but not closed would look as if it had had its turn.
+        partner.close(self._gangs.profiles)
+        if partner.schedule_cycle_valid:
+            return
+        if partner.visited:
+            partner.retry_requested = True
+        else:
+            # Closed early, for another one's sake, and made invalid before anybody came.
+            partner.schedule_cycle_valid = True
 
     def _may_be_called(self, record: GangRecord, uid: str) -> bool:
         if not self._gangs.takes_turns(record):
@@ -122,6 +137,7 @@ class Passes:
     def _begin_pass(self, record: GangRecord) -> None:
         for each in self._gangs.group(record):
             each.tried.clear()
+            each.spent = False
 
     def _call(self, records: Iterable[GangRecord], wanted: Callable[[GangRecord, str], bool]) -> None:
         now = self._clock.now()

@@ -82,7 +82,7 @@ class _Shared:
 
     @classmethod
     def make(cls, plugin: str, handle: Handle, groups: PodGroups, args: GangArgs) -> _Shared:
-        gangs = Gangs(plugin, handle, groups, groups.claim(plugin, args.dialects), args)
+        gangs = Gangs(plugin, handle, groups, groups.claim(plugin, args.dialects or None), args)
         passes = Passes(gangs, handle)
         marks = TimeoutMarks(handle)
         verdicts = Verdicts(gangs, passes, marks, handle)

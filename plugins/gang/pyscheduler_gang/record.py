@@ -42,6 +42,8 @@ class GangRecord:
     tried: set[str] = attrs.Factory(set)
     #: Members whose gang was given up while they were unbound.
     timed_out: set[str] = attrs.Factory(set)
+    #: A member of the gang group failed in this pass.
+    spent: bool = False
     #: An event brought a member back that had its turn in this round already.
     retry_requested: bool = False
     #: When the wait of the first waiting member ends; None while nobody waits.
@@ -111,7 +113,10 @@ class GangRecord:
 
     def settle(self, uid: str) -> None:
         """Take a member out that is bound, or timed out: it will have no turn any more."""
-        self.visited.pop(uid, None)
+        was_visited = self.visited.pop(uid, uid) is None
+        if was_visited and not self.visited:
+            # Of those that made the round invalid, or were refused for it, nobody is left to close it.
+            self.schedule_cycle_valid = True
         self.asleep.pop(uid, None)
         self.called.pop(uid, None)
         self.tried.discard(uid)

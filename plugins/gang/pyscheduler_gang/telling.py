@@ -34,5 +34,4 @@ def tell(record: GangRecord, pod: Pod, handle: Handle) -> None:
     if not texts:
         return
     note = f"gang {record.id}: {'; '.join(texts)}"
-    _log.warning("Gang is not declared as it should be gang=%s problems=%s", record.id, "; ".join(texts))
     handle.event_recorder.event(pod, type="Warning", reason="InconsistentGang", action="Scheduling", note=note)

@@ -128,14 +128,26 @@ class Verdicts:
 
     def member_failed(self, record: GangRecord, pod: Pod, reason: str) -> None:
         """Let a Strict gang group give up its places because one member fits nowhere; its rounds are not valid."""
+        self._fail_round(record)
+        self.roll_back(record, lambda each, _: messages.rejected_by_member(each.id, pod, reason))
+
+    def _fail_round(self, record: GangRecord) -> None:
         for each in self._gangs.group(record):
             each.schedule_cycle_valid = False
-        self.roll_back(record, lambda each, _: messages.rejected_by_member(each.id, pod, reason))
+            each.spent = True
+
+    def _lose_place(self, record: GangRecord, pod: Pod) -> None:
+        """Let a Strict gang group give up its places because one member gave up its own.
+
+        Who had no turn yet in this round would wait for those who had theirs, so it is not valid any more.
+        """
+        self._fail_round(record)
+        self.roll_back(record, partial(_after, pod))
 
     def member_left(self, record: GangRecord, pod: Pod) -> None:
         """Reject a waiting pod that names another gang now; what it left goes by the loss of a member."""
         if self._reject(record, pod, messages.moved(record.id, pod)) and self._gangs.is_strict(record):
-            self.roll_back(record, lambda each, _: messages.rejected_in_unreserve(each.id, pod))
+            self._lose_place(record, pod)
 
     def node_is_gone(self, node_name: str) -> None:
         """Reject the members that wait for a node that was removed; a Strict gang group gives up all its places."""
@@ -147,7 +159,7 @@ class Verdicts:
             if record is None or not self._reject(record, pod, f'node "{node_name}" was removed'):
                 continue
             if self._gangs.is_strict(record) and not self._gangs.is_settled(record):
-                self.roll_back(record, partial(_after, pod))
+                self._lose_place(record, pod)
             self._passes.request_retry(record)
 
     def unreserve(self, record: GangRecord, pod: Pod) -> None:
@@ -169,12 +181,12 @@ class Verdicts:
             self._give_up(record, pod)
             return
         if had_passed or cause == "allowed":
-            # Its binding failed, and it is retried as it is. Others are concerned where bound ones do not count for good.
+            # Its binding failed, and it is retried. Others are concerned where bound ones do not count for good.
             concerns = gangs.policy(record) is not MatchPolicy.ONCE_SATISFIED
         else:
             concerns = not gangs.is_settled(record)
         if concerns and gangs.is_strict(record):
-            self.roll_back(record, partial(_after, pod))
+            self._lose_place(record, pod)
             if cause in {"deleted", "preempted"}:
                 self._passes.request_retry(record)
 
