@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from pyscheduler import (
+    Candidate,
     Code,
     CycleState,
     EventResource,
@@ -179,6 +180,78 @@ async def test_a_victim_that_cannot_be_told_is_tried_again(pyscheduler_cluster: 
     assert counts.runs == ["error", "success"]
     assert counts.warnings == ["eviction_failed"]
     assert gone(cluster) == {"low"}
+
+
+async def test_where_one_cannot_be_told_the_last_is_not_told_either(pyscheduler_cluster: FakeCluster) -> None:
+    """The preemptor comes back the sooner, and tells those who are left."""
+    cluster = pyscheduler_cluster
+    cluster.add_node("n1", allocatable={"cpu": "2"})
+    framework = cluster.framework()
+    counts = measured(framework)
+    for number in range(2):
+        await framework.schedule(f"low{number}", requests={"cpu": "1"}, priority=number)
+    # low1 is the more important one, and told first.
+    cluster.server.faults.add(Fault(method="DELETE", path=r"/pods/low1", status=403, times=1))
+    high = await framework.schedule("high", requests={"cpu": "2"}, priority=10)
+    assert counts.runs[0] == "error"
+    await cluster.clock.advance(30)
+    assert gone(cluster) == {"low0", "low1"}
+    assert preempted(cluster).keys() == {"low0", "low1"}
+    assert counts.runs == ["error", "success"]
+    assert framework.scheduler.queue.place_of(high.pod.uid) is not None
+
+
+async def test_in_the_cycle_a_failure_is_the_attempts(pyscheduler_cluster: FakeCluster) -> None:
+    """Without background evictions the pod is told why room could not be made, and is tried again."""
+    cluster = pyscheduler_cluster
+    cluster.add_node("n1", allocatable={"cpu": "2"})
+    framework = cluster.framework(feature_gates="SchedulerAsyncPreemption=false")
+    await framework.schedule("low", requests={"cpu": "2"})
+    cluster.server.faults.add(Fault(method="DELETE", path=r"/pods/low", status=403, times=1))
+    high = await framework.schedule("high", requests={"cpu": "2"}, priority=10)
+    assert "preemption: " in high.message
+    assert "injected fault" in high.message
+    assert not gone(cluster)
+    framework.scheduler.queue.activate([high.pod])
+    await framework.settle()
+    assert gone(cluster) == {"low"}
+    # The condition stood there from the first time: it was not written again.
+    assert len([each for each in cluster.pod("low").status.conditions if each.type == "DisruptionTarget"]) == 1
+
+
+async def test_a_victim_is_told_once(pyscheduler_cluster: FakeCluster) -> None:
+    """A preemptor that is back before its victim's end is heard of nominates itself again and tells nobody."""
+    cluster = pyscheduler_cluster
+    cluster.add_node("n1", allocatable={"cpu": "2"})
+    framework = cluster.framework()
+    await framework.schedule("low", requests={"cpu": "2"})
+    low = cluster.pod("low")
+    high = await framework.schedule("high", requests={"cpu": "2"}, priority=10)
+    counts = measured(framework)
+    evictions: Any = framework.profile.preemptors["DefaultPreemption"]._evictions
+    # As if the watch had not brought the deletion yet.
+    lister = evictions._pods
+    evictions._pods = Behind(lister, low)
+    victim = Candidate(node_name="n1", victims=(PodInfo.of(low),))
+    assert await evictions.evict(victim, high.pod) is None
+    assert counts.victims == []
+    assert len(cluster.events("Preempted")) == 1
+    evictions._pods = lister
+    cluster.delete_pod("low")
+    await cluster.clock.advance(10)
+    assert framework.result("high").bound
+
+
+class Behind:
+    """A lister that shows an old version of one pod."""
+
+    def __init__(self, lister: Any, old: Pod) -> None:
+        self.lister, self.old = lister, old
+
+    def get(self, name: str, namespace: str = "") -> Pod | None:
+        """Return what it knows."""
+        found: Pod | None = self.old if name == self.old.name else self.lister.get(name, namespace)
+        return found
 
 
 async def test_a_victim_that_is_gone_by_then_is_no_failure(pyscheduler_cluster: FakeCluster) -> None:
