@@ -150,8 +150,10 @@ class Attached:
         self._changed("node", node)
 
     def _attach_again(self, old: VolumeAttachment, new: VolumeAttachment) -> None:
-        self._detach(old)
-        self._attach(new)
+        # That a volume is attached by now, as the status tells, changes nothing: it counted before.
+        if old.spec != new.spec:
+            self._detach(old)
+            self._attach(new)
 
     def _detach(self, attachment: VolumeAttachment) -> None:
         node = attachment.spec.node_name
