@@ -75,12 +75,14 @@ class Listener:
             return
         if change.kind is ChangeKind.LEFT and change.pod is not None:
             self._left(state, change.pod)
-        self._look_again(state, change.kind)
+        self._look_again(state, change)
 
-    def _look_again(self, state: GroupState, kind: ChangeKind) -> None:
+    def _look_again(self, state: GroupState, change: GroupChange) -> None:
         """Let those go who wait if the minimum is there now; wake the others if nothing stands in their way now."""
-        members, group = self._members, state.id
-        if kind is not ChangeKind.MOVED and members.waiting.count(group) and members.satisfied(state):
+        members, group, kind = self._members, state.id, change.kind
+        # Whoever takes a node at Permit looks for itself; somebody else may bind a member, too.
+        by_itself = kind is ChangeKind.MOVED and not (change.pod is not None and change.pod.node_name)
+        if not by_itself and members.waiting.count(group) and members.satisfied(state):
             members.let_go(state)
         if group not in members.short:
             return

@@ -58,7 +58,7 @@ __all__ = ["Coscheduling"]
 
 _log = logging.getLogger(__name__)
 
-#: Written where the plugin's own PreFilter refused the pod; its PostFilter then does nothing.
+#: Written where the plugin itself refused the pod; its PostFilter and its Unreserve then have nothing to deal with.
 _REFUSED: Final[StateKey[bool]] = StateKey("Coscheduling/refused")
 #: In one object for all profiles: the names of those that have the plugin.
 _PROFILES: Final = "Coscheduling/profiles"
@@ -215,6 +215,9 @@ class Coscheduling(
         if members.satisfied(group):
             members.let_go(group)
             return None
+        if is_first and members.failures.is_hushed(group.id):
+            state.write(_REFUSED, True)
+            return Status.unschedulable(f"podGroup {group.id} failed recently")
         if is_first:
             # Once, not for each that waits: whoever becomes pending later enters the queue by itself.
             members.wake(group.id)
@@ -243,7 +246,7 @@ class Coscheduling(
             if after is not None:
                 after.quiet_for = lambda other: members.directory.group_id(other) == group.id
             return
-        if cause == "stopped" or not group.group.is_declared or members.satisfied(group):
+        if cause == "stopped" or state.get(_REFUSED) or not group.group.is_declared or members.satisfied(group):
             return
         members.roll_back(group, "rejection in Unreserve")
         # A group whose time was up has to wait for room; whatever else befell it is over.

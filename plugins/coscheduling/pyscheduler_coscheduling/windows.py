@@ -8,7 +8,7 @@ per window.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import attrs
 
@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Failures"]
 
+#: So long after a failure a group without a window is not made to try all its members again.
+_HUSH_SECONDS: Final = 1.0
+
 
 @attrs.define(eq=False)
 class _Seen:
@@ -29,6 +32,7 @@ class _Seen:
 
     changes: int
     releases: int
+    at: float
 
 
 class Failures:
@@ -40,6 +44,7 @@ class Failures:
     def __init__(
         self, clock: Clock, *, denied_seconds: float, backoff_seconds: float, wake: Callable[[GroupId], object]
     ) -> None:
+        self._clock = clock
         self._wake = wake
         self._denied: ExpiringMap[GroupId, None] = ExpiringMap(clock, denied_seconds, on_expiry=self._ended)
         self._backed_off: ExpiringMap[GroupId, None] = ExpiringMap(clock, backoff_seconds, on_expiry=self._ended)
@@ -94,6 +99,18 @@ class Failures:
         self._changes.pop(group, None)
         self._own.pop(group, None)
 
+    def is_hushed(self, group: GroupId) -> bool:
+        """Tell whether the group failed a moment ago and there is no reason to try it again.
+
+        In a window it is refused anyway. Without one, what each member gives back would have room for another, which
+        would have all the others tried once more, without end.
+        """
+        seen = self._seen.get(group)
+        if seen is None or self._clock.now() - seen.at >= _HUSH_SECONDS:
+            return False
+        now = self._now(group)
+        return (seen.changes, seen.releases) == (now.changes, now.releases)
+
     def changed(self, group: GroupId) -> None:
         """Note that the group, or one of its members, is not what it was."""
         self._changes[group] = self._changes.get(group, 0) + 1
@@ -104,18 +121,14 @@ class Failures:
         if by is not None:
             self._own[by] = self._own.get(by, 0) + 1
 
-    def moment(self, group: GroupId) -> tuple[int, int]:
-        """Return what changes as soon as there is a reason to try the group again."""
-        now = self._now(group)
-        return now.changes, now.releases
-
     def close(self) -> None:
         """Let no timer fire any more."""
         self._denied.clear()
         self._backed_off.clear()
 
     def _now(self, group: GroupId) -> _Seen:
-        return _Seen(self._changes.get(group, 0), self._releases - self._own.get(group, 0))
+        releases = self._releases - self._own.get(group, 0)
+        return _Seen(self._changes.get(group, 0), releases, self._clock.now())
 
     def _ended(self, group: GroupId, _value: None) -> None:
         seen = self._seen.get(group)

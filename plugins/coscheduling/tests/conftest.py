@@ -1,0 +1,152 @@
+"""A cluster with groups, and a scheduler with `Coscheduling` on it, as every test here begins."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pytest
+
+from pyscheduler.api import KubeObject
+from pyscheduler.podgroup import DIALECTS, DialectTable
+from pyscheduler.testing import FakeCluster, FakeFramework, ScheduleResult
+from pyscheduler_coscheduling.plugin import Coscheduling
+
+TABLE = DialectTable(DIALECTS)
+LABELS = {"sigs": "scheduling.x-k8s.io/pod-group", "ming": "pod-group.scheduling.ming.io"}
+
+
+class World:
+    """Nodes, groups and pods of one cluster, and what has become of them."""
+
+    def __init__(self, cluster: FakeCluster) -> None:
+        self.cluster = cluster
+        self.clock = cluster.clock
+        for name in ("sigs", "ming"):
+            cluster.serve(TABLE.named(name).kinds[0])
+        self.scheduler: FakeFramework | None = None
+
+    def kind(self, dialect: str) -> type[KubeObject]:
+        """Return the type of the dialect's objects."""
+        return TABLE.named(dialect).kinds[0].type
+
+    def schedule(
+        self,
+        *,
+        profiles: tuple[str, ...] = ("pyscheduler",),
+        disable: tuple[str, ...] = (),
+        preemption: bool = False,
+        gates: str = "",
+        **args: Any,
+    ) -> FakeFramework:
+        """Make a scheduler whose profiles have the plugin everywhere, the queue's order included."""
+        text = {
+            "apiVersion": "kubescheduler.config.k8s.io/v1",
+            "kind": "KubeSchedulerConfiguration",
+            "clientConnection": {"qps": -1},
+            "profiles": [
+                {
+                    "schedulerName": name,
+                    "plugins": {
+                        "queueSort": {"disabled": [{"name": "*"}], "enabled": [{"name": "Coscheduling"}]},
+                        "multiPoint": {"enabled": [{"name": "Coscheduling"}]},
+                        "postFilter": {"disabled": [] if preemption else [{"name": "DefaultPreemption"}]},
+                        **{point: {"disabled": [{"name": "Coscheduling"}]} for point in disable},
+                    },
+                    "pluginConfig": [{"name": "Coscheduling", "args": args}],
+                }
+                for name in profiles
+            ],
+        }
+        self.scheduler = self.cluster.framework(config=json.dumps(text), feature_gates=gates)
+        return self.scheduler
+
+    @property
+    def running(self) -> FakeFramework:
+        """Return the scheduler."""
+        assert self.scheduler is not None
+        return self.scheduler
+
+    @property
+    def plugin(self) -> Coscheduling:
+        """Return the plugin of the first profile."""
+        found = self.running.plugin("Coscheduling")
+        assert isinstance(found, Coscheduling)
+        return found
+
+    def nodes(self, count: int, cpu: str = "1", **keywords: Any) -> None:
+        """Create nodes n0, n1 ... of so much CPU."""
+        for number in range(count):
+            self.cluster.add_node(f"n{number}", allocatable={"cpu": cpu, "pods": "110"}, **keywords)
+
+    def group(
+        self, name: str, minimum: object, *, dialect: str = "sigs", namespace: str = "default", **spec: Any
+    ) -> None:
+        """Create a PodGroup."""
+        kind = TABLE.named(dialect).kinds[0]
+        self.cluster.add(
+            {
+                "apiVersion": kind.api_version,
+                "kind": kind.kind,
+                "metadata": {"name": name, "namespace": namespace},
+                "spec": {"minMember": minimum, **spec},
+            },
+            kind.type,
+        )
+
+    def change(self, name: str, *, dialect: str = "sigs", **spec: Any) -> None:
+        """Change a PodGroup's spec."""
+        self.cluster.patch(self.kind(dialect), name, {"spec": spec}, namespace="default")
+
+    def pods(self, group: str, count: int, *, start: int = 0, dialect: str = "sigs", **keywords: Any) -> None:
+        """Create pods GROUP-0, GROUP-1 ... of 1 CPU, which carry the group's label."""
+        keywords.setdefault("requests", {"cpu": "1"})
+        for number in range(start, start + count):
+            self.cluster.add_pod(f"{group}-{number}", labels={LABELS[dialect]: group}, **keywords)
+
+    async def settle(self, seconds: float = 0.0) -> None:
+        """Let time pass, and everything happen that follows."""
+        await self.running.settle()
+        if seconds:
+            await self.clock.advance(seconds)
+
+    def result(self, name: str) -> ScheduleResult:
+        """Say what has become of a pod."""
+        return self.running.result(name)
+
+    def states(self, group: str, *, dialect: str = "sigs") -> Mapping[str, int]:
+        """Count a group's living pods by what has become of them."""
+        members = [
+            pod for pod in self.cluster.pods() if pod.labels.get(LABELS[dialect]) == group and not pod.is_terminal
+        ]
+        return dict(Counter(self.running.result(pod.name, namespace=pod.namespace).state for pod in members))
+
+    def messages(self, prefix: str) -> list[str]:
+        """Return what was ever told about the failures of pods of that prefix."""
+        return [
+            event["note"]
+            for event in self.cluster.events("FailedScheduling")
+            if event["regarding"]["name"].startswith(prefix)
+        ]
+
+
+@pytest.fixture
+def world(pyscheduler_cluster: FakeCluster) -> World:
+    """Give a cluster that knows the PodGroups of sigs and ming."""
+    return World(pyscheduler_cluster)
+
+
+@pytest.fixture
+def attempts(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
+    """Count the scheduling attempts of each pod, by name, from now on."""
+    counted: Counter[str] = Counter()
+    original: Callable[..., Any] = Coscheduling.pre_filter
+
+    def counting(self: Coscheduling, state: Any, pod: Any, nodes: Any) -> Any:
+        counted[pod.name] += 1
+        return original(self, state, pod, nodes)
+
+    monkeypatch.setattr(Coscheduling, "pre_filter", counting)
+    return counted
