@@ -30,8 +30,8 @@ async def cluster() -> AsyncIterator[FakeCluster]:
 
 
 def test_there_are_files() -> None:
-    """All YAML, the one to begin with among them; and the folder of the deployment, which has tests of its own."""
-    assert {path.name for path in FOLDER.iterdir()} - {path.name for path in FILES} == {"deploy"}
+    """All YAML, the one to begin with among them; two folders hold the deployment and definitions."""
+    assert {path.name for path in FOLDER.iterdir()} - {path.name for path in FILES} == {"deploy", "crds"}
     assert FOLDER / "default.yaml" in FILES
 
 
