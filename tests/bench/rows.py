@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import attrs
 
-from tests.bench import client, cycle, preemption, programs
+from tests.bench import client, cycle, preemption, programs, waiting
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -30,6 +30,7 @@ FIGURES: Final[Mapping[str, tuple[str, str]]] = {
     "peak_mib": ("peak memory of the scheduler", "{:,.0f} MiB"),
     "hold_p99_ms": ("holds of the loop, p99", "{:.0f} ms"),
     "resident_mib": ("memory of the scheduler", "{:,.0f} MiB"),
+    "waiting_mib": ("memory of the waiting alone", "{:,.1f} MiB"),
     "growth_mib": ("growth after the first rounds", "{:+,.1f} MiB"),
     "after_stop_seconds": ("standby leads after a clean stop", "{:.1f} s"),
     "after_kill_seconds": ("standby leads after a kill", "{:.1f} s"),
@@ -87,6 +88,14 @@ def rows(*, short: bool) -> Sequence[Row]:
         for name, nodes in (("small", small), ("large", large))
     ]
     made += _client_rows(short=short)
+    made.append(
+        Row(
+            name="waiting",
+            what=f"{pods:,} pods wait at Permit, then all are allowed",
+            measure=partial(waiting.waiting, 10 if short else 100, pods),
+            targets={"waiting_mib": "<= 60 MiB", "seconds": "<= 1 s"},
+        )
+    )
     made += [
         Row(
             name=f"preemption{name}",

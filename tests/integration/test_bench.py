@@ -56,6 +56,15 @@ def test_the_search_for_victims_is_measured() -> None:
         assert row["longest_hold_ms"] > 0
 
 
+def test_waiting_pods_are_measured() -> None:
+    """What ten thousand waits take, and how long a verdict for all of them."""
+    done = bench("--short", "--only", "waiting", "-o", "json")
+    assert done.returncode == 0, done.stderr
+    (found,) = json.loads(done.stdout)["rows"].values()
+    assert 0 < found["waiting_mib"] < 3
+    assert found["seconds"] > 0
+
+
 def test_what_cannot_be_measured_or_compared(tmp_path: Path) -> None:
     """Mistakes are one line."""
     assert bench("--only", "nothing").stderr.startswith("Error: no such row; there are cycle-small, ")
