@@ -36,18 +36,14 @@ class PostFiltering:
     calls: PluginCalls
     methods: Sequence[PluginMethod]
 
-    async def run(
-        self, state: CycleState, pod: Pod, statuses: NodeStatuses
-    ) -> tuple[PostFilterResult | None, Status]:
+    async def run(self, state: CycleState, pod: Pod, statuses: NodeStatuses) -> tuple[PostFilterResult | None, Status]:
         """Run plugins until one succeeds, fails or says that nothing can help; else join what they said."""
         began = self.calls.clock.now()
         result, status = await self._run(state, pod, statuses)
         self.calls.point("PostFilter", status, began)
         return result, status
 
-    async def _run(
-        self, state: CycleState, pod: Pod, statuses: NodeStatuses
-    ) -> tuple[PostFilterResult | None, Status]:
+    async def _run(self, state: CycleState, pod: Pod, statuses: NodeStatuses) -> tuple[PostFilterResult | None, Status]:
         calls = self.calls
         sampled = context_of(state).sampled
         kept: PostFilterResult | None = None
