@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["Passes"]
 
 #: A call that was not followed for so long has failed: something else brought the pod.
-_CALL_SECONDS: Final = 10.0
+_CALL_SECONDS: Final = 60.0
 
 
 class Passes:
@@ -39,11 +39,10 @@ class Passes:
         """Give a member its turn, whatever comes of it; return why it may not use it."""
         by_event = self._by_event(record, pod.uid)
         profiles = self._gangs.profiles
-        record.close(profiles)
+        if by_event or not record.spent or len(self._gangs.group(record)) == 1:
+            # Otherwise its partners are not tried again in this pass, and whoever waited would do so in vain.
+            record.close(profiles)
         opens = not record.visited
-        if opens and record.spent and not by_event and len(self._gangs.group(record)) > 1:
-            # Its partners are not tried again in this pass: whoever waited would do so in vain.
-            record.schedule_cycle_valid = False
         cycle = record.schedule_cycle
         old = record.visit(pod.uid)
         self._gangs.groups.tried(pod.uid, cycle)
@@ -54,8 +53,8 @@ class Passes:
             refusal = messages.too_large(record.id, pod, pod_cycle=old, gang_cycle=cycle)
         elif opens:
             self._open_round(record, pod, by_event=by_event)
-        if old >= cycle and by_event:
-            record.retry_requested = True
+        if refusal is not None and by_event:
+            self._ask_again(record, pod)
         self.retry_if_due(record, but=pod.uid)
         return refusal
 
@@ -106,6 +105,13 @@ class Passes:
         pods = [pod for each in group if each.asleep for pod in self._take_asleep(each)]
         if pods:
             self._handle.activate(pods)
+
+    def _ask_again(self, record: GangRecord, pod: Pod) -> None:
+        """Note that an event brought a member in vain, and bring those that the round needs to be complete."""
+        record.retry_requested = True
+        self._call(
+            [record], lambda each, uid: uid != pod.uid and each.rounds.get(uid, 0) < each.schedule_cycle
+        )
 
     def _open_round(self, record: GangRecord, pod: Pod, *, by_event: bool) -> None:
         group = self._gangs.group(record)

@@ -1,0 +1,175 @@
+"""A cluster with gangs, and a scheduler with `Gang` on it, as every test here begins."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from pyscheduler.api import KubeObject
+from pyscheduler.podgroup import DIALECTS, DialectTable
+from pyscheduler.testing import FakeCluster, FakeFramework, ScheduleResult
+from pyscheduler_gang.plugin import Gang
+
+KEY = "gang.scheduling.koordinator.sh/"
+ROW = DialectTable(DIALECTS).named("koordinator")
+KIND: type[KubeObject] = ROW.kinds[0].type
+LABEL = ROW.keys[0].name
+
+
+class World:
+    """Nodes, gangs and pods of one cluster, and what has become of them."""
+
+    def __init__(self, cluster: FakeCluster) -> None:
+        self.cluster = cluster
+        self.clock = cluster.clock
+        cluster.serve(ROW.kinds[0])
+        self.scheduler: FakeFramework | None = None
+
+    # --- what there is
+
+    def schedule(
+        self,
+        *,
+        profiles: tuple[str, ...] = ("pyscheduler",),
+        order: str = "gang",
+        preemption: bool = False,
+        gates: str = "",
+        **args: Any,
+    ) -> FakeFramework:
+        """Make a scheduler whose profiles have the plugin at every point, and the queue in the order of gangs."""
+        text = {
+            "apiVersion": "kubescheduler.config.k8s.io/v1",
+            "kind": "KubeSchedulerConfiguration",
+            "clientConnection": {"qps": -1},
+            "profiles": [
+                {
+                    "schedulerName": name,
+                    "plugins": {
+                        "queueSort": {"disabled": [{"name": "*"}], "enabled": [{"name": "GangSort"}]},
+                        "multiPoint": {"enabled": [{"name": "Gang"}]},
+                        "postFilter": {"disabled": [] if preemption else [{"name": "DefaultPreemption"}]},
+                    },
+                    "pluginConfig": [
+                        {"name": "Gang", "args": args},
+                        {"name": "GangSort", "args": {"order": order}},
+                    ],
+                }
+                for name in profiles
+            ],
+        }
+        self.scheduler = self.cluster.framework(config=json.dumps(text), feature_gates=gates)
+        return self.scheduler
+
+    def node(self, name: str, cpu: float) -> None:
+        """Add a node with so many cores."""
+        self.cluster.add_node(name, allocatable={"cpu": f"{round(cpu * 1000)}m"})
+
+    def gang(
+        self, name: str, minimum: Any, *, namespace: str = "default", timeout: int | None = None, **said: str
+    ) -> None:
+        """Create a PodGroup; `said` are Koordinator's annotations, underscores for dashes."""
+        spec = {"minMember": minimum, **({} if timeout is None else {"scheduleTimeoutSeconds": timeout})}
+        self.cluster.add(
+            {
+                "apiVersion": KIND.api_version,
+                "kind": "PodGroup",
+                "metadata": {"name": name, "namespace": namespace, "annotations": annotations(said)},
+                "spec": spec,
+            },
+            KIND,
+        )
+
+    def regang(self, name: str, patch: Mapping[str, Any], *, namespace: str = "default") -> None:
+        """Change a PodGroup."""
+        self.cluster.patch(KIND, name, patch, namespace=namespace)
+
+    def status(self, name: str) -> Any:
+        """Return the status of a PodGroup."""
+        return next(each.status for each in self.cluster.objects(KIND) if each.name == name)
+
+    def pods(
+        self, prefix: str, count: int, *, gang: str = "", start: int = 0, cpu: float = 1, **keywords: Any
+    ) -> list[str]:
+        """Create pods, members of `gang` by label where it is given; return their names."""
+        names = [f"{prefix}-{number}" for number in range(start, start + count)]
+        labels = {**keywords.pop("labels", {}), **({LABEL: gang} if gang else {})}
+        for name in names:
+            self.cluster.add_pod(name, labels=labels, requests={"cpu": f"{round(cpu * 1000)}m"}, **keywords)
+        return names
+
+    # --- what becomes of it
+
+    async def settle(self, seconds: float = 0) -> None:
+        """Let the scheduler work, for so long, and let what it keeps be consistent."""
+        assert self.scheduler is not None
+        await self.scheduler.start()
+        await self.clock.advance(seconds)
+        await self.scheduler.settle()
+        self.plugin.check_invariants()
+
+    @property
+    def plugin(self) -> Gang:
+        """Return the plugin."""
+        assert self.scheduler is not None
+        plugin = self.scheduler.plugin("Gang")
+        assert isinstance(plugin, Gang)
+        return plugin
+
+    def record(self, key: str) -> Any:
+        """Return what the plugin knows of a gang."""
+        found = self.plugin.gangs.named(key)
+        assert found is not None, f"nothing is known of {key}"
+        return found
+
+    def result(self, name: str, *, namespace: str = "default") -> ScheduleResult:
+        """Say what has become of a pod."""
+        assert self.scheduler is not None
+        return self.scheduler.result(name, namespace=namespace)
+
+    def states(self, prefix: str = "") -> Counter[str]:
+        """Count pods, those whose name begins so, by what has become of them."""
+        pods = [pod for pod in self.cluster.pods() if pod.name.startswith(prefix)]
+        return Counter(self.result(pod.name, namespace=pod.namespace).state for pod in pods)
+
+    def notes(self, name: str, reason: str = "FailedScheduling") -> list[str]:
+        """Return everything that users were told of a pod by events."""
+        return [event["note"] for event in self.cluster.events(reason) if event["regarding"]["name"] == name]
+
+    def marked(self, prefix: str = "") -> set[str]:
+        """Return the pods that carry the annotation of a gang that was given up."""
+        return {
+            pod.name
+            for pod in self.cluster.pods()
+            if pod.name.startswith(prefix) and pod.annotations.get(f"{KEY}timeout") == "true"
+        }
+
+
+def annotations(said: Mapping[str, str]) -> dict[str, str]:
+    """Return Koordinator's annotations."""
+    return {KEY + name.replace("_", "-"): value for name, value in said.items()}
+
+
+def _said(**said: str) -> dict[str, str]:
+    return annotations(said)
+
+
+@pytest.fixture
+def said() -> Any:
+    """Give what makes annotations: `said(min_available="3")`."""
+    return _said
+
+
+@pytest.fixture
+def make_world() -> Any:
+    """Give what makes any number of these, each on a cluster of its own, which the test has to close."""
+    return World
+
+
+@pytest.fixture
+def world(pyscheduler_cluster: FakeCluster) -> World:
+    """Give an empty cluster that knows PodGroups."""
+    return World(pyscheduler_cluster)
