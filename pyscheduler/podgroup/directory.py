@@ -352,11 +352,11 @@ class GroupDirectory:
         self._untold.append(GroupChange(ChangeKind.DECLARED, state, old=old))
 
     def _regroup(self, state: GroupState, old: Group) -> None:
-        """Move a group to another gang group, which is satisfied where the old one was, or any member is bound."""
+        """Move a group to another gang group, which is satisfied where the old one was; it was if any member is bound."""
         before = state.gang_group
         after = state.gang_group = self._gang_group(state.group)
         after.groups.add(state.id)
-        after.satisfied = after.satisfied or before.satisfied or bool(state.bound)
+        after.satisfied = after.satisfied or before.satisfied
         self._part(before, old)
 
     def _part(self, gang_group: GangGroup, group: Group) -> None:
