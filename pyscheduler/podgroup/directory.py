@@ -352,7 +352,7 @@ class GroupDirectory:
         self._untold.append(GroupChange(ChangeKind.DECLARED, state, old=old))
 
     def _regroup(self, state: GroupState, old: Group) -> None:
-        """Move a group to another gang group, which is satisfied where the old one was; it was if any member is bound."""
+        """Move a group to another gang group, satisfied where the old one was; it was if any member is bound."""
         before = state.gang_group
         after = state.gang_group = self._gang_group(state.group)
         after.groups.add(state.id)
