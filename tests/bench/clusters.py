@@ -25,6 +25,43 @@ def _managed(manager: str, fields: int = len(_FIELDS_V1)) -> dict[str, Any]:
     }
 
 
+_COLOR: dict[str, Any] = {"matchLabels": {"color": "blue"}}
+_HOST, _ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
+
+#: What pods want besides room, after the cases of kube-scheduler's own benchmark.
+SHAPES: dict[str, dict[str, Any]] = {
+    "": {},
+    "pod-affinity": {
+        "affinity": {
+            "podAffinity": {
+                "requiredDuringSchedulingIgnoredDuringExecution": [{"labelSelector": _COLOR, "topologyKey": _ZONE}]
+            }
+        }
+    },
+    "pod-anti-affinity": {
+        "affinity": {
+            "podAntiAffinity": {
+                "requiredDuringSchedulingIgnoredDuringExecution": [{"labelSelector": _COLOR, "topologyKey": _HOST}]
+            }
+        }
+    },
+    "preferred-pod-affinity": {
+        "affinity": {
+            "podAffinity": {
+                "preferredDuringSchedulingIgnoredDuringExecution": [
+                    {"weight": 1, "podAffinityTerm": {"labelSelector": _COLOR, "topologyKey": _HOST}}
+                ]
+            }
+        }
+    },
+    "topology-spreading": {
+        "topologySpreadConstraints": [
+            {"maxSkew": 5, "topologyKey": _ZONE, "whenUnsatisfiable": "DoNotSchedule", "labelSelector": _COLOR}
+        ]
+    },
+}
+
+
 def nodes(count: int) -> list[dict[str, Any]]:
     """Return `count` equal nodes of 32 CPUs in ten zones."""
     manifests = []
@@ -40,14 +77,15 @@ def nodes(count: int) -> list[dict[str, Any]]:
     return manifests
 
 
-def pods(count: int, *, distinct: int = 1, prefix: str = "pod") -> list[dict[str, Any]]:
-    """Return `count` plain pods, of `distinct` different sizes."""
+def pods(count: int, *, distinct: int = 1, prefix: str = "pod", shape: str = "") -> list[dict[str, Any]]:
+    """Return `count` pods of a shape (plain ones by default), of `distinct` different sizes."""
     manifests = []
     for number in range(count):
         manifest = pod_manifest(
             f"{prefix}-{number:06d}",
             requests={"cpu": f"{100 + number % distinct}m", "memory": "128Mi"},
-            labels={"app": "bench"},
+            labels={"app": "bench", "color": "blue"},
+            spec=SHAPES[shape],
         )
         manifest["metadata"]["managedFields"] = [_managed("bench"), _managed("job-controller")]
         manifests.append(manifest)

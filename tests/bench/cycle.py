@@ -80,10 +80,10 @@ async def _until_bound(scheduler: Scheduler, count: int) -> None:
     await bound.wait()
 
 
-async def _measure(node_count: int, pod_count: int, distinct: int) -> CycleResult:
+async def _measure(node_count: int, pod_count: int, distinct: int, shape: str) -> CycleResult:
     cluster = EmbeddedCluster(clock=LoopClock(), rng=random.Random(1), history_limit=4 * pod_count)
     cluster.add(*clusters.nodes(node_count))
-    cluster.add(*clusters.pods(pod_count, distinct=distinct))
+    cluster.add(*clusters.pods(pod_count, distinct=distinct, shape=shape))
     recorder = BenchRecorder()
     scheduler = build(
         loads(CONFIG, source="benchmark"),
@@ -119,7 +119,7 @@ async def _measure(node_count: int, pod_count: int, distinct: int) -> CycleResul
     )
 
 
-def run(node_count: int, pod_count: int, *, distinct: int = 1) -> CycleResult:
-    """Measure one row."""
+def run(node_count: int, pod_count: int, *, distinct: int = 1, shape: str = "") -> CycleResult:
+    """Measure one row, of pods of a shape in `clusters.SHAPES`."""
     with rare_collections():
-        return asyncio.run(_measure(node_count, pod_count, distinct))
+        return asyncio.run(_measure(node_count, pod_count, distinct, shape))

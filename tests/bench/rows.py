@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import attrs
 
-from tests.bench import client, cycle, preemption, programs, waiting
+from tests.bench import client, clusters, cycle, preemption, programs, waiting
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -50,8 +50,8 @@ class Row:
     targets: Mapping[str, str] = attrs.Factory(dict)
 
 
-def _cycle(nodes: int, pods: int, distinct: int) -> dict[str, float]:
-    result = cycle.run(nodes, pods, distinct=distinct)
+def _cycle(nodes: int, pods: int, distinct: int, shape: str = "") -> dict[str, float]:
+    result = cycle.run(nodes, pods, distinct=distinct, shape=shape)
     return {
         "pods_per_second": result.pods_per_second,
         "cpu_us_per_pod": result.cpu_per_pod * 1e6,
@@ -86,6 +86,16 @@ def rows(*, short: bool) -> Sequence[Row]:
         )
         for kind, what, specs in (("", "", 1), ("-distinct", f" of {distinct} kinds", distinct))
         for name, nodes in (("small", small), ("large", large))
+    ]
+    made += [
+        Row(
+            name=f"cycle-{shape}",
+            what=f"cycles alone: {large:,} nodes, {large:,} pods, {shape.replace('-', ' ')}",
+            measure=partial(_cycle, large, large, 1, shape),
+            targets={"pods_per_second": ">= 700 pods/s"},
+        )
+        for shape in clusters.SHAPES
+        if shape
     ]
     made += _client_rows(short=short)
     made.append(
