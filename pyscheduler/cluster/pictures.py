@@ -105,7 +105,9 @@ def admit(manifest: Object, classes: Iterable[PriorityClass], *, clock: Clock) -
     try:
         for one in classes:
             if not one.name.startswith(_BUILT_IN_CLASSES):
-                server.add(msgspec.json.decode(encode(one)))
+                copy = msgspec.json.decode(encode(one))
+                copy["metadata"].pop("resourceVersion", None)  # what comes from a server has one; a creation must not
+                server.add(copy)
         (stored,) = server.add(manifest)
         return decode(Pod, msgspec.json.encode(stored))
     except (StatusError, DecodeError) as error:

@@ -25,6 +25,13 @@ CLUSTER = [
     pod_manifest("theirs", scheduler_name="somebody-else"),
 ]
 
+PRIORITY_CLASS = {
+    "apiVersion": "scheduling.k8s.io/v1",
+    "kind": "PriorityClass",
+    "metadata": {"name": "high"},
+    "value": 1000,
+}
+
 
 @pytest.fixture
 def cluster(tmp_path: Path) -> Path:
@@ -94,6 +101,22 @@ def test_victims_of_a_preemption_are_named(tmp_path: Path, capsys: pytest.Captur
     )
     assert told is not None, out
     assert told[1] == told[2]
+
+
+def test_priority_classes_may_come_as_they_are_printed(
+    tmp_path: Path, cluster: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What `kubectl get -o yaml` prints has versions and uids, which are no obstacle to a pod in a file."""
+    printed = {"name": "high", "resourceVersion": "7", "uid": "u", "creationTimestamp": "2026-01-01T00:00:00Z"}
+    folder = tmp_path / "classes"
+    folder.mkdir()
+    classes = write(folder, {**PRIORITY_CLASS, "metadata": printed})
+    pod = pod_manifest("new", requests={"cpu": "2"})
+    pod["spec"]["priorityClassName"] = "high"
+    file = write(tmp_path, pod)
+    code, out, err = explain(capsys, "-f", file, "--objects", cluster, "--objects", classes)
+    assert (code, err) == (0, "")
+    assert "would go to large" in out
 
 
 def test_a_gated_pod_names_its_gates(cluster: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -179,11 +202,13 @@ async def test_a_live_cluster_is_read_and_left_as_it_was(tmp_path: Path, capsys:
     import asyncio
 
     live = EmbeddedCluster(clock=LoopClock())
-    live.add(*CLUSTER)
+    live.add(*CLUSTER, PRIORITY_CLASS)
     server = live.server()
     await server.start()
     before = live.store.version
-    file = write(tmp_path, pod_manifest("new", requests={"cpu": "2"}))
+    pod = pod_manifest("new", requests={"cpu": "2"})
+    pod["spec"]["priorityClassName"] = "high"
+    file = write(tmp_path, pod)
     try:
         code, out, _ = await asyncio.to_thread(explain, capsys, "-f", file, "--master", server.url)
         assert code == 0
