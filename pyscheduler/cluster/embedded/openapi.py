@@ -3,8 +3,11 @@
 Before kubectl sends an object it wants to know whether the server checks unknown fields itself; if the document says so
 (a PATCH with the parameter `fieldValidation`), it leaves the checking to the server. `explain` reads the schemas.
 
-Differs from the real server: schemas have names and types of fields and no descriptions, and of operations only those
-that kubectl looks for are listed.
+For a `List` it asks for /openapi/v2 in protobuf, and leaves alone what is not described there. So that document
+describes nothing: in protobuf, where nothing is no bytes, and in JSON.
+
+Differs from the real server: /openapi/v2 is empty; in /openapi/v3 schemas have names and types of fields and no
+descriptions, and of operations only those that kubectl looks for are listed.
 """
 
 from __future__ import annotations
@@ -20,7 +23,17 @@ if TYPE_CHECKING:
     from pyscheduler.cluster.embedded.resources import Resource, ResourceTable
     from pyscheduler.cluster.embedded.store import Object
 
-__all__ = ["Documents"]
+__all__ = ["V2", "V2_PROTOBUF", "V2_PROTOBUF_HEADERS", "Documents"]
+
+#: How kubectl asks for it, and how it is answered: an @ is allowed in no content type.
+V2_PROTOBUF: Final = ("application/com.github.proto-openapi.spec.v2@", "application/com.github.proto-openapi.spec.v2.")
+V2_PROTOBUF_HEADERS: Final = {"content-type": "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"}
+V2: Final[Object] = {
+    "swagger": "2.0",
+    "info": {"title": "Kubernetes", "version": "v1.36.0"},
+    "paths": {},
+    "definitions": {},
+}
 
 _PARAMETERS: Final = [
     {"name": name, "in": "query", "schema": {"type": "string", "uniqueItems": True}}

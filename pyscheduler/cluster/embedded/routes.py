@@ -212,11 +212,8 @@ class Router:
             document = discovery.core_versions(request.host) if path == "/api" else discovery.group_list(table)
         elif path == "/debug/rbac" and isinstance(self.gate.authorizer, RbacAuthorizer):
             document = self.gate.authorizer.as_document(request.query)
-        elif path == "/openapi/v3":
-            document = self._openapi.index()
-        elif path.startswith("/openapi/v3/"):
-            body = self._openapi.document(path.removeprefix("/openapi/v3/"))
-            return _page_not_found() if body is None else _json(200, body)
+        elif parts[0] == "openapi":
+            return self._answer_openapi(request, path)
         elif parts[0] == "api" and len(parts) == 2:
             document = discovery.resource_list(table, "", parts[1])
         elif parts[0] == "apis" and len(parts) == 2:
@@ -224,6 +221,16 @@ class Router:
         elif parts[0] == "apis" and len(parts) == 3:
             document = discovery.resource_list(table, parts[1], parts[2])
         return _page_not_found() if document is None else _json(200, encode(document))
+
+    def _answer_openapi(self, request: Request, path: str) -> Response:
+        if path == "/openapi/v3":
+            return _json(200, encode(self._openapi.index()))
+        if path == "/openapi/v2":
+            if request.accept.startswith(openapi.V2_PROTOBUF):
+                return Response(200, b"", openapi.V2_PROTOBUF_HEADERS)
+            return _json(200, encode(openapi.V2))
+        body = self._openapi.document(path.removeprefix("/openapi/v3/"))
+        return _page_not_found() if body is None else _json(200, body)
 
     # --- operations ------------------------------------------------------------------------------
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from pyscheduler.cluster.embedded.cluster import EmbeddedCluster
 from pyscheduler.framework.clock import LoopClock
@@ -180,6 +181,15 @@ async def test_what_is_not_there(kubectl: Kubectl) -> None:
     """A missing object is told in kubectl's usual words."""
     assert await kubectl("get", "pod", "nope", code=1) == 'Error from server (NotFound): pods "nope" not found\n'
     assert "the server doesn't have a resource type" in await kubectl("get", "nonsense", code=1)
+
+
+async def test_a_list_is_applied_as_it_was_printed(kubectl: Kubectl) -> None:
+    """What `get -o yaml` prints is a `List`; `apply` and `create` take it, and the server looks at its fields."""
+    printed = json.dumps({"apiVersion": "v1", "kind": "List", "items": [yaml.safe_load(MANIFEST)]})
+    assert await kubectl("apply", "-f", "-", stdin=printed) == "pod/second created\n"
+    assert await kubectl("apply", "-f", "-", stdin=printed) == "pod/second unchanged\n"
+    wrong = printed.replace('"containers"', '"sizes": 3, "containers"')
+    assert 'unknown field "spec.sizes"' in await kubectl("apply", "-f", "-", stdin=wrong, code=1)
 
 
 async def test_changing_things(kubectl: Kubectl) -> None:

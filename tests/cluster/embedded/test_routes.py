@@ -110,6 +110,15 @@ async def test_openapi_says_that_fields_are_validated(api: Any) -> None:
     assert (await api.send("GET", "/openapi/v3/apis/nobody/v1")).status == 404
 
 
+async def test_the_older_openapi_describes_nothing(api: Any) -> None:
+    """In protobuf `kubectl` reads it before it applies a `List`, and checks nothing itself that is not described."""
+    assert (await api.ok("GET", "/openapi/v2"))["definitions"] == {}
+    binary = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"
+    answer = await api.send("GET", "/openapi/v2", accept=binary)
+    assert (answer.status, answer.body) == (200, b"")
+    assert answer.headers["content-type"] == binary.replace("@", ".")  # an @ is more than a client can parse there
+
+
 @pytest.mark.parametrize(
     ("accept", "kind"),
     [
