@@ -39,8 +39,7 @@ class Passes:
         """Give a member its turn, whatever comes of it; return why it may not use it."""
         by_event = self._by_event(record, pod.uid)
         profiles = self._gangs.profiles
-        if by_event or not record.spent or len(self._gangs.group(record)) == 1:
-            # Otherwise its partners are not tried again in this pass, and whoever waited would do so in vain.
+        if by_event or not record.spent or self._may_go_on(record):
             record.close(profiles)
         opens = not record.visited
         cycle = record.schedule_cycle
@@ -53,6 +52,9 @@ class Passes:
             refusal = messages.too_large(record.id, pod, pod_cycle=old, gang_cycle=cycle)
         elif opens:
             self._open_round(record, pod, by_event=by_event)
+        elif by_event:
+            self._begin_pass(record)
+            self._wake(self._gangs.group(record))
         if refusal is not None and by_event:
             self._ask_again(record, pod)
         self.retry_if_due(record, but=pod.uid)
@@ -102,16 +104,12 @@ class Passes:
                 each.close(self._gangs.profiles)
             self._call(group, self._may_be_called)
             return
-        pods = [pod for each in group if each.asleep for pod in self._take_asleep(each)]
-        if pods:
-            self._handle.activate(pods)
+        self._wake(group)
 
     def _ask_again(self, record: GangRecord, pod: Pod) -> None:
         """Note that an event brought a member in vain, and bring those that the round needs to be complete."""
         record.retry_requested = True
-        self._call(
-            [record], lambda each, uid: uid != pod.uid and each.rounds.get(uid, 0) < each.schedule_cycle
-        )
+        self._call([record], lambda each, uid: uid != pod.uid and each.rounds.get(uid, 0) < each.schedule_cycle)
 
     def _open_round(self, record: GangRecord, pod: Pod, *, by_event: bool) -> None:
         group = self._gangs.group(record)
@@ -134,6 +132,25 @@ class Passes:
         else:
             # Closed early, for another one's sake, and made invalid before anybody came.
             partner.schedule_cycle_valid = True
+
+    def _may_go_on(self, record: GangRecord) -> bool:
+        """Tell whether a gang of which a member failed may have another round in the same pass.
+
+        It may where those that had no turn in this pass are enough; or else they would wait for those that had, and
+        whom nobody calls again. Of a gang group all would have to be.
+        """
+        if len(self._gangs.group(record)) > 1:
+            return False
+        state = record.state
+        untried = record.countable(self._gangs.profiles) - len(
+            record.tried & (state.pending.keys() | state.waiting.keys())
+        )
+        return untried + state.assigned_count >= state.group.min
+
+    def _wake(self, group: Iterable[GangRecord]) -> None:
+        pods = [pod for each in group if each.asleep for pod in self._take_asleep(each)]
+        if pods:
+            self._handle.activate(pods)
 
     def _may_be_called(self, record: GangRecord, uid: str) -> bool:
         if not self._gangs.takes_turns(record):
@@ -158,15 +175,16 @@ class Passes:
             self._handle.activate(pods)
 
     def _take_asleep(self, record: GangRecord) -> list[Pod]:
-        record.close(self._gangs.profiles)
         now = self._clock.now()
         pods = []
-        for uid in record.asleep:
+        for uid in list(record.asleep):
             pod = record.state.pending.get(uid)
-            if pod is not None and self._may_be_called(record, uid):
+            if pod is None:
+                del record.asleep[uid]
+            elif self._may_be_called(record, uid):
+                del record.asleep[uid]
                 record.called[uid] = now
                 pods.append(pod)
-        record.asleep.clear()
         return pods
 
     def _by_event(self, record: GangRecord, uid: str) -> bool:

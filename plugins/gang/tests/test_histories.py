@@ -115,11 +115,7 @@ class History:
                 self.add_pods(name, missing)
         self.world.node("enough", 100)
         await self.world.settle(30)
-        left = {
-            pod.name: self.world.result(pod.name).message
-            for pod in self.world.cluster.pods()
-            if not pod.node_name
-        }
+        left = {pod.name: self.world.result(pod.name).message for pod in self.world.cluster.pods() if not pod.node_name}
         FIRED["rolled back"] += any("gets rejected" in event["note"] for event in self.world.cluster.events())
         FIRED["ended"] += 1
         assert not left, left
