@@ -74,8 +74,8 @@ class CoschedulingArgs:
             value = self.pod_group_reject_percentage
             yield f"podGroupRejectPercentage: Invalid value: {value}: must be between 0 and 100"
         if self.min_resources_scope not in _SCOPES:
-            value = f'Unsupported value: "{self.min_resources_scope}"'
-            yield f'minResourcesScope: {value}: supported values: "cluster", "node"'
+            scope = f'Unsupported value: "{self.min_resources_scope}"'
+            yield f'minResourcesScope: {scope}: supported values: "cluster", "node"'
 
     @property
     def wait_seconds(self) -> float:

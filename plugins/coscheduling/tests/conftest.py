@@ -150,3 +150,9 @@ def attempts(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
 
     monkeypatch.setattr(Coscheduling, "pre_filter", counting)
     return counted
+
+
+@pytest.fixture
+def world_on() -> Callable[[FakeCluster], World]:
+    """Give what makes such a cluster of another one."""
+    return World

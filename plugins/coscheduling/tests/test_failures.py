@@ -1,4 +1,4 @@
-"""Groups that do not fit: what they are told, what they give back, for how long they are refused, and what wakes them."""
+"""Groups that do not fit: what they are told, what they give back, how long they are refused, and what wakes them."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ GATES = pytest.mark.parametrize(
 async def test_the_share_that_may_be_missing(
     world: Any, minimum: int, room: int, percentage: int, waiting: int
 ) -> None:
-    """At most that share missing: all who wait keep their nodes. More: nobody does, and the text says which pod it was."""
+    """At most that share missing: all who wait keep their nodes. More: nobody does, and the text names the pod."""
     world.nodes(room)
     world.schedule(podGroupRejectPercentage=percentage)
     world.group("g", minimum)

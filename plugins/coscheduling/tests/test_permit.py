@@ -58,7 +58,7 @@ async def test_a_group_that_nobody_declared_is_refused_at_permit(world: Any) -> 
 
 
 @pytest.mark.parametrize(
-    ("timeout", "argument", "seconds", "text"),
+    ("said", "argument", "seconds", "text"),
     [
         pytest.param(5, 30, 5, "5s", id="the group's"),
         pytest.param(0, 90, 90, "1m30s", id="the argument where the group says 0"),
@@ -67,11 +67,11 @@ async def test_a_group_that_nobody_declared_is_refused_at_permit(world: Any) -> 
         pytest.param(3600, 10, 3600, "1h0m0s", id="longer than 15 minutes"),
     ],
 )
-async def test_how_long_members_wait(world: Any, timeout: int | None, argument: int, seconds: int, text: str) -> None:
+async def test_how_long_members_wait(world: Any, said: int | None, argument: int, seconds: int, text: str) -> None:
     """The group decides, then the argument, then 60 seconds; the message has Go's form; nothing is cut."""
     world.nodes(1)
     world.schedule(permitWaitingTimeSeconds=argument, podGroupRejectPercentage=100)
-    world.group("g", 2, dialect="ming", **({} if timeout is None else {"scheduleTimeoutSeconds": timeout}))
+    world.group("g", 2, dialect="ming", **({} if said is None else {"scheduleTimeoutSeconds": said}))
     world.pods("g", 2, dialect="ming")
     await world.settle(seconds - 1)
     assert world.states("g", dialect="ming") == {"waiting": 1, "pending": 1}
