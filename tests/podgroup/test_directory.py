@@ -321,3 +321,28 @@ def test_facts_are_counted_from_the_members(directory: GroupDirectory) -> None:
     facts = known(directory).facts()
     assert (facts.min, facts.members, facts.bound, facts.waiting) == (2, 4, 1, 1)
     assert (facts.running, facts.succeeded, facts.failed, facts.placed) == (1, 1, 1, 3)
+
+
+def test_the_dialect_of_a_group_without_an_object_is_that_of_its_pods(directory: GroupDirectory) -> None:
+    """The first row by which any member names it, also when members leave or name it by another key."""
+    gang = GroupId("default", "g", "koordinator")
+    by_annotation = gang_member("a", "g", min_available="2")
+    by_label = make_pod(
+        "b", labels={"pod-group.scheduling.sigs.k8s.io": "g"}, annotations={f"{GANG}min-available": "2"}
+    )
+    directory.pod_added(by_annotation)
+    dialects = [known(directory, gang).group.dialect]
+    directory.pod_added(by_label)
+    dialects.append(known(directory, gang).group.dialect)
+    directory.pod_deleted(by_label)
+    dialects.append(known(directory, gang).group.dialect)
+    relabelled = msgspec.structs.replace(
+        by_annotation,
+        metadata=msgspec.structs.replace(
+            by_annotation.metadata, labels=by_label.labels, annotations=by_label.annotations
+        ),
+    )
+    directory.pod_updated(by_annotation, relabelled)
+    dialects.append(known(directory, gang).group.dialect)
+    assert dialects == ["annotation", "koordinator", "annotation", "koordinator"]
+    directory.check_invariants()
