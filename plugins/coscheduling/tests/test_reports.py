@@ -20,6 +20,7 @@ GATES = pytest.mark.parametrize(
 GPU = "nvidia.com/gpu"
 
 
+@pytest.mark.slow
 @GATES
 async def test_scheduler_plugins_117_and_114_sixty_jobs_on_two_nodes_all_finish(world: Any, gates: str) -> None:
     """Jobs of 1 to 8 GPUs come every 15 s and run 30 s; none waits for room that is there."""
