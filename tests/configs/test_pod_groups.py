@@ -17,6 +17,7 @@ TABLE = DialectTable(DIALECTS)
 WAYS = [
     pytest.param("coscheduling.yaml", "podgroups.scheduling.x-k8s.io.yaml", "sigs", id="sigs"),
     pytest.param("coscheduling-ming.yaml", "podgroups.scheduling.ming.io.yaml", "ming", id="ming"),
+    pytest.param("gang.yaml", "podgroups.scheduling.sigs.k8s.io.yaml", "koordinator", id="koordinator"),
 ]
 
 

@@ -146,7 +146,11 @@ class Verdicts:
 
     def member_left(self, record: GangRecord, pod: Pod) -> None:
         """Reject a waiting pod that names another gang now; what it left goes by the loss of a member."""
-        if self._reject(record, pod, messages.moved(record.id, pod)) and self._gangs.is_strict(record):
+        if not self._reject(record, pod, messages.moved(record.id, pod)):
+            return
+        # What it changed to, the queue was not told: it held its node in memory.
+        self._handle.activate([pod])
+        if self._gangs.is_strict(record):
             self._lose_place(record, pod)
 
     def node_is_gone(self, node_name: str) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from pyscheduler.api import KubeObject
+from pyscheduler.cluster.embedded.faults import Fault
 from pyscheduler.podgroup import DIALECTS, DialectTable
 from pyscheduler.testing import FakeCluster, FakeFramework, ScheduleResult
 from pyscheduler_gang.plugin import Gang
@@ -87,6 +88,10 @@ class World:
         """Change a PodGroup."""
         self.cluster.patch(KIND, name, patch, namespace=namespace)
 
+    def ungang(self, name: str) -> None:
+        """Delete a PodGroup."""
+        self.cluster.delete(KIND, name)
+
     def status(self, name: str) -> Any:
         """Return the status of a PodGroup."""
         return next(each.status for each in self.cluster.objects(KIND) if each.name == name)
@@ -100,6 +105,10 @@ class World:
         for name in names:
             self.cluster.add_pod(name, labels=labels, requests={"cpu": f"{round(cpu * 1000)}m"}, **keywords)
         return names
+
+    def fail(self, path: str, status: int, *, times: int, method: str = "") -> Any:
+        """Let the API server refuse requests to paths of this pattern; return what counts them."""
+        return self.cluster.server.faults.add(Fault(path=path, status=status, times=times, method=method))
 
     # --- what becomes of it
 
@@ -138,6 +147,16 @@ class World:
     def notes(self, name: str, reason: str = "FailedScheduling") -> list[str]:
         """Return everything that users were told of a pod by events."""
         return [event["note"] for event in self.cluster.events(reason) if event["regarding"]["name"] == name]
+
+    def tries(self) -> Counter[str]:
+        """Count the attempts of pods that are in the queue, by name."""
+        assert self.scheduler is not None
+        queue = self.scheduler.scheduler.queue
+        return Counter({pod.name: info.attempts for pod in queue.pending_pods() if (info := queue.get(pod.uid))})
+
+    def attempts(self) -> int:
+        """Return the most attempts that any pod in the queue has had."""
+        return max(self.tries().values())
 
     def marked(self, prefix: str = "") -> set[str]:
         """Return the pods that carry the annotation of a gang that was given up."""

@@ -1,0 +1,199 @@
+"""Members that wait, and how their waits end: quorum, deadline, and every other cause."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+GATES = pytest.mark.parametrize(
+    "gates",
+    [
+        pytest.param("SchedulerPopFromBackoffQ=false", id="backoff"),
+        pytest.param("SchedulerPopFromBackoffQ=true", id="pop from backoff"),
+    ],
+)
+
+
+async def test_a_gang_is_bound_when_its_last_member_comes(world: Any) -> None:
+    """Too few members are refused with a reason; the last one brings the others along."""
+    world.schedule()
+    world.node("n", 5)
+    world.gang("g", 3)
+    world.pods("g", 2, gang="g")
+    await world.settle()
+    assert world.states() == {"pending": 2}
+    assert "gang child pod not collect enough, gangName: default/g, podName: default/g-0" in world.result("g-0").message
+    world.pods("g", 1, gang="g", start=2)
+    await world.settle(2)
+    assert world.states() == {"bound": 3}
+    assert world.status("g").phase == "Scheduled"
+    assert world.status("g").scheduled == 3
+
+
+async def test_strict_gives_everything_back_and_refuses_the_rest(world: Any) -> None:
+    """One member fits nowhere: those that wait are told why, and those behind it are not tried."""
+    world.schedule()
+    world.node("n", 2)
+    world.gang("g", 4)
+    world.pods("g", 4, gang="g")
+    await world.settle()
+    assert world.states() == {"pending": 4}
+    told = (
+        'Gang "default/g" gets rejected due to member Pod "g-2" is unschedulable with reason "0/1 nodes are available'
+    )
+    assert all(any(told in note for note in world.notes(name)) for name in ("g-0", "g-1"))
+    assert 'Gang "default/g" gets rejected due to pod is unschedulable' in world.result("g-2").message
+    assert "gang scheduleCycle not valid, gangName: default/g, podName: default/g-3" in world.result("g-3").message
+    assert not world.record("default/g").schedule_cycle_valid
+    assert not world.marked()
+    world.node("more", 2)
+    await world.settle(2)
+    assert world.states() == {"bound": 4}
+
+
+@GATES
+async def test_koordinator_872_gang_groups_that_come_interleaved_do_not_starve_each_other(
+    world: Any, gates: str
+) -> None:
+    """A and C take everything, B fails: A gives its places back, {C, D} runs, and {A, B} after it."""
+    world.schedule(gates=gates)
+    world.node("n", 4)
+    for pair in ("ab", "cd"):
+        for name in pair:
+            world.gang(name, 2, groups=json.dumps([f"default/{each}" for each in pair]))
+    for name in "acbd":
+        world.pods(name, 2, gang=name)
+    await world.settle(60)
+    first = {name: world.states(name)["bound"] for name in "abcd"}
+    assert sorted(first.values()) == [0, 0, 2, 2]
+    assert first["a"] == first["b"]
+    for name in (name for name, bound in first.items() if bound):
+        for number in range(2):
+            world.cluster.delete_pod(f"{name}-{number}")
+    await world.settle(60)
+    assert world.states() == {"bound": 4}
+
+
+async def test_koordinator_1919_a_wait_of_an_hour_is_an_hour_for_all_of_the_gang(world: Any) -> None:
+    """The first to wait sets the deadline; who comes later waits for what is left of it."""
+    world.schedule()
+    world.node("n", 1)
+    world.gang("g", 3, timeout=3600, mode="NonStrict")
+    world.pods("g", 3, gang="g")
+    await world.settle(1600)
+    assert world.states() == {"waiting": 1, "pending": 2}
+    world.node("m", 1)
+    await world.settle(1999)
+    assert world.states() == {"waiting": 2, "pending": 1}
+    await world.settle(2)
+    assert world.states() == {"pending": 3}
+    assert world.marked() == {"g-0", "g-1", "g-2"}
+    late = [note for name in ("g-0", "g-1", "g-2") for note in world.notes(name)]
+    assert sum("rejected due to timeout after waiting 1h0m0s at plugin Gang" in note for note in late) == 1
+    assert sum('Gang "default/g" gets rejected due to Pod "g-0" in Unreserve' in note for note in late) == 1
+
+
+async def test_a_timed_out_pod_is_scheduled_again_without_the_annotation(world: Any) -> None:
+    """Marked pods do not count towards the minimum; taking the mark off counts them in again."""
+    world.schedule(defaultTimeout="5s")
+    world.node("n", 1)
+    world.gang("g", 2, mode="NonStrict")
+    world.pods("g", 2, gang="g")
+    await world.settle(6)
+    world.node("m", 5)
+    await world.settle(30)
+    assert world.states() == {"pending": 2}
+    assert world.marked() == {"g-0", "g-1"}
+    world.pods("g", 1, gang="g", start=2)
+    await world.settle(5)
+    assert "gang child pod not collect enough" in world.result("g-2").message
+    for name in ("g-0", "g-1"):
+        key = "gang.scheduling.koordinator.sh/timeout"
+        world.cluster.patch(type(world.result(name).pod), name, {"metadata": {"annotations": {key: None}}})
+    await world.settle(10)
+    assert world.states() == {"bound": 3}
+
+
+@pytest.mark.parametrize("mode", ["Strict", "NonStrict"])
+async def test_a_waiting_member_that_is_deleted_marks_nobody(world: Any, mode: str) -> None:
+    """Strict members give up, NonStrict ones wait on; too few of them give up in both modes (corner case 1)."""
+    world.schedule()
+    world.node("n", 3)
+    world.gang("g", 4, mode=mode, total_number="5")
+    world.pods("g", 3, gang="g")
+    world.pods("late", 2, gang="g", scheduling_gates=["example.com/later"])
+    await world.settle()
+    assert world.states("g") == {"waiting": 3}
+    world.cluster.delete_pod("g-1")
+    await world.settle(2)
+    assert world.states("g") == {"waiting": 2}
+    assert any("in Unreserve" in note for note in world.notes("g-0")) == (mode == "Strict")
+    world.cluster.delete_pod("late-1")
+    await world.settle()
+    assert world.states("g") == {"pending": 2}
+    assert "gang child pod not collect enough" in world.result("g-0").message
+    assert not world.marked()
+
+
+async def test_a_node_that_goes_takes_its_waiting_member_along(world: Any) -> None:
+    """NonStrict loses that member's place only (corner case 27)."""
+    world.schedule()
+    world.node("n", 1)
+    world.node("m", 1)
+    world.gang("g", 3, mode="NonStrict")
+    world.pods("g", 3, gang="g")
+    await world.settle()
+    assert world.states() == {"waiting": 2, "pending": 1}
+    world.cluster.delete_node("m")
+    await world.settle()
+    assert world.states() == {"waiting": 1, "pending": 2}
+    assert not world.marked()
+
+
+async def test_lowering_the_minimum_lets_waiting_members_through(world: Any) -> None:
+    """And raising it beyond the members there are ends their waits (corner cases 5 and 7)."""
+    world.schedule()
+    world.node("n", 2)
+    world.gang("g", 3, mode="NonStrict")
+    world.pods("g", 3, gang="g")
+    await world.settle()
+    assert world.states() == {"waiting": 2, "pending": 1}
+    world.regang("g", {"spec": {"minMember": 5}})
+    await world.settle()
+    assert world.states() == {"pending": 3}
+    world.regang("g", {"spec": {"minMember": 2}})
+    await world.settle(15)
+    assert world.states() == {"bound": 2, "pending": 1}
+
+
+async def test_a_pod_that_changes_its_gang_while_it_waits_is_rejected_first(world: Any) -> None:
+    """Then it belongs to the other gang, which may be complete with it (corner case 20)."""
+    world.schedule()
+    world.node("n", 5)
+    world.gang("one", 2)
+    world.gang("two", 2)
+    world.pods("a", 1, gang="one")
+    world.pods("gated", 1, gang="one", scheduling_gates=["example.com/later"])
+    world.pods("b", 1, gang="two")
+    await world.settle()
+    assert world.result("a-0").state == "waiting"
+    label = {"pod-group.scheduling.sigs.k8s.io": "two"}
+    world.cluster.patch(type(world.result("a-0").pod), "a-0", {"metadata": {"labels": label}})
+    await world.settle(20)
+    assert world.result("a-0").bound
+    assert world.result("b-0").bound
+
+
+async def test_who_is_asked_alone_waits_for_a_partner_that_does_not_list_it(world: Any) -> None:
+    """A lists B and not the other way round: A waits for B's quorum, B for nobody (c.14)."""
+    world.schedule()
+    world.node("n", 2)
+    world.gang("a", 1, groups='["default/a", "default/b"]')
+    world.gang("b", 2)
+    world.pods("a", 1, gang="a")
+    world.pods("b", 2, gang="b", cpu=0.5)
+    world.cluster.patch(type(world.cluster.pods()[0]), "b-1", {"metadata": {"labels": {"x": "y"}}})
+    await world.settle(20)
+    assert world.states() == {"bound": 3}

@@ -1,0 +1,186 @@
+"""Bindings and writes that fail, restarts, members that come and go: a gang is never stuck, and never a part of one."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from pyscheduler.api import Pod
+
+POLICIES = ["once-satisfied", "only-waiting", "waiting-and-running"]
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+async def test_a_replacement_goes_by_the_match_policy(world: Any, policy: str) -> None:
+    """Alone it is a plain pod, or waits, or counts those that run."""
+    world.schedule(defaultMatchPolicy=policy)
+    world.node("n", 9)
+    world.gang("g", 3)
+    world.pods("g", 3, gang="g")
+    await world.settle(2)
+    assert world.states() == {"bound": 3}
+    world.cluster.delete_pod("g-0")
+    world.pods("r", 1, gang="g")
+    await world.settle(5)
+    assert world.result("r-0").state == ("waiting" if policy == "only-waiting" else "bound")
+    world.pods("s", 2, gang="g")
+    await world.settle(5)
+    assert world.states() == {"bound": 5}
+
+
+@pytest.mark.parametrize("policy", ["once-satisfied", "waiting-and-running"])
+async def test_too_few_that_run_hold_back_the_next(world: Any, policy: str) -> None:
+    """Two of three are gone, a fourth comes: once-satisfied lets it pass, waiting-and-running does not."""
+    world.schedule()
+    world.node("n", 9)
+    world.gang("g", 3, match_policy=policy)
+    world.pods("g", 3, gang="g")
+    await world.settle(2)
+    for name in ("g-0", "g-1"):
+        world.cluster.patch(Pod, name, {"status": {"phase": "Succeeded"}}, status=True)
+    world.pods("r", 1, gang="g")
+    await world.settle(5)
+    assert world.result("r-0").state == ("bound" if policy == "once-satisfied" else "pending")
+
+
+async def test_a_binding_that_fails_is_retried_alone(world: Any) -> None:
+    """The others are bound, nobody is marked."""
+    world.schedule()
+    world.node("n", 9)
+    world.gang("g", 3)
+    failing = world.fail(r"/g-1/binding$", 400, times=2)
+    world.pods("g", 3, gang="g")
+    await world.settle()
+    assert world.states() == {"bound": 2, "pending": 1}
+    await world.settle(20)
+    assert failing.hits == 2
+    assert world.states() == {"bound": 3}
+    assert not world.marked()
+
+
+async def test_a_mark_that_cannot_be_written_holds_in_memory(world: Any) -> None:
+    """It is written as soon as the API server takes it."""
+    world.schedule(defaultTimeout="5s")
+    world.node("n", 1)
+    world.gang("g", 2, mode="NonStrict")
+    world.pods("g", 2, gang="g")
+    await world.settle()
+    refusing = world.fail(r"/pods/g-[01]$", 403, times=6, method="PATCH")
+    await world.settle(6)
+    world.node("m", 9)
+    await world.settle(0.1)
+    assert refusing.hits
+    assert not world.marked()
+    assert world.states() == {"pending": 2}
+    assert world.record("default/g").timed_out
+    await world.settle(200)
+    assert world.marked() == {"g-0", "g-1"}
+    assert world.states() == {"pending": 2}
+
+
+async def test_a_restart_with_half_a_gang_bound_binds_the_rest(world: Any) -> None:
+    """Whatever is bound was bound because its gang was complete; the rest are plain pods."""
+    world.node("n", 3)
+    world.gang("g", 4)
+    world.pods("b", 2, gang="g", node_name="n")
+    world.pods("g", 2, gang="g")
+    world.schedule()
+    await world.settle(5)
+    assert world.states() == {"bound": 3, "pending": 1}
+    assert world.record("default/g").state.satisfied
+
+
+async def test_status_writes_that_are_refused_cost_no_binding(world: Any) -> None:
+    """403 on the status: the gang is bound, and the next member's binding writes what is true then."""
+    world.schedule()
+    world.node("n", 9)
+    world.gang("g", 2)
+    world.fail(r"/podgroups/g/status$", 403, times=1, method="PATCH")
+    world.pods("g", 2, gang="g")
+    await world.settle(2)
+    assert world.states() == {"bound": 2}
+    world.pods("h", 1, gang="g")
+    await world.settle(2)
+    assert (world.status("g").phase, world.status("g").scheduled) == ("Scheduled", 3)
+
+
+@pytest.mark.parametrize("gates", ["SchedulerPopFromBackoffQ=false", "SchedulerPopFromBackoffQ=true"])
+async def test_a_gang_one_place_short_costs_two_attempts_per_pod_and_event(world: Any, gates: str) -> None:
+    """Its rollback wakes nobody of it; a node that does not help costs one round more."""
+    world.schedule(gates=gates)
+    world.node("n", 4)
+    world.gang("g", 5)
+    world.pods("g", 5, gang="g")
+    await world.settle(100)
+    assert world.attempts() <= 2
+    for event in range(3):
+        before = world.tries()
+        world.node(f"small-{event}", 0.5)
+        await world.settle(100)
+        after = world.tries()
+        assert max(after[name] - before[name] for name in after) <= 2
+    assert world.states() == {"pending": 5}
+    world.node("enough", 1)
+    await world.settle(30)
+    assert world.states() == {"bound": 5}
+
+
+async def test_a_gang_with_more_pods_than_its_total_does_not_call_itself_for_ever(world: Any) -> None:
+    """Rounds are shorter than the gang has members; nobody is called twice for one event."""
+    world.schedule()
+    world.node("n", 2)
+    world.gang("g", 3)
+    world.pods("g", 7, gang="g")
+    await world.settle(60)
+    assert world.states() == {"pending": 7}
+    assert world.attempts() <= 3
+    world.node("m", 1)
+    await world.settle(30)
+    assert world.states()["bound"] == 3
+
+
+async def test_koordinator_3185_a_gang_of_one_that_is_deleted_leaves_nothing_behind(world: Any) -> None:
+    """While its failure is handled; no record, no mark, nothing in the queue."""
+    framework = world.schedule()
+    world.node("n", 1)
+    world.gang("g", 1)
+    world.pods("g", 1, gang="g", cpu=2)
+    await world.settle()
+    assert world.states() == {"pending": 1}
+    world.cluster.delete_pod("g-0")
+    world.ungang("g")
+    await world.settle(400)
+    assert len(framework.scheduler.queue) == 0
+    assert list(world.plugin.gangs) == []
+
+
+async def test_koordinator_2030_the_status_counts_who_is_bound(world: Any) -> None:
+    """Thirty members, and then fewer: the number is that of the members, whatever was written before."""
+    world.schedule()
+    world.node("n", 40)
+    world.gang("g", 30)
+    world.pods("g", 30, gang="g")
+    await world.settle(5)
+    assert (world.status("g").phase, world.status("g").scheduled) == ("Scheduled", 30)
+    for number in range(10):
+        world.cluster.delete_pod(f"g-{number}")
+    await world.settle(5)
+    assert (world.status("g").phase, world.status("g").scheduled) == ("Scheduling", 20)
+
+
+async def test_new_pods_of_a_gang_that_failed_start_anew(world: Any) -> None:
+    """All members of an invalid round are deleted; those that follow are not refused for it."""
+    world.schedule()
+    world.node("n", 2)
+    world.gang("g", 3)
+    world.pods("g", 3, gang="g")
+    await world.settle()
+    assert not world.record("default/g").schedule_cycle_valid
+    for number in range(3):
+        world.cluster.delete_pod(f"g-{number}")
+    await world.settle()
+    world.pods("h", 3, gang="g", cpu=0.5)
+    await world.settle(3)
+    assert Counter(world.states()) == {"bound": 3}
