@@ -59,6 +59,8 @@ __all__ = ["StepError", "World"]
 
 #: So many seconds a scheduler may take to start or to stop.
 _PATIENCE: Final = 60
+#: So long, of virtual time, a scheduler that stops may wait for what it has begun.
+_GRACE_SECONDS: Final = 1.0
 _GATE: Final = "pyscheduler.io/scenario"
 #: A refusal that no client tries again by itself.
 _BIND_REFUSED: Final = 400
@@ -122,11 +124,11 @@ class World:
         self._running = asyncio.create_task(self._scheduler.run(), name="simulated scheduler")
         await self.settle()
 
-    async def _end(self, *, at_once: bool) -> None:
+    async def _end(self) -> None:
         scheduler, self._scheduler, self.seen.scheduler = self._scheduler, None, None
         if scheduler is None:
             return
-        stopping = scheduler.stop(at_once=at_once, grace_seconds=0.0 if at_once else 1.0)
+        stopping = scheduler.stop(at_once=True, grace_seconds=_GRACE_SECONDS)
         await self._patiently(asyncio.create_task(stopping), "stop")
         if self._running is not None:
             await asyncio.wait([self._running])
@@ -149,7 +151,7 @@ class World:
         """Stop everything."""
         self.seen.stop()
         self._lifecycle.stop()
-        await self._end(at_once=True)
+        await self._end()
 
     async def settle(self) -> None:
         """Let everything happen that can happen without time passing."""
@@ -167,7 +169,7 @@ class World:
 
     async def restart(self, _: Restart) -> None:
         """Replace the scheduler process: what it had in memory is lost, what the API has stays."""
-        await self._end(at_once=True)
+        await self._end()
         self._scheduler = self._build()
         await self._begin()
 
