@@ -244,13 +244,18 @@ class Coscheduling(
             # Part of a rollback, in which the group was dealt with; its members must not be woken by it.
             after = state.get(AFTER_FAILURE)
             if after is not None:
-                after.quiet_for = lambda other: members.directory.group_id(other) == group.id
+                # Asked about every pod that sleeps, for each pod of the group: a look-up, no more.
+                after.quiet_for = lambda other: other.uid in group.pending
             return
         if cause == "stopped" or state.get(_REFUSED) or not group.group.is_declared or members.satisfied(group):
             return
+        timed_out = cause == "timeout" and is_ours
+        if timed_out and members.failures.has_just_failed(group.id):
+            # The time of all is up at once; the first of them has dealt with the rest.
+            return
         members.roll_back(group, "rejection in Unreserve")
         # A group whose time was up has to wait for room; whatever else befell it is over.
-        members.fail(group, retry=not (cause == "timeout" and is_ours))
+        members.fail(group, retry=not timed_out)
         if cause in {"deleted", "preempted"} and not members.failures.is_refused(group.id):
             members.wake(group.id)
 

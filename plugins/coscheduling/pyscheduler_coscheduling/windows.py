@@ -111,6 +111,14 @@ class Failures:
         now = self._now(group)
         return (seen.changes, seen.releases) == (now.changes, now.releases)
 
+    def has_just_failed(self, group: GroupId) -> bool:
+        """Tell whether the group failed so shortly ago that whoever is out of time now was waiting then.
+
+        No wait is shorter than a second, and a failure ends all that are under way.
+        """
+        seen = self._seen.get(group)
+        return seen is not None and self._clock.now() - seen.at < _HUSH_SECONDS
+
     def changed(self, group: GroupId) -> None:
         """Note that the group, or one of its members, is not what it was."""
         self._changes[group] = self._changes.get(group, 0) + 1
