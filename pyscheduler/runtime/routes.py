@@ -50,7 +50,7 @@ class Routes:
 
     def find(self, path: str, query: Mapping[str, str]) -> _Handler | None:
         """Return who answers that path, for the profile that the query names; None where nobody does."""
-        handlers = self._handlers.get(path)
+        handlers: Mapping[str, _Handler] | None = self._handlers.get(path)
         given: dict[str, str] = {}
         if handlers is None:
             handlers, given = self._match(path.split("/"))

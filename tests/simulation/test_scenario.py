@@ -96,7 +96,7 @@ scenarios:
         pytest.param(
             HEAD + "- {id: s, profile: plain, nodes: [{name: n, cpu: four}]}", "at `$.nodes[0].cpu`", id="cpu"
         ),
-        pytest.param(HEAD + "- {id: s, profile: plain, options: {premption: true}}", "premption", id="option"),
+        pytest.param(HEAD + "- {id: s, profile: plain, options: {evicting: true}}", "evicting", id="option"),
         pytest.param(
             HEAD + "- {id: s, profile: plain, never_partial: {a: 0}}", "Expected `int` >= 1", id="never partial"
         ),
