@@ -100,6 +100,7 @@ class EmbeddedCluster:
             self.registry.create(self.resource("v1", "ConfigMap"), "kube-system", config)
             for resource, namespace, obj in bootstrap_objects():
                 self.registry.create(resource, namespace, obj)
+        self._first_own_version = self.store.version + 1
 
     # --- ways in ---------------------------------------------------------------------------------
 
@@ -160,8 +161,13 @@ class EmbeddedCluster:
         return [self._add(obj) for obj in objects]
 
     def load(self, text: str | bytes) -> list[Object]:
-        """Create the objects of a YAML text; `APIError` for the first that is refused."""
-        return self.add(*load_manifests(text))
+        """Create the objects of a YAML text; `APIError` for the first that is refused.
+
+        It may be what `kubectl get -o yaml` printed: versions are made anew, namespaces come first, and what every
+        server has from the beginning (`kube-system`, the class `system-node-critical` ...) is left as it is.
+        """
+        objects = sorted(load_manifests(text), key=lambda one: not _is_namespace(one))
+        return [self._add(_without_version(one)) for one in objects if not self._is_built_in(one)]
 
     def plant(self, obj: Object) -> Object:
         """Store an object exactly as it is, unchecked and uncompleted: for tests of what no server should let in."""
@@ -231,11 +237,31 @@ class EmbeddedCluster:
             record = self.registry.change(resource, record, born, subresource="status")
         return self._shown(resource, record)
 
+    def _is_built_in(self, obj: Object) -> bool:
+        metadata: Any = obj.get("metadata") or {}
+        if not isinstance(metadata, dict):
+            return False
+        resource = self.resource_of(obj)
+        key = resource.key(metadata.get("namespace") or "default", metadata.get("name") or "")
+        record = self.registry.collection(resource).get(key)
+        return record is not None and record.version < self._first_own_version
+
     def _shown(self, resource: Resource, record: Record) -> Object:
         obj = record.decode()
         if resource.from_stored is not None:
             obj = resource.from_stored(obj)
         return {"apiVersion": resource.api_version, "kind": resource.kind, **obj}
+
+
+def _is_namespace(obj: Object) -> bool:
+    return obj.get("kind") == "Namespace" and obj.get("apiVersion") == "v1"
+
+
+def _without_version(obj: Object) -> Object:
+    metadata = obj.get("metadata")
+    if not isinstance(metadata, dict) or "resourceVersion" not in metadata:
+        return obj
+    return {**obj, "metadata": {name: value for name, value in metadata.items() if name != "resourceVersion"}}
 
 
 def _copy(value: Any) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from typing import Any
 
@@ -57,6 +58,27 @@ def test_manifests_of_a_running_cluster_can_be_loaded_whole(cluster: EmbeddedClu
     assert cluster.get("v1", "Pod", "p2")["status"]["phase"] == "Pending"
     assert [node["metadata"]["name"] for node in cluster.nodes()] == ["n1"]
     assert len(cluster.pods()) == 2
+
+
+def test_what_another_server_printed_can_be_loaded(cluster: EmbeddedCluster, pod: Any) -> None:
+    """Versions are made anew, namespaces may come last, and what every server has is left as it is."""
+    there = EmbeddedCluster(clock=cluster.clock)
+    there.add({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "made", "labels": {"team": "a"}}})
+    placed = pod("p", nodeName="n1")
+    placed["metadata"]["namespace"] = "made"
+    there.add(placed)
+    printed = [
+        *there.pods(namespace="made"),
+        *there.objects("v1", "Namespace"),
+        *there.objects("scheduling.k8s.io/v1", "PriorityClass"),
+    ]
+    loaded = cluster.load(json.dumps({"apiVersion": "v1", "kind": "List", "items": printed}))
+    assert [obj["metadata"]["name"] for obj in loaded] == ["made", "p"]
+    assert cluster.get("v1", "Namespace", "made")["metadata"]["labels"]["team"] == "a"
+    [bound] = cluster.pods(namespace="made")
+    assert (bound["metadata"]["name"], bound["spec"]["nodeName"]) == ("p", "n1")
+    with pytest.raises(APIError, match='pods "p" already exists'):
+        cluster.load(json.dumps(printed[0]))
 
 
 def test_json_is_loaded_without_the_detour_over_yaml(cluster: EmbeddedCluster) -> None:
