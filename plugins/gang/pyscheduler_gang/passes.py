@@ -42,6 +42,9 @@ class Passes:
         if by_event or not record.spent or self._may_go_on(record):
             record.close(profiles)
         opens = not record.visited
+        if by_event and opens:
+            # Made invalid before anybody came; whoever failed then may do better now.
+            record.schedule_cycle_valid = True
         cycle = record.schedule_cycle
         old = record.visit(pod.uid)
         self._gangs.groups.tried(pod.uid, cycle)
@@ -55,7 +58,9 @@ class Passes:
         elif by_event:
             self._begin_pass(record)
             self._wake(self._gangs.group(record))
-        if refusal is not None and by_event:
+        if refusal is None:
+            record.tried.add(pod.uid)
+        elif by_event:
             self._ask_again(record, pod)
         self.retry_if_due(record, but=pod.uid)
         return refusal
@@ -68,6 +73,7 @@ class Passes:
         if self._gangs.takes_turns(record):
             record.close(self._gangs.profiles)
             record.visit(pod.uid)
+            record.tried.add(pod.uid)
             self._gangs.groups.tried(pod.uid, record.schedule_cycle)
         else:
             record.asleep[pod.uid] = None
@@ -118,7 +124,6 @@ class Passes:
                 self._prepare(each)
         if by_event:
             self._begin_pass(record)
-            record.tried.add(pod.uid)
         self._call(group, self._may_be_called)
 
     def _prepare(self, partner: GangRecord) -> None:

@@ -38,7 +38,7 @@ class GangRecord:
     asleep: dict[str, None] = attrs.Factory(dict)
     #: Members that their own gang group activated since their last turn, and when; see `passes`.
     called: dict[str, float] = attrs.Factory(dict)
-    #: Members that had a turn since an event brought one here; see `passes`.
+    #: Members that used a turn since an event brought one here; see `passes`.
     tried: set[str] = attrs.Factory(set)
     #: Members whose gang was given up while they were unbound.
     timed_out: set[str] = attrs.Factory(set)
@@ -108,7 +108,6 @@ class GangRecord:
         self.rounds[uid] = self.schedule_cycle
         self.visited[uid] = None
         self.asleep.pop(uid, None)
-        self.tried.add(uid)
         return old
 
     def settle(self, uid: str) -> None:
