@@ -29,8 +29,10 @@ _SUFFIXES: Final = {
 #: Phases of pods that hold nothing any more, and how a kubelet's message about one that it did not take in begins.
 _ENDED: Final = frozenset({"Succeeded", "Failed"})
 _REJECTED: Final = "Pod was rejected: "
-#: In a pod's message, the numbers of nodes and what stands before them.
-_COUNTS: Final = re.compile(r"^0/\d+ nodes are available: |\b\d+ (?=[A-Za-z])|\.$")
+#: In a pod's message, the numbers of nodes, what stands before them, and what PostFilter plugins said after them.
+_COUNTS: Final = re.compile(
+    r"^0/\d+ nodes are available: |\b\d+ (?=[A-Za-z])|\. (?:no new claims to deallocate|preemption: ).*$|\.$"
+)
 
 
 @attrs.define

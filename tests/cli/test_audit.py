@@ -127,13 +127,18 @@ async def test_it_finds_what_is_wrong(audited: Audit, objects: list[dict[str, An
 
 
 async def test_the_sums(audited: Audit) -> None:
-    """The report counts pods, adds up what there is and what is used, and groups the reasons."""
+    """The report counts pods, adds up what there is and what is used, and groups the filters' reasons."""
     report = await audited(
         node("n", allocatable={"memory": "1Gi"}),
         node("m", "500m", allocatable={"memory": "1G"}),
         pod("a", "3", where="n"),
         pod("b", "2", why="0/2 nodes are available: 2 Insufficient cpu."),
-        pod("c", "3", why="0/2 nodes are available: 2 Insufficient cpu."),
+        pod(
+            "c",
+            "3",
+            why="0/2 nodes are available: 2 Insufficient cpu. no new claims to deallocate, "
+            "preemption: 0/2 nodes are available: 2 Preemption is not helpful for scheduling.",
+        ),
     )
     assert (report.nodes, report.bound, report.pending) == (2, 1, 2)
     assert (report.capacity["cpu"], report.used["cpu"]) == (Fraction(9, 2), 3)
