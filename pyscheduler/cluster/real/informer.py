@@ -283,7 +283,8 @@ class RealInformer(Generic[T]):
         _log.log(
             logging.INFO if self._synced or not self._settled.is_set() else logging.DEBUG,
             "Kind is not served resource=%s err=%s",
-            self._kind.plural,
+            # Many a kind is called the same in several groups, pod groups above all.
+            f"{self._kind.plural}.{self._kind.group}" if self._kind.group else self._kind.plural,
             error,
         )
         await self._finish_list(set(), set())
