@@ -12,6 +12,7 @@ import pytest
 from pyscheduler.cli.health import HealthServer
 from pyscheduler.cli.health_checks import Check, Probes
 from pyscheduler.cli.pages import Pages
+from pyscheduler.framework import NotFoundError
 from pyscheduler.runtime.routes import Routes
 
 
@@ -109,6 +110,10 @@ async def test_an_unknown_path(page: Page) -> None:
     assert await page.get("/nothing") == (404, "text/plain", "nothing at /nothing\n")
 
 
+def _miss(_query: Mapping[str, str]) -> object:
+    raise NotFoundError("cannot find it", status=404)
+
+
 def _raise(query: Mapping[str, str]) -> object:
     raise KeyError("gone")
 
@@ -120,12 +125,13 @@ def _raise(query: Mapping[str, str]) -> object:
         pytest.param(lambda query: {"to": query["to"]}, (200, "application/json", '{"to":"you"}'), id="data"),
         pytest.param(lambda query: object(), (500, "text/plain", "TypeError"), id="neither"),
         pytest.param(_raise, (500, "text/plain", "KeyError"), id="an error of the plugin"),
+        pytest.param(_miss, (404, "text/plain", "cannot find it"), id="not there"),
     ],
 )
 async def test_routes_of_plugins(
     page: Page, handler: Callable[[Mapping[str, str]], object], expected: tuple[int, str, str]
 ) -> None:
-    """A plugin's page gets the query; its errors are its own and do not look like a missing page."""
+    """A plugin's page gets the query; its errors are its own and do not look like a missing page; what it misses does."""
     page.routes.add("/mine", handler, profile="p")
     status, kind, text = await page.get("/mine?to=you")
     assert (status, kind) == expected[:2]
