@@ -131,7 +131,7 @@ def _raise(query: Mapping[str, str]) -> object:
 async def test_routes_of_plugins(
     page: Page, handler: Callable[[Mapping[str, str]], object], expected: tuple[int, str, str]
 ) -> None:
-    """A plugin's page gets the query; its errors are its own and do not look like a missing page; what it misses does."""
+    """A plugin's page gets the query; its errors are its own, and only what it misses looks like a missing page."""
     page.routes.add("/mine", handler, profile="p")
     status, kind, text = await page.get("/mine?to=you")
     assert (status, kind) == expected[:2]
