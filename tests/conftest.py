@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import hypothesis
@@ -15,6 +17,29 @@ hypothesis.settings.register_profile("default", deadline=None, max_examples=60)
 hypothesis.settings.register_profile("quick", deadline=None, max_examples=15)
 hypothesis.settings.register_profile("thorough", deadline=None, max_examples=1000)
 hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
+
+
+@pytest.fixture(autouse=True)
+def _logging_as_before() -> Iterator[None]:
+    """Put logging back as it was: commands that run in this process set it up for themselves."""
+    root, kind = logging.getLogger(), logging.getLoggerClass()
+    handlers, level, levels = root.handlers[:], root.level, _levels()
+    yield
+    if root.handlers != handlers:
+        root.handlers[:] = handlers
+    root.setLevel(level)
+    logging.setLoggerClass(kind)
+    for name in _levels().keys() | levels.keys():
+        logging.getLogger(name).setLevel(levels.get(name, logging.NOTSET))
+
+
+def _levels() -> dict[str, int]:
+    """Return the levels of our own loggers, where they have one."""
+    return {
+        name: logger.level
+        for name, logger in logging.root.manager.loggerDict.items()
+        if isinstance(logger, logging.Logger) and logger.level and name.startswith("pyscheduler")
+    }
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

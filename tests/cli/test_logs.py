@@ -16,17 +16,6 @@ from pyscheduler.cli.go_values import parse_vmodule
 LOG = logging.getLogger("pyscheduler.tests")
 
 
-@pytest.fixture(autouse=True)
-def _as_before() -> Iterator[None]:
-    """Put logging back as it was."""
-    root, ours = logging.getLogger(), logging.getLogger("pyscheduler")
-    handlers, levels = root.handlers[:], (root.level, ours.level)
-    yield
-    root.handlers[:] = handlers
-    root.setLevel(levels[0])
-    ours.setLevel(levels[1])
-
-
 CASES = [
     pytest.param(
         "Bound pod=%s node=%s", ("a/b", "n1"), "Bound pod=a/b node=n1", {"pod": "a/b", "node": "n1"}, id="plain"
