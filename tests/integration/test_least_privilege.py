@@ -264,7 +264,7 @@ async def test_the_shipped_roles_are_enough_and_none_of_their_rules_is_idle(inst
             second.send(signal.SIGTERM)
             assert await second.ended() == 0
     assert cluster.rbac.usage.refusals(ACCOUNT) == {}
-    assert not [line for one in (first, second) for line in one.err if "403" in line or "orbidden" in line]
+    assert not [line for one in (first, second) for line in one.err if "HTTP 403" in line or "orbidden" in line]
     assert unused(cluster, roles_among(manifests())) == []
 
 
