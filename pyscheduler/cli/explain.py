@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from pyscheduler.framework.clock import Clock
     from pyscheduler.runtime.profile import Profile
     from pyscheduler.scheduler.evaluation import Evaluation
-    from pyscheduler.scheduler.ports import Transport
     from pyscheduler.scheduler.scheduler import Scheduler
 
 __all__ = ["command"]
@@ -168,11 +167,13 @@ async def _explain(question: _Question) -> tuple[list[Evaluation], list[str]]:
         return await _evaluate_all(question, config, StillCluster(read), read, clock, notes), notes
     import random
 
+    from pyscheduler.cluster.real import auth
+    from pyscheduler.cluster.real.http import HTTPTransport
     from pyscheduler.cluster.real.probe import check_server
     from pyscheduler.framework.recorder import NullRecorder
     from pyscheduler.scheduler.ports import ClientSettings
 
-    transport = await _connected(question)
+    transport = HTTPTransport(await auth.find(kubeconfig=question.kubeconfig, master=question.master))
     try:
         await check_server(transport)
         client = transport.connect(ClientSettings(qps=-1), clock=clock, rng=random.Random(0), recorder=NullRecorder())
@@ -189,14 +190,6 @@ async def _explain(question: _Question) -> tuple[list[Evaluation], list[str]]:
         return found, notes
     finally:
         await transport.close()
-
-
-async def _connected(question: _Question) -> Transport:
-    from pyscheduler.cluster.real import auth
-    from pyscheduler.cluster.real.http import HTTPTransport
-
-    path, master = question.kubeconfig, question.master
-    return HTTPTransport(auth.plain(master) if master and not path else await auth.load(kubeconfig=path, master=master))
 
 
 async def _evaluate_all(

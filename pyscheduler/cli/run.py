@@ -38,14 +38,11 @@ async def run_on_cluster(options: RunOptions, *, kubeconfig: str | None, master:
     _stop_at_signals(stop)
     path = kubeconfig or options.config.client_connection.kubeconfig or None
 
-    async def credentials() -> auth.Credentials:
-        return auth.plain(master) if master and not path else await auth.load(kubeconfig=path, master=master)
-
     async def lease_transport() -> Transport:
         # Credentials of its own: it lives on the loop of another thread.
-        return HTTPTransport(await credentials())
+        return HTTPTransport(await auth.find(kubeconfig=path, master=master))
 
-    transport = HTTPTransport(await credentials())
+    transport = HTTPTransport(await auth.find(kubeconfig=path, master=master))
     try:
         await serve(options, transport, stop=stop, lease_transport=lease_transport)
     finally:

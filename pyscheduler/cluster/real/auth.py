@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from pyscheduler.framework.clock import Clock
 
-__all__ = ["Credentials", "load", "plain"]
+__all__ = ["Credentials", "find", "load", "plain"]
 
 _log = logging.getLogger(__name__)
 
@@ -172,6 +172,13 @@ def plain(server: str) -> Credentials:
     """Return credentials for a server that asks for none (the embedded one, or a local proxy)."""
     server = _checked(server, "the API server's address")
     return Credentials(server=server, proxy=_proxy(None, server, server))
+
+
+async def find(*, kubeconfig: str | None, master: str | None) -> Credentials:
+    """Return what the flags ask for: an address alone means a server that asks for no credentials; else as `load`."""
+    if master and not kubeconfig:
+        return plain(master)
+    return await load(kubeconfig=kubeconfig, master=master)
 
 
 async def load(
