@@ -67,6 +67,8 @@ class ClientSettings:
     #: Name in events' `reportingController`; the instance adds the host name.
     component: str = "pyscheduler"
     host_name: str = ""
+    #: A watch that brings nothing for so long is taken for dead, in seconds: bookmarks come every minute.
+    silence_seconds: float = 180.0
 
 
 class Transport(Protocol):

@@ -78,6 +78,7 @@ class RealClient:
         self._limiter = TokenBucket(qps=settings.qps, burst=settings.burst, clock=clock)
         self._informers: dict[tuple[ResourceKind, str], RealInformer[KubeObject]] = {}
         self._host_name = settings.host_name
+        self._silence_seconds = settings.silence_seconds
         # A bucket of their own, so that a burst of events never makes a binding wait.
         limiter = TokenBucket(qps=settings.qps, burst=settings.burst, clock=clock)
         self._events = EventWriter(transport, limiter=limiter, clock=clock, recorder=recorder, host=host)
@@ -104,6 +105,7 @@ class RealClient:
                 clock=self._clock,
                 rng=self._rng,
                 recorder=self._recorder,
+                silence_seconds=self._silence_seconds,
                 field_selector=field_selector,
                 optional=optional,
             )

@@ -57,8 +57,6 @@ _LIST_SECONDS: Final = 60.0
 _CHUNK: Final = 25
 #: A server is asked to end a watch after this long, plus as much again at random, in seconds; as client-go.
 _WATCH_SECONDS: Final = 300.0
-#: A stream this silent is dead: bookmarks come every minute.
-_SILENCE_SECONDS: Final = 180.0
 #: After so many silent streams in a row it is perhaps the version that nobody has news of.
 _SILENCES: Final = 2
 #: A watch that ends sooner than this was not ended because its time was up.
@@ -85,7 +83,7 @@ class _RelistError(Exception):
 class RealInformer(Generic[T]):
     """The local copy of one kind. A lister for plugins; `start`, `wait_synced` and `stop` are for the scheduler."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - wiring, handed over by name
         self,
         transport: Transport,
         kind: ResourceKind,
@@ -94,10 +92,12 @@ class RealInformer(Generic[T]):
         clock: Clock,
         rng: random.Random,
         recorder: Recorder,
+        silence_seconds: float,
         field_selector: str = "",
         optional: bool = False,
     ) -> None:
         self._transport = transport
+        self._silence_seconds = silence_seconds
         self._kind = kind
         self._cls = cls
         self._clock = clock
@@ -372,8 +372,8 @@ class RealInformer(Generic[T]):
         what = f"watch {self._kind.plural}"
         try:
             async with (
-                Watchdog(self._clock, _SILENCE_SECONDS) as dog,
-                self._transport.stream(self._kind.path(), query=query, timeout_seconds=_SILENCE_SECONDS) as stream,
+                Watchdog(self._clock, self._silence_seconds) as dog,
+                self._transport.stream(self._kind.path(), query=query, timeout_seconds=self._silence_seconds) as stream,
             ):
                 if stream.status != _OK:
                     raise error_of(stream.status, await _error_body(stream), stream.headers, what)
@@ -385,8 +385,8 @@ class RealInformer(Generic[T]):
             if self._silences >= _SILENCES:
                 # A server that came back from a backup counts from long ago, and says nothing until it gets here.
                 self._silences = 0
-                raise _RelistError(f"{what}: silent for {_SILENCES} times {_SILENCE_SECONDS:.0f} s") from error
-            raise TransportError(f"{what}: silent for {_SILENCE_SECONDS:.0f} s") from error
+                raise _RelistError(f"{what}: silent for {_SILENCES} times {self._silence_seconds:.0f} s") from error
+            raise TransportError(f"{what}: silent for {self._silence_seconds:.0f} s") from error
         finally:
             self._watching.clear()
 
