@@ -7,7 +7,6 @@ them, so the API server checks and completes them.
 
 from __future__ import annotations
 
-import asyncio
 import random
 import re
 from typing import TYPE_CHECKING, Any, Final
@@ -31,6 +30,7 @@ from pyscheduler.simulation.group_objects import (
     texts,
 )
 from pyscheduler.simulation.observations import Observations, set_name
+from pyscheduler.simulation.process import SchedulerProcess, StepError
 from pyscheduler.simulation.scenario_config import SCHEDULER_NAME
 from pyscheduler.simulation.virtual_time import VirtualClock
 
@@ -57,17 +57,9 @@ if TYPE_CHECKING:
 
 __all__ = ["StepError", "World"]
 
-#: So many seconds a scheduler may take to start or to stop.
-_PATIENCE: Final = 60
-#: So long, of virtual time, a scheduler that stops may wait for what it has begun.
-_GRACE_SECONDS: Final = 1.0
 _GATE: Final = "pyscheduler.io/scenario"
 #: A refusal that no client tries again by itself.
 _BIND_REFUSED: Final = 400
-
-
-class StepError(Exception):
-    """A step could not be done as the file says."""
 
 
 class World:
@@ -82,8 +74,7 @@ class World:
         self.seen = Observations(self.cluster)
         self._lifecycle = self.cluster.lifecycle()
         self._began = self.clock.now()
-        self._running: asyncio.Task[None] | None = None
-        self._scheduler: Scheduler | None = None
+        self._process = SchedulerProcess(self.clock, self._build)
         #: The dialects in which groups and pods were written, by namespace and name.
         self._groups: dict[tuple[str, str], str] = {}
         self._pods: dict[tuple[str, str], str] = {}
@@ -99,7 +90,7 @@ class World:
 
     async def start(self, nodes: Iterable[NodeSpec]) -> None:
         """Make the cluster and start the scheduler; raise `ConfigError` for a profile that cannot be built."""
-        self._scheduler = self._build()
+        self._process.build()
         self.cluster.add(*definitions())
         self.add_nodes(nodes)
         self.seen.start()
@@ -118,34 +109,13 @@ class World:
         )
 
     async def _begin(self) -> None:
-        assert self._scheduler is not None
-        self.seen.scheduler = self._scheduler
-        await self._patiently(asyncio.create_task(self._scheduler.start()), "start")
-        self._running = asyncio.create_task(self._scheduler.run(), name="simulated scheduler")
+        self.seen.scheduler = self._process.scheduler
+        await self._process.begin()
         await self.settle()
 
     async def _end(self) -> None:
-        scheduler, self._scheduler, self.seen.scheduler = self._scheduler, None, None
-        if scheduler is None:
-            return
-        stopping = scheduler.stop(at_once=True, grace_seconds=_GRACE_SECONDS)
-        await self._patiently(asyncio.create_task(stopping), "stop")
-        if self._running is not None:
-            await asyncio.wait([self._running])
-            self._running.result()
-            self._running = None
-
-    async def _patiently(self, task: asyncio.Task[None], what: str) -> None:
-        """Wait for a task that may need time to pass."""
-        await self.clock.advance(0)
-        for _ in range(_PATIENCE):
-            if task.done():
-                break
-            await self.clock.advance(1.0)
-        else:
-            task.cancel()
-            raise StepError(f"the scheduler did not {what} within {_PATIENCE} s")
-        await task
+        self.seen.scheduler = None
+        await self._process.end()
 
     async def close(self) -> None:
         """Stop everything."""
@@ -161,16 +131,14 @@ class World:
         """Let time pass; `at_rest` is called at each moment at which something happened."""
         await self.clock.advance(seconds, at_rest=self.at_rest)
         self.at_rest()
-        if self._running is not None and self._running.done():
-            self._running.result()
-            raise StepError("the scheduler has ended")
+        self._process.require()
 
     # --- steps -----------------------------------------------------------------------------------
 
     async def restart(self, _: Restart) -> None:
         """Replace the scheduler process: what it had in memory is lost, what the API has stays."""
         await self._end()
-        self._scheduler = self._build()
+        self._process.build()
         await self._begin()
 
     def create_podgroup(self, step: CreatePodGroup) -> None:
