@@ -16,6 +16,7 @@ import math
 import os
 import re
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol
 from urllib.parse import urlsplit
 
@@ -31,7 +32,6 @@ from pyscheduler.framework.errors import ConfigError
 if TYPE_CHECKING:
     import ssl
     from collections.abc import Iterator, Sequence
-    from pathlib import Path
 
     from pyscheduler.framework.clock import Clock
 
@@ -47,6 +47,8 @@ _REFUSED_SECONDS: Final = 10.0
 _EXPIRY_MARGIN_SECONDS: Final = 300.0
 #: How long an exec plugin may take; it may talk to a person's browser.
 _PLUGIN_SECONDS: Final = 60.0
+#: Where a pod finds the name of its own namespace.
+_NAMESPACE_FILE: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 _CLIENT_LOGGER: Final = "kubernetes.aio.config.kube_config"
 #: How it shows what a plugin wrote.
 _BYTES: Final = re.compile(r"\bb'(.*)'$")
@@ -64,6 +66,10 @@ class _Source(Protocol):
         """Bring `configuration` up to date; `anew`: what is there was refused, even if it looks valid."""
         ...
 
+    def namespace(self) -> str:
+        """Return the namespace that goes with the credentials, "" for none; after the first `read`."""
+        ...
+
     def valid_seconds(self, wall: float) -> float:
         """Return after how long to read again."""
         ...
@@ -79,6 +85,8 @@ class Credentials:
     #: The name the server's certificate must bear, where it is not the URL's.
     server_hostname: str | None = None
     proxy: str | None = None
+    #: Where people who say nothing else mean to be: the context's, or the service account's own.
+    namespace: str = "default"
     #: Counts the client certificates there have been.
     certificates: int = 0
     #: Counts the TLS contexts there have been: connections opened under another count show or trust what is old.
@@ -218,6 +226,7 @@ async def load(
         ssl_context=ssl_context,
         server_hostname=configuration.tls_server_name or None,
         proxy=_proxy(configuration.proxy, server, source.name),
+        namespace=await asyncio.to_thread(source.namespace) or "default",
         source=source,
         configuration=configuration,
         clock=clock,
@@ -247,6 +256,12 @@ class _ServiceAccount:
             try_refresh_token=False,
         ).load_and_set(configuration)
 
+    def namespace(self) -> str:
+        try:
+            return _NAMESPACE_FILE.read_text(encoding="utf-8").strip()
+        except OSError:
+            return ""
+
     def valid_seconds(self, wall: float) -> float:
         del wall
         return _RENEW_SECONDS
@@ -259,6 +274,8 @@ class _Kubeconfig:
         self.name = "kubeconfig " + os.pathsep.join(str(path) for path in paths)
         self._paths = paths
         self._context = context
+        #: What that comes to, once the files were read.
+        self._chosen = ""
         self._clock = clock
         self._loader: Any = None
 
@@ -276,10 +293,10 @@ class _Kubeconfig:
         from kubernetes.aio.config import load_kube_config
 
         if self._loader is None:
-            context = await asyncio.to_thread(kubeconfigs.find_context, self._paths, self._context)
+            self._chosen = await asyncio.to_thread(kubeconfigs.find_context, self._paths, self._context)
             joined = os.pathsep.join(str(path) for path in self._paths)
             self._loader = await load_kube_config(
-                config_file=joined, context=context, client_configuration=configuration, persist_config=False
+                config_file=joined, context=self._chosen, client_configuration=configuration, persist_config=False
             )
             return
         if anew and hasattr(self._loader, "exec_plugin_expiry"):
@@ -290,6 +307,9 @@ class _Kubeconfig:
     def _is_exec(self) -> bool:
         user = self._loader._user if self._loader is not None else None  # noqa: SLF001 - it has no public name
         return user is not None and "exec" in user
+
+    def namespace(self) -> str:
+        return kubeconfigs.namespace_of(self._paths, self._chosen)
 
     def valid_seconds(self, wall: float) -> float:
         if not self._is_exec:

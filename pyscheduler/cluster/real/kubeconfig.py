@@ -17,7 +17,7 @@ from pyscheduler.framework.errors import ConfigError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["find_context", "split_paths"]
+__all__ = ["find_context", "namespace_of", "split_paths"]
 
 #: The official client passes these over, and would act as the user itself.
 _IMPERSONATION: Final = ("as", "as-uid", "as-groups", "as-user-extra")
@@ -61,6 +61,14 @@ def find_context(paths: Sequence[Path], context: str | None = None) -> str:
             "use that account's own credentials"
         )
     return name
+
+
+def namespace_of(paths: Sequence[Path], context: str) -> str:
+    """Return the namespace that a context, found by `find_context`, names; "" where it names none."""
+    documents = [_read(path) for path in paths if path.exists()]
+    return _text(
+        _entry(documents, "contexts", "context", context, os.pathsep.join(str(path) for path in paths)), "namespace"
+    )
 
 
 def _read(path: Path) -> dict[str, Any]:

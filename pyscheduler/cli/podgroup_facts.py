@@ -1,0 +1,314 @@
+"""What an API server tells about groups of pods: who is in them, how far they are, and why they wait.
+
+The groups are those of `pyscheduler.podgroup`, of every dialect at once, whichever of them a scheduler serves. A place
+that a scheduler holds in memory is not in the API; what is, is the node that it intends for a pod
+(`status.nominatedNodeName`), which kube-scheduler 1.36 and this one write while a pod waits at Permit, prepares its
+volumes, or has others evicted. A member with such a node is called waiting here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from typing import TYPE_CHECKING, ClassVar, Final
+
+import attrs
+
+from pyscheduler.api import KubeObject, ObjectReference, Pod, ResourceKind, Wire, kind_of, parse_label_selector
+from pyscheduler.api.kinds import PODS
+from pyscheduler.framework.errors import ForbiddenError, NotFoundError
+from pyscheduler.podgroup import DIALECTS, GroupDirectory, GroupStatus, Phase, StatusStyle, kinds_of, next_status
+from pyscheduler.podgroup.status_facts import POD_GROUP_SCHEDULED
+from pyscheduler.podgroup.wire import GroupObject, InTreePodGroup
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from pyscheduler.podgroup import Dialect, GroupState
+    from pyscheduler.scheduler.ports import ClusterClient
+
+__all__ = [
+    "CoreEvent",
+    "Member",
+    "Summary",
+    "events_about",
+    "labelled",
+    "read_directory",
+    "said_by_server",
+    "summaries",
+    "summary_of",
+]
+
+_GROUP_KINDS: Final = kinds_of(DIALECTS)
+_DIALECTS: Final = {dialect.name: dialect for dialect in DIALECTS}
+#: How a scheduler introduces what a plugin said of all nodes, or of the one that a pod was to go to.
+_INTRODUCTION: Final = re.compile(r"^\d+/\d+ nodes are available: (?:\d+ )?")
+#: How messages begin that only say that another member, or an earlier attempt, failed: the reason is with that one.
+_ECHOES: Final = (
+    "optimistic rejection in PostFilter",
+    "rejection in Unreserve",
+    "pod with pgName:",
+    "podGroup ",
+    "gang scheduleCycle not valid",
+    "pod's schedule cycle too large",
+    "waiting for minCount pods from a gang to be scheduled",
+)
+#: No chain of phases is longer.
+_LONGEST_WAY: Final = len(Phase) + 1
+
+
+class EventSource(Wire):
+    """Who wrote an event of old."""
+
+    component: str = ""
+
+
+class CoreEvent(KubeObject):
+    """An event as the core group has it, which is how `kubectl describe` reads it."""
+
+    api_version: ClassVar[str] = "v1"
+    kind: ClassVar[str] = "Event"
+
+    involved_object: ObjectReference = ObjectReference()
+    type: str = ""
+    reason: str = ""
+    message: str = ""
+    count: int = 0
+    event_time: str | None = None
+    first_timestamp: str | None = None
+    last_timestamp: str | None = None
+    reporting_component: str = ""
+    source: EventSource = EventSource()
+
+    @property
+    def last_seen(self) -> str | None:
+        """Return when it happened last, as it stands in the event."""
+        return self.last_timestamp or self.event_time or self.metadata.creation_timestamp
+
+    @property
+    def first_seen(self) -> str | None:
+        """Return when it happened first, as it stands in the event."""
+        return self.first_timestamp or self.event_time or self.metadata.creation_timestamp
+
+
+_CORE_EVENTS: Final = kind_of(CoreEvent, "events")
+
+
+@attrs.frozen(kw_only=True)
+class Member:
+    """One pod of a group. `node` is where it is, or where it is to go (`intended`)."""
+
+    pod: Pod
+    state: str
+    node: str = ""
+    intended: bool = False
+    #: What the scheduler said of it last; "" for a pod that has its node, or was not tried.
+    message: str = ""
+
+
+@attrs.frozen(kw_only=True)
+class Summary:
+    """A group in numbers and words."""
+
+    state: GroupState
+    dialect: Dialect
+    members: Sequence[Member]
+    #: The phase, and whether it stands in the object; else it is worked out from the members.
+    phase: str
+    phase_is_written: bool
+    bound: int
+    waiting: int
+    pending: int
+    #: Why members are not bound, as the scheduler says; "" where all are.
+    reason: str
+
+    @property
+    def key(self) -> tuple[str, str, str]:
+        """Return what groups are sorted by."""
+        return self.state.id
+
+
+class _Within(ResourceKind):
+    """A kind as it is served in one namespace, "" for all."""
+
+    within = ""
+
+    @classmethod
+    def of(cls, kind: ResourceKind, namespace: str) -> _Within:
+        """Return the kind within a namespace."""
+        made = cls(*kind)
+        made.within = namespace
+        return made
+
+    def path(self, namespace: str = "", name: str = "", subresource: str = "") -> str:
+        """Return the path, in that namespace unless another is named."""
+        return super().path(namespace or self.within, name, subresource)
+
+
+# --- reading ---------------------------------------------------------------------------------------
+
+
+async def read_directory(
+    client: ClusterClient, namespace: str, warn: Callable[[str], None]
+) -> tuple[GroupDirectory, Sequence[ResourceKind]]:
+    """List pods and group objects of a namespace ("" for all); return them, and the kinds that may be listed.
+
+    A kind that is not served has no objects; one that may not be listed is told to `warn`. Pods must be readable:
+    raises the `APIError` otherwise.
+    """
+    kinds = [_Within.of(kind, namespace) for kind in (PODS, *_GROUP_KINDS)]
+    for kind in kinds:
+        # Who goes on to watch starts these; they are for one namespace, as more may not be granted.
+        client.informer(kind, optional=True)
+    directory = GroupDirectory(DIALECTS)
+    listed = await asyncio.gather(*(_list(client, kind, warn) for kind in kinds))
+    for items in listed:
+        for item in items or ():
+            if isinstance(item, Pod):
+                directory.pod_added(item)
+            else:
+                directory.object_added(item)
+    return directory, [kind for kind, items in zip(kinds, listed, strict=True) if items is not None]
+
+
+async def _list(client: ClusterClient, kind: _Within, warn: Callable[[str], None]) -> Sequence[KubeObject] | None:
+    try:
+        return await client.list(kind.type, kind.within)
+    except NotFoundError:
+        return ()
+    except ForbiddenError as error:
+        if kind.type is Pod:
+            raise
+        resource = f"{kind.plural}.{kind.group}"
+        warn(f"{resource} may not be listed, and count as absent: {said_by_server(error)}")
+        return None
+
+
+def said_by_server(error: Exception) -> str:
+    """Return the server's own words, without the request that they answer."""
+    request, _, words = str(error).partition(": ")
+    return words if words and request.partition(" ")[0].isupper() else str(error)
+
+
+async def events_about(client: ClusterClient, namespace: str, warn: Callable[[str], None]) -> Sequence[CoreEvent]:
+    """List the events about PodGroups of a namespace, the oldest first; what may not be read is told to `warn`."""
+    client.informer(_CORE_EVENTS, optional=True)
+    found: list[CoreEvent] = []
+    try:
+        async for page in client.pages(CoreEvent, namespace, field_selector="involvedObject.kind=PodGroup"):
+            found += page
+    except ForbiddenError as error:
+        warn(f"events may not be listed: {said_by_server(error)}")
+    return sorted(found, key=lambda event: event.last_seen or "")
+
+
+# --- summing up ------------------------------------------------------------------------------------
+
+
+def summaries(directory: GroupDirectory, *, selector: str = "") -> list[Summary]:
+    """Return all groups in the order of namespace and name; those that a label selector finds.
+
+    The labels of a group are those of its object, or of any member where there is none.
+    """
+    compiled = parse_label_selector(selector)
+    found = (
+        state for state in directory if not selector or any(compiled.matches(each.labels) for each in labelled(state))
+    )
+    return sorted((summary_of(state) for state in found), key=lambda summary: summary.key)
+
+
+def labelled(state: GroupState) -> Iterable[KubeObject]:
+    """Return the objects whose labels are the group's."""
+    if state.object is not None:
+        return (state.object,)
+    return (*state.children(), *state.succeeded.values(), *state.failed.values())
+
+
+def summary_of(state: GroupState) -> Summary:
+    """Sum up one group."""
+    members = sorted(map(_member, _pods(state)), key=lambda member: member.pod.name)
+    waiting = sum(1 for member in members if member.intended)
+    written = _written_phase(state)
+    pending = state.child_count - len(state.bound) - waiting
+    return Summary(
+        state=state,
+        dialect=_DIALECTS[state.group.dialect],
+        members=members,
+        phase=written or _worked_out_phase(state),
+        phase_is_written=bool(written),
+        bound=len(state.bound),
+        waiting=waiting,
+        pending=pending,
+        reason=_reason(state, members) if waiting or pending or not members else "",
+    )
+
+
+def _pods(state: GroupState) -> Iterable[Pod]:
+    yield from state.children()
+    yield from state.succeeded.values()
+    yield from state.failed.values()
+
+
+def _member(pod: Pod) -> Member:
+    if pod.is_terminal:
+        return Member(pod=pod, state=pod.status.phase, node=pod.node_name)
+    leaves = pod.metadata.deletion_timestamp is not None
+    if pod.node_name:
+        state = "Running" if pod.status.phase == "Running" else "Bound"
+        return Member(pod=pod, state="Terminating" if leaves else state, node=pod.node_name)
+    told = next((each for each in pod.status.conditions if each.type == "PodScheduled"), None)
+    intended = pod.status.nominated_node_name
+    state = "Gated" if pod.spec.scheduling_gates else "Waiting" if intended else "Pending"
+    return Member(
+        pod=pod,
+        state="Terminating" if leaves else state,
+        node=intended,
+        intended=bool(intended),
+        message=told.message if told is not None and told.status != "True" else "",
+    )
+
+
+def _written_phase(state: GroupState) -> str:
+    """Return the phase that stands in the object; Kubernetes' own says it by a condition."""
+    item = state.object
+    if isinstance(item, GroupObject):
+        return item.status.phase
+    if isinstance(item, InTreePodGroup):
+        for condition in item.status.conditions:
+            if condition.type == POD_GROUP_SCHEDULED:
+                return str(Phase.SCHEDULED if condition.status == "True" else Phase.PENDING)
+    return ""
+
+
+def _worked_out_phase(state: GroupState) -> str:
+    """Return the phase that Koordinator's controller would arrive at for these members."""
+    facts = state.facts()
+    # A minimum of 0 constrains nothing; but a group that nobody is in has not begun.
+    facts = attrs.evolve(facts, min=max(facts.min, 1))
+    status = GroupStatus()
+    for _ in range(_LONGEST_WAY):
+        status = next_status(StatusStyle.GANG, status, facts, now=0.0)
+    return status.phase
+
+
+def _reason(state: GroupState, members: Iterable[Member]) -> str:
+    """Return what keeps members from being bound: what says most, then what is said most often."""
+    counts: dict[str, int] = {}
+    untried = ""
+    for member in members:
+        if member.message:
+            counts[member.message] = counts.get(member.message, 0) + 1
+        elif member.state in {"Pending", "Waiting"}:
+            untried = untried or member.pod.scheduler_name
+    if counts:
+        return min(counts, key=lambda message: (_is_echo(message), -counts[message], message))
+    group, there = state.group, state.child_count
+    if not group.is_declared:
+        return "nobody says how many members it takes: there is no PodGroup of this name"
+    if group.is_gang and there + len(state.succeeded) < group.min:
+        return f"{there} of at least {group.min} members are there"
+    return f"not tried yet by {untried}" if untried else ""
+
+
+def _is_echo(message: str) -> bool:
+    return _INTRODUCTION.sub("", message).startswith(_ECHOES)

@@ -1,0 +1,122 @@
+"""`kubectl podgroup get --watch`: a row for every group that changes, until somebody has seen enough."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Final
+
+from pyscheduler.api import Pod, parse_label_selector
+from pyscheduler.cli.podgroup_facts import labelled, summary_of
+from pyscheduler.podgroup import DIALECTS, GroupDirectory, GroupId
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence, Set as AbstractSet
+
+    from pyscheduler.api import KubeObject, ResourceKind
+    from pyscheduler.cli.podgroup_facts import Summary
+    from pyscheduler.podgroup import GroupState
+    from pyscheduler.scheduler.ports import ClusterClient
+
+__all__ = ["follow"]
+
+#: Changes that come together are shown together: a gang that is bound is one row, not one for each pod.
+_GATHER_SECONDS: Final = 0.2
+
+
+#: In which family of dialects an object describes groups.
+_FAMILIES: Final = {kind.type: dialect.family for dialect in DIALECTS for kind in dialect.kinds}
+
+
+class _Watch:
+    """Notes which groups have news, and tells them from time to time."""
+
+    def __init__(self, shown: Iterable[Summary], *, names: AbstractSet[str], selector: str) -> None:
+        self.directory = GroupDirectory(DIALECTS)
+        self._names = names
+        self._selector = parse_label_selector(selector) if selector else None
+        self._shown = {one.state.id: _essence(one) for one in shown}
+        self._news: set[GroupId] = set()
+        self._changed = asyncio.Event()
+        self.directory.subscribe(lambda change: self._note(change.state))
+
+    def _note(self, state: GroupState) -> None:
+        self._news.add(state.id)
+        self._changed.set()
+
+    def came(self, item: KubeObject) -> None:
+        """Take in an object, or a new state of it: what the directory does not care for may be news here."""
+        state: GroupState | None
+        if isinstance(item, Pod):
+            self.directory.pod_added(item)
+            state = self.directory.of(item)
+        else:
+            self.directory.object_added(item)
+            family = _FAMILIES[type(item)]
+            state = self.directory.get(GroupId(item.namespace, item.name, family))
+        if state is not None:
+            self._note(state)
+
+    def went(self, item: KubeObject) -> None:
+        """Drop an object."""
+        if isinstance(item, Pod):
+            self.directory.pod_deleted(item)
+        else:
+            self.directory.object_deleted(item)
+
+    async def news(self) -> list[Summary]:
+        """Wait for groups that look different from when they were shown last."""
+        while True:
+            await self._changed.wait()
+            await asyncio.sleep(_GATHER_SECONDS)
+            self._changed.clear()
+            groups, self._news = sorted(self._news), set()
+            found = []
+            for group in groups:
+                state = self.directory.get(group)
+                if state is None:
+                    self._shown.pop(group, None)
+                elif self._is_asked_for(state):
+                    summary = summary_of(state)
+                    essence = _essence(summary)
+                    if self._shown.get(group) != essence:
+                        self._shown[group] = essence
+                        found.append(summary)
+            if found:
+                return found
+
+    def _is_asked_for(self, state: GroupState) -> bool:
+        if self._names and state.id.name not in self._names:
+            return False
+        return self._selector is None or any(self._selector.matches(each.labels) for each in labelled(state))
+
+
+def _essence(summary: Summary) -> tuple[object, ...]:
+    """Return what a reader would notice if it changed."""
+    state = summary.state
+    counts = (summary.bound, summary.waiting, summary.pending)
+    ended = (len(state.running), len(state.succeeded), len(state.failed))
+    return (summary.phase, state.group, counts, ended, summary.reason)
+
+
+async def follow(
+    client: ClusterClient,
+    kinds: Sequence[ResourceKind],
+    *,
+    shown: Iterable[Summary],
+    show: Callable[[Sequence[Summary]], None],
+    names: AbstractSet[str],
+    selector: str,
+) -> None:
+    """Hand groups to `show` as they change, beginning with what is different from `shown`; runs until cancelled.
+
+    A group of which nothing is left is not mentioned again. Broken watches are taken up, absent kinds looked for.
+    """
+    watch = _Watch(shown, names=names, selector=selector)
+    informers = [client.informer(kind, optional=kind.type is not Pod) for kind in kinds]
+    for informer in informers:
+        informer.add_event_handler(on_add=watch.came, on_update=lambda _old, new: watch.came(new), on_delete=watch.went)
+        informer.start()
+    # Nothing is shown before everything is known, or groups would seem to lose members and get them back.
+    await asyncio.gather(*(informer.wait_synced() for informer in informers))
+    while True:
+        show(await watch.news())
