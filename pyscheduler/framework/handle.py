@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable, Collection, Coroutine, Hashable, Iterable, Mapping, Sequence
+    from contextlib import AbstractAsyncContextManager
 
     from pyscheduler.api import KubeObject, Pod
     from pyscheduler.framework.clock import Clock
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from pyscheduler.framework.status import Status
     from pyscheduler.framework.waiting import WaitingIndex, WaitingPod, WaitVerdict
     from pyscheduler.framework.watches import Lister
+    from pyscheduler.framework.what_if import WhatIf
 
 __all__ = ["Client", "EventRecorder", "Handle", "Nominator"]
 
@@ -232,6 +234,21 @@ class Handle(Protocol):
         """Sort these pods anew, wherever they queue, because the QueueSort plugin's keys for them have changed.
 
         Nothing else looks at the keys of pods that are in the queue; pods that are not are passed over.
+        """
+        ...
+
+    def queue_place(self, uid: str) -> str:
+        """Return where a pod queues: `active`, `backoff`, `unschedulable`, or `in_flight` while it is tried.
+
+        "" for one that the queue does not know, and "in_flight" still for one that waits at Permit.
+        """
+        ...
+
+    def what_if(self) -> AbstractAsyncContextManager[WhatIf]:
+        """Return what to ask with whether pods would fit: `async with handle.what_if() as trial`.
+
+        Waits until no scheduling cycle is under way, and none begins before it is over; so do not await anything else
+        meanwhile, and never ask from within a cycle.
         """
         ...
 

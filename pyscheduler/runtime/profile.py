@@ -23,6 +23,7 @@ from pyscheduler.runtime.wiring import wire
 if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable, Coroutine, Hashable, Iterable, Mapping, Sequence
+    from contextlib import AbstractAsyncContextManager
 
     from pyscheduler.api import KubeObject, Pod
     from pyscheduler.framework.clock import Clock
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     from pyscheduler.framework.status import Status
     from pyscheduler.framework.waiting import WaitVerdict
     from pyscheduler.framework.watches import Lister
+    from pyscheduler.framework.what_if import WhatIf
     from pyscheduler.queue.hints import HintMap
     from pyscheduler.runtime.filtering import FilterOutcome
     from pyscheduler.runtime.pre_filtering import PreFilterOutcome
@@ -349,6 +351,14 @@ class Profile:
     def resort(self, pods: Iterable[Pod]) -> None:
         """Sort these pods anew, wherever they queue."""
         self._services.resort(pods)
+
+    def queue_place(self, uid: str) -> str:
+        """Return where a pod queues, or ""."""
+        return self._services.queue_place(uid)
+
+    def what_if(self) -> AbstractAsyncContextManager[WhatIf]:
+        """Return what to ask with whether pods would fit, between two cycles."""
+        return self._services.exclusive.question(self)
 
     def preemptor(self, plugin: str, rules: PreemptionRules) -> Preemption:
         """Return what makes room in the name of a plugin, by its rules."""

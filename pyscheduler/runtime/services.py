@@ -10,6 +10,7 @@ import attrs
 from pyscheduler.framework.recorder import NullRecorder
 from pyscheduler.runtime.pods_in_pre_bind import PodsInPreBind
 from pyscheduler.runtime.routes import Routes
+from pyscheduler.runtime.what_if import Exclusive
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -44,6 +45,11 @@ def _sort_nobody(_pods: Iterable[Pod]) -> None:
     """Sort nothing: there is no queue."""
 
 
+def _nowhere(_uid: str) -> str:
+    """Know no pod: there is no queue."""
+    return ""
+
+
 @attrs.define(kw_only=True, eq=False)
 class Services:
     """One set for all profiles of a scheduler; nothing in it knows of profiles."""
@@ -59,6 +65,10 @@ class Services:
     activate: Callable[[Iterable[Pod]], None]
     #: Sorts pods anew that are in the queue.
     resort: Callable[[Iterable[Pod]], None] = _sort_nobody
+    #: Tells where a pod queues, by uid; see `Handle.queue_place`.
+    queue_place: Callable[[str], str] = _nowhere
+    #: Who may use the snapshot.
+    exclusive: Exclusive = attrs.Factory(Exclusive)
     #: The longest wait at Permit in place of what the plugins themselves say, in seconds; None leaves it to them.
     permit_wait_limit_seconds: float | None = None
     lister: ListerOf

@@ -115,6 +115,7 @@ def build(
         feature_gates=gates,
         activate=activator.activate,
         resort=activator.resort,
+        queue_place=activator.queue_place,
         permit_wait_limit_seconds=settings.permit_wait_limit_seconds,
         lister=informers.lister,
         declare=informers.declare,
@@ -122,6 +123,7 @@ def build(
         preemption_rng=preemption_rng,
         extenders=extenders.members if extenders is not None else (),
     )
+    services.exclusive.refresh = lambda: cache.update_snapshot(snapshot)
     specs = with_ignored_resources(profile_specs(config, registry.args_type), config.extenders)
     profiles = build_profiles(specs, registry, services)
 
@@ -188,6 +190,7 @@ def build(
         nodes=nodes,
         others=[informer for _, informer in informers.others()],
         routes=services.routes,
+        exclusive=services.exclusive,
         needs=needs(profiles.values(), informers.kinds()),
         extenders=extenders,
     )
@@ -239,3 +242,6 @@ class _Activator:
 
     def resort(self, pods: Iterable[Pod]) -> None:
         self.queue.resort(pods)
+
+    def queue_place(self, uid: str) -> str:
+        return self.queue.place_of(uid) or ""

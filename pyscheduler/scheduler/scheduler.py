@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from pyscheduler.runtime.profile import Profile
     from pyscheduler.runtime.routes import Routes
     from pyscheduler.runtime.waiting_pods import WaitingPodMap
+    from pyscheduler.runtime.what_if import Exclusive
     from pyscheduler.scheduler.binding_cycle import BindingCycle
     from pyscheduler.scheduler.cycle import Attempt
     from pyscheduler.scheduler.event_handlers import EventHandlers
@@ -71,6 +72,8 @@ class Scheduler:
     nodes: Informer[Node]
     #: What plugins answer on the health port.
     routes: Routes
+    #: Who may use the snapshot: a scheduling cycle, or what a plugin asks between two of them.
+    exclusive: Exclusive
     #: Informers of the kinds that plugins watch.
     others: Sequence[Informer[KubeObject]] = ()
     #: What it and its plugins ask of the API server, but for what the client path does on its own account.
@@ -80,8 +83,6 @@ class Scheduler:
     cycles: int = 0
     _bindings: dict[asyncio.Task[None], Attempt] = attrs.Factory(dict)
     _loop: asyncio.Task[None] | None = None
-    #: Whether a scheduling cycle is under way, which needs its snapshot as it is.
-    _in_cycle: bool = False
     _stopping: bool = False
     synced: bool = False
 
@@ -122,7 +123,9 @@ class Scheduler:
 
     def _keep_up(self, *_: object) -> None:
         """Let the snapshot follow while much changes: a list of everything, at once, would hold the next cycle."""
-        if self.cache.generation - self.snapshot.generation >= _FAR_BEHIND and not self._in_cycle:
+        far_behind = self.cache.generation - self.snapshot.generation >= _FAR_BEHIND
+        # A cycle under way needs its snapshot as it is.
+        if far_behind and not self.exclusive.lock.locked():
             self.cache.update_snapshot(self.snapshot)
 
     async def run(self) -> None:
@@ -143,20 +146,23 @@ class Scheduler:
         """Run one scheduling cycle and start its binding cycle."""
         pod = queued.pod
         profile = self.profiles.get(pod.scheduler_name)
-        if profile is None or self._skip(profile, pod):
-            self.queue.done(pod.uid)
-            return
-        self.cycles += 1
-        self.recorder.queue_wait(self.clock.now() - queued.enqueued_at)
-        self._in_cycle = True
-        try:
+        has_waited = self.exclusive.lock.locked()
+        async with self.exclusive.lock:
+            if profile is None or (has_waited and self._is_gone(pod)) or self._skip(profile, pod):
+                self.queue.done(pod.uid)
+                return
+            self.cycles += 1
+            self.recorder.queue_wait(self.clock.now() - queued.enqueued_at)
             attempt = await self.scheduling.run_scheduling_cycle(profile, queued)
-        finally:
-            self._in_cycle = False
         if attempt is not None:
             task = asyncio.create_task(self.binding.run_binding_cycle(attempt), name=f"bind {pod.key}")
             self._bindings[task] = attempt
             task.add_done_callback(self._binding_done)
+
+    def _is_gone(self, pod: Pod) -> bool:
+        """Tell whether the pod was deleted, or bound by somebody else, after it was popped."""
+        current = self.pods.get(pod.name, pod.namespace)
+        return current is None or current.uid != pod.uid or bool(current.node_name)
 
     def _skip(self, profile: Profile, pod: Pod) -> bool:
         """Tell whether there is nothing to schedule: the pod is being deleted, or has a node in our books already."""
