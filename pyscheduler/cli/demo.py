@@ -30,43 +30,9 @@ __all__ = ["Outcome", "command", "play"]
 
 #: The demo is over when nothing has happened for so long, in seconds.
 _QUIET_SECONDS = 1.0
-#: It has failed when so long passes without the server coming up, or without a pod being tried or bound.
+#: It has failed when so long passes without a pod being tried or bound.
 _STALL_SECONDS = 60.0
 _REFRESH_SECONDS = 0.25
-
-
-async def _start_server(manifests: Path) -> tuple[asyncio.subprocess.Process, str]:
-    """Start the API server as a child; return it and its URL. Raises `ConfigError` where it does not come up."""
-    from pyscheduler.framework.errors import ConfigError
-
-    # Its stdin ends with this process, however that ends, and it goes with its stdin. A session of its own, because
-    # Ctrl-C goes to whole groups: this process still has bindings to finish when it hears of it.
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "pyscheduler", "cluster",
-        "--port", "0", "--load", str(manifests), "--reject-only", "--stop-with-stdin", "-v", "0",
-        stdin=asyncio.subprocess.PIPE,
-        stdout=asyncio.subprocess.PIPE,
-        start_new_session=True,
-    )  # fmt: skip
-    assert process.stdout is not None
-    try:
-        line = (await asyncio.wait_for(process.stdout.readline(), _STALL_SECONDS)).decode()
-    except TimeoutError:
-        line = ""
-    except asyncio.CancelledError:
-        await _end_server(process)
-        raise
-    if not line.startswith("serving "):
-        await _end_server(process)
-        raise ConfigError(f"the embedded API server did not come up (exit code {process.returncode})")
-    return process, line.split()[1]
-
-
-async def _end_server(process: asyncio.subprocess.Process) -> None:
-    """End the API server, which has nothing to save."""
-    if process.returncode is None:
-        process.kill()
-    await process.wait()
 
 
 def _write_manifests(path: Path, trace: Path, scheduler_name: str, limit: int | None) -> int:
@@ -141,6 +107,7 @@ async def play(trace: Path, config_file: str | None, *, limit: int | None = None
     SIGTERM cancels it. Raises `ConfigError` for what cannot be read, `PySchedulerError` where nothing moves any more.
     """
     from pyscheduler.cli.audit import audit
+    from pyscheduler.cli.child_server import end_server, start_server
     from pyscheduler.cli.demo_view import DemoRecorder, View
     from pyscheduler.cli.serving import RunOptions, serve
     from pyscheduler.cluster.real import auth
@@ -157,7 +124,7 @@ async def play(trace: Path, config_file: str | None, *, limit: int | None = None
         manifests = Path(folder) / "openb.json"
         total = _write_manifests(manifests, trace, config.profiles[0].scheduler_name, limit)
         view.note("starting the embedded API server in its own process")
-        server, url = await _start_server(manifests)
+        server, url = await start_server(manifests, "--reject-only")
     recorder = DemoRecorder()
     watch = _Watch(stop=asyncio.Event(), view=view, total=total)
     try:
@@ -173,7 +140,7 @@ async def play(trace: Path, config_file: str | None, *, limit: int | None = None
         report = await asyncio.to_thread(audit, url)
     finally:
         view.close()
-        await _end_server(server)
+        await end_server(server)
     outcome = Outcome(report=report, recorder=recorder, seconds=watch.ended - watch.begun, peak_kib=peak)
     view.summary(report, recorder, seconds=outcome.seconds, peak_kib=peak)
     return outcome

@@ -17,6 +17,7 @@ __all__ = ["cli", "main"]
 _COMMANDS: Final = {
     "run": ("pyscheduler.cli.run", "Schedule pods on a cluster."),
     "demo": ("pyscheduler.cli.demo", "Watch a production cluster's pods being placed, on this machine."),
+    "demo-gang": ("pyscheduler.cli.demo_gang", "Watch gangs fight for too few GPUs, none of them ever partial."),
     "cluster": ("pyscheduler.cli.cluster", "Serve an embedded API server for kubectl and other clients."),
     "explain": ("pyscheduler.cli.explain", "Say where a pod would go, or why it goes nowhere."),
     "simulate": ("pyscheduler.cli.simulate", "Run scenarios in virtual time."),
