@@ -35,7 +35,7 @@ from pyscheduler.api.containers import (
 )
 from pyscheduler.api.coordination import Event, EventSeries, Lease, LeaseSpec
 from pyscheduler.api.errors import DecodeError, PySchedulerError, QuantityError, SelectorError
-from pyscheduler.api.kinds import BUILT_IN_KINDS, KindTable, ResourceKind, kind_of
+from pyscheduler.api.kinds import BUILT_IN_KINDS, ENDED_PODS, KindTable, ResourceKind, kind_of
 from pyscheduler.api.meta import (
     APIStatus,
     KubeObject,
@@ -66,6 +66,9 @@ from pyscheduler.api.pods import (
     TERMINAL_PHASES,
     Binding,
     ContainerExtendedResourceRequest,
+    EndedPod,
+    EndedPodSpec,
+    EndedPodStatus,
     Pod,
     PodCondition,
     PodExtendedResourceClaimStatus,
@@ -166,6 +169,7 @@ __all__ = [
     "BUILT_IN_KINDS",
     "DEFAULT_MEMORY",
     "DEFAULT_MILLI_CPU",
+    "ENDED_PODS",
     "EVERYTHING",
     "HARD_EFFECTS",
     "MAX_INT64",
@@ -199,6 +203,9 @@ __all__ = [
     "ContainerRestartRule",
     "ContainerStatus",
     "DecodeError",
+    "EndedPod",
+    "EndedPodSpec",
+    "EndedPodStatus",
     "EphemeralVolumeSource",
     "Event",
     "EventSeries",

@@ -14,7 +14,7 @@ from pyscheduler.api.coordination import Event, Lease
 from pyscheduler.api.errors import DecodeError
 from pyscheduler.api.meta import KubeObject
 from pyscheduler.api.nodes import Namespace, Node
-from pyscheduler.api.pods import Pod
+from pyscheduler.api.pods import EndedPod, Pod
 from pyscheduler.api.policy import PodDisruptionBudget, PriorityClass
 from pyscheduler.api.storage import (
     CSIDriver,
@@ -37,6 +37,9 @@ class ResourceKind(NamedTuple):
     kind: str
     namespaced: bool
     type: type[KubeObject]
+    #: Which of the objects are meant, in a form that the API server takes; "" for all. A row that means some of a kind
+    #: has a type of its own, which reads what is needed of those.
+    field_selector: str = ""
 
     @property
     def api_version(self) -> str:
@@ -56,10 +59,10 @@ class ResourceKind(NamedTuple):
         return "/".join(parts)
 
 
-def kind_of(cls: type[KubeObject], plural: str, *, namespaced: bool = True) -> ResourceKind:
+def kind_of(cls: type[KubeObject], plural: str, *, namespaced: bool = True, field_selector: str = "") -> ResourceKind:
     """Make the row for a type from its `api_version` and `kind`."""
     group, _, version = cls.api_version.rpartition("/")
-    return ResourceKind(group, version, plural, cls.kind, namespaced, cls)
+    return ResourceKind(group, version, plural, cls.kind, namespaced, cls, field_selector)
 
 
 PODS: Final = kind_of(Pod, "pods")
@@ -67,6 +70,11 @@ NODES: Final = kind_of(Node, "nodes", namespaced=False)
 NAMESPACES: Final = kind_of(Namespace, "namespaces", namespaced=False)
 EVENTS: Final = kind_of(Event, "events")
 LEASES: Final = kind_of(Lease, "leases")
+
+ENDED_PODS: Final = kind_of(
+    EndedPod, "pods", field_selector="status.phase!=Pending,status.phase!=Running,status.phase!=Unknown"
+)
+"""Pods that have succeeded or failed, for those who count them. The scheduler itself reads the others only."""
 
 BUILT_IN_KINDS: Final = (
     PODS,
@@ -105,7 +113,13 @@ class KindTable:
             self.register(kind)
 
     def register(self, kind: ResourceKind) -> None:
-        """Add a row; the same row again is fine, another one in its place raises `DecodeError`."""
+        """Add a row; the same row again is fine, another one in its place raises `DecodeError`.
+
+        A row that means some of a kind is found by its type only.
+        """
+        if kind.field_selector:
+            self._by_type.setdefault(kind.type, kind)
+            return
         plural = (kind.group, kind.version, kind.plural)
         for known in (self._by_plural.get(plural), self._by_kind.get((kind.api_version, kind.kind))):
             if known is not None and known != kind:

@@ -161,6 +161,50 @@ class Pod(KubeObject):
         return msgspec.structs.replace(self, spec=msgspec.structs.replace(self.spec, node_name=node_name))
 
 
+class EndedPodSpec(Wire):
+    """What is of interest about where an ended pod ran, and for whom."""
+
+    node_name: str = ""
+    scheduler_name: str = ""
+    priority: int | None = None
+    scheduling_group: PodSchedulingGroup | None = None
+
+
+class EndedPodStatus(Wire):
+    """How the pod ended."""
+
+    phase: str = ""
+
+
+class EndedPod(KubeObject):
+    """A pod that has ended, as those need it who count it; there may be far more of them than of others."""
+
+    api_version: ClassVar[str] = "v1"
+    kind: ClassVar[str] = "Pod"
+
+    spec: EndedPodSpec = EndedPodSpec()
+    status: EndedPodStatus = EndedPodStatus()
+
+    @property
+    def is_terminal(self) -> bool:
+        """Whether the pod has ended."""
+        return self.status.phase in TERMINAL_PHASES
+
+    def as_pod(self) -> Pod:
+        """Return what was read of the pod as a pod; it asks for nothing."""
+        spec = self.spec
+        return Pod(
+            metadata=self.metadata,
+            spec=PodSpec(
+                node_name=spec.node_name,
+                scheduler_name=spec.scheduler_name,
+                priority=spec.priority,
+                scheduling_group=spec.scheduling_group,
+            ),
+            status=PodStatus(phase=self.status.phase),
+        )
+
+
 class Binding(KubeObject):
     """Bind the pod that `metadata` names to the node that `target` names."""
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import msgspec
 
-from pyscheduler.api import DecodeError, Pod, decode, encode
+from pyscheduler.api import DecodeError, EndedPod, Pod, decode, encode
 from pyscheduler.api.kinds import NODES, PODS
 from pyscheduler.cluster.embedded.cluster import EmbeddedCluster
 from pyscheduler.cluster.embedded.defaults import apply_defaults
@@ -64,7 +64,7 @@ def manifest_objects(manifests: Iterable[Object], *, source: str) -> Read:
                 found.append(decode(kind.type, msgspec.json.encode(complete)))
             except DecodeError as error:
                 raise ConfigError(f"{kind.kind} {_metadata(one).get('name')}: {error}", source=source) from error
-        return [one for one in found if not (isinstance(one, Pod) and one.is_terminal)]
+        return [one for one in found if _is_wanted(one)]
 
     return read
 
@@ -79,6 +79,7 @@ def live_objects(
     """
 
     async def read(kind: ResourceKind) -> Sequence[KubeObject]:
+        client.informer(kind, optional=True)  # Lets the client know the kind; it is not started.
         try:
             if keep is None:
                 found = await client.list(kind.type)
@@ -91,7 +92,7 @@ def live_objects(
                 raise
             unread.append(kind.plural)
             return ()
-        return [one for one in found if not (isinstance(one, Pod) and one.is_terminal)]
+        return [one for one in found if _is_wanted(one)]
 
     return read
 
@@ -125,6 +126,11 @@ def _completed(kind: ResourceKind, one: Object) -> Object:
         complete = msgspec.json.decode(msgspec.json.encode(complete))
         apply_defaults(PODS.plural, complete)
     return complete
+
+
+def _is_wanted(one: KubeObject) -> bool:
+    """Tell whether a list with the selector of its kind would have the object in it."""
+    return one.is_terminal == isinstance(one, EndedPod) if isinstance(one, Pod | EndedPod) else True
 
 
 def _metadata(one: Object) -> Object:

@@ -4,8 +4,9 @@ Pure: whoever owns a directory hands it every addition, update and deletion of p
 connects it to a plugin's handle), and tells it which members hold a node in memory, which no event says. Events may
 come in any order: a pod before its group's object, an object without pods, the same pod twice.
 
-A group is known from the first pod that names it or from its object, and forgotten when both are gone. An object that
-is deleted leaves its pods behind; they make a group that nobody declared, until it returns.
+A group is known from the first living pod that names it or from its object, and forgotten when both are gone. An object
+that is deleted leaves its pods behind; they make a group that nobody declared, until it returns. Pods that have ended
+are counted while their group is known: they neither make a group nor keep one.
 """
 
 from __future__ import annotations
@@ -34,11 +35,11 @@ __all__ = ["ChangeKind", "GroupChange", "GroupDirectory"]
 class ChangeKind(StrEnum):
     """What happened to a group."""
 
-    #: A pod came to it.
+    #: A living pod came to it.
     JOINED = "joined"
-    #: A member was deleted, ended, or names another group now.
+    #: A living member was deleted, ended, or names another group now.
     LEFT = "left"
-    #: A member went to another place, or its gates changed.
+    #: A member went to another place, or its gates changed; or one that had ended came or was deleted.
     MOVED = "moved"
     #: What the group is changed: its `Group` is another one.
     DECLARED = "declared"
@@ -85,6 +86,8 @@ class GroupDirectory:
         self.choose(dialects)
         self._entries: dict[GroupId, _Entry] = {}
         self._members: dict[str, _Member] = {}
+        #: Members that have ended, of groups of which nothing else is known; they are counted when the group returns.
+        self._relics: dict[GroupId, dict[str, _Member]] = {}
         self._gang_groups: dict[tuple[str, tuple[str, ...]], GangGroup] = {}
         self._listeners: list[Callable[[GroupChange], object]] = []
         self._untold: list[GroupChange] = []
@@ -116,7 +119,7 @@ class GroupDirectory:
         """Return the group that a pod names; None for a pod without one. The pod need not be known yet."""
         member = self._members.get(pod.uid)
         if member is not None and member.pod is pod:
-            return self._entries[member.group].state
+            return self.get(member.group)
         found = resolve(pod, self._dialects)
         return None if found is None else self.get(found[0])
 
@@ -152,7 +155,7 @@ class GroupDirectory:
         """Take in a pod, or what has become of one that is known."""
         found = resolve(pod, self._dialects)
         member = self._members.get(pod.uid)
-        if member is not None and (found is None or found[0] != member.group):
+        if member is not None and (found is None or found[0] != member.group or member.group not in self._entries):
             self._leave(member)
             member = None
         if found is not None:
@@ -217,7 +220,7 @@ class GroupDirectory:
         entry = self._entries.get(GroupId(item.namespace, item.name, dialect.family))
         if entry is not None and entry.objects.pop((rank, number), None) is not None:
             self._declare(entry)
-            self._forget_if_empty(entry)
+            self._forget_if_bare(entry)
             self._tell()
 
     # --- inside
@@ -229,6 +232,10 @@ class GroupDirectory:
             entry = _Entry(GroupState(group=blank, gang_group=self._gang_group(blank)))
             entry.state.gang_group.groups.add(group)
             self._entries[group] = entry
+            for member in self._relics.pop(group, {}).values():
+                self._put(entry, member)
+                _count(entry.named, member.dialect.name, 1)
+                _see(entry, member.pod)
         return entry
 
     def _gang_group(self, group: Group) -> GangGroup:
@@ -236,26 +243,35 @@ class GroupDirectory:
         return self._gang_groups.setdefault(key, GangGroup(group.gang_group))
 
     def _join(self, pod: Pod, group: GroupId, dialect: Dialect) -> None:
-        entry = self._entry(group, dialect)
         member = self._members[pod.uid] = _Member(pod, group, dialect, _place_of(pod))
+        is_new = group not in self._entries
+        if is_new and _ended(member.place):
+            self._relics.setdefault(group, {})[pod.uid] = member
+            return
+        entry = self._entry(group, dialect)
         self._put(entry, member)
         _count(entry.named, dialect.name, 1)
-        created = created_at(pod)
-        earlier = entry.earliest is None or created < entry.earliest
-        if earlier:
-            entry.earliest = created
-        self._untold.append(GroupChange(ChangeKind.JOINED, entry.state, pod))
-        self._said(entry, member, anyway=earlier or entry.named[dialect.name] == 1)
+        earlier = _see(entry, pod)
+        kind = ChangeKind.MOVED if _ended(member.place) else ChangeKind.JOINED
+        self._untold.append(GroupChange(kind, entry.state, pod))
+        self._said(entry, member, anyway=is_new or earlier or entry.named[dialect.name] == 1)
 
     def _leave(self, member: _Member) -> None:
-        entry = self._entries[member.group]
-        self._take(entry, member)
         del self._members[member.pod.uid]
-        self._untold.append(GroupChange(ChangeKind.LEFT, entry.state, member.pod))
+        entry = self._entries.get(member.group)
+        if entry is None:
+            relics = self._relics[member.group]
+            del relics[member.pod.uid]
+            if not relics:
+                del self._relics[member.group]
+            return
+        self._take(entry, member)
+        kind = ChangeKind.MOVED if _ended(member.place) else ChangeKind.LEFT
+        self._untold.append(GroupChange(kind, entry.state, member.pod))
         _count(entry.named, member.dialect.name, -1)
         if entry.declarations.set(member.pod, None) or member.dialect.name not in entry.named:
             self._declare(entry)
-        self._forget_if_empty(entry)
+        self._forget_if_bare(entry)
 
     def _update(self, member: _Member, pod: Pod, dialect: Dialect) -> None:
         entry = self._entries[member.group]
@@ -278,6 +294,8 @@ class GroupDirectory:
             self._untold.append(GroupChange(ChangeKind.MOVED, entry.state, pod))
         self._put(entry, member)
         self._said(entry, member, anyway=renamed)
+        if _ended(place):
+            self._forget_if_bare(entry)
 
     def _said(self, entry: _Entry, member: _Member, *, anyway: bool = False) -> None:
         fields: GroupFields | None = None
@@ -364,10 +382,13 @@ class GroupDirectory:
         if not gang_group.groups:
             del self._gang_groups[group.id.family, group.gang_group]
 
-    def _forget_if_empty(self, entry: _Entry) -> None:
+    def _forget_if_bare(self, entry: _Entry) -> None:
         state = entry.state
-        if entry.objects or not state.is_empty:
+        if entry.objects or state.child_count:
             return
+        relics = {uid: self._members[uid] for uid in (*state.succeeded, *state.failed)}
+        if relics:
+            self._relics[state.id] = relics
         del self._entries[state.id]
         self._part(state.gang_group, state.group)
         self._untold.append(GroupChange(ChangeKind.FORGOTTEN, state))
@@ -399,7 +420,7 @@ class GroupDirectory:
         for group, entry in self._entries.items():
             state = entry.state
             assert state.id == group, f"{group} is filed as {state.id}"
-            assert entry.objects or not state.is_empty, f"{group} should have been forgotten"
+            assert entry.objects or state.child_count, f"{group} should have been forgotten"
             assert group in state.gang_group.groups, f"{group} is not in its gang group"
             assert state.gang_group.keys == state.group.gang_group, f"{group} is in another gang group than it says"
             for place, pods in state.places().items():
@@ -409,6 +430,10 @@ class GroupDirectory:
             assert sum(state.profiles.values()) == state.child_count, f"{group} counts its profiles wrongly"
             assert state.running <= state.bound.keys(), f"a member of {group} runs without being bound"
             assert not state.gated & state.bound.keys(), f"a member of {group} is bound and gated"
+        for group, relics in self._relics.items():
+            assert relics, f"{group} left nothing behind"
+            assert group not in self._entries, f"{group} is known, and so are those who ended in it"
+            seen.update((uid, (group, member.place)) for uid, member in relics.items())
         assert seen == {uid: (member.group, member.place) for uid, member in self._members.items()}
         for gang_group in self._gang_groups.values():
             assert gang_group.groups, f"gang group {gang_group.id} should have been forgotten"
@@ -418,6 +443,15 @@ def _count(counts: dict[str, int], dialect: str, change: int) -> None:
     counts[dialect] = counts.get(dialect, 0) + change
     if not counts[dialect]:
         del counts[dialect]
+
+
+def _see(entry: _Entry, pod: Pod) -> bool:
+    """Note when a pod was created; tell whether none that was seen before is older."""
+    created = created_at(pod)
+    earlier = entry.earliest is None or created < entry.earliest
+    if earlier:
+        entry.earliest = created
+    return earlier
 
 
 def _ended(place: Place) -> bool:

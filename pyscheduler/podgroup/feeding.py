@@ -1,25 +1,81 @@
 """Connects a directory to the events that plugins' handles give.
 
+Pods come over two watches: one of those that live, and one of those that have ended, where some plugin watches
+`ENDED_PODS`. A pod that ends is deleted from the first and added to the second, and nobody says in which order the two
+are heard, nor how far one is behind the other. A pod that has ended never lives again, so what the second says counts:
+nothing that the first tells of such a pod is news, not even after the second has told that it was deleted.
+
 A kind whose CRD is absent has no events, and begins to have them when the CRD appears; it need not be watched at all
 unless some plugin declares it.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
-from pyscheduler.api import Pod
+from pyscheduler.api import EndedPod, KubeObject, Pod
 from pyscheduler.framework import PluginError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from pyscheduler.api import KubeObject
-    from pyscheduler.framework import Handle
+    from pyscheduler.framework import Handle, Lister
     from pyscheduler.podgroup.dialects import Dialect
     from pyscheduler.podgroup.directory import GroupDirectory
 
-__all__ = ["Feeder"]
+__all__ = ["Feeder", "PodFeeder"]
+
+K = TypeVar("K", bound=KubeObject)
+
+
+class PodFeeder:
+    """Puts both watches of pods together. `live` finds what the watch of living pods knows."""
+
+    def __init__(self, directory: GroupDirectory, live: Lister[Pod]) -> None:
+        self._directory = directory
+        self._live = live
+        #: Uids of pods that have ended and are there still.
+        self._ended: set[str] = set()
+        #: Uids of pods that ended and were deleted, of which the watch of living pods has yet to hear that they ended.
+        self._gone: set[str] = set()
+
+    def added(self, pod: Pod) -> None:
+        """Take in a pod from the watch of living ones."""
+        if pod.uid not in self._ended and pod.uid not in self._gone:
+            self._directory.pod_added(pod)
+
+    def updated(self, old: Pod, new: Pod) -> None:
+        """Take in what has become of a living pod."""
+        if new.uid not in self._ended and new.uid not in self._gone:
+            self._directory.pod_updated(old, new)
+
+    def deleted(self, pod: Pod) -> None:
+        """Take in that a pod lives no more."""
+        if pod.uid in self._gone:
+            self._gone.discard(pod.uid)
+        elif pod.uid not in self._ended:
+            self._directory.pod_deleted(pod)
+
+    def ended(self, pod: EndedPod) -> None:
+        """Take in a pod that has ended."""
+        if pod.is_terminal:
+            self._ended.add(pod.uid)
+            self._gone.discard(pod.uid)
+            self._directory.pod_added(pod.as_pod())
+
+    def ended_updated(self, _old: EndedPod, new: EndedPod) -> None:
+        """Take in what has become of a pod that had ended: it names another group, perhaps."""
+        self.ended(new)
+
+    def ended_deleted(self, pod: EndedPod) -> None:
+        """Take in that a pod that had ended is gone."""
+        if pod.uid not in self._ended:
+            return
+        self._ended.discard(pod.uid)
+        known = self._live.get(pod.name, pod.namespace)
+        if known is not None and known.uid == pod.uid:
+            self._gone.add(pod.uid)
+        self._directory.pod_deleted(pod.as_pod())
 
 
 class Feeder:
@@ -27,22 +83,36 @@ class Feeder:
 
     def __init__(self, directory: GroupDirectory) -> None:
         self._directory = directory
+        self._pods: PodFeeder | None = None
         self._heard: set[type[KubeObject]] = set()
 
     def connect(self, handle: Handle, dialects: Iterable[Dialect]) -> None:
         """Listen to what is not listened to yet; each profile may bring further kinds that are watched."""
         directory = self._directory
-        if Pod not in self._heard:
-            self._heard.add(Pod)
-            handle.lister(Pod).add_event_handler(
-                on_add=directory.pod_added, on_update=directory.pod_updated, on_delete=directory.pod_deleted
+        if self._pods is None:
+            live = handle.lister(Pod)
+            self._pods = PodFeeder(directory, live)
+            live.add_event_handler(on_add=self._pods.added, on_update=self._pods.updated, on_delete=self._pods.deleted)
+        ended = _lister(handle, EndedPod) if EndedPod not in self._heard else None
+        if ended is not None:
+            self._heard.add(EndedPod)
+            ended.add_event_handler(
+                on_add=self._pods.ended, on_update=self._pods.ended_updated, on_delete=self._pods.ended_deleted
             )
         for kind in (kind for dialect in dialects for kind in dialect.kinds if kind.type not in self._heard):
-            try:
-                lister = handle.lister(kind.type)
-            except PluginError:
-                continue  # No plugin that was made so far watches it.
-            self._heard.add(kind.type)
-            lister.add_event_handler(
-                on_add=directory.object_added, on_update=directory.object_updated, on_delete=directory.object_deleted
-            )
+            lister = _lister(handle, kind.type)
+            if lister is not None:
+                self._heard.add(kind.type)
+                lister.add_event_handler(
+                    on_add=directory.object_added,
+                    on_update=directory.object_updated,
+                    on_delete=directory.object_deleted,
+                )
+
+
+def _lister(handle: Handle, kind: type[K]) -> Lister[K] | None:
+    """Return the lister of a kind; None where no plugin that was made so far watches it."""
+    try:
+        return handle.lister(kind)
+    except PluginError:
+        return None

@@ -150,11 +150,6 @@ class GroupState:
         """Return how many members have a node, in memory or in the API."""
         return len(self.waiting) + len(self.bound)
 
-    @property
-    def is_empty(self) -> bool:
-        """Tell whether there is no member, living or ended."""
-        return not (self.pending or self.waiting or self.bound or self.succeeded or self.failed)
-
     def children(self) -> Iterator[Pod]:
         """Iterate over the living members; do not change the directory meanwhile."""
         yield from self.pending.values()

@@ -58,7 +58,8 @@ class Informers:
         What is only read makes no events: a replica set changes with each of its pods, and no pod waits for that.
         """
         wanted = {event.resource for profile in profiles for event in profile.hints()}
-        named = [(event_resource(kind), informer) for kind, informer in self.others()]
+        # Some of a kind, as pods that have ended, are no kind of their own: what happens to them is told as such.
+        named = [(event_resource(kind), informer) for kind, informer in self.others() if not kind.field_selector]
         return [each for each in named if each[0] in wanted or EventResource.WILDCARD in wanted]
 
     def lister(self, cls: type[K]) -> Informer[K]:

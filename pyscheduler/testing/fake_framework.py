@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 import attrs
 import msgspec
 
-from pyscheduler.api import Pod
+from pyscheduler.api import EndedPod, Pod
 from pyscheduler.config.feature_gates import parse as parse_gates
 from pyscheduler.config.load import loads
 from pyscheduler.framework.cycle_state import CycleState
@@ -302,7 +302,8 @@ class FakeFramework:
             for kind in {kind for plugin in profile.plugins.values() for kind in plugin.watches}:
                 if self.cluster.serves(kind):
                     lister = cast("RealInformer[KubeObject]", profile.lister(kind.type))
-                    lister.prime(self.cluster.objects(kind.type))
+                    objects = self.cluster.objects(kind.type)
+                    lister.prime([one for one in objects if not isinstance(one, EndedPod) or one.is_terminal])
         scheduler.cache.update_snapshot(scheduler.snapshot)
 
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from pyscheduler.api.codec import decode
 from pyscheduler.api.errors import DecodeError
-from pyscheduler.api.kinds import BUILT_IN_KINDS, LEASES, NODES, PODS, KindTable, ResourceKind, kind_of
+from pyscheduler.api.kinds import BUILT_IN_KINDS, ENDED_PODS, LEASES, NODES, PODS, KindTable, ResourceKind, kind_of
 from pyscheduler.api.meta import KubeObject
-from pyscheduler.api.pods import Binding, Pod
+from pyscheduler.api.pods import Binding, EndedPod, Pod
 
 
 class PodGroup(KubeObject):
@@ -74,7 +75,7 @@ def test_a_kind_is_added_at_run_time_to_one_table_only() -> None:
     groups = kind_of(PodGroup, "podgroups")
     table.register(groups)
     table.register(groups)
-    assert groups == ("scheduling.example.com", "v1", "podgroups", "PodGroup", True, PodGroup)
+    assert groups == ("scheduling.example.com", "v1", "podgroups", "PodGroup", True, PodGroup, "")
     assert table.find("scheduling.example.com", "v1", "podgroups") is groups
     assert table.of(PodGroup) is groups
     assert len(table) == len(BUILT_IN_KINDS) + 1
@@ -98,3 +99,14 @@ def test_one_type_may_serve_two_versions() -> None:
     table = KindTable([v1, v2])
     assert table.of(Pod) is v1
     assert table.find("", "v2", "pods") is v2
+
+
+def test_a_row_for_some_of_a_kind_is_found_by_its_type_only() -> None:
+    """By name there is the whole kind; pods that have ended are decoded to what is needed of them."""
+    table = KindTable()
+    table.register(ENDED_PODS)
+    assert table.of(EndedPod) is ENDED_PODS
+    assert table.find("", "v1", "pods") is table.of(Pod)
+    assert len(table) == len(BUILT_IN_KINDS)
+    ended = decode(EndedPod, b'{"metadata":{"name":"p"},"spec":{"nodeName":"n"},"status":{"phase":"Failed"}}').as_pod()
+    assert (ended.name, ended.node_name, ended.is_terminal) == ("p", "n", True)

@@ -114,6 +114,7 @@ def test_a_recreated_pod_is_another_member(directory: GroupDirectory) -> None:
 
 def test_scheduler_plugins_930_a_deleted_member_does_not_count(directory: GroupDirectory) -> None:
     """Members that were deleted or failed are gone from the counts at once."""
+    directory.object_added(make_group("g", minMember=2))
     pods = [member(name, "g", node_name="n1") for name in ("a", "b")]
     for pod in pods:
         directory.pod_added(pod)
@@ -122,6 +123,32 @@ def test_scheduler_plugins_930_a_deleted_member_does_not_count(directory: GroupD
     directory.pod_updated(pods[1], failed)
     state = known(directory)
     assert (state.assigned_count, state.child_count) == (0, 0)
+
+
+def test_pods_that_have_ended_neither_make_nor_keep_a_group(directory: GroupDirectory, told: list[str]) -> None:
+    """They are counted when the group returns, and it is then as old as they are; their coming is no new member."""
+    done = member("done", "g", node_name="n1", status={"phase": "Succeeded"})
+    directory.pod_added(done)
+    assert directory.get(G) is None
+    assert directory.of(done) is None
+    running = member("a", "g", node_name="n1")
+    directory.pod_added(running)
+    assert list(known(directory).succeeded) == [done.uid]
+    told.clear()
+    failed = msgspec.structs.replace(running, status=msgspec.structs.replace(running.status, phase="Failed"))
+    directory.pod_updated(running, failed)
+    assert [line.split()[0] for line in told] == ["left", "forgotten"]
+    told.clear()
+    directory.object_added(make_group("g", minMember=1))
+    assert (len(known(directory).succeeded), len(known(directory).failed)) == (1, 1)
+    directory.pod_deleted(failed)
+    directory.pod_added(member("more", "g", node_name="n1", status={"phase": "Failed"}))
+    assert (len(known(directory).succeeded), len(known(directory).failed)) == (1, 1)
+    assert [line.split()[0] for line in told] == ["declared", "moved", "moved"]
+    directory.object_deleted(make_group("g", minMember=1))
+    directory.pod_deleted(done)
+    directory.pod_deleted(member("more", "g"))
+    directory.check_invariants()
 
 
 def test_a_waiting_member_that_is_relabelled_counts_as_pending(directory: GroupDirectory) -> None:

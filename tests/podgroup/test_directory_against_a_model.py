@@ -88,9 +88,6 @@ class Model:
         self.pods[pod.uid] = pod
         if pod.node_name or pod.is_terminal:
             self.held.discard(pod.uid)
-        group = self.group_of(pod)
-        if group is not None and (old is None or self.group_of(old) != group):
-            self.earliest[group] = min(self.earliest.get(group, created_at(pod)), created_at(pod))
         self.look()
 
     def drop(self, uid: str) -> None:
@@ -128,14 +125,18 @@ class Model:
         return merge(group, dialect.name, members=said, object=read, created=created_at(item))
 
     def known(self) -> set[GroupId]:
-        named = {group for pod in self.pods.values() if (group := self.group_of(pod)) is not None}
+        living = [pod for pod in self.pods.values() if not pod.is_terminal]
+        named = {group for pod in living if (group := self.group_of(pod)) is not None}
         return named | {GroupId("default", name, ROWS[dialect].family) for dialect, _, name in self.objects}
 
     def look(self) -> None:
         """Bring up to date what depends on history, once per event."""
         known = self.known()
-        before, self.groups = self.groups, {group: self.declared(group) for group in known}
+        seen = {group: [created_at(pod) for pod in self.members(group)] for group in known}
+        for group, moments in seen.items():
+            self.earliest[group] = min([*moments, self.earliest.get(group, float("inf"))])
         self.earliest = {group: moment for group, moment in self.earliest.items() if group in known}
+        before, self.groups = self.groups, {group: self.declared(group) for group in known}
         satisfied = set(self.satisfied)
         for group, now in self.groups.items():
             key = (group.family, now.gang_group)
@@ -358,6 +359,8 @@ class Machine(RuleBasedStateMachine):
             assert state.satisfied == ((state.id.family, state.group.gang_group) in model.satisfied)
             assert set(self.heard[state.id]) == {pod.uid for pod in state.children()}
             assert self.told.get(state.id, state.group) == state.group
+        relics = {group for pod in model.pods.values() if (group := model.group_of(pod)) not in model.groups}
+        self.fired["ended members of no group"] += bool(relics - {None})
         self.fired["gang groups of two"] += any(len(group.gang_group) > 1 for group in model.groups.values())
         self.fired["members disagree"] += any(group.disagreements for group in model.groups.values())
 
@@ -369,7 +372,8 @@ def test_the_directory_agrees_with_the_model() -> None:
     rules = [
         "create", "recreate", "relabel to another group", "relabel while waiting", "bind", "Running", "Succeeded",
         "Failed", "ungate", "delete", "object added", "object updated", "object deleted", "hold", "release", "satisfy",
-        "restart", "gang groups of two", "members disagree", *(f"told {kind}" for kind in ChangeKind),
+        "restart", "ended members of no group", "gang groups of two", "members disagree",
+        *(f"told {kind}" for kind in ChangeKind),
     ]  # fmt: skip
     # What hypothesis draws is up to it: a rare rule may take a second search.
     for _ in range(5):

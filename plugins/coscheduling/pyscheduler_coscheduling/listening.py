@@ -103,7 +103,7 @@ class Listener:
     def _left(self, state: GroupState, pod: Pod) -> None:
         """Reject a pod that waits for one group and names another now; of deleted ones the core takes care."""
         now = self._handle.lister(Pod).get(pod.name, pod.namespace)
-        if now is None or now.uid != pod.uid or now.is_terminal:
+        if now is None or now.uid != pod.uid or pod.is_terminal:
             return
         held = self._handle.get_waiting_pod(pod.uid)
         if held is not None and held.reject(self._plugin, f"pod does not belong to PodGroup {state.id} any more"):

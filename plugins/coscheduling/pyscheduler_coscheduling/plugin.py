@@ -14,6 +14,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Final
 
+from pyscheduler.api import ENDED_PODS
 from pyscheduler.api.durations import format_duration
 from pyscheduler.framework import (
     AFTER_FAILURE,
@@ -83,7 +84,7 @@ class Coscheduling(
     args_type = CoschedulingArgs
     args: CoschedulingArgs
     #: Those of other plugins' dialects, too, because `dialects` may claim them; an absent CRD costs nothing.
-    watches = kinds_of(dialect for dialect in DIALECTS if dialect.name != _IN_TREE)
+    watches = (*kinds_of(dialect for dialect in DIALECTS if dialect.name != _IN_TREE), ENDED_PODS)
     rbac = (PolicyRule(api_groups=("scheduling.ming.io",), resources=("podgroups/status",), verbs=("patch",)),)
     max_permit_wait_seconds = _LONGEST_WAIT
 

@@ -114,7 +114,7 @@ class Following:
     def _lives(self, pod: Pod) -> bool:
         """Tell a pod that left its gang from one that is gone."""
         current = self._pods.get(pod.name, pod.namespace)
-        return current is not None and current.uid == pod.uid and not current.is_terminal
+        return current is not None and current.uid == pod.uid and not pod.is_terminal
 
     def _declared(self, record: GangRecord, old: Group | None) -> None:
         self._gangs.list_partners(record, old.gang_group if old is not None else ())

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 
 import attrs
 
-from pyscheduler.api import Pod
+from pyscheduler.api import ENDED_PODS, Pod
 from pyscheduler.framework import (
     AFTER_FAILURE,
     ActionType,
@@ -97,7 +97,10 @@ class Gang(
 
     name: ClassVar[str] = "Gang"
     args_type: ClassVar[type | None] = GangArgs
-    watches: ClassVar[Sequence[ResourceKind]] = kinds_of(each for each in DIALECTS if each.name in SERVABLE_DIALECTS)
+    watches: ClassVar[Sequence[ResourceKind]] = (
+        *kinds_of(each for each in DIALECTS if each.name in SERVABLE_DIALECTS),
+        ENDED_PODS,
+    )
     rbac: ClassVar[Sequence[PolicyRule]] = (
         PolicyRule(api_groups=[""], resources=["pods"], verbs=["patch"]),
         PolicyRule(api_groups=["scheduling.sigs.k8s.io"], resources=["podgroups/status"], verbs=["patch"]),

@@ -95,6 +95,7 @@ class RealClient:
         There is one for each kind and selector. It is optional as long as nobody asks for it as anything else.
         """
         self._kinds.register(kind)
+        field_selector = field_selector or kind.field_selector
         key = (kind, field_selector)
         informer = self._informers.get(key)
         if informer is None:
@@ -144,8 +145,9 @@ class RealClient:
 
         Raises `GoneError` where the reader took so long that the server forgot where the next page begins.
         """
-        path = self._kinds.of(kind).path(namespace)
-        selectors = {"labelSelector": label_selector, "fieldSelector": field_selector}
+        row = self._kinds.of(kind)
+        path = row.path(namespace)
+        selectors = {"labelSelector": label_selector, "fieldSelector": field_selector or row.field_selector}
         query = {"limit": str(_PAGE), **{name: text for name, text in selectors.items() if text}}
         while True:
             page = self._decoded_page(kind, path, await self._call("GET", path, query=query), keep)
