@@ -285,6 +285,11 @@ class Cache:
 
     # What others want to know
 
+    def node_generation(self, name: str) -> int | None:
+        """Return the generation of a node's latest change, of its pods included; None where there is no such node."""
+        info = self._nodes.get(name)
+        return info.generation if info is not None and info.node is not None else None
+
     @property
     def generation(self) -> int:
         """Return the generation of the latest change; less a snapshot's it is at least as many as changed nodes."""

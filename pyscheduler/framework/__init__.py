@@ -55,6 +55,12 @@ from pyscheduler.framework.events import (
     QueueingHint as QueueingHint,
     QueueingHintFn as QueueingHintFn,
 )
+from pyscheduler.framework.group_cycle import (
+    GROUP_CYCLE as GROUP_CYCLE,
+    GroupCycle as GroupCycle,
+    GroupOutcome as GroupOutcome,
+    GroupVerdict as GroupVerdict,
+)
 from pyscheduler.framework.handle import (
     Client as Client,
     EventRecorder as EventRecorder,
@@ -72,6 +78,7 @@ from pyscheduler.framework.interfaces import (
     BindPlugin as BindPlugin,
     EnqueueExtensions as EnqueueExtensions,
     FilterPlugin as FilterPlugin,
+    GroupCyclePlugin as GroupCyclePlugin,
     NodeScore as NodeScore,
     NominatingInfo as NominatingInfo,
     PermitPlugin as PermitPlugin,
@@ -137,6 +144,9 @@ from pyscheduler.framework.resource import (
     PODS as PODS,
     Resource as Resource,
 )
+from pyscheduler.framework.reuse import (
+    Reuse as Reuse,
+)
 from pyscheduler.framework.snapshot import (
     Checkpoint as Checkpoint,
     Snapshot as Snapshot,
@@ -158,12 +168,17 @@ from pyscheduler.framework.watches import (
     PolicyRule as PolicyRule,
     event_resource as event_resource,
 )
+from pyscheduler.framework.what_if import (
+    WHAT_IF as WHAT_IF,
+    WhatIf as WhatIf,
+)
 
 __all__ = [
     "AFTER_FAILURE",
     "CPU",
     "ENTRY_POINT_GROUP",
     "EPHEMERAL_STORAGE",
+    "GROUP_CYCLE",
     "MAX_SCORE",
     "MAX_TOTAL_SCORE",
     "MEMORY",
@@ -172,6 +187,7 @@ __all__ = [
     "PODS",
     "PODS_TO_ACTIVATE",
     "PREEMPTION_INQUIRY",
+    "WHAT_IF",
     "APIError",
     "ActionType",
     "AffinityTerm",
@@ -247,6 +263,7 @@ __all__ = [
     "Recorder",
     "ReservePlugin",
     "Resource",
+    "Reuse",
     "ScorePlugin",
     "SignFragment",
     "SignPlugin",
@@ -264,6 +281,7 @@ __all__ = [
     "WaitingIndex",
     "WaitingPod",
     "WeightedAffinityTerm",
+    "WhatIf",
     "hookimpl",
     "hookspec",
     "next_generation",

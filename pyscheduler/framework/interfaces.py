@@ -17,8 +17,10 @@ from typing import TYPE_CHECKING, ClassVar
 
 import attrs
 
+from pyscheduler.framework.reuse import Reuse
+
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Hashable, Sequence
+    from collections.abc import Awaitable, Collection, Hashable, Iterable, Mapping, Sequence
 
     import numpy as np
     from numpy.typing import NDArray
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
     from pyscheduler.api import Pod, ResourceKind
     from pyscheduler.framework.cycle_state import CycleState
     from pyscheduler.framework.events import ClusterEventWithHint
+    from pyscheduler.framework.group_cycle import GroupVerdict
     from pyscheduler.framework.handle import Handle
     from pyscheduler.framework.node_info import NodeInfo
     from pyscheduler.framework.node_statuses import NodeStatuses
@@ -38,6 +41,7 @@ __all__ = [
     "BindPlugin",
     "EnqueueExtensions",
     "FilterPlugin",
+    "GroupCyclePlugin",
     "NodeScore",
     "NominatingInfo",
     "PermitPlugin",
@@ -134,6 +138,7 @@ class Plugin:
     - `args_type`: attrs class of its `pluginConfig` args; without one, the plugin gets the mapping that the file says;
     - `watches`: further kinds it reads or reacts to; a kind whose CRD is absent is picked up when it appears;
     - `rbac`: rules it needs beyond reading its watches;
+    - `reuse`: how long its answers about nodes hold; what a base class says does not count;
     - `max_permit_wait_seconds`: the longest it may make a pod wait at Permit, where more than 900 is needed; longer
       waits are cut to it. A plugin may set it on itself when it is made, from its args.
 
@@ -145,6 +150,7 @@ class Plugin:
     args_type: ClassVar[type | None] = None
     watches: ClassVar[Sequence[ResourceKind]] = ()
     rbac: ClassVar[Sequence[PolicyRule]] = ()
+    reuse: ClassVar[Reuse] = Reuse.NEVER
     max_permit_wait_seconds: float = 900.0
 
     def __init_subclass__(cls) -> None:
@@ -328,6 +334,31 @@ class PostBindPlugin(Plugin):
     def post_bind(self, state: CycleState, pod: Pod, node_name: str) -> Awaitable[None] | None:
         """Clean up; informational. May be `async def`."""
         raise NotImplementedError
+
+
+class GroupCyclePlugin(Plugin):
+    """Have groups of pods scheduled in one cycle, all members against one snapshot, instead of pod by pod.
+
+    Its Permit decides: asked with a `GroupCycle` in the state, it says whether those who have found a node so far are
+    enough (None) or not yet (WAIT). Where they are, the members are reserved in earnest and Permit is asked again,
+    without a `GroupCycle`; where in the end it holds all of them, they are taken back.
+
+    With `retries_after_backoff`, members that found a node in vain are tried again when their backoff is over; without,
+    when an event comes that this plugin or one that rejected another member registered.
+    """
+
+    retries_after_backoff: bool = False
+
+    def groups_to_schedule(self, pod: Pod) -> Mapping[Hashable, Iterable[Pod]] | None:
+        """Return the groups that are decided about together with a pod that was popped, each with its unbound members.
+
+        `pod` is among them. None for a pod that is scheduled by itself. Members that do not wait in the queue are left
+        out by the scheduler, those that PreEnqueue refuses, too.
+        """
+        raise NotImplementedError
+
+    def group_cycle_ended(self, groups: Collection[Hashable], verdict: GroupVerdict) -> None:
+        """Be told what came of a cycle, after its members were dealt with."""
 
 
 class SignPlugin(Plugin):

@@ -61,13 +61,15 @@ class PreemptionFindings:
 
     `refusal`: why the pod may not preempt at all, or "". `candidates` and `statuses` have an entry for each node that
     was looked at: whom it would cost, or why it would be in vain. `best` are the candidates that are left when all
-    rules are applied; the scheduler takes any of them.
+    rules are applied; the scheduler takes any of them, `chosen`. `plugin` is the one that would preempt.
     """
 
     refusal: str = ""
     candidates: Mapping[str, Candidate] = attrs.Factory(dict)
     statuses: Mapping[str, Status] = attrs.Factory(dict)
     best: Sequence[Candidate] = ()
+    chosen: Candidate | None = None
+    plugin: str = ""
 
 
 @attrs.define

@@ -87,6 +87,17 @@ class Recorder(Protocol):
         """
         ...
 
+    def group_algorithm(self, seconds: float) -> None:
+        """Note the time to decide about a group of pods. scheduler_podgroup_scheduling_algorithm_duration_seconds."""
+        ...
+
+    def group_attempt(self, *, result: str, profile: str, seconds: float) -> None:
+        """Count a group cycle, `scheduled`, `unschedulable`, `waiting_on_preemption` or `error`, and its time.
+
+        scheduler_podgroup_schedule_attempts_total, scheduler_podgroup_scheduling_attempt_duration_seconds.
+        """
+        ...
+
     def volume_stage_failed(self, operation: str) -> None:
         """Count an error with a pod's volumes while nodes were judged (`predicate`), at Reserve (`assume`) or `bind`.
 
@@ -179,6 +190,12 @@ class NullRecorder:
         """Do nothing."""
 
     def preemption_run(self, *, result: str, seconds: float) -> None:
+        """Do nothing."""
+
+    def group_algorithm(self, seconds: float) -> None:
+        """Do nothing."""
+
+    def group_attempt(self, *, result: str, profile: str, seconds: float) -> None:
         """Do nothing."""
 
     def volume_stage_failed(self, operation: str) -> None:

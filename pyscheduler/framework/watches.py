@@ -70,6 +70,8 @@ class Lister(Protocol[T_co]):
 
 
 _KNOWN: Final = frozenset(EventResource)
+#: Whose kinds are Kubernetes' own, though they need not be served.
+_SCHEDULING: Final = "scheduling.k8s.io"
 
 
 def event_resource(kind: ResourceKind) -> str:
@@ -78,7 +80,7 @@ def event_resource(kind: ResourceKind) -> str:
     Built-in kinds are called as in kube-scheduler (`Pod`, `storage.k8s.io/CSINode`), any other
     `plural.version.group`.
     """
-    if kind in BUILT_IN_KINDS:
+    if kind in BUILT_IN_KINDS or kind.group == _SCHEDULING:
         name = f"{kind.group}/{kind.kind}" if kind.group else kind.kind
         if name in _KNOWN:
             return name

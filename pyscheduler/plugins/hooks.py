@@ -20,7 +20,7 @@ PLUGINS: Final[Mapping[str, str]] = {
     "DefaultBinder": "default_binder",
     "DefaultPreemption": "default_preemption",
     "DynamicResources": "dynamic_resources",
-    "GangScheduling": "missing",
+    "GangScheduling": "gang_scheduling",
     "ImageLocality": "image_locality",
     "InterPodAffinity": "inter_pod_affinity.plugin",
     "NodeAffinity": "node_affinity",

@@ -74,7 +74,9 @@ class SchedulingQueue:
     `schedulerName`: the profile's PreEnqueue, its registrations by event, and the events that each plugin registered.
     `pop_from_backoff` and `queueing_hints` are the feature gates SchedulerPopFromBackoffQ and SchedulerQueueingHints.
     `max_backoff_seconds` 0 means no backoff at all. `adjacency_key` tells which pods leave activeQ back to back;
-    without it all go by `sort_key`. `is_placed` tells by uid whether a pod in flight has its place.
+    without it all go by `sort_key`. `is_placed` tells by uid whether a pod in flight has its place. With
+    `generic_workload`, the feature gate, pods of a `spec.schedulingGroup` are tried again after their backoff, whatever
+    happened meanwhile: nobody knows what would help their group.
     """
 
     def __init__(  # noqa: PLR0913 - wiring, all by keyword
@@ -94,6 +96,7 @@ class SchedulingQueue:
         queueing_hints: bool = True,
         adjacency_key: AdjacencyKey | None = None,
         is_placed: Callable[[str], bool] = _nobody,
+        generic_workload: bool = False,
     ) -> None:
         self._clock = clock
         self._recorder = recorder
@@ -102,6 +105,7 @@ class SchedulingQueue:
         self._queueing_hints = queueing_hints
         self._active = ActiveQueue(sort_key=sort_key, recorder=recorder, adjacency_key=adjacency_key)
         self._is_placed = is_placed
+        self._generic_workload = generic_workload
         self._backoff = BackoffQueue(
             clock=clock,
             recorder=recorder,
@@ -166,11 +170,30 @@ class SchedulingQueue:
                 return None
             self._recorder.incoming_pod(queue="active", event=_POP_FROM_BACKOFF)
         info.popped_from_backoff = from_backoff
+        self._take_off(info)
+        return info
+
+    def pop_these(self, pods: Iterable[Pod]) -> list[QueuedPodInfo]:
+        """Return those of the pods that wait in the queue, wherever, unless PreEnqueue refuses them; in flight then.
+
+        Source: kube-scheduler 1.36, `PopSpecificPod`.
+        """
+        popped = []
+        for pod in pods:
+            self._activate(pod.uid)
+            info = self._active.remove(pod.uid)
+            if info is not None:
+                info.popped_from_backoff = False
+                self._take_off(info)
+                popped.append(info)
+        return popped
+
+    def _take_off(self, info: QueuedPodInfo) -> None:
+        """Note that a pod leaves the queue to be tried."""
         info.attempts += 1
         self._active.scheduling_cycle += 1
         self._in_flight.begin(info)
         self._places.uncount_rejections(info)
-        return info
 
     def add(self, info: PodInfo) -> None:
         """Take in a new pod that has no node. One that is here already, or in flight, counts as updated."""
@@ -442,6 +465,8 @@ class SchedulingQueue:
         """Return what the events that came while the pod was in flight are worth to it."""
         if flight is None or not (info.unschedulable_plugins or info.pending_plugins):
             # Nobody rejected it, or nobody knows what it missed: only another attempt can tell.
+            return Strategy.AFTER_BACKOFF
+        if self._generic_workload and info.pod.spec.scheduling_group is not None:
             return Strategy.AFTER_BACKOFF
         best = Strategy.SKIP
         for event, old, new, quiet_for in self._in_flight.events_since_pop(flight):

@@ -134,7 +134,7 @@ class Preemption:
             pod = newest
         elif inquiry is None:
             return None, Status.from_error(LookupError(f'pod "{pod.name}" not found'))
-        findings = PreemptionFindings(refusal=self.refusal(pod, statuses))
+        findings = PreemptionFindings(refusal=self.refusal(pod, statuses), plugin=self._plugin)
         if inquiry is not None:
             inquiry.findings = findings
         if findings.refusal:
@@ -153,13 +153,17 @@ class Preemption:
         if not findings.best:
             return None, _NO_CANDIDATE
         best = findings.best
-        chosen = best[0] if len(best) == 1 else best[self._rng.randrange(len(best))]
+        chosen = findings.chosen = best[0] if len(best) == 1 else best[self._rng.randrange(len(best))]
         if inquiry is None:
-            _log.info("The target node for the preemption is determined pod=%s node=%s", pod.key, chosen.node_name)
-            failure = await self._evictions.evict(chosen, pod)
+            failure = await self.evict(chosen, pod)
             if failure is not None:
                 return None, failure
         return PostFilterResult.nominated(chosen.node_name), Status(Code.SUCCESS)
+
+    async def evict(self, chosen: Candidate, pod: Pod) -> Status | None:
+        """Have the victims evicted that an inquiry has found; return an ERROR where that failed at once."""
+        _log.info("The target node for the preemption is determined pod=%s node=%s", pod.key, chosen.node_name)
+        return await self._evictions.evict(chosen, pod)
 
     # The search
 

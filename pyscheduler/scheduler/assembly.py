@@ -17,6 +17,7 @@ from pyscheduler.cache.snapshot import Snapshot
 from pyscheduler.config.feature_gates import default_gates
 from pyscheduler.config.profiles import profiles as profile_specs
 from pyscheduler.framework.recorder import NullRecorder
+from pyscheduler.podgroup.wire import IN_TREE_PODGROUPS
 from pyscheduler.queue.nominator import Nominator
 from pyscheduler.queue.scheduling_queue import SchedulingQueue
 from pyscheduler.runtime.discovery import discover
@@ -30,6 +31,9 @@ from pyscheduler.scheduler.extended_algorithm import ExtendedAlgorithm
 from pyscheduler.scheduler.extenders_setup import make_extenders, with_ignored_resources
 from pyscheduler.scheduler.failure import FailureHandler
 from pyscheduler.scheduler.gauges import register_gauges, register_profiles
+from pyscheduler.scheduler.group_commit import GroupCommit
+from pyscheduler.scheduler.group_cycle import GroupCycles
+from pyscheduler.scheduler.in_tree_groups import make_in_tree_groups
 from pyscheduler.scheduler.informers import LIVE_PODS, Informers
 from pyscheduler.scheduler.permissions import needs
 from pyscheduler.scheduler.pod_status import PodStatusWriter
@@ -124,8 +128,11 @@ def build(
         extenders=extenders.members if extenders is not None else (),
     )
     services.exclusive.refresh = lambda: cache.update_snapshot(snapshot)
+    if gates["GenericWorkload"]:
+        informers.declare(IN_TREE_PODGROUPS)
     specs = with_ignored_resources(profile_specs(config, registry.args_type), config.extenders)
     profiles = build_profiles(specs, registry, services)
+    in_tree = make_in_tree_groups(next(iter(profiles.values()))) if gates["GenericWorkload"] else None
 
     def is_placed(uid: str) -> bool:
         verdict = waiting_pods.verdict(uid)
@@ -173,6 +180,27 @@ def build(
         nominate_expectation=gates["NominatedNodeNameForExpectation"],
         extenders=extenders,
     )
+    group_cycles = GroupCycles(
+        clock=clock,
+        recorder=recorder,
+        cache=cache,
+        snapshot=snapshot,
+        queue=queue,
+        scheduling=scheduling,
+        commit=GroupCommit(
+            clock=clock,
+            cache=cache,
+            snapshot=snapshot,
+            scheduling=scheduling,
+            failure=failure,
+            waiting_pods=waiting_pods,
+        ),
+        profiles=profiles,
+        sources={
+            name: ((in_tree,) if in_tree is not None else ()) + profile.group_cycle_plugins
+            for name, profile in profiles.items()
+        },
+    )
     scheduler = Scheduler(
         client=client,
         clock=clock,
@@ -186,12 +214,14 @@ def build(
         handlers=handlers,
         scheduling=scheduling,
         binding=binding,
+        group_cycles=group_cycles,
+        in_tree_groups=in_tree,
         pods=pods,
         nodes=nodes,
         others=[informer for _, informer in informers.others()],
         routes=services.routes,
         exclusive=services.exclusive,
-        needs=needs(profiles.values(), informers.kinds()),
+        needs=needs(profiles.values(), informers.kinds(), in_tree_groups=in_tree is not None),
         extenders=extenders,
     )
     register_profiles(
@@ -229,6 +259,7 @@ def _make_queue(
         queueing_hints=gates["SchedulerQueueingHints"],
         adjacency_key=next(iter(profiles.values())).adjacency_key,
         is_placed=is_placed,
+        generic_workload=gates["GenericWorkload"],
     )
 
 

@@ -109,8 +109,7 @@ class BindingCycle:
         """Tell everybody that the pod is bound."""
         self._announce(attempt)
         await attempt.profile.run_post_bind(attempt.state, attempt.pod, attempt.node_name)
-        if attempt.to_activate.pods:
-            self.scheduling.activate(attempt)
+        self.scheduling.activate(attempt)
 
     def _announce(self, attempt: Attempt) -> None:
         """Tell cache, users, logs and metrics."""

@@ -15,6 +15,7 @@ import attrs
 
 from pyscheduler.framework.diagnosis import FitError, NoNodesError
 from pyscheduler.framework.errors import PySchedulerError
+from pyscheduler.framework.group_cycle import PodGroupUnschedulableError
 from pyscheduler.framework.interfaces import NominatingInfo
 from pyscheduler.framework.pod_info import PodInfo
 
@@ -96,6 +97,8 @@ class FailureHandler:
             _log.info("Unable to schedule pod; no nodes are registered to the cluster; waiting pod=%s", pod.key)
         elif isinstance(status.error, FitError):
             _log.info('Unable to schedule pod; no fit; waiting pod=%s err="%s"', pod.key, message)
+        elif isinstance(status.error, PodGroupUnschedulableError):
+            _log.info('Unable to schedule pod belonging to a pod group; waiting pod=%s err="%s"', pod.key, message)
         else:
             self.recorder.warning("attempt_error")
             _log.error('Error scheduling pod; retrying pod=%s plugin=%s err="%s"', pod.key, status.plugin, message)
@@ -107,6 +110,9 @@ def _note_rejectors(queued: QueuedPodInfo, status: Status) -> None:
     if isinstance(error, FitError):
         queued.unschedulable_plugins = error.diagnosis.unschedulable_plugins
         queued.pending_plugins = error.diagnosis.pending_plugins
+    elif isinstance(error, PodGroupUnschedulableError):
+        queued.unschedulable_plugins = set(error.rejectors)
+        queued.pending_plugins = set()
     else:
         queued.unschedulable_plugins = set()
         queued.pending_plugins = set()

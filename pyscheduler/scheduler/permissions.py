@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from pyscheduler.api.kinds import NODES, PODS
 from pyscheduler.runtime.permissions import Need, needs_of_plugins, reading
+from pyscheduler.scheduler.in_tree_groups import RULES as GROUP_RULES
 from pyscheduler.scheduler.pod_status import RULES as STATUS_RULES
 
 if TYPE_CHECKING:
@@ -20,10 +21,16 @@ __all__ = ["needs"]
 _ALWAYS = (PODS, NODES)
 
 
-def needs(profiles: Iterable[Profile], kinds: Collection[ResourceKind]) -> Sequence[Need]:
-    """Return the needs of a scheduler with these profiles, which keeps copies of these kinds."""
+def needs(
+    profiles: Iterable[Profile], kinds: Collection[ResourceKind], *, in_tree_groups: bool = False
+) -> Sequence[Need]:
+    """Return the needs of a scheduler with these profiles, which keeps copies of these kinds.
+
+    `in_tree_groups`: it schedules Kubernetes' own groups of pods.
+    """
     return [
         *(Need(reading(kind), "scheduling") for kind in _ALWAYS),
         *(Need(rule, "pod conditions") for rule in STATUS_RULES),
+        *(Need(rule, "pod groups") for rule in (GROUP_RULES if in_tree_groups else ())),
         *needs_of_plugins(profiles, [kind for kind in kinds if kind not in _ALWAYS]),
     ]

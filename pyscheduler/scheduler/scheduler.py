@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from pyscheduler.scheduler.cycle import Attempt
     from pyscheduler.scheduler.event_handlers import EventHandlers
     from pyscheduler.scheduler.extenders import Extenders
+    from pyscheduler.scheduler.group_cycle import GroupCycles
+    from pyscheduler.scheduler.in_tree_groups import InTreeGroups
     from pyscheduler.scheduler.pod_status import PodStatusWriter
     from pyscheduler.scheduler.ports import ClusterClient, Informer
     from pyscheduler.scheduler.scheduling_cycle import SchedulingCycle
@@ -68,6 +70,9 @@ class Scheduler:
     handlers: EventHandlers
     scheduling: SchedulingCycle
     binding: BindingCycle
+    group_cycles: GroupCycles
+    #: With the gate GenericWorkload.
+    in_tree_groups: InTreeGroups | None = None
     pods: Informer[Pod]
     nodes: Informer[Node]
     #: What plugins answer on the health port.
@@ -143,7 +148,7 @@ class Scheduler:
             await asyncio.sleep(0)
 
     async def schedule_one(self, queued: QueuedPodInfo) -> None:
-        """Run one scheduling cycle and start its binding cycle."""
+        """Run one scheduling cycle, for the pod alone or for its whole group, and begin to bind what it has placed."""
         pod = queued.pod
         profile = self.profiles.get(pod.scheduler_name)
         has_waited = self.exclusive.lock.locked()
@@ -152,11 +157,16 @@ class Scheduler:
                 self.queue.done(pod.uid)
                 return
             self.cycles += 1
-            self.recorder.queue_wait(self.clock.now() - queued.enqueued_at)
-            attempt = await self.scheduling.run_scheduling_cycle(profile, queued)
-        if attempt is not None:
-            task = asyncio.create_task(self.binding.run_binding_cycle(attempt), name=f"bind {pod.key}")
-            self._bindings[task] = attempt
+            groups = self.group_cycles.find(pod)
+            if groups is not None:
+                attempts = await self.group_cycles.run_group_cycle(groups, queued, self._skip)
+            else:
+                self.recorder.queue_wait(self.clock.now() - queued.enqueued_at)
+                attempt = await self.scheduling.run_scheduling_cycle(profile, queued)
+                attempts = () if attempt is None else (attempt,)
+        for each in attempts:
+            task = asyncio.create_task(self.binding.run_binding_cycle(each), name=f"bind {each.pod.key}")
+            self._bindings[task] = each
             task.add_done_callback(self._binding_done)
 
     def _is_gone(self, pod: Pod) -> bool:
@@ -204,7 +214,8 @@ class Scheduler:
     @property
     def idle(self) -> bool:
         """Tell whether nothing is left to do until something happens: no pod to pop, bind or report."""
-        return not self.queue.active_count and not self._bindings and self.statuses.idle
+        written = self.statuses.idle and (self.in_tree_groups is None or self.in_tree_groups.idle)
+        return not self.queue.active_count and not self._bindings and written
 
     async def stop(self, *, at_once: bool = False, grace_seconds: float = _STOP_GRACE_SECONDS) -> None:
         """End: no new cycle begins, waiting pods are let go, bindings under way finish, writes are flushed.
@@ -220,7 +231,7 @@ class Scheduler:
         if at_once:
             for task in self._bindings:
                 task.cancel()
-            self.statuses.cancel()
+            self._cancel_writes()
         until = end - min(_LAST_WRITES_SECONDS, grace_seconds / 2)
         if self._loop is not None and self._loop is not asyncio.current_task():
             # A cycle that waits for an extender, or for its turn, has done nothing yet that could not be left.
@@ -234,17 +245,27 @@ class Scheduler:
         for task in late:
             task.cancel()
         await asyncio.gather(*late, return_exceptions=True)
-        flush = asyncio.create_task(self.statuses.flush(), name="flush statuses")
+        flush = asyncio.create_task(self._flush(), name="flush statuses")
         # Events are written after that, and need a moment, too.
         if await self._wait_for([flush], (until + end) / 2):
             flush.cancel()
-            self.statuses.cancel()
+            self._cancel_writes()
         close = asyncio.create_task(self._close(), name="close the scheduler")
         for task in await self._wait_for([close], end):
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
         if close.done() and not close.cancelled():
             close.result()
+
+    async def _flush(self) -> None:
+        await self.statuses.flush()
+        if self.in_tree_groups is not None:
+            await self.in_tree_groups.flush()
+
+    def _cancel_writes(self) -> None:
+        self.statuses.cancel()
+        if self.in_tree_groups is not None:
+            self.in_tree_groups.cancel()
 
     async def _close(self) -> None:
         for profile in self.profiles.values():

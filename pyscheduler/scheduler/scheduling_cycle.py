@@ -61,14 +61,14 @@ class SchedulingCycle:
     #: In place of `algorithm` where there are extenders.
     extended: ExtendedAlgorithm | None = None
 
-    async def run_scheduling_cycle(self, profile: Profile, queued: QueuedPodInfo) -> Attempt | None:
-        """Try to place a pod; return the attempt to bind, or None when it failed and was dealt with."""
+    def begin(self, profile: Profile, queued: QueuedPodInfo) -> Attempt:
+        """Return a new attempt of a pod that was popped."""
         to_activate = PodsToActivate()
         after_failure = AfterFailure()
         state = CycleState()
         state.write(PODS_TO_ACTIVATE, to_activate)
         state.write(AFTER_FAILURE, after_failure)
-        attempt = Attempt(
+        return Attempt(
             profile=profile,
             queued=queued,
             pod=queued.pod,
@@ -78,8 +78,13 @@ class SchedulingCycle:
             started_at=self.clock.now(),
             cycle=self.queue.scheduling_cycle,
         )
+
+    async def run_scheduling_cycle(self, profile: Profile, queued: QueuedPodInfo) -> Attempt | None:
+        """Try to place a pod; return the attempt to bind, or None when it failed and was dealt with."""
+        attempt = self.begin(profile, queued)
         try:
-            failed = await self._find_node(attempt) or self._reserve(attempt)
+            self.cache.update_snapshot(self.snapshot)
+            failed = await self.find_node(attempt) or self.reserve(attempt)
         except Exception as error:  # noqa: BLE001 - a bug must cost this attempt, not the loop, and lose no pod
             self.recorder.warning("scheduling_cycle_failed")
             _log.exception("Scheduling cycle failed pod=%s", queued.pod.key)
@@ -88,23 +93,24 @@ class SchedulingCycle:
         if failed is not None:
             self.failure.handle(attempt, *failed)
             return None
-        if to_activate.pods:
-            self.activate(attempt)
-            to_activate.pods.clear()
+        self.activate(attempt)
         return attempt
 
     def activate(self, attempt: Attempt) -> None:
         """Activate the pods that plugins asked for; nonsense among them is reported and costs nobody the attempt."""
+        pods = attempt.to_activate.pods
+        if not pods:
+            return
         try:
-            self.queue.activate(attempt.to_activate.pods.values())
+            self.queue.activate(pods.values())
         except Exception:  # noqa: BLE001 - what stands there was written by plugins
             self.recorder.warning("activation_failed")
             _log.exception("Activating pods failed pod=%s", attempt.queued.pod.key)
+        pods.clear()
 
-    async def _find_node(self, attempt: Attempt) -> tuple[Status, NominatingInfo | None] | None:
-        """Choose a node; return why not, and what becomes of the pod's nomination."""
+    async def find_node(self, attempt: Attempt) -> tuple[Status, NominatingInfo | None] | None:
+        """Choose a node of the snapshot; return why not, and what becomes of the pod's nomination."""
         profile, pod = attempt.profile, attempt.queued.pod
-        self.cache.update_snapshot(self.snapshot)
         try:
             if self.extended is None:
                 placement = self.algorithm.schedule_pod(profile, attempt.state, pod)
@@ -136,7 +142,7 @@ class SchedulingCycle:
             nominating = result.nominating_info if result is not None else None
         return Status(Code.UNSCHEDULABLE, error=error), nominating
 
-    def _reserve(self, attempt: Attempt) -> tuple[Status, NominatingInfo | None] | None:
+    def reserve(self, attempt: Attempt) -> tuple[Status, NominatingInfo | None] | None:
         """Assume the pod on its node, run Reserve and Permit; undo all of it when one refuses."""
         profile, state, node_name = attempt.profile, attempt.state, attempt.node_name
         assumed = attempt.queued.pod_info.with_pod(attempt.queued.pod.with_node_name(node_name))

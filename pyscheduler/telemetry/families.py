@@ -87,6 +87,19 @@ _SCHEDULER: Final = (
         "Number of preemption goroutines executed.",
     ),
     Family(
+        "scheduler_podgroup_schedule_attempts_total", "counter", ("result", "profile"), "ALPHA",
+        "Number of attempts to schedule pod group, by the result. 'unschedulable' means a pod group could not be "
+        "scheduled, while 'error' means an internal scheduler problem.",
+    ),
+    Family(
+        "scheduler_podgroup_scheduling_attempt_duration_seconds", "histogram", ("result", "profile"), "ALPHA",
+        "Pod group scheduling attempt latency in seconds (scheduling algorithm + binding)", _MILLISECONDS,
+    ),
+    Family(
+        "scheduler_podgroup_scheduling_algorithm_duration_seconds", "histogram", (), "ALPHA",
+        "Pod group scheduling algorithm latency in seconds", _MILLISECONDS,
+    ),
+    Family(
         "scheduler_volume_scheduling_stage_error_total", "counter", ("operation",), "ALPHA",
         "Volume scheduling stage error count",
     ),

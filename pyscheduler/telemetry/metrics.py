@@ -101,6 +101,10 @@ class Metrics:
         self._victims = self._histogram("scheduler_preemption_victims")
         self._preemption_runs = self._count("scheduler_preemption_goroutines_execution_total")
         self._preemption_seconds = self._histogram("scheduler_preemption_goroutines_duration_seconds")
+        self._group_attempts = self._count("scheduler_podgroup_schedule_attempts_total")
+        self._group_seconds = self._histogram("scheduler_podgroup_scheduling_attempt_duration_seconds")
+        #: Made when the first group comes: kube-scheduler does not show it before groups are switched on.
+        self._group_algorithm_seconds: FastHistogram | None = None
         self._volume_errors = self._count("scheduler_volume_scheduling_stage_error_total")
         self._requests = self._count("rest_client_requests_total")
         self._retries = self._count("rest_client_request_retries_total")
@@ -187,6 +191,20 @@ class Metrics:
         self._preemption_runs[(result,)] += 1
         self._preemption_seconds.record(seconds, result)
         self._also.preemption_run(result=result, seconds=seconds)
+
+    def group_algorithm(self, seconds: float) -> None:
+        """Note the time to decide about a group of pods."""
+        if self._group_algorithm_seconds is None:
+            name = "scheduler_podgroup_scheduling_algorithm_duration_seconds"
+            self._group_algorithm_seconds = self._histogram(name)
+        self._group_algorithm_seconds.record(seconds)
+        self._also.group_algorithm(seconds)
+
+    def group_attempt(self, *, result: str, profile: str, seconds: float) -> None:
+        """Count a group cycle and its time."""
+        self._group_attempts[result, profile] += 1
+        self._group_seconds.record(seconds, result, profile)
+        self._also.group_attempt(result=result, profile=profile, seconds=seconds)
 
     def volume_stage_failed(self, operation: str) -> None:
         """Count an error with a pod's volumes."""

@@ -1,11 +1,11 @@
-"""SchedulingGates: gates hold a pod back, and so does a group that nothing schedules yet."""
+"""SchedulingGates: gates hold a pod back."""
 
 from __future__ import annotations
 
 import pytest
 
-from pyscheduler.api import ObjectMeta, Pod, PodSchedulingGate, PodSchedulingGroup, PodSpec
-from pyscheduler.framework import Code, CycleState, QueueingHint
+from pyscheduler.api import ObjectMeta, Pod, PodSchedulingGate, PodSpec
+from pyscheduler.framework import Code, QueueingHint
 from pyscheduler.plugins.scheduling_gates import SchedulingGates
 
 
@@ -47,18 +47,3 @@ def test_the_pod_whose_gates_went_is_queued(uid: str, expected: QueueingHint) ->
     (registration,) = plugin.events_to_register()
     assert registration.event.label == "PodUpdatePodSchedulingGatesEliminated"
     assert plugin.after_gates_removed(gated("a"), gated("a", uid=uid), gated(uid=uid)) is expected
-
-
-def test_a_grouped_pod_waits_for_gang_scheduling() -> None:
-    """A pod of a scheduling group is not placed on its own; the message names the plugin that would place it."""
-    pod = Pod(spec=PodSpec(scheduling_group=PodSchedulingGroup(pod_group_name="g")))
-    status = SchedulingGates().pre_filter(CycleState(), pod, [])
-    assert status is not None
-    assert status.code == Code.UNSCHEDULABLE_AND_UNRESOLVABLE
-    assert "spec.schedulingGroup" in status.message
-    assert "GangScheduling" in status.message
-
-
-def test_other_pods_are_not_looked_at_in_pre_filter() -> None:
-    """PreFilter neither rejects nor skips an ordinary pod."""
-    assert SchedulingGates().pre_filter(CycleState(), gated(), []) is None

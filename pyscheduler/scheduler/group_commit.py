@@ -1,0 +1,256 @@
+"""What comes of a group cycle: its members are reserved in earnest, or go back into the queue with a reason.
+
+A cycle that was under way for long may be about a cluster that has changed. So a member whose node has changed since is
+held against the cluster as it is now, and one that was bound meanwhile is refused by the cache. Where Permit then holds
+all that could be reserved, because too few are left, they are taken back, so that nobody holds a node for a group that
+is not there. Source: kube-scheduler 1.36, `submitPodGroupAlgorithmResult`.
+
+Differs from kube-scheduler, which looks at no node again, and where members that were reserved wait at Permit for five
+minutes although the group has too few.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+import attrs
+import numpy as np
+
+from pyscheduler.framework.diagnosis import FitError
+from pyscheduler.framework.group_cycle import GROUP_CYCLE, GroupOutcome, GroupVerdict, PodGroupUnschedulableError
+from pyscheduler.framework.interfaces import NominatingInfo
+from pyscheduler.framework.preemption import PREEMPTION_INQUIRY
+from pyscheduler.framework.status import Code, Status
+from pyscheduler.runtime.turns import Turns
+from pyscheduler.scheduler.failure import CLEAR_NOMINATION
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Sequence
+
+    from pyscheduler.cache.cache import Cache
+    from pyscheduler.cache.snapshot import Snapshot
+    from pyscheduler.framework.clock import Clock
+    from pyscheduler.framework.preemption import Candidate
+    from pyscheduler.runtime.profile import Profile
+    from pyscheduler.runtime.waiting_pods import WaitingPodMap
+    from pyscheduler.scheduler.cycle import Attempt
+    from pyscheduler.scheduler.failure import FailureHandler
+    from pyscheduler.scheduler.group_cycle import GroupSource
+    from pyscheduler.scheduler.scheduling_cycle import SchedulingCycle
+
+__all__ = ["Decision", "GroupCommit", "Member"]
+
+_log = logging.getLogger(__name__)
+
+_CHANGED = "node(s) changed while the pod group was being scheduled"
+_TAKEN_BACK = "pod group lost members while it was being scheduled"
+
+
+@attrs.define(kw_only=True, eq=False)
+class Member:
+    """One pod of a group cycle, and what became of it."""
+
+    attempt: Attempt
+    #: Which of the groups that are decided about together it belongs to.
+    group: Hashable
+    #: Why it found no node; None where it found one.
+    status: Status | None = None
+    nominating: NominatingInfo | None = CLEAR_NOMINATION
+    #: Whether it was placed in thought: on a node that it found, or where room could be made.
+    is_placed: bool = False
+    #: What Permit said then: None or WAIT.
+    permit: Status | None = None
+    #: Who would make room for it, and how.
+    preemptor: str = ""
+    candidate: Candidate | None = None
+
+
+@attrs.define(kw_only=True, eq=False)
+class Decision:
+    """A group cycle and what it came to; at first, that the group cannot be placed."""
+
+    source: GroupSource
+    profile: Profile
+    #: In the order in which they are tried.
+    members: Sequence[Member]
+    #: Clock seconds.
+    began: float
+    status: Status | None = attrs.Factory(lambda: Status(Code.UNSCHEDULABLE, error=PodGroupUnschedulableError()))
+    verdict: GroupVerdict = attrs.Factory(
+        lambda: GroupVerdict(GroupOutcome.UNSCHEDULABLE, str(PodGroupUnschedulableError()))
+    )
+    #: Whether a member so far needs room that has to be made.
+    needs_preemption: bool = False
+    #: The generation of each node that a member was placed on, as it was when that was decided.
+    generations: dict[str, int] = attrs.Factory(dict)
+
+    def rejectors(self) -> set[str]:
+        """Return the plugins in whose name the group waits for an event; none where it goes by backoff."""
+        if self.source.retries_after_backoff:
+            return set()
+        errors = [member.status.error for member in self.members if member.status is not None]
+        found = {name for each in errors if isinstance(each, FitError) for name in each.diagnosis.unschedulable_plugins}
+        return found | {self.source.name}
+
+
+@attrs.define(kw_only=True)
+class GroupCommit:
+    """Acts on decisions."""
+
+    clock: Clock
+    cache: Cache
+    snapshot: Snapshot
+    scheduling: SchedulingCycle
+    failure: FailureHandler
+    waiting_pods: WaitingPodMap
+
+    async def submit(self, decision: Decision) -> Sequence[Attempt]:
+        """Deal with all members; return the attempts to bind."""
+        match decision.verdict.outcome:
+            case GroupOutcome.SCHEDULED:
+                return await self._bind_all(decision)
+            case GroupOutcome.ERROR:
+                self._fail_all(decision)
+            case GroupOutcome.WAITING_ON_PREEMPTION:
+                await self._preempt_all(decision)
+            case GroupOutcome.UNSCHEDULABLE:
+                self._reject_all(decision)
+        return ()
+
+    def fail_rest(self, decision: Decision, status: Status) -> None:
+        """Fail the members that nobody has dealt with, and give back what they hold."""
+        for member in decision.members:
+            if not member.attempt.is_settled:
+                self.waiting_pods.stop(member.attempt.pod.uid)
+                self.scheduling.undo(member.attempt)
+                self.failure.handle(member.attempt, status, CLEAR_NOMINATION)
+
+    # Back into the queue
+
+    def _fail_all(self, decision: Decision) -> None:
+        status = decision.status
+        assert status is not None, "an error has a status"
+        for member in decision.members:
+            own = member.status
+            self.failure.handle(member.attempt, own if own is not None and own.is_error else status, CLEAR_NOMINATION)
+
+    async def _preempt_all(self, decision: Decision) -> None:
+        """Tell the victims to go, and let the group try again when they are gone."""
+        status = decision.status
+        assert status is not None, "who waits for a preemption is told so"
+        for member in decision.members:
+            attempt = member.attempt
+            if member.status is None:
+                nominating = NominatingInfo(attempt.node_name)
+                self.failure.handle(attempt, status, nominating)
+                continue
+            failure = None
+            if member.candidate is not None:
+                preemption = attempt.profile.preemptors[member.preemptor]
+                failure = await preemption.evict(member.candidate, attempt.queued.pod)
+            if failure is None:
+                self.failure.handle(attempt, member.status, member.nominating)
+            else:
+                self.failure.handle(attempt, failure, CLEAR_NOMINATION)
+
+    def _reject_all(self, decision: Decision) -> None:
+        rejectors = decision.rejectors()
+        for member in decision.members:
+            self._reject(member, rejectors)
+
+    def _reject(self, member: Member, rejectors: set[str]) -> None:
+        """Let one member wait: where it had a place, for the others; else for room."""
+        if member.is_placed:
+            message = member.permit.message if member.permit is not None else ""
+            status = _unschedulable(message, rejectors)
+            self.failure.handle(member.attempt, status, CLEAR_NOMINATION)
+        else:
+            assert member.status is not None, "who has no place was told why"
+            self.failure.handle(member.attempt, member.status, member.nominating)
+
+    # In earnest
+
+    async def _bind_all(self, decision: Decision) -> Sequence[Attempt]:
+        """Reserve the members that have a place; all of them are taken back where Permit holds them for want of others.
+
+        None of them is on its way to be bound before all were reserved.
+        """
+        reserved: list[Member] = []
+        turns = Turns(self.clock)
+        try:
+            for member in decision.members:
+                if member.is_placed and member.status is None:
+                    member.status = self._reserve(member, decision)
+                    if member.status is None:
+                        reserved.append(member)
+                    else:
+                        member.is_placed = False
+                await turns.give()
+        except BaseException:
+            for member in reserved:
+                self.waiting_pods.stop(member.attempt.pod.uid)
+                self.scheduling.undo(member.attempt)
+            raise
+        if all(self._is_held(member, decision) for member in reserved):
+            self._take_back(reserved, decision)
+            self._reject_all(decision)
+            return ()
+        rejectors = decision.rejectors()
+        bound = {id(member) for member in reserved}
+        for member in decision.members:
+            if id(member) not in bound:
+                self._reject(member, rejectors)
+        return [member.attempt for member in reserved]
+
+    def _reserve(self, member: Member, decision: Decision) -> Status | None:
+        """Assume one member on its node, with Reserve and Permit; return why that cannot be."""
+        attempt = member.attempt
+        node_name = attempt.node_name
+        attempt.state.delete(GROUP_CYCLE)
+        attempt.state.delete(PREEMPTION_INQUIRY)
+        is_as_it_was = self.cache.node_generation(node_name) == decision.generations.get(node_name)
+        if not is_as_it_was and not self._still_fits(attempt):
+            return _unschedulable(_CHANGED)
+        failed = self.scheduling.reserve(attempt)
+        if failed is not None:
+            return failed[0]
+        generation = self.cache.node_generation(node_name)
+        if generation is not None:
+            decision.generations[node_name] = generation
+        self.scheduling.activate(attempt)
+        return None
+
+    def _still_fits(self, attempt: Attempt) -> bool:
+        """Tell whether the pod fits on its node, going by the cluster as it is now."""
+        self.cache.update_snapshot(self.snapshot)
+        profile, state, pod, nodes = attempt.profile, attempt.state, attempt.queued.pod, self.snapshot.nodes
+        row = nodes.index(attempt.node_name)
+        if row is None:
+            return False
+        outcome = profile.run_pre_filter(state, pod, nodes)
+        names = outcome.result.node_names if outcome.result is not None else None
+        if outcome.status is not None or (names is not None and attempt.node_name not in names):
+            return False
+        found = profile.find_feasible(state, pod, nodes.take(np.array([row], dtype=np.int64)))
+        return found.status is None and len(found.rows) > 0
+
+    def _is_held(self, member: Member, decision: Decision) -> bool:
+        """Tell whether a member waits at Permit because its group is not complete."""
+        held = self.waiting_pods.get(member.attempt.pod.uid)
+        return held is not None and held.verdict is None and decision.source.name in held.pending_plugins
+
+    def _take_back(self, reserved: Sequence[Member], decision: Decision) -> None:
+        """Give back what members hold whose group has too few left."""
+        decision.status = Status(Code.UNSCHEDULABLE, error=PodGroupUnschedulableError())
+        decision.verdict = GroupVerdict(GroupOutcome.UNSCHEDULABLE, decision.status.message)
+        for member in reserved:
+            self.waiting_pods.reject(member.attempt.pod.uid, plugin=decision.source.name, reason=_TAKEN_BACK)
+        for member in reserved:
+            self.scheduling.undo(member.attempt)
+            member.is_placed = False
+            member.status = _unschedulable(_TAKEN_BACK, decision.rejectors())
+
+
+def _unschedulable(message: str, rejectors: set[str] | None = None) -> Status:
+    return Status(Code.UNSCHEDULABLE, message or (), error=PodGroupUnschedulableError(rejectors or ()))

@@ -1,0 +1,283 @@
+"""The group cycle: all members of a group that are in the queue, placed on one snapshot, and then all of them or none.
+
+Who has such groups says so as a `GroupSource`: plugins, and the scheduler itself for those of `spec.schedulingGroup`.
+When one of their pods is popped, the other members are taken out of the queue with it. Then they are tried, one after
+the other, in one statement on the snapshot: a member that finds a node is placed, reserved and asked for at Permit, and
+the next one sees it there; so does it see gone whom a member would preempt. In between the loop turns, and the snapshot
+stays as it was. In the end all of that is taken back. What comes of it is `group_commit`'s.
+
+Differs from kube-scheduler: victims are told to go only when the whole group can be placed; and a group that is tried
+again serves its backoff in full, whatever SchedulerPopFromBackoffQ says, or it would be tried without end.
+Source: kube-scheduler 1.36, `schedule_one_podgroup.go`.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Protocol
+
+import attrs
+
+from pyscheduler.framework.group_cycle import (
+    GROUP_CYCLE,
+    GroupCycle,
+    GroupOutcome,
+    GroupVerdict,
+    PodGroupUnschedulableError,
+)
+from pyscheduler.framework.preemption import PREEMPTION_INQUIRY, PreemptionInquiry
+from pyscheduler.framework.status import Code, Status
+from pyscheduler.runtime.turns import Turns
+from pyscheduler.scheduler.failure import CLEAR_NOMINATION
+from pyscheduler.scheduler.group_commit import Decision, Member
+from pyscheduler.scheduler.scheduling_cycle import rejection_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
+
+    from pyscheduler.api import Pod
+    from pyscheduler.cache.cache import Cache
+    from pyscheduler.cache.snapshot import Snapshot
+    from pyscheduler.framework.clock import Clock
+    from pyscheduler.framework.pod_info import PodInfo, QueuedPodInfo
+    from pyscheduler.framework.recorder import Recorder
+    from pyscheduler.queue.scheduling_queue import SchedulingQueue
+    from pyscheduler.runtime.profile import Profile
+    from pyscheduler.scheduler.cycle import Attempt
+    from pyscheduler.scheduler.group_commit import GroupCommit
+    from pyscheduler.scheduler.scheduling_cycle import SchedulingCycle
+
+__all__ = ["GroupCycles", "GroupSource"]
+
+_log = logging.getLogger(__name__)
+
+_WAITING_ON_PREEMPTION = "pod group is waiting for preemption to complete"
+
+
+class GroupSource(Protocol):
+    """Says which pods are scheduled in one cycle; a `GroupCyclePlugin` is one."""
+
+    @property
+    def name(self) -> str:
+        """Return in whose name members wait at Permit."""
+        ...
+
+    @property
+    def retries_after_backoff(self) -> bool:
+        """Tell whether members that had a place go by their backoff alone, and wait for no event."""
+        ...
+
+    def groups_to_schedule(self, pod: Pod) -> Mapping[Hashable, Iterable[Pod]] | None:
+        """Return the groups that are decided about with a pod, each with its members; None for a pod by itself."""
+        ...
+
+    def group_cycle_ended(self, groups: Collection[Hashable], verdict: GroupVerdict) -> None:
+        """Be told what came of a cycle."""
+        ...
+
+
+@attrs.frozen
+class _Groups:
+    """Groups that are decided about together, and whose they are."""
+
+    source: GroupSource
+    members: Mapping[Hashable, Iterable[Pod]]
+
+
+@attrs.define(kw_only=True)
+class GroupCycles:
+    """Runs group cycles, one after the other. `skips` tells whether there is nothing to schedule about a pod."""
+
+    clock: Clock
+    recorder: Recorder
+    cache: Cache
+    snapshot: Snapshot
+    queue: SchedulingQueue
+    scheduling: SchedulingCycle
+    commit: GroupCommit
+    profiles: Mapping[str, Profile]
+    #: By profile, in the order in which they are asked.
+    sources: Mapping[str, Sequence[GroupSource]]
+
+    def find(self, pod: Pod) -> _Groups | None:
+        """Return the groups that are decided about together with a pod; None for one that is scheduled by itself."""
+        for source in self.sources.get(pod.scheduler_name, ()):
+            try:
+                members = source.groups_to_schedule(pod)
+            except Exception:  # noqa: BLE001 - the plugin boundary
+                self.recorder.warning("plugin_error")
+                _log.exception("Plugin failed to name the group of a pod plugin=%s pod=%s", source.name, pod.key)
+                continue
+            if members is not None:
+                return _Groups(source, members)
+        return None
+
+    async def run_group_cycle(
+        self, groups: _Groups, first: QueuedPodInfo, skips: Callable[[Profile, Pod], bool]
+    ) -> Sequence[Attempt]:
+        """Try to place all members; return the attempts to bind. The others were dealt with."""
+        group_of = {pod.uid: group for group, pods in groups.members.items() for pod in pods}
+        others = [pod for pods in groups.members.values() for pod in pods if pod.uid != first.pod.uid]
+        popped = [first, *self.queue.pop_these(others)]
+        popped.sort(key=lambda info: (-info.pod.priority, info.first_attempt_at or 0.0))
+        profile = self.profiles[popped[0].pod.scheduler_name]
+        stranger = next((info.pod for info in popped if info.pod.scheduler_name != profile.name), None)
+        if stranger is not None:
+            self._refuse(popped, stranger.scheduler_name, profile.name)
+            return ()
+        left = []
+        for info in popped:
+            if skips(profile, info.pod):
+                self.queue.done(info.pod.uid)
+            else:
+                left.append(info)
+        if not left:
+            return ()
+        began = self.clock.now()
+        for info in left:
+            self.recorder.queue_wait(began - info.enqueued_at)
+        members = [self._member(profile, info, group_of.get(info.pod.uid)) for info in left]
+        decision = Decision(source=groups.source, profile=profile, members=members, began=began)
+        try:
+            await self._decide(decision)
+            self.recorder.group_algorithm(self.clock.now() - began)
+            attempts = await self.commit.submit(decision)
+        except Exception as error:  # noqa: BLE001 - a bug must cost these attempts, not the loop, and lose no pod
+            self.recorder.warning("group_cycle_failed")
+            _log.exception("Group cycle failed pod=%s members=%d", first.pod.key, len(members))
+            self.commit.fail_rest(decision, Status.from_error(error))
+            return ()
+        self._tell(groups, decision)
+        return attempts
+
+    def _refuse(self, popped: Iterable[QueuedPodInfo], name: str, other: str) -> None:
+        """Fail members that name different profiles: nobody could place them all."""
+        error = RuntimeError(
+            f'all pods in a single pod group should have the same .spec.schedulerName set, got: "{name}" and "{other}"'
+        )
+        for info in popped:
+            attempt = self.scheduling.begin(self.profiles[info.pod.scheduler_name], info)
+            self.commit.failure.handle(attempt, Status.from_error(error), CLEAR_NOMINATION)
+
+    def _member(self, profile: Profile, info: QueuedPodInfo, group: Hashable) -> Member:
+        attempt = self.scheduling.begin(profile, info)
+        attempt.after_failure.serve_backoff = True
+        return Member(attempt=attempt, group=group)
+
+    def _tell(self, groups: _Groups, decision: Decision) -> None:
+        verdict = decision.verdict
+        self.recorder.group_attempt(
+            result=verdict.outcome.value,
+            profile=decision.profile.name,
+            seconds=self.clock.now() - decision.began,
+        )
+        try:
+            groups.source.group_cycle_ended(groups.members.keys(), verdict)
+        except Exception:  # noqa: BLE001 - the plugin boundary
+            self.recorder.warning("plugin_error")
+            _log.exception("Plugin failed to take the end of a group cycle plugin=%s", groups.source.name)
+
+    # Placing them in thought
+
+    async def _decide(self, decision: Decision) -> None:
+        """Try all members on one snapshot, and take everything back; the verdict and each member's part are noted."""
+        self.cache.update_snapshot(self.snapshot)
+        turns = Turns(self.clock)
+        cycle = GroupCycle()
+        statement = self.snapshot.checkpoint()
+        placed: list[Member] = []
+        try:
+            for member in decision.members:
+                await self._try(member, cycle)
+                if member.is_placed:
+                    placed.append(member)
+                if not _go_on(decision, member):
+                    break
+                await turns.give()
+            while placed:
+                self._unreserve(placed.pop())
+                await turns.give()
+        finally:
+            while placed:
+                self._unreserve(placed.pop())
+            self.snapshot.rollback(statement)
+        decision.generations = {
+            name: node.generation
+            for member in decision.members
+            if (name := member.attempt.node_name) and (node := self.snapshot.get(name)) is not None
+        }
+
+    async def _try(self, member: Member, cycle: GroupCycle) -> None:
+        """Find a node for one member, or room that could be made, and place it there."""
+        attempt = member.attempt
+        state, inquiry = attempt.state, PreemptionInquiry()
+        state.write(GROUP_CYCLE, cycle)
+        state.write(PREEMPTION_INQUIRY, inquiry)
+        attempt.started_at = self.clock.now()
+        try:
+            failed = await self.scheduling.find_node(attempt)
+        except Exception as error:  # noqa: BLE001 - a bug must cost the group this attempt, not the loop
+            self.recorder.warning("scheduling_cycle_failed")
+            _log.exception("Scheduling cycle failed pod=%s", attempt.pod.key)
+            failed = (Status.from_error(error), CLEAR_NOMINATION)
+        victims: Sequence[PodInfo] = ()
+        if failed is not None:
+            member.status, member.nominating = failed
+            if member.nominating is None or not member.nominating.node_name:
+                return
+            attempt.node_name = member.nominating.node_name
+            findings = inquiry.findings
+            if findings is not None and findings.chosen is not None:
+                victims = findings.chosen.victims
+                member.preemptor, member.candidate = findings.plugin, findings.chosen
+        self._place(member, victims, cycle)
+
+    def _place(self, member: Member, victims: Sequence[PodInfo], cycle: GroupCycle) -> None:
+        """Put a member on its node in thought, run Reserve and Permit; take it back where one refuses."""
+        attempt, profile, node_name = member.attempt, member.attempt.profile, member.attempt.node_name
+        state, queued = attempt.state, attempt.queued
+        assumed = queued.pod_info.with_pod(queued.pod.with_node_name(node_name))
+        if victims:
+            self.snapshot.evict_all(victims, node_name, free_ports=True)
+        self.snapshot.place(assumed, node_name)
+        cycle.place(member.group, assumed.pod.uid, node_name)
+        status = profile.run_reserve(state, assumed.pod, node_name)
+        if status is None:
+            status, _ = profile.run_permit(state, assumed.pod, node_name)
+            if status is None or status.is_wait:
+                member.permit = status
+                member.is_placed = True
+                return
+        cycle.take_back(member.group, assumed.pod.uid)
+        profile.run_unreserve(state, assumed.pod, node_name)
+        self.snapshot.evict(assumed, node_name)
+        for victim in victims:
+            self.snapshot.place(victim, node_name)
+        member.status, member.nominating = rejection_of(status, node_name), CLEAR_NOMINATION
+        member.preemptor, member.candidate = "", None
+
+    def _unreserve(self, member: Member) -> None:
+        attempt = member.attempt
+        pod = attempt.queued.pod.with_node_name(attempt.node_name)
+        attempt.profile.run_unreserve(attempt.state, pod, attempt.node_name)
+
+
+def _go_on(decision: Decision, member: Member) -> bool:
+    """Draw the conclusion for the group from what became of a member; return False where that ends the cycle."""
+    if not member.is_placed:
+        status = member.status
+        if status is None or status.is_rejected:
+            return True
+        error = status.as_error() or RuntimeError(status.message)
+        decision.status = Status.from_error(RuntimeError(f"failed to schedule other pod from a pod group: {error}"))
+        decision.verdict = GroupVerdict(GroupOutcome.ERROR, decision.status.message)
+        return False
+    decision.needs_preemption = decision.needs_preemption or member.status is not None
+    if member.permit is None:
+        if decision.needs_preemption:
+            decision.status = Status(Code.UNSCHEDULABLE, _WAITING_ON_PREEMPTION, error=PodGroupUnschedulableError())
+            decision.verdict = GroupVerdict(GroupOutcome.WAITING_ON_PREEMPTION, decision.status.message)
+        else:
+            decision.status = None
+            decision.verdict = GroupVerdict(GroupOutcome.SCHEDULED)
+    return True

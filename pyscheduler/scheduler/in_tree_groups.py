@@ -1,0 +1,181 @@
+"""Kubernetes' own groups of pods: those that pods name in `spec.schedulingGroup`, with the gate GenericWorkload on.
+
+All pods of such a group are scheduled in one cycle, whatever plugins a profile has; whether a minimum has to be reached
+is for GangScheduling to say. What comes of a cycle is written into the condition `PodGroupScheduled` of the PodGroup:
+in the background, one write per group at a time, and the last word wins. A group that was scheduled once stays so.
+Source: kube-scheduler 1.36, `podGroupInfoForPod`, `updatePodGroupCondition`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+import attrs
+import msgspec
+
+from pyscheduler.framework.errors import NotFoundError
+from pyscheduler.framework.group_cycle import GroupOutcome
+from pyscheduler.framework.watches import PolicyRule
+from pyscheduler.podgroup import GroupId, PodGroups, scheduled_condition
+from pyscheduler.podgroup.wire import IN_TREE_PODGROUPS, InTreePodGroup
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Hashable, Iterable, Mapping
+
+    from pyscheduler.api import Pod, PodCondition
+    from pyscheduler.framework.clock import Clock
+    from pyscheduler.framework.group_cycle import GroupVerdict
+    from pyscheduler.framework.handle import Client, Handle
+    from pyscheduler.framework.recorder import Recorder
+    from pyscheduler.framework.watches import Lister
+    from pyscheduler.podgroup import GroupDirectory
+
+__all__ = ["RULES", "InTreeGroups", "make_in_tree_groups"]
+
+_log = logging.getLogger(__name__)
+
+_PLUGIN: Final = "GangScheduling"
+_FAMILY: Final = "intree"
+_REASONS: Final = {
+    GroupOutcome.SCHEDULED: ("True", "Scheduled"),
+    GroupOutcome.UNSCHEDULABLE: ("False", "Unschedulable"),
+    GroupOutcome.WAITING_ON_PREEMPTION: ("False", "Unschedulable"),
+    GroupOutcome.ERROR: ("False", "SchedulerError"),
+}
+
+#: What it asks of the API server.
+RULES: Final = (
+    PolicyRule(
+        api_groups=(IN_TREE_PODGROUPS.group,), resources=(f"{IN_TREE_PODGROUPS.plural}/status",), verbs=("patch",)
+    ),
+    PolicyRule(api_groups=(IN_TREE_PODGROUPS.group,), resources=(IN_TREE_PODGROUPS.plural,), verbs=("list", "watch")),
+)
+
+
+@attrs.define(kw_only=True, eq=False)
+class InTreeGroups:
+    """A `GroupSource`, and the writer of its groups' condition."""
+
+    #: The plugin that makes members wait for each other.
+    name: str = attrs.field(default=_PLUGIN, init=False)
+    retries_after_backoff: bool = attrs.field(default=True, init=False)
+    directory: GroupDirectory
+    groups: Lister[InTreePodGroup]
+    client: Client
+    clock: Clock
+    recorder: Recorder
+    #: What was written last, until the group is gone: the watch may not have shown it yet.
+    _told: dict[str, tuple[PodCondition, ...]] = attrs.Factory(dict)
+    _pending: dict[GroupId, GroupVerdict] = attrs.Factory(dict)
+    _busy: dict[GroupId, asyncio.Task[None]] = attrs.Factory(dict)
+
+    def __attrs_post_init__(self) -> None:
+        self.groups.add_event_handler(on_update=self._shown, on_delete=self._forget)
+
+    def groups_to_schedule(self, pod: Pod) -> Mapping[Hashable, Iterable[Pod]] | None:
+        """Return the one group that the pod names, with its unbound members."""
+        named = pod.spec.scheduling_group
+        if named is None or not named.pod_group_name:
+            return None
+        group = GroupId(pod.namespace, named.pod_group_name, _FAMILY)
+        state = self.directory.get(group)
+        members = dict(state.pending) if state is not None else {}
+        members[pod.uid] = pod
+        return {group: members.values()}
+
+    def group_cycle_ended(self, groups: Collection[Hashable], verdict: GroupVerdict) -> None:
+        """Write the condition, in the background."""
+        for group in groups:
+            assert isinstance(group, GroupId), "they are those of `groups_to_schedule`"
+            self._pending[group] = verdict
+            if group not in self._busy:
+                self._start(group)
+
+    @property
+    def idle(self) -> bool:
+        """Tell whether nothing is left to write."""
+        return not self._busy
+
+    async def flush(self) -> None:
+        """Wait until everything is written, or was refused."""
+        while self._busy:
+            await asyncio.wait(list(self._busy.values()))
+
+    def cancel(self) -> None:
+        """Give up whatever is not written yet."""
+        self._pending.clear()
+        for task in self._busy.values():
+            task.cancel()
+
+    def _start(self, group: GroupId) -> None:
+        verdict = self._pending.pop(group, None)
+        if verdict is None:
+            return
+        item = self.groups.get(group.name, group.namespace)
+        if item is None:
+            _log.warning("Failed to get PodGroup for status update podGroup=%s", group)
+            return
+        conditions = self._changed(item, verdict)
+        if conditions is None:
+            return
+        self._told[item.uid] = conditions
+        task = asyncio.create_task(self._write(item, conditions), name=f"condition of {group}")
+        self._busy[group] = task
+        task.add_done_callback(partial(self._written, group))
+
+    def _written(self, group: GroupId, _task: asyncio.Task[None]) -> None:
+        del self._busy[group]
+        self._start(group)
+
+    def _changed(self, item: InTreePodGroup, verdict: GroupVerdict) -> tuple[PodCondition, ...] | None:
+        """Return all conditions as they are to be; None where they stand as they are."""
+        known = self._told.get(item.uid, item.status.conditions)
+        status, reason = _REASONS[verdict.outcome]
+        condition = scheduled_condition(
+            known, status=status, reason=reason, message=verdict.message, now=self.clock.wall()
+        )
+        if condition is None:
+            return None
+        condition = msgspec.structs.replace(condition, observed_generation=item.metadata.generation)
+        # In its place, where there is one: a merge patch replaces the whole list.
+        by_type = {each.type: each for each in known}
+        by_type[condition.type] = condition
+        return tuple(by_type.values())
+
+    async def _write(self, item: InTreePodGroup, conditions: tuple[PodCondition, ...]) -> None:
+        body = [{**msgspec.to_builtins(each), "message": each.message, "reason": each.reason} for each in conditions]
+        try:
+            await self.client.patch(
+                InTreePodGroup, item.name, item.namespace, patch={"status": {"conditions": body}}, status=True
+            )
+        except NotFoundError:
+            self._told.pop(item.uid, None)
+        except Exception as error:  # noqa: BLE001 - informational for users; the next cycle writes it again
+            self._told.pop(item.uid, None)
+            self.recorder.warning("podgroup_status_patch_failed")
+            _log.warning("Failed to update PodGroup status podGroup=%s/%s err=%s", item.namespace, item.name, error)
+
+    def _shown(self, _old: InTreePodGroup, new: InTreePodGroup) -> None:
+        """Go by what the API server shows, once nothing is on its way any more."""
+        if GroupId(new.namespace, new.name, _FAMILY) not in self._busy:
+            self._told.pop(new.uid, None)
+
+    def _forget(self, item: InTreePodGroup) -> None:
+        self._told.pop(item.uid, None)
+
+
+def make_in_tree_groups(handle: Handle) -> InTreeGroups:
+    """Return the one of a scheduler, whose PodGroups are watched; `handle` is that of any of its profiles."""
+    groups = PodGroups.of(handle)
+    # GangScheduling need not be in any profile, and its groups are to be known all the same.
+    groups.claim(_PLUGIN)
+    return InTreeGroups(
+        directory=groups.directory,
+        groups=handle.lister(InTreePodGroup),
+        client=handle.client,
+        clock=handle.clock,
+        recorder=handle.recorder,
+    )
