@@ -1,0 +1,40 @@
+"""How long a plugin's answers hold, so that pods that ask the same need not ask again.
+
+Pods of one template come by the thousand, and between two of them little changes: one node has one more pod. A plugin
+that declares how long its answers hold is asked again only about the nodes where they may have changed; the scheduler
+keeps the others, per kind of pod. Plugins that declare nothing are asked anew for every pod.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+
+__all__ = ["Reuse"]
+
+
+class Reuse(Enum):
+    """What a plugin's answers about a node depend on, besides the pod's spec. Set it as `reuse` on the class.
+
+    A plugin that sets anything but `NEVER` promises:
+
+    - Of the pod it looks at nothing but what it asks for and demands of nodes: containers and init containers, overhead
+      and pod-level resources, node selector, node affinity, tolerations, node name, host network and users, image
+      volumes, resource claims. Not at its name, labels, annotations, priority, or (anti-)affinity to other pods.
+    - `pre_filter` and `pre_score` look at the pod alone, write nothing to the cycle state that is changed later, and
+      only pass or skip the pod.
+    - `filter_nodes` and `score_nodes` answer for each row by itself, whichever other rows they are asked about, and can
+      be asked about nodes that do not fit.
+    - `normalize_scores` gives a score by itself, the least and the greatest of all: equal scores stay equal.
+    - Nothing else has a part in it: not the time, not objects of other kinds, not what the plugin has seen before.
+    """
+
+    NEVER = "never"
+    """Anything at all: asked anew for every pod. What plugins are that do not say otherwise."""
+    WHILE_NODES_STAY = "while nodes stay"
+    """The node objects of the whole cluster, and no pods; for scores. Kept until any node changes, comes or goes."""
+    WHILE_NODE_STAYS = "while node stays"
+    """The node object (labels, taints, ...), and no pods. Kept until that very node changes."""
+    WHILE_PODS_STAY = "while pods stay"
+    """The node object and the pods on it. Kept until a pod comes to that node or goes, or the node changes."""
+    WHILE_AMOUNTS_STAY = "while amounts stay"
+    """Amounts only: what the node offers, what its pods request, how many they are. Equal amounts, equal answers."""
