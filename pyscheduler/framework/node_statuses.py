@@ -60,8 +60,13 @@ class NodeStatuses:
         """Return statuses by node name; for plugins' tests, and where one node alone is in question."""
         names = list(statuses)
         made = cls(len(names))
-        for row, name in enumerate(names):
-            made.fail_row(row, statuses[name])
+        #: By identity: most nodes have the same one.
+        known: dict[int, int] = {}
+        for row, status in enumerate(statuses.values()):
+            if status.is_success:
+                continue
+            made.codes[row] = status.code
+            made.reason_ids[row] = known.get(id(status)) or known.setdefault(id(status), made.add_reason(status))
         made.bind_names(names.__getitem__, {name: row for row, name in enumerate(names)}.get)
         made.absent = absent
         return made

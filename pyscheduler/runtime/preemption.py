@@ -25,7 +25,7 @@ from pyscheduler.framework.node_statuses import NodeStatuses
 from pyscheduler.framework.preemption import PREEMPTION_INQUIRY, Candidate, PreemptionFindings, start_time
 from pyscheduler.framework.status import Code, Status
 from pyscheduler.runtime.disruption_budgets import Budgets
-from pyscheduler.runtime.preemption_dry_run import DryRun
+from pyscheduler.runtime.preemption_dry_run import NO_VICTIMS, DryRun
 from pyscheduler.runtime.turns import Turns
 
 if TYPE_CHECKING:
@@ -171,6 +171,9 @@ class Preemption:
         """Look at the nodes, from a random one on, until enough candidates were found."""
         if not names:
             return _Found(0)
+        turns = Turns(self._handle.clock)
+        if not await self._may_help(pod, names, turns):
+            return _Found(0, statuses=dict.fromkeys(names, NO_VICTIMS))
         now = self._handle.clock.wall()
         dry_run = DryRun(
             handle=self._handle,
@@ -183,7 +186,6 @@ class Preemption:
         )
         start = self._rng.randrange(len(names))
         found = _Found(min(self._rules.enough_candidates(len(names)), len(names)))
-        turns = Turns(self._handle.clock)
         for few in self._portions([*names[start:], *names[:start]], found, one_by_one=dry_run.follows):
             for name, outcome in zip(few, dry_run.look(few), strict=True):
                 found.add(name, outcome)
@@ -191,6 +193,20 @@ class Preemption:
                     return found
             await turns.give()
         return found
+
+    async def _may_help(self, pod: Pod, names: Sequence[str], turns: Turns) -> bool:
+        """Tell whether anybody at all may have to go for the pod.
+
+        Where all pods have one priority nobody may, and a full cluster with many pending pods asks that all the time.
+        """
+        snapshot, may_evict = self._handle.snapshot, self._rules.may_evict
+        for number, name in enumerate(names, 1):
+            node = snapshot.get(name)
+            if node is not None and any(may_evict(info, pod) for info in node.pods):
+                return True
+            if number % _MAX_NODES == 0:
+                await turns.give()
+        return False
 
     def _portions(self, names: Sequence[str], found: _Found, *, one_by_one: bool) -> Iterator[Sequence[str]]:
         """Cut the nodes into portions that take a few milliseconds, and are not much more than is still wanted."""

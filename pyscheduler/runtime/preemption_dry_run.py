@@ -33,12 +33,14 @@ if TYPE_CHECKING:
     from pyscheduler.framework.preemption import PreemptionRules
     from pyscheduler.runtime.disruption_budgets import Budgets
 
-__all__ = ["DryRun", "Outcome"]
+__all__ = ["NO_VICTIMS", "DryRun", "Outcome"]
 
 #: What a node came to: the victims, or why it is of no use.
 Outcome: TypeAlias = "Candidate | Status"
 
-_NO_VICTIMS: Final = Status.unresolvable("No preemption victims found for incoming pod")
+NO_VICTIMS: Final = Status.unresolvable("No preemption victims found for incoming pod")
+"""What a node comes to on which nobody may have to go."""
+
 _SUCCESS: Final = int(Code.SUCCESS)
 
 
@@ -134,7 +136,7 @@ class DryRun:
 
     def _outcome(self, name: str, node: _Node | None) -> Outcome:
         if node is None:
-            return _NO_VICTIMS
+            return NO_VICTIMS
         if node.status is not None:
             return node.status
         if not node.victims:
