@@ -20,7 +20,7 @@ _COMMANDS: Final = {
     "demo-gang": ("pyscheduler.cli.demo_gang", "Watch gangs fight for too few GPUs, none of them ever partial."),
     "cluster": ("pyscheduler.cli.cluster", "Serve an embedded API server for kubectl and other clients."),
     "explain": ("pyscheduler.cli.explain", "Say where a pod would go, or why it goes nowhere."),
-    "simulate": ("pyscheduler.cli.simulate", "Run scenarios in virtual time."),
+    "simulate": ("pyscheduler.cli.simulate", "Run scenarios and traces in virtual time."),
     "plugins": ("pyscheduler.cli.plugins", "Show which plugins are installed, and what a profile enables."),
     "config": ("pyscheduler.cli.config", "Check a configuration file and show what it comes to."),
 }

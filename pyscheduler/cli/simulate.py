@@ -1,4 +1,4 @@
-"""`pyscheduler simulate`: scenario files run in virtual time, by the very scheduler that runs on clusters."""
+"""`pyscheduler simulate`: scenarios and traces run in virtual time, by the very scheduler that runs on clusters."""
 
 from __future__ import annotations
 
@@ -7,20 +7,38 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
 import click
+from click.core import ParameterSource
 
-from pyscheduler.cli.options import block_option, logging_options
+from pyscheduler.cli.flag_fields import DURATION, FlagValue
+from pyscheduler.cli.options import block_option, feature_gates_option, logging_options
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from pyscheduler.simulation.job_traces import Shape
     from pyscheduler.simulation.report import Result
     from pyscheduler.simulation.scenario import Scenario
 
 __all__ = ["command"]
 
+#: The cluster of a trace; the jobs of vc1 keep it busy at two thirds on average, and full for weeks.
+_NODES = "24x8gpu"
+#: Five minutes, as in `run`, would be most of what months of a full cluster are made of, and changes next to nothing.
+_FLUSH = "1h0m0s"
+#: Options that are about scenarios only, and about traces only, by parameter.
+_OF_SCENARIOS = {"patterns": "--select", "wanted": "--print-config"}
+_OF_TRACES = {
+    "vc": "--vc",
+    "nodes": "--nodes",
+    "shape": "--shape",
+    "config_file": "--config",
+    "max_unschedulable_seconds": "--pod-max-in-unschedulable-pods-duration",
+    "feature_gates": "--feature-gates",
+}
+
 
 @click.command("simulate")
-@click.argument("files", metavar="FILE...", nargs=-1, required=True)
+@click.argument("files", metavar="[FILE]...", nargs=-1)
 @click.option(
     "--select",
     "patterns",
@@ -34,21 +52,55 @@ __all__ = ["command"]
     type=click.Choice(["table", "json"]),
     default="table",
     show_default=True,
-    help="Form of the output; json has the state of every pod after every step.",
+    help="Form of the output; json has the state of every pod after every step, or the sums of a trace.",
 )
 @click.option("--seed", type=int, default=0, show_default=True, help="Decides uids, names and choices among equals.")
 @click.option("--print-config", "wanted", metavar="ID", help="Print the configuration that a scenario runs, and end.")
+@click.option("--trace", metavar="NAME|PATH", help="Replay the jobs of this trace: philly, or a file of that form.")
+@click.option("--vc", metavar="NAME", help="The virtual cluster of the trace whose jobs are replayed.")
+@click.option(
+    "--nodes",
+    default=_NODES,
+    show_default=True,
+    metavar="NODES",
+    help="The cluster that a trace is replayed on; 24x8gpu,96cpu,1Ti says all there is to say.",
+)
+@click.option(
+    "--shape",
+    type=click.Choice(["nodepack", "worker"]),
+    help="Workers of jobs: as few as nodes allow, or one per GPU. [default: nodepack]",
+)
+@click.option("--config", "config_file", metavar="FILE", help="The profile that a trace is replayed with.")
+@click.option(
+    "--pod-max-in-unschedulable-pods-duration",
+    "max_unschedulable_seconds",
+    type=FlagValue(DURATION, "DURATION"),
+    default=_FLUSH,
+    show_default=True,
+    metavar="DURATION",
+    help="After so long a pod of a trace is tried again even if nothing happened.",
+)
+@feature_gates_option
 @block_option
 @logging_options(default=0)
-def command(
+@click.pass_context
+def command(  # noqa: PLR0913, PLR0917 - one for each flag, handed over by name
+    context: click.Context,
     files: tuple[str, ...],
     patterns: tuple[str, ...],
     output: str,
     seed: int,
     wanted: str | None,
+    trace: str | None,
+    vc: str | None,
+    nodes: str,
+    shape: Shape | None,
+    config_file: str | None,
+    max_unschedulable_seconds: float,
+    feature_gates: str,
     blocked: tuple[str, ...],
 ) -> None:
-    """Run scenarios in virtual time, and say what was not as expected.
+    """Run scenarios in virtual time, and say what was not as expected; or replay a trace of jobs.
 
     The scheduler is the one that ships, with the plugins that are installed, on an embedded API server; an hour of
     cluster takes about a second. The same seed gives the same history, to the byte.
@@ -59,16 +111,48 @@ def command(
       pyscheduler simulate scenarios.yaml
       pyscheduler simulate scenarios.yaml --select 'cs-*' -o json
       pyscheduler simulate scenarios.yaml --print-config cs-01
+      pyscheduler simulate --trace philly --vc vc1 --nodes 24x8gpu --config configs/coscheduling.yaml
     """
     from pyscheduler.cli.mistakes import lines_of
+    from pyscheduler.cli.replay import ReplayOptions, replay
     from pyscheduler.framework.errors import ConfigError
 
     try:
-        _simulate(files, patterns, output, seed, wanted, blocked)
+        _check_usage(context, has_trace=trace is not None, has_files=bool(files))
+        if trace is None:
+            _simulate(files, patterns, output, seed, wanted, blocked)
+            return
+        replay(
+            ReplayOptions(
+                trace=trace,
+                vc=vc,
+                shape=shape,
+                nodes=nodes,
+                config_file=config_file,
+                feature_gates=feature_gates,
+                max_unschedulable_seconds=max_unschedulable_seconds,
+                output=output,
+                seed=seed,
+                blocked=blocked,
+            )
+        )
     except ConfigError as error:
         for line in lines_of(error):
             click.echo(f"error: {line}", err=True)
         sys.exit(2)
+
+
+def _check_usage(context: click.Context, *, has_trace: bool, has_files: bool) -> None:
+    """Refuse what does not go together: an option that would have no effect is a mistake."""
+    from pyscheduler.framework.errors import ConfigError
+
+    if has_trace and has_files:
+        raise ConfigError("give scenario files or a trace, and not both")
+    if not has_trace and not has_files:
+        raise ConfigError("give scenario files, or a trace with --trace")
+    for name, option in (_OF_SCENARIOS if has_trace else _OF_TRACES).items():
+        if context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
+            raise ConfigError(f"{option} has no effect {'on a trace' if has_trace else 'without --trace'}")
 
 
 def _simulate(

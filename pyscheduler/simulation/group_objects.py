@@ -15,7 +15,17 @@ if TYPE_CHECKING:
     from pyscheduler.api import ResourceKind
     from pyscheduler.simulation.scenario import CreatePodGroup, UpdatePodGroup
 
-__all__ = ["GROUP_KINDS", "amounts", "definitions", "group_kind", "group_manifest", "group_patch", "mark_pod", "texts"]
+__all__ = [
+    "GROUP_KINDS",
+    "all_definitions",
+    "amounts",
+    "definitions",
+    "group_kind",
+    "group_manifest",
+    "group_patch",
+    "mark_pod",
+    "texts",
+]
 
 _TABLE: Final = DialectTable(DIALECTS)
 _WITH_OBJECTS: Final = ("sigs", "ming", "koordinator", "intree")
@@ -33,6 +43,12 @@ def group_kind(dialect: str) -> ResourceKind:
 def definitions() -> list[dict[str, Any]]:
     """Return the CustomResourceDefinitions of all these kinds."""
     return [_definition(dialect, kind) for dialect, kind in GROUP_KINDS.items()]
+
+
+def all_definitions() -> list[dict[str, Any]]:
+    """Return those of every kind that describes groups in any dialect: where all are there, nobody looks for any."""
+    kinds = {kind: dialect.name for dialect in DIALECTS for kind in dialect.kinds}
+    return [_definition(dialect, kind) for kind, dialect in kinds.items()]
 
 
 def _definition(dialect: str, kind: ResourceKind) -> dict[str, Any]:

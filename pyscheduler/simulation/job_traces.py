@@ -1,0 +1,189 @@
+"""Traces of jobs that come, run for a while and leave, and the cluster they are run on.
+
+A trace is a CSV file with a row for each job, gzipped or not: when it came, how long it ran, how many workers it had
+and what each of them asked for. `philly` is carried in `examples/traces/philly`, whose README says where it is from;
+any other file with these columns can be named by its path.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import re
+import zlib
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
+
+import attrs
+
+from pyscheduler.framework.errors import ConfigError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+__all__ = ["SHAPES", "TRACES", "Job", "NodePool", "Shape", "read_jobs", "read_pool"]
+
+Shape: TypeAlias = Literal["worker", "nodepack"]
+#: How the GPUs of a job are cut into workers: as the trace says, or into as few workers as there have to be.
+SHAPES: Final[tuple[Shape, ...]] = ("nodepack", "worker")
+
+_EXAMPLES: Final = Path(__file__).parents[2] / "examples"
+#: The traces that are carried, by name.
+TRACES: Final[Mapping[str, Path]] = {"philly": _EXAMPLES / "traces" / "philly" / "philly_jobs.csv.gz"}
+
+_GZIP: Final = b"\x1f\x8b"
+_JOB: Final = ("job_id", "arrival_s", "duration_s", "workers", "gpu_per_worker")
+_REQUESTS: Final = ("cpu_milli_per_worker", "memory_mib_per_worker")
+_NODEPACK: Final = ("nodepack_workers", "nodepack_gpu_per_worker")
+_NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,50}[a-z0-9])?")
+
+
+@attrs.frozen(kw_only=True)
+class Job:
+    """One job. Times in seconds, its arrival since the beginning of the trace; requests are those of a worker."""
+
+    name: str
+    arrival: float
+    duration: float
+    workers: int
+    gpus: int
+    cpu_milli: int
+    memory_mib: int
+
+    @property
+    def gpu_count(self) -> int:
+        """Return the GPUs of all workers together."""
+        return self.workers * self.gpus
+
+    @property
+    def is_gang(self) -> bool:
+        """Tell whether it has workers that need each other."""
+        return self.workers > 1
+
+
+@attrs.frozen(kw_only=True)
+class NodePool:
+    """So many nodes, alike."""
+
+    count: int
+    gpus: int = 8
+    cpu_milli: int = 96_000
+    memory_mib: int = 1_048_576
+
+
+_POOL: Final = re.compile(
+    r"(?P<count>[1-9]\d{0,4})"
+    r"(?:x(?P<gpus>\d{1,4})gpu(?:,(?P<cpu>\d{1,5})cpu)?(?:,(?P<memory>\d{1,9})(?P<unit>[GT])i)?)?"
+)
+
+
+def read_pool(text: str) -> NodePool:
+    """Read `24x8gpu`, `24x8gpu,96cpu,1Ti`, or `24`; raise `ConfigError` for anything else."""
+    found = _POOL.fullmatch(text)
+    if found is None:
+        raise ConfigError(f'--nodes: "{text}" is not like 24x8gpu, or 24x8gpu,96cpu,1Ti with a node\'s CPUs and memory')
+    said = {name: int(found[group]) * factor for name, (group, factor) in _FACTORS.items() if found[group]}
+    if found["memory"]:
+        said["memory_mib"] = int(found["memory"]) * (1024 if found["unit"] == "G" else 1_048_576)
+    return NodePool(**said)
+
+
+_FACTORS: Final = {"count": ("count", 1), "gpus": ("gpus", 1), "cpu_milli": ("cpu", 1000)}
+
+
+def read_jobs(trace: str, *, vc: str | None = None, shape: Shape | None = None) -> Sequence[Job]:
+    """Return the jobs of a trace, by arrival; `trace` is a name in `TRACES` or the path of a file.
+
+    `vc` names one of the virtual clusters, where the file has several. Without `shape`, the first of `SHAPES` that the
+    file has. Raises `ConfigError` for what cannot be read, and for a virtual cluster or shape that is not there.
+    """
+    path = TRACES.get(trace) or Path(trace)
+    if not path.is_file():
+        raise ConfigError(_missing(trace, path))
+    rows = list(_rows(path))
+    rows = _of_vc(rows, vc, str(path))
+    has_nodepack = _NODEPACK[0] in rows[0]
+    if shape == "nodepack" and not has_nodepack:
+        raise ConfigError("--shape nodepack: there are no columns of that shape; take worker", source=str(path))
+    packed = has_nodepack and shape != "worker"
+    jobs = [_job(path, row, packed=packed) for row in rows]
+    names = {job.name for job in jobs}
+    if len(names) < len(jobs):
+        raise ConfigError("two jobs have the same job_id", source=str(path))
+    return sorted(jobs, key=lambda job: (job.arrival, job.name))
+
+
+def _missing(trace: str, path: Path) -> str:
+    if trace in TRACES:
+        return f"trace {trace} comes with the source, and {path} is not there; name the file with --trace PATH"
+    if path.is_dir():
+        return f"--trace: {trace} is a directory; name the file in it"
+    return f'--trace: there is no file "{trace}", and no trace of that name; known are {", ".join(TRACES)}'
+
+
+def _rows(path: Path) -> Iterator[dict[str, str]]:
+    try:
+        with path.open("rb") as file:
+            opener = gzip.open if file.read(2) == _GZIP else open
+        with opener(path, "rt", encoding="utf-8", newline="") as text:
+            reader = csv.DictReader(text)
+            missing = [name for name in (*_JOB, *_REQUESTS) if name not in (reader.fieldnames or ())]
+            if missing:
+                raise ConfigError(f"this is no trace of jobs: it lacks {', '.join(missing)}", source=str(path))
+            yield from reader
+    except (OSError, EOFError, UnicodeDecodeError, csv.Error, zlib.error) as error:
+        why = (error.strerror if isinstance(error, OSError) else None) or str(error)
+        raise ConfigError(f"cannot be read: {why.lower()}", source=str(path)) from error
+
+
+def _of_vc(rows: list[dict[str, str]], vc: str | None, source: str) -> list[dict[str, str]]:
+    """Return the rows of one virtual cluster: each is a cluster of its own, whose times begin with it."""
+    if not rows:
+        raise ConfigError("there is no job in it", source=source)
+    known = list(dict.fromkeys(row["vc"] for row in rows)) if "vc" in rows[0] else []
+    if vc is None:
+        if len(known) > 1:
+            raise ConfigError(
+                f"it has several virtual clusters; choose with --vc from {', '.join(known)}", source=source
+            )
+        return rows
+    if vc not in known:
+        raise ConfigError(
+            f'--vc: there is no virtual cluster "{vc}"; it has {", ".join(known) or "none"}', source=source
+        )
+    return [row for row in rows if row["vc"] == vc]
+
+
+def _job(path: Path, row: dict[str, str], *, packed: bool) -> Job:
+    def number(column: str) -> float:
+        text = row[column]
+        try:
+            value = float(text)
+        except (TypeError, ValueError):
+            value = -1.0
+        if not 0 <= value < float("inf"):
+            raise ConfigError(f"{column} of job {row['job_id']} is {text!r}, not a number", source=str(path))
+        return value
+
+    name = row["job_id"]
+    if not _NAME.fullmatch(name or ""):
+        raise ConfigError(f"job_id {name!r} cannot be the name of an object", source=str(path))
+    worker = {column: int(number(column)) for column in (*_JOB[3:], *_REQUESTS)}
+    workers, gpus = worker["workers"], worker["gpu_per_worker"]
+    factor = 1
+    if packed:
+        # Requests are those of a worker in the first shape, and go with its GPUs.
+        packed_workers, packed_gpus = (int(number(column)) for column in _NODEPACK)
+        factor = packed_gpus // gpus if gpus else 1
+        workers, gpus = packed_workers, packed_gpus
+    if not workers:
+        raise ConfigError(f"job {name} has no workers", source=str(path))
+    return Job(
+        name=name,
+        arrival=number("arrival_s"),
+        duration=number("duration_s"),
+        workers=workers,
+        gpus=gpus,
+        cpu_milli=worker["cpu_milli_per_worker"] * factor,
+        memory_mib=worker["memory_mib_per_worker"] * factor,
+    )

@@ -1,0 +1,288 @@
+"""Replaying a trace of jobs: they come, wait until all their workers are bound, run, and leave.
+
+The scheduler is the one that ships, on the client path that ships, over the in-process transport of the embedded API
+server; only time is virtual. A job of several workers is a group in the dialect of the plugin that schedules groups in
+the profile (sigs' where there is none, and nobody heeds it); one worker alone is a plain pod. A job runs its time from
+the moment all its workers are bound. Then its objects are deleted, and that is the last anybody knows of it.
+
+Differs from a real cluster in what nobody sees of it: watches last, because nothing can break them, and all workers of
+a job run as soon as they are bound.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections import Counter
+from contextlib import contextmanager, suppress
+from functools import partial
+from math import inf
+from typing import TYPE_CHECKING, Final
+
+import attrs
+
+from pyscheduler.cluster.embedded.cluster import EmbeddedCluster
+from pyscheduler.cluster.embedded.in_process import InProcessTransport
+from pyscheduler.framework.errors import APIError
+from pyscheduler.framework.recorder import NullRecorder
+from pyscheduler.scheduler.assembly import Settings, build
+from pyscheduler.simulation.group_objects import all_definitions, group_kind
+from pyscheduler.simulation.process import SchedulerProcess
+from pyscheduler.simulation.replay_meter import Meter
+from pyscheduler.simulation.replay_objects import NAMESPACE, group_of, nodes_of, pods_of
+from pyscheduler.simulation.replay_report import (
+    Phase,
+    ReplayReport,
+    completion_times,
+    mean_and_median,
+    waiting_times,
+)
+from pyscheduler.simulation.virtual_time import VirtualClock
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from contextlib import AbstractAsyncContextManager
+
+    from pyscheduler.cluster.real.client import RealClient
+    from pyscheduler.config.types import Configuration
+    from pyscheduler.framework.clock import Clock
+    from pyscheduler.framework.recorder import Recorder
+    from pyscheduler.runtime.registry import Registry
+    from pyscheduler.scheduler.ports import ClientSettings, Stream
+    from pyscheduler.scheduler.scheduler import Scheduler
+    from pyscheduler.simulation.job_traces import Job, NodePool
+    from pyscheduler.simulation.replay_meter import JobRun
+
+__all__ = ["Progress", "Replay"]
+
+#: Progress is told this often, in virtual seconds.
+_STRIDE_SECONDS: Final = 3600.0
+#: Jobs that wait where nothing runs, comes or is bound for so long will wait for ever: every window, lease and wait
+#: that a plugin has by default is shorter, and every pod has been tried again meanwhile.
+_STUCK_SECONDS: Final = 4 * 3600.0
+#: Nobody lags behind for more than a few changes: what is remembered beyond that is memory wasted.
+_HISTORY: Final = 4096
+#: A watch that is asked to last so long lasts, in seconds.
+_FOR_EVER: Final = str(100 * 365 * 86400)
+#: By plugin, the dialect of its groups.
+_DIALECTS: Final[Mapping[str, str]] = {"Coscheduling": "sigs", "Gang": "koordinator", "GangScheduling": "intree"}
+
+
+class _LastingTransport(InProcessTransport):
+    """Opens watches that are neither ended nor kept alive: over months of virtual time that would be all there is."""
+
+    def stream(
+        self, path: str, *, query: Mapping[str, str] | None = None, timeout_seconds: float | None = None
+    ) -> AbstractAsyncContextManager[Stream]:
+        lasting = {**(query or {}), "timeoutSeconds": _FOR_EVER, "allowWatchBookmarks": "false"}
+        return super().stream(path, query=lasting, timeout_seconds=timeout_seconds)
+
+    def connect(self, settings: ClientSettings, *, clock: Clock, rng: random.Random, recorder: Recorder) -> RealClient:
+        silent = attrs.evolve(settings, silence_seconds=inf)
+        return super().connect(silent, clock=clock, rng=rng, recorder=recorder)
+
+
+class _Counts(NullRecorder):
+    """Counts attempts by result, and warnings by kind."""
+
+    def __init__(self) -> None:
+        self.attempts: Counter[str] = Counter()
+        self.warnings: Counter[str] = Counter()
+
+    def attempt(self, *, result: str, profile: str, seconds: float) -> None:  # noqa: ARG002 - the Protocol's
+        """Count an attempt."""
+        self.attempts[result] += 1
+
+    def warning(self, kind: str) -> None:
+        """Count a warning."""
+        self.warnings[kind] += 1
+
+
+@attrs.frozen(kw_only=True)
+class Progress:
+    """How far a replay is; `time` in virtual seconds."""
+
+    time: float
+    jobs: int
+    arrived: int
+    waiting: int
+    finished: int
+    used_gpus: int
+    attempts: int
+
+
+class Replay:
+    """One replay; `run` it once. Raises `ConfigError` for a profile that cannot be built.
+
+    The same `seed` gives the same history.
+    """
+
+    def __init__(
+        self,
+        jobs: Sequence[Job],
+        pool: NodePool,
+        config: Configuration,
+        *,
+        registry: Registry,
+        settings: Settings | None = None,
+        seed: int = 0,
+    ) -> None:
+        self._jobs = jobs
+        self._pool = pool
+        self._config = config
+        self._registry = registry
+        self._settings = settings if settings is not None else Settings()
+        self._rng = random.Random(f"replay/{seed}")
+        self._clock = VirtualClock()
+        self._began = self._clock.now()
+        self._cluster = EmbeddedCluster(
+            clock=self._clock, rng=random.Random(self._rng.getrandbits(64)), history_limit=_HISTORY
+        )
+        self._lifecycle = self._cluster.lifecycle()
+        self._counts = _Counts()
+        self._process = SchedulerProcess(self._clock, self._build)
+        self._scheduler = self._process.build()
+        profile = self._scheduler.profiles[config.profiles[0].scheduler_name]
+        self._scheduler_name = profile.name
+        #: In which groups are written.
+        self.dialect = next((_DIALECTS[name] for name in profile.plugins if name in _DIALECTS), "sigs")
+        self.meter = Meter(self._cluster, now=self._now, reserved=self._reserved, complete=self._run_job)
+        self._finished = 0
+        self._phases: list[Phase] = []
+
+    def _build(self) -> Scheduler:
+        return build(
+            self._config,
+            _LastingTransport(self._cluster.router),
+            self._clock,
+            random.Random(self._rng.getrandbits(64)),
+            registry=self._registry,
+            recorder=self._counts,
+            settings=self._settings,
+        )
+
+    async def run(self, progress: Callable[[Progress], object] = lambda _: None) -> ReplayReport:
+        """Replay the trace to its end, or until nothing moves any more; tell `progress` how far it is."""
+        began = time.perf_counter()
+        try:
+            with self._phase("start"):
+                await self._start()
+            with self._phase("arrivals"):
+                await self._until(lambda: len(self.meter.runs) == len(self._jobs), progress)
+            with self._phase("drain"):
+                await self._until(self._is_over, progress)
+            self.meter.stop()
+            return self._report(time.perf_counter() - began)
+        finally:
+            self._lifecycle.stop()
+            await self._process.end()
+
+    # --- what happens ----------------------------------------------------------------------------
+
+    async def _start(self) -> None:
+        self._cluster.add(*all_definitions(), *nodes_of(self._pool))
+        self.meter.start()
+        self._lifecycle.start()
+        await self._process.begin()
+        self._began = self._clock.now()
+        for job in self._jobs:
+            self._clock.call_at(self._began + job.arrival, partial(self._submit, job))
+
+    async def _until(self, over: Callable[[], bool], progress: Callable[[Progress], object]) -> None:
+        while not over():
+            await self._clock.advance(_STRIDE_SECONDS, at_rest=self.meter.look)
+            self._process.require()
+            progress(self._progress())
+
+    def _is_over(self) -> bool:
+        if self._all_done():
+            return True
+        return not self.meter.used and self._now() - self.meter.last_event >= _STUCK_SECONDS
+
+    def _submit(self, job: Job) -> None:
+        """Create what makes a job, as a user would."""
+        self.meter.arrive(job)
+        if job.is_gang:
+            self._cluster.add(group_of(job, self.dialect))
+        self._cluster.add(*pods_of(job, self.dialect, scheduler_name=self._scheduler_name))
+
+    def _run_job(self, run: JobRun) -> None:
+        self._clock.call_later(run.job.duration, partial(self._finish, run))
+
+    def _finish(self, run: JobRun) -> None:
+        """Let a job end: nothing is left of it, as when its owner is deleted."""
+        job = run.job
+        self.meter.leave(run)
+        self._finished += 1
+        for number in range(job.workers):
+            with suppress(APIError):  # somebody may have evicted it
+                self._cluster.remove("v1", "Pod", f"{job.name}-{number}", namespace=NAMESPACE)
+        if job.is_gang:
+            kind = group_kind(self.dialect)
+            self._cluster.remove(kind.api_version, kind.kind, job.name, namespace=NAMESPACE)
+
+    # --- what is told ----------------------------------------------------------------------------
+
+    def _now(self) -> float:
+        return self._clock.now() - self._began
+
+    def _reserved(self) -> Iterator[str]:
+        return (held.pod.name for held in self._scheduler.waiting_pods.all())
+
+    @contextmanager
+    def _phase(self, name: str) -> Iterator[None]:
+        wall, cpu = time.perf_counter(), time.process_time()
+        simulated, attempts = self._now(), self._scheduler.cycles
+        yield
+        phase = Phase(
+            name=name,
+            simulated_s=round(self._now() - simulated, 3),
+            attempts=self._scheduler.cycles - attempts,
+            wall_s=round(time.perf_counter() - wall, 3),
+            cpu_s=round(time.process_time() - cpu, 3),
+        )
+        self._phases.append(phase)
+
+    def _progress(self) -> Progress:
+        return Progress(
+            time=self._now(),
+            jobs=len(self._jobs),
+            arrived=len(self.meter.runs),
+            waiting=self.meter.waiting,
+            finished=self._finished,
+            used_gpus=self.meter.used,
+            attempts=self._scheduler.cycles,
+        )
+
+    def _report(self, wall_seconds: float) -> ReplayReport:
+        meter = self.meter
+        runs = list(meter.runs.values())
+        jct_mean, jct_p50 = mean_and_median(completion_times(runs))
+        wait_mean, wait_p50 = mean_and_median(waiting_times(runs))
+        makespan = max(run.ended for run in runs if run.ended is not None) if self._all_done() else self._now()
+        capacity = self._pool.count * self._pool.gpus * makespan
+        return ReplayReport(
+            jobs=len(self._jobs),
+            finished=self._finished,
+            jct_mean_s=jct_mean,
+            jct_p50_s=jct_p50,
+            wait_mean_s=wait_mean,
+            wait_p50_s=wait_p50,
+            gpu_utilisation=round(meter.used_gpu_seconds / capacity, 6) if capacity else 0.0,
+            partial_gpu_seconds=round(meter.partial_gpu_seconds, 3),
+            gangs=sum(run.job.is_gang for run in runs),
+            gangs_scheduled=sum(run.job.is_gang and run.started is not None for run in runs),
+            deadlocks_resolved=self._deadlocks_resolved(),
+            attempts=self._scheduler.cycles,
+            attempts_by_result=dict(sorted(self._counts.attempts.items())),
+            makespan_s=round(makespan, 3),
+            warnings=dict(sorted(self._counts.warnings.items())),
+            phases=self._phases,
+            wall_s=round(wall_seconds, 3),
+        )
+
+    def _all_done(self) -> bool:
+        return self._finished == len(self._jobs)
+
+    def _deadlocks_resolved(self) -> int:
+        return 0

@@ -1,0 +1,65 @@
+"""What the jobs of a trace are to a cluster: nodes, groups and pods, as somebody with `kubectl` would write them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from pyscheduler.simulation.group_objects import group_manifest, mark_pod
+from pyscheduler.simulation.scenario import CreatePodGroup
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pyscheduler.simulation.job_traces import Job, NodePool
+
+__all__ = ["NAMESPACE", "group_of", "nodes_of", "pods_of"]
+
+NAMESPACE: Final = "jobs"
+"""Where jobs are."""
+
+_GPU: Final = "nvidia.com/gpu"
+#: What a kubelet takes by default.
+_PODS_PER_NODE: Final = "110"
+
+
+def nodes_of(pool: NodePool) -> Iterator[dict[str, Any]]:
+    """Yield the nodes of a pool."""
+    room = {"cpu": f"{pool.cpu_milli}m", "memory": f"{pool.memory_mib}Mi", "pods": _PODS_PER_NODE}
+    if pool.gpus:
+        room[_GPU] = str(pool.gpus)
+    for number in range(pool.count):
+        name = f"node-{number}"
+        yield {
+            "apiVersion": "v1",
+            "kind": "Node",
+            "metadata": {"name": name, "labels": {"kubernetes.io/hostname": name}},
+            "status": {"capacity": room, "allocatable": room, "conditions": [{"type": "Ready", "status": "True"}]},
+        }
+
+
+def group_of(job: Job, dialect: str) -> dict[str, Any]:
+    """Return the group of a job: all of its workers or none."""
+    return group_manifest(CreatePodGroup(name=job.name, ns=NAMESPACE, min=job.workers), dialect)
+
+
+def pods_of(job: Job, dialect: str, *, scheduler_name: str) -> Iterator[dict[str, Any]]:
+    """Yield the workers of a job; those of a gang name their group."""
+    requests = {"cpu": f"{job.cpu_milli}m", "memory": f"{job.memory_mib}Mi"}
+    resources: dict[str, Any] = {"requests": requests}
+    if job.gpus:
+        requests[_GPU] = str(job.gpus)
+        # An extended resource cannot be overcommitted: the API server wants the limit to equal the request.
+        resources["limits"] = {_GPU: str(job.gpus)}
+    for number in range(job.workers):
+        manifest: dict[str, Any] = {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": f"{job.name}-{number}", "namespace": NAMESPACE},
+            "spec": {
+                "schedulerName": scheduler_name,
+                "containers": [{"name": "worker", "image": "worker", "resources": resources}],
+            },
+        }
+        if job.is_gang:
+            mark_pod(manifest, job.name, dialect)
+        yield manifest
