@@ -21,7 +21,7 @@ _STYLES: Final = {"waits": "dim", "partial": "bold red", "runs": "bold green", "
 
 
 class GangView:
-    """The terminal, or plain lines where there is none; it shows what the record says, not what the scheduler thinks."""
+    """The terminal, or plain lines where there is none: it shows the record, not what the scheduler thinks."""
 
     def __init__(self) -> None:
         self._console = Console(highlight=False)

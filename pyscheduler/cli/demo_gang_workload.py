@@ -27,6 +27,9 @@ GANG_PROFILE: Final = """
 apiVersion: kubescheduler.config.k8s.io/v1
 kind: KubeSchedulerConfiguration
 clientConnection: {qps: 5000, burst: 10000}
+# These gangs run for seconds, not hours: one that failed is tried again soon.
+podInitialBackoffSeconds: 1
+podMaxBackoffSeconds: 2
 profiles:
   - schedulerName: pyscheduler-demo-gang
     plugins:
@@ -38,7 +41,6 @@ profiles:
     pluginConfig:
       - name: Coscheduling
         args:
-          # These gangs run for seconds, not hours: one that failed is tried again soon.
           deniedPGExpirationTimeSeconds: 1
 """
 """The profile without a configuration file: Coscheduling, with short windows."""

@@ -164,6 +164,7 @@ async def _answered(question: _Question, answer: Callable[[_Question, _Cluster],
     from pyscheduler.cli.logs import configure
     from pyscheduler.cluster.real import auth
     from pyscheduler.cluster.real.http import HTTPTransport
+    from pyscheduler.cluster.real.probe import check_server
     from pyscheduler.framework.clock import LoopClock
     from pyscheduler.framework.recorder import NullRecorder
     from pyscheduler.scheduler.ports import ClientSettings
@@ -176,6 +177,7 @@ async def _answered(question: _Question, answer: Callable[[_Question, _Cluster],
     client = transport.connect(settings, clock=LoopClock(), rng=random.Random(), recorder=NullRecorder())
     namespace = "" if question.all_namespaces else question.namespace or credentials.namespace
     try:
+        await check_server(transport)
         code: int = await answer(question, _Cluster(client=client, namespace=namespace))
         return code
     finally:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 __all__ = ["Table", "data_of", "described", "list_of", "row"]
 
 #: How wide a column is at least, and what is between two of them; as kubectl.
-_LEAST: Final = 5
+_LEAST: Final = 3
 _GAP: Final = 3
 #: Longer reasons are cut in the narrow table.
 _REASON: Final = 100

@@ -1,0 +1,453 @@
+"""`kubectl podgroup`: what is made of pods and group objects, and how the real kubectl shows it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import random
+import shutil
+import signal
+import sys
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+import yaml
+
+from pyscheduler.api import Pod
+from pyscheduler.cli.podgroup import main
+from pyscheduler.cli.podgroup_facts import Summary, events_about, read_directory, summaries
+from pyscheduler.cli.podgroup_view import Table, data_of, described, row
+from pyscheduler.cluster.embedded.cluster import EmbeddedCluster
+from pyscheduler.cluster.embedded.faults import Fault
+from pyscheduler.framework import ForbiddenError, NullRecorder
+from pyscheduler.framework.clock import LoopClock
+from pyscheduler.podgroup import GroupDirectory
+from pyscheduler.scheduler.ports import ClientSettings
+from pyscheduler.testing import make_pod, pod_manifest
+from tests.podgroup.builders import GANG, SIGS, make_group, member
+
+ROOT = Path(__file__).parents[2]
+CRD = (ROOT / "configs/crds/podgroups.scheduling.x-k8s.io.yaml").read_bytes()
+KUBECTL = shutil.which("kubectl")
+NOW = 1_767_225_600.0 + 90  # a minute and a half after the builders' objects were created
+
+
+def summed(*items: Any, selector: str = "") -> dict[str, Summary]:
+    """Return the groups of these objects by name."""
+    directory = GroupDirectory()
+    for item in items:
+        (directory.pod_added if isinstance(item, Pod) else directory.object_added)(item)
+    return {one.state.id.name: one for one in summaries(directory, selector=selector)}
+
+
+def refused(name: str, group: str, message: str, **keywords: Any) -> Pod:
+    """Return a pending member with what the scheduler said of it."""
+    condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message}
+    return member(name, group, status={"phase": "Pending", "conditions": [condition]}, **keywords)
+
+
+# --- what is made of them --------------------------------------------------------------------------
+
+
+def test_members_are_counted_by_what_the_api_says() -> None:
+    """Bound is who has a node, waiting who is promised one, pending the rest; who has ended is none of these."""
+    found = summed(
+        make_group("g", minMember=4),
+        member("a", "g", node_name="n1", status={"phase": "Running"}),
+        member("b", "g", status={"phase": "Pending", "nominatedNodeName": "n2"}),
+        member("c", "g"),
+        member("d", "g", scheduling_gates=["wait"]),
+        member("e", "g", node_name="n1", status={"phase": "Succeeded"}),
+    )["g"]
+    assert (found.bound, found.waiting, found.pending) == (1, 1, 2)
+    states = {one.pod.name: (one.state, one.node) for one in found.members}
+    assert states == {
+        "a": ("Running", "n1"),
+        "b": ("Waiting", "n2"),
+        "c": ("Pending", ""),
+        "d": ("Gated", ""),
+        "e": ("Succeeded", "n1"),
+    }
+
+
+def test_groups_without_an_object_are_groups() -> None:
+    """Annotations and labels declare groups, in the dialect that they are in; so does a name that nobody has."""
+    annotated = {f"{GANG}name": "ann", f"{GANG}min-available": "2"}
+    light = {"pod-group.scheduling.sigs.k8s.io/name": "light", "pod-group.scheduling.sigs.k8s.io/min-available": "3"}
+    found = summed(
+        make_pod("a", annotations=annotated), make_pod("l", labels=light), member("o", "orphan"), make_pod("plain")
+    )
+    assert {name: one.dialect.name for name, one in found.items()} == {
+        "ann": "annotation",
+        "light": "lightweight",
+        "orphan": "sigs",
+    }
+    assert found["ann"].reason == "1 of at least 2 members are there"
+    assert found["orphan"].reason.startswith("nobody says how many members it takes")
+
+
+FIT = "0/3 nodes are available: 3 Insufficient cpu."
+DENIED = "0/3 nodes are available: pod with pgName: default/g last failed in 20s, deny."
+
+
+@pytest.mark.parametrize(
+    ("messages", "reason"),
+    [
+        pytest.param([FIT], FIT, id="what the scheduler says"),
+        pytest.param([DENIED, DENIED, FIT], FIT, id="the cause before its echoes"),
+        pytest.param([DENIED], DENIED, id="an echo where there is nothing else"),
+        pytest.param(["other", FIT, FIT], FIT, id="what most members hear"),
+        pytest.param(["b", "a"], "a", id="the same one every time"),
+    ],
+)
+def test_the_reason_is_the_telling_one(messages: list[str], reason: str) -> None:
+    """Of many messages the group shows the one that explains it."""
+    pods = [refused(f"p{number}", "g", message) for number, message in enumerate(messages)]
+    assert summed(make_group("g", minMember=1), *pods)["g"].reason == reason
+
+
+def test_a_pod_that_nobody_tried_says_whom_it_waits_for() -> None:
+    """Without any message the scheduler that should have come is named: perhaps it does not run."""
+    found = summed(make_group("g", minMember=1), member("a", "g", scheduler_name="gone"))["g"]
+    assert found.reason == "not tried yet by gone"
+
+
+@pytest.mark.parametrize(
+    ("phases", "expected"),
+    [
+        pytest.param(["", ""], "Pending", id="too few"),
+        pytest.param(["", "", ""], "Scheduling", id="none bound"),
+        pytest.param(["Pending", "", ""], "Scheduling", id="one bound"),
+        pytest.param(["Pending"] * 3, "Scheduled", id="all bound"),
+        pytest.param(["Running"] * 3, "Running", id="all run"),
+        pytest.param(["Succeeded"] * 3, "Finished", id="all done"),
+        pytest.param(["Running", "Running", "Failed"], "Failed", id="one failed"),
+    ],
+)
+def test_a_phase_that_nobody_wrote_is_worked_out(phases: list[str], expected: str) -> None:
+    """It is the phase that a controller would arrive at."""
+    pods = [
+        member(f"p{number}", "g", node_name="n1" if phase else "", status={"phase": phase or "Pending"})
+        for number, phase in enumerate(phases)
+    ]
+    found = summed(make_group("g", minMember=3), *pods)["g"]
+    assert (found.phase, found.phase_is_written) == (expected, False)
+
+
+def test_a_phase_that_stands_in_the_object_counts() -> None:
+    """Whoever owns the object knows better; Kubernetes' own group says it by a condition."""
+    group = make_group("g", minMember=1)
+    told = msgspec.structs.replace(group, status=msgspec.structs.replace(group.status, phase="Inqueue"))  # type: ignore[attr-defined]
+    assert summed(told)["g"].phase == "Inqueue"
+    policy = {"schedulingPolicy": {"gang": {"minCount": 2}}}
+    native = make_group("n", dialect="intree", **policy)
+    condition = {"type": "PodGroupScheduled", "status": "True", "reason": "Scheduled"}
+    native = msgspec.structs.replace(
+        native,
+        status=msgspec.convert({"conditions": [condition]}, type(native.status)),  # type: ignore[attr-defined]
+    )
+    assert (summed(native)["n"].phase, summed(native)["n"].phase_is_written) == ("Scheduled", True)
+
+
+def test_a_selector_is_about_the_object_or_else_the_pods() -> None:
+    """Labels of pods do not count for a group that has an object of its own."""
+    items = (
+        make_group("object", minMember=1),
+        member("a", "object", labels={"team": "x"}),
+        member("b", "bare", labels={"team": "x"}),
+        member("c", "other", labels={"team": "y"}),
+    )
+    assert set(summed(*items, selector="team=x")) == {"bare"}
+    assert set(summed(*items, selector="team!=y")) == {"object", "bare"}
+
+
+# --- how it is shown -------------------------------------------------------------------------------
+
+
+def test_the_table_is_aligned_and_grows() -> None:
+    """Columns stand under their headers, also in a later writing; no blanks at the end of a line."""
+    found = summed(make_group("g", minMember=2), refused("a", "g", FIT), member("b", "long-name-of-a-group"))
+    table = Table()
+    lines = table.lines([row(one, NOW, wide=False, namespaced=False) for one in found.values()])
+    for column, value in (("DIALECT", "sigs"), ("MIN", "2"), ("AGE", "90s"), ("REASON", FIT)):
+        assert lines[1].index(value, 0 if column == "DIALECT" else lines[0].index(column)) == lines[0].index(column)
+    assert lines[0] == "NAME                   DIALECT   PHASE        MIN      BOUND   WAITING   PENDING   AGE   REASON"
+    assert not any(line != line.rstrip() for line in lines)
+    assert len(table.lines([row(found["g"], NOW, wide=False, namespaced=False)])) == 1
+
+
+def test_long_reasons_are_cut_in_the_narrow_table_only() -> None:
+    """A hundred characters, on one line; all of it with -o wide."""
+    found = summed(make_group("g", minMember=1), refused("a", "g", "x" * 200 + "\nmore"))["g"]
+    narrow = row(found, NOW, wide=False, namespaced=False)[-1]
+    assert narrow == "x" * 97 + "..."
+    wide = row(found, NOW, wide=True, namespaced=True)
+    assert wide[-1] == "x" * 200 + " more"
+    assert wide[0] == "default"
+    assert len(wide) == len(Table(wide=True, namespaced=True).lines([wide])[0].split())
+
+
+def test_data_has_one_shape_for_all_dialects() -> None:
+    """What JSON and YAML show can be read without knowing who declared the group."""
+    ours = {f"{GANG}name": "ann", f"{GANG}min-available": "two", f"{GANG}mode": "NonStrict"}
+    found = summed(make_group("g", minMember=2), member("a", "g", node_name="n1"), make_pod("b", annotations=ours))
+    data = {name: data_of(one) for name, one in found.items()}
+    assert data["g"].keys() == data["ann"].keys()
+    assert data["g"]["declaredBy"] == {"apiVersion": "scheduling.x-k8s.io/v1alpha1", "kind": "PodGroup"}
+    assert data["g"]["members"][0]["node"] == "n1"
+    assert data["ann"]["declaredBy"] is None
+    assert data["ann"]["spec"]["minMember"] is None
+    assert data["ann"]["spec"]["mode"] == "NonStrict"
+    assert "two" in data["ann"]["problems"][0]
+
+
+def test_a_description_has_every_member() -> None:
+    """Name, state, node (in brackets where it is only intended), age, scheduler and the last message."""
+    found = summed(
+        make_group("g", minMember=3, scheduleTimeoutSeconds=90),
+        member("a", "g", node_name="n1", status={"phase": "Running"}),
+        member("b", "g", status={"phase": "Pending", "nominatedNodeName": "n2"}),
+        refused("c", "g", FIT),
+    )["g"]
+    text = "\n".join(described(found, (), NOW))
+    assert "Pods:           1 bound (1 running) / 1 waiting / 1 pending / 0 succeeded / 0 failed" in text
+    assert "Wait time:      1m30s" in text
+    rows = [line.split(maxsplit=5) for line in text.splitlines() if line.startswith("  ")]
+    assert [cells[:3] for cells in rows[2:]] == [
+        ["a", "Running", "n1"],
+        ["b", "Waiting", "(n2)"],
+        ["c", "Pending", "<none>"],
+    ]
+    assert rows[4][5] == FIT
+    assert text.endswith("Events:  <none>")
+
+
+# --- reading ---------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+async def cluster() -> EmbeddedCluster:
+    """Return a cluster with a group of two members, and one that only its pod knows."""
+    made = EmbeddedCluster(clock=LoopClock())
+    made.load(CRD)
+    made.add({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "other"}})
+    group = {"apiVersion": "scheduling.x-k8s.io/v1alpha1", "kind": "PodGroup"}
+    made.add({**group, "metadata": {"name": "train", "namespace": "default"}, "spec": {"minMember": 2}})
+    for number in range(2):
+        made.add(pod_manifest(f"train-{number}", labels={SIGS: "train"}))
+    made.add(pod_manifest("far-0", namespace="other", annotations={f"{GANG}name": "far", f"{GANG}min-available": "1"}))
+    return made
+
+
+async def read(cluster: EmbeddedCluster, namespace: str = "") -> tuple[list[str], list[str]]:
+    """Return the groups that are read, and the warnings."""
+    client = cluster.transport().connect(
+        ClientSettings(qps=-1), clock=LoopClock(), rng=random.Random(0), recorder=NullRecorder()
+    )
+    warnings: list[str] = []
+    directory, _ = await read_directory(client, namespace, warnings.append)
+    await events_about(client, namespace, warnings.append)
+    await client.close()
+    return [str(one.state.id) for one in summaries(directory)], warnings
+
+
+async def test_absent_kinds_cost_nothing(cluster: EmbeddedCluster) -> None:
+    """One CRD of many is installed: its groups and those without objects are found, and nothing is said."""
+    assert await read(cluster) == (["default/train", "other/far"], [])
+    assert await read(cluster, "other") == (["other/far"], [])
+
+
+async def test_a_kind_that_may_not_be_listed_is_one_warning(cluster: EmbeddedCluster) -> None:
+    """Its groups are known from their pods still; events alike. Without the right to list pods it is an error."""
+    cluster.faults.add(Fault(method="GET", path="/podgroups$", status=403))
+    cluster.faults.add(Fault(method="GET", path="/events$", status=403))
+    groups, warnings = await read(cluster)
+    assert groups == ["default/train", "other/far"]
+    assert len(warnings) == len(set(warnings)) == 10
+    assert (
+        "podgroups.scheduling.x-k8s.io may not be listed, and count as absent: injected fault: status 403" in warnings
+    )
+    cluster.faults.add(Fault(method="GET", path="/pods$", status=403))
+    with pytest.raises(ForbiddenError):
+        await read(cluster)
+
+
+def test_ten_thousand_pods_are_summed_up_quickly() -> None:
+    """A hundred groups of a hundred cost a second or two of CPU."""
+    pods = [make_pod(f"p{number}", labels={SIGS: f"g{number % 100}"}) for number in range(10_000)]
+    before = time.process_time()
+    found = summed(*pods)
+    lines = Table().lines([row(one, NOW, wide=False, namespaced=False) for one in found.values()])
+    assert len(lines) == 101
+    assert time.process_time() - before < 3
+
+
+# --- the real kubectl ------------------------------------------------------------------------------
+
+needs_kubectl = pytest.mark.skipif(
+    KUBECTL is None, reason="kubectl is not on this machine: kubectl podgroup is not tested through it"
+)
+Kubectl = Callable[..., Awaitable[tuple[int, str, str]]]
+
+
+@pytest.fixture
+async def environment(tmp_path: Path, cluster: EmbeddedCluster) -> AsyncIterator[dict[str, str]]:
+    """Serve the cluster; give an environment in which kubectl finds it, and the plugin."""
+    server = cluster.server()
+    await server.start()
+    (tmp_path / "config").write_text(
+        "apiVersion: v1\nkind: Config\ncurrent-context: e\n"
+        f"clusters: [{{name: e, cluster: {{server: '{server.url}'}}}}]\n"
+        "contexts: [{name: e, context: {cluster: e, user: u}}, "
+        "{name: o, context: {cluster: e, user: u, namespace: other}}]\n"
+        "users: [{name: u, user: {}}]\n"
+    )
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    yield {**os.environ, "PATH": path, "KUBECONFIG": str(tmp_path / "config"), "HOME": str(tmp_path)}
+    await server.stop()
+
+
+async def start(environment: dict[str, str], *arguments: str) -> asyncio.subprocess.Process:
+    """Start `kubectl podgroup`."""
+    assert KUBECTL is not None
+    return await asyncio.create_subprocess_exec(
+        KUBECTL,
+        "podgroup",
+        *arguments,
+        env=environment,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+
+
+@pytest.fixture
+def kubectl(environment: dict[str, str]) -> Kubectl:
+    """Run `kubectl podgroup` to its end; return exit code, output and errors."""
+
+    async def run(*arguments: str) -> tuple[int, str, str]:
+        process = await start(environment, *arguments)
+        out, err = await asyncio.wait_for(process.communicate(), 30)
+        assert process.returncode is not None
+        return process.returncode, out.decode(), err.decode()
+
+    return run
+
+
+@needs_kubectl
+@pytest.mark.slow
+async def test_kubectl_get(kubectl: Kubectl) -> None:
+    """The plugin is found by its name; namespaces, contexts and forms are those of kubectl."""
+    code, out, err = await kubectl("get")
+    assert (code, err) == (0, "")
+    assert [line.split()[:8] for line in out.splitlines()] == [
+        ["NAME", "DIALECT", "PHASE", "MIN", "BOUND", "WAITING", "PENDING", "AGE"],
+        ["train", "sigs", "Scheduling", "2", "0", "0", "2", out.splitlines()[1].split()[7]],
+    ]
+    _, out, _ = await kubectl("get", "-A", "--no-headers")
+    assert [line.split()[:3] for line in out.splitlines()] == [
+        ["default", "train", "sigs"],
+        ["other", "far", "annotation"],
+    ]
+    _, out, _ = await kubectl("get", "--context", "o", "-o", "json")
+    assert [item["metadata"]["name"] for item in json.loads(out)["items"]] == ["far"]
+    _, out, _ = await kubectl("get", "train", "-o", "yaml")
+    assert yaml.safe_load(out)["spec"]["minMember"] == 2
+
+
+@needs_kubectl
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("arguments", "code", "err"),
+    [
+        pytest.param(("get", "-n", "empty"), 0, "No resources found in empty namespace.\n", id="nothing there"),
+        pytest.param(
+            ("describe", "nix"), 1, 'Error from server (NotFound): podgroups "nix" not found\n', id="no such group"
+        ),
+    ],
+)
+async def test_kubectl_finds_nothing(kubectl: Kubectl, arguments: tuple[str, ...], code: int, err: str) -> None:
+    """Empty answers are one line on stderr, with kubectl's exit codes."""
+    assert await kubectl(*arguments) == (code, "", err)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        pytest.param(["get", "--nix"], "error: No such option '--nix'.", id="no such flag"),
+        pytest.param(["nix"], "error: No such command 'nix'.", id="no such command"),
+        pytest.param(["get", "-l", "a=("], "error: unable to parse requirement: ", id="no such selector"),
+        pytest.param(["get", "--kubeconfig", "/nix"], "error: kubeconfig /nix does not exist", id="no such kubeconfig"),
+        pytest.param(
+            ["get", "a", "-l", "b=c"], "error: name cannot be provided when a selector", id="name and selector"
+        ),
+        pytest.param(["get", "a", "-A"], "error: a resource cannot be retrieved by name across", id="name everywhere"),
+        pytest.param(["get", "--kubeconfig", "DEAD"], "error: the API server cannot be reached: ", id="nobody answers"),
+    ],
+)
+def test_mistakes_are_told_in_kubectls_way(
+    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """The message on stderr, exit code 1, no traceback."""
+    dead = tmp_path / "config"
+    dead.write_text(
+        "{current-context: e, clusters: [{name: e, cluster: {server: 'http://127.0.0.1:9'}}], "
+        "contexts: [{name: e, context: {cluster: e, user: u}}], users: [{name: u, user: {}}]}"
+    )
+    with pytest.raises(SystemExit) as ended:
+        main([str(dead) if word == "DEAD" else word for word in arguments])
+    assert ended.value.code == 1
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith(message)
+
+
+@needs_kubectl
+@pytest.mark.slow
+async def test_kubectl_describe(kubectl: Kubectl, cluster: EmbeddedCluster) -> None:
+    """Every member is there, and the events about the group."""
+    uid = cluster.get("scheduling.x-k8s.io/v1alpha1", "PodGroup", "train", namespace="default")["metadata"]["uid"]
+    cluster.add(
+        {
+            "apiVersion": "v1",
+            "kind": "Event",
+            "metadata": {"name": "e", "namespace": "default"},
+            "involvedObject": {"kind": "PodGroup", "namespace": "default", "name": "train", "uid": uid},
+            "type": "Warning",
+            "reason": "Timeout",
+            "message": "schedule time longer than 48 hours",
+            "source": {"component": "pyscheduler"},
+            "lastTimestamp": "2026-01-01T00:00:00Z",
+        }
+    )
+    code, out, err = await kubectl("describe", "train")
+    assert (code, err) == (0, "")
+    assert [line.split()[:2] for line in out.splitlines() if line.startswith("  train-")] == [
+        ["train-0", "Pending"],
+        ["train-1", "Pending"],
+    ]
+    assert out.splitlines()[-1].split()[:2] == ["Warning", "Timeout"]
+    assert out.rstrip().endswith("schedule time longer than 48 hours")
+
+
+@needs_kubectl
+@pytest.mark.slow
+async def test_kubectl_watch(environment: dict[str, str], cluster: EmbeddedCluster) -> None:
+    """A row for each group that changes, and none for one that does not; Ctrl-C ends it with 130."""
+    process = await start(environment, "get", "--watch")
+    assert process.stdout is not None
+    lines = [(await asyncio.wait_for(process.stdout.readline(), 20)).decode() for _ in range(2)]
+    assert lines[0].startswith("NAME ")
+    cluster.add(pod_manifest("late-0", annotations={f"{GANG}name": "late", f"{GANG}min-available": "1"}))
+    line = (await asyncio.wait_for(process.stdout.readline(), 20)).decode()
+    assert line.split()[:2] == ["late", "annotation"]
+    cluster.remove("v1", "Pod", "train-1", namespace="default")
+    line = (await asyncio.wait_for(process.stdout.readline(), 20)).decode()
+    assert line.split()[:7] == ["train", "sigs", "Pending", "2", "0", "0", "1"]
+    process.send_signal(signal.SIGINT)
+    out, err = await asyncio.wait_for(process.communicate(), 20)
+    assert (process.returncode, out, err.strip()) == (130, b"", b"")
