@@ -9,6 +9,12 @@ Does not belong here: who schedules a group, and when; any I/O.
 
 from __future__ import annotations
 
+from pyscheduler.podgroup.deadlock import Deadlocks as Deadlocks
+from pyscheduler.podgroup.deadlock_units import (
+    DeadlockArgs as DeadlockArgs,
+    DeadlockParty as DeadlockParty,
+    UnitKey as UnitKey,
+)
 from pyscheduler.podgroup.dialects import (
     DIALECTS as DIALECTS,
     Dialect as Dialect,
@@ -61,6 +67,9 @@ __all__ = [
     "DIALECTS",
     "NOTHING_SAID",
     "ChangeKind",
+    "DeadlockArgs",
+    "DeadlockParty",
+    "Deadlocks",
     "Dialect",
     "DialectTable",
     "ExpiringMap",
@@ -85,6 +94,7 @@ __all__ = [
     "Problem",
     "QueueOrder",
     "StatusStyle",
+    "UnitKey",
     "coscheduling_key",
     "created_at",
     "gang_key",

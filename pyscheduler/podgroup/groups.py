@@ -10,6 +10,7 @@ import logging
 from typing import TYPE_CHECKING
 
 from pyscheduler.framework import PluginError
+from pyscheduler.podgroup.deadlock import Deadlocks
 from pyscheduler.podgroup.dialects import DialectTable
 from pyscheduler.podgroup.directory import ChangeKind, GroupDirectory
 from pyscheduler.podgroup.feeding import Feeder
@@ -51,6 +52,8 @@ class PodGroups:
         self._rounds: dict[str, int] = {}
         self._feeder = Feeder(self.directory)
         self.directory.subscribe(self._changed)
+        #: Sees to it that groups which each hold a part do not block each other.
+        self.deadlocks = Deadlocks(self.directory, clock, self.server_of)
 
     @classmethod
     def of(cls, handle: Handle) -> PodGroups:

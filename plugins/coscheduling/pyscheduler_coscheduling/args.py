@@ -10,25 +10,17 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 
 from pyscheduler.framework.plugin_args import wire
+from pyscheduler.podgroup import DeadlockArgs
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["CoschedulingArgs", "DeadlockArgs"]
+__all__ = ["CoschedulingArgs"]
 
 _DEFAULT_WAIT_SECONDS: Final = 60.0
 _ALL_PERCENT: Final = 100
 _SCOPES: Final = ("cluster", "node")
 _ABOVE_ZERO: Final = "must be greater than 0"
-
-
-@attrs.frozen(kw_only=True)
-class DeadlockArgs:
-    """When groups that each hold a part of the room are told to yield; read by the deadlock resolver."""
-
-    enabled: bool = True
-    grace_seconds: int = 2
-    yield_lease_seconds: int = 30
 
 
 @attrs.frozen(kw_only=True)
@@ -65,8 +57,7 @@ class CoschedulingArgs:
             ("permitWaitingTimeSeconds", self.permit_waiting_time_seconds),
             ("deniedPGExpirationTimeSeconds", self.denied_pg_expiration_time_seconds),
             ("podGroupBackoffSeconds", self.pod_group_backoff_seconds),
-            ("deadlock.graceSeconds", self.deadlock.grace_seconds),
-            ("deadlock.yieldLeaseSeconds", self.deadlock.yield_lease_seconds),
+            *self.deadlock.negatives(),
         ):
             if seconds < 0:
                 yield f"{key}: Invalid value: {seconds}: {_ABOVE_ZERO}"

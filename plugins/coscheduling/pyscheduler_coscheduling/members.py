@@ -109,6 +109,7 @@ class Members:
         """Let all who wait go on to be bound: the group has its minimum."""
         self.failures.forgive(state.id)
         self.groups.passed(state.id)
+        self.groups.deadlocks.completed(state)
         for held in self.waiting.of(state.id):
             held.allow(self._plugin)
 

@@ -18,6 +18,7 @@ from pyscheduler.api import ENDED_PODS
 from pyscheduler.api.durations import format_duration
 from pyscheduler.framework import (
     AFTER_FAILURE,
+    WHAT_IF,
     ConfigError,
     EnqueueExtensions,
     PermitPlugin,
@@ -33,6 +34,7 @@ from pyscheduler.framework import (
 from pyscheduler.podgroup import DIALECTS, coscheduling_key, kinds_of
 from pyscheduler_coscheduling import quorum
 from pyscheduler_coscheduling.args import CoschedulingArgs
+from pyscheduler_coscheduling.deadlock import DeadlockSide
 from pyscheduler_coscheduling.hints import Hints
 from pyscheduler_coscheduling.listening import Listener
 from pyscheduler_coscheduling.members import NOT_FOUND, Members
@@ -100,6 +102,9 @@ class Coscheduling(
         self._profiles.add(handle.profile_name)
         self.members = Members(self.name, self.args, handle)
         self._hints = Hints(self.members)
+        self._deadlocks = self.members.groups.deadlocks
+        side = DeadlockSide(handle=handle, deadlock=self.args.deadlock, members=self.members, profiles=self._profiles)
+        self._deadlocks.join(self.name, side)
         self._listener = Listener(self.name, handle, self.members, lambda: frozenset(self._profiles))
         self._status = ScheduledStatus(handle, self.members)
         self._denied_text = format_duration(self.args.denied_pg_expiration_time_seconds)
@@ -130,13 +135,17 @@ class Coscheduling(
             if self.args.require_group and self.members.directory.group_id(pod) is None:
                 return Status.unresolvable(_NO_GROUP)
             return None
+        if state.get(WHAT_IF):
+            return None
         self._serve_backoff(state)
         if not group.group.is_declared:
             return None
         self._compare_priority(group, pod)
-        refusal = self._refusal(group, pod, nodes)
+        refusal = self._deadlocks.refusal(group) or self._refusal(group, pod, nodes)
         if not refusal:
+            self._deadlocks.tried(pod)
             return None
+        self._deadlocks.refused()
         state.write(_REFUSED, True)
         # No preemption for a group that is not ready: it would evict others' pods and then not start.
         return Status.unresolvable(refusal)
@@ -191,6 +200,7 @@ class Coscheduling(
         if state.get(_REFUSED):
             return _NOTHING
         members, count = self.members, self.members.counts_succeeded(group)
+        self._deadlocks.tried(pod)
         members.drop_ended(group)
         if quorum.is_satisfied(group, count_succeeded=count):
             return _NOTHING
@@ -228,19 +238,21 @@ class Coscheduling(
     # --- Reserve
 
     def reserve(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
+        self._deadlocks.took(pod)
         return None
 
     def unreserve(self, state: CycleState, pod: Pod, node_name: str) -> None:
         group = self.members.of(pod)
         members = self.members
         members.failures.released(by=None if group is None else group.id)
+        verdict = self.handle.wait_verdict(pod.uid)
+        cause = verdict.cause if verdict is not None else ""
+        is_ours = verdict is not None and verdict.plugin == self.name
+        self._deadlocks.gave_back(pod, rolled_back=is_ours and cause == "rejected")
         if group is None:
             return
         members.give_back(pod)
         self._serve_backoff(state)
-        verdict = self.handle.wait_verdict(pod.uid)
-        cause = verdict.cause if verdict is not None else ""
-        is_ours = verdict is not None and verdict.plugin == self.name
         if cause == "rejected" and is_ours:
             # Part of a rollback, in which the group was dealt with; its members must not be woken by it.
             after = state.get(AFTER_FAILURE)

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Final
 import attrs
 
 from pyscheduler.framework.plugin_args import Duration, wire
-from pyscheduler.podgroup import DIALECTS, MatchPolicy
+from pyscheduler.podgroup import DIALECTS, DeadlockArgs, MatchPolicy
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["DEFAULT_WAIT_SECONDS", "OWN_DIALECTS", "SERVABLE_DIALECTS", "DeadlockArgs", "GangArgs"]
+__all__ = ["DEFAULT_WAIT_SECONDS", "OWN_DIALECTS", "SERVABLE_DIALECTS", "GangArgs"]
 
 DEFAULT_WAIT_SECONDS: Final = 600.0
 
@@ -20,15 +20,6 @@ OWN_DIALECTS: Final = tuple(dialect.name for dialect in DIALECTS if dialect.clai
 
 SERVABLE_DIALECTS: Final = (*OWN_DIALECTS, "sigs")
 """The dialects whose objects the plugin watches, so that it can serve their groups."""
-
-
-@attrs.frozen(kw_only=True)
-class DeadlockArgs:
-    """When gangs that each hold a part of the room are told to yield; read by the deadlock resolver."""
-
-    enabled: bool = True
-    grace_seconds: int = 2
-    yield_lease_seconds: int = 30
 
 
 @attrs.frozen(kw_only=True)
@@ -45,7 +36,7 @@ class GangArgs:
     default_match_policy: str = MatchPolicy.ONCE_SATISFIED.value
     #: Deprecated: leaves out the schedule cycle, so that members of a failed round are tried all the same.
     skip_check_schedule_cycle: bool = False
-    deadlock: DeadlockArgs = DeadlockArgs()
+    deadlock: DeadlockArgs = attrs.Factory(DeadlockArgs)
     #: The dialects whose groups are served, by name; without them those that are meant for this plugin.
     dialects: tuple[str, ...] = attrs.field(default=(), metadata=wire(omit_empty=True))
 
@@ -66,12 +57,8 @@ class GangArgs:
             yield "awareNetworkTopology: network topology is not looked at yet; leave it out, or set it to false"
         if self.default_match_policy not in set(MatchPolicy):
             yield f'defaultMatchPolicy: "{self.default_match_policy}" is none of {", ".join(MatchPolicy)}'
-        for key, seconds in (
-            ("deadlock.graceSeconds", self.deadlock.grace_seconds),
-            ("deadlock.yieldLeaseSeconds", self.deadlock.yield_lease_seconds),
-        ):
-            if seconds < 0:
-                yield f"{key}: Invalid value: {seconds}: must not be negative"
+        for key, seconds in self.deadlock.negatives():
+            yield f"{key}: Invalid value: {seconds}: must not be negative"
         unknown = [name for name in self.dialects if name not in SERVABLE_DIALECTS]
         if unknown:
             yield f"dialects: {', '.join(unknown)} cannot be served; known are {', '.join(SERVABLE_DIALECTS)}"

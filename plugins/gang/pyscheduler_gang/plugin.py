@@ -18,6 +18,7 @@ import attrs
 from pyscheduler.api import ENDED_PODS, Pod
 from pyscheduler.framework import (
     AFTER_FAILURE,
+    WHAT_IF,
     ActionType,
     ClusterEvent,
     ClusterEventWithHint,
@@ -40,6 +41,7 @@ from pyscheduler.framework import (
 from pyscheduler.podgroup import DIALECTS, PodGroups, kinds_of
 from pyscheduler_gang import messages
 from pyscheduler_gang.args import SERVABLE_DIALECTS, GangArgs
+from pyscheduler_gang.deadlock import DeadlockSide
 from pyscheduler_gang.following import Following
 from pyscheduler_gang.gangs import Gangs, has_timed_out
 from pyscheduler_gang.introspection import add_routes
@@ -123,6 +125,17 @@ class Gang(
         self.verdicts: Final = shared.verdicts
         self._passes: Final = shared.passes
         self._statuses: Final = shared.statuses
+        self._deadlocks: Final = groups.deadlocks
+        self._deadlocks.join(
+            self.name,
+            DeadlockSide(
+                handle=handle,
+                deadlock=options.deadlock,
+                gangs=shared.gangs,
+                passes=shared.passes,
+                verdicts=shared.verdicts,
+            ),
+        )
 
     # --- events
 
@@ -156,7 +169,7 @@ class Gang(
     def pre_filter(self, state: CycleState, pod: Pod, nodes: Nodes) -> PreFilterResult | Status | None:
         """Refuse a member whose gang cannot be complete, was given up, or had its turn in this round."""
         found = self.gangs.find(pod)
-        if found is None:
+        if found is None or state.get(WHAT_IF):
             return None
         gang, record = found
         if record is None:
@@ -165,7 +178,9 @@ class Gang(
         tell(record, pod, self.handle)
         refusal = self._refusal(record, pod)
         if refusal is None:
+            self._deadlocks.tried(pod)
             return None
+        self._deadlocks.refused()
         state.write(_REFUSED, True)
         return Status.unresolvable(refusal)
 
@@ -180,7 +195,7 @@ class Gang(
         elif (other := gangs.other_scheduler(record, pod)) is not None:
             refusal = messages.different_schedulers(pod.scheduler_name, other)
         elif not gangs.is_settled(record):
-            refusal = gangs.not_ready(record, pod)
+            refusal = self._deadlocks.refusal(record.state) or gangs.not_ready(record, pod)
             if refusal is None and gangs.takes_turns(record):
                 return self._passes.take_turn(record, pod)
             # A NonStrict member is tried now, and sleeps if it fails.
@@ -214,6 +229,7 @@ class Gang(
         if state.get(_REFUSED) or is_out or self.gangs.is_settled(record):
             return None, Status.unschedulable()
         self._passes.missed_turn(record, pod)
+        self._deadlocks.tried(pod)
         if not self.gangs.is_strict(record):
             return None, Status.unschedulable()
         error = FitError(num_all_nodes=len(self.handle.snapshot.nodes), diagnosis=Diagnosis(node_statuses=statuses))
@@ -221,7 +237,8 @@ class Gang(
         return None, Status.unschedulable(messages.rejected_itself(record.id))
 
     def reserve(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
-        """Do nothing; a member counts from Permit on."""
+        """Do no more than note it; a member counts from Permit on."""
+        self._deadlocks.took(pod)
         return None
 
     def permit(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
@@ -239,6 +256,9 @@ class Gang(
     def unreserve(self, state: CycleState, pod: Pod, node_name: str) -> None:
         """Go by why the member gave up its place."""
         record = self.gangs.of(pod)
+        verdict = self.handle.wait_verdict(pod.uid)
+        ours = verdict is not None and verdict.cause == "rejected" and verdict.plugin == self.name
+        self._deadlocks.gave_back(pod, rolled_back=ours and record is not None and pod.uid not in record.timed_out)
         if record is None:
             self.verdicts.forget(pod.uid)
         else:

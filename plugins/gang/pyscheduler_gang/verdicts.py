@@ -76,6 +76,7 @@ class Verdicts:
             if not gangs.has_quorum(record):
                 return False
         gangs.directory.satisfy(record.id)
+        gangs.groups.deadlocks.completed(record.state)
         for each in group:
             if each.deadline is None:
                 continue
@@ -112,6 +113,12 @@ class Verdicts:
         for each in self._gangs.group(record):
             for held in self._waiting.of(each.id):
                 self._reject(each, held.pod, reason(each, held.pod))
+
+    def give_way(self, record: GangRecord, reason: str) -> None:
+        """Reject the waiting members of one gang, so that another one can be complete; it waits anew afterwards."""
+        for held in self._waiting.of(record.id):
+            self._reject(record, held.pod, reason)
+        record.clear_deadline()
 
     def _reject(self, record: GangRecord, pod: Pod, reason: str) -> bool:
         held = self._handle.get_waiting_pod(pod.uid)
