@@ -43,7 +43,7 @@ __all__ = ["Decision", "GroupCommit", "Member"]
 
 _log = logging.getLogger(__name__)
 
-_CHANGED = "node(s) changed while the pod group was being scheduled"
+_CHANGED = "pod or node changed while the pod group was being scheduled"
 _TAKEN_BACK = "pod group lost members while it was being scheduled"
 
 
@@ -209,6 +209,8 @@ class GroupCommit:
         node_name = attempt.node_name
         attempt.state.delete(GROUP_CYCLE)
         attempt.state.delete(PREEMPTION_INQUIRY)
+        if self._is_gone(attempt):
+            return _unschedulable(_CHANGED)
         is_as_it_was = self.cache.node_generation(node_name) == decision.generations.get(node_name)
         if not is_as_it_was and not self._still_fits(attempt):
             return _unschedulable(_CHANGED)
@@ -220,6 +222,12 @@ class GroupCommit:
             decision.generations[node_name] = generation
         self.scheduling.activate(attempt)
         return None
+
+    def _is_gone(self, attempt: Attempt) -> bool:
+        """Tell whether the pod was deleted, or bound by somebody else, since it was popped."""
+        pod = attempt.queued.pod
+        current = self.failure.pods.get(pod.name, pod.namespace)
+        return current is None or current.uid != pod.uid or bool(current.node_name) or current.is_terminating
 
     def _still_fits(self, attempt: Attempt) -> bool:
         """Tell whether the pod fits on its node, going by the cluster as it is now."""

@@ -51,6 +51,9 @@ __all__ = ["GroupCycles", "GroupSource"]
 
 _log = logging.getLogger(__name__)
 
+#: So many members are taken out of the queue at once.
+_POPPED_PER_TURN = 100
+
 _WAITING_ON_PREEMPTION = "pod group is waiting for preemption to complete"
 
 
@@ -116,30 +119,28 @@ class GroupCycles:
         self, groups: _Groups, first: QueuedPodInfo, skips: Callable[[Profile, Pod], bool]
     ) -> Sequence[Attempt]:
         """Try to place all members; return the attempts to bind. The others were dealt with."""
-        group_of = {pod.uid: group for group, pods in groups.members.items() for pod in pods}
-        others = [pod for pods in groups.members.values() for pod in pods if pod.uid != first.pod.uid]
-        popped = [first, *self.queue.pop_these(others)]
-        popped.sort(key=lambda info: (-info.pod.priority, info.first_attempt_at or 0.0))
+        began = self.clock.now()
+        turns = Turns(self.clock)
+        popped = await self._pop_all(groups, first, turns)
         profile = self.profiles[popped[0].pod.scheduler_name]
         stranger = next((info.pod for info in popped if info.pod.scheduler_name != profile.name), None)
         if stranger is not None:
             self._refuse(popped, stranger.scheduler_name, profile.name)
             return ()
-        left = []
+        group_of = {pod.uid: group for group, pods in groups.members.items() for pod in pods}
+        members: list[Member] = []
         for info in popped:
             if skips(profile, info.pod):
                 self.queue.done(info.pod.uid)
             else:
-                left.append(info)
-        if not left:
+                self.recorder.queue_wait(began - info.enqueued_at)
+                members.append(self._member(profile, info, group_of.get(info.pod.uid)))
+            await turns.give()
+        if not members:
             return ()
-        began = self.clock.now()
-        for info in left:
-            self.recorder.queue_wait(began - info.enqueued_at)
-        members = [self._member(profile, info, group_of.get(info.pod.uid)) for info in left]
         decision = Decision(source=groups.source, profile=profile, members=members, began=began)
         try:
-            await self._decide(decision)
+            await self._decide(decision, turns)
             self.recorder.group_algorithm(self.clock.now() - began)
             attempts = await self.commit.submit(decision)
         except Exception as error:  # noqa: BLE001 - a bug must cost these attempts, not the loop, and lose no pod
@@ -149,6 +150,16 @@ class GroupCycles:
             return ()
         self._tell(groups, decision)
         return attempts
+
+    async def _pop_all(self, groups: _Groups, first: QueuedPodInfo, turns: Turns) -> list[QueuedPodInfo]:
+        """Take the other members out of the queue; return all of them in the order in which they are tried."""
+        others = [pod for pods in groups.members.values() for pod in pods if pod.uid != first.pod.uid]
+        popped = [first]
+        for start in range(0, len(others), _POPPED_PER_TURN):
+            popped += self.queue.pop_these(others[start : start + _POPPED_PER_TURN])
+            await turns.give()
+        popped.sort(key=lambda info: (-info.pod.priority, info.first_attempt_at or 0.0))
+        return popped
 
     def _refuse(self, popped: Iterable[QueuedPodInfo], name: str, other: str) -> None:
         """Fail members that name different profiles: nobody could place them all."""
@@ -179,10 +190,9 @@ class GroupCycles:
 
     # Placing them in thought
 
-    async def _decide(self, decision: Decision) -> None:
+    async def _decide(self, decision: Decision, turns: Turns) -> None:
         """Try all members on one snapshot, and take everything back; the verdict and each member's part are noted."""
         self.cache.update_snapshot(self.snapshot)
-        turns = Turns(self.clock)
         cycle = GroupCycle()
         statement = self.snapshot.checkpoint()
         placed: list[Member] = []

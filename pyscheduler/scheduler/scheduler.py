@@ -49,6 +49,9 @@ _FAR_BEHIND = 250
 #: How long a new leader waits for watches that are broken, in seconds.
 _CATCH_UP_SECONDS = 10.0
 
+#: So many binding cycles are started at once.
+_BINDINGS_PER_TURN = 50
+
 #: How long a stop takes at most, in seconds, and how much of that is kept for the writes after the last binding.
 _STOP_GRACE_SECONDS = 10.0
 _LAST_WRITES_SECONDS = 2.0
@@ -164,10 +167,24 @@ class Scheduler:
                 self.recorder.queue_wait(self.clock.now() - queued.enqueued_at)
                 attempt = await self.scheduling.run_scheduling_cycle(profile, queued)
                 attempts = () if attempt is None else (attempt,)
-        for each in attempts:
-            task = asyncio.create_task(self.binding.run_binding_cycle(each), name=f"bind {each.pod.key}")
-            self._bindings[task] = each
-            task.add_done_callback(self._binding_done)
+        await self._begin_to_bind(attempts)
+
+    async def _begin_to_bind(self, attempts: Sequence[Attempt]) -> None:
+        """Start the binding cycles, some at a time where they are many: each goes a good way in its first turn."""
+        begun = 0
+        try:
+            for attempt in attempts:
+                task = asyncio.create_task(self.binding.run_binding_cycle(attempt), name=f"bind {attempt.pod.key}")
+                self._bindings[task] = attempt
+                task.add_done_callback(self._binding_done)
+                begun += 1
+                if begun % _BINDINGS_PER_TURN == 0:
+                    await asyncio.sleep(0)
+        except asyncio.CancelledError:
+            for attempt in attempts[begun:]:
+                self.waiting_pods.stop(attempt.pod.uid)
+                self.scheduling.undo(attempt)
+            raise
 
     def _is_gone(self, pod: Pod) -> bool:
         """Tell whether the pod was deleted, or bound by somebody else, after it was popped."""
