@@ -21,7 +21,7 @@ PYTEST := $(BIN)/python -m pytest -n 2 --dist loadgroup
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo test test-quick test-lowest coverage lint format bench changelog clean
+.PHONY: help setup demo demo-gang test test-quick test-lowest coverage lint format bench changelog clean
 
 help:  ## say what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -45,6 +45,9 @@ $(STAMP):
 
 demo: setup  ## schedule a production cluster's pods over HTTP, check the result
 	@$(BIN)/pyscheduler demo $(DEMO_ARGS)
+
+demo-gang: setup  ## let forty gangs fight for too few GPUs, prove that none was ever partial
+	@$(BIN)/pyscheduler demo-gang $(DEMO_ARGS)
 
 test: setup  ## run the whole suite
 	$(PYTEST) $(PYTEST_ARGS)

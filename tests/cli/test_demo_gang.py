@@ -6,8 +6,10 @@ import itertools
 from collections.abc import Iterable
 
 import pytest
+from click.testing import CliRunner
 
-from pyscheduler.cli.demo_gang_record import GPU, GROUP_LABEL, LONGEST_BURST_SECONDS, Change, Judge
+from pyscheduler.cli import demo_gang
+from pyscheduler.cli.demo_gang_record import GPU, GROUP_LABEL, LONGEST_BURST_SECONDS, Change, Judge, Verdict
 from pyscheduler.cli.demo_gang_workload import GANG_PROFILE, GPUS_PER_NODE, gang_manifests, make_gangs
 from pyscheduler.config.load import loads
 
@@ -148,6 +150,19 @@ def test_pods_of_a_wave_come_in_turns() -> None:
     pods = [each["metadata"]["name"] for each in wave[4:]]
     assert pods[:4] == [f"gang-{number:02}-0" for number in range(1, 5)]
     assert len(pods) == sum(gang.size for gang in gangs)
+
+
+def test_a_bad_verdict_is_told_and_is_the_exit_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Twenty problems are enough to read; their number is told, and the code is 1."""
+
+    async def play(*_: object, **__: object) -> Verdict:
+        problems = [f"problem {number}" for number in range(25)]
+        return Verdict(gangs=1, pods=1, bursts_seconds=[], problems=problems)
+
+    monkeypatch.setattr(demo_gang, "play", play)
+    result = CliRunner().invoke(demo_gang.command, [])
+    assert result.exit_code == 1
+    assert result.output.splitlines()[-2:] == ["error: problem 19", "error: the check found 25 problems"]
 
 
 def test_its_profile_loads() -> None:

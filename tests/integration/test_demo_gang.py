@@ -1,30 +1,48 @@
-"""The gang demo from outside: its verdict, and that the verdict means something."""
+"""The gang demo: its verdict, and that the verdict means something."""
 
 from __future__ import annotations
 
 import pytest
 
+from pyscheduler.cli.demo_gang import play
+from pyscheduler.cli.demo_gang_workload import GANG_PROFILE, Gang
+from pyscheduler.config.load import load, loads
 from tests.integration.programs import FAST, program
-
-SMALL = ("demo-gang", "--gangs", "5", "--nodes", "2")
 
 pytestmark = pytest.mark.slow
 
+#: Each wants most of the one node that there is.
+GANGS = [Gang(name=f"gang-{number}", size=size, run_seconds=0.3) for number, size in enumerate((6, 5, 8, 4))]
 
-async def test_a_small_fight() -> None:
-    """Five gangs share two nodes; all finish, none was partial, and the exit code is 0."""
-    async with program(*SMALL) as demo:
-        assert await demo.ended() == 0, demo.err
-    assert demo.err == []
-    assert demo.out[-1].startswith("check: no gang was ever partial: each of 5 had room for all its members")
-    table = {line[:30].strip(): line[30:].strip() for line in demo.out}
-    assert table["gangs"] == "5"
-    assert table["first to last binding of a gang"].endswith(" ms at most")
+
+async def test_a_small_fight(capsys: pytest.CaptureFixture[str]) -> None:
+    """Four gangs share one node; all finish, and none was partial."""
+    verdict = await play(loads(GANG_PROFILE), GANGS, nodes=1)
+    assert verdict.problems == []
+    assert (verdict.gangs, verdict.pods, len(verdict.bursts_seconds)) == (4, 23, 4)
+    out = capsys.readouterr().out
+    assert "4 gangs of 23 pods want 23 GPUs; there are 8." in out
+    assert "first to last binding of a gang" in out
 
 
 async def test_without_a_gang_plugin_gangs_are_partial() -> None:
-    """The same gangs, scheduled pod by pod: the record shows it, each case is told, and the exit code is 1."""
-    async with program(*SMALL, "--config", str(FAST)) as demo:
-        assert await demo.ended() == 1
-    assert demo.err[-1].startswith("error: the check found ")
-    assert any("was begun at revision" in line or "ended before its gang" in line for line in demo.err), demo.err
+    """The same gangs, scheduled pod by pod: the record shows it."""
+    verdict = await play(load(FAST), GANGS, nodes=1)
+    assert any("without room for all of it" in problem for problem in verdict.problems)
+    assert any("ended before its gang" in problem for problem in verdict.problems)
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "last"),
+    [
+        pytest.param(
+            (), 0, "check: no gang was ever partial: each of 1 had room for all its members", id="all is well"
+        ),
+        pytest.param(("--config", "nix.yaml"), 1, "error: nix.yaml", id="no such profile"),
+    ],
+)
+async def test_the_command(options: tuple[str, ...], code: int, last: str) -> None:
+    """The verdict is the last line, and the exit code."""
+    async with program("demo-gang", "--gangs", "1", "--nodes", "1", *options) as demo:
+        assert await demo.ended() == code, demo.err
+    assert [*demo.out, *demo.err][-1].startswith(last)
