@@ -76,10 +76,7 @@ def cluster_manifests(nodes: int) -> list[dict[str, Any]]:
     definition = {
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
-        "metadata": {
-            "name": f"podgroups.{_GROUP}",
-            "annotations": {"api-approved.kubernetes.io": "unapproved, of scheduler-plugins"},
-        },
+        "metadata": {"name": f"podgroups.{_GROUP}"},
         "spec": {
             "group": _GROUP,
             "scope": "Namespaced",

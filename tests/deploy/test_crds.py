@@ -1,0 +1,86 @@
+"""configs/crds: a definition for every kind that describes groups, which takes what people write and what is written."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import yaml
+
+from pyscheduler.api import ResourceKind
+from pyscheduler.cluster.embedded.cluster import EmbeddedCluster
+from pyscheduler.cluster.embedded.errors import StatusError
+from pyscheduler.podgroup import DIALECTS, Dialect, StatusStyle
+from pyscheduler.testing import VirtualClock
+from tests.deploy.conftest import ROOT
+
+FOLDER = ROOT / "configs/crds"
+#: Kubernetes' own group is built in.
+KINDS = [
+    pytest.param(dialect, kind, id=f"{kind.group}/{kind.version}")
+    for dialect in DIALECTS
+    for kind in dialect.kinds
+    if dialect.name != "intree"
+]
+#: What a controller writes, by the style of the dialect.
+COUNTS = {"running": 2, "succeeded": 1, "failed": 1}
+WRITTEN: dict[StatusStyle | None, dict[str, Any]] = {
+    StatusStyle.COSCHEDULING: {"phase": "Running", "occupiedBy": "a/b", **COUNTS},
+    StatusStyle.COSCHEDULING_SCHEDULED: {"phase": "Scheduled", "occupiedBy": "a/b", "scheduled": 3, **COUNTS},
+    StatusStyle.GANG: {"phase": "Scheduled", "occupiedBy": "a/b", "scheduled": 3, **COUNTS},
+    StatusStyle.KUBE_BATCH: {"admitted": 4, **COUNTS},
+    StatusStyle.COUNTS: COUNTS,
+    None: {"phase": "Running"},
+}
+
+
+def definition(kind: ResourceKind) -> dict[str, Any]:
+    """Read a kind's definition."""
+    text = (FOLDER / f"{kind.plural}.{kind.group}.yaml").read_text(encoding="utf-8")
+    found: dict[str, Any] = yaml.safe_load(text)
+    return found
+
+
+def group_of(kind: ResourceKind, **spec: Any) -> dict[str, Any]:
+    """Write a group."""
+    metadata = {"name": "g", "namespace": "default"}
+    return {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": metadata, "spec": spec}
+
+
+def test_there_is_one_for_every_kind_and_no_other() -> None:
+    """The folder and the table of dialects say the same."""
+    wanted = {f"{kind.plural}.{kind.group}.yaml" for _, kind in (param.values for param in KINDS)}  # type: ignore[attr-defined]
+    assert {path.name for path in FOLDER.iterdir()} == wanted
+
+
+@pytest.mark.parametrize(("dialect", "kind"), KINDS)
+def test_a_group_keeps_what_is_said_and_written(dialect: Dialect, kind: ResourceKind) -> None:
+    """What a person writes into it, and a controller into its status, is there afterwards."""
+    cluster = EmbeddedCluster(clock=VirtualClock())
+    cluster.add(definition(kind))
+    spec = {"minMember": 3, "minResources": {"cpu": 4, "nvidia.com/gpu": "2"}}
+    status = {**WRITTEN[dialect.status]}
+    stored = cluster.add({**group_of(kind, **spec), "status": status})[0]
+    assert stored["spec"] == spec
+    assert stored["status"] == status
+
+
+@pytest.mark.parametrize(("dialect", "kind"), KINDS)
+def test_a_minimum_that_is_a_word_is_refused(dialect: Dialect, kind: ResourceKind) -> None:
+    """The API server says so at once, and no pod has to wait in vain."""
+    cluster = EmbeddedCluster(clock=VirtualClock())
+    cluster.add(definition(kind))
+    with pytest.raises(StatusError, match="minMember"):
+        cluster.add(group_of(kind, minMember="three"))
+
+
+@pytest.mark.parametrize(("dialect", "kind"), KINDS)
+def test_an_api_server_would_take_it(dialect: Dialect, kind: ResourceKind) -> None:
+    """Name, status subresource, and the approval without which no group under k8s.io may be defined."""
+    found = definition(kind)
+    assert found["metadata"]["name"] == f"{found['spec']['names']['plural']}.{found['spec']['group']}"
+    (version,) = found["spec"]["versions"]
+    assert version["name"] == kind.version
+    assert version["subresources"] == {"status": {}}
+    approval = found["metadata"].get("annotations", {}).get("api-approved.kubernetes.io", "")
+    assert approval.startswith("unapproved") is kind.group.endswith(".k8s.io")
