@@ -2,13 +2,14 @@
 
 Belongs here: what a group is, however it is written down (`dialects`, `declarations`, `wire`, `model`); who its
 members are and where they stand (`directory`, `membership`); the order in which groups are tried (`sort_keys`); what
-belongs into a group's status (`status_facts`); windows of time in which a group may not do something (`expiry`); and
-what all group plugins of a scheduler share (`groups`, where to begin).
+belongs into a group's status (`status_facts`), and who keeps it there (`controller`); windows of time in which a group
+may not do something (`expiry`); and what all group plugins of a scheduler share (`groups`, where to begin).
 Does not belong here: who schedules a group, and when; any I/O.
 """
 
 from __future__ import annotations
 
+from pyscheduler.podgroup.controller import StatusController as StatusController, status_rules as status_rules
 from pyscheduler.podgroup.deadlock import Deadlocks as Deadlocks
 from pyscheduler.podgroup.deadlock_units import (
     DeadlockArgs as DeadlockArgs,
@@ -56,6 +57,7 @@ from pyscheduler.podgroup.status_facts import (
     Phase as Phase,
     StatusStyle as StatusStyle,
     is_overdue as is_overdue,
+    is_unschedulable as is_unschedulable,
     next_status as next_status,
     occupied_by as occupied_by,
     scheduled_condition as scheduled_condition,
@@ -93,12 +95,14 @@ __all__ = [
     "PodGroups",
     "Problem",
     "QueueOrder",
+    "StatusController",
     "StatusStyle",
     "UnitKey",
     "coscheduling_key",
     "created_at",
     "gang_key",
     "is_overdue",
+    "is_unschedulable",
     "kinds_of",
     "merge",
     "next_status",
@@ -106,4 +110,5 @@ __all__ = [
     "resolve",
     "scheduled_condition",
     "status_patch",
+    "status_rules",
 ]

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 import attrs
 import msgspec
 
-from pyscheduler.api import PodCondition, format_time, parse_time
+from pyscheduler.api import DecodeError, PodCondition, format_time, parse_time
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -29,6 +29,7 @@ __all__ = [
     "Phase",
     "StatusStyle",
     "is_overdue",
+    "is_unschedulable",
     "next_status",
     "occupied_by",
     "scheduled_condition",
@@ -110,7 +111,8 @@ def next_status(style: StatusStyle, status: GroupStatus, facts: MemberFacts, *, 
         changes["phase"] = str(phase)
         if phase in {Phase.SCHEDULING, Phase.PRE_SCHEDULING} and facts.occupied_by:
             changes["occupied_by"] = facts.occupied_by
-        if phase is Phase.SCHEDULING and status.schedule_start_time is None:
+        # A step may come late, when all are bound already.
+        if phase in {Phase.SCHEDULING, Phase.SCHEDULED} and status.schedule_start_time is None:
             changes["schedule_start_time"] = format_time(now)
     elif style is StatusStyle.CONDITION:
         return status
@@ -131,7 +133,7 @@ def _coscheduling(phase: str, facts: MemberFacts) -> Phase:
 
 def _coscheduling_scheduled(phase: str, facts: MemberFacts) -> Phase:
     following = _coscheduling(phase, facts)
-    if following is Phase.SCHEDULING and phase not in {"", Phase.PENDING} and facts.placed >= facts.min:
+    if following is Phase.SCHEDULING and phase not in {"", Phase.PENDING} and facts.placed >= max(facts.min, 1):
         return Phase.SCHEDULED
     return following
 
@@ -140,7 +142,10 @@ def _gang(phase: str, facts: MemberFacts) -> Phase:
     if phase == "":
         return Phase.PENDING
     if phase == Phase.PENDING:
-        return Phase.PRE_SCHEDULING if facts.members >= facts.min > 0 else Phase.PENDING
+        if facts.members >= facts.min > 0:
+            return Phase.PRE_SCHEDULING
+        # What the plugin's PostBind writes goes before what the controller waits for.
+        return Phase.SCHEDULING if facts.bound else Phase.PENDING
     if facts.members == 0:
         return Phase.PENDING
     if ended := _ended(facts):
@@ -148,7 +153,8 @@ def _gang(phase: str, facts: MemberFacts) -> Phase:
     if facts.placed < facts.min:
         return Phase.SCHEDULING
     was_scheduled = phase in {Phase.SCHEDULED, Phase.RUNNING}
-    return Phase.RUNNING if was_scheduled and facts.running + facts.succeeded >= facts.min else Phase.SCHEDULED
+    started = facts.running + facts.succeeded
+    return Phase.RUNNING if was_scheduled and started >= max(facts.min, 1) else Phase.SCHEDULED
 
 
 def _ended(facts: MemberFacts) -> Phase | None:
@@ -172,8 +178,18 @@ def is_overdue(status: GroupStatus, *, created: float) -> bool:
     """Tell whether the group began too late to be waited for; the warning is `Timeout`."""
     if status.phase not in {Phase.PENDING, Phase.SCHEDULING, Phase.PRE_SCHEDULING} or status.running:
         return False
-    start = status.schedule_start_time
-    return start is not None and parse_time(start) - created > LONGEST_WAIT_SECONDS
+    try:
+        return parse_time(status.schedule_start_time or "") - created > LONGEST_WAIT_SECONDS
+    except DecodeError:
+        return False
+
+
+def is_unschedulable(facts: MemberFacts) -> bool:
+    """Tell whether a group of kube-batch runs that could not be started again: too few are left that have not failed.
+
+    The warning is `Unschedulable`, on the group; what follows from it is the business of the group's owner.
+    """
+    return facts.running > 0 and facts.members - facts.failed < facts.min
 
 
 def occupied_by(pods: Iterable[Pod]) -> str:

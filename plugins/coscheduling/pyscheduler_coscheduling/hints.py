@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from pyscheduler.api import KubeObject, Pod
 from pyscheduler.framework import ActionType, ClusterEvent, ClusterEventWithHint, EventResource, QueueingHint
 from pyscheduler.framework.watches import event_resource
-from pyscheduler.podgroup import GroupId, kinds_of
+from pyscheduler.podgroup import GroupId, GroupObject, kinds_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -50,7 +50,9 @@ class Hints:
         ]
 
     def after_object(self, pod: Pod, old: object | None, new: object | None) -> QueueingHint:
-        """Try again if it was the pod's own group."""
+        """Try again if it was the pod's own group, and not merely its status that changed, which follows from pods."""
+        if isinstance(old, GroupObject) and isinstance(new, GroupObject) and _say_the_same(old, new):
+            return QueueingHint.SKIP
         dialect = self._members.groups.table.of_object(new) if isinstance(new, KubeObject) else None
         if dialect is None or not isinstance(new, KubeObject):
             return QueueingHint.SKIP
@@ -83,3 +85,7 @@ class Hints:
         if own is None or own != group or self._members.failures.is_refused(own):
             return QueueingHint.SKIP
         return QueueingHint.QUEUE
+
+
+def _say_the_same(old: GroupObject, new: GroupObject) -> bool:
+    return old.spec == new.spec and old.annotations == new.annotations

@@ -18,11 +18,12 @@ from pyscheduler.api import ENDED_PODS
 from pyscheduler.api.durations import format_duration
 from pyscheduler.framework import (
     AFTER_FAILURE,
+    GROUP_CYCLE,
     WHAT_IF,
     ConfigError,
     EnqueueExtensions,
+    GroupCyclePlugin,
     PermitPlugin,
-    PolicyRule,
     PostBindPlugin,
     PostFilterPlugin,
     PreFilterPlugin,
@@ -31,7 +32,7 @@ from pyscheduler.framework import (
     StateKey,
     Status,
 )
-from pyscheduler.podgroup import DIALECTS, coscheduling_key, kinds_of
+from pyscheduler.podgroup import DIALECTS, StatusController, coscheduling_key, kinds_of, status_rules
 from pyscheduler_coscheduling import quorum
 from pyscheduler_coscheduling.args import CoschedulingArgs
 from pyscheduler_coscheduling.deadlock import DeadlockSide
@@ -39,15 +40,16 @@ from pyscheduler_coscheduling.hints import Hints
 from pyscheduler_coscheduling.listening import Listener
 from pyscheduler_coscheduling.members import NOT_FOUND, Members
 from pyscheduler_coscheduling.min_resources import resource_gap
-from pyscheduler_coscheduling.scheduled_status import ScheduledStatus
+from pyscheduler_coscheduling.one_cycle import OneCycle
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 
     from pyscheduler.api import Pod
     from pyscheduler.framework import (
         ClusterEventWithHint,
         CycleState,
+        GroupVerdict,
         Handle,
         Nodes,
         NodeStatuses,
@@ -80,14 +82,14 @@ class Coscheduling(
     PermitPlugin,
     PostBindPlugin,
     EnqueueExtensions,
+    GroupCyclePlugin,
 ):
-    """All or nothing for groups of pods, by Permit."""
+    """All or nothing for groups of pods, by Permit or in one cycle."""
 
     args_type = CoschedulingArgs
     args: CoschedulingArgs
     #: Those of other plugins' dialects, too, because `dialects` may claim them; an absent CRD costs nothing.
     watches = (*kinds_of(dialect for dialect in DIALECTS if dialect.name != _IN_TREE), ENDED_PODS)
-    rbac = (PolicyRule(api_groups=("scheduling.ming.io",), resources=("podgroups/status",), verbs=("patch",)),)
     max_permit_wait_seconds = _LONGEST_WAIT
 
     def __init__(self, args: object = None, handle: Handle | None = None) -> None:
@@ -101,15 +103,21 @@ class Coscheduling(
         self._profiles: set[str] = handle.shared(_PROFILES, set)
         self._profiles.add(handle.profile_name)
         self.members = Members(self.name, self.args, handle)
+        self._one_cycle = OneCycle(self.args, self.members)
         self._hints = Hints(self.members)
         self._deadlocks = self.members.groups.deadlocks
         side = DeadlockSide(handle=handle, deadlock=self.args.deadlock, members=self.members, profiles=self._profiles)
         self._deadlocks.join(self.name, side)
         self._listener = Listener(self.name, handle, self.members, lambda: frozenset(self._profiles))
-        self._status = ScheduledStatus(handle, self.members)
+        self.rbac = status_rules(self.members.dialects)  # type: ignore[misc]  # of a class, as a rule; args count here
+        self._statuses = StatusController.of(handle)
         self._denied_text = format_duration(self.args.denied_pg_expiration_time_seconds)
         #: By group: the priority of the member that was tried first, until members were seen to differ.
         self._priorities: dict[GroupId, int | None] = {}
+
+    async def run(self) -> None:
+        """Keep the status of PodGroups."""
+        await self._statuses.run()
 
     def close(self) -> None:
         """Let no timer fire any more."""
@@ -126,6 +134,14 @@ class Coscheduling(
 
     def events_to_register(self) -> Sequence[ClusterEventWithHint]:
         return self._hints.registrations()
+
+    # --- the group cycle
+
+    def groups_to_schedule(self, pod: Pod) -> Mapping[Hashable, Iterable[Pod]] | None:
+        return self._one_cycle.groups(pod)
+
+    def group_cycle_ended(self, groups: Collection[Hashable], verdict: GroupVerdict) -> None:
+        self._one_cycle.ended(groups, verdict)
 
     # --- PreFilter
 
@@ -204,6 +220,9 @@ class Coscheduling(
         members.drop_ended(group)
         if quorum.is_satisfied(group, count_succeeded=count):
             return _NOTHING
+        cycle = state.get(GROUP_CYCLE)
+        if cycle is not None:
+            return None, self._one_cycle.post_filter(group, pod, cycle)
         if quorum.is_small_gap(group, self.args.pod_group_reject_percentage, count_succeeded=count):
             return _NOTHING
         members.roll_back(group, "optimistic rejection in PostFilter")
@@ -222,7 +241,11 @@ class Coscheduling(
         if not group.group.is_declared:
             members.short.add(group.id)
             return Status.unschedulable(NOT_FOUND)
-        is_first = members.hold(group, pod, node_name)
+        cycle = state.get(GROUP_CYCLE)
+        if cycle is not None:
+            return self._one_cycle.permit(group, cycle)
+        # In one cycle all members are tried anyway, and who is reserved now has a place with the others.
+        is_first = members.hold(group, pod, node_name) and not self._one_cycle.enabled
         if members.satisfied(group):
             members.let_go(group)
             return None
@@ -238,10 +261,13 @@ class Coscheduling(
     # --- Reserve
 
     def reserve(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
-        self._deadlocks.took(pod)
+        if state.get(GROUP_CYCLE) is None:
+            self._deadlocks.took(pod)
         return None
 
     def unreserve(self, state: CycleState, pod: Pod, node_name: str) -> None:
+        if state.get(GROUP_CYCLE) is not None:
+            return
         group = self.members.of(pod)
         members = self.members
         members.failures.released(by=None if group is None else group.id)
@@ -269,15 +295,15 @@ class Coscheduling(
         members.roll_back(group, "rejection in Unreserve")
         # A group whose time was up has to wait for room; whatever else befell it is over.
         members.fail(group, retry=not timed_out)
-        if cause in {"deleted", "preempted"} and not members.failures.is_refused(group.id):
+        # One that was preempted comes back by itself, after its backoff. Members may preempt each other.
+        if cause == "deleted" and not members.failures.is_refused(group.id):
             members.wake(group.id)
 
     # --- PostBind
 
     def post_bind(self, state: CycleState, pod: Pod, node_name: str) -> None:
-        group = self.members.of(pod)
-        if group is not None:
-            self._status.bound(group, pod)
+        if self.members.of(pod) is not None:
+            self._statuses.bound(pod)
 
     def _serve_backoff(self, state: CycleState) -> None:
         after = state.get(AFTER_FAILURE)

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from pyscheduler_gang.gangs import Gangs
     from pyscheduler_gang.passes import Passes
     from pyscheduler_gang.record import GangRecord
-    from pyscheduler_gang.statuses import StatusWriter
     from pyscheduler_gang.timeouts import TimeoutMarks
     from pyscheduler_gang.verdicts import Verdicts
 
@@ -33,14 +32,12 @@ class Following:
         passes: Passes,
         verdicts: Verdicts,
         marks: TimeoutMarks,
-        statuses: StatusWriter,
         handle: Handle,
     ) -> None:
         self._gangs = gangs
         self._passes = passes
         self._verdicts = verdicts
         self._marks = marks
-        self._statuses = statuses
         self._handle = handle
         self._pods = handle.lister(Pod)
         gangs.directory.subscribe(self._changed)
@@ -93,7 +90,6 @@ class Following:
         elif pod is not None and pod.uid in state.bound:
             record.settle(pod.uid)
             record.timed_out.discard(pod.uid)
-            self._statuses.moved(record)
         if record.deadline is not None and not state.waiting:
             record.clear_deadline()
         if state.satisfied and not record.was_satisfied:
@@ -105,7 +101,6 @@ class Following:
         self._marks.stored(pod.uid)
         if self._lives(pod):
             self._verdicts.member_left(record, pod)
-        self._statuses.moved(record)
         self._reconsider(record)
         if not was_bound and not self._gangs.is_settled(record) and not self._gangs.is_short(record):
             # The member that found no room may have been the one that left.
@@ -139,7 +134,6 @@ class Following:
             if self._lives(pod):
                 self._verdicts.member_left(record, pod)
         self._gangs.drop(record)
-        self._statuses.forget(state.id)
         for each in listing:
             self._verdicts.reconsider(each)
 

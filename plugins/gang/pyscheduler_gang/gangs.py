@@ -45,7 +45,7 @@ class Gangs:
         self.profiles: set[str] = set()
         #: Members that got through Permit and are not bound yet.
         self.passed: set[str] = set()
-        self._dialects = dialects
+        self.dialects = dialects
         self._records: dict[GroupId, GangRecord] = {}
         #: By family and key of a gang those that list it in their gang group, itself not among them.
         self._listed_by: dict[tuple[str, str], dict[GroupId, None]] = {}
@@ -68,7 +68,7 @@ class Gangs:
         state = self.directory.of(pod)
         if state is not None:
             return (state.id, self.record(state)) if self.serves(state) else None
-        found = resolve(pod, self._dialects)
+        found = resolve(pod, self.dialects)
         return None if found is None else (found[0], None)
 
     def of(self, pod: Pod) -> GangRecord | None:

@@ -38,7 +38,7 @@ from pyscheduler.framework import (
     StateKey,
     Status,
 )
-from pyscheduler.podgroup import DIALECTS, PodGroups, kinds_of
+from pyscheduler.podgroup import DIALECTS, PodGroups, StatusController, kinds_of, status_rules
 from pyscheduler_gang import messages
 from pyscheduler_gang.args import SERVABLE_DIALECTS, GangArgs
 from pyscheduler_gang.deadlock import DeadlockSide
@@ -46,7 +46,6 @@ from pyscheduler_gang.following import Following
 from pyscheduler_gang.gangs import Gangs, has_timed_out
 from pyscheduler_gang.introspection import add_routes
 from pyscheduler_gang.passes import Passes
-from pyscheduler_gang.statuses import StatusWriter
 from pyscheduler_gang.telling import tell
 from pyscheduler_gang.timeouts import TimeoutMarks
 from pyscheduler_gang.verdicts import Verdicts
@@ -79,7 +78,6 @@ class _Shared:
     gangs: Gangs
     passes: Passes
     verdicts: Verdicts
-    statuses: StatusWriter
     following: Following
 
     @classmethod
@@ -88,8 +86,7 @@ class _Shared:
         passes = Passes(gangs, handle)
         marks = TimeoutMarks(handle)
         verdicts = Verdicts(gangs, passes, marks, handle)
-        statuses = StatusWriter(gangs, handle)
-        return cls(gangs, passes, verdicts, statuses, Following(gangs, passes, verdicts, marks, statuses, handle))
+        return cls(gangs, passes, verdicts, Following(gangs, passes, verdicts, marks, handle))
 
 
 class Gang(
@@ -103,10 +100,7 @@ class Gang(
         *kinds_of(each for each in DIALECTS if each.name in SERVABLE_DIALECTS),
         ENDED_PODS,
     )
-    rbac: ClassVar[Sequence[PolicyRule]] = (
-        PolicyRule(api_groups=[""], resources=["pods"], verbs=["patch"]),
-        PolicyRule(api_groups=["scheduling.sigs.k8s.io"], resources=["podgroups/status"], verbs=["patch"]),
-    )
+    rbac: ClassVar[Sequence[PolicyRule]] = (PolicyRule(api_groups=[""], resources=["pods"], verbs=["patch"]),)
     #: A gang waits as long as it says.
     max_permit_wait_seconds: float = math.inf
 
@@ -124,7 +118,7 @@ class Gang(
         self.gangs: Final = shared.gangs
         self.verdicts: Final = shared.verdicts
         self._passes: Final = shared.passes
-        self._statuses: Final = shared.statuses
+        self._statuses: Final = StatusController.of(handle)
         self._deadlocks: Final = groups.deadlocks
         self._deadlocks.join(
             self.name,
@@ -136,6 +130,11 @@ class Gang(
                 verdicts=shared.verdicts,
             ),
         )
+        self.rbac = (*type(self).rbac, *status_rules(shared.gangs.dialects))  # type: ignore[misc]  # args count here
+
+    async def run(self) -> None:
+        """Keep the status of PodGroups."""
+        await self._statuses.run()
 
     # --- events
 
@@ -265,12 +264,12 @@ class Gang(
             self.verdicts.unreserve(record, pod)
 
     def post_bind(self, state: CycleState, pod: Pod, node_name: str) -> None:
-        """Count the member as bound, and say so in the status of its PodGroup."""
+        """Count the member as bound, and let the status of its PodGroup say so."""
         record = self.gangs.of(pod)
         self.verdicts.forget(pod.uid)
         if record is not None:
             self.gangs.directory.satisfy(record.id)
-            self._statuses.bound(record)
+            self._statuses.bound(pod)
 
     def check_invariants(self) -> None:
         """Raise AssertionError where what is known of gangs contradicts itself."""
