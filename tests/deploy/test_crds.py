@@ -1,4 +1,4 @@
-"""configs/crds: a definition for every kind that describes groups, which takes what people write and what is written."""
+"""configs/crds: a definition for every kind that describes groups; it takes what people write and what is written."""
 
 from __future__ import annotations
 
