@@ -12,99 +12,175 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from tests.bench.rows import FIGURES, Row, growth, rows
+from tests.bench import cases, page, report, results
+from tests.bench.rows import MODES, SPECS, Row, case_row, program_rows, setting_of, standard_names
+from tests.bench.targets import derive
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
-_GROWTH = Row(
-    name="growth",
-    what="cycles alone: from the smaller cluster to the larger",
-    measure=dict,
-    targets={"times": "<= 2.5 times"},
-)
+    from tests.bench.report import Sheet
 
 
-def _in_its_own_process(row: Row, *, short: bool) -> dict[str, float]:
-    """Measure a row where nothing that ran before has left its traces."""
-    arguments = [sys.executable, "-m", "tests.bench", "--row", row.name, *(["--short"] if short else [])]
+def _in_its_own_process(row: Row, options: Sequence[str]) -> dict[str, Any] | None:
+    """Measure a row where nothing that ran before has left its traces; None when that failed, which it said itself."""
+    arguments = [sys.executable, "-m", "tests.bench", "--row", row.name, *options]
     done = subprocess.run(arguments, stdout=subprocess.PIPE, text=True, check=False)
     if done.returncode:
-        raise click.ClickException(f"{row.name} ended with code {done.returncode}")
-    figures: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
+        return None
+    figures: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     return figures
 
 
-def _table(
-    chosen: Sequence[Row], found: Mapping[str, Mapping[str, float]], before: Mapping[str, Mapping[str, float]]
-) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for heading in ("MEASUREMENT", "FIGURE", "VALUE", "TARGET", *(["BEFORE", "CHANGE"] if before else [])):
-        table.add_column(heading, justify="right" if heading in {"VALUE", "BEFORE", "CHANGE"} else "left")
-    for row in chosen:
-        title = row.what
-        for key, value in found.get(row.name, {}).items():
-            label, form = FIGURES[key]
-            cells = [title, label, form.format(value), row.targets.get(key, "")]
-            if before:
-                old = before.get(row.name, {}).get(key)
-                cells += [form.format(old), f"{value / old - 1:+.0%}" if old else ""] if old is not None else ["", ""]
-            table.add_row(*cells)
-            title = ""
-    return table
+def _show(console: Console, title: str, sheet: Sheet) -> None:
+    if not sheet.rows:
+        return
+    table = Table(box=None, pad_edge=False, header_style="bold", title=title, title_justify="left")
+    for place, heading in enumerate(sheet.headings):
+        table.add_column(heading.upper(), justify="left" if place < sheet.left else "right")
+    for cells in sheet.rows:
+        table.add_row(*cells)
+    console.print(table)
+    console.print()
 
 
-def _earlier(path: Path | None) -> Mapping[str, Mapping[str, float]]:
-    """Return the figures that an earlier `-o json` wrote."""
-    if path is None:
-        return {}
-    try:
-        figures: Mapping[str, Mapping[str, float]] = json.loads(path.read_text())["rows"]
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise click.ClickException(f"{path} holds no earlier result of -o json: {error}") from error
-    return figures
+def _print(chosen: Sequence[Row], found: dict[str, dict[str, Any]], before: dict[str, dict[str, Any]]) -> None:
+    console = Console(highlight=False)
+    if not console.is_terminal:
+        console = Console(highlight=False, width=220)
+    _show(console, "Cases", report.case_sheet(found, before))
+    for name, figures in found.items():
+        if figures.get("phases"):
+            _show(console, f"CPU seconds per 1,000 pods: {name}", report.phase_sheet({name: figures}))
+    _show(console, "Targets", report.target_sheet(found))
+    programs = [row for row in chosen if not report.is_case(row.name)]
+    _show(console, "Besides", report.program_sheet(programs, found, before))
+
+
+def _chooser(wanted: Sequence[str]) -> Callable[[str], bool]:
+    """Return what tells whether a case or row was asked for; all are where nothing was said."""
+    return lambda name: not wanted or any(name.startswith((one, f"Scheduling{one}")) for one in wanted)
+
+
+def _rows(names: Sequence[str], *, short: bool, chosen: Callable[[str], bool], **keywords: Any) -> list[Row]:
+    made = []
+    for name in names:
+        setting = setting_of(name, **keywords)
+        assert setting is not None
+        made.append(case_row(name, setting, short=short))
+    return [*made, *(row for row in program_rows(short=short) if chosen(row.name))]
+
+
+def _row(name: str, *, short: bool, **keywords: Any) -> Row:
+    setting = setting_of(name, **keywords)
+    if setting is not None:
+        return case_row(name, setting, short=short)
+    return next(row for row in program_rows(short=short) if row.name == name)
 
 
 @click.command("bench", context_settings={"help_option_names": ["-h", "--help"]})
+@click.option("--short", is_flag=True, help="Small sizes, under two minutes: the numbers mean nothing, but all runs.")
 @click.option(
-    "--short", is_flag=True, help="Small sizes, under a minute: the numbers mean nothing, but everything runs."
+    "--case", "wanted", metavar="NAME", multiple=True, help="Only cases and rows whose name begins so; repeatable."
 )
-@click.option(
-    "--only", metavar="NAME", multiple=True, help="Measure only rows whose name begins with this; repeatable."
-)
-@click.option("--compare", type=click.Path(path_type=Path), help="Show beside it what an earlier `-o json` wrote.")
+@click.option("--nodes", type=click.IntRange(1), multiple=True, help="Size of the cluster; repeatable.")
+@click.option("--mode", "modes", type=click.Choice(MODES[:2]), multiple=True, help="Without HTTP, or over it.")
+@click.option("--specs", type=click.Choice(SPECS), multiple=True, help="Pods of one spec, or of 500.")
+@click.option("--pods", type=click.IntRange(1), help="Measured pods in a round, instead of as many as the case has.")
+@click.option("--kubeconfig", type=click.Path(path_type=Path), help="Measure on that cluster, with nodes made for it.")
+@click.option("--among-other-nodes", is_flag=True, help="The cluster may have nodes of its own.")
+@click.option("--compare", type=click.Path(path_type=Path), help="Show beside it what an earlier run found.")
 @click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
+@click.option("--save", type=click.Path(path_type=Path), help="Put the results into that file, beside those of others.")
+@click.option("--write", type=click.Path(path_type=Path), help="Measure nothing: write the page of what was saved.")
+@click.option("--list", "listing", is_flag=True, help="Measure nothing: print the names of the rows.")
 @click.option("--row", "single", hidden=True, help="Measure one row in this process.")
-def main(*, short: bool, only: tuple[str, ...], compare: Path | None, output: str, single: str | None) -> None:
+def main(
+    *,
+    short: bool,
+    wanted: tuple[str, ...],
+    nodes: tuple[int, ...],
+    modes: tuple[str, ...],
+    specs: tuple[str, ...],
+    pods: int | None,
+    kubeconfig: Path | None,
+    among_other_nodes: bool,
+    compare: Path | None,
+    output: str,
+    save: Path | None,
+    write: Path | None,
+    listing: bool,
+    single: str | None,
+) -> None:
     """Measure the scheduler, each row in a process of its own, and print the numbers beside their targets.
 
     \b
-    Before and after a change:
-      make bench BENCH_ARGS="-o json" > before.json
-      make bench BENCH_ARGS="--compare before.json"
+    One case, before and after a change:
+      make bench BENCH_ARGS="--case SchedulingBasic --nodes 5000 --mode cycle -o json" > before.json
+      make bench BENCH_ARGS="--case SchedulingBasic --nodes 5000 --mode cycle --compare before.json"
+    The numbers of docs/performance.md:
+      make bench BENCH_ARGS="--save tests/bench/measured.json"
+      make bench BENCH_ARGS="--write docs/performance.md"
     """  # noqa: D301 - click reads the escape
-    known = rows(short=short)
-    if single is not None:
-        print(json.dumps(next(row for row in known if row.name == single).measure()))
+    place = {"pods": pods, "kubeconfig": str(kubeconfig) if kubeconfig else None, "shared": among_other_nodes}
+    if write is not None:
+        write.write_text(page.render(results.read(results.CARRIED)), encoding="utf-8")
         return
-    before = _earlier(compare)
-    chosen = [row for row in known if not only or row.name.startswith(only)]
-    if not chosen:
-        raise click.ClickException(f"no such row; there are {', '.join(row.name for row in known)}")
-    found: dict[str, Any] = {}
+    if single is not None:
+        print(json.dumps(_row(single, short=short, **place).measure()))
+        return
+    chosen = _chooser(wanted)
+    asked_modes = ("cluster",) if kubeconfig is not None else modes
+    names = standard_names(short=short, chosen=chosen, nodes=nodes, modes=asked_modes, specs=specs)
+    # Sizes, modes and specs are what cases have; asked for one, whoever wants the others names them.
+    besides = chosen if wanted or not (nodes or asked_modes or specs) else lambda _: False
+    rows = _rows(names, short=short, chosen=besides, **place)
+    if not rows:
+        known = [*cases.all_cases(), *(row.name for row in program_rows(short=short))]
+        raise click.ClickException(f"no such case; there are {', '.join(known)}")
+    if listing:
+        print("\n".join(row.name for row in rows))
+        return
+    _run(rows, short=short, place=place, before=results.rows(compare), output=output, save=save)
+
+
+def _run(
+    chosen: Sequence[Row],
+    *,
+    short: bool,
+    place: Mapping[str, Any],
+    before: dict[str, dict[str, Any]],
+    output: str,
+    save: Path | None,
+) -> None:
+    options = [*(["--short"] if short else []), *(["--pods", str(place["pods"])] if place["pods"] else [])]
+    options += ["--kubeconfig", place["kubeconfig"]] if place["kubeconfig"] else []
+    options += ["--among-other-nodes"] if place["shared"] else []
+    found: dict[str, dict[str, Any]] = {}
+    failed: list[str] = []
     for row in chosen:
         click.echo(f"measuring {row.what}", err=True)
-        found[row.name] = _in_its_own_process(row, short=short)
-    times = growth(found)
-    if times is not None:
-        found[_GROWTH.name] = times
+        figures = _in_its_own_process(row, options)
+        if figures is None:
+            failed.append(row.name)
+            continue
+        found[row.name] = figures
+        derive(found)
+        if save is not None:
+            # At once: what was measured is kept, whatever becomes of the rest.
+            results.save(save, {row.name: found[row.name]}, command=_command())
     if output == "json":
-        print(json.dumps({"short": short, "python": sys.version.split()[0], "rows": found}, indent=2))
-        return
-    console = Console(highlight=False)
-    if not console.is_terminal:
-        console = Console(highlight=False, width=160)
-    console.print(_table([*chosen, _GROWTH], found, before))
+        print(json.dumps(results.made(found, short=short, command=_command()), indent=2))
+    else:
+        _print(chosen, found, before)
+    if failed:
+        raise click.ClickException(f"could not be measured: {', '.join(failed)}")
+
+
+def _command() -> str:
+    """Return the command that this is, as `make` takes it."""
+    arguments = " ".join(sys.argv[1:])
+    return f'make bench BENCH_ARGS="{arguments}"' if arguments else "make bench"
 
 
 if __name__ == "__main__":

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import random
 import resource
 import time
 from pathlib import Path
@@ -19,12 +18,8 @@ from pyscheduler.cli.garbage import keep_for_good, rare_collections
 from pyscheduler.cluster.real import auth
 from pyscheduler.cluster.real.client import RealClient
 from pyscheduler.cluster.real.http import HTTPTransport
-from pyscheduler.config.load import loads
-from pyscheduler.framework.clock import LoopClock
-from pyscheduler.scheduler.assembly import build
-from pyscheduler.telemetry.metrics import Metrics
-from tests.bench.cycle import CONFIG, watch_holds
-from tests.bench.recorder import BenchRecorder
+from tests.bench.measure import watch_holds
+from tests.bench.schedulers import BenchRecorder, make_scheduler
 from tests.bench.server import serving
 
 if TYPE_CHECKING:
@@ -42,12 +37,8 @@ class _Running:
     def __init__(self, server: Server) -> None:
         self.server = server
         self.recorder = BenchRecorder()
-        self.scheduler: Scheduler = build(
-            loads(CONFIG, source="benchmark"),
-            HTTPTransport(auth.plain(server.url)),
-            LoopClock(),
-            random.Random(1),
-            recorder=Metrics(also=self.recorder),
+        self.scheduler: Scheduler = make_scheduler(
+            HTTPTransport(auth.plain(server.url)), name="pyscheduler", recorder=self.recorder
         )
         self._loop: asyncio.Task[None] | None = None
 
@@ -108,7 +99,7 @@ def sync(nodes: int, pods: int) -> dict[str, float]:
         await running.stop()
         return {**figures, "longest_hold_ms": max(holds) * 1e3, "peak_mib": _peak_mib()}
 
-    with serving(nodes, pods) as server, rare_collections():
+    with serving(nodes=nodes, pods=pods) as server, rare_collections():
         return asyncio.run(measure(server))
 
 
@@ -137,7 +128,7 @@ def relist(nodes: int, pods: int, created: int, *, touch: bool) -> dict[str, flo
             "peak_mib": _peak_mib(),
         }
 
-    with serving(nodes, pods) as server, rare_collections():
+    with serving(nodes=nodes, pods=pods) as server, rare_collections():
         return asyncio.run(measure(server))
 
 
@@ -154,7 +145,7 @@ def reaction(nodes: int, created: int) -> dict[str, float]:
         p50, p99 = np.percentile(found, [50, 99])  # type: ignore[call-overload]  # a list of numbers, off the wire
         return {"reaction_p50_ms": float(p50) * 1e3, "reaction_p99_ms": float(p99) * 1e3}
 
-    with serving(nodes) as server, rare_collections():
+    with serving(nodes=nodes) as server, rare_collections():
         return asyncio.run(measure(server))
 
 
@@ -176,5 +167,5 @@ def memory(nodes: int, rounds: int, created: int) -> dict[str, float]:
         # The first rounds fill what is meant to be filled: pools, series of events, interned values.
         return {"resident_mib": sizes[-1], "growth_mib": sizes[-1] - sizes[rounds // 3]}
 
-    with serving(nodes) as server, rare_collections():
+    with serving(nodes=nodes) as server, rare_collections():
         return asyncio.run(measure(server))

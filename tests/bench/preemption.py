@@ -13,7 +13,7 @@ from pyscheduler.framework import PREEMPTION_INQUIRY, CycleState, PreemptionInqu
 from pyscheduler.framework.clock import LoopClock
 from pyscheduler.scheduler.assembly import build
 from pyscheduler.testing import make_node, make_pod
-from tests.bench.cycle import CONFIG
+from tests.bench.schedulers import CONFIG
 
 __all__ = ["search"]
 

@@ -3,119 +3,124 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
-from tests.bench import client, clusters, cycle, preemption, programs, waiting
+from tests.bench import cases, client, measure, preemption, programs, waiting
+from tests.bench.targets import targets_of
+from tests.bench.worlds import Setting
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
-__all__ = ["FIGURES", "Row", "growth", "rows"]
+__all__ = ["MODES", "SPECS", "Row", "case_row", "program_rows", "setting_of", "standard_names"]
 
-#: How figures are called and written.
-FIGURES: Final[Mapping[str, tuple[str, str]]] = {
-    "pods_per_second": ("throughput", "{:,.0f} pods/s"),
-    "cpu_us_per_pod": ("CPU per pod", "{:,.0f} us"),
-    "attempt_p50_ms": ("attempt, p50", "{:.2f} ms"),
-    "attempt_p99_ms": ("attempt, p99", "{:.2f} ms"),
-    "sync_seconds": ("first sync", "{:.2f} s"),
-    "sync_cpu_seconds": ("CPU of the first sync", "{:.2f} s"),
-    "cpu_seconds": ("CPU", "{:.2f} s"),
-    "reaction_p50_ms": ("pod created to binding received, p50", "{:.1f} ms"),
-    "reaction_p99_ms": ("pod created to binding received, p99", "{:.1f} ms"),
-    "search_ms": ("one search for victims", "{:.0f} ms"),
-    "longest_hold_ms": ("longest hold of the loop", "{:.0f} ms"),
-    "peak_mib": ("peak memory of the scheduler", "{:,.0f} MiB"),
-    "hold_p99_ms": ("holds of the loop, p99", "{:.0f} ms"),
-    "resident_mib": ("memory of the scheduler", "{:,.0f} MiB"),
-    "waiting_mib": ("memory of the waiting alone", "{:,.1f} MiB"),
-    "growth_mib": ("growth after the first rounds", "{:+,.1f} MiB"),
-    "after_stop_seconds": ("standby leads after a clean stop", "{:.1f} s"),
-    "after_kill_seconds": ("standby leads after a kill", "{:.1f} s"),
-    "problems": ("problems found by the checker", "{:.0f}"),
-    "seconds": ("time", "{:.2f} s"),
-    "times": ("time per pod", "{:.2f} times"),
-}
+MODES: Final = ("cycle", "http", "cluster")
+#: Whether all measured pods have one spec, or 500 different ones.
+SPECS: Final = ("equal", "distinct")
+_SIZES: Final = (500, 5000, 15_000)
+_SHORT_SIZE: Final = 50
+#: Cases that say what they are to say at these sizes.
+_OWN_SIZES: Final = {"Gangs": (1000,), "OneGang": (1000,), "UnschedulableBacklog": (5000,)}
+#: What is measured over HTTP unless asked for more: the path is the same for all.
+_OVER_HTTP: Final = (("SchedulingBasic", 1000), ("SchedulingBasic", 5000), ("Gangs", 1000))
 
 
 @attrs.frozen(kw_only=True)
 class Row:
-    """One measurement, made in a process of its own; it returns figures by the names of `FIGURES`."""
+    """One measurement, made in a process of its own; it returns figures by the names of `report.FIGURES`."""
 
     name: str
     what: str
-    measure: Callable[[], dict[str, float]]
+    measure: Callable[[], dict[str, Any]]
     targets: Mapping[str, str] = attrs.Factory(dict)
 
 
-def _cycle(nodes: int, pods: int, distinct: int, shape: str = "") -> dict[str, float]:
-    result = cycle.run(nodes, pods, distinct=distinct, shape=shape)
-    return {
-        "pods_per_second": result.pods_per_second,
-        "cpu_us_per_pod": result.cpu_per_pod * 1e6,
-        "attempt_p50_ms": result.attempt_p50 * 1e3,
-        "attempt_p99_ms": result.attempt_p99 * 1e3,
-        "sync_seconds": result.sync_seconds,
-        "longest_hold_ms": result.longest_hold * 1e3,
-    }
+# Cases
 
 
-def _help() -> dict[str, float]:
-    return {"seconds": programs.help_seconds(5)}
+def setting_of(
+    name: str, *, pods: int | None = None, kubeconfig: str | None = None, shared: bool = False
+) -> Setting | None:
+    """Return what a row's name says, CASE/NODES/MODE/SPECS; None where it is no case's."""
+    parts = name.split("/")
+    if len(parts) != 4 or parts[0] not in cases.all_cases():
+        return None
+    return Setting(
+        case=parts[0],
+        nodes=int(parts[1]),
+        mode=parts[2],
+        distinct=parts[3] == "distinct",
+        pods=pods,
+        kubeconfig=kubeconfig,
+        shared=shared,
+    )
 
 
-def _ready(nodes: int) -> dict[str, float]:
-    return {"seconds": programs.ready_seconds(nodes)}
+def case_row(name: str, setting: Setting, *, short: bool) -> Row:
+    """Return the row of a case."""
+    return Row(
+        name=name,
+        what=f"{setting.case}, {setting.nodes:,} nodes, {setting.mode}, {'distinct' if setting.distinct else 'equal'}",
+        measure=partial(measure.measure, setting, short=short),
+        targets=targets_of(name),
+    )
 
 
-def rows(*, short: bool) -> Sequence[Row]:
-    """Return all rows; `short` ones are so small that they prove no more than that they run."""
-    small, large = (100, 500) if short else (1000, 5000)
-    pods = 500 if short else 10_000
-    distinct = 50 if short else 500
+def standard_names(
+    *,
+    short: bool,
+    chosen: Callable[[str], bool],
+    nodes: Sequence[int] = (),
+    modes: Sequence[str] = (),
+    specs: Sequence[str] = (),
+) -> Sequence[str]:
+    """Return the names of the rows of the cases that are `chosen`, at the sizes asked for, or all that are usual."""
+    return list(dict.fromkeys(_names(short=short, chosen=chosen, nodes=nodes, modes=modes, specs=specs)))
+
+
+def _names(
+    *, short: bool, chosen: Callable[[str], bool], nodes: Sequence[int], modes: Sequence[str], specs: Sequence[str]
+) -> Iterator[str]:
+    for name, case in cases.all_cases().items():
+        if not chosen(name):
+            continue
+        usual: Sequence[int] = (1,) if case.has_one_size else _OWN_SIZES.get(name, _SIZES)
+        for size in nodes or ((_SHORT_SIZE,) if short else usual):
+            for mode in modes or ("cycle",):
+                for kind in specs or (SPECS[:1] if short or "Gang" in name else SPECS):
+                    yield f"{name}/{size}/{mode}/{kind}"
+    if not modes and not nodes:
+        for name, size in _OVER_HTTP:
+            if chosen(name):
+                yield f"{name}/{_SHORT_SIZE if short else size}/http/{(*specs, 'equal')[0]}"
+
+
+# Whatever is no case
+
+
+def program_rows(*, short: bool) -> Sequence[Row]:
+    """Return what is measured besides; `short` rows are so small that they prove no more than that they run."""
+    large, pods = (500, 500) if short else (5000, 10_000)
     demo_pods = 500 if short else 8152
-    fast = {"pods_per_second": ">= 1,500 pods/s"}
-    made = [
-        Row(
-            name=f"cycle-{name}{kind}",
-            what=f"cycles alone: {nodes:,} nodes, {pods:,} pods{what}",
-            measure=partial(_cycle, nodes, pods, specs),
-            targets=fast if (name, kind) == ("large", "") else {},
-        )
-        for kind, what, specs in (("", "", 1), ("-distinct", f" of {distinct} kinds", distinct))
-        for name, nodes in (("small", small), ("large", large))
-    ]
-    made += [
-        Row(
-            name=f"cycle-{shape}",
-            what=f"cycles alone: {large:,} nodes, {large:,} pods, {shape.replace('-', ' ')}",
-            measure=partial(_cycle, large, large, 1, shape),
-            targets={"pods_per_second": ">= 700 pods/s"},
-        )
-        for shape in clusters.SHAPES
-        if shape
-    ]
-    made += _client_rows(short=short)
-    made.append(
+    return [
+        *_client_rows(short=short),
         Row(
             name="waiting",
             what=f"{pods:,} pods wait at Permit, then all are allowed",
             measure=partial(waiting.waiting, 10 if short else 100, pods),
             targets={"waiting_mib": "<= 60 MiB", "seconds": "<= 1 s"},
-        )
-    )
-    made += [
-        Row(
-            name=f"preemption{name}",
-            what=f"search for victims: {large:,} full nodes, {what}",
-            measure=partial(preemption.search, large, in_vain=in_vain),
-            targets={"longest_hold_ms": "<= 50 ms"},
-        )
-        for name, what, in_vain in (("", "a tenth is enough", False), ("-in-vain", "none would do", True))
-    ]
-    made += [
+        ),
+        *(
+            Row(
+                name=f"search{name}",
+                what=f"search for victims: {large:,} full nodes, {what}",
+                measure=partial(preemption.search, large, in_vain=in_vain),
+                targets={"longest_hold_ms": "<= 50 ms"},
+            )
+            for name, what, in_vain in (("", "a tenth is enough", False), ("-in-vain", "none would do", True))
+        ),
         Row(
             name="demo",
             what=f"demo over HTTP: 1,523 nodes, {demo_pods:,} pods",
@@ -130,7 +135,14 @@ def rows(*, short: bool) -> Sequence[Row]:
             targets={"seconds": "< 3 s"},
         ),
     ]
-    return made
+
+
+def _help() -> dict[str, Any]:
+    return {"seconds": programs.help_seconds(5)}
+
+
+def _ready(nodes: int) -> dict[str, Any]:
+    return {"seconds": programs.ready_seconds(nodes)}
 
 
 def _client_rows(*, short: bool) -> Sequence[Row]:
@@ -169,15 +181,8 @@ def _client_rows(*, short: bool) -> Sequence[Row]:
         Row(
             name="leadership",
             what="two replicas, leaseDuration 15s, retryPeriod 2s",
-            measure=programs.leadership,
+            # After a kill the lease has to run out first.
+            measure=partial(programs.leadership, kill=not short),
             targets={"after_stop_seconds": "<= 2 s", "after_kill_seconds": "<= 17 s"},
         ),
     ]
-
-
-def growth(found: Mapping[str, Mapping[str, float]]) -> dict[str, float] | None:
-    """Return how much longer a pod takes on the larger cluster; None where one of the two rows was left out."""
-    small, large = found.get("cycle-small"), found.get("cycle-large")
-    if small is None or large is None:
-        return None
-    return {"times": small["pods_per_second"] / large["pods_per_second"]}

@@ -15,22 +15,24 @@ import time
 from contextlib import contextmanager
 from typing import IO, TYPE_CHECKING, Any
 
+from pyscheduler.cli.garbage import rare_collections
 from pyscheduler.cluster.embedded.cluster import EmbeddedCluster
 from pyscheduler.framework.clock import LoopClock
 from tests.bench import clusters
+from tests.bench.stage import Stage
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from pyscheduler.cluster.embedded.routes import Request
 
-__all__ = ["Server", "serving"]
+__all__ = ["Server", "serving", "serving_case"]
 
 
 class _Desk:
     """The cluster, and the orders it takes."""
 
-    def __init__(self, nodes: int, pods: int, tasks: asyncio.TaskGroup) -> None:
+    def __init__(self, tasks: asyncio.TaskGroup, *, nodes: int, pods: int) -> None:
         self._tasks = tasks
         self._rng = random.Random(1)
         self.cluster = EmbeddedCluster(clock=LoopClock(), rng=random.Random(1))
@@ -94,18 +96,19 @@ class _Desk:
         return watches
 
 
-async def _serve(nodes: int, pods: int) -> None:
+async def _serve(arguments: dict[str, Any]) -> None:
     loop = asyncio.get_running_loop()
     orders = asyncio.StreamReader()
     await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(orders), sys.stdin)
     async with asyncio.TaskGroup() as tasks:
-        desk = _Desk(nodes, pods, tasks)
+        desk: Any = Stage.of(**arguments) if "name" in arguments else _Desk(tasks, **arguments)
         server = desk.cluster.server()
         await server.start()
         print(json.dumps(server.url), flush=True)
         async for line in orders:
             order = json.loads(line)
-            print(json.dumps(getattr(desk, order.pop("do"))(**order)), flush=True)
+            answer = getattr(desk, order.pop("do"))(**order)
+            print(json.dumps(await answer if asyncio.iscoroutine(answer) else answer), flush=True)
         await server.stop()
 
 
@@ -125,10 +128,23 @@ class Server:
 
 
 @contextmanager
-def serving(nodes: int, pods: int = 0) -> Iterator[Server]:
-    """Serve a cluster of that size while the block runs."""
-    arguments = [sys.executable, "-m", "tests.bench.server", str(nodes), str(pods)]
-    with subprocess.Popen(arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+def serving(*, nodes: int, pods: int = 0) -> Iterator[Server]:
+    """Serve a cluster of that size, its pods running, while the block runs."""
+    with _serving({"nodes": nodes, "pods": pods}) as server:
+        yield server
+
+
+@contextmanager
+def serving_case(name: str, nodes: int, *, distinct: bool, measured: int | None) -> Iterator[Server]:
+    """Serve a `Stage` while the block runs; its methods are the orders."""
+    with _serving({"name": name, "nodes": nodes, "distinct": distinct, "measured": measured}) as server:
+        yield server
+
+
+@contextmanager
+def _serving(arguments: dict[str, Any]) -> Iterator[Server]:
+    command = [sys.executable, "-m", "tests.bench.server", json.dumps(arguments)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdin is not None
         assert process.stdout is not None
         try:
@@ -139,4 +155,5 @@ def serving(nodes: int, pods: int = 0) -> Iterator[Server]:
 
 
 if __name__ == "__main__":
-    asyncio.run(_serve(*(int(number) for number in sys.argv[1:])))
+    with rare_collections():
+        asyncio.run(_serve(json.loads(sys.argv[1])))

@@ -1,0 +1,211 @@
+"""A plan played on a cluster that somebody else runs: its objects are created over HTTP, and taken away at the end.
+
+Nodes are hollow: objects that no kubelet stands behind. So pods are bound and never run. A cluster with nodes of its
+own is refused unless told otherwise, for measured pods would be placed there, too, and run.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any, Final, Self
+from urllib.parse import quote
+
+import click
+import msgspec
+
+from pyscheduler.cluster.real import auth
+from pyscheduler.cluster.real.http import HTTPTransport
+from tests.bench.shapes import LABEL
+
+if TYPE_CHECKING:
+    from collections.abc import Coroutine, Iterable
+
+    from pyscheduler.scheduler.ports import Response, Transport
+    from tests.bench.plan import Churn, Deletions, Plan
+    from tests.bench.shapes import Manifest
+
+__all__ = ["ForeignWorld"]
+
+#: How many requests are under way at once.
+_AT_ONCE: Final = 32
+_PLURALS: Final = {
+    "Namespace": "namespaces",
+    "Node": "nodes",
+    "Pod": "pods",
+    "PodGroup": "podgroups",
+    "PriorityClass": "priorityclasses",
+    "Service": "services",
+    "ServiceAccount": "serviceaccounts",
+}
+_AT_ONCE_GONE: Final = {"apiVersion": "v1", "kind": "DeleteOptions", "gracePeriodSeconds": 0}
+
+
+class ForeignWorld:
+    """The objects of a plan on somebody's cluster; made by `open`."""
+
+    def __init__(self, plan: Plan, kubeconfig: str | None, transport: HTTPTransport) -> None:
+        self._plan = plan
+        self._kubeconfig = kubeconfig
+        self._transport = transport
+        self._tasks: list[asyncio.Task[None]] = []
+
+    @classmethod
+    async def open(cls, plan: Plan, kubeconfig: str | None, *, shared: bool) -> Self:
+        """Create what is there at the beginning; a mistake is a `ClickException`."""
+        world = cls(plan, kubeconfig, await _connect(kubeconfig))
+        try:
+            await world._check(shared=shared)
+            for manifests in (plan.surroundings(), plan.node_objects(), plan.initial_pods()):
+                await world._create_all(manifests)
+        except BaseException:
+            await world.close()
+            raise
+        return world
+
+    async def fill(self) -> None:
+        """Create the measured pods."""
+        await self._create_all(self._plan.measured_pods())
+
+    async def begin(self) -> None:
+        """Let begin what happens while it is measured."""
+        self._tasks = [asyncio.create_task(self._churn(churn)) for churn in self._plan.churns]
+        self._tasks += [asyncio.create_task(self._delete(deletions)) for deletions in self._plan.deletions]
+
+    async def clear(self) -> None:
+        """Delete all pods and what churns made, and create the initial pods anew."""
+        await self._stop()
+        await self._remove_pods()
+        await self._create_all(self._plan.initial_pods())
+
+    async def transport(self) -> Transport:
+        """Return a connection for a scheduler."""
+        return await _connect(self._kubeconfig)
+
+    async def server_cpu_seconds(self) -> float | None:
+        """Return None: its processes are somebody else's."""
+        return None
+
+    async def close(self) -> None:
+        """Delete whatever was created."""
+        await self._stop()
+        await self._remove_pods()
+        selector = {"labelSelector": f"{LABEL}=true"}
+        await self._ask("DELETE", "/api/v1/nodes", query=selector)
+        await self._ask("DELETE", "/apis/scheduling.k8s.io/v1/priorityclasses", query=selector)
+        for name in self._plan.namespaces:
+            await self._ask("DELETE", f"/api/v1/namespaces/bench-{name}")
+        await self._transport.close()
+
+    # Parts
+
+    async def _check(self, *, shared: bool) -> None:
+        """Refuse a cluster that is somebody's, or where an earlier run has left its objects."""
+        answer = await self._ask("GET", "/api/v1/nodes", query={"labelSelector": f"!{LABEL}", "limit": "1"})
+        if answer.status != 200:
+            raise click.ClickException(f"{self._transport.server} lists no nodes: {_message(answer)}")
+        if msgspec.json.decode(answer.body)["items"] and not shared:
+            raise click.ClickException(
+                f"{self._transport.server} has nodes of its own, on which measured pods would run; "
+                "use an empty cluster, or say --among-other-nodes"
+            )
+        for name in self._plan.namespaces:
+            answer = await self._ask("GET", f"/api/v1/namespaces/bench-{name}")
+            found = msgspec.json.decode(answer.body)
+            if answer.status == 200 and LABEL not in found["metadata"].get("labels", {}):
+                raise click.ClickException(f"namespace bench-{name} is there already, and is not the benchmark's")
+
+    async def _create_all(self, manifests: Iterable[Manifest]) -> None:
+        """Create objects, many at once, in order of their kinds."""
+        waiting = iter(manifests)
+
+        async def work() -> None:
+            for manifest in waiting:
+                await self._create(manifest)
+
+        # Namespaces before what is in them: what comes first is created by one worker.
+        first: list[Manifest] = []
+        for manifest in waiting:
+            if manifest["kind"] in ("Pod", "Node"):
+                first.append(manifest)
+                break
+            await self._create(manifest)
+        await asyncio.gather(*(self._create(manifest) for manifest in first), *(work() for _ in range(_AT_ONCE)))
+
+    async def _create(self, manifest: Manifest) -> None:
+        answer = await self._ask("POST", _path(manifest), body=manifest)
+        # What an interrupted run left is as good.
+        if answer.status not in (200, 201, 409):
+            raise click.ClickException(
+                f"{manifest['kind']} {manifest['metadata']['name']} was refused: {_message(answer)}"
+            )
+        if manifest["kind"] == "Namespace":
+            # Admission wants it, and the controller that makes it may be late, or absent.
+            name = manifest["metadata"]["name"]
+            account = {
+                "apiVersion": "v1",
+                "kind": "ServiceAccount",
+                "metadata": {"name": "default", "namespace": name},
+            }
+            await self._ask("POST", _path(account), body=account)
+
+    async def _remove_pods(self) -> None:
+        for name in self._plan.namespaces:
+            await self._ask("DELETE", f"/api/v1/namespaces/bench-{name}/pods", body=_AT_ONCE_GONE)
+            if self._plan.gang_size:
+                path = f"/apis/scheduling.x-k8s.io/v1alpha1/namespaces/bench-{name}/podgroups"
+                await self._ask("DELETE", path)
+
+    async def _stop(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._tasks = []
+
+    async def _churn(self, churn: Churn) -> None:
+        made: list[list[Manifest]] = []
+        try:
+            while True:
+                made.append(churn.made(len(made)))
+                for manifest in made[-1]:
+                    await self._create(manifest)
+                await asyncio.sleep(churn.interval_seconds)
+                if churn.recreate:
+                    await self._forget(made[-1])
+        finally:
+            await asyncio.shield(self._forget([manifest for each in made for manifest in each]))
+
+    async def _forget(self, manifests: Iterable[Manifest]) -> None:
+        for manifest in manifests:
+            name = quote(manifest["metadata"]["name"])
+            await self._ask("DELETE", f"{_path(manifest)}/{name}", body=_AT_ONCE_GONE)
+
+    async def _delete(self, deletions: Deletions) -> None:
+        for manifest in self._plan.initial_pods():
+            if manifest["metadata"]["namespace"] == f"bench-{deletions.namespace}":
+                await self._forget([manifest])
+                await asyncio.sleep(1 / deletions.per_second)
+
+    def _ask(
+        self, method: str, path: str, *, query: dict[str, str] | None = None, body: Any = None
+    ) -> Coroutine[Any, Any, Response]:
+        data = msgspec.json.encode(body) if body is not None else None
+        return self._transport.request(method, path, query=query, body=data, timeout_seconds=300)
+
+
+async def _connect(kubeconfig: str | None) -> HTTPTransport:
+    return HTTPTransport(await auth.find(kubeconfig=kubeconfig, master=None))
+
+
+def _path(manifest: Manifest) -> str:
+    version = manifest["apiVersion"]
+    root = f"/apis/{version}" if "/" in version else f"/api/{version}"
+    namespace = manifest["metadata"].get("namespace")
+    inside = f"/namespaces/{namespace}" if namespace else ""
+    return f"{root}{inside}/{_PLURALS[manifest['kind']]}"
+
+
+def _message(answer: Response) -> str:
+    try:
+        return str(msgspec.json.decode(answer.body)["message"])
+    except (msgspec.DecodeError, KeyError, TypeError):
+        return f"HTTP {answer.status}"

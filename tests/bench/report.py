@@ -1,0 +1,139 @@
+"""Results as tables: on a terminal, and as Markdown."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import attrs
+
+from tests.bench.phases import ORDER
+from tests.bench.targets import targets_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from tests.bench.rows import Row
+
+__all__ = ["FIGURES", "Sheet", "case_sheet", "is_case", "phase_sheet", "program_sheet", "target_sheet"]
+
+Rows = dict[str, dict[str, Any]]
+
+#: How figures are called and written.
+FIGURES: Final[Mapping[str, tuple[str, str]]] = {
+    "pods_per_second": ("throughput", "{:,.0f} pods/s"),
+    "cpu_with_list_per_1000": ("CPU of 1,000 pods, first list included", "{:.2f} s"),
+    "attempt_p50_ms": ("attempt, p50", "{:.2f} ms"),
+    "attempt_p99_ms": ("attempt, p99", "{:.2f} ms"),
+    "first_bind_seconds": ("start to first binding", "{:.2f} s"),
+    "of_5000": ("of the rate at 5,000 nodes", "{:.0%}"),
+    "of_equal": ("of the rate of equal pods", "{:.0%}"),
+    "sync_seconds": ("first sync", "{:.2f} s"),
+    "sync_cpu_seconds": ("CPU of the first sync", "{:.2f} s"),
+    "cpu_seconds": ("CPU", "{:.2f} s"),
+    "reaction_p50_ms": ("pod created to binding received, p50", "{:.1f} ms"),
+    "reaction_p99_ms": ("pod created to binding received, p99", "{:.1f} ms"),
+    "search_ms": ("one search for victims", "{:.0f} ms"),
+    "longest_hold_ms": ("longest hold of the loop", "{:.0f} ms"),
+    "peak_mib": ("peak memory of the scheduler", "{:,.0f} MiB"),
+    "hold_p99_ms": ("holds of the loop, p99", "{:.0f} ms"),
+    "resident_mib": ("memory of the scheduler", "{:,.0f} MiB"),
+    "waiting_mib": ("memory of the waiting alone", "{:,.1f} MiB"),
+    "growth_mib": ("growth after the first rounds", "{:+,.1f} MiB"),
+    "after_stop_seconds": ("standby leads after a clean stop", "{:.1f} s"),
+    "after_kill_seconds": ("standby leads after a kill", "{:.1f} s"),
+    "problems": ("problems found by the checker", "{:.0f}"),
+    "seconds": ("time", "{:.2f} s"),
+}
+
+
+@attrs.frozen(kw_only=True)
+class Sheet:
+    """A table: headings, and cells by row; all but the first `left` columns are numbers."""
+
+    headings: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    left: int = 1
+
+    def markdown(self) -> str:
+        """Return it as Markdown."""
+        lines = [
+            "| " + " | ".join(self.headings) + " |",
+            "|" + "|".join("---" if place < self.left else "---:" for place in range(len(self.headings))) + "|",
+            *("| " + " | ".join(row) + " |" for row in self.rows),
+        ]
+        return "\n".join(lines)
+
+
+def is_case(name: str) -> bool:
+    """Tell whether a row is a case's."""
+    return name.count("/") == 3
+
+
+def case_sheet(found: Rows, before: Rows | None = None) -> Sheet:
+    """Return the rows of cases, with what an earlier run found."""
+    headings = ["case", "nodes", "mode", "specs", "pods/s", "p50", "p99", "attempt p50", "p99", "CPU/1,000", "core"]
+    headings += ["peak", "upstream", "target", *(["before", "change"] if before else [])]
+    rows = []
+    for name, figures in found.items():
+        if not is_case(name):
+            continue
+        rate = figures["pods_per_second"]
+        cells = [
+            *name.split("/"),
+            f"{rate:,.0f}",
+            *(_cell(figures, key, "{:,.0f}") for key in ("sample_p50", "sample_p99")),
+            *(_cell(figures, key, "{:.2f} ms") for key in ("attempt_p50_ms", "attempt_p99_ms")),
+            f"{figures['cpu_per_1000']:.2f} s",
+            f"{figures['core_share']:.0%}",
+            _cell(figures, "peak_mib", "{:,.0f} MiB") or _cell(figures, "peak_mib_with_server", "({:,.0f}) MiB"),
+            _cell(figures, "threshold", "{:,.0f}"),
+            targets_of(name).get("pods_per_second", "").removesuffix(" pods/s"),
+        ]
+        if before:
+            old = before.get(name, {}).get("pods_per_second")
+            cells += [f"{old:,.0f}", f"{rate / old - 1:+.0%}"] if old else ["", ""]
+        rows.append(cells)
+    return Sheet(headings=headings, rows=rows, left=4)
+
+
+def phase_sheet(found: Rows) -> Sheet:
+    """Return CPU seconds per 1,000 pods by phase, a column a row of `found`."""
+    columns = [name for name, figures in found.items() if figures.get("phases")]
+    met = [phase for phase in ORDER if any(found[name]["phases"].get(phase) for name in columns)]
+    rows = [[phase, *(_cell(found[name]["phases"], phase, "{:.3f}") for name in columns)] for phase in met]
+    rows.append(["all", *(f"{sum(found[name]['phases'].values()):.3f}" for name in columns)])
+    return Sheet(headings=["phase", *columns], rows=rows)
+
+
+def target_sheet(found: Rows) -> Sheet:
+    """Return every figure of the cases that has a target."""
+    rows = []
+    for name, figures in found.items():
+        for key, target in targets_of(name).items():
+            if key in figures:
+                label, form = FIGURES[key]
+                rows.append([name, label, form.format(figures[key]), target])
+    return Sheet(headings=["row", "figure", "value", "target"], rows=rows, left=2)
+
+
+def program_sheet(chosen: Sequence[Row], found: Rows, before: Rows | None = None) -> Sheet:
+    """Return what is measured besides the cases, a line a figure."""
+    headings = ["measurement", "figure", "value", "target", *(["before", "change"] if before else [])]
+    rows = []
+    for row in chosen:
+        title = row.what
+        for key, value in found.get(row.name, {}).items():
+            if key not in FIGURES:
+                continue
+            label, form = FIGURES[key]
+            cells = [title, label, form.format(value), row.targets.get(key, "")]
+            if before:
+                old = before.get(row.name, {}).get(key)
+                cells += [form.format(old), f"{value / old - 1:+.0%}" if old else ""] if old is not None else ["", ""]
+            rows.append(cells)
+            title = ""
+    return Sheet(headings=headings, rows=rows, left=2)
+
+
+def _cell(figures: Mapping[str, Any], key: str, form: str) -> str:
+    return form.format(figures[key]) if key in figures else ""

@@ -1,0 +1,66 @@
+"""What the rows of the cases should come to, and the figures that follow from two rows."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = ["derive", "targets_of"]
+
+_RATE: Final = "pods_per_second"
+_FAST: Final = (
+    "SchedulingNodeAffinity",
+    "SchedulingPodAffinity",
+    "SchedulingPodAntiAffinity",
+    "SchedulingPreferredPodAffinity",
+    "SchedulingRequiredPodAntiAffinityWithNSSelector",
+    "SchedulingPreferredAntiAffinityWithNSSelector",
+    "SchedulingRequiredPodAffinityWithNSSelector",
+    "SchedulingPreferredAffinityWithNSSelector",
+    "TopologySpreading",
+)
+_ROWS: Final[Mapping[str, Mapping[str, str]]] = {
+    "SchedulingBasic/5000/cycle/equal": {_RATE: ">= 5,000 pods/s", "attempt_p99_ms": "<= 2 ms"},
+    **{f"{name}/5000/cycle/equal": {_RATE: ">= 1,500 pods/s"} for name in _FAST},
+    "Unschedulable/5000/cycle/equal": {_RATE: ">= 3,000 pods/s"},
+    "SchedulingWithMixedChurn/5000/cycle/equal": {_RATE: ">= 3,000 pods/s"},
+    "PreemptionBasic/5000/cycle/equal": {_RATE: ">= 300 pods/s"},
+    "Gangs/1000/cycle/equal": {_RATE: ">= 2,000 pods/s"},
+    "Gangs/1000/http/equal": {_RATE: ">= 500 pods/s"},
+    "OneGang/1000/cycle/equal": {_RATE: ">= 500 pods/s"},
+    "SchedulingBasic/1000/http/equal": {_RATE: ">= 600 pods/s", "cpu_with_list_per_1000": "<= 0.8 s"},
+    "SchedulingBasic/5000/http/equal": {
+        _RATE: ">= 500 pods/s",
+        "cpu_with_list_per_1000": "<= 0.8 s",
+        "peak_mib": "<= 250 MiB",
+        "first_bind_seconds": "<= 3 s",
+    },
+}
+
+
+def targets_of(name: str) -> Mapping[str, str]:
+    """Return the targets of a row, by figure."""
+    targets = dict(_ROWS.get(name, {}))
+    parts = name.split("/")
+    if len(parts) == 4 and parts[2] == "cycle" and parts[1] == "15000":
+        targets["of_5000"] = ">= 70 %"
+    if len(parts) == 4 and parts[2] == "cycle" and parts[3] == "distinct":
+        targets["of_equal"] = ">= 40 %"
+    return targets
+
+
+def derive(found: Mapping[str, dict[str, Any]]) -> None:
+    """Add to rows what share they have of another's rate: 15,000 nodes of 5,000, distinct pods of equal ones."""
+    for name, figures in found.items():
+        parts = name.split("/")
+        if len(parts) != 4:
+            continue
+        case, size, mode, specs = parts
+        for figure, applies, other in (
+            ("of_5000", size == "15000", f"{case}/5000/{mode}/{specs}"),
+            ("of_equal", specs == "distinct", f"{case}/{size}/{mode}/equal"),
+        ):
+            if applies and other in found:
+                figures[figure] = figures[_RATE] / found[other][_RATE]
