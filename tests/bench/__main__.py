@@ -141,7 +141,17 @@ def main(
     if listing:
         print("\n".join(row.name for row in rows))
         return
-    _run(rows, short=short, place=place, before=results.rows(compare), output=output, save=save)
+    asked = {"--short": short, "--case": wanted, "--nodes": nodes, "--mode": modes, "--specs": specs, "--pods": pods}
+    asked |= {"--kubeconfig": kubeconfig, "--among-other-nodes": among_other_nodes}
+    _run(
+        rows,
+        short=short,
+        place=place,
+        before=results.rows(compare),
+        output=output,
+        save=save,
+        command=_command(asked),
+    )
 
 
 def _run(
@@ -152,6 +162,7 @@ def _run(
     before: dict[str, dict[str, Any]],
     output: str,
     save: Path | None,
+    command: str,
 ) -> None:
     options = [*(["--short"] if short else []), *(["--pods", str(place["pods"])] if place["pods"] else [])]
     options += ["--kubeconfig", place["kubeconfig"]] if place["kubeconfig"] else []
@@ -168,19 +179,25 @@ def _run(
         derive(found)
         if save is not None:
             # At once: what was measured is kept, whatever becomes of the rest.
-            results.save(save, {row.name: found[row.name]}, command=_command())
+            results.save(save, {row.name: found[row.name]}, command=command)
     if output == "json":
-        print(json.dumps(results.made(found, short=short, command=_command()), indent=2))
+        print(json.dumps(results.made(found, short=short, command=command), indent=2))
     else:
         _print(chosen, found, before)
     if failed:
         raise click.ClickException(f"could not be measured: {', '.join(failed)}")
 
 
-def _command() -> str:
-    """Return the command that this is, as `make` takes it."""
-    arguments = " ".join(sys.argv[1:])
-    return f'make bench BENCH_ARGS="{arguments}"' if arguments else "make bench"
+def _command(wanted: Mapping[str, Any]) -> str:
+    """Return the command that measures this again, as `make` takes it, without what is done with the results."""
+    arguments = []
+    for option, value in wanted.items():
+        for one in value if isinstance(value, tuple) else (value,):
+            if one is True:
+                arguments.append(option)
+            elif one:
+                arguments += [option, "FILE" if option == "--kubeconfig" else str(one)]
+    return f'make bench BENCH_ARGS="{" ".join(arguments)}"' if arguments else "make bench"
 
 
 if __name__ == "__main__":

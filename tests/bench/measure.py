@@ -8,6 +8,7 @@ first list is told by itself. In mode `cycle` the API server is in this process,
 from __future__ import annotations
 
 import asyncio
+import gc
 import time
 from contextlib import ExitStack
 from pathlib import Path
@@ -57,6 +58,8 @@ class _Rounds:
     sync_cpus: list[float] = attrs.Factory(list)
     first_binds: list[float] = attrs.Factory(list)
     holds: list[float] = attrs.Factory(list)
+    #: In MiB, of the first round.
+    memory: dict[str, float] = attrs.Factory(dict)
 
 
 class _Bindings:
@@ -101,6 +104,9 @@ async def watch_holds(holds: list[float]) -> None:
 
 async def _round(world: World, plan: Plan, rounds: _Rounds, *, phases: Phases | None = None) -> None:
     """Play one round; with `phases` the samples are what it is for."""
+    # The last round's scheduler was kept for good, too.
+    gc.unfreeze()
+    gc.collect()
     await world.fill()
     begun, cpu = time.perf_counter(), time.process_time()
     scheduler = make_scheduler(await world.transport(), configuration=plan.case.configuration)
@@ -131,6 +137,10 @@ async def _round(world: World, plan: Plan, rounds: _Rounds, *, phases: Phases | 
     rounds.pods += plan.measured_count
     rounds.rounds += 1
     rounds.attempts += timed.seconds
+    if not rounds.memory:
+        # The first round's: a process that has done nothing else.
+        gc.collect()
+        rounds.memory = _memory()
     await scheduler.stop()
     await loop
     await world.clear()
@@ -146,14 +156,13 @@ async def played(setting: Setting, *, short: bool) -> dict[str, Any]:
             await _round(world, plan, rounds)
             if short or rounds.pods >= _ENOUGH_PODS or rounds.seconds >= _ENOUGH_SECONDS:
                 break
-        memory = _memory()
         sampling, phases = _Rounds(), Phases()
         while True:
             await _round(world, plan, sampling, phases=phases)
             if short or sampling.cpu_seconds >= _ENOUGH_SAMPLED_SECONDS:
                 break
     calibration.append(calibrate())
-    figures = _figures(rounds, memory, alone=setting.mode != "cycle")
+    figures = _figures(rounds, alone=setting.mode != "cycle")
     per_thousand = phases.cpu_seconds / sampling.pods * 1000
     return {
         **figures,
@@ -164,7 +173,7 @@ async def played(setting: Setting, *, short: bool) -> dict[str, Any]:
     }
 
 
-def _figures(rounds: _Rounds, memory: dict[str, float], *, alone: bool) -> dict[str, float]:
+def _figures(rounds: _Rounds, *, alone: bool) -> dict[str, float]:
     figures: dict[str, float] = {
         "pods": rounds.pods,
         "rounds": rounds.rounds,
@@ -188,7 +197,7 @@ def _figures(rounds: _Rounds, memory: dict[str, float], *, alone: bool) -> dict[
     figures["first_bind_seconds"] = max(rounds.first_binds)
     # With the server in this process the figures are both's.
     suffix = "" if alone else "_with_server"
-    return {**figures, **{f"{name}{suffix}": value for name, value in memory.items()}}
+    return {**figures, **{f"{name}{suffix}": value for name, value in rounds.memory.items()}}
 
 
 def calibrate() -> float:

@@ -56,6 +56,8 @@ class Sheet:
 
     def markdown(self) -> str:
         """Return it as Markdown."""
+        if not self.rows:
+            return "Not measured yet."
         lines = [
             "| " + " | ".join(self.headings) + " |",
             "|" + "|".join("---" if place < self.left else "---:" for place in range(len(self.headings))) + "|",
@@ -72,7 +74,7 @@ def is_case(name: str) -> bool:
 def case_sheet(found: Rows, before: Rows | None = None) -> Sheet:
     """Return the rows of cases, with what an earlier run found."""
     headings = ["case", "nodes", "mode", "specs", "pods/s", "p50", "p99", "attempt p50", "p99", "CPU/1,000", "core"]
-    headings += ["peak", "upstream", "target", *(["before", "change"] if before else [])]
+    headings += ["peak", "steady", "upstream", "target", *(["before", "change"] if before else [])]
     rows = []
     for name, figures in found.items():
         if not is_case(name):
@@ -85,7 +87,10 @@ def case_sheet(found: Rows, before: Rows | None = None) -> Sheet:
             *(_cell(figures, key, "{:.2f} ms") for key in ("attempt_p50_ms", "attempt_p99_ms")),
             f"{figures['cpu_per_1000']:.2f} s",
             f"{figures['core_share']:.0%}",
-            _cell(figures, "peak_mib", "{:,.0f} MiB") or _cell(figures, "peak_mib_with_server", "({:,.0f}) MiB"),
+            *(
+                _cell(figures, key, "{:,.0f} MiB") or _cell(figures, f"{key}_with_server", "({:,.0f}) MiB")
+                for key in ("peak_mib", "resident_mib")
+            ),
             _cell(figures, "threshold", "{:,.0f}"),
             targets_of(name).get("pods_per_second", "").removesuffix(" pods/s"),
         ]
