@@ -198,8 +198,10 @@ class Verdicts:
             concerns = not gangs.is_settled(record)
         if concerns and gangs.is_strict(record):
             self._lose_place(record, pod)
-            if cause in {"deleted", "preempted"}:
+            if cause == "deleted":
                 self._passes.request_retry(record)
+            elif cause == "preempted":
+                self._passes.preempted(record, uid)
 
     # --- the deadline
 
