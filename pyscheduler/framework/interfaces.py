@@ -344,10 +344,13 @@ class GroupCyclePlugin(Plugin):
     without a `GroupCycle`; where in the end it holds all of them, they are taken back.
 
     With `retries_after_backoff`, members that found a node in vain are tried again when their backoff is over; without,
-    when an event comes that this plugin or one that rejected another member registered.
+    when an event comes that this plugin or one that rejected another member registered. Members are tried by priority,
+    then by age; with `tries_again`, where that fails and they are not alike, once more with those first that did not
+    fit.
     """
 
     retries_after_backoff: bool = False
+    tries_again: bool = True
 
     def groups_to_schedule(self, pod: Pod) -> Mapping[Hashable, Iterable[Pod]] | None:
         """Return the groups that are decided about together with a pod that was popped, each with its unbound members.

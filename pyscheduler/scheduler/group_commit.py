@@ -91,7 +91,8 @@ class Decision:
             return set()
         errors = [member.status.error for member in self.members if member.status is not None]
         found = {name for each in errors if isinstance(each, FitError) for name in each.diagnosis.unschedulable_plugins}
-        return found | {self.source.name}
+        # Where nobody lacked room, nobody knows what to wait for.
+        return found | {self.source.name} if found else found
 
 
 @attrs.define(kw_only=True)
@@ -257,7 +258,7 @@ class GroupCommit:
         for member in reserved:
             self.scheduling.undo(member.attempt)
             member.is_placed = False
-            member.status = _unschedulable(_TAKEN_BACK, decision.rejectors())
+            member.status = _unschedulable(_TAKEN_BACK)
 
 
 def _unschedulable(message: str, rejectors: set[str] | None = None) -> Status:

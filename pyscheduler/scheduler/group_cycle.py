@@ -74,6 +74,11 @@ class GroupSource(Protocol):
         """Return the groups that are decided about with a pod, each with its members; None for a pod by itself."""
         ...
 
+    @property
+    def tries_again(self) -> bool:
+        """Tell whether a group that cannot be placed is tried in another order before it is given up."""
+        ...
+
     def group_cycle_ended(self, groups: Collection[Hashable], verdict: GroupVerdict) -> None:
         """Be told what came of a cycle."""
         ...
@@ -141,6 +146,11 @@ class GroupCycles:
         decision = Decision(source=groups.source, profile=profile, members=members, began=began)
         try:
             await self._decide(decision, turns)
+            if groups.source.tries_again and (order := _other_order(decision)):
+                again = self._anew(decision, order)
+                await self._decide(again, turns)
+                if again.verdict.outcome in {GroupOutcome.SCHEDULED, GroupOutcome.WAITING_ON_PREEMPTION}:
+                    decision = again
             self.recorder.group_algorithm(self.clock.now() - began)
             attempts = await self.commit.submit(decision)
         except Exception as error:  # noqa: BLE001 - a bug must cost these attempts, not the loop, and lose no pod
@@ -174,6 +184,11 @@ class GroupCycles:
         attempt = self.scheduling.begin(profile, info)
         attempt.after_failure.serve_backoff = True
         return Member(attempt=attempt, group=group)
+
+    def _anew(self, decision: Decision, order: Sequence[Member]) -> Decision:
+        """Return the beginning of another decision about the same members, in another order."""
+        members = [self._member(decision.profile, each.attempt.queued, each.group) for each in order]
+        return Decision(source=decision.source, profile=decision.profile, members=members, began=decision.began)
 
     def _tell(self, groups: _Groups, decision: Decision) -> None:
         verdict = decision.verdict
@@ -270,6 +285,24 @@ class GroupCycles:
         attempt = member.attempt
         pod = attempt.queued.pod.with_node_name(attempt.node_name)
         attempt.profile.run_unreserve(attempt.state, pod, attempt.node_name)
+
+
+def _other_order(decision: Decision) -> Sequence[Member]:
+    """Return the members in an order in which they may fit, those first that did not; none where there is no hope.
+
+    Members that are alike take each other's places in any order.
+    """
+    if decision.verdict.outcome is not GroupOutcome.UNSCHEDULABLE:
+        return ()
+    placed = [member for member in decision.members if member.is_placed]
+    failed = [member for member in decision.members if not member.is_placed]
+    amounts = [{_amounts(member) for member in members} for members in (placed, failed)]
+    return [*failed, *placed] if placed and len(set.union(*amounts)) > 1 else ()
+
+
+def _amounts(member: Member) -> tuple[object, ...]:
+    requests = member.attempt.queued.pod_info.requests
+    return requests.milli_cpu, requests.memory, requests.ephemeral_storage, *sorted(requests.scalars.items())
 
 
 def _go_on(decision: Decision, member: Member) -> bool:

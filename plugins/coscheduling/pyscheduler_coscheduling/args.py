@@ -11,6 +11,7 @@ import attrs
 
 from pyscheduler.framework.plugin_args import wire
 from pyscheduler.podgroup import DeadlockArgs
+from pyscheduler.podgroup.strategy import Strategy, strategy_problems
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -37,6 +38,8 @@ class CoschedulingArgs:
     pod_group_reject_percentage: int = 10
     #: Whether minResources has to be free on all nodes together (`cluster`), or on one (`node`).
     min_resources_scope: str = "cluster"
+    #: `permit`: members hold their nodes until enough have one; `groupCycle`: all are placed in one cycle.
+    strategy: str = Strategy.PERMIT.value
     deadlock: DeadlockArgs = attrs.Factory(DeadlockArgs)
     #: The dialects whose groups are served, by name; without them those that are meant for this plugin.
     dialects: tuple[str, ...] = attrs.field(default=(), metadata=wire(omit_empty=True))
@@ -67,6 +70,7 @@ class CoschedulingArgs:
         if self.min_resources_scope not in _SCOPES:
             scope = f'Unsupported value: "{self.min_resources_scope}"'
             yield f'minResourcesScope: {scope}: supported values: "cluster", "node"'
+        yield from strategy_problems(self.strategy)
 
     @property
     def wait_seconds(self) -> float:

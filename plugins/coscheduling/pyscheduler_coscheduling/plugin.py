@@ -18,9 +18,11 @@ from pyscheduler.api import ENDED_PODS
 from pyscheduler.api.durations import format_duration
 from pyscheduler.framework import (
     AFTER_FAILURE,
+    GROUP_CYCLE,
     WHAT_IF,
     ConfigError,
     EnqueueExtensions,
+    GroupCyclePlugin,
     PermitPlugin,
     PostBindPlugin,
     PostFilterPlugin,
@@ -38,14 +40,16 @@ from pyscheduler_coscheduling.hints import Hints
 from pyscheduler_coscheduling.listening import Listener
 from pyscheduler_coscheduling.members import NOT_FOUND, Members
 from pyscheduler_coscheduling.min_resources import resource_gap
+from pyscheduler_coscheduling.one_cycle import OneCycle
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 
     from pyscheduler.api import Pod
     from pyscheduler.framework import (
         ClusterEventWithHint,
         CycleState,
+        GroupVerdict,
         Handle,
         Nodes,
         NodeStatuses,
@@ -78,8 +82,9 @@ class Coscheduling(
     PermitPlugin,
     PostBindPlugin,
     EnqueueExtensions,
+    GroupCyclePlugin,
 ):
-    """All or nothing for groups of pods, by Permit."""
+    """All or nothing for groups of pods, by Permit or in one cycle."""
 
     args_type = CoschedulingArgs
     args: CoschedulingArgs
@@ -98,6 +103,7 @@ class Coscheduling(
         self._profiles: set[str] = handle.shared(_PROFILES, set)
         self._profiles.add(handle.profile_name)
         self.members = Members(self.name, self.args, handle)
+        self._one_cycle = OneCycle(self.args, self.members)
         self._hints = Hints(self.members)
         self._deadlocks = self.members.groups.deadlocks
         side = DeadlockSide(handle=handle, deadlock=self.args.deadlock, members=self.members, profiles=self._profiles)
@@ -128,6 +134,14 @@ class Coscheduling(
 
     def events_to_register(self) -> Sequence[ClusterEventWithHint]:
         return self._hints.registrations()
+
+    # --- the group cycle
+
+    def groups_to_schedule(self, pod: Pod) -> Mapping[Hashable, Iterable[Pod]] | None:
+        return self._one_cycle.groups(pod)
+
+    def group_cycle_ended(self, groups: Collection[Hashable], verdict: GroupVerdict) -> None:
+        self._one_cycle.ended(groups, verdict)
 
     # --- PreFilter
 
@@ -206,6 +220,9 @@ class Coscheduling(
         members.drop_ended(group)
         if quorum.is_satisfied(group, count_succeeded=count):
             return _NOTHING
+        cycle = state.get(GROUP_CYCLE)
+        if cycle is not None:
+            return None, self._one_cycle.post_filter(group, pod, cycle)
         if quorum.is_small_gap(group, self.args.pod_group_reject_percentage, count_succeeded=count):
             return _NOTHING
         members.roll_back(group, "optimistic rejection in PostFilter")
@@ -224,7 +241,11 @@ class Coscheduling(
         if not group.group.is_declared:
             members.short.add(group.id)
             return Status.unschedulable(NOT_FOUND)
-        is_first = members.hold(group, pod, node_name)
+        cycle = state.get(GROUP_CYCLE)
+        if cycle is not None:
+            return self._one_cycle.permit(group, cycle)
+        # In one cycle all members are tried anyway, and who is reserved now has a place with the others.
+        is_first = members.hold(group, pod, node_name) and not self._one_cycle.enabled
         if members.satisfied(group):
             members.let_go(group)
             return None
@@ -240,10 +261,13 @@ class Coscheduling(
     # --- Reserve
 
     def reserve(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
-        self._deadlocks.took(pod)
+        if state.get(GROUP_CYCLE) is None:
+            self._deadlocks.took(pod)
         return None
 
     def unreserve(self, state: CycleState, pod: Pod, node_name: str) -> None:
+        if state.get(GROUP_CYCLE) is not None:
+            return
         group = self.members.of(pod)
         members = self.members
         members.failures.released(by=None if group is None else group.id)

@@ -8,6 +8,7 @@ import attrs
 
 from pyscheduler.framework.plugin_args import Duration, wire
 from pyscheduler.podgroup import DIALECTS, DeadlockArgs, MatchPolicy
+from pyscheduler.podgroup.strategy import Strategy, strategy_problems
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -36,6 +37,8 @@ class GangArgs:
     default_match_policy: str = MatchPolicy.ONCE_SATISFIED.value
     #: Deprecated: leaves out the schedule cycle, so that members of a failed round are tried all the same.
     skip_check_schedule_cycle: bool = False
+    #: `permit`: members hold their nodes until their gangs are complete; `groupCycle`: all are placed in one cycle.
+    strategy: str = Strategy.PERMIT.value
     deadlock: DeadlockArgs = attrs.Factory(DeadlockArgs)
     #: The dialects whose groups are served, by name; without them those that are meant for this plugin.
     dialects: tuple[str, ...] = attrs.field(default=(), metadata=wire(omit_empty=True))
@@ -59,6 +62,7 @@ class GangArgs:
             yield f'defaultMatchPolicy: "{self.default_match_policy}" is none of {", ".join(MatchPolicy)}'
         for key, seconds in self.deadlock.negatives():
             yield f"{key}: Invalid value: {seconds}: must not be negative"
+        yield from strategy_problems(self.strategy)
         unknown = [name for name in self.dialects if name not in SERVABLE_DIALECTS]
         if unknown:
             yield f"dialects: {', '.join(unknown)} cannot be served; known are {', '.join(SERVABLE_DIALECTS)}"

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from pyscheduler.podgroup import GangGroup, GroupId, MatchPolicy, Mode, resolve
 from pyscheduler.podgroup.declarations import GANG_TIMEOUT_ANNOTATION
+from pyscheduler.podgroup.strategy import Strategy
 from pyscheduler_gang import messages
 from pyscheduler_gang.record import GangRecord
 
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from pyscheduler.api import Pod
-    from pyscheduler.framework import Handle
+    from pyscheduler.framework import GroupCycle, Handle
     from pyscheduler.podgroup import Dialect, GroupState, PodGroups
     from pyscheduler_gang.args import GangArgs
 
@@ -143,9 +144,14 @@ class Gangs:
         """Tell whether the failure of one member costs all of them their places."""
         return record.state.group.mode is Mode.STRICT
 
+    @property
+    def in_one_cycle(self) -> bool:
+        """Tell whether gangs are scheduled in one cycle, and not by waiting at Permit."""
+        return self.args.strategy == Strategy.GROUP_CYCLE
+
     def takes_turns(self, record: GangRecord) -> bool:
         """Tell whether the gang goes by the schedule cycle."""
-        return self.is_strict(record) and not self.args.skip_check_schedule_cycle
+        return self.is_strict(record) and not (self.args.skip_check_schedule_cycle or self.in_one_cycle)
 
     def is_settled(self, record: GangRecord) -> bool:
         """Tell whether the gang reached its minimum once, which is all it takes: its pods are plain ones now."""
@@ -180,18 +186,23 @@ class Gangs:
                 return messages.partners_fail(group.gang_group, failing, what, record.id, pod)
         return None
 
-    def has_quorum(self, record: GangRecord) -> bool:
-        """Tell whether every gang of the gang group has enough members that wait or are bound."""
-        if len(record.state.group.gang_group) == 1:
-            return self._has_own_quorum(record.state)
-        partners = self.directory.partners(record.state)
-        return all(state is not None and self._has_own_quorum(state) for _, state in partners)
+    def has_quorum(self, record: GangRecord, cycle: GroupCycle | None = None) -> bool:
+        """Tell whether every gang of the gang group has enough members that wait or are bound.
 
-    def _has_own_quorum(self, state: GroupState) -> bool:
+        Who has found a node in the `cycle` that is deciding counts as waiting.
+        """
+        if len(record.state.group.gang_group) == 1:
+            return self._has_own_quorum(record.state, cycle)
+        partners = self.directory.partners(record.state)
+        return all(state is not None and self._has_own_quorum(state, cycle) for _, state in partners)
+
+    def _has_own_quorum(self, state: GroupState, cycle: GroupCycle | None) -> bool:
         group = state.group
         if not group.is_declared:
             return False
         waiting, bound = len(state.waiting), len(state.bound)
+        if cycle is not None:
+            waiting += len(cycle.placed(state.id))
         match group.policy or self.args.match_policy:
             case MatchPolicy.ONLY_WAITING:
                 return waiting >= group.min

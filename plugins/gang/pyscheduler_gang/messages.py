@@ -52,6 +52,11 @@ def not_init(gang: GroupId, pod: Pod) -> str:
     return f"gang has not init, {_both(gang, pod)}"
 
 
+def not_enough_placed(gang: GroupId) -> str:
+    """Members that have a node in a group cycle in which too few have one."""
+    return f"gang {gang} has not found nodes for enough of its pods"
+
+
 def timed_out(gang: GroupId, pod: Pod) -> str:
     """PreFilter: the pod's gang was given up, for good."""
     return f"gang has timed out, {_both(gang, pod)}"

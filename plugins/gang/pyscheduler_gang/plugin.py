@@ -18,6 +18,7 @@ import attrs
 from pyscheduler.api import ENDED_PODS, Pod
 from pyscheduler.framework import (
     AFTER_FAILURE,
+    GROUP_CYCLE,
     WHAT_IF,
     ActionType,
     ClusterEvent,
@@ -27,6 +28,7 @@ from pyscheduler.framework import (
     EnqueueExtensions,
     EventResource,
     FitError,
+    GroupCyclePlugin,
     PermitPlugin,
     PolicyRule,
     PostBindPlugin,
@@ -39,7 +41,7 @@ from pyscheduler.framework import (
     Status,
 )
 from pyscheduler.podgroup import DIALECTS, PodGroups, StatusController, kinds_of, status_rules
-from pyscheduler_gang import messages
+from pyscheduler_gang import messages, one_cycle
 from pyscheduler_gang.args import SERVABLE_DIALECTS, GangArgs
 from pyscheduler_gang.deadlock import DeadlockSide
 from pyscheduler_gang.following import Following
@@ -51,7 +53,7 @@ from pyscheduler_gang.timeouts import TimeoutMarks
 from pyscheduler_gang.verdicts import Verdicts
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Hashable, Iterable, Mapping, Sequence
 
     from pyscheduler.api import ResourceKind
     from pyscheduler.framework import (
@@ -90,7 +92,14 @@ class _Shared:
 
 
 class Gang(
-    PreFilterPlugin, PostFilterPlugin, ReservePlugin, PermitPlugin, PostBindPlugin, EnqueueExtensions, SignPlugin
+    PreFilterPlugin,
+    PostFilterPlugin,
+    ReservePlugin,
+    PermitPlugin,
+    PostBindPlugin,
+    EnqueueExtensions,
+    SignPlugin,
+    GroupCyclePlugin,
 ):
     """Schedule gangs: enough members together, or none. Pods without a gang pass it untouched."""
 
@@ -163,6 +172,10 @@ class Gang(
             return Status.unschedulable("pods of a gang are not signable")
         return ()
 
+    def groups_to_schedule(self, pod: Pod) -> Mapping[Hashable, Iterable[Pod]] | None:
+        """Return the gangs that are scheduled with the pod in one cycle, where that is the strategy."""
+        return one_cycle.groups_to_schedule(self.gangs, pod)
+
     # --- extension points
 
     def pre_filter(self, state: CycleState, pod: Pod, nodes: Nodes) -> PreFilterResult | Status | None:
@@ -231,13 +244,16 @@ class Gang(
         self._deadlocks.tried(pod)
         if not self.gangs.is_strict(record):
             return None, Status.unschedulable()
+        if state.get(GROUP_CYCLE) is not None:
+            return None, Status.unschedulable(messages.rejected_itself(record.id))
         error = FitError(num_all_nodes=len(self.handle.snapshot.nodes), diagnosis=Diagnosis(node_statuses=statuses))
         self.verdicts.member_failed(record, pod, str(error))
         return None, Status.unschedulable(messages.rejected_itself(record.id))
 
     def reserve(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
         """Do no more than note it; a member counts from Permit on."""
-        self._deadlocks.took(pod)
+        if state.get(GROUP_CYCLE) is None:
+            self._deadlocks.took(pod)
         return None
 
     def permit(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
@@ -248,12 +264,17 @@ class Gang(
         record = found[1]
         if record is None or self.gangs.directory.place_of(pod.uid) is None:
             return Status.unschedulable(messages.GANG_NOT_FOUND)
+        cycle = state.get(GROUP_CYCLE)
+        if cycle is not None:
+            return one_cycle.permit(self.gangs, record, cycle)
         if self.verdicts.admit(record, pod):
             return None
         return Status.wait(timeout=self.verdicts.remaining_seconds(record))
 
     def unreserve(self, state: CycleState, pod: Pod, node_name: str) -> None:
-        """Go by why the member gave up its place."""
+        """Go by why the member gave up its place; one that had it in thought gives up nothing."""
+        if state.get(GROUP_CYCLE) is not None:
+            return
         record = self.gangs.of(pod)
         verdict = self.handle.wait_verdict(pod.uid)
         ours = verdict is not None and verdict.cause == "rejected" and verdict.plugin == self.name

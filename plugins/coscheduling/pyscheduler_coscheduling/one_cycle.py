@@ -1,0 +1,78 @@
+"""Groups that are scheduled in one cycle (`strategy: groupCycle`): what differs while such a cycle decides.
+
+Nobody holds a node then, so there is nobody to roll back; a member that fits nowhere costs the group no more than
+itself, and the group fails only where the cycle ends without its minimum.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyscheduler.framework import GroupOutcome, Status
+from pyscheduler.podgroup.strategy import Strategy
+from pyscheduler_coscheduling import quorum
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Hashable, Iterable, Mapping
+
+    from pyscheduler.api import Pod
+    from pyscheduler.framework import GroupCycle, GroupVerdict
+    from pyscheduler.podgroup import GroupState
+    from pyscheduler_coscheduling.args import CoschedulingArgs
+    from pyscheduler_coscheduling.members import Members
+
+__all__ = ["OneCycle"]
+
+
+class OneCycle:
+    """What the plugin does in a group cycle."""
+
+    def __init__(self, args: CoschedulingArgs, members: Members) -> None:
+        self.enabled = args.strategy == Strategy.GROUP_CYCLE
+        self._args = args
+        self._members = members
+        #: Groups of which a member fits nowhere, while a cycle is under way.
+        self._lacking: set[Hashable] = set()
+
+    def groups(self, pod: Pod) -> Mapping[Hashable, Iterable[Pod]] | None:
+        """Return the pod's group, if it is scheduled in one cycle, with the members of the same profile."""
+        group = self._members.of(pod) if self.enabled else None
+        if group is None or not group.group.is_declared:
+            return None
+        members = [each for each in group.pending.values() if each.scheduler_name == pod.scheduler_name]
+        return {group.id: members if pod.uid in group.pending else [*members, pod]}
+
+    def permit(self, group: GroupState, cycle: GroupCycle) -> Status | None:
+        """Let a member pass where those that have found a node make the minimum, with those that have one already."""
+        if self._missing(group, cycle) <= 0:
+            return None
+        found = len(cycle.placed(group.id))
+        reason = f"podGroup {group.id} has nodes for {found} more of its pods, minMember of group: {group.group.min}"
+        # The time means nothing: nobody waits.
+        return Status.wait(reason, timeout=self._args.wait_seconds)
+
+    def post_filter(self, group: GroupState, pod: Pod, cycle: GroupCycle) -> Status:
+        """Note that a member fits nowhere, and say so unless the group may do without it."""
+        missing = self._missing(group, cycle)
+        if missing * 100 <= self._args.pod_group_reject_percentage * group.group.min:
+            return Status.unschedulable()
+        self._lacking.add(group.id)
+        return Status.unschedulable(
+            f"PodGroup {group.id} gets rejected due to Pod {pod.name} is unschedulable even after PostFilter"
+        )
+
+    def ended(self, groups: Collection[Hashable], verdict: GroupVerdict) -> None:
+        """Refuse a group for a while that could not be placed for want of room."""
+        members = self._members
+        failed = self._lacking.intersection(groups)
+        self._lacking -= failed
+        if verdict.outcome is not GroupOutcome.UNSCHEDULABLE:
+            return
+        for state in members.directory:
+            if state.id in failed:
+                enough = quorum.siblings(state, count_succeeded=members.counts_succeeded(state)) >= state.group.min
+                members.fail(state, back_off=enough and self._args.pod_group_backoff_seconds > 0)
+
+    def _missing(self, group: GroupState, cycle: GroupCycle) -> int:
+        assigned = quorum.assigned(group, count_succeeded=self._members.counts_succeeded(group))
+        return group.group.min - assigned - len(cycle.placed(group.id))

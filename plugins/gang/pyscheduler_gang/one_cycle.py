@@ -1,0 +1,48 @@
+"""Gangs that are scheduled in one cycle (`strategy: groupCycle`): which of them together, and when they may go.
+
+All gangs of a gang group are decided about at once. Nobody waits for anybody, so that no gang runs out of time, modes
+do not differ, and there are no turns to take.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyscheduler.framework import Status
+from pyscheduler_gang import messages
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Iterable, Mapping
+
+    from pyscheduler.api import Pod
+    from pyscheduler.framework import GroupCycle
+    from pyscheduler_gang.gangs import Gangs
+    from pyscheduler_gang.record import GangRecord
+
+__all__ = ["groups_to_schedule", "permit"]
+
+
+def groups_to_schedule(gangs: Gangs, pod: Pod) -> Mapping[Hashable, Iterable[Pod]] | None:
+    """Return the gangs of the pod's gang group with their members of the same profile; None for a pod by itself."""
+    record = gangs.of(pod) if gangs.in_one_cycle else None
+    if record is None or not record.state.group.is_declared or gangs.is_settled(record):
+        return None
+    found: dict[Hashable, Iterable[Pod]] = {}
+    for each in gangs.group(record):
+        members = {
+            uid: other
+            for uid, other in each.state.pending.items()
+            if other.scheduler_name == pod.scheduler_name and uid not in each.timed_out
+        }
+        if each is record:
+            members[pod.uid] = pod
+        found[each.id] = members.values()
+    return found
+
+
+def permit(gangs: Gangs, record: GangRecord, cycle: GroupCycle) -> Status | None:
+    """Let a member pass where every gang of the gang group has its quorum with those that have found a node."""
+    if gangs.has_quorum(record, cycle):
+        return None
+    # The time means nothing: nobody waits.
+    return Status.wait(messages.not_enough_placed(record.id), timeout=gangs.wait_seconds(record))
