@@ -187,7 +187,7 @@ async def test_new_pods_of_a_gang_that_failed_start_anew(world: Any) -> None:
 
 
 async def test_members_that_preempt_each_other_serve_their_backoff(world: Any) -> None:
-    """Rounds shorter than the gang, and priorities that differ: whoever waits loses its place to the next, and rests."""
+    """Rounds shorter than the gang, and priorities that differ: who waits loses its place to the next, and rests."""
     world.schedule(preemption=True)
     world.gang("g", 5)
     world.pods("h", 4, gang="g", priority=10)
