@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any, Final
 
 from pyscheduler.api.durations import format_duration
@@ -18,8 +19,9 @@ __all__ = ["Table", "data_of", "described", "list_of", "row"]
 #: How wide a column is at least, and what is between two of them; as kubectl.
 _LEAST: Final = 3
 _GAP: Final = 3
-#: Longer reasons are cut in the narrow table.
+#: Longer reasons are cut in the narrow table, where what they all begin with is left out.
 _REASON: Final = 100
+_BEGINNING: Final = re.compile(r"^\d+/\d+ nodes are available: ")
 
 _COLUMNS: Final = ("NAME", "DIALECT", "PHASE", "MIN", "BOUND", "WAITING", "PENDING", "AGE")
 _WIDE: Final = ("TOTAL", "RUNNING", "SUCCEEDED", "FAILED", "MODE", "DECLARED-BY", "GANG-GROUP")
@@ -80,8 +82,10 @@ def row(summary: Summary, now: float, *, wide: bool, namespaced: bool) -> tuple[
             _declared_by(summary),
             group.gang_group_id if len(group.gang_group) > 1 else NONE,
         ]
-    elif len(reason) > _REASON:
-        reason = f"{reason[: _REASON - 3]}..."
+    else:
+        reason = _BEGINNING.sub("", reason)
+        if len(reason) > _REASON:
+            reason = f"{reason[: _REASON - 3]}..."
     return (*((group.id.namespace,) if namespaced else ()), *cells, reason)
 
 

@@ -174,7 +174,7 @@ def test_the_table_is_aligned_and_grows() -> None:
     found = summed(make_group("g", minMember=2), refused("a", "g", FIT), member("b", "long-name-of-a-group"))
     table = Table()
     lines = table.lines([row(one, NOW, wide=False, namespaced=False) for one in found.values()])
-    for column, value in (("DIALECT", "sigs"), ("MIN", "2"), ("AGE", "90s"), ("REASON", FIT)):
+    for column, value in (("DIALECT", "sigs"), ("MIN", "2"), ("AGE", "90s"), ("REASON", "3 Insufficient cpu.")):
         assert lines[1].index(value, 0 if column == "DIALECT" else lines[0].index(column)) == lines[0].index(column)
     assert lines[0] == "NAME                   DIALECT   PHASE        MIN      BOUND   WAITING   PENDING   AGE   REASON"
     assert not any(line != line.rstrip() for line in lines)
