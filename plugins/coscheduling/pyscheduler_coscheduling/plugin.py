@@ -295,7 +295,8 @@ class Coscheduling(
         members.roll_back(group, "rejection in Unreserve")
         # A group whose time was up has to wait for room; whatever else befell it is over.
         members.fail(group, retry=not timed_out)
-        if cause in {"deleted", "preempted"} and not members.failures.is_refused(group.id):
+        # One that was preempted comes back by itself, after its backoff. Members may preempt each other.
+        if cause == "deleted" and not members.failures.is_refused(group.id):
             members.wake(group.id)
 
     # --- PostBind

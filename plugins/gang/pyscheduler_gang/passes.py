@@ -95,6 +95,15 @@ class Passes:
         self._call([record], lambda each, uid: each.rounds.get(uid, 0) < each.schedule_cycle)
         self.retry_if_due(record)
 
+    def preempted(self, record: GangRecord, uid: str) -> None:
+        """Go by a member that lost its place to another pod, and comes back by itself after its backoff.
+
+        That is worth another pass, unless the other one is of the gang group: then they would go on for ever.
+        """
+        node_of = self._handle.nominator.node_of
+        if any(node_of(other) for each in self._gangs.group(record) for other in each.state.pending):
+            record.called[uid] = self._clock.now()
+
     def wake_all(self, record: GangRecord) -> None:
         """Activate all pending members of a gang."""
         self._call([record], lambda _each, _uid: True)
