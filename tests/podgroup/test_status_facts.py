@@ -15,6 +15,7 @@ from pyscheduler.podgroup import (
     Phase,
     StatusStyle,
     is_overdue,
+    is_unschedulable,
     next_status,
     occupied_by,
     scheduled_condition,
@@ -90,6 +91,9 @@ def test_a_group_without_a_minimum() -> None:
     """0 makes neither a finished group of an empty one nor a failure of every division."""
     assert following(StatusStyle.COSCHEDULING, "Scheduling", min=0) == "Running"
     assert following(StatusStyle.GANG, "Pending", min=0, members=4) == "Pending"
+    assert following(StatusStyle.GANG, "Pending", min=0, members=4, bound=1) == "Scheduling"
+    assert following(StatusStyle.GANG, "Scheduled", min=0, members=4, bound=1) == "Scheduled"
+    assert following(StatusStyle.COSCHEDULING_SCHEDULED, "Scheduling", min=0) == "Running"
     assert following(StatusStyle.COSCHEDULING, "Running", min=0, members=1, succeeded=1) == "Finished"
 
 
@@ -146,6 +150,28 @@ def test_counts_without_a_phase() -> None:
     assert next_status(StatusStyle.CONDITION, untouched, facts, now=NOW) is untouched
 
 
+@pytest.mark.parametrize(
+    ("facts", "unschedulable"),
+    [
+        pytest.param({"members": 3, "running": 2, "failed": 1}, True, id="one of three failed"),
+        pytest.param({"members": 4, "running": 2, "failed": 1}, False, id="one is pending"),
+        pytest.param({"members": 3, "running": 2, "succeeded": 1}, False, id="one succeeded"),
+        pytest.param({"members": 2}, False, id="none runs"),
+        pytest.param({"members": 2, "running": 1}, True, id="one was deleted"),
+    ],
+)
+def test_a_group_that_runs_with_too_few_left(facts: dict[str, int], unschedulable: bool) -> None:
+    """Some run, but those that succeeded, wait and run are fewer than the minimum."""
+    assert is_unschedulable(MemberFacts(min=3, **facts)) is unschedulable
+
+
+def test_the_start_is_written_where_the_step_comes_late() -> None:
+    """All are bound before the group is looked at: it began, though it was never seen Scheduling."""
+    facts = MemberFacts(min=1, members=1, bound=1)
+    late = next_status(StatusStyle.GANG, GroupStatus(phase="PreScheduling"), facts, now=NOW)
+    assert (late.phase, late.schedule_start_time) == ("Scheduled", "2026-01-01T00:00:00Z")
+
+
 def test_a_patch_says_what_changed_and_nothing_else() -> None:
     """Nothing changed is nothing written; a count that went back to 0 is said."""
     old = GroupStatus(phase="Running", running=2)
@@ -165,6 +191,7 @@ def test_a_patch_says_what_changed_and_nothing_else() -> None:
         ),
         pytest.param({"phase": "Running", "schedule_start_time": "2026-01-09T00:00:00Z"}, False, id="another phase"),
         pytest.param({"phase": "Pending"}, False, id="not begun"),
+        pytest.param({"phase": "Pending", "schedule_start_time": "yesterday"}, False, id="no time"),
     ],
 )
 def test_a_group_that_begins_too_late_is_warned_about(status: dict[str, Any], overdue: bool) -> None:

@@ -1,0 +1,465 @@
+"""What the controller writes into PodGroups, when, and what it does where it cannot."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from pyscheduler.api import KubeObject, Pod, format_time
+from pyscheduler.cluster.embedded.faults import Fault
+from pyscheduler.podgroup import DIALECTS, GroupStatus, KeyPlace, StatusController, StatusStyle, status_rules
+from pyscheduler.podgroup.wire import IncubatorPodGroup
+from pyscheduler.testing import FakeCluster, FakeFramework
+from tests.podgroup.builders import ROWS
+
+STATUS = r"/podgroups/[^/]+/status$"
+
+
+class World:
+    """Groups of one dialect on one node with room for all, and a scheduler with the plugin that serves them."""
+
+    def __init__(self, cluster: FakeCluster, dialect: str = "sigs", *, profiles: tuple[str, ...] = ("one",)) -> None:
+        self.cluster = cluster
+        self.row = ROWS[dialect]
+        (self.kind, *_) = self.row.kinds
+        self.type: type[KubeObject] = self.kind.type
+        cluster.serve(self.kind)
+        cluster.add_node("n", allocatable={"cpu": "9000", "pods": "9000"})
+        self.profiles = profiles
+        self.writes = self.fail(times=None)
+
+    def start(self) -> FakeFramework:
+        """Make a scheduler."""
+        plugin = self.row.claimed_by
+        order = {"enabled": [{"name": "GangSort"}], "disabled": [{"name": "*"}]}
+        body = {
+            "apiVersion": "kubescheduler.config.k8s.io/v1",
+            "kind": "KubeSchedulerConfiguration",
+            "clientConnection": {"qps": -1},
+            "profiles": [
+                {
+                    "schedulerName": name,
+                    "plugins": {"queueSort": order, "multiPoint": {"enabled": [{"name": plugin}]}},
+                }
+                for name in self.profiles
+            ],
+        }
+        return self.cluster.framework(config=json.dumps(body))
+
+    def group(self, name: str, minimum: int, **metadata: Any) -> None:
+        """Create a PodGroup."""
+        manifest = {
+            "apiVersion": self.kind.api_version,
+            "kind": "PodGroup",
+            "metadata": {"name": name, "namespace": "default", **metadata},
+            "spec": {"minMember": minimum},
+        }
+        self.cluster.add(manifest, self.type)
+
+    def pods(self, group: str, count: int, *, start: int = 0, **keywords: Any) -> None:
+        """Create members, owned by a job."""
+        (key, *_) = self.row.keys
+        where = "labels" if key.place is KeyPlace.LABEL else "annotations"
+        owner = {"apiVersion": "batch/v1", "kind": "Job", "name": f"job-{group}", "uid": f"job-{group}"}
+        for number in range(start, start + count):
+            metadata = {"ownerReferences": [owner], where: {key.name: group}}
+            keywords.setdefault("scheduler_name", self.profiles[0])
+            manifest: dict[str, Any] = {
+                "apiVersion": "v1",
+                "kind": "Pod",
+                "metadata": {"name": f"{group}-{number}", "namespace": "default", **metadata},
+                "spec": {
+                    "schedulerName": keywords["scheduler_name"],
+                    "containers": [{"name": "c", "image": "i", "resources": {"requests": {"cpu": "1"}}}],
+                    **keywords.get("spec", {}),
+                },
+            }
+            self.cluster.add(manifest, Pod)
+
+    def go(self, group: str, phase: str, *numbers: int) -> None:
+        """Let members run, or end."""
+        for number in numbers:
+            self.cluster.patch(Pod, f"{group}-{number}", {"status": {"phase": phase}}, status=True)
+
+    def status(self, name: str) -> GroupStatus:
+        """Return the status of a PodGroup."""
+        found = next(each for each in self.cluster.objects(self.type) if each.name == name)
+        status = getattr(found, "status")  # noqa: B009 - all kinds here have one
+        assert isinstance(status, GroupStatus)
+        return status
+
+    def fail(self, status: int = 0, *, times: int | None = 1, path: str = STATUS, **keywords: Any) -> Fault:
+        """Let writes of statuses fail; without `status` they are only counted."""
+        fault = Fault(method="PATCH", path=path, status=status, times=times, **keywords)
+        self.cluster.server.faults._faults.insert(0, fault)
+        return fault
+
+    async def pass_time(self, scheduler: FakeFramework, seconds: float = 0) -> None:
+        """Let the scheduler work for so long."""
+        await scheduler.settle()
+        await self.cluster.clock.advance(seconds)
+        await scheduler.settle()
+
+
+def phases_of(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Return a list that grows with each phase that is written."""
+    from pyscheduler.cluster.real.client import RealClient
+
+    seen: list[str] = []
+    patch_of = RealClient.patch
+
+    async def patch(self: RealClient, kind: Any, name: str, namespace: str = "", **keywords: Any) -> Any:
+        phase = keywords["patch"].get("status", {}).get("phase")
+        if keywords.get("status") and phase:
+            seen.append(phase)
+        return await patch_of(self, kind, name, namespace, **keywords)
+
+    monkeypatch.setattr(RealClient, "patch", patch)
+    return seen
+
+
+@pytest.mark.parametrize(
+    ("dialect", "phases"),
+    [
+        pytest.param("sigs", ["Pending", "Scheduling", "Running", "Finished"], id="sigs"),
+        pytest.param("ming", ["Pending", "Scheduling", "Scheduled", "Running", "Finished"], id="ming"),
+        pytest.param(
+            "koordinator",
+            ["Pending", "PreScheduling", "Scheduling", "Scheduled", "Running", "Finished"],
+            id="koordinator",
+        ),
+    ],
+)
+async def test_a_group_lives_through_the_phases_of_its_dialect(
+    pyscheduler_cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch, dialect: str, phases: list[str]
+) -> None:
+    """One step with each write, from nothing to Finished, with the pods that have ended counted."""
+    written = phases_of(monkeypatch)
+    world = World(pyscheduler_cluster, dialect)
+    scheduler = world.start()
+    world.group("g", 3)
+    await world.pass_time(scheduler)
+    assert world.status("g").phase == "Pending"
+    # What has no room yet lets all phases be seen.
+    world.cluster.delete_node("n")
+    world.pods("g", 3)
+    await world.pass_time(scheduler)
+    assert world.status("g").occupied_by == "default/job-g"
+    world.cluster.add_node("m", allocatable={"cpu": "9", "pods": "9"})
+    await world.pass_time(scheduler, 30)
+    assert world.status("g").schedule_start_time is not None
+    world.go("g", "Running", 0, 1, 2)
+    await world.pass_time(scheduler)
+    assert (world.status("g").phase, world.status("g").running) == ("Running", 3)
+    world.go("g", "Succeeded", 0, 1)
+    await world.pass_time(scheduler, 2)
+    assert (world.status("g").running, world.status("g").succeeded) == (1, 2)
+    world.go("g", "Succeeded", 2)
+    await world.pass_time(scheduler, 2)
+    assert (world.status("g").phase, world.status("g").succeeded) == ("Finished", 3)
+    assert written == phases
+    writes = world.writes.hits
+    world.cluster.delete_pod("g-1")
+    await world.pass_time(scheduler, 600)
+    assert world.status("g").phase == "Finished"
+    assert world.writes.hits == writes
+
+
+async def test_members_that_ended_count_until_they_are_deleted(pyscheduler_cluster: FakeCluster) -> None:
+    """With too few that run or have succeeded, the group is back at Scheduling."""
+    world = World(pyscheduler_cluster)
+    scheduler = world.start()
+    world.group("g", 3)
+    world.pods("g", 4)
+    await world.pass_time(scheduler)
+    world.go("g", "Running", 0, 1, 2)
+    await world.pass_time(scheduler)
+    world.go("g", "Succeeded", 0)
+    await world.pass_time(scheduler, 2)
+    assert (world.status("g").phase, world.status("g").running, world.status("g").succeeded) == ("Running", 2, 1)
+    world.cluster.delete_pod("g-0")
+    await world.pass_time(scheduler, 2)
+    assert (world.status("g").phase, world.status("g").running, world.status("g").succeeded) == ("Scheduling", 2, 0)
+
+
+async def test_members_that_fail_make_a_failed_group(pyscheduler_cluster: FakeCluster) -> None:
+    """One failed and the minimum started: Failed, which is never left."""
+    world = World(pyscheduler_cluster)
+    scheduler = world.start()
+    world.group("g", 2)
+    world.pods("g", 2)
+    await world.pass_time(scheduler)
+    world.go("g", "Running", 0, 1)
+    await world.pass_time(scheduler)
+    world.go("g", "Failed", 0)
+    await world.pass_time(scheduler, 2)
+    assert (world.status("g").phase, world.status("g").failed, world.status("g").running) == ("Failed", 1, 1)
+    world.pods("g", 3, start=2)
+    await world.pass_time(scheduler, 2)
+    assert world.status("g").phase == "Failed"
+
+
+async def test_a_large_gang_costs_a_handful_of_writes(pyscheduler_cluster: FakeCluster) -> None:
+    """Three hundred members come, are bound and run; at the end the counts are exact."""
+    world = World(pyscheduler_cluster, "koordinator")
+    scheduler = world.start()
+    world.group("g", 300)
+    world.pods("g", 300)
+    await world.pass_time(scheduler, 5)
+    assert (world.status("g").phase, world.status("g").scheduled) == ("Scheduled", 300)
+    for number in range(300):
+        world.go("g", "Running", number)
+        if number % 10 == 0:
+            await world.pass_time(scheduler, 0.01)
+    await world.pass_time(scheduler, 5)
+    assert (world.status("g").phase, world.status("g").running) == ("Running", 300)
+    assert world.writes.hits < 20
+
+
+async def test_nothing_is_written_where_nothing_changed(pyscheduler_cluster: FakeCluster) -> None:
+    """Neither later, nor by a scheduler that starts anew, nor because of its own writes."""
+    world = World(pyscheduler_cluster)
+    first = world.start()
+    world.group("g", 2)
+    world.pods("g", 2)
+    await world.pass_time(first, 600)
+    writes = world.writes.hits
+    assert writes
+    await first.scheduler.stop(at_once=True, grace_seconds=0)
+    second = world.start()
+    await world.pass_time(second, 600)
+    assert world.writes.hits == writes
+    world.cluster.patch(world.type, "g", {"status": {"running": 7, "phase": "Pending"}}, status=True)
+    await world.pass_time(second, 2)
+    assert (world.status("g").running, world.status("g").phase) == (0, "Scheduling")
+
+
+async def test_writing_a_status_wakes_no_pod(pyscheduler_cluster: FakeCluster) -> None:
+    """A status is no news to the pods that it follows from: they sleep on."""
+    world = World(pyscheduler_cluster)
+    scheduler = world.start()
+    world.group("g", 9)
+    world.pods("g", 2)
+    await world.pass_time(scheduler, 100)
+    cycles = scheduler.scheduler.cycles
+    world.cluster.patch(world.type, "g", {"status": {"running": 7}}, status=True)
+    await world.pass_time(scheduler, 30)
+    assert world.status("g").running == 0
+    assert scheduler.scheduler.cycles == cycles
+
+
+@pytest.mark.parametrize("status", [403, 404, 409, 500, 503])
+async def test_a_write_that_fails_is_made_up_for(
+    pyscheduler_cluster: FakeCluster, status: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    """All pods are bound meanwhile; it is told once, tried after ever longer pauses, and right in the end."""
+    world = World(pyscheduler_cluster)
+    scheduler = world.start()
+    fault = world.fail(status, times=8 if status == 403 else 30)
+    for name in ("a", "b", "c"):
+        world.group(name, 2)
+        world.pods(name, 2)
+    await world.pass_time(scheduler, 60)
+    assert all(scheduler.result(f"{name}-{number}").bound for name in "abc" for number in (0, 1))
+    assert fault.hits
+    if status < 500:  # The client itself tries those again.
+        told = [message for message in caplog.messages if "Status of pod group is not written" in message]
+        assert len(told) == (1 if status == 403 else 3)
+    await world.pass_time(scheduler, 1200)
+    assert [world.status(name).phase for name in "abc"] == ["Scheduling"] * 3
+
+
+async def test_a_refused_kind_is_left_alone_for_a_while(pyscheduler_cluster: FakeCluster) -> None:
+    """Forty groups whose status may not be written are not forty refusals a second."""
+    world = World(pyscheduler_cluster)
+    scheduler = world.start()
+    fault = world.fail(403, times=None)
+    for number in range(40):
+        world.group(f"g{number}", 1)
+    await world.pass_time(scheduler, 3600)
+    assert 10 < fault.hits < 120
+
+
+async def test_another_writer_is_not_overwritten(pyscheduler_cluster: FakeCluster) -> None:
+    """A write that is based on an old version is refused; the next look sees what the other one wrote."""
+    world = World(pyscheduler_cluster)
+    world.group("g", 2)
+    world.cluster.patch(world.type, "g", {"status": {"phase": "Running"}}, status=True)
+    scheduler = world.start()
+    world.pods("g", 2, spec={"nodeName": "n"})
+    await world.pass_time(scheduler)
+    before = world.status("g")
+    world.cluster.patch(world.type, "g", {"status": {"phase": "Finished"}}, status=True)
+    world.go("g", "Running", 0, 1)
+    await world.pass_time(scheduler, 5)
+    assert before.phase == "Scheduling"
+    assert world.status("g").phase == "Finished"
+
+
+async def test_a_group_that_began_too_late_is_warned_about_once(pyscheduler_cluster: FakeCluster) -> None:
+    """The event is on the PodGroup; the status is left alone from then on."""
+    world = World(pyscheduler_cluster)
+    scheduler = world.start()
+    world.group("g", 2)
+    begun = format_time(world.cluster.clock.wall() + 48 * 3600 + 60)
+    status = {"phase": "Pending", "scheduleStartTime": begun}
+    world.cluster.patch(world.type, "g", {"status": status}, status=True)
+    world.pods("g", 2)
+    await world.pass_time(scheduler, 60)
+    (event,) = world.cluster.events("Timeout")
+    assert (event["type"], event["note"]) == ("Warning", "schedule time longer than 48 hours")
+    found = next(each for each in world.cluster.objects(world.type) if each.name == "g")
+    assert {key: event["regarding"][key] for key in ("apiVersion", "kind", "name", "namespace", "uid")} == {
+        "apiVersion": world.kind.api_version,
+        "kind": "PodGroup",
+        "name": "g",
+        "namespace": "default",
+        "uid": found.uid,
+    }
+    world.go("g", "Running", 0, 1)
+    await world.pass_time(scheduler, 600)
+    assert world.status("g").phase == "Pending"
+    assert len(world.cluster.events("Timeout")) == 1
+
+
+async def test_kube_batch_warns_on_the_group_that_too_few_are_left(pyscheduler_cluster: FakeCluster) -> None:
+    """Some run, and those that succeeded, wait and run are fewer than the minimum: once for as long as it is so."""
+    world = World(pyscheduler_cluster, "kube-batch")
+    scheduler = world.start()
+    world.group("g", 3)
+    world.pods("g", 3)
+    await world.pass_time(scheduler, 2)
+    assert world.status("g") == GroupStatus(admitted=3)
+    world.go("g", "Running", 0, 1, 2)
+    await world.pass_time(scheduler, 2)
+    world.go("g", "Succeeded", 0)
+    await world.pass_time(scheduler, 2)
+    assert world.status("g") == GroupStatus(admitted=2, running=2, succeeded=1)
+    assert world.cluster.events("Unschedulable") == []
+    world.go("g", "Failed", 1)
+    await world.pass_time(scheduler, 60)
+    (event,) = world.cluster.events("Unschedulable")
+    assert event["note"] == "2 of at least 3 pods are left: 1 running, 1 succeeded, 1 failed"
+    assert event["regarding"]["apiVersion"] == IncubatorPodGroup.api_version
+    assert world.status("g") == GroupStatus(admitted=1, running=1, succeeded=1, failed=1)
+
+
+async def test_succeeded_members_of_kube_batch_make_up_the_minimum(pyscheduler_cluster: FakeCluster) -> None:
+    """Two of three have succeeded before the scheduler starts; the third is bound, for it completes the group."""
+    world = World(pyscheduler_cluster, "kube-batch")
+    world.group("g", 3)
+    world.pods("g", 2, spec={"nodeName": "n"})
+    world.go("g", "Succeeded", 0, 1)
+    world.pods("g", 1, start=2)
+    scheduler = world.start()
+    await world.pass_time(scheduler, 5)
+    assert scheduler.result("g-2").bound
+    assert world.status("g") == GroupStatus(admitted=1, succeeded=2)
+
+
+async def test_volcano_groups_get_counts_and_keep_their_phase(pyscheduler_cluster: FakeCluster) -> None:
+    """The phase belongs to Volcano's own controllers."""
+    world = World(pyscheduler_cluster, "volcano")
+    scheduler = world.start()
+    world.group("g", 2)
+    world.cluster.patch(world.type, "g", {"status": {"phase": "Inqueue"}}, status=True)
+    world.pods("g", 2)
+    await world.pass_time(scheduler, 2)
+    world.go("g", "Running", 0, 1)
+    await world.pass_time(scheduler, 2)
+    assert world.status("g") == GroupStatus(phase="Inqueue", running=2)
+
+
+async def test_kai_groups_are_left_alone(pyscheduler_cluster: FakeCluster) -> None:
+    """Their own controller writes their status."""
+    world = World(pyscheduler_cluster, "kai")
+    scheduler = world.start()
+    world.group("g", 2)
+    world.pods("g", 2)
+    await world.pass_time(scheduler, 2)
+    assert scheduler.result("g-0").bound
+    assert world.writes.hits == 0
+
+
+async def test_a_plugin_that_only_sorts_writes_nothing(pyscheduler_cluster: FakeCluster) -> None:
+    """Groups that nobody serves are somebody else's."""
+    world = World(pyscheduler_cluster)
+    scheduler = world.cluster.framework(disable=("PrioritySort",), enable=("GangSort",))
+    world.group("g", 2)
+    world.pods("g", 2, scheduler_name="pyscheduler")
+    await world.pass_time(scheduler, 5)
+    assert scheduler.result("g-0").bound
+    assert world.writes.hits == 0
+
+
+async def test_there_is_one_controller_for_all_profiles(pyscheduler_cluster: FakeCluster) -> None:
+    """Members may come from either; the group is written once for each change."""
+    world = World(pyscheduler_cluster, profiles=("one", "two"))
+    scheduler = world.start()
+    world.group("g", 1)
+    world.pods("g", 1)
+    await world.pass_time(scheduler, 5)
+    assert (world.status("g").phase, world.writes.hits) == ("Scheduling", 2)
+    first, second = scheduler.scheduler.profiles.values()
+    assert StatusController.of(first) is StatusController.of(second)
+    await StatusController.of(second).run()  # comes back at once: it runs already
+
+
+async def test_a_group_that_is_made_anew_begins_anew(pyscheduler_cluster: FakeCluster) -> None:
+    """What is kept of an object goes with it."""
+    world = World(pyscheduler_cluster)
+    scheduler = world.start()
+    world.group("g", 2)
+    world.pods("g", 2)
+    await world.pass_time(scheduler, 2)
+    world.go("g", "Running", 0, 1)
+    await world.pass_time(scheduler, 2)
+    world.cluster.delete(world.type, "g")
+    world.group("g", 2)
+    await world.pass_time(scheduler, 2)
+    assert world.status("g").phase == "Running"
+    world.cluster.delete(world.type, "g")
+    world.cluster.delete_pod("g-0")
+    world.cluster.delete_pod("g-1")
+    await world.pass_time(scheduler, 2)
+    controller = StatusController.of(scheduler.profile)
+    assert not controller._books
+
+
+async def test_members_count_as_bound_where_the_watch_is_late(pyscheduler_cluster: FakeCluster) -> None:
+    """PostBind is enough; nobody counts twice when the watch has told, too."""
+    world = World(pyscheduler_cluster, "ming")
+    scheduler = world.start()
+    world.group("g", 2)
+    await world.pass_time(scheduler)
+    controller = StatusController.of(scheduler.profile)
+    world.cluster.delete_node("n")
+    world.pods("g", 2)
+    await world.pass_time(scheduler, 2)
+    for number in (0, 1):
+        await scheduler.run_post_bind(world.cluster.pod(f"g-{number}"), "n")
+    await world.cluster.clock.advance(0)
+    assert (world.status("g").phase, world.status("g").scheduled) == ("Scheduled", 2)
+    world.cluster.add_node("m", allocatable={"cpu": "9", "pods": "9"})
+    await world.pass_time(scheduler, 30)
+    assert (world.status("g").phase, world.status("g").scheduled) == ("Scheduled", 2)
+    assert not controller._bound
+
+
+def test_what_it_takes_to_write_is_asked_for() -> None:
+    """`patch` on the status, in the groups of what is served and written; nothing for what is not."""
+    (rule,) = status_rules(dialect for dialect in DIALECTS if dialect.claimed_by == "Coscheduling")
+    assert (list(rule.resources), list(rule.verbs)) == (["podgroups/status"], ["patch"])
+    assert list(rule.api_groups) == [
+        "scheduling.x-k8s.io",
+        "scheduling.ming.io",
+        "scheduling.incubator.k8s.io",
+        "incubator.scheduling.k8s.io",
+        "scheduling.sigs.dev",
+        "scheduling.volcano.sh",
+    ]
+    assert status_rules([ROWS["kai"], ROWS["lightweight-x"]]) == ()
+    assert ROWS["intree"].status is StatusStyle.CONDITION
+    assert status_rules([ROWS["intree"]]) == ()
