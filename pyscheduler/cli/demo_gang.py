@@ -126,10 +126,14 @@ async def play(config: Configuration, gangs: Sequence[Gang], *, nodes: int, seed
     users = HTTPTransport(auth.plain(url))
     tasks: list[asyncio.Task[None]] = []
 
+    def give_up(submitted: asyncio.Task[None]) -> None:
+        if not submitted.cancelled() and submitted.exception() is not None:
+            fight.stop.set()
+
     async def begin(_: Scheduler) -> None:
         tasks.append(asyncio.create_task(_submit(users, gangs, config.profiles[0].scheduler_name), name="submit"))
         tasks.append(asyncio.create_task(fight.follow(), name="follow"))
-        tasks[0].add_done_callback(lambda done: done.cancelled() or done.exception() is None or fight.stop.set())
+        tasks[0].add_done_callback(give_up)
 
     try:
         recording = await asyncio.to_thread(Recording, url, judge)
