@@ -76,7 +76,9 @@ class Hints:
         if group is None or failures.is_refused(group):
             return QueueingHint.SKIP
         if failures.is_recorded(group):
-            return QueueingHint.QUEUE
+            # What a group gives back that failed itself was there before, as a rule.
+            is_news = not isinstance(old, Pod) or not failures.was_given_back(old.uid) or failures.has_news(group)
+            return QueueingHint.QUEUE if is_news else QueueingHint.SKIP
         is_member = isinstance(old, Pod) and self._members.directory.group_id(old) == group
         return QueueingHint.QUEUE if is_member else QueueingHint.SKIP
 

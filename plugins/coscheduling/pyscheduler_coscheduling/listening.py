@@ -66,6 +66,9 @@ class Listener:
                 self._forget(group)
             return
         gated = len(state.gated)
+        pod = change.pod
+        if pod is not None and (change.kind is ChangeKind.LEFT or (change.kind is ChangeKind.MOVED and pod.node_name)):
+            self._members.settled(state, pod)
         # A member that takes or gives back a node is moved, too: that is this plugin's doing, and no news.
         if change.kind is not ChangeKind.MOVED or gated != self._gated.get(group, 0):
             self._gated[group] = gated

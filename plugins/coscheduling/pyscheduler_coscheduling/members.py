@@ -71,13 +71,21 @@ class Members:
         """Take down that a member holds a node; tell whether it is the first to wait for the others."""
         first = not any(held.verdict is None for held in self.waiting.of(state.id))
         self._node_of[pod.uid] = node_name
+        self.failures.holds(state.id, pod.uid)
         self.directory.hold(pod.uid)
         return first
 
     def give_back(self, pod: Pod) -> None:
         """Take down that a member does not hold a node any more; idempotent."""
-        self._node_of.pop(pod.uid, None)
+        group = self.directory.group_id(pod)
+        if self._node_of.pop(pod.uid, None) is not None and group is not None:
+            self.failures.gave_back(group, pod.uid)
         self.directory.release(pod.uid)
+
+    def settled(self, state: GroupState, pod: Pod) -> None:
+        """Take down that a member is bound, or no member any more."""
+        self._node_of.pop(pod.uid, None)
+        self.failures.settled(state.id, pod.uid)
 
     def placed(self, state: GroupState) -> Iterator[tuple[Pod, str]]:
         """Iterate over the members that have a node, in memory or in the API, with its name."""

@@ -1,9 +1,11 @@
 """Groups that failed: for how long they are refused, and whether there is a reason to try them again then.
 
 No event tells the end of a window, so a timer does. A group is woken then if something happened since it failed that
-could make a difference: the group is another one, or room may have appeared that it did not itself give back.
-Otherwise it sleeps on, and the next such event wakes it. Waking it unconditionally would try every hopeless group once
-per window.
+could make a difference: the group is another one, or room may have appeared. Otherwise it sleeps on, and the next such
+event wakes it. Waking it unconditionally would try every hopeless group once per window.
+
+What a group gives back that failed itself is news for those only that failed while it held that: to all others it was
+there before. Otherwise groups that each find room for a part, and then give it back, would wake each other for ever.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ import attrs
 from pyscheduler.podgroup import ExpiringMap
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from pyscheduler.framework import Clock
     from pyscheduler.podgroup import GroupId
@@ -32,6 +34,8 @@ class _Seen:
 
     changes: int
     releases: int
+    #: The groups that held nodes, and how often each had given any back.
+    holders: Mapping[GroupId, int]
     at: float
 
 
@@ -51,9 +55,12 @@ class Failures:
         #: Groups that failed and were not woken since.
         self._seen: dict[GroupId, _Seen] = {}
         self._changes: dict[GroupId, int] = {}
-        #: How often room may have appeared, and how often a group gave room back itself.
+        #: How often room may have appeared, and how often a group gave back what it held.
         self._releases = 0
         self._own: dict[GroupId, int] = {}
+        #: The pods of each group that hold a node in memory, and the groups of pods that gave theirs back, by uid.
+        self._holding: dict[GroupId, set[str]] = {}
+        self._gave_back: dict[str, GroupId] = {}
 
     def is_denied(self, group: GroupId) -> bool:
         """Tell whether the group is in the window after a failure."""
@@ -98,6 +105,7 @@ class Failures:
         self.forgive(group)
         self._changes.pop(group, None)
         self._own.pop(group, None)
+        self._holding.pop(group, None)
 
     def is_hushed(self, group: GroupId) -> bool:
         """Tell whether the group failed a moment ago and there is no reason to try it again.
@@ -108,8 +116,7 @@ class Failures:
         seen = self._seen.get(group)
         if seen is None or self._clock.now() - seen.at >= _HUSH_SECONDS:
             return False
-        now = self._now(group)
-        return (seen.changes, seen.releases) == (now.changes, now.releases)
+        return not self._has_news(group, seen)
 
     def has_just_failed(self, group: GroupId) -> bool:
         """Tell whether the group failed so shortly ago that whoever is out of time now was waiting then.
@@ -124,10 +131,39 @@ class Failures:
         self._changes[group] = self._changes.get(group, 0) + 1
 
     def released(self, by: GroupId | None = None) -> None:
-        """Note that room may have appeared; `by` is the group that gave it back, for which that is no news."""
-        self._releases += 1
-        if by is not None:
+        """Note that room may have appeared; `by` is the group that gave it back, and for which that is no news."""
+        if by is None:
+            self._releases += 1
+        else:
             self._own[by] = self._own.get(by, 0) + 1
+
+    def holds(self, group: GroupId, uid: str) -> None:
+        """Note that a pod of the group holds a node."""
+        self._holding.setdefault(group, set()).add(uid)
+        self._gave_back.pop(uid, None)
+
+    def gave_back(self, group: GroupId, uid: str) -> None:
+        """Note that it gave it back."""
+        self.settled(group, uid)
+        self._gave_back[uid] = group
+
+    def settled(self, group: GroupId, uid: str) -> None:
+        """Note that it is bound, or gone: what becomes of its node is nothing that a group gives back."""
+        held = self._holding.get(group)
+        if held is not None:
+            held.discard(uid)
+            if not held:
+                del self._holding[group]
+        self._gave_back.pop(uid, None)
+
+    def was_given_back(self, uid: str) -> bool:
+        """Tell whether the pod is not gone, but has merely given its node back."""
+        return uid in self._gave_back
+
+    def has_news(self, group: GroupId) -> bool:
+        """Tell whether anything has happened that could make a difference to a group that failed."""
+        seen = self._seen.get(group)
+        return seen is None or self._has_news(group, seen)
 
     def close(self) -> None:
         """Let no timer fire any more."""
@@ -135,14 +171,18 @@ class Failures:
         self._backed_off.clear()
 
     def _now(self, group: GroupId) -> _Seen:
-        releases = self._releases - self._own.get(group, 0)
-        return _Seen(self._changes.get(group, 0), releases, self._clock.now())
+        holders = {other: self._own.get(other, 0) for other in self._holding if other != group}
+        return _Seen(self._changes.get(group, 0), self._releases, holders, self._clock.now())
+
+    def _has_news(self, group: GroupId, seen: _Seen) -> bool:
+        if (seen.changes, seen.releases) != (self._changes.get(group, 0), self._releases):
+            return True
+        return any(self._own.get(other, 0) != count for other, count in seen.holders.items())
 
     def _ended(self, group: GroupId, _value: None) -> None:
         seen = self._seen.get(group)
         if seen is None or self.is_refused(group):
             return
-        now = self._now(group)
-        if (seen.changes, seen.releases) != (now.changes, now.releases):
+        if self._has_news(group, seen):
             del self._seen[group]
             self._wake(group)
