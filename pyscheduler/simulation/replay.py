@@ -64,6 +64,9 @@ _STUCK_SECONDS: Final = 4 * 3600.0
 _HISTORY: Final = 4096
 #: A watch that is asked to last so long lasts, in seconds.
 _FOR_EVER: Final = str(100 * 365 * 86400)
+#: The count that group plugins keep of deadlocks, and the part of it that is asked for.
+_DEADLOCKS: Final = "pyscheduler_podgroup_deadlocks_total"
+_RESOLVED: Final = (("result", "resolved"),)
 #: By plugin, the dialect of its groups.
 _DIALECTS: Final[Mapping[str, str]] = {"Coscheduling": "sigs", "Gang": "koordinator", "GangScheduling": "intree"}
 
@@ -83,11 +86,28 @@ class _LastingTransport(InProcessTransport):
 
 
 class _Counts(NullRecorder):
-    """Counts attempts by result, and warnings by kind."""
+    """Counts attempts by result, and warnings by kind; reads what group plugins count themselves."""
 
     def __init__(self) -> None:
         self.attempts: Counter[str] = Counter()
         self.warnings: Counter[str] = Counter()
+        self._deadlocks: Callable[[], Mapping[tuple[tuple[str, str], ...], float]] = dict
+
+    @property
+    def deadlocks_resolved(self) -> int:
+        """Return how many deadlocks of groups were resolved; 0 without a plugin that looks for them."""
+        return int(self._deadlocks().get(_RESOLVED, 0))
+
+    def counter(
+        self,
+        name: str,
+        read: Callable[[], Mapping[tuple[tuple[str, str], ...], float]],
+        *,
+        description: str = "",  # noqa: ARG002 - the Protocol's
+    ) -> None:
+        """Remember how to read the count of deadlocks."""
+        if name == _DEADLOCKS:
+            self._deadlocks = read
 
     def attempt(self, *, result: str, profile: str, seconds: float) -> None:  # noqa: ARG002 - the Protocol's
         """Count an attempt."""
@@ -272,7 +292,7 @@ class Replay:
             partial_gpu_seconds=round(meter.partial_gpu_seconds, 3),
             gangs=sum(run.job.is_gang for run in runs),
             gangs_scheduled=sum(run.job.is_gang and run.started is not None for run in runs),
-            deadlocks_resolved=self._deadlocks_resolved(),
+            deadlocks_resolved=self._counts.deadlocks_resolved,
             attempts=self._scheduler.cycles,
             attempts_by_result=dict(sorted(self._counts.attempts.items())),
             makespan_s=round(makespan, 3),
@@ -283,6 +303,3 @@ class Replay:
 
     def _all_done(self) -> bool:
         return self._finished == len(self._jobs)
-
-    def _deadlocks_resolved(self) -> int:
-        return 0

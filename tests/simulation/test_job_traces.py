@@ -1,0 +1,129 @@
+"""Traces of jobs and the clusters they are replayed on, as read from files and from the command line."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+
+import pytest
+
+from pyscheduler.framework.errors import ConfigError
+from pyscheduler.simulation.job_traces import TRACES, Job, NodePool, Shape, read_jobs, read_pool
+
+HEAD = "job_id,vc,arrival_s,duration_s,workers,gpu_per_worker,cpu_milli_per_worker,memory_mib_per_worker"
+PACKED = "nodepack_workers,nodepack_gpu_per_worker"
+
+
+def write(path: Path, *lines: str) -> str:
+    """Write a trace; return its path as it is typed."""
+    path.write_text("\n".join(lines) + "\n")
+    return str(path)
+
+
+@pytest.mark.parametrize(
+    ("text", "pool"),
+    [
+        pytest.param("24x8gpu", NodePool(count=24), id="as in the documentation"),
+        pytest.param("3", NodePool(count=3), id="a number of nodes"),
+        pytest.param("2x4gpu,32cpu", NodePool(count=2, gpus=4, cpu_milli=32_000), id="with CPUs"),
+        pytest.param("2x4gpu,32cpu,512Gi", NodePool(count=2, gpus=4, cpu_milli=32_000, memory_mib=524_288), id="all"),
+        pytest.param("1x0gpu,2Ti", NodePool(count=1, gpus=0, memory_mib=2_097_152), id="with memory"),
+    ],
+)
+def test_clusters_are_read(text: str, pool: NodePool) -> None:
+    """A node has 8 GPUs, 96 CPUs and 1 Ti unless something else is said."""
+    assert read_pool(text) == pool
+    assert (NodePool(count=1).gpus, NodePool(count=1).cpu_milli, NodePool(count=1).memory_mib) == (8, 96_000, 1 << 20)
+
+
+@pytest.mark.parametrize("text", ["", "x8gpu", "0x8gpu", "-1", "24x8", "24x8gpu,", "8gpux24", "24x8gpu,1Ti,96cpu", "²"])
+def test_clusters_that_make_no_sense_are_refused(text: str) -> None:
+    """With an example of what does."""
+    with pytest.raises(ConfigError, match="--nodes: .* is not like 24x8gpu"):
+        read_pool(text)
+
+
+@pytest.mark.parametrize(
+    ("shape", "worker"),
+    [
+        pytest.param("worker", (16, 1, 8000, 32768), id="a worker per GPU"),
+        pytest.param("nodepack", (2, 8, 64000, 262144), id="whole nodes"),
+        pytest.param(None, (2, 8, 64000, 262144), id="whole nodes by default"),
+    ],
+)
+def test_both_shapes_ask_for_the_same_in_all(
+    tmp_path: Path, shape: Shape | None, worker: tuple[int, int, int, int]
+) -> None:
+    """CPU and memory go with a worker's GPUs."""
+    trace = write(tmp_path / "t.csv", f"{HEAD},{PACKED}", "j,a,3,40,16,1,8000,32768,2,8")
+    (job,) = read_jobs(trace, shape=shape)
+    assert (job.workers, job.gpus, job.cpu_milli, job.memory_mib) == worker
+    assert (job.name, job.arrival, job.duration, job.gpu_count, job.is_gang) == ("j", 3, 40, 16, True)
+
+
+def test_a_file_may_have_one_shape_and_no_virtual_clusters(tmp_path: Path) -> None:
+    """Then there is nothing to choose; jobs come by arrival, and the file need not be compressed."""
+    head = HEAD.replace(",vc", "")
+    path = tmp_path / "t.csv.gz"
+    path.write_bytes(gzip.compress(f"{head}\nb,7.5,1,1,0,100,1\na,2,1,3,4,100,1\n".encode()))
+    assert read_jobs(str(path)) == [
+        Job(name="a", arrival=2, duration=1, workers=3, gpus=4, cpu_milli=100, memory_mib=1),
+        Job(name="b", arrival=7.5, duration=1, workers=1, gpus=0, cpu_milli=100, memory_mib=1),
+    ]
+
+
+ROW = "j,a,3,40,16,1,8000,32768"
+
+
+@pytest.mark.parametrize(
+    ("lines", "options", "complaint"),
+    [
+        pytest.param(["sn,cpu"], {}, "no trace of jobs: it lacks job_id, arrival_s", id="columns"),
+        pytest.param([HEAD], {}, "no job in it", id="empty"),
+        pytest.param([HEAD, ROW, "k,b,0,1,1,1,1,1"], {}, "choose with --vc from a, b", id="which vc"),
+        pytest.param([HEAD, ROW], {"vc": "c"}, 'no virtual cluster "c"; it has a', id="unknown vc"),
+        pytest.param([HEAD, ROW], {"shape": "nodepack"}, "no columns of that shape", id="shape"),
+        pytest.param([HEAD, ROW.replace("40", "long")], {}, "duration_s of job j is 'long'", id="word"),
+        pytest.param([HEAD, ROW.replace("40", "-1")], {}, "duration_s of job j is '-1'", id="negative"),
+        pytest.param([HEAD, ROW.replace("40", "inf")], {}, "duration_s of job j is 'inf'", id="endless"),
+        pytest.param([HEAD, "j,a,3"], {}, "of job j is None", id="short row"),
+        pytest.param([HEAD, ROW.replace("j,", "J_1,")], {}, "'J_1' cannot be the name", id="name"),
+        pytest.param([HEAD, ROW, ROW], {}, "two jobs have the same job_id", id="twice"),
+        pytest.param([HEAD, ROW.replace("16", "0")], {}, "job j has no workers", id="nobody"),
+    ],
+)
+def test_what_is_wrong_with_a_trace_is_told(
+    tmp_path: Path, lines: list[str], options: dict[str, str], complaint: str
+) -> None:
+    """In one line that names the file."""
+    trace = write(tmp_path / "t.csv", *lines)
+    with pytest.raises(ConfigError) as raised:
+        read_jobs(trace, vc=options.get("vc"), shape="nodepack" if "shape" in options else None)
+    assert raised.value.source == trace
+    assert complaint in " ".join(raised.value.problems)
+
+
+def test_what_is_no_trace_is_told(tmp_path: Path) -> None:
+    """Names that nobody knows, directories, and files that break off."""
+    with pytest.raises(ConfigError, match='no file "nobody", and no trace of that name; known are philly'):
+        read_jobs("nobody")
+    with pytest.raises(ConfigError, match="is a directory"):
+        read_jobs(str(tmp_path))
+    whole = gzip.compress(f"{HEAD}\n{ROW}\n".encode())
+    (tmp_path / "broken.gz").write_bytes(whole[:-12])
+    with pytest.raises(ConfigError, match="cannot be read: "):
+        read_jobs(str(tmp_path / "broken.gz"))
+
+
+def test_the_carried_trace_has_what_its_page_says() -> None:
+    """Jobs, GPUs and hours of each virtual cluster."""
+    page = (TRACES["philly"].parent / "README.md").read_text(encoding="utf-8")
+    assert "Terms" in page
+    assert TRACES["philly"].name in page
+    for vc in ("vc1", "vc2", "vc3", "vc4"):
+        jobs = read_jobs("philly", vc=vc)
+        hours = sum(job.gpu_count * job.duration for job in jobs) / 3600
+        several = sum(job.gpu_count > 1 for job in jobs)
+        days = max(job.arrival for job in jobs) / 86400
+        assert f"| {vc} | {len(jobs)} | {several} | {days:.1f} | {hours:,.0f} |" in page
+        assert read_jobs("philly", vc=vc, shape="worker")[0].gpus == 1
