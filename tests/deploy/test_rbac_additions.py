@@ -1,0 +1,68 @@
+"""configs/rbac: what profiles for groups need beyond the default one, and what people need who look at groups."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import cache
+from typing import Any
+
+import pytest
+import yaml
+from click.testing import CliRunner
+
+from pyscheduler.cli.main import cli
+from pyscheduler.podgroup import DIALECTS, kinds_of
+from tests.deploy.conftest import ROOT
+
+FOLDER = ROOT / "configs/rbac"
+Rule = tuple[str, str, str]
+
+
+def manifests(text: str) -> list[dict[str, Any]]:
+    """Read YAML documents."""
+    return list(yaml.safe_load_all(text))
+
+
+def rules_of(found: Iterable[dict[str, Any]]) -> set[Rule]:
+    """Return what roles grant, one by one: API group, resource, verb."""
+    return {
+        (group, resource, verb)
+        for manifest in found
+        for rule in manifest.get("rules", ())
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+        for verb in rule["verbs"]
+    }
+
+
+@cache
+def needed(profile: str, *options: str) -> set[Rule]:
+    """Return what `pyscheduler config --rbac` prints for a profile."""
+    arguments = ["config", "--rbac", "--config", str(ROOT / "configs" / f"{profile}.yaml"), *options]
+    return rules_of(manifests(CliRunner().invoke(cli, arguments, catch_exceptions=False).output))
+
+
+@pytest.mark.parametrize(
+    ("name", "profile"),
+    [
+        pytest.param("coscheduling", "coscheduling", id="coscheduling"),
+        pytest.param("coscheduling", "coscheduling-ming", id="ming"),
+        pytest.param("gang", "gang", id="gang"),
+    ],
+)
+def test_an_addition_is_what_the_default_roles_lack(name: str, profile: str) -> None:
+    """No rule is missing, and none is idle; it is bound to the account of configs/deploy."""
+    found = manifests((FOLDER / f"{name}.yaml").read_text(encoding="utf-8"))
+    assert rules_of(found) == needed(profile) - needed("default")
+    role, binding = found
+    assert role["metadata"]["name"] == binding["roleRef"]["name"] == f"pyscheduler-{name}"
+    assert binding["subjects"] == [{"kind": "ServiceAccount", "name": "pyscheduler", "namespace": "kube-system"}]
+
+
+def test_whoever_may_view_a_namespace_may_see_its_groups() -> None:
+    """The role for people covers every dialect, for reading alone."""
+    (role,) = manifests((FOLDER / "podgroup-viewer.yaml").read_text(encoding="utf-8"))
+    kinds = kinds_of(DIALECTS)
+    verbs = ("get", "list", "watch")
+    assert rules_of([role]) == {(kind.group, kind.plural, verb) for kind in kinds for verb in verbs}
+    assert role["metadata"]["labels"] == {"rbac.authorization.k8s.io/aggregate-to-view": "true"}
