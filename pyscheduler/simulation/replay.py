@@ -155,10 +155,11 @@ class Replay:
         self._rng = random.Random(f"replay/{seed}")
         self._clock = VirtualClock()
         self._began = self._clock.now()
-        self._cluster = EmbeddedCluster(
+        #: What the jobs run on, for whoever wants to look.
+        self.cluster = EmbeddedCluster(
             clock=self._clock, rng=random.Random(self._rng.getrandbits(64)), history_limit=_HISTORY
         )
-        self._lifecycle = self._cluster.lifecycle()
+        self._lifecycle = self.cluster.lifecycle()
         self._counts = _Counts()
         self._process = SchedulerProcess(self._clock, self._build)
         self._scheduler = self._process.build()
@@ -166,14 +167,14 @@ class Replay:
         self._scheduler_name = profile.name
         #: In which groups are written.
         self.dialect = next((_DIALECTS[name] for name in profile.plugins if name in _DIALECTS), "sigs")
-        self.meter = Meter(self._cluster, now=self._now, reserved=self._reserved, complete=self._run_job)
+        self.meter = Meter(self.cluster, now=self._now, reserved=self._reserved, complete=self._run_job)
         self._finished = 0
         self._phases: list[Phase] = []
 
     def _build(self) -> Scheduler:
         return build(
             self._config,
-            _LastingTransport(self._cluster.router),
+            _LastingTransport(self.cluster.router),
             self._clock,
             random.Random(self._rng.getrandbits(64)),
             registry=self._registry,
@@ -200,7 +201,7 @@ class Replay:
     # --- what happens ----------------------------------------------------------------------------
 
     async def _start(self) -> None:
-        self._cluster.add(*all_definitions(), *nodes_of(self._pool))
+        self.cluster.add(*all_definitions(), *nodes_of(self._pool))
         self.meter.start()
         self._lifecycle.start()
         await self._process.begin()
@@ -223,8 +224,8 @@ class Replay:
         """Create what makes a job, as a user would."""
         self.meter.arrive(job)
         if job.is_gang:
-            self._cluster.add(group_of(job, self.dialect))
-        self._cluster.add(*pods_of(job, self.dialect, scheduler_name=self._scheduler_name))
+            self.cluster.add(group_of(job, self.dialect))
+        self.cluster.add(*pods_of(job, self.dialect, scheduler_name=self._scheduler_name))
 
     def _run_job(self, run: JobRun) -> None:
         self._clock.call_later(run.job.duration, partial(self._finish, run))
@@ -236,10 +237,10 @@ class Replay:
         self._finished += 1
         for number in range(job.workers):
             with suppress(APIError):  # somebody may have evicted it
-                self._cluster.remove("v1", "Pod", f"{job.name}-{number}", namespace=NAMESPACE)
+                self.cluster.remove("v1", "Pod", f"{job.name}-{number}", namespace=NAMESPACE)
         if job.is_gang:
             kind = group_kind(self.dialect)
-            self._cluster.remove(kind.api_version, kind.kind, job.name, namespace=NAMESPACE)
+            self.cluster.remove(kind.api_version, kind.kind, job.name, namespace=NAMESPACE)
 
     # --- what is told ----------------------------------------------------------------------------
 

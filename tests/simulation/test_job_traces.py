@@ -39,7 +39,7 @@ def test_clusters_are_read(text: str, pool: NodePool) -> None:
 @pytest.mark.parametrize("text", ["", "x8gpu", "0x8gpu", "-1", "24x8", "24x8gpu,", "8gpux24", "24x8gpu,1Ti,96cpu", "²"])
 def test_clusters_that_make_no_sense_are_refused(text: str) -> None:
     """With an example of what does."""
-    with pytest.raises(ConfigError, match="--nodes: .* is not like 24x8gpu"):
+    with pytest.raises(ConfigError, match=r"--nodes: .* is not like 24x8gpu"):
         read_pool(text)
 
 
