@@ -30,9 +30,10 @@ class AmountTable:
     """int64[lines, capacity]. The first `num_fixed` lines are the owner's, one per extended resource follow.
 
     `view` is the same memory, read-only: slices of it may be handed out. It is another array after the table has grown.
+    `layout` grows whenever lines come to mean something else than before.
     """
 
-    __slots__ = ("_array", "_num_fixed", "scalars", "view")
+    __slots__ = ("_array", "_num_fixed", "layout", "scalars", "view")
 
     view: NDArray[np.int64]
 
@@ -40,6 +41,7 @@ class AmountTable:
         self._num_fixed = num_fixed
         #: Line by name of the extended resource, in line order.
         self.scalars: dict[str, int] = {}
+        self.layout = 0
         self._replace(np.zeros((num_fixed + _SPARE_LINES, capacity), dtype=np.int64))
 
     def write(self, row: int, fixed: tuple[int, ...], scalars: Mapping[str, int]) -> None:
@@ -73,6 +75,7 @@ class AmountTable:
         if self._num_fixed + len(self.scalars) == self._array.shape[0]:
             self._make_room(wanted)
         self.scalars[name] = self._num_fixed + len(self.scalars)
+        self.layout += 1
 
     def _make_room(self, wanted: Mapping[str, int]) -> None:
         """Give up lines that are all zero, but for those `wanted` for the row being written; add spare ones."""

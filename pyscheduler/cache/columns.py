@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 import numpy as np
 
 from pyscheduler.cache.amounts import AmountTable, to_int64
+from pyscheduler.cache.changes import ChangeLog
 from pyscheduler.cache.images import ImageIndex
 from pyscheduler.cache.interner import Interner
 from pyscheduler.cache.label_columns import LabelColumns
@@ -71,6 +72,7 @@ class Columns:
         "_unschedulable",
         "affinity",
         "anti_affinity",
+        "changes",
         "claims",
         "features",
         "images",
@@ -110,6 +112,7 @@ class Columns:
         self.pod_matches = PodMatches()
         self.version = 0
         self.moves = 0
+        self.changes = ChangeLog()
 
     def put(self, info: NodeInfo) -> None:
         """Take over a NodeInfo with a node: append it, or replace the one of that name. The columns own it then."""
@@ -123,11 +126,13 @@ class Columns:
             self.index[node.name] = row
             self.infos.append(info)
             self._sync_node(row, None, node)
+            self.changes.begin_epoch()
         else:
             old = self.infos[row].node
             self.infos[row] = info
             if old is not node:
                 self._sync_node(row, old, node)
+                self.changes.note_node(row)
         info.image_states = self.images.put(row, info.image_states)
         self.sync_pods(row)
 
@@ -158,6 +163,7 @@ class Columns:
         self.affinity.put(row, member=bool(info.pods_with_affinity))
         self.anti_affinity.put(row, member=bool(info.pods_with_required_anti_affinity))
         self.version += 1
+        self.changes.note_pods(row)
 
     def remove(self, name: str) -> None:
         """Drop the node of that name, which must be here; the last one takes its row."""
@@ -175,6 +181,7 @@ class Columns:
         self.infos.pop()
         self.version += 1
         self.moves += 1
+        self.changes.begin_epoch()
 
     def unschedulable(self) -> NDArray[np.bool_]:
         """Return bool[n], read-only."""
@@ -187,6 +194,12 @@ class Columns:
     def feature_ids(self) -> NDArray[np.int32]:
         """Return int32[n], read-only."""
         return _read_only(self._feature_ids[: len(self.infos)])
+
+    def amounts(self, row: int) -> bytes:
+        """Return all that a node offers and all that is used there: rows with equal ones are equal in every amount."""
+        usage, offered = self.usage, self.offered
+        layout = (usage.layout << 32 | offered.layout).to_bytes(16, "little")
+        return layout + offered.view[:, row].tobytes() + usage.view[POD_COUNT:, row].tobytes()
 
     def matching_pods(
         self, selector: CompiledSelector, namespaces: frozenset[str] | None, *, terminating: bool
@@ -282,6 +295,7 @@ class Columns:
         self.placed_terms.check_invariants(infos, self._generations(), self.version)
         self.pod_matches.check_invariants(infos, self._generations(), self.version)
         assert not self.zeros.any(), "zeros are not zero"
+        self.changes.check_invariants()
 
     def _check_amounts(self, row: int, info: NodeInfo) -> None:
         usage, offered = self.usage, self.offered

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from pyscheduler.api import CompiledSelector
+    from pyscheduler.cache.changes import ChangeLog
     from pyscheduler.cache.columns import Columns
     from pyscheduler.framework.affinity_terms import PlacedTerm
     from pyscheduler.framework.node_info import NodeInfo
@@ -58,6 +59,15 @@ class NodeView:
     def index(self, name: str) -> int | None:
         """Return the row of the node called `name`, None when it is not here."""
         return self._columns.index.get(name)
+
+    @property
+    def changes(self) -> ChangeLog:
+        """Return which rows changed, for those who keep something by row."""
+        return self._columns.changes
+
+    def amounts(self, row: int) -> bytes:
+        """Return what stands for all amounts of a row: pods' requests and number, and what the node offers."""
+        return self._columns.amounts(row)
 
     def take(self, rows: NDArray[np.int64]) -> NodeSubset:
         """Return the view of the given rows, in that order. The array is kept: do not change it afterwards."""
@@ -162,6 +172,11 @@ class NodeSubset:
 
     def __len__(self) -> int:
         return len(self._rows)
+
+    @property
+    def rows(self) -> NDArray[np.int64]:
+        """Return int64[n]: the rows of the snapshot that this shows; not to be written to."""
+        return self._rows
 
     def __iter__(self) -> Iterator[NodeInfo]:
         self._check()

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, Generic, Protocol, TypeVar, cast, overload, runtime_checkable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
 
     from pyscheduler.api import Pod
 
@@ -80,6 +80,14 @@ class CycleState:
     def delete(self, key: StateKey[T]) -> None:
         """Drop `key`; nothing happens when it is absent."""
         self._data.pop(key, None)
+
+    def written(self) -> dict[str, object]:
+        """Return what is kept, by key; the mapping is a copy, the values are not."""
+        return self._data.copy()
+
+    def write_all(self, data: Mapping[str, object]) -> None:
+        """Keep all of `data`, by key."""
+        self._data.update(data)
 
     def clone(self) -> CycleState:
         """Return a copy whose `StateData` values are cloned and whose other values are shared."""

@@ -25,6 +25,7 @@ from pyscheduler.framework import (
     PostFilterPlugin,
     PreFilterPlugin,
     QueueingHint,
+    Reuse,
     ScorePlugin,
     SignPlugin,
     StateKey,
@@ -59,6 +60,7 @@ _NOT_FOUND: Final = Status.from_error(LookupError("not found"))
 class DynamicResources(PreFilterPlugin, FilterPlugin, PostFilterPlugin, ScorePlugin, EnqueueExtensions, SignPlugin):
     """Reject pods with resource claims; have nothing to say about others."""
 
+    reuse = Reuse.WHILE_NODE_STAYS
     args_type = DynamicResourcesArgs
 
     def pre_filter(self, state: CycleState, pod: Pod, nodes: Nodes) -> PreFilterResult | Status | None:

@@ -10,7 +10,13 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from pyscheduler.framework import MAX_SCORE, ScorePlugin, SignFragment, SignPlugin
+from pyscheduler.framework import (
+    MAX_SCORE,
+    Reuse,
+    ScorePlugin,
+    SignFragment,
+    SignPlugin,
+)
 from pyscheduler.framework.signatures import IMAGE_NAMES
 
 if TYPE_CHECKING:
@@ -35,6 +41,8 @@ def normalize_image(name: str) -> str:
 
 class ImageLocality(ScorePlugin, SignPlugin):
     """Score nodes by the bytes of the pod's images that they need not pull."""
+
+    reuse = Reuse.WHILE_NODES_STAY
 
     def score_nodes(self, state: CycleState, pod: Pod, nodes: Nodes) -> NDArray[np.int64]:
         total_nodes = len(self.handle.snapshot.nodes)

@@ -38,6 +38,7 @@ from pyscheduler.framework import (
     PreFilterResult,
     PreScorePlugin,
     QueueingHint,
+    Reuse,
     ScorePlugin,
     SignFragment,
     SignPlugin,
@@ -70,6 +71,7 @@ class NodeAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin, E
     Raise `ConfigError` for an `addedAffinity` that does not parse.
     """
 
+    reuse = Reuse.WHILE_NODE_STAYS
     args_type = NodeAffinityArgs
 
     def __init__(self, args: NodeAffinityArgs | None = None, handle: Handle | None = None) -> None:

@@ -26,6 +26,7 @@ from pyscheduler.framework import (
     PreFilterPlugin,
     PreFilterResult,
     QueueingHint,
+    Reuse,
     SignFragment,
     SignPlugin,
     StateKey,
@@ -65,6 +66,8 @@ def required_features(pod: Pod) -> frozenset[str]:
 
 class NodeDeclaredFeatures(PreFilterPlugin, FilterPlugin, EnqueueExtensions, SignPlugin):
     """Refuse nodes that do not declare all the pod needs; does nothing with the feature gate of its name off."""
+
+    reuse = Reuse.WHILE_NODE_STAYS
 
     def __init__(self, args: object = None, handle: Handle | None = None) -> None:
         super().__init__(args, handle)

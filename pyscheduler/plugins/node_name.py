@@ -17,6 +17,7 @@ from pyscheduler.framework import (
     EventResource,
     FilterPlugin,
     NodeStatuses,
+    Reuse,
     SignFragment,
     SignPlugin,
     Status,
@@ -36,6 +37,8 @@ _REJECTION: Final = Status.unresolvable("node(s) didn't match the requested node
 
 class NodeName(FilterPlugin, EnqueueExtensions, SignPlugin):
     """Refuse every node but the one in `spec.nodeName`, where that is set."""
+
+    reuse = Reuse.WHILE_NODE_STAYS
 
     def filter_nodes(self, state: CycleState, pod: Pod, nodes: Nodes) -> NodeStatuses | None:
         if not pod.node_name:

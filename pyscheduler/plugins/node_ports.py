@@ -21,6 +21,7 @@ from pyscheduler.framework import (
     PreFilterPlugin,
     PreFilterResult,
     QueueingHint,
+    Reuse,
     SignFragment,
     SignPlugin,
     StateKey,
@@ -39,6 +40,8 @@ _WANTED: Final[StateKey[tuple[tuple[str, str, int], ...]]] = StateKey("PreFilter
 
 class NodePorts(PreFilterPlugin, FilterPlugin, EnqueueExtensions, SignPlugin):
     """Refuse nodes on which a host port of the pod is in use."""
+
+    reuse = Reuse.WHILE_PODS_STAY
 
     def pre_filter(self, state: CycleState, pod: Pod, nodes: Nodes) -> PreFilterResult | Status | None:
         wanted = host_ports(pod)

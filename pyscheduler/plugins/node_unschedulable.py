@@ -17,6 +17,7 @@ from pyscheduler.framework import (
     Nodes,
     NodeStatuses,
     QueueingHint,
+    Reuse,
     SignFragment,
     SignPlugin,
     Status,
@@ -34,6 +35,8 @@ _REJECTION: Final = Status.unresolvable("node(s) were unschedulable")
 
 class NodeUnschedulable(FilterPlugin, EnqueueExtensions, SignPlugin):
     """Refuse nodes with `spec.unschedulable` to pods without the toleration."""
+
+    reuse = Reuse.WHILE_NODE_STAYS
 
     def __init__(self, args: object = None, handle: Handle | None = None) -> None:
         super().__init__(args, handle)

@@ -24,6 +24,7 @@ from pyscheduler.framework import (
     NodeStatuses,
     PreScorePlugin,
     QueueingHint,
+    Reuse,
     ScorePlugin,
     SignFragment,
     SignPlugin,
@@ -48,6 +49,8 @@ _SOFT_TOLERATIONS: Final[StateKey[tuple[Toleration, ...]]] = StateKey("PreScoreT
 
 class TaintToleration(FilterPlugin, PreScorePlugin, ScorePlugin, EnqueueExtensions, SignPlugin):
     """Refuse nodes with taints the pod does not tolerate; prefer those with fewer untolerated soft taints."""
+
+    reuse = Reuse.WHILE_NODE_STAYS
 
     def __init__(self, args: object = None, handle: Handle | None = None) -> None:
         super().__init__(args, handle)

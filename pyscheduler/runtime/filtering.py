@@ -17,9 +17,11 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 import attrs
 import numpy as np
 
+from pyscheduler.cache.view import NodeView
 from pyscheduler.framework.node_statuses import NodeStatuses
 from pyscheduler.framework.status import Status
 from pyscheduler.runtime.attribution import all_failing, blank_statuses, first_error, merge_statuses
+from pyscheduler.runtime.kept_filters import KeptFilters, is_kept
 from pyscheduler.runtime.run_context import context_of
 
 if TYPE_CHECKING:
@@ -98,11 +100,12 @@ class _Sweep:
 class Filtering:
     """The Filter plugins of a profile, in its order."""
 
-    __slots__ = ("_calls", "_columnar", "_entries", "_pre_filtering", "_scalar", "_snapshot")
+    __slots__ = ("_calls", "_columnar", "_entries", "_memories", "_pre_filtering", "_scalar", "_snapshot")
 
     def __init__(
         self, *, calls: PluginCalls, snapshot: Snapshot, pre_filtering: PreFiltering, entries: Sequence[FilterEntry]
     ) -> None:
+        self._memories = pre_filtering.memories
         self._calls = calls
         self._snapshot = snapshot
         self._pre_filtering = pre_filtering
@@ -123,7 +126,9 @@ class Filtering:
         began = self._calls.clock.now()
         total = len(nodes)
         question = _Question(context_of(state), state, pod, nodes)
-        outcome = self._find(question, total if limit is None else min(limit, total), start)
+        limit = total if limit is None else min(limit, total)
+        recalled = self._recall(question) if question.context.memory is not None and limit == total else None
+        outcome = recalled if recalled is not None else self._find(question, limit, start)
         self._calls.point(_POINT, outcome.status, began)
         return outcome
 
@@ -138,6 +143,70 @@ class Filtering:
             return all_failing(nodes, crowded)
         statuses = self._attribute(question, sweep.found, crowded, {})
         return all_failing(nodes, statuses) if isinstance(statuses, Status) else statuses
+
+    def _recall(self, question: _Question) -> FilterOutcome | None:
+        """Search by what is kept for pods like this one; None where it has to be done from the beginning."""
+        context = question.context
+        memory = context.memory
+        nodes = question.nodes
+        if memory is None or memory.pre_filter is None or self._scalar or not isinstance(nodes, NodeView):
+            return None
+        if self._nominated(question):
+            return None
+        kept = memory.filters
+        if kept is None:
+            methods = [
+                each for each in self._columnar if is_kept(each[1]) and each[1].plugin not in context.skip_filter
+            ]
+            kept = memory.filters = KeptFilters(self._calls, methods)
+        before = kept.size
+        if not kept.sync(question.state, question.pod, nodes, sampled=context.sampled):
+            memory.lose()
+            return None
+        if self._memories is not None and kept.size != before:
+            self._memories.settle(memory)
+        return self._join(question, nodes, kept)
+
+    def _join(self, question: _Question, nodes: NodeView, kept: KeptFilters) -> FilterOutcome:
+        """Join what is kept with the answers of those who are asked anew."""
+        total = left = len(nodes)
+        alive: NDArray[np.bool_] | None = None
+        found: dict[int, NodeStatuses | None] = {}
+        for position, method in self._columnar:
+            if method.plugin in question.context.skip_filter:
+                continue
+            method.evaluations += left
+            if is_kept(method):
+                refused = kept.refused_by(position)
+                if not refused:
+                    continue
+                found[position] = None
+                if alive is None and refused == left:
+                    left = 0
+                    break
+                passed = ~kept.refused_at(position)
+            else:
+                answer = self._answer(method, question, alive)
+                if isinstance(answer, Status):
+                    return _failed(answer)
+                if answer is None:
+                    continue
+                found[position] = answer
+                passed = answer.passed()
+            alive = passed if alive is None else np.logical_and(alive, passed, out=passed)
+            left = int(np.count_nonzero(alive))
+            if not left:
+                break
+        if left:
+            # What is left passed all filters that are kept: as many rows are the same rows.
+            rows = kept.rows() if alive is None or left == kept.passed else np.flatnonzero(alive)
+            question.context.feasible = rows
+            return FilterOutcome(rows, None, total)
+        statuses = blank_statuses(nodes)
+        for position, method in self._columnar:
+            if position in found:
+                merge_statuses(statuses, found[position] or kept.statuses(position), method.plugin)
+        return FilterOutcome(_NO_ROWS, statuses, total)
 
     def _find(self, question: _Question, limit: int, start: int) -> FilterOutcome:
         sweep = self._sweep(question)
@@ -183,9 +252,7 @@ class Filtering:
 
     def _sweep(self, question: _Question) -> _Sweep | Status:
         """Ask the columnar filters; stop as soon as no node is left. Returns an ERROR where one failed."""
-        calls = self._calls
-        state, pod, nodes = question.state, question.pod, question.nodes
-        sampled = question.context.sampled
+        nodes = question.nodes
         skipped = question.context.skip_filter
         found: dict[int, NodeStatuses] = {}
         alive: NDArray[np.bool_] | None = None
@@ -194,25 +261,35 @@ class Filtering:
                 continue
             # Only the nodes that nobody has refused yet count as judged.
             method.evaluations += len(nodes) if alive is None else int(np.count_nonzero(alive))
-            answer = calls.run(method, pod, state, pod, nodes, sampled=sampled)
+            answer = self._answer(method, question, alive)
             if answer is None:
                 continue
-            if not isinstance(answer, NodeStatuses):
-                if isinstance(answer, Status) and answer.is_error:
-                    return calls.wrapped(method, answer)
-                return calls.wrong_type(method, pod, answer, "NodeStatuses or None")
-            if len(answer) != len(nodes):
-                expected = f"one status for each of {len(nodes)} nodes, not {len(answer)}"
-                return calls.wrong_type(method, pod, answer, expected)
-            error = first_error(answer, alive)
-            if error is not None:
-                return calls.wrapped(method, error)
+            if isinstance(answer, Status):
+                return answer
             found[position] = answer
             passed = answer.passed()
             alive = passed if alive is None else np.logical_and(alive, passed, out=passed)
             if not alive.any():
                 break
         return _Sweep(found, alive)
+
+    def _answer(
+        self, method: PluginMethod, question: _Question, alive: NDArray[np.bool_] | None
+    ) -> NodeStatuses | Status | None:
+        """Ask a columnar filter; an ERROR where it failed, or does so about a node in `alive` (None: any)."""
+        calls, pod, nodes = self._calls, question.pod, question.nodes
+        answer = calls.run(method, pod, question.state, pod, nodes, sampled=question.context.sampled)
+        if answer is None:
+            return None
+        if not isinstance(answer, NodeStatuses):
+            if isinstance(answer, Status) and answer.is_error:
+                return calls.wrapped(method, answer)
+            return calls.wrong_type(method, pod, answer, "NodeStatuses or None")
+        if len(answer) != len(nodes):
+            expected = f"one status for each of {len(nodes)} nodes, not {len(answer)}"
+            return calls.wrong_type(method, pod, answer, expected)
+        error = first_error(answer, alive)
+        return calls.wrapped(method, error) if error is not None else answer
 
     # One-node filters
 

@@ -12,6 +12,7 @@ import logging
 from typing import TYPE_CHECKING
 
 from pyscheduler.framework.errors import PySchedulerError
+from pyscheduler.framework.reuse import Reuse
 from pyscheduler.framework.status import Code, Status
 
 if TYPE_CHECKING:
@@ -34,16 +35,25 @@ class PluginMethod:
     `point` is the label in metrics and logs. `running` is how kube-scheduler's messages begin when the method fails
     (`running PreFilter plugin "Name"`). `evaluations` counts what scheduler_plugin_evaluation_total shows: runs at
     PreFilter and PreScore that did not end in a skip, nodes at Filter and Score. Whoever calls counts; it is only read
-    when somebody scrapes.
+    when somebody scrapes. `reuse` is how long the plugin's answers hold.
     """
 
-    __slots__ = ("call", "evaluations", "plugin", "point", "running")
+    __slots__ = ("call", "evaluations", "plugin", "point", "reuse", "running")
 
-    def __init__(self, *, plugin: str, point: str, call: Callable[..., object], running: str) -> None:
+    def __init__(
+        self,
+        *,
+        plugin: str,
+        point: str,
+        call: Callable[..., object],
+        running: str,
+        reuse: Reuse = Reuse.NEVER,
+    ) -> None:
         self.plugin = plugin
         self.point = point
         self.call = call
         self.running = running
+        self.reuse = reuse
         self.evaluations = 0
 
 

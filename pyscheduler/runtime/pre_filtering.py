@@ -8,12 +8,14 @@ Source: kube-scheduler 1.36, `RunPreFilterPlugins`, `RunPreFilterExtensionAddPod
 from __future__ import annotations
 
 from collections.abc import Set as AbstractSet
+from itertools import repeat
 from typing import TYPE_CHECKING
 
 import attrs
 
 from pyscheduler.framework.interfaces import PreFilterResult
 from pyscheduler.framework.status import Code, Status
+from pyscheduler.runtime.memories import Lesson
 from pyscheduler.runtime.run_context import begin_context, context_of
 
 if TYPE_CHECKING:
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
     from pyscheduler.framework.node_info import NodeInfo
     from pyscheduler.framework.nodes import Nodes
     from pyscheduler.framework.pod_info import PodInfo
+    from pyscheduler.runtime.memories import Memories, Step
     from pyscheduler.runtime.plugin_calls import PluginCalls, PluginMethod
 
 __all__ = ["PreFilterOutcome", "PreFiltering"]
@@ -53,25 +56,47 @@ class PreFiltering:
     methods: Sequence[PluginMethod]
     add_pod_methods: Sequence[PluginMethod]
     remove_pod_methods: Sequence[PluginMethod]
+    #: Keeps what can be kept between pods that ask the same; None where nothing is.
+    memories: Memories | None = None
 
     def run(self, state: CycleState, pod: Pod, nodes: Nodes, *, sampled: bool) -> PreFilterOutcome:
         """Begin the cycle of `pod`: run all plugins, note who skips."""
         began = self.calls.clock.now()
         skipped: set[str] = set()
         context = begin_context(state, sampled=sampled)
-        outcome = self._run(state, pod, nodes, skipped, sampled=sampled)
+        memory = context.memory = self.memories.of(pod) if self.memories is not None else None
+        known = memory.pre_filter if memory is not None else None
+        lesson = Lesson(self.calls, state) if memory is not None and known is None else None
+        outcome = self._run(state, pod, nodes, skipped, known, lesson, sampled=sampled)
+        if memory is not None and lesson is not None:
+            memory.pre_filter = lesson.learned(memory, self.methods)
         if skipped:
             context.skip_filter = skipped
         self.calls.point(_POINT, outcome.status, began)
         return outcome
 
-    def _run(self, state: CycleState, pod: Pod, nodes: Nodes, skipped: set[str], *, sampled: bool) -> PreFilterOutcome:
+    def _run(
+        self,
+        state: CycleState,
+        pod: Pod,
+        nodes: Nodes,
+        skipped: set[str],
+        known: Sequence[Step | None] | None,
+        lesson: Lesson | None,
+        *,
+        sampled: bool,
+    ) -> PreFilterOutcome:
+        """Ask the plugins, but for those of which it is `known` what they do; tell the `lesson` what they did."""
         calls = self.calls
         result: PreFilterResult | None = None
         rejection: Status | None = None
         narrowed: list[str] = []
-        for method in self.methods:
-            answer = calls.run(method, pod, state, pod, nodes, sampled=sampled)
+        ask = calls.run if lesson is None else lesson.run
+        for method, step in zip(self.methods, known or repeat(None)):  # noqa: B905 - the one that repeats has no end
+            if step is not None:
+                step.repeat(method, state, skipped)
+                continue
+            answer = ask(method, pod, state, pod, nodes, sampled=sampled)
             if isinstance(answer, Status) and answer.code == Code.SKIP:
                 skipped.add(method.plugin)
                 continue
@@ -87,19 +112,26 @@ class PreFiltering:
                 elif code != Code.SUCCESS:
                     return PreFilterOutcome(None, calls.wrapped(method, answer), _NOBODY)
                 continue
-            if not isinstance(answer, PreFilterResult):
-                wrong = calls.wrong_type(method, pod, answer, "PreFilterResult, Status or None")
+            wrong = self._wrong(method, pod, answer)
+            if wrong is not None:
                 return PreFilterOutcome(None, wrong, _NOBODY)
+            assert isinstance(answer, PreFilterResult), "nothing else is right"
             if answer.node_names is None:
                 continue
-            if not _is_set(answer.node_names):
-                wrong = calls.wrong_type(method, pod, answer.node_names, "a set of node names in its PreFilterResult")
-                return PreFilterOutcome(None, wrong, _NOBODY)
             narrowed.append(method.plugin)
             result = answer if result is None else result.merge(answer)
             if not result.node_names:
                 return PreFilterOutcome(result, _nothing_left(narrowed), frozenset(narrowed))
         return PreFilterOutcome(result, rejection, frozenset(narrowed))
+
+    def _wrong(self, method: PluginMethod, pod: Pod, answer: object) -> Status | None:
+        """Return the ERROR for an answer that should narrow the nodes, and is nothing that could."""
+        if not isinstance(answer, PreFilterResult):
+            return self.calls.wrong_type(method, pod, answer, "PreFilterResult, Status or None")
+        if answer.node_names is not None and not _is_set(answer.node_names):
+            expected = "a set of node names in its PreFilterResult"
+            return self.calls.wrong_type(method, pod, answer.node_names, expected)
+        return None
 
     def follows(self, state: CycleState) -> bool:
         """Tell whether a plugin that is active in this cycle keeps an account of pods across nodes."""

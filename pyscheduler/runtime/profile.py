@@ -15,6 +15,7 @@ from pyscheduler.framework.interfaces import GroupCyclePlugin
 from pyscheduler.framework.profile import ExtensionPoint
 from pyscheduler.runtime.background import Background
 from pyscheduler.runtime.eviction import Evictions
+from pyscheduler.runtime.memories import Memories
 from pyscheduler.runtime.plugin_calls import PluginCalls
 from pyscheduler.runtime.preemption import Preemption
 from pyscheduler.runtime.profile_builder import assemble
@@ -100,7 +101,11 @@ class Profile:
         profile.points = assembly.points
         profile.score_weights = {name: assembly.weights[name] for name in assembly.points[ExtensionPoint.SCORE]}
         profile._wiring = wire(
-            assembly, profile._calls, services.snapshot, permit_wait_limit=services.permit_wait_limit_seconds
+            assembly,
+            profile._calls,
+            services.snapshot,
+            permit_wait_limit=services.permit_wait_limit_seconds,
+            memories=None if services.extenders else Memories(),
         )
         profile._registrations = (
             with_extenders(assembly.registrations) if services.extenders else assembly.registrations
@@ -185,9 +190,14 @@ class Profile:
         """Show the feasible nodes to those who will score them; anything returned is an error."""
         return self._wiring.pre_scoring.run(state, pod, nodes)
 
-    def run_score(self, state: CycleState, pod: Pod, nodes: Nodes, *, details: bool = False) -> ScoreOutcome:
-        """Rank the feasible nodes; `details` also keeps each plugin's scores from before normalisation."""
-        return self._wiring.scoring.run(state, pod, nodes, details=details)
+    def run_score(
+        self, state: CycleState, pod: Pod, nodes: Nodes, *, details: bool = False, totals_only: bool = False
+    ) -> ScoreOutcome:
+        """Rank the feasible nodes; `details` also keeps each plugin's scores from before normalisation.
+
+        `totals_only` is for who asks for nothing but the totals, which may be known from pods like this one.
+        """
+        return self._wiring.scoring.run(state, pod, nodes, details=details, totals_only=totals_only)
 
     def run_reserve(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
         """Reserve; after a rejection or an error the caller runs Unreserve."""

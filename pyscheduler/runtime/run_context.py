@@ -10,7 +10,11 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet
 
+    import numpy as np
+    from numpy.typing import NDArray
+
     from pyscheduler.framework.cycle_state import CycleState
+    from pyscheduler.runtime.memories import PodMemory
 
 __all__ = ["RunContext", "begin_context", "context_of"]
 
@@ -20,7 +24,7 @@ _NOBODY: Final[frozenset[str]] = frozenset()
 class RunContext:
     """The notes on one cycle; sets hold plugin names."""
 
-    __slots__ = ("parallel_pre_bind", "sampled", "skip_filter", "skip_pre_bind", "skip_score")
+    __slots__ = ("feasible", "memory", "parallel_pre_bind", "sampled", "skip_filter", "skip_pre_bind", "skip_score")
 
     def __init__(self, *, sampled: bool = False) -> None:
         #: Whether the times of single plugins are taken in this cycle.
@@ -31,6 +35,10 @@ class RunContext:
         self.skip_pre_bind: AbstractSet[str] = _NOBODY
         #: Allowed their PreBind to run beside others'.
         self.parallel_pre_bind: AbstractSet[str] = _NOBODY
+        #: What is kept for pods like this one; None where nothing is.
+        self.memory: PodMemory | None = None
+        #: int64[k]: the rows of the snapshot that Filter found feasible by what is kept; None where it did not.
+        self.feasible: NDArray[np.int64] | None = None
 
 
 def begin_context(state: CycleState, *, sampled: bool) -> RunContext:

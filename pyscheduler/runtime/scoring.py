@@ -7,13 +7,17 @@ sum. A columnar plugin is called twice in all, a one-node plugin once per node. 
 
 from __future__ import annotations
 
+from itertools import repeat
 from typing import TYPE_CHECKING, TypeGuard
 
 import attrs
 import numpy as np
 
+from pyscheduler.cache.view import NodeSubset, NodeView
 from pyscheduler.framework.interfaces import NodeScore
 from pyscheduler.framework.status import MAX_SCORE, MIN_SCORE, Code, Status
+from pyscheduler.runtime.kept_scores import KeptScores, is_kept
+from pyscheduler.runtime.memories import Lesson
 from pyscheduler.runtime.plugin_calls import error_status
 from pyscheduler.runtime.run_context import context_of
 
@@ -25,6 +29,7 @@ if TYPE_CHECKING:
     from pyscheduler.api import Pod
     from pyscheduler.framework.cycle_state import CycleState
     from pyscheduler.framework.nodes import Nodes
+    from pyscheduler.runtime.memories import Memories, PodMemory, Step
     from pyscheduler.runtime.plugin_calls import PluginCalls, PluginMethod
     from pyscheduler.runtime.run_context import RunContext
 
@@ -76,15 +81,34 @@ class PreScoring:
         began = self.calls.clock.now()
         context = context_of(state)
         skipped: set[str] = set()
-        status = self._run(context, state, pod, nodes, skipped)
+        memory = context.memory
+        known = memory.pre_score if memory is not None else None
+        lesson = Lesson(self.calls, state) if memory is not None and known is None else None
+        status = self._run(context, state, pod, nodes, skipped, known, lesson)
         context.skip_score = skipped
+        if memory is not None and lesson is not None:
+            memory.pre_score = lesson.learned(memory, self.methods)
         self.calls.point("PreScore", status, began)
         return status
 
-    def _run(self, context: RunContext, state: CycleState, pod: Pod, nodes: Nodes, skipped: set[str]) -> Status | None:
+    def _run(
+        self,
+        context: RunContext,
+        state: CycleState,
+        pod: Pod,
+        nodes: Nodes,
+        skipped: set[str],
+        known: Sequence[Step | None] | None,
+        lesson: Lesson | None,
+    ) -> Status | None:
+        """Ask the plugins, but for those of which it is `known` what they do; tell the `lesson` what they did."""
         calls = self.calls
-        for method in self.methods:
-            answer = calls.run(method, pod, state, pod, nodes, sampled=context.sampled)
+        ask = calls.run if lesson is None else lesson.run
+        for method, step in zip(self.methods, known or repeat(None)):  # noqa: B905 - the one that repeats has no end
+            if step is not None:
+                step.repeat(method, state, skipped)
+                continue
+            answer = ask(method, pod, state, pod, nodes, sampled=context.sampled)
             status = None if answer is None else calls.status_of(method, pod, answer)
             if status is not None and status.code == Code.SKIP:
                 skipped.add(method.plugin)
@@ -101,11 +125,24 @@ class Scoring:
 
     calls: PluginCalls
     entries: Sequence[ScoreEntry]
+    #: All nodes of the snapshot, and what is kept between pods that ask the same; None where nothing is.
+    view: Nodes | None = None
+    memories: Memories | None = None
 
-    def run(self, state: CycleState, pod: Pod, nodes: Nodes, *, details: bool) -> ScoreOutcome:
-        """Score `nodes`; with `details` also keep what normalisation started from."""
+    def run(
+        self, state: CycleState, pod: Pod, nodes: Nodes, *, details: bool, totals_only: bool = False
+    ) -> ScoreOutcome:
+        """Score `nodes`; with `details` also keep what normalisation started from.
+
+        With `totals_only` the outcome may lack what single plugins gave; then totals that are kept will do.
+        """
         began = self.calls.clock.now()
         context = context_of(state)
+        if totals_only and context.memory is not None:
+            recalled = self._recall(context, context.memory, state, pod, nodes)
+            if recalled is not None:
+                self.calls.point("Score", recalled.status, began)
+                return recalled
         totals: NDArray[np.int64] = np.zeros(len(nodes), dtype=np.int64)
         by_plugin: dict[str, PluginScores] = {}
         outcome = ScoreOutcome(totals, by_plugin)
@@ -121,6 +158,39 @@ class Scoring:
             by_plugin[name] = scores
             totals += scores.normalized if entry.weight == 1 else scores.weighted
         self.calls.point("Score", outcome.status, began)
+        return outcome
+
+    def _recall(
+        self, context: RunContext, memory: PodMemory, state: CycleState, pod: Pod, nodes: Nodes
+    ) -> ScoreOutcome | None:
+        """Add what is kept for pods like this one and what is scored anew; None where all has to be scored."""
+        rows, view = context.feasible, self.view
+        if rows is None or memory.pre_score is None or not isinstance(view, NodeView):
+            return None
+        if nodes is not view and not (isinstance(nodes, NodeSubset) and nodes.rows is rows):
+            return None
+        skipped = context.skip_score
+        entries = [entry for entry in self.entries if entry.method.plugin not in skipped]
+        kept = memory.scores
+        if kept is None:
+            kept = memory.scores = KeptScores(self.calls, [entry for entry in entries if is_kept(entry)])
+        before = kept.size
+        totals = kept.totals(state, pod, view, rows, sampled=context.sampled)
+        if totals is None:
+            memory.lose()
+            return None
+        if self.memories is not None and kept.size != before:
+            self.memories.settle(memory)
+        outcome = ScoreOutcome(totals, {})
+        for entry in entries:
+            entry.method.evaluations += len(totals)
+            if is_kept(entry):
+                continue
+            scores = self._score(entry, context, state, pod, nodes, details=False)
+            if isinstance(scores, Status):
+                outcome.status = scores
+                break
+            totals += scores.normalized if entry.weight == 1 else scores.weighted
         return outcome
 
     def _score(

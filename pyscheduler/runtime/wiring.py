@@ -12,6 +12,7 @@ from pyscheduler.framework.interfaces import (
     SignPlugin,
 )
 from pyscheduler.framework.profile import ExtensionPoint
+from pyscheduler.framework.reuse import Reuse
 from pyscheduler.runtime.binding import Binding, PreBindEntry, PreBinding
 from pyscheduler.runtime.extension_points import defines, is_columnar
 from pyscheduler.runtime.filtering import FilterEntry, Filtering
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from pyscheduler.framework.interfaces import Plugin
     from pyscheduler.framework.pod_info import QueuedPodInfo
     from pyscheduler.framework.snapshot import Snapshot
+    from pyscheduler.runtime.memories import Memories
     from pyscheduler.runtime.plugin_calls import PluginCalls
     from pyscheduler.runtime.profile_builder import Assembly
 
@@ -75,19 +77,29 @@ class Wiring:
 
 
 def wire(
-    assembly: Assembly, calls: PluginCalls, snapshot: Snapshot, *, permit_wait_limit: float | None = None
+    assembly: Assembly,
+    calls: PluginCalls,
+    snapshot: Snapshot,
+    *,
+    permit_wait_limit: float | None = None,
+    memories: Memories | None = None,
 ) -> Wiring:
     """Look up every method that the profile will call.
 
     `permit_wait_limit` is the longest wait at Permit in seconds, in place of what the plugins say of themselves.
+    `memories` are used where every plugin that judges nodes can sign pods.
     """
     point = ExtensionPoint
     queue_sort = assembly.points[point.QUEUE_SORT][0]
+    signers = _signers(assembly)
+    if signers is None:
+        memories = None
     pre_filtering = PreFiltering(
         calls,
         _methods(assembly, point.PRE_FILTER, "pre_filter"),
         _optional(assembly, point.PRE_FILTER, "add_pod", "PreFilterExtensionAddPod"),
         _optional(assembly, point.PRE_FILTER, "remove_pod", "PreFilterExtensionRemovePod"),
+        memories,
     )
     return Wiring(
         sort_key=make_sort_key(queue_sort, assembly.plugins[queue_sort], calls),
@@ -97,7 +109,7 @@ def wire(
         filtering=Filtering(calls=calls, snapshot=snapshot, pre_filtering=pre_filtering, entries=_filters(assembly)),
         post_filtering=PostFiltering(calls, _methods(assembly, point.POST_FILTER, "post_filter")),
         pre_scoring=PreScoring(calls, _methods(assembly, point.PRE_SCORE, "pre_score")),
-        scoring=Scoring(calls, _scores(assembly)),
+        scoring=Scoring(calls, _scores(assembly), snapshot.nodes if memories is not None else None, memories),
         reserving=Reserving(
             calls,
             _methods(assembly, point.RESERVE, "reserve"),
@@ -117,13 +129,15 @@ def wire(
             _methods(assembly, point.BIND, "bind"),
             _methods(assembly, point.POST_BIND, "post_bind"),
         ),
-        signing=Signing(calls, _signers(assembly)),
+        signing=Signing(calls, signers),
     )
 
 
 def _method(name: str, plugin: Plugin, attribute: str, label: str) -> PluginMethod:
     running = _RUNNING.get(label, f'running {label} plugin "{{}}"').format(name)
-    return PluginMethod(plugin=name, point=label, call=getattr(plugin, attribute), running=running)
+    # Not what a base class promises: whoever overrides its methods makes other promises, or none.
+    reuse = type(plugin).__dict__.get("reuse", Reuse.NEVER)
+    return PluginMethod(plugin=name, point=label, call=getattr(plugin, attribute), running=running, reuse=reuse)
 
 
 def _methods(

@@ -162,7 +162,7 @@ class Algorithm:
         status = profile.run_pre_score(state, pod, nodes)
         if status is not None:
             raise_error(status, always=True)
-        outcome = profile.run_score(state, pod, nodes)
+        outcome = profile.run_score(state, pod, nodes, totals_only=True)
         if outcome.status is not None:
             raise_error(outcome.status, always=True)
         return outcome

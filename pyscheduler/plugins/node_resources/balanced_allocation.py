@@ -22,6 +22,7 @@ from pyscheduler.framework import (
     Handle,
     Nodes,
     PreScorePlugin,
+    Reuse,
     ScorePlugin,
     SignFragment,
     SignPlugin,
@@ -48,6 +49,7 @@ _REQUESTS: Final[StateKey[tuple[int, ...]]] = StateKey("PreScoreNodeResourcesBal
 class NodeResourcesBalancedAllocation(PreScorePlugin, ScorePlugin, SignPlugin):
     """Score nodes by how much more evenly used the pod would leave them."""
 
+    reuse = Reuse.WHILE_AMOUNTS_STAY
     args_type = NodeResourcesBalancedAllocationArgs
 
     def __init__(self, args: NodeResourcesBalancedAllocationArgs | None = None, handle: Handle | None = None) -> None:

@@ -37,6 +37,7 @@ from pyscheduler.framework import (
     PreScorePlugin,
     QueueingHint,
     Resource,
+    Reuse,
     ScorePlugin,
     SignFragment,
     SignPlugin,
@@ -64,6 +65,7 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
     filtered by.
     """
 
+    reuse = Reuse.WHILE_AMOUNTS_STAY
     args_type = NodeResourcesFitArgs
 
     def __init__(self, args: NodeResourcesFitArgs | None = None, handle: Handle | None = None) -> None:

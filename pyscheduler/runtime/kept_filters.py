@@ -1,0 +1,258 @@
+"""Who refuses a kind of pod on which node: kept by row, and worked out again only for rows that changed.
+
+Filters that go by the node object alone are asked again when that changes; those that go by its pods, or by amounts,
+whenever pods come or go. What a row says is a small number: the first plugin that refuses it, with its status, or 0.
+Where only amounts matter, nodes that are equally full say the same, so that as a rule no plugin has to be asked at all.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from pyscheduler.framework.node_statuses import NodeStatuses
+from pyscheduler.framework.reuse import Reuse
+from pyscheduler.framework.status import Code, Status
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from pyscheduler.api import Pod
+    from pyscheduler.cache.changes import Changes
+    from pyscheduler.cache.view import NodeSubset, NodeView
+    from pyscheduler.framework.cycle_state import CycleState
+    from pyscheduler.runtime.plugin_calls import PluginCalls, PluginMethod
+
+__all__ = ["FEW_ROWS", "KeptFilters", "is_kept"]
+
+#: Up to so many rows are looked up one by one.
+FEW_ROWS: Final = 16
+#: Amounts whose answers are kept.
+MAX_KNOWN: Final = 4096
+_MOVING: Final = (Reuse.WHILE_PODS_STAY, Reuse.WHILE_AMOUNTS_STAY)
+_KEPT: Final = (Reuse.WHILE_NODE_STAYS, *_MOVING)
+#: The position of nobody: behind all plugins.
+_NOBODY: Final = 2**15 - 1
+
+
+def is_kept(method: PluginMethod) -> bool:
+    """Tell whether the answers of a columnar filter can be kept."""
+    return method.reuse in _KEPT
+
+
+class KeptFilters:
+    """The refusals of one kind of pod. `methods` are those that are kept and do not skip it, by position."""
+
+    __slots__ = (
+        "_by_amounts",
+        "_calls",
+        "_counts",
+        "_epoch",
+        "_fixed",
+        "_fixed_ids",
+        "_ids",
+        "_index",
+        "_known",
+        "_moving",
+        "_moving_ids",
+        "_position",
+        "_positions",
+        "_rows",
+        "_statuses",
+        "passed",
+    )
+
+    def __init__(self, calls: PluginCalls, methods: Sequence[tuple[int, PluginMethod]]) -> None:
+        self._calls = calls
+        self._fixed = [each for each in methods if each[1].reuse not in _MOVING]
+        self._moving = [each for each in methods if each[1].reuse in _MOVING]
+        self._by_amounts = all(method.reuse is Reuse.WHILE_AMOUNTS_STAY for _, method in self._moving)
+        self._epoch = self._position = -1
+        #: By id of a refusal: its status, whose plugin it is, on how many rows it is the first. Id 0 refuses nothing.
+        self._statuses: list[Status] = [Status(Code.SUCCESS)]
+        self._positions: list[int] = [_NOBODY]
+        self._counts: list[int] = [0]
+        self._index: dict[tuple[int, Status], int] = {}
+        #: int16[n]: the first refusal of each row; of the fixed filters and of the moving ones, where both refuse some.
+        self._ids: NDArray[np.int16] = np.zeros(0, dtype=np.int16)
+        self._fixed_ids: NDArray[np.int16] | None = None
+        self._moving_ids: NDArray[np.int16] | None = None
+        #: By amounts of a row, what the moving filters say.
+        self._known: dict[bytes, int] = {}
+        self._rows: NDArray[np.int64] | None = None
+        #: How many rows nobody refuses.
+        self.passed = 0
+
+    @property
+    def size(self) -> int:
+        """Return about how many bytes this takes."""
+        arrays = (self._ids, self._fixed_ids, self._moving_ids)
+        return sum(array.nbytes for array in arrays if array is not None) + 150 * len(self._known)
+
+    def refused_by(self, position: int) -> int:
+        """Return how many rows the filter at that position is the first to refuse."""
+        return sum(count for at, count in zip(self._positions, self._counts, strict=True) if at == position)
+
+    def rows(self) -> NDArray[np.int64]:
+        """Return int64[k]: the rows that nobody refuses, ascending; the same array until they change."""
+        rows = self._rows
+        if rows is None:
+            rows = np.flatnonzero(self._ids == 0) if self.passed < len(self._ids) else np.arange(self.passed)
+            rows.flags.writeable = False
+            self._rows = rows
+        return rows
+
+    def refused_at(self, position: int) -> NDArray[np.bool_]:
+        """Return bool[n]: the rows that the filter at that position is the first to refuse."""
+        refused: NDArray[np.bool_] = (np.array(self._positions) == position)[self._ids]
+        return refused
+
+    def statuses(self, position: int | None = None) -> NodeStatuses:
+        """Return the refusals, of all filters or of one, as statuses of their plugins."""
+        ids = self._ids if position is None else np.where(self.refused_at(position), self._ids, 0)
+        made = NodeStatuses(0)
+        made.table = list(self._statuses)
+        made.codes = np.array([status.code for status in self._statuses], dtype=np.int8)[ids]
+        made.reason_ids = ids.astype(np.int32)
+        return made
+
+    def sync(self, state: CycleState, pod: Pod, nodes: NodeView, *, sampled: bool) -> bool:
+        """Bring everything up to date with `nodes`; return False where a plugin's answer cannot be kept."""
+        log = nodes.changes
+        if self._epoch == log.epoch and self._position == log.position:
+            return True
+        changes = log.since(self._position) if self._epoch == log.epoch else None
+        asker = _Asker(self, self._calls, state, pod, sampled=sampled)
+        if changes is None or 2 * (len(changes.nodes) + len(changes.pods)) > len(nodes):
+            done = self._begin(asker, nodes)
+        else:
+            done = self._update(asker, nodes, changes)
+        self._epoch, self._position = log.epoch, log.position
+        return done
+
+    def _begin(self, asker: _Asker, nodes: NodeView) -> bool:
+        """Ask about all nodes."""
+        fixed, moving = asker.ask(self._fixed, nodes), asker.ask(self._moving, nodes)
+        if fixed is None or moving is None:
+            return False
+        if fixed.any():
+            self._fixed_ids, self._moving_ids = fixed, moving
+            self._ids = self._first(fixed, moving)
+        else:
+            self._fixed_ids = self._moving_ids = None
+            self._ids = moving
+        self._counts = np.bincount(self._ids, minlength=len(self._statuses)).tolist()
+        self.passed = self._counts[0]
+        self._rows = None
+        return True
+
+    def _update(self, asker: _Asker, nodes: NodeView, changes: Changes) -> bool:
+        """Ask about the rows that changed."""
+        if changes.nodes and self._fixed:
+            fixed = asker.ask(self._fixed, nodes.take(np.array(changes.nodes, dtype=np.int64)))
+            if fixed is None:
+                return False
+            if self._fixed_ids is None and fixed.any():
+                self._fixed_ids = np.zeros(len(self._ids), dtype=np.int16)
+                self._moving_ids = self._ids.copy()
+            if self._fixed_ids is not None:
+                self._fixed_ids[changes.nodes] = fixed
+        rows = [*changes.nodes, *changes.pods]
+        if len(rows) <= FEW_ROWS and self._by_amounts:
+            found = self._look_up(asker, nodes, rows)
+        else:
+            answer = asker.ask(self._moving, nodes.take(np.array(rows, dtype=np.int64)))
+            found = answer.tolist() if answer is not None else None
+        if found is None:
+            return False
+        if self._fixed_ids is not None and self._moving_ids is not None:
+            moving = np.array(found, dtype=np.int16)
+            self._moving_ids[rows] = moving
+            found = self._first(self._fixed_ids[rows], moving).tolist()
+        self._replace(rows, found)
+        return True
+
+    def _replace(self, rows: Sequence[int], ids: Sequence[int]) -> None:
+        known, counts = self._ids, self._counts
+        counts.extend([0] * (len(self._statuses) - len(counts)))
+        for row, new in zip(rows, ids, strict=True):
+            old = int(known[row])
+            if new != old:
+                known[row] = new
+                counts[old] -= 1
+                counts[new] += 1
+                if not new or not old:
+                    self._rows = None
+        self.passed = counts[0]
+
+    def _look_up(self, asker: _Asker, nodes: NodeView, rows: Sequence[int]) -> list[int] | None:
+        """Return what the moving filters say of rows, of nodes as full as others before by what was said of those."""
+        if not self._moving:
+            return [0] * len(rows)
+        known = self._known
+        keys = [nodes.amounts(row) for row in rows]
+        new = [row for row, key in zip(rows, keys, strict=True) if key not in known]
+        if new:
+            answer = asker.ask(self._moving, nodes.take(np.array(new, dtype=np.int64)))
+            if answer is None:
+                return None
+            if len(known) >= MAX_KNOWN:
+                known.clear()
+                return self._look_up(asker, nodes, rows)
+            for row, number in zip(new, answer.tolist(), strict=True):
+                known[keys[rows.index(row)]] = number
+        return [known[key] for key in keys]
+
+    def _first(self, one: NDArray[np.int16], other: NDArray[np.int16]) -> NDArray[np.int16]:
+        """Return, row by row, the refusal of the filter that comes first."""
+        positions = np.array(self._positions)
+        first: NDArray[np.int16] = np.where(positions[one] < positions[other], one, other)
+        return first
+
+    def number(self, position: int, status: Status) -> int:
+        """Return the id of a refusal, which is new or known."""
+        known = self._index.get((position, status))
+        if known is None:
+            known = self._index[position, status] = len(self._statuses)
+            self._statuses.append(status)
+            self._positions.append(position)
+        return known
+
+
+class _Asker:
+    """Asks filters about nodes in the cycle of some pod."""
+
+    __slots__ = ("_calls", "_kept", "_pod", "_sampled", "_state")
+
+    def __init__(self, kept: KeptFilters, calls: PluginCalls, state: CycleState, pod: Pod, *, sampled: bool) -> None:
+        self._kept = kept
+        self._calls = calls
+        self._state = state
+        self._pod = pod
+        self._sampled = sampled
+
+    def ask(
+        self, methods: Sequence[tuple[int, PluginMethod]], nodes: NodeView | NodeSubset
+    ) -> NDArray[np.int16] | None:
+        """Return int16[n]: the first refusal of each row; None where an answer cannot be kept."""
+        ids = np.zeros(len(nodes), dtype=np.int16)
+        for position, method in methods:
+            answer = self._calls.run(method, self._pod, self._state, self._pod, nodes, sampled=self._sampled)
+            if answer is None:
+                continue
+            if not isinstance(answer, NodeStatuses) or len(answer) != len(nodes):
+                return None
+            fresh = (answer.codes != int(Code.SUCCESS)) & (ids == 0)
+            if not fresh.any():
+                continue
+            statuses = [status.with_plugin(method.plugin) for status in answer.table]
+            if not all(status.is_rejected for status in statuses[1:]) or not answer.reason_ids[fresh].all():
+                return None
+            numbers = [0, *(self._kept.number(position, status) for status in statuses[1:])]
+            if numbers[-1] >= _NOBODY or max(numbers) >= _NOBODY:
+                return None
+            ids[fresh] = np.array(numbers, dtype=np.int16)[answer.reason_ids[fresh]]
+        return ids

@@ -1,0 +1,263 @@
+"""What a kind of pod scores on each node: kept by row, and worked out again only for rows that changed.
+
+Scores that go by pods or amounts are summed up with their weights into one array, in which single rows are replaced.
+Scores that go by node objects alone hardly ever change; normalisation, which looks at all feasible nodes, is repeated
+only when one of them or the set of nodes is another. Where all nodes have the same score, as they do for plugins with
+nothing to say, it is one number.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import attrs
+import numpy as np
+
+from pyscheduler.framework.reuse import Reuse
+from pyscheduler.framework.status import MAX_SCORE, MIN_SCORE
+from pyscheduler.runtime.kept_filters import FEW_ROWS, MAX_KNOWN
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from pyscheduler.api import Pod
+    from pyscheduler.cache.changes import Changes
+    from pyscheduler.cache.view import NodeSubset, NodeView
+    from pyscheduler.framework.cycle_state import CycleState
+    from pyscheduler.runtime.plugin_calls import PluginCalls, PluginMethod
+    from pyscheduler.runtime.scoring import ScoreEntry
+
+__all__ = ["KeptScores", "is_kept"]
+
+_MOVING: Final = (Reuse.WHILE_PODS_STAY, Reuse.WHILE_AMOUNTS_STAY)
+_INT32_MAX: Final = 2**31 - 1
+
+
+def is_kept(entry: ScoreEntry) -> bool:
+    """Tell whether the scores of a plugin can be kept. Those that move and are normalised are asked for anew."""
+    if not entry.columnar or entry.method.reuse is Reuse.NEVER:
+        return False
+    return entry.normalize is None or entry.method.reuse not in _MOVING
+
+
+@attrs.define(eq=False)
+class _Fixed:
+    """The scores of a plugin that goes by node objects."""
+
+    entry: ScoreEntry
+    #: Before normalisation: int64[n] by row, or the score that all rows have.
+    raw: NDArray[np.int64] | int = 0
+    #: What `raw` came to where it is one number, by that number; weighted.
+    uniform: dict[int, int] = attrs.Factory(dict)
+    #: What it came to on the rows that it was asked about last; int64[k], weighted.
+    normal: NDArray[np.int64] | None = None
+    rows: NDArray[np.int64] | None = None
+
+    def replace(self, raw: NDArray[np.int64]) -> None:
+        """Take over scores of all rows."""
+        self.normal = None
+        self.raw = int(raw[0]) if len(raw) and bool((raw == raw[0]).all()) else raw
+
+    def update(self, rows: Sequence[int], raw: NDArray[np.int64], size: int) -> None:
+        """Take over scores of some of `size` rows."""
+        known = self.raw
+        if isinstance(known, int):
+            if bool((raw == known).all()):
+                return
+            known = self.raw = np.full(size, known, dtype=np.int64)
+        elif bool((known[rows] == raw).all()):
+            return
+        known[rows] = raw
+        self.normal = None
+
+
+class _Asker:
+    """Asks plugins in the cycle of some pod."""
+
+    __slots__ = ("_calls", "_pod", "_sampled", "_state")
+
+    def __init__(self, calls: PluginCalls, state: CycleState, pod: Pod, *, sampled: bool) -> None:
+        self._calls = calls
+        self._state = state
+        self._pod = pod
+        self._sampled = sampled
+
+    def scores(self, method: PluginMethod, nodes: NodeView | NodeSubset) -> NDArray[np.int64] | None:
+        """Return int64[n]; None for an answer that is none."""
+        answer = self._calls.run(method, self._pod, self._state, self._pod, nodes, sampled=self._sampled)
+        if isinstance(answer, np.ndarray) and answer.shape == (len(nodes),) and answer.dtype.kind in "iu":
+            return answer.astype(np.int64, copy=False)
+        return None
+
+    def normal(self, entry: ScoreEntry, scores: NDArray[np.int64]) -> NDArray[np.int64] | None:
+        """Return the scores, normalised in place and weighted; None where they are not what they should be."""
+        if entry.normalize is not None:
+            answer = self._calls.run(entry.normalize, self._pod, self._state, self._pod, scores, sampled=self._sampled)
+            if answer is not None:
+                return None
+        return scores * entry.weight if _in_bounds(scores) else None
+
+
+class KeptScores:
+    """The scores of one kind of pod. `entries` are those that are kept and do not skip it."""
+
+    __slots__ = (
+        "_base",
+        "_by_amounts",
+        "_calls",
+        "_epoch",
+        "_fixed",
+        "_known",
+        "_moving",
+        "_node_version",
+        "_position",
+        "_type",
+    )
+
+    def __init__(self, calls: PluginCalls, entries: Sequence[ScoreEntry]) -> None:
+        self._calls = calls
+        self._moving = [each for each in entries if each.method.reuse in _MOVING]
+        self._fixed = [_Fixed(each) for each in entries if each.method.reuse not in _MOVING]
+        self._by_amounts = all(each.method.reuse is Reuse.WHILE_AMOUNTS_STAY for each in self._moving)
+        most = MAX_SCORE * sum(each.weight for each in self._moving)
+        self._type = np.dtype(np.int32 if most <= _INT32_MAX else np.int64)
+        #: int[n]: the weighted sum of the moving scores.
+        self._base: NDArray[np.signedinteger] = np.zeros(0, dtype=self._type)
+        #: By amounts of a row, that sum.
+        self._known: dict[bytes, int] = {}
+        self._epoch = self._position = self._node_version = -1
+
+    @property
+    def size(self) -> int:
+        """Return about how many bytes this takes."""
+        size = self._base.nbytes + 150 * len(self._known)
+        for each in self._fixed:
+            size += each.raw.nbytes if isinstance(each.raw, np.ndarray) else 0
+            size += each.normal.nbytes if each.normal is not None else 0
+        return size
+
+    def totals(
+        self, state: CycleState, pod: Pod, nodes: NodeView, rows: NDArray[np.int64], *, sampled: bool
+    ) -> NDArray[np.int64] | None:
+        """Return int64[k]: the sums of the kept scores on `rows`, fresh; None where they cannot be kept.
+
+        Of equal sets of rows the same array should be given; it is recognised.
+        """
+        asker = _Asker(self._calls, state, pod, sampled=sampled)
+        if not self._sync(asker, nodes):
+            return None
+        some = len(rows) < len(nodes)
+        base = self._base.take(rows) if some else self._base
+        constant = 0
+        parts: list[NDArray[np.int64]] = []
+        for fixed in self._fixed:
+            part = self._normal(asker, fixed, rows)
+            if part is None:
+                return None
+            if isinstance(part, int):
+                constant += part
+            else:
+                parts.append(part)
+        totals = base.astype(np.int64)
+        if constant:
+            totals += constant
+        for each in parts:
+            totals += each
+        return totals
+
+    def _normal(self, asker: _Asker, fixed: _Fixed, rows: NDArray[np.int64]) -> NDArray[np.int64] | int | None:
+        """Return the normalised and weighted scores of a plugin on `rows`."""
+        raw = fixed.raw
+        if isinstance(raw, int):
+            known = fixed.uniform.get(raw)
+            if known is None:
+                normal = asker.normal(fixed.entry, np.array([raw], dtype=np.int64))
+                if normal is None:
+                    return None
+                known = fixed.uniform[raw] = int(normal[0])
+            return known
+        if fixed.normal is None or fixed.rows is not rows:
+            fixed.normal, fixed.rows = asker.normal(fixed.entry, raw.take(rows)), rows
+        return fixed.normal
+
+    def _sync(self, asker: _Asker, nodes: NodeView) -> bool:
+        """Bring everything up to date with `nodes`; return False where an answer cannot be kept."""
+        log = nodes.changes
+        if self._epoch == log.epoch and self._position == log.position:
+            return True
+        changes = log.since(self._position) if self._epoch == log.epoch else None
+        if changes is None or 2 * (len(changes.nodes) + len(changes.pods)) > len(nodes):
+            done = self._begin(asker, nodes)
+        else:
+            done = self._update(asker, nodes, changes, everywhere=self._node_version != log.node_version)
+        self._epoch, self._position, self._node_version = log.epoch, log.position, log.node_version
+        return done
+
+    def _begin(self, asker: _Asker, nodes: NodeView) -> bool:
+        """Ask about all nodes."""
+        base = self._sum(asker, nodes)
+        if base is None:
+            return False
+        self._base = base.astype(self._type)
+        return all(self._ask_again(asker, fixed, nodes) for fixed in self._fixed)
+
+    def _update(self, asker: _Asker, nodes: NodeView, changes: Changes, *, everywhere: bool) -> bool:
+        """Ask about the rows that changed; `everywhere` where a change of one node can matter to all."""
+        if everywhere:
+            for fixed in self._fixed:
+                if fixed.entry.method.reuse is Reuse.WHILE_NODES_STAY:
+                    if not self._ask_again(asker, fixed, nodes):
+                        return False
+                elif changes.nodes:
+                    view = nodes.take(np.array(changes.nodes, dtype=np.int64))
+                    raw = asker.scores(fixed.entry.method, view)
+                    if raw is None:
+                        return False
+                    fixed.update(changes.nodes, raw, len(nodes))
+        rows = [*changes.nodes, *changes.pods]
+        if not self._moving:
+            return True
+        if len(rows) <= FEW_ROWS and self._by_amounts:
+            return self._look_up(asker, nodes, rows)
+        base = self._sum(asker, nodes.take(np.array(rows, dtype=np.int64)))
+        if base is not None:
+            self._base[rows] = base
+        return base is not None
+
+    def _ask_again(self, asker: _Asker, fixed: _Fixed, nodes: NodeView) -> bool:
+        raw = asker.scores(fixed.entry.method, nodes)
+        if raw is not None:
+            fixed.replace(raw)
+        return raw is not None
+
+    def _look_up(self, asker: _Asker, nodes: NodeView, rows: Sequence[int]) -> bool:
+        """Set the sums of rows: nodes that are as full as others before score what those did."""
+        known = self._known
+        for row in rows:
+            key = nodes.amounts(row)
+            score = known.get(key)
+            if score is None:
+                answer = self._sum(asker, nodes.take(np.array([row], dtype=np.int64)))
+                if answer is None:
+                    return False
+                if len(known) >= MAX_KNOWN:
+                    known.clear()
+                score = known[key] = int(answer[0])
+            self._base[row] = score
+        return True
+
+    def _sum(self, asker: _Asker, nodes: NodeView | NodeSubset) -> NDArray[np.int64] | None:
+        """Return int64[n]: the weighted sum of the moving scores; None where one is not what it should be."""
+        total = np.zeros(len(nodes), dtype=np.int64)
+        for entry in self._moving:
+            scores = asker.scores(entry.method, nodes)
+            if scores is None or not _in_bounds(scores):
+                return None
+            total += scores * entry.weight
+        return total
+
+
+def _in_bounds(scores: NDArray[np.int64]) -> bool:
+    return not len(scores) or bool(scores.min() >= MIN_SCORE and scores.max() <= MAX_SCORE)

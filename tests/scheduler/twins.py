@@ -1,0 +1,377 @@
+"""A scheduler whose every decision is made twice: with nothing kept of earlier pods, and with what is kept.
+
+`Twins` has one method per thing that can happen to a cluster and matter to what is kept; `test_reuse` calls them in any
+order. Before each decision the same question is answered from the beginning, on the same snapshot with the same random
+draws; everything that came of it must then come of what is kept.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+import attrs
+import numpy as np
+
+from pyscheduler.api import (
+    Namespace,
+    Node,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    Pod,
+    PodDisruptionBudget,
+    ReplicaSet,
+    Service,
+)
+from pyscheduler.framework import FilterPlugin, NodeStatuses, SignPlugin, Status
+from pyscheduler.framework.cycle_state import CycleState
+from pyscheduler.framework.diagnosis import FitError, NoNodesError
+from pyscheduler.framework.errors import APIError, PluginError
+from pyscheduler.framework.pod_info import PodInfo
+from pyscheduler.runtime.filtering import Filtering
+from pyscheduler.runtime.scoring import Scoring
+from pyscheduler.scheduler.algorithm import Algorithm
+from pyscheduler.testing import FakeCluster, make_pod, pod_manifest
+from tests.scheduler.kinds import CLAIM, KINDS, NODES, OWNER, WEB, make_volume
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    import pytest
+
+    from pyscheduler.api import KubeObject
+    from pyscheduler.framework import Nodes, SignFragment
+    from pyscheduler.runtime.profile import Profile
+    from pyscheduler.testing import FakeFramework
+
+__all__ = ["CONFIGS", "EVENTS", "Twins"]
+
+#: A profile each: as it comes; packing nodes, with a wish of its own; and with a plugin that looks at the time.
+CONFIGS = (
+    "profiles: [{schedulerName: pyscheduler}]",
+    """profiles:
+- schedulerName: pyscheduler
+  pluginConfig:
+  - name: NodeResourcesFit
+    args:
+      scoringStrategy:
+        type: MostAllocated
+        resources: [{name: cpu, weight: 3}, {name: example.com/gpu, weight: 2}]
+  - name: NodeAffinity
+    args: {addedAffinity: {preferredDuringSchedulingIgnoredDuringExecution: [
+      {weight: 7, preference: {matchExpressions: [{key: disk, operator: In, values: [ssd]}]}}]}}
+""",
+    """profiles:
+- schedulerName: pyscheduler
+  plugins: {multiPoint: {enabled: [{name: EvenMinutes}]}}
+""",
+)
+_HEADER = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
+
+
+class EvenMinutes(FilterPlugin, SignPlugin):
+    """Closes every other node in odd minutes: signs, and is asked anew all the same, since it promises nothing."""
+
+    def filter_nodes(self, state: CycleState, pod: Pod, nodes: Nodes) -> NodeStatuses | None:
+        """Refuse the nodes of even rows every other minute."""
+        if int(self.handle.clock.now() // 60) % 2 == 0:
+            return None
+        closed = np.arange(len(nodes)) % 2 == 0
+        return NodeStatuses.failing(closed, Status.unschedulable("node(s) were closed at this time"))
+
+    def sign_pod(self, pod: Pod) -> Sequence[SignFragment]:
+        """Sign nothing in particular."""
+        return ()
+
+
+@attrs.frozen
+class Decision:
+    """All that came of one search."""
+
+    placement: object
+    error: str
+    statuses: dict[str, Status]
+    rejectors: frozenset[str]
+    totals: list[list[int]]
+    draws: object
+    written: frozenset[str]
+    evaluations: dict[tuple[str, str], int]
+
+
+class Twins:
+    """One history on a cluster of a few nodes. `counts` says how often what happened, and how often what was kept."""
+
+    def __init__(self, seed: int, monkeypatch: pytest.MonkeyPatch, config: int = 0) -> None:
+        self.rng = random.Random(seed)
+        self.counts: Counter[str] = Counter()
+        self._number = 0
+        self._totals: list[list[int]] = []
+        self._watch(monkeypatch)
+        self.runner = asyncio.Runner()
+        self.runner.run(self._begin(config))
+
+    async def _begin(self, config: int) -> None:
+        self.cluster = FakeCluster(seed=1)
+        for _ in range(6):
+            self.add_node()
+        self.framework = await self._run(config)
+
+    async def _run(self, config: int) -> FakeFramework:
+        made = self.cluster.framework(config=_HEADER + CONFIGS[config], enable=[EvenMinutes], seed=3)
+        await made.start()
+        return made
+
+    def happen(self, name: str) -> None:
+        """Let one thing happen, and everything that follows from it."""
+        self.counts[name] += 1
+        self.runner.run(self._happen(name))
+
+    async def _happen(self, name: str) -> None:
+        try:
+            answer = EVENTS[name](self)
+            if answer is not None:
+                await answer
+        except APIError:
+            pass  # what is to be changed is not there, or there already
+        await self.framework.settle()
+
+    def end(self) -> None:
+        """Look everything over, and close."""
+        self.runner.run(self._end())
+        self.runner.close()
+
+    async def _end(self) -> None:
+        # Not that no node is overcommitted: some were made smaller.
+        self.framework.assert_invariants()
+        await self.cluster.close()
+
+    # Deciding twice
+
+    def _watch(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Decide twice wherever the scheduler decides once, and count what is recalled."""
+        decide = Algorithm.schedule_pod
+        scores, recall, recall_scores = Algorithm.scores, Filtering._recall, Scoring._recall
+
+        def twice(algorithm: Algorithm, profile: Profile, state: CycleState, pod: Pod) -> object:
+            return self._decide_twice(decide, algorithm, profile, state, pod)
+
+        def noting(algorithm: Algorithm, *args: Any) -> object:
+            outcome = scores(algorithm, *args)
+            self._totals.append(outcome.totals.tolist())
+            return outcome
+
+        def counting(name: str, found: Any) -> Any:
+            if found is not None:
+                self.counts[name if not hasattr(found, "rows") or len(found.rows) else "recalled a failure"] += 1
+            return found
+
+        monkeypatch.setattr(Algorithm, "schedule_pod", twice)
+        monkeypatch.setattr(Algorithm, "scores", noting)
+        monkeypatch.setattr(Filtering, "_recall", lambda *args: counting("recalled filters", recall(*args)))
+        monkeypatch.setattr(Scoring, "_recall", lambda *args: counting("recalled scores", recall_scores(*args)))
+
+    def _decide_twice(
+        self, decide: Callable[..., object], algorithm: Algorithm, profile: Profile, state: CycleState, pod: Pod
+    ) -> object:
+        pre_filtering = profile._wiring.pre_filtering
+        memories, draws, start = pre_filtering.memories, algorithm.rng.getstate(), algorithm._next_start
+        sampling = profile._services.rng.getstate()
+        object.__setattr__(pre_filtering, "memories", None)
+        expected, _ = self._decide(decide, algorithm, profile, CycleState(), pod)
+        object.__setattr__(pre_filtering, "memories", memories)
+        algorithm.rng.setstate(draws)
+        profile._services.rng.setstate(sampling)
+        algorithm._next_start = start
+        own = state.written().keys()
+        actual, outcome = self._decide(decide, algorithm, profile, state, pod)
+        # Some keys are the cycle's own, written before.
+        assert expected == attrs.evolve(actual, written=actual.written - own)
+        self.counts["decisions"] += 1
+        if isinstance(outcome, Exception):
+            raise outcome
+        return outcome
+
+    def _decide(
+        self, decide: Callable[..., object], algorithm: Algorithm, profile: Profile, state: CycleState, pod: Pod
+    ) -> tuple[Decision, object]:
+        before = Counter(profile.evaluations())
+        self._totals = []
+        outcome: object
+        statuses: dict[str, Status] = {}
+        rejectors: frozenset[str] = frozenset()
+        try:
+            outcome = decide(algorithm, profile, state, pod)
+        except FitError as error:
+            outcome = error
+            statuses = dict(error.diagnosis.node_statuses.items())
+            rejectors = frozenset(error.diagnosis.unschedulable_plugins)
+        except (NoNodesError, PluginError) as error:
+            outcome = error
+        failed = isinstance(outcome, Exception)
+        decision = Decision(
+            placement=None if failed else outcome,
+            error=str(outcome) if failed else "",
+            statuses=statuses,
+            rejectors=rejectors,
+            totals=self._totals,
+            draws=algorithm.rng.getstate(),
+            written=frozenset(state.written()),
+            evaluations=dict(Counter(profile.evaluations()) - before),
+        )
+        return decision, outcome
+
+    # What happens
+
+    def add_pods(self) -> None:
+        kind = self.rng.choice(sorted(KINDS))
+        for _ in range(self.rng.randrange(1, 5)):
+            self._number += 1
+            keywords = dict(KINDS[kind])
+            namespace = self.rng.choice(("default", "default", "other"))
+            manifest = pod_manifest(f"p{self._number}", namespace=namespace, **keywords)
+            if kind == "owned":
+                manifest["metadata"]["ownerReferences"] = [OWNER]
+            self.cluster.add(manifest, Pod)
+
+    def delete_pod(self) -> None:
+        pods = self.cluster.pods()
+        if pods:
+            pod = self.rng.choice(pods)
+            self.cluster.delete_pod(pod.name, namespace=pod.namespace)
+
+    def delete_placed_pods(self) -> None:
+        for pod in [pod for pod in self.cluster.pods() if pod.node_name]:
+            if self.rng.random() < 0.5:
+                self.cluster.delete_pod(pod.name, namespace=pod.namespace)
+
+    def add_node(self) -> None:
+        self._number += 1
+        self.cluster.add_node(f"n{self._number}", **self._node())
+
+    def _node(self) -> dict[str, Any]:
+        return {
+            "allocatable": self.rng.choice(NODES["allocatable"]),
+            "labels": {"topology.kubernetes.io/zone": self.rng.choice("abc"), **self.rng.choice(NODES["labels"])},
+            "taints": self.rng.choice(NODES["taints"]),
+            "images": self.rng.choice(NODES["images"]),
+        }
+
+    def delete_node(self) -> None:
+        nodes = self.cluster.nodes()
+        if len(nodes) > 2:
+            self.cluster.delete_node(self.rng.choice(nodes).name)
+
+    def _change_node(self, patch: dict[str, Any], *, status: bool = False) -> None:
+        self.cluster.patch(Node, self.rng.choice(self.cluster.nodes()).name, patch, namespace="", status=status)
+
+    def relabel_node(self) -> None:
+        self._change_node({"metadata": {"labels": {"disk": None, **self.rng.choice(NODES["labels"])}}})
+
+    def taint_node(self) -> None:
+        self._change_node({"spec": {"taints": self.rng.choice(NODES["taints"])}})
+
+    def cordon_node(self) -> None:
+        self._change_node({"spec": {"unschedulable": self.rng.random() < 0.4}})
+
+    def resize_node(self) -> None:
+        amounts = {"pods": "110", **self.rng.choice(NODES["allocatable"])}
+        self._change_node({"status": {"allocatable": amounts, "capacity": amounts}}, status=True)
+
+    def change_images(self) -> None:
+        images = [{"names": [name], "sizeBytes": size} for name, size in self.rng.choice(NODES["images"]).items()]
+        self._change_node({"status": {"images": images}}, status=True)
+
+    def declare_features(self) -> None:
+        features = self.rng.choice(([], ["RestartAllContainersOnContainerExits"]))
+        self._change_node({"status": {"declaredFeatures": features}}, status=True)
+
+    def relabel_namespace(self) -> None:
+        team = self.rng.choice(("red", "blue", None))
+        if not any(each.name == "other" for each in self.cluster.objects(Namespace)):
+            self.cluster.add({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "other"}}, Namespace)
+        self.cluster.patch(Namespace, "other", {"metadata": {"labels": {"team": team}}}, namespace="")
+
+    def relabel_pod(self) -> None:
+        placed = [pod for pod in self.cluster.pods() if pod.node_name]
+        if placed:
+            pod = self.rng.choice(placed)
+            patch = {"metadata": {"labels": {"app": self.rng.choice(("web", "db", None))}}}
+            self.cluster.patch(Pod, pod.name, patch, namespace=pod.namespace)
+
+    def add_service(self) -> None:
+        spec = {"selector": {"app": self.rng.choice(("web", "db"))}}
+        self.cluster.add(_manifest(Service, "s", spec=spec), Service)
+
+    def delete_service(self) -> None:
+        self.cluster.delete(Service, "s")
+
+    def add_replica_set(self) -> None:
+        self.cluster.add(_manifest(ReplicaSet, "rs", spec={"selector": WEB}), ReplicaSet)
+
+    def delete_replica_set(self) -> None:
+        self.cluster.delete(ReplicaSet, "rs")
+
+    def add_volume(self) -> None:
+        self._number += 1
+        zone = self.rng.choice("abc")
+        self.cluster.add(make_volume(f"v{self._number}", zone), PersistentVolume)
+
+    def add_claim(self) -> None:
+        self.cluster.add(CLAIM, PersistentVolumeClaim)
+
+    def add_budget(self) -> None:
+        status = {"disruptionsAllowed": self.rng.randrange(2)}
+        manifest = _manifest(PodDisruptionBudget, "b", spec={"selector": WEB}, status=status)
+        self.cluster.add(manifest, PodDisruptionBudget)
+
+    def delete_budget(self) -> None:
+        self.cluster.delete(PodDisruptionBudget, "b")
+
+    def delete_claim(self) -> None:
+        self.cluster.delete(PersistentVolumeClaim, "claim")
+
+    async def pass_time(self) -> None:
+        await self.cluster.clock.advance(self.rng.choice((1.0, 11.0, 61.0, 301.0)))
+
+    async def reconfigure(self) -> None:
+        await self.cluster.close()
+        self.framework = await self._run(self.rng.randrange(len(CONFIGS)))
+
+    def search_in_a_statement(self) -> None:
+        """Decide about pods while others are placed, evicted and nominated in thought, and after that was undone."""
+        scheduler = self.framework.scheduler
+        snapshot = scheduler.snapshot
+        scheduler.cache.update_snapshot(snapshot)
+        kind = self.rng.choice(("plain", "large", "port", "spread", "near"))
+        checkpoint = snapshot.checkpoint()
+        for number in range(self.rng.randrange(1, 6)):
+            pod = make_pod(f"what-if-{number}", **KINDS[kind])
+            name = self._try(pod)
+            if name is not None:
+                snapshot.place(PodInfo.of(pod.with_node_name(name)), name)
+            if self.rng.random() < 0.3:
+                snapshot.nominate(PodInfo.of(make_pod(f"promised-{number}", **KINDS[kind])), snapshot.nodes.name(0))
+            infos = [(info, node.name) for node in snapshot.nodes for info in node.pods]
+            if infos and self.rng.random() < 0.3:
+                snapshot.evict(*self.rng.choice(infos))
+        snapshot.rollback(checkpoint)
+        self._try(make_pod("after-that", **KINDS[kind]))
+
+    def _try(self, pod: Pod) -> str | None:
+        scheduler = self.framework.scheduler
+        try:
+            return scheduler.scheduling.algorithm.schedule_pod(self.framework.profile, CycleState(), pod).node_name
+        except (FitError, NoNodesError):
+            return None
+
+
+def _manifest(type_: type[KubeObject], name: str, **parts: object) -> dict[str, object]:
+    metadata = {"name": name, "namespace": "default"}
+    return {"apiVersion": type_.api_version, "kind": type_.kind, "metadata": metadata, **parts}
+
+
+EVENTS: dict[str, Callable[[Twins], Any]] = {
+    name: method for name, method in vars(Twins).items() if not name.startswith("_") and name not in {"happen", "end"}
+}
