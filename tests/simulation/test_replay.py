@@ -132,10 +132,10 @@ def test_jobs_without_gpus_take_part() -> None:
 
 def test_the_same_seed_gives_the_same_numbers_and_nothing_else_is_told() -> None:
     """All that programs are told is the same, but for the time it took."""
-    jobs = [job(f"j{n}", arrival=10 * n, duration=100 + n, workers=1 + n % 4, gpus=2 + 2 * (n % 3)) for n in range(40)]
+    jobs = [job(f"j{n}", arrival=10 * n, duration=100 + n, workers=1 + n % 4, gpus=2 + 2 * (n % 3)) for n in range(16)]
 
     def told(seed: int) -> dict[str, Any]:
-        found: dict[str, Any] = json.loads(report_as_json(play(jobs, nodes=3, config="coscheduling", seed=seed)[0]))
+        found: dict[str, Any] = json.loads(report_as_json(play(jobs, nodes=4, config="coscheduling", seed=seed)[0]))
         assert found.pop("wall_s") > 0
         return found
 
