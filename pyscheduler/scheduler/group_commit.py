@@ -219,7 +219,8 @@ class GroupCommit:
         if failed is not None:
             return failed[0]
         generation = self.cache.node_generation(node_name)
-        if generation is not None:
+        if is_as_it_was and generation is not None:
+            # What the others of the group do to the node was known. What somebody else did concerns all on it.
             decision.generations[node_name] = generation
         self.scheduling.activate(attempt)
         return None

@@ -311,8 +311,8 @@ def _go_on(decision: Decision, member: Member) -> bool:
         status = member.status
         if status is None or status.is_rejected:
             return True
-        error = status.as_error() or RuntimeError(status.message)
-        decision.status = Status.from_error(RuntimeError(f"failed to schedule other pod from a pod group: {error}"))
+        text = f"failed to schedule other pod from a pod group: {status.message}"
+        decision.status = Status.from_error(RuntimeError(text))
         decision.verdict = GroupVerdict(GroupOutcome.ERROR, decision.status.message)
         return False
     decision.needs_preemption = decision.needs_preemption or member.status is not None
