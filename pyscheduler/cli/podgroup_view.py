@@ -178,7 +178,7 @@ def described(summary: Summary, events: Iterable[CoreEvent], now: float) -> list
         ("Name", group.id.name),
         ("Namespace", group.id.namespace),
         ("Dialect", f"{group.dialect} ({summary.dialect.system})"),
-        ("Served by", summary.dialect.claimed_by),
+        ("Plugin", f"{summary.dialect.claimed_by} (by default)"),
         ("Declared by", _declared_by(summary)),
         ("Age", _age(summary, now)),
         ("Phase", summary.phase + ("" if summary.phase_is_written else " (by its members)")),
