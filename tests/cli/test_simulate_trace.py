@@ -1,0 +1,135 @@
+"""`pyscheduler simulate --trace`, as typed."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+from pyscheduler.cli.main import main
+
+ROOT = Path(__file__).parents[2]
+FIELDS = [
+    "jobs",
+    "finished",
+    "jct_mean_s",
+    "jct_p50_s",
+    "wait_mean_s",
+    "gpu_utilisation",
+    "partial_gpu_seconds",
+    "deadlocks_resolved",
+    "attempts",
+    "wall_s",
+]
+TRACE = """\
+job_id,arrival_s,duration_s,workers,gpu_per_worker,cpu_milli_per_worker,memory_mib_per_worker
+a,0,7200,1,8,8000,1024
+b,60,3600,2,8,8000,1024
+"""
+
+
+@pytest.fixture
+def trace(tmp_path: Path) -> Path:
+    """Write a trace of two jobs."""
+    path = tmp_path / "two.csv"
+    path.write_text(TRACE)
+    return path
+
+
+def simulate(capsysbinary: pytest.CaptureFixture[bytes], *arguments: object) -> tuple[int, str, str]:
+    """Run the command; return exit code, output and complaints."""
+    try:
+        main(["simulate", *map(str, arguments)])
+        code = 0
+    except SystemExit as ended:
+        code = int(ended.code or 0)
+    out, err = capsysbinary.readouterr()
+    return code, out.decode(), err.decode()
+
+
+def test_a_summary_for_people(trace: Path, capsysbinary: pytest.CaptureFixture[bytes]) -> None:
+    """Everything that was asked of a replay, attempts and time by phase among it; nothing on standard error."""
+    config = ROOT / "configs/coscheduling.yaml"
+    code, out, err = simulate(capsysbinary, "--trace", trace, "--nodes", "2x8gpu", "--config", config)
+    assert (code, err) == (0, "")
+    rows = dict(re.split(r" {2,}", line, maxsplit=1) for line in out.splitlines())
+    assert rows["jobs"] == "2 of 2 finished in 3.0 h"
+    assert rows["job completion time"] == "mean 2.5 h, median 2.5 h"
+    assert rows["waiting time"].startswith("mean 59.")
+    assert rows["GPU utilisation"] == "66.7%"
+    assert rows["gangs scheduled"] == "1 of 1, written in sigs"
+    assert rows["held by incomplete gangs"] == "0.00 GPU-hours"
+    assert rows["deadlocks resolved"] == "0"
+    assert re.fullmatch(r"\d+ \(3 scheduled, \d+ unschedulable\)", rows["attempts"])
+    for phase in ("start", "arrivals", "drain"):
+        assert re.fullmatch(r"\S+ \S+ in \d+\.\d s \(\d+\.\d s of CPU\), \d+ attempts", rows[f"phase {phase}"])
+    assert re.fullmatch(r"\d+\.\d s", rows["time"])
+    assert "warning" not in rows
+
+
+def test_json_for_programs(trace: Path, capsysbinary: pytest.CaptureFixture[bytes]) -> None:
+    """One object with these fields and no others."""
+    code, out, err = simulate(capsysbinary, "--trace", trace, "--nodes", "2x8gpu", "--seed", 3, "-o", "json")
+    assert (code, err) == (0, "")
+    told = json.loads(out)
+    assert list(told) == FIELDS
+    assert (told["jobs"], told["finished"], told["deadlocks_resolved"]) == (2, 2, 0)
+    # The default profile knows no groups: one worker holds the second node for two hours, less a minute.
+    assert told["partial_gpu_seconds"] == pytest.approx(8 * 7140, rel=0.01)
+
+
+def test_the_carried_trace_is_found_from_anywhere(
+    capsysbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """By its name, whatever the working directory; a cluster that fits nobody is answered soon."""
+    monkeypatch.chdir(tmp_path)
+    code, _, err = simulate(capsysbinary, "--trace", "philly", "--vc", "vc9")
+    assert code == 2
+    assert re.fullmatch(r'error: \S+philly_jobs\.csv\.gz: --vc: there is no virtual cluster "vc9"; it has .+\n', err)
+
+
+def test_progress_is_for_terminals(
+    trace: Path, capsysbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One line on standard error, written over and gone at the end; standard output is as without."""
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    code, out, err = simulate(capsysbinary, "--trace", trace, "--nodes", "2x8gpu", "-o", "json")
+    assert code == 0
+    assert list(json.loads(out)) == FIELDS
+    assert re.search(r"\rday +0\.0   jobs \d/2   waiting \d   finished \d   GPUs in use \d+   attempts \d+", err)
+    assert err.endswith("\r\x1b[K")
+    assert "\n" not in err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        pytest.param(["--trace", "phily"], 'there is no file "phily", and no trace of that name', id="trace"),
+        pytest.param(["--trace", "philly"], "choose with --vc from vc1, vc2, vc3, vc4", id="no vc"),
+        pytest.param(["--trace", "TRACE", "--vc", "vc1"], 'there is no virtual cluster "vc1"', id="vc"),
+        pytest.param(["--trace", "TRACE", "--nodes", "many"], '--nodes: "many" is not like 24x8gpu', id="nodes"),
+        pytest.param(["--trace", "TRACE", "--shape", "nodepack"], "no columns of that shape", id="shape"),
+        pytest.param(["--trace", "TRACE", "--config", "no.yaml"], "no.yaml: no such file or directory", id="config"),
+        pytest.param(["--trace", "TRACE", "--config", "TRACE"], "two.csv", id="no configuration"),
+        pytest.param(["--trace", "TRACE", "file.yaml"], "scenario files or a trace, and not both", id="both"),
+        pytest.param([], "give scenario files, or a trace with --trace", id="neither"),
+        pytest.param(["--trace", "TRACE", "--select", "a"], "--select has no effect on a trace", id="select"),
+        pytest.param(["--trace", "TRACE", "--print-config", "a"], "--print-config has no effect", id="print"),
+        pytest.param(["file.yaml", "--nodes", "3"], "--nodes has no effect without --trace", id="nodes alone"),
+        pytest.param(["file.yaml", "--config", "a"], "--config has no effect without --trace", id="config alone"),
+        pytest.param(["file.yaml", "--vc", "a"], "--vc has no effect without --trace", id="vc alone"),
+        pytest.param(["--trace", "TRACE", "--feature-gates", "Nothing=true"], "Nothing", id="gates"),
+    ],
+)
+def test_mistakes_are_one_line_and_code_2(
+    trace: Path, capsysbinary: pytest.CaptureFixture[bytes], arguments: list[str], complaint: str
+) -> None:
+    """Nothing is printed on standard output, and nothing is run."""
+    code, out, err = simulate(capsysbinary, *(str(trace) if each == "TRACE" else each for each in arguments))
+    assert (code, out) == (2, "")
+    assert len(err.splitlines()) == 1
+    assert err.startswith("error: ")
+    assert complaint in err
