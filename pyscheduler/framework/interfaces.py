@@ -153,6 +153,11 @@ class Plugin:
     reuse: ClassVar[Reuse] = Reuse.NEVER
     max_permit_wait_seconds: float = 900.0
 
+    @classmethod
+    def watched_kinds(cls, args: object) -> Sequence[ResourceKind]:  # noqa: ARG003 - for those whose args matter
+        """Return the kinds to watch with these args, where they are not always `watches`; before the plugin is made."""
+        return cls.watches
+
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
         if "name" not in cls.__dict__:

@@ -62,10 +62,15 @@ def wire(*, key: str = "", zero_is_unset: bool = False, omit_empty: bool = False
 
 @attrs.frozen(kw_only=True)
 class DefaultPreemptionArgs:
-    """How many nodes a preemption looks at: at least the larger of a percentage and an absolute number."""
+    """How many nodes a preemption looks at: at least the larger of a percentage and an absolute number.
+
+    `protect_quorum`, which kube-scheduler does not have: a victim that takes a group of pods below its minimum counts
+    as one that a disruption budget protects.
+    """
 
     min_candidate_nodes_percentage: Int32 = 10
     min_candidate_nodes_absolute: Int32 = 100
+    protect_quorum: bool = attrs.field(default=False, metadata=wire(omit_empty=True))
 
 
 @attrs.frozen(kw_only=True)

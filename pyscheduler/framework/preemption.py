@@ -16,7 +16,7 @@ from pyscheduler.framework.cycle_state import StateKey
 from pyscheduler.framework.status import Code
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Mapping, Sequence
+    from collections.abc import Awaitable, Hashable, Mapping, Sequence
 
     from pyscheduler.api import Pod
     from pyscheduler.framework.cycle_state import CycleState
@@ -112,6 +112,13 @@ class PreemptionRules:
     def may_evict(self, victim: PodInfo, preemptor: Pod) -> bool:
         """Tell whether `victim` may have to go for `preemptor`."""
         return victim.pod.priority < preemptor.priority
+
+    def group_budget(self, victim: Pod) -> tuple[Hashable, int] | None:
+        """Return what else protects the victim, as a budget: whose it is, and how many of its pods may go now.
+
+        It counts like a disruption budget. None where there is nothing.
+        """
+        return None
 
     def enough_candidates(self, num_nodes: int) -> int:
         """Return after how many candidates the search among `num_nodes` nodes may end."""

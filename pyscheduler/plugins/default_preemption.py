@@ -2,12 +2,15 @@
 
 The search, the choice and the evictions are the runtime's; here is what the plugin says of its own: how many candidates
 are enough, how its messages begin, and that a pod whose victims are still being told to go is not tried yet.
+
+Differs from kube-scheduler: with the arg `protectQuorum`, off by default, a victim that takes a group of pods below its
+minimum counts as one that a disruption budget protects.
 Source: kube-scheduler 1.36, `plugins/defaultpreemption`.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from pyscheduler.api import Pod, PodDisruptionBudget, kind_of
 from pyscheduler.framework import (
@@ -28,9 +31,12 @@ from pyscheduler.framework import (
     Status,
 )
 from pyscheduler.framework.plugin_args import DefaultPreemptionArgs
+from pyscheduler.podgroup import DIALECTS, PodGroups, kinds_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Hashable, Sequence
+
+    from pyscheduler.api import ResourceKind
 
 __all__ = ["DefaultPreemption"]
 
@@ -40,28 +46,50 @@ _UNDER_WAY: Final = Status.unresolvable("waiting for the preemption for this pod
 class _Rules(PreemptionRules):
     """The default rules, with the plugin's arguments for how long to search."""
 
-    def __init__(self, args: DefaultPreemptionArgs) -> None:
+    def __init__(self, args: DefaultPreemptionArgs, groups: PodGroups | None) -> None:
         self._args = args
+        self._groups = groups
 
     def enough_candidates(self, num_nodes: int) -> int:
         args = self._args
         enough = num_nodes * args.min_candidate_nodes_percentage // 100
         return min(max(enough, args.min_candidate_nodes_absolute), num_nodes)
 
+    def group_budget(self, victim: Pod) -> tuple[Hashable, int] | None:
+        state = self._groups.directory.of(victim) if self._groups is not None else None
+        if state is None or not state.group.is_gang or state.group.min <= 0:
+            return None
+        leaving = sum(pod.is_terminating for pod in state.bound.values())
+        spare = state.assigned_count - leaving - state.group.min
+        # A group that has not its minimum has nothing to lose.
+        return (state.id, spare) if spare >= 0 else None
+
 
 class DefaultPreemption(PostFilterPlugin, PreEnqueuePlugin, EnqueueExtensions):
     """Make room by evicting pods of lower priority, and hold their preemptor back until they were told."""
 
     args_type = DefaultPreemptionArgs
-    watches = (kind_of(PodDisruptionBudget, "poddisruptionbudgets"),)
+    watches: ClassVar[Sequence[ResourceKind]] = (kind_of(PodDisruptionBudget, "poddisruptionbudgets"),)
     rbac = (
         PolicyRule(api_groups=("",), resources=("pods",), verbs=("get", "delete")),
         PolicyRule(api_groups=("",), resources=("pods/status",), verbs=("patch",)),
     )
 
+    @classmethod
+    def watched_kinds(cls, args: object) -> Sequence[ResourceKind]:
+        protects = isinstance(args, DefaultPreemptionArgs) and args.protect_quorum
+        return (*cls.watches, *(kinds_of(DIALECTS) if protects else ()))
+
     def __init__(self, args: DefaultPreemptionArgs | None, handle: Handle) -> None:
         super().__init__(args, handle)
-        self._preemptor = handle.preemptor(self.name, _Rules(args if args is not None else DefaultPreemptionArgs()))
+        args = args if args is not None else DefaultPreemptionArgs()
+        self.watches = self.watched_kinds(args)  # type: ignore[misc]  # of a class, as a rule; args count here
+        groups = PodGroups.of(handle) if args.protect_quorum else None
+        if groups is not None:
+            for plugin in dict.fromkeys(dialect.claimed_by for dialect in DIALECTS):
+                # Whoever schedules them: all groups are to be known.
+                groups.sort_only(plugin)
+        self._preemptor = handle.preemptor(self.name, _Rules(args, groups))
         self._in_background = handle.feature_gates.get("SchedulerAsyncPreemption", True)
 
     async def post_filter(

@@ -12,9 +12,9 @@ import attrs
 from pyscheduler.api import SelectorError, compile_label_selector
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Sequence
+    from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
 
-    from pyscheduler.api import CompiledSelector, PodDisruptionBudget
+    from pyscheduler.api import CompiledSelector, Pod, PodDisruptionBudget
     from pyscheduler.framework.pod_info import PodInfo
 
 __all__ = ["Budgets"]
@@ -29,9 +29,15 @@ class _Budget:
 
 
 class Budgets:
-    """The disruption budgets of a cluster at one moment."""
+    """The disruption budgets of a cluster at one moment; `group_budget` tells of another one that protects a pod."""
 
-    def __init__(self, budgets: Iterable[PodDisruptionBudget]) -> None:
+    def __init__(
+        self,
+        budgets: Iterable[PodDisruptionBudget],
+        *,
+        group_budget: Callable[[Pod], tuple[Hashable, int] | None] | None = None,
+    ) -> None:
+        self._group_budget = group_budget
         self._by_namespace: dict[str, list[_Budget]] = {}
         for budget in budgets:
             try:
@@ -50,9 +56,9 @@ class Budgets:
 
         Budgets are used up in that order.
         """
-        if not self._by_namespace:
+        if not self._by_namespace and self._group_budget is None:
             return [], list(victims)
-        left: dict[int, int] = {}
+        left: dict[Hashable, int] = {}
         violating: list[PodInfo] = []
         others: list[PodInfo] = []
         for info in victims:
@@ -63,6 +69,11 @@ class Budgets:
                 if not budget.selector.matches(labels) or pod.name in budget.disrupted:
                     continue
                 remaining = left[id(budget)] = left.get(id(budget), budget.allowed) - 1
+                violates = violates or remaining < 0
+            group = self._group_budget(pod) if self._group_budget is not None else None
+            if group is not None:
+                whose, allowed = group
+                remaining = left[whose] = left.get(whose, allowed) - 1
                 violates = violates or remaining < 0
             (violating if violates else others).append(info)
         return violating, others

@@ -178,7 +178,7 @@ class Preemption:
         dry_run = DryRun(
             handle=self._handle,
             rules=self._rules,
-            budgets=Budgets(self._budgets),
+            budgets=Budgets(self._budgets, group_budget=self._rules.group_budget),
             state=state,
             pod=pod,
             now=now,

@@ -66,8 +66,8 @@ def assemble(spec: ProfileSpec, registry: Registry, handle: Handle, declare: _De
     if len(classes) == len(places):
         _check_needed(spec, points, problems, path)
     args = _args(spec, classes, registry, problems, path)
-    for plugin in classes.values():
-        for kind in plugin.watches:
+    for name, plugin in classes.items():
+        for kind in plugin.watched_kinds(args.get(name)):
             declare(kind)
     plugins = {
         name: made
