@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from pyscheduler.api import ResourceKind
-    from pyscheduler.cli.podgroup_facts import Summary
+    from pyscheduler.podgroup.summary import Summary
     from pyscheduler.scheduler.ports import ClusterClient
 
 __all__ = ["cli", "main"]
@@ -139,7 +139,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def _mistake(error: Exception) -> Iterable[str]:
     """Say what went wrong in kubectl's words where it has some."""
     from pyscheduler.cli.mistakes import lines_of
-    from pyscheduler.cli.podgroup_facts import said_by_server
+    from pyscheduler.cli.podgroup_reading import said_by_server
     from pyscheduler.framework.errors import APIError, TransportError
 
     if isinstance(error, APIError):
@@ -186,7 +186,8 @@ async def _answered(question: _Question, answer: Callable[[_Question, _Cluster],
 
 async def _found(question: _Question, cluster: _Cluster) -> tuple[list[Summary], Sequence[ResourceKind], int]:
     """Return the groups that were asked for, what kinds may be listed, and the exit code so far."""
-    from pyscheduler.cli.podgroup_facts import read_directory, summaries
+    from pyscheduler.cli.podgroup_reading import read_directory
+    from pyscheduler.podgroup.summary import summaries
 
     directory, kinds = await read_directory(cluster.client, cluster.namespace, _warn)
     found = summaries(directory, selector=question.selector)
@@ -288,7 +289,7 @@ def _print_data(data: Any, form: str) -> None:
 
 async def _describe(question: _Question, cluster: _Cluster) -> int:
     from pyscheduler.cli import podgroup_view as view
-    from pyscheduler.cli.podgroup_facts import events_about
+    from pyscheduler.cli.podgroup_reading import events_about
 
     found, _, code = await _found(question, cluster)
     if not found:

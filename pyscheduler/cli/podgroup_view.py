@@ -12,7 +12,8 @@ from pyscheduler.podgroup.wire import GroupObject
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from pyscheduler.cli.podgroup_facts import CoreEvent, Member, Summary
+    from pyscheduler.cli.podgroup_reading import CoreEvent
+    from pyscheduler.podgroup.summary import Member, Summary
 
 __all__ = ["Table", "data_of", "described", "list_of", "row"]
 

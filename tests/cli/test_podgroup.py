@@ -1,4 +1,4 @@
-"""`kubectl podgroup`: what is made of pods and group objects, and how the real kubectl shows it."""
+"""`kubectl podgroup`: what it reads and how it shows it, also through the real kubectl."""
 
 from __future__ import annotations
 
@@ -12,24 +12,22 @@ import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
-from typing import Any
 
-import msgspec
 import pytest
 import yaml
 
-from pyscheduler.api import Pod
 from pyscheduler.cli.podgroup import main
-from pyscheduler.cli.podgroup_facts import Summary, events_about, read_directory, summaries
+from pyscheduler.cli.podgroup_reading import events_about, read_directory
 from pyscheduler.cli.podgroup_view import Table, data_of, described, row
 from pyscheduler.cluster.embedded.cluster import EmbeddedCluster
 from pyscheduler.cluster.embedded.faults import Fault
 from pyscheduler.framework import ForbiddenError, NullRecorder
 from pyscheduler.framework.clock import LoopClock
-from pyscheduler.podgroup import GroupDirectory
+from pyscheduler.podgroup.summary import summaries
 from pyscheduler.scheduler.ports import ClientSettings
 from pyscheduler.testing import make_pod, pod_manifest
 from tests.podgroup.builders import GANG, SIGS, make_group, member
+from tests.podgroup.test_summary import refused, summed
 
 ROOT = Path(__file__).parents[2]
 CRD = (ROOT / "configs/crds/podgroups.scheduling.x-k8s.io.yaml").read_bytes()
@@ -37,133 +35,7 @@ KUBECTL = shutil.which("kubectl")
 NOW = 1_767_225_600.0 + 90  # a minute and a half after the builders' objects were created
 
 
-def summed(*items: Any, selector: str = "") -> dict[str, Summary]:
-    """Return the groups of these objects by name."""
-    directory = GroupDirectory()
-    for item in items:
-        (directory.pod_added if isinstance(item, Pod) else directory.object_added)(item)
-    return {one.state.id.name: one for one in summaries(directory, selector=selector)}
-
-
-def refused(name: str, group: str, message: str, **keywords: Any) -> Pod:
-    """Return a pending member with what the scheduler said of it."""
-    condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message}
-    return member(name, group, status={"phase": "Pending", "conditions": [condition]}, **keywords)
-
-
-# --- what is made of them --------------------------------------------------------------------------
-
-
-def test_members_are_counted_by_what_the_api_says() -> None:
-    """Bound is who has a node, waiting who is promised one, pending the rest; who has ended is none of these."""
-    found = summed(
-        make_group("g", minMember=4),
-        member("a", "g", node_name="n1", status={"phase": "Running"}),
-        member("b", "g", status={"phase": "Pending", "nominatedNodeName": "n2"}),
-        member("c", "g"),
-        member("d", "g", scheduling_gates=["wait"]),
-        member("e", "g", node_name="n1", status={"phase": "Succeeded"}),
-    )["g"]
-    assert (found.bound, found.waiting, found.pending) == (1, 1, 2)
-    states = {one.pod.name: (one.state, one.node) for one in found.members}
-    assert states == {
-        "a": ("Running", "n1"),
-        "b": ("Waiting", "n2"),
-        "c": ("Pending", ""),
-        "d": ("Gated", ""),
-        "e": ("Succeeded", "n1"),
-    }
-
-
-def test_groups_without_an_object_are_groups() -> None:
-    """Annotations and labels declare groups, in the dialect that they are in; so does a name that nobody has."""
-    annotated = {f"{GANG}name": "ann", f"{GANG}min-available": "2"}
-    light = {"pod-group.scheduling.sigs.k8s.io/name": "light", "pod-group.scheduling.sigs.k8s.io/min-available": "3"}
-    found = summed(
-        make_pod("a", annotations=annotated), make_pod("l", labels=light), member("o", "orphan"), make_pod("plain")
-    )
-    assert {name: one.dialect.name for name, one in found.items()} == {
-        "ann": "annotation",
-        "light": "lightweight",
-        "orphan": "sigs",
-    }
-    assert found["ann"].reason == "1 of at least 2 members are there"
-    assert found["orphan"].reason.startswith("nobody says how many members it takes")
-
-
 FIT = "0/3 nodes are available: 3 Insufficient cpu."
-DENIED = "0/3 nodes are available: pod with pgName: default/g last failed in 20s, deny."
-
-
-@pytest.mark.parametrize(
-    ("messages", "reason"),
-    [
-        pytest.param([FIT], FIT, id="what the scheduler says"),
-        pytest.param([DENIED, DENIED, FIT], FIT, id="the cause before its echoes"),
-        pytest.param([DENIED], DENIED, id="an echo where there is nothing else"),
-        pytest.param(["other", FIT, FIT], FIT, id="what most members hear"),
-        pytest.param(["b", "a"], "a", id="the same one every time"),
-    ],
-)
-def test_the_reason_is_the_telling_one(messages: list[str], reason: str) -> None:
-    """Of many messages the group shows the one that explains it."""
-    pods = [refused(f"p{number}", "g", message) for number, message in enumerate(messages)]
-    assert summed(make_group("g", minMember=1), *pods)["g"].reason == reason
-
-
-def test_a_pod_that_nobody_tried_says_whom_it_waits_for() -> None:
-    """Without any message the scheduler that should have come is named: perhaps it does not run."""
-    found = summed(make_group("g", minMember=1), member("a", "g", scheduler_name="gone"))["g"]
-    assert found.reason == "not tried yet by gone"
-
-
-@pytest.mark.parametrize(
-    ("phases", "expected"),
-    [
-        pytest.param(["", ""], "Pending", id="too few"),
-        pytest.param(["", "", ""], "Scheduling", id="none bound"),
-        pytest.param(["Pending", "", ""], "Scheduling", id="one bound"),
-        pytest.param(["Pending"] * 3, "Scheduled", id="all bound"),
-        pytest.param(["Running"] * 3, "Running", id="all run"),
-        pytest.param(["Succeeded"] * 3, "Finished", id="all done"),
-        pytest.param(["Running", "Running", "Failed"], "Failed", id="one failed"),
-    ],
-)
-def test_a_phase_that_nobody_wrote_is_worked_out(phases: list[str], expected: str) -> None:
-    """It is the phase that a controller would arrive at."""
-    pods = [
-        member(f"p{number}", "g", node_name="n1" if phase else "", status={"phase": phase or "Pending"})
-        for number, phase in enumerate(phases)
-    ]
-    found = summed(make_group("g", minMember=3), *pods)["g"]
-    assert (found.phase, found.phase_is_written) == (expected, False)
-
-
-def test_a_phase_that_stands_in_the_object_counts() -> None:
-    """Whoever owns the object knows better; Kubernetes' own group says it by a condition."""
-    group = make_group("g", minMember=1)
-    told = msgspec.structs.replace(group, status=msgspec.structs.replace(group.status, phase="Inqueue"))  # type: ignore[attr-defined]
-    assert summed(told)["g"].phase == "Inqueue"
-    policy = {"schedulingPolicy": {"gang": {"minCount": 2}}}
-    native = make_group("n", dialect="intree", **policy)
-    condition = {"type": "PodGroupScheduled", "status": "True", "reason": "Scheduled"}
-    native = msgspec.structs.replace(
-        native,
-        status=msgspec.convert({"conditions": [condition]}, type(native.status)),  # type: ignore[attr-defined]
-    )
-    assert (summed(native)["n"].phase, summed(native)["n"].phase_is_written) == ("Scheduled", True)
-
-
-def test_a_selector_is_about_the_object_or_else_the_pods() -> None:
-    """Labels of pods do not count for a group that has an object of its own."""
-    items = (
-        make_group("object", minMember=1),
-        member("a", "object", labels={"team": "x"}),
-        member("b", "bare", labels={"team": "x"}),
-        member("c", "other", labels={"team": "y"}),
-    )
-    assert set(summed(*items, selector="team=x")) == {"bare"}
-    assert set(summed(*items, selector="team!=y")) == {"object", "bare"}
 
 
 # --- how it is shown -------------------------------------------------------------------------------

@@ -1,45 +1,32 @@
-"""What an API server tells about groups of pods: who is in them, how far they are, and why they wait.
+"""A group in numbers and words, for people: who is bound, who waits, and why; from what the API says alone.
 
-The groups are those of `pyscheduler.podgroup`, of every dialect at once, whichever of them a scheduler serves. A place
-that a scheduler holds in memory is not in the API; what is, is the node that it intends for a pod
+A place that a scheduler holds in memory is not in the API; what is, is the node that it intends for a pod
 (`status.nominatedNodeName`), which kube-scheduler 1.36 and this one write while a pod waits at Permit, prepares its
 volumes, or has others evicted. A member with such a node is called waiting here.
 """
 
 from __future__ import annotations
 
-import asyncio
 import re
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import TYPE_CHECKING, Final
 
 import attrs
 
-from pyscheduler.api import KubeObject, ObjectReference, Pod, ResourceKind, Wire, kind_of, parse_label_selector
-from pyscheduler.api.kinds import PODS
-from pyscheduler.framework.errors import ForbiddenError, NotFoundError
-from pyscheduler.podgroup import DIALECTS, GroupDirectory, GroupStatus, Phase, StatusStyle, kinds_of, next_status
-from pyscheduler.podgroup.status_facts import POD_GROUP_SCHEDULED
-from pyscheduler.podgroup.wire import GroupObject, InTreePodGroup
+from pyscheduler.api import parse_label_selector
+from pyscheduler.podgroup.dialects import DIALECTS
+from pyscheduler.podgroup.status_facts import POD_GROUP_SCHEDULED, Phase, StatusStyle, next_status
+from pyscheduler.podgroup.wire import GroupObject, GroupStatus, InTreePodGroup
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Iterable, Sequence
 
-    from pyscheduler.podgroup import Dialect, GroupState
-    from pyscheduler.scheduler.ports import ClusterClient
+    from pyscheduler.api import KubeObject, Pod
+    from pyscheduler.podgroup.dialects import Dialect
+    from pyscheduler.podgroup.directory import GroupDirectory
+    from pyscheduler.podgroup.membership import GroupState
 
-__all__ = [
-    "CoreEvent",
-    "Member",
-    "Summary",
-    "events_about",
-    "labelled",
-    "read_directory",
-    "said_by_server",
-    "summaries",
-    "summary_of",
-]
+__all__ = ["Member", "Summary", "labelled", "summaries", "summary_of"]
 
-_GROUP_KINDS: Final = kinds_of(DIALECTS)
 _DIALECTS: Final = {dialect.name: dialect for dialect in DIALECTS}
 #: How a scheduler introduces what a plugin said of all nodes, or of the one that a pod was to go to.
 _INTRODUCTION: Final = re.compile(r"^\d+/\d+ nodes are available: (?:\d+ )?")
@@ -55,43 +42,6 @@ _ECHOES: Final = (
 )
 #: No chain of phases is longer.
 _LONGEST_WAY: Final = len(Phase) + 1
-
-
-class EventSource(Wire):
-    """Who wrote an event of old."""
-
-    component: str = ""
-
-
-class CoreEvent(KubeObject):
-    """An event as the core group has it, which is how `kubectl describe` reads it."""
-
-    api_version: ClassVar[str] = "v1"
-    kind: ClassVar[str] = "Event"
-
-    involved_object: ObjectReference = ObjectReference()
-    type: str = ""
-    reason: str = ""
-    message: str = ""
-    count: int = 0
-    event_time: str | None = None
-    first_timestamp: str | None = None
-    last_timestamp: str | None = None
-    reporting_component: str = ""
-    source: EventSource = EventSource()
-
-    @property
-    def last_seen(self) -> str | None:
-        """Return when it happened last, as it stands in the event."""
-        return self.last_timestamp or self.event_time or self.metadata.creation_timestamp
-
-    @property
-    def first_seen(self) -> str | None:
-        """Return when it happened first, as it stands in the event."""
-        return self.first_timestamp or self.event_time or self.metadata.creation_timestamp
-
-
-_CORE_EVENTS: Final = kind_of(CoreEvent, "events")
 
 
 @attrs.frozen(kw_only=True)
@@ -126,83 +76,6 @@ class Summary:
     def key(self) -> tuple[str, str, str]:
         """Return what groups are sorted by."""
         return self.state.id
-
-
-class _Within(ResourceKind):
-    """A kind as it is served in one namespace, "" for all."""
-
-    within = ""
-
-    @classmethod
-    def of(cls, kind: ResourceKind, namespace: str) -> _Within:
-        """Return the kind within a namespace."""
-        made = cls(*kind)
-        made.within = namespace
-        return made
-
-    def path(self, namespace: str = "", name: str = "", subresource: str = "") -> str:
-        """Return the path, in that namespace unless another is named."""
-        return super().path(namespace or self.within, name, subresource)
-
-
-# --- reading ---------------------------------------------------------------------------------------
-
-
-async def read_directory(
-    client: ClusterClient, namespace: str, warn: Callable[[str], None]
-) -> tuple[GroupDirectory, Sequence[ResourceKind]]:
-    """List pods and group objects of a namespace ("" for all); return them, and the kinds that may be listed.
-
-    A kind that is not served has no objects; one that may not be listed is told to `warn`. Pods must be readable:
-    raises the `APIError` otherwise.
-    """
-    kinds = [_Within.of(kind, namespace) for kind in (PODS, *_GROUP_KINDS)]
-    for kind in kinds:
-        # Who goes on to watch starts these; they are for one namespace, as more may not be granted.
-        client.informer(kind, optional=True)
-    directory = GroupDirectory(DIALECTS)
-    listed = await asyncio.gather(*(_list(client, kind, warn) for kind in kinds))
-    for items in listed:
-        for item in items or ():
-            if isinstance(item, Pod):
-                directory.pod_added(item)
-            else:
-                directory.object_added(item)
-    return directory, [kind for kind, items in zip(kinds, listed, strict=True) if items is not None]
-
-
-async def _list(client: ClusterClient, kind: _Within, warn: Callable[[str], None]) -> Sequence[KubeObject] | None:
-    try:
-        return await client.list(kind.type, kind.within)
-    except NotFoundError:
-        return ()
-    except ForbiddenError as error:
-        if kind.type is Pod:
-            raise
-        resource = f"{kind.plural}.{kind.group}"
-        warn(f"{resource} may not be listed, and count as absent: {said_by_server(error)}")
-        return None
-
-
-def said_by_server(error: Exception) -> str:
-    """Return the server's own words, without the request that they answer."""
-    request, _, words = str(error).partition(": ")
-    return words if words and request.partition(" ")[0].isupper() else str(error)
-
-
-async def events_about(client: ClusterClient, namespace: str, warn: Callable[[str], None]) -> Sequence[CoreEvent]:
-    """List the events about PodGroups of a namespace, the oldest first; what may not be read is told to `warn`."""
-    client.informer(_CORE_EVENTS, optional=True)
-    found: list[CoreEvent] = []
-    try:
-        async for page in client.pages(CoreEvent, namespace, field_selector="involvedObject.kind=PodGroup"):
-            found += page
-    except ForbiddenError as error:
-        warn(f"events may not be listed: {said_by_server(error)}")
-    return sorted(found, key=lambda event: event.last_seen or "")
-
-
-# --- summing up ------------------------------------------------------------------------------------
 
 
 def summaries(directory: GroupDirectory, *, selector: str = "") -> list[Summary]:
