@@ -114,6 +114,8 @@ def main(
 ) -> None:
     """Measure the scheduler, each row in a process of its own, and print the numbers beside their targets.
 
+    All of it takes hours; `--list` shows what there is, and the other options choose.
+
     \b
     One case, before and after a change:
       make bench BENCH_ARGS="--case SchedulingBasic --nodes 5000 --mode cycle -o json" > before.json
@@ -122,18 +124,21 @@ def main(
       make bench BENCH_ARGS="--save tests/bench/measured.json"
       make bench BENCH_ARGS="--write docs/performance.md"
     """  # noqa: D301 - click reads the escape
-    place = {"pods": pods, "kubeconfig": str(kubeconfig) if kubeconfig else None, "shared": among_other_nodes}
+    place = {"kubeconfig": str(kubeconfig) if kubeconfig else None, "shared": among_other_nodes}
     if write is not None:
-        write.write_text(page.render(results.read(results.CARRIED)), encoding="utf-8")
+        document = results.read(results.CARRIED)
+        write.write_text(page.render(document), encoding="utf-8")
+        for name, picture in page.pictures(document).items():
+            (write.parent / name).write_text(picture, encoding="utf-8")
         return
     if single is not None:
         print(json.dumps(_row(single, short=short, **place).measure()))
         return
     chosen = _chooser(wanted)
     asked_modes = ("cluster",) if kubeconfig is not None else modes
-    names = standard_names(short=short, chosen=chosen, nodes=nodes, modes=asked_modes, specs=specs)
+    names = standard_names(short=short, chosen=chosen, nodes=nodes, modes=asked_modes, specs=specs, pods=pods)
     # Sizes, modes and specs are what cases have; asked for one, whoever wants the others names them.
-    besides = chosen if wanted or not (nodes or asked_modes or specs) else lambda _: False
+    besides = chosen if wanted or not (nodes or asked_modes or specs or pods) else lambda _: False
     rows = _rows(names, short=short, chosen=besides, **place)
     if not rows:
         known = [*cases.all_cases(), *(row.name for row in program_rows(short=short))]
@@ -164,7 +169,7 @@ def _run(
     save: Path | None,
     command: str,
 ) -> None:
-    options = [*(["--short"] if short else []), *(["--pods", str(place["pods"])] if place["pods"] else [])]
+    options = ["--short"] if short else []
     options += ["--kubeconfig", place["kubeconfig"]] if place["kubeconfig"] else []
     options += ["--among-other-nodes"] if place["shared"] else []
     found: dict[str, dict[str, Any]] = {}

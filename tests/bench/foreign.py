@@ -7,6 +7,7 @@ own is refused unless told otherwise, for measured pods would be placed there, t
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, Self
 from urllib.parse import quote
 
@@ -15,10 +16,11 @@ import msgspec
 
 from pyscheduler.cluster.real import auth
 from pyscheduler.cluster.real.http import HTTPTransport
+from pyscheduler.framework.errors import ConfigError, TransportError
 from tests.bench.shapes import LABEL
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine, Iterable
+    from collections.abc import Iterable
 
     from pyscheduler.scheduler.ports import Response, Transport
     from tests.bench.plan import Churn, Deletions, Plan
@@ -86,14 +88,15 @@ class ForeignWorld:
         return None
 
     async def close(self) -> None:
-        """Delete whatever was created."""
-        await self._stop()
-        await self._remove_pods()
-        selector = {"labelSelector": f"{LABEL}=true"}
-        await self._ask("DELETE", "/api/v1/nodes", query=selector)
-        await self._ask("DELETE", "/apis/scheduling.k8s.io/v1/priorityclasses", query=selector)
-        for name in self._plan.namespaces:
-            await self._ask("DELETE", f"/api/v1/namespaces/bench-{name}")
+        """Delete whatever was created, as long as the cluster answers."""
+        with suppress(click.ClickException):
+            await self._stop()
+            await self._remove_pods()
+            selector = {"labelSelector": f"{LABEL}=true"}
+            await self._ask("DELETE", "/api/v1/nodes", query=selector)
+            await self._ask("DELETE", "/apis/scheduling.k8s.io/v1/priorityclasses", query=selector)
+            for name in self._plan.namespaces:
+                await self._ask("DELETE", f"/api/v1/namespaces/bench-{name}")
         await self._transport.close()
 
     # Parts
@@ -185,15 +188,19 @@ class ForeignWorld:
                 await self._forget([manifest])
                 await asyncio.sleep(1 / deletions.per_second)
 
-    def _ask(
-        self, method: str, path: str, *, query: dict[str, str] | None = None, body: Any = None
-    ) -> Coroutine[Any, Any, Response]:
+    async def _ask(self, method: str, path: str, *, query: dict[str, str] | None = None, body: Any = None) -> Response:
         data = msgspec.json.encode(body) if body is not None else None
-        return self._transport.request(method, path, query=query, body=data, timeout_seconds=300)
+        try:
+            return await self._transport.request(method, path, query=query, body=data, timeout_seconds=300)
+        except TransportError as error:
+            raise click.ClickException(str(error)) from error
 
 
 async def _connect(kubeconfig: str | None) -> HTTPTransport:
-    return HTTPTransport(await auth.find(kubeconfig=kubeconfig, master=None))
+    try:
+        return HTTPTransport(await auth.find(kubeconfig=kubeconfig, master=None))
+    except ConfigError as error:
+        raise click.ClickException(str(error)) from error
 
 
 def _path(manifest: Manifest) -> str:

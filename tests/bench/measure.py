@@ -178,6 +178,7 @@ def _figures(rounds: _Rounds, *, alone: bool) -> dict[str, float]:
         "pods": rounds.pods,
         "rounds": rounds.rounds,
         "pods_per_second": rounds.pods / rounds.seconds,
+        "round_seconds": rounds.seconds / rounds.rounds,
     }
     # The last, broken second says nothing; a run shorter than that has no samples.
     whole = int(rounds.seconds)

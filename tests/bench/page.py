@@ -11,12 +11,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from tests.bench import report
+from tests.bench.pictures import chart
 from tests.bench.rows import program_rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-__all__ = ["render"]
+__all__ = ["pictures", "render"]
 
 _TEMPLATE: Final = Path(__file__).parent / "performance.template.md"
 _PLACE: Final = re.compile(r"^\{\{(\w+)(?: (.*))?\}\}$", re.MULTILINE)
@@ -48,7 +49,7 @@ def _phases(document: Mapping[str, Any], wanted: str) -> str:
 
 
 def _targets(document: Mapping[str, Any], _: str) -> str:
-    return report.target_sheet(document["rows"]).markdown()
+    return report.target_sheet(document["rows"], complete=True).markdown()
 
 
 def _besides(document: Mapping[str, Any], _: str) -> str:
@@ -63,6 +64,32 @@ _MAKERS: Final[Mapping[str, Callable[[Mapping[str, Any], str], str]]] = {
     "targets": _targets,
     "besides": _besides,
 }
+
+
+def pictures(document: Mapping[str, Any]) -> Mapping[str, str]:
+    """Return the pictures of the page by the names of their files."""
+    rates: dict[str, list[tuple[float, float]]] = {}
+    by_nodes: dict[str, list[tuple[float, float]]] = {}
+    by_pods: dict[str, list[tuple[float, float]]] = {}
+    for name, figures in document["rows"].items():
+        case, size, mode, specs = name.split("/") if report.is_case(name) else ("", "", "", "")
+        if (mode, specs) == ("cycle", "equal") and size.isdigit() and size != "1":
+            rates.setdefault(case.removeprefix("Scheduling"), []).append((float(size), figures["pods_per_second"]))
+        if (case, mode, specs) == ("SchedulingBasic", "http", "equal"):
+            nodes, _, pods = size.partition("x")
+            for kind, key in (("peak", "peak_mib"), ("steady", "resident_mib")):
+                if not pods:
+                    by_nodes.setdefault(kind, []).append((float(nodes), figures[key]))
+                if nodes == "5000":
+                    by_pods.setdefault(kind, []).append((figures["pods"] / figures["rounds"], figures[key]))
+    rates = {name: points for name, points in rates.items() if len(points) > 1}
+    return {
+        "performance-rate.svg": chart("Pods per second, cycle, equal pods", "nodes", "pods/s", rates),
+        "performance-memory-nodes.svg": chart("Memory of the scheduler over nodes, http", "nodes", "MiB", by_nodes),
+        "performance-memory-pods.svg": chart(
+            "Memory of the scheduler over measured pods, 5,000 nodes, http", "pods", "MiB", by_pods
+        ),
+    }
 
 
 def render(document: Mapping[str, Any]) -> str:

@@ -89,10 +89,8 @@ class Plan:
         labels = dict(self._namespaces)
         for name in self.namespaces:
             yield shapes.namespace(name, dict(labels.get(name, {})))
-        priorities = {
-            fields["priority"] for fields in map(cases.shapes().get, self._shapes()) if fields.get("priority")
-        }
-        for value in sorted(priorities):
+        priorities = {cases.shapes()[shape].get("priority", 0) for shape in self._shapes()}
+        for value in sorted(priorities - {0}):
             yield shapes.priority_class(value)
         for name in self._services:
             yield shapes.service("service", name)
@@ -101,7 +99,8 @@ class Plan:
     def namespaces(self) -> list[str]:
         """Return all namespaces, by the names that the case has for them."""
         used = [name for name, _ in self._namespaces]
-        used += [one.namespace for one in (*self._initial, *self.churns)]
+        used += [one.namespace for one in self._initial]
+        used += [churn.namespace for churn in self.churns]
         used += self._services
         return list(dict.fromkeys([*used, *([self._measured.namespace] if self._measured else [])]))
 

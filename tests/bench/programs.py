@@ -1,8 +1,9 @@
-"""What users wait for: the program's start, and the demo."""
+"""What users wait for: the program's start, the demo, and the replay of a trace."""
 
 from __future__ import annotations
 
 import asyncio
+import gzip
 import json
 import signal
 import statistics
@@ -20,7 +21,7 @@ from pyscheduler.cli.demo import play
 from tests.bench import clusters
 from tests.bench.server import serving
 
-__all__ = ["demo", "help_seconds", "leadership", "ready_seconds"]
+__all__ = ["demo", "help_seconds", "leadership", "ready_seconds", "replay"]
 
 _ROOT = Path(__file__).parents[2]
 _PROGRAM = (sys.executable, "-m", "pyscheduler")
@@ -114,4 +115,22 @@ def demo(pod_count: int = _DEMO_PODS) -> dict[str, float]:
         "attempt_p99_ms": float(p99) * 1e3,
         "peak_mib": outcome.peak_kib / 1024,
         "problems": len(outcome.report.problems),
+    }
+
+
+def replay(jobs: int | None) -> dict[str, float]:
+    """Return the figures of the Philly trace in virtual time, all of vc1 or only its first jobs, with Coscheduling."""
+    trace, config = _ROOT / "examples" / "traces" / "philly" / "philly_jobs.csv.gz", "configs/coscheduling.yaml"
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "jobs.csv"
+        lines = gzip.decompress(trace.read_bytes()).splitlines(keepends=True)
+        file.write_bytes(b"".join(lines[: jobs + 1] if jobs is not None else lines))
+        options = ("--trace", str(file), "--vc", "vc1", "--nodes", "24x8gpu", "--config", config, "-o", "json")
+        done = subprocess.run([*_PROGRAM, "simulate", *options], cwd=_ROOT, check=True, stdout=subprocess.PIPE)
+    report = json.loads(done.stdout)
+    return {
+        "seconds": report["wall_s"],
+        "attempts": report["attempts"],
+        "simulated_per_second": report["attempts_by_result"].get("scheduled", 0) / report["wall_s"],
+        **{f"{phase['name']}_cpu_seconds": phase["cpu_s"] for phase in report["phases"]},
     }

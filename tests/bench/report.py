@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 
 from tests.bench.phases import ORDER
-from tests.bench.targets import targets_of
+from tests.bench.targets import ROWS, targets_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -25,6 +25,7 @@ FIGURES: Final[Mapping[str, tuple[str, str]]] = {
     "attempt_p50_ms": ("attempt, p50", "{:.2f} ms"),
     "attempt_p99_ms": ("attempt, p99", "{:.2f} ms"),
     "first_bind_seconds": ("start to first binding", "{:.2f} s"),
+    "round_seconds": ("from the first attempt to the last binding", "{:.1f} s"),
     "of_5000": ("of the rate at 5,000 nodes", "{:.0%}"),
     "of_equal": ("of the rate of equal pods", "{:.0%}"),
     "sync_seconds": ("first sync", "{:.2f} s"),
@@ -43,6 +44,11 @@ FIGURES: Final[Mapping[str, tuple[str, str]]] = {
     "after_kill_seconds": ("standby leads after a kill", "{:.1f} s"),
     "problems": ("problems found by the checker", "{:.0f}"),
     "seconds": ("time", "{:.2f} s"),
+    "attempts": ("attempts", "{:,.0f}"),
+    "simulated_per_second": ("pods simulated", "{:,.0f} pods/s"),
+    "start_cpu_seconds": ("CPU until the first arrival", "{:.2f} s"),
+    "arrivals_cpu_seconds": ("CPU while jobs arrive", "{:.2f} s"),
+    "drain_cpu_seconds": ("CPU after the last arrival", "{:.2f} s"),
 }
 
 
@@ -73,15 +79,17 @@ def is_case(name: str) -> bool:
 
 def case_sheet(found: Rows, before: Rows | None = None) -> Sheet:
     """Return the rows of cases, with what an earlier run found."""
-    headings = ["case", "nodes", "mode", "specs", "pods/s", "p50", "p99", "attempt p50", "p99", "CPU/1,000", "core"]
-    headings += ["peak", "steady", "upstream", "target", *(["before", "change"] if before else [])]
+    headings = ["case", "nodes", "pods", "mode", "specs", "pods/s", "p50", "p99", "attempt p50", "p99"]
+    headings += ["CPU/1,000", "core", "peak", "steady", "upstream", "target"]
+    headings += ["before", "change"] if before else []
     rows = []
     for name, figures in found.items():
         if not is_case(name):
             continue
         rate = figures["pods_per_second"]
+        case, size, mode, specs = name.split("/")
         cells = [
-            *name.split("/"),
+            *(case, size.partition("x")[0], f"{figures['pods'] // figures['rounds']}", mode, specs),
             f"{rate:,.0f}",
             *(_cell(figures, key, "{:,.0f}") for key in ("sample_p50", "sample_p99")),
             *(_cell(figures, key, "{:.2f} ms") for key in ("attempt_p50_ms", "attempt_p99_ms")),
@@ -98,7 +106,7 @@ def case_sheet(found: Rows, before: Rows | None = None) -> Sheet:
             old = before.get(name, {}).get("pods_per_second")
             cells += [f"{old:,.0f}", f"{rate / old - 1:+.0%}"] if old else ["", ""]
         rows.append(cells)
-    return Sheet(headings=headings, rows=rows, left=4)
+    return Sheet(headings=headings, rows=rows, left=5)
 
 
 def phase_sheet(found: Rows) -> Sheet:
@@ -110,14 +118,15 @@ def phase_sheet(found: Rows) -> Sheet:
     return Sheet(headings=["phase", *columns], rows=rows)
 
 
-def target_sheet(found: Rows) -> Sheet:
-    """Return every figure of the cases that has a target."""
+def target_sheet(found: Rows, *, complete: bool = False) -> Sheet:
+    """Return every figure of the cases that has a target; with `complete` also those that are not measured."""
     rows = []
-    for name, figures in found.items():
+    for name in dict.fromkeys([*ROWS, *found] if complete else found):
         for key, target in targets_of(name).items():
-            if key in figures:
-                label, form = FIGURES[key]
-                rows.append([name, label, form.format(figures[key]), target])
+            label, form = FIGURES[key]
+            value = found.get(name, {}).get(key)
+            if complete or value is not None:
+                rows.append([name, label, form.format(value) if value is not None else "not measured yet", target])
     return Sheet(headings=["row", "figure", "value", "target"], rows=rows, left=2)
 
 

@@ -12,7 +12,7 @@ from tests.bench.targets import targets_of
 from tests.bench.worlds import Setting
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
 __all__ = ["MODES", "SPECS", "Row", "case_row", "program_rows", "setting_of", "standard_names"]
 
@@ -22,9 +22,19 @@ SPECS: Final = ("equal", "distinct")
 _SIZES: Final = (500, 5000, 15_000)
 _SHORT_SIZE: Final = 50
 #: Cases that say what they are to say at these sizes.
-_OWN_SIZES: Final = {"Gangs": (1000,), "OneGang": (1000,), "UnschedulableBacklog": (5000,)}
-#: What is measured over HTTP unless asked for more: the path is the same for all.
-_OVER_HTTP: Final = (("SchedulingBasic", 1000), ("SchedulingBasic", 5000), ("Gangs", 1000))
+_OWN_SIZES: Final = {"Gangs": (1000,), "OneGang": (500, 1000, 2000), "UnschedulableBacklog": (5000,)}
+#: What is measured besides. Over HTTP the path is the same for all; there memory is the scheduler's alone.
+_MORE: Final = (
+    "SchedulingBasic/15000x100000/cycle/equal",
+    "SchedulingBasic/500/http/equal",
+    "SchedulingBasic/1000/http/equal",
+    "SchedulingBasic/5000/http/equal",
+    "SchedulingBasic/15000/http/equal",
+    "SchedulingBasic/5000x2000/http/equal",
+    "SchedulingBasic/5000x30000/http/equal",
+    "Gangs/1000/http/equal",
+)
+_MORE_SHORT: Final = ("SchedulingBasic/50/http/equal", "Gangs/50/http/equal")
 
 
 @attrs.frozen(kw_only=True)
@@ -40,19 +50,18 @@ class Row:
 # Cases
 
 
-def setting_of(
-    name: str, *, pods: int | None = None, kubeconfig: str | None = None, shared: bool = False
-) -> Setting | None:
-    """Return what a row's name says, CASE/NODES/MODE/SPECS; None where it is no case's."""
+def setting_of(name: str, *, kubeconfig: str | None = None, shared: bool = False) -> Setting | None:
+    """Return what a row's name says, CASE/NODES/MODE/SPECS, or with NODESxPODS; None where it is no case's."""
     parts = name.split("/")
     if len(parts) != 4 or parts[0] not in cases.all_cases():
         return None
+    nodes, _, pods = parts[1].partition("x")
     return Setting(
         case=parts[0],
-        nodes=int(parts[1]),
+        nodes=int(nodes),
         mode=parts[2],
         distinct=parts[3] == "distinct",
-        pods=pods,
+        pods=int(pods) if pods else None,
         kubeconfig=kubeconfig,
         shared=shared,
     )
@@ -62,7 +71,7 @@ def case_row(name: str, setting: Setting, *, short: bool) -> Row:
     """Return the row of a case."""
     return Row(
         name=name,
-        what=f"{setting.case}, {setting.nodes:,} nodes, {setting.mode}, {'distinct' if setting.distinct else 'equal'}",
+        what=name,
         measure=partial(measure.measure, setting, short=short),
         targets=targets_of(name),
     )
@@ -75,26 +84,19 @@ def standard_names(
     nodes: Sequence[int] = (),
     modes: Sequence[str] = (),
     specs: Sequence[str] = (),
+    pods: int | None = None,
 ) -> Sequence[str]:
     """Return the names of the rows of the cases that are `chosen`, at the sizes asked for, or all that are usual."""
-    return list(dict.fromkeys(_names(short=short, chosen=chosen, nodes=nodes, modes=modes, specs=specs)))
-
-
-def _names(
-    *, short: bool, chosen: Callable[[str], bool], nodes: Sequence[int], modes: Sequence[str], specs: Sequence[str]
-) -> Iterator[str]:
+    names = []
     for name, case in cases.all_cases().items():
-        if not chosen(name):
-            continue
         usual: Sequence[int] = (1,) if case.has_one_size else _OWN_SIZES.get(name, _SIZES)
+        kinds = specs or (SPECS[:1] if short or "Gang" in name else SPECS)
         for size in nodes or ((_SHORT_SIZE,) if short else usual):
-            for mode in modes or ("cycle",):
-                for kind in specs or (SPECS[:1] if short or "Gang" in name else SPECS):
-                    yield f"{name}/{size}/{mode}/{kind}"
-    if not modes and not nodes:
-        for name, size in _OVER_HTTP:
-            if chosen(name):
-                yield f"{name}/{_SHORT_SIZE if short else size}/http/{(*specs, 'equal')[0]}"
+            size_and_pods = f"{size}x{pods}" if pods else str(size)
+            names += [f"{name}/{size_and_pods}/{mode}/{kind}" for mode in modes or ("cycle",) for kind in kinds]
+    if not (nodes or modes or specs or pods):
+        names += _MORE_SHORT if short else _MORE
+    return [name for name in names if chosen(name.partition("/")[0])]
 
 
 # Whatever is no case
@@ -126,6 +128,12 @@ def program_rows(*, short: bool) -> Sequence[Row]:
             what=f"demo over HTTP: 1,523 nodes, {demo_pods:,} pods",
             measure=partial(programs.demo, demo_pods),
             targets={"pods_per_second": ">= 400 pods/s", "peak_mib": "<= 300 MiB", "problems": "0"},
+        ),
+        Row(
+            name="replay",
+            what=f"Philly, {'40' if short else 'all 1,494'} jobs of vc1 on 24 nodes of 8 GPUs, in virtual time",
+            measure=partial(programs.replay, 40 if short else None),
+            targets={"seconds": "<= 120 s"},
         ),
         Row(name="help", what="pyscheduler --help", measure=_help, targets={"seconds": "< 0.3 s"}),
         Row(

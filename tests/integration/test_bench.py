@@ -87,9 +87,8 @@ def test_rows_have_names_that_say_what_they_are() -> None:
     for name in names:
         setting = setting_of(name)
         assert setting is not None
-        assert name == "/".join(
-            [setting.case, str(setting.nodes), setting.mode, "distinct" if setting.distinct else "equal"]
-        )
+        size = f"{setting.nodes}x{setting.pods}" if setting.pods else str(setting.nodes)
+        assert name == "/".join([setting.case, size, setting.mode, "distinct" if setting.distinct else "equal"])
 
 
 # --- the command ----------------------------------------------------------------------------------
@@ -200,6 +199,8 @@ def test_the_page_says_what_was_measured() -> None:
     """docs/performance.md is what the command makes of the results that are carried, and nothing else."""
     document = results.read(results.CARRIED)
     assert (ROOT / "docs/performance.md").read_text(encoding="utf-8") == page.render(document)
+    for name, picture in page.pictures(document).items():
+        assert (ROOT / "docs" / name).read_text(encoding="utf-8") == picture
     assert not [name for name, row in document["rows"].items() if report.is_case(name) and "command" not in row]
 
 
