@@ -23,9 +23,9 @@ from pyscheduler.cluster.embedded.cluster import EmbeddedCluster
 from pyscheduler.cluster.embedded.faults import Fault
 from pyscheduler.framework import ForbiddenError, NullRecorder
 from pyscheduler.framework.clock import LoopClock
-from pyscheduler.podgroup.summary import summaries
+from pyscheduler.podgroup.summary import Summary, summaries
 from pyscheduler.scheduler.ports import ClientSettings
-from pyscheduler.testing import make_pod, pod_manifest
+from pyscheduler.testing import FakeCluster, make_pod, pod_manifest
 from tests.podgroup.builders import GANG, SIGS, make_group, member
 from tests.podgroup.test_summary import refused, summed
 
@@ -147,6 +147,37 @@ async def test_a_kind_that_may_not_be_listed_is_one_warning(cluster: EmbeddedClu
     cluster.faults.add(Fault(method="GET", path="/pods$", status=403))
     with pytest.raises(ForbiddenError):
         await read(cluster)
+
+
+async def test_members_at_permit_are_seen_waiting(pyscheduler_cluster: FakeCluster) -> None:
+    """While nine of ten hold their places the API says so; when the group is given up, it does not any more."""
+    cluster = pyscheduler_cluster
+    cluster.server.load(CRD)
+    cluster.add_node("n1", allocatable={"cpu": "9", "pods": "110"})
+    framework = cluster.framework(config=(ROOT / "configs/coscheduling.yaml").read_text(encoding="utf-8"))
+    group = {"apiVersion": "scheduling.x-k8s.io/v1alpha1", "kind": "PodGroup"}
+    metadata = {"name": "g", "namespace": "default"}
+    cluster.server.add({**group, "metadata": metadata, "spec": {"minMember": 10, "scheduleTimeoutSeconds": 30}})
+    for number in range(10):
+        name = "pyscheduler-coscheduling"
+        cluster.server.add(pod_manifest(f"p{number}", labels={SIGS: "g"}, requests={"cpu": "1"}, scheduler_name=name))
+    await framework.settle()
+    (waiting,) = await groups_in(cluster)
+    assert (waiting.bound, waiting.waiting, waiting.pending) == (0, 9, 1)
+    assert "Insufficient cpu" in waiting.reason
+    await cluster.clock.advance(31)
+    (given_up,) = await groups_in(cluster)
+    assert (given_up.bound, given_up.waiting, given_up.pending) == (0, 0, 10)
+    await framework.close()
+
+
+async def groups_in(cluster: FakeCluster) -> list[Summary]:
+    """Return the groups as the command reads them."""
+    client = cluster.server.transport().connect(
+        ClientSettings(qps=-1), clock=cluster.clock, rng=random.Random(0), recorder=NullRecorder()
+    )
+    directory, _ = await read_directory(client, "", lambda _: None)
+    return summaries(directory)
 
 
 def test_ten_thousand_pods_are_summed_up_quickly() -> None:
