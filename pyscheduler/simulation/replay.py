@@ -53,7 +53,13 @@ if TYPE_CHECKING:
     from pyscheduler.simulation.job_traces import Job, NodePool
     from pyscheduler.simulation.replay_meter import JobRun
 
-__all__ = ["Progress", "Replay"]
+__all__ = ["UNSCHEDULABLE_SECONDS", "Progress", "Replay"]
+
+UNSCHEDULABLE_SECONDS: Final = 3600.0
+"""After so long a pod is tried again even if nothing happened, unless it is said otherwise.
+
+Five minutes, as in `run`, would be most of what months of a full cluster are made of, and change next to nothing.
+"""
 
 #: Progress is told this often, in virtual seconds.
 _STRIDE_SECONDS: Final = 3600.0
@@ -151,7 +157,7 @@ class Replay:
         self._pool = pool
         self._config = config
         self._registry = registry
-        self._settings = settings if settings is not None else Settings()
+        self._settings = settings if settings is not None else Settings(max_unschedulable_seconds=UNSCHEDULABLE_SECONDS)
         self._rng = random.Random(f"replay/{seed}")
         self._clock = VirtualClock()
         self._began = self._clock.now()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gzip
 import json
 import signal
 import statistics
@@ -18,6 +17,11 @@ from pathlib import Path
 import numpy as np
 
 from pyscheduler.cli.demo import play
+from pyscheduler.config.load import load
+from pyscheduler.runtime.discovery import discover
+from pyscheduler.scheduler.assembly import Settings
+from pyscheduler.simulation.job_traces import read_jobs, read_pool
+from pyscheduler.simulation.replay import UNSCHEDULABLE_SECONDS, Replay
 from tests.bench import clusters
 from tests.bench.server import serving
 
@@ -120,17 +124,17 @@ def demo(pod_count: int = _DEMO_PODS) -> dict[str, float]:
 
 def replay(jobs: int | None) -> dict[str, float]:
     """Return the figures of the Philly trace in virtual time, all of vc1 or only its first jobs, with Coscheduling."""
-    trace, config = _ROOT / "examples" / "traces" / "philly" / "philly_jobs.csv.gz", "configs/coscheduling.yaml"
-    with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder) / "jobs.csv"
-        lines = gzip.decompress(trace.read_bytes()).splitlines(keepends=True)
-        file.write_bytes(b"".join(lines[: jobs + 1] if jobs is not None else lines))
-        options = ("--trace", str(file), "--vc", "vc1", "--nodes", "24x8gpu", "--config", config, "-o", "json")
-        done = subprocess.run([*_PROGRAM, "simulate", *options], cwd=_ROOT, check=True, stdout=subprocess.PIPE)
-    report = json.loads(done.stdout)
+    played = Replay(
+        read_jobs("philly", vc="vc1")[:jobs],
+        read_pool("24x8gpu"),
+        load(_ROOT / "configs" / "coscheduling.yaml"),
+        registry=discover(),
+        settings=Settings(max_unschedulable_seconds=UNSCHEDULABLE_SECONDS),
+    )
+    report = asyncio.run(played.run())
     return {
-        "seconds": report["wall_s"],
-        "attempts": report["attempts"],
-        "simulated_per_second": report["attempts_by_result"].get("scheduled", 0) / report["wall_s"],
-        **{f"{phase['name']}_cpu_seconds": phase["cpu_s"] for phase in report["phases"]},
+        "seconds": report.wall_s,
+        "attempts": report.attempts,
+        "simulated_per_second": report.attempts_by_result.get("scheduled", 0) / report.wall_s,
+        **{f"{phase.name}_cpu_seconds": phase.cpu_s for phase in report.phases},
     }
