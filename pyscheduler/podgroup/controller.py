@@ -301,14 +301,13 @@ class StatusController:
         if style is StatusStyle.KUBE_BATCH:
             self._compare_minimum(book, item, facts)
         wanted = next_status(style, status, facts, now=self._clock.wall())
-        patch = status_patch(status, wanted)
-        if not patch:
+        if wanted is status:
             return False
         wait = self._wait(book, type(item), is_urgent=wanted.phase != status.phase)
         if wait > 0:
             self._later(group, book, wait)
             return False
-        return await self._write(group, book, item, patch)
+        return await self._write(group, book, item, status_patch(status, wanted))
 
     def _facts(self, state: GroupState, *, owners: bool) -> MemberFacts:
         facts = state.facts(owners=owners)
