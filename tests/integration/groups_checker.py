@@ -118,8 +118,9 @@ class Checker:
         self._room: dict[str, int] = {}
         self._shrunk: set[str] = set()
         self._moments: dict[str, _Moment] = {}
-        #: Of each pod that was ever asked to be bound the groups it belonged to at this moment.
+        #: The pods that were asked to be bound at this moment, and to which groups pods belonged in it before.
         self._asked_now: dict[str, set[str]] = {}
+        self._left: dict[str, set[str]] = {}
         self._asked: set[str] = set()
         self._satisfied: set[str] = set()
         self._wrong: list[str] = []
@@ -213,8 +214,8 @@ class Checker:
             moment = self._moment(group)
             if old is not None and old.group == group and not (belongs and new.group == group):
                 moment.vanished.add(new.uid)
-        if new.uid in self._asked_now:
-            self._asked_now[new.uid] |= {new.group}
+        if old is not None and old.group != new.group:
+            self._left.setdefault(new.uid, set()).add(old.group)
         if new.node and (old is None or not old.node):
             self._got_node(new, created=old is None)
 
@@ -328,7 +329,8 @@ class Checker:
     def judge(self, known: Callable[[str], bool] | None, held: Iterable[tuple[str, str]] = ()) -> None:
         """End a moment. `known` tells whether the scheduler has a uid; `held` are uids and the nodes they hold."""
         self.counts["moments"] += 1
-        for uid, groups in self._asked_now.items():
+        for uid, asked_for in self._asked_now.items():
+            groups = asked_for | self._left.get(uid, set())
             if "" not in groups and self.counting is not Counting.NOBODY:
                 told = [self._objection(group) for group in sorted(groups)]
                 self.counts["members let through"] += 1
@@ -342,6 +344,7 @@ class Checker:
                     self._wrong.append(f"pod {pod.key} is lost")
         self._moments.clear()
         self._asked_now.clear()
+        self._left.clear()
         self._room.clear()
         wrong, self._wrong = self._wrong, []
         assert not wrong, "\n".join(wrong)
