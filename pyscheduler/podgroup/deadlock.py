@@ -25,14 +25,14 @@ from pyscheduler.framework.events import ActionType
 from pyscheduler.podgroup.deadlock_facts import Releases
 from pyscheduler.podgroup.deadlock_lease import Lease
 from pyscheduler.podgroup.deadlock_plan import NeverFits, Planner
-from pyscheduler.podgroup.deadlock_units import Contender, first_complete, rank
+from pyscheduler.podgroup.deadlock_units import Contender, first_complete
 from pyscheduler.podgroup.directory import ChangeKind
 from pyscheduler.podgroup.membership import created_at
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Sequence
+    from collections.abc import Callable, Hashable, Iterable, Sequence
 
-    from pyscheduler.framework import Clock, Handle, Timer, WaitingIndex, WaitingPod
+    from pyscheduler.framework import Clock, Handle, Timer, WaitingIndex, WaitingPod, WaitVerdict
     from pyscheduler.podgroup.deadlock_plan import Plan
     from pyscheduler.podgroup.deadlock_units import DeadlockParty, UnitKey
     from pyscheduler.podgroup.directory import GroupChange, GroupDirectory
@@ -108,10 +108,16 @@ class Deadlocks:
         self._past.took(pod.uid)
         self._poke()
 
-    def gave_back(self, pod: Pod, *, rolled_back: bool) -> None:
-        """Note that a pod gives its node back: at Unreserve. `rolled_back`: its own group plugin had it so."""
-        state = self._directory.of(pod) if rolled_back else None
-        by = None if state is None else self._key(state)
+    def gave_back(self, pod: Pod, verdict: WaitVerdict | None) -> None:
+        """Note that a pod gives its node back: at Unreserve, with how its wait ended (None: it did not wait).
+
+        Where its own group plugin had it so, or the cycle that had placed it went on to refuse it, that is nothing new
+        from outside, and no news to its own group.
+        """
+        state = self._directory.of(pod)
+        server = "" if state is None else self._server_of(state)
+        rolled_back = verdict is None or (verdict.cause == "rejected" and verdict.plugin == server)
+        by = self._key(state) if state is not None and rolled_back else None
         if self._past.gave_back(pod.uid, by=by, external=not rolled_back):
             self._poke()
         if self._lease is not None:
@@ -132,7 +138,10 @@ class Deadlocks:
     def refusal(self, state: GroupState) -> str:
         """Return why a member may not be tried now, as users read it; "" where nobody minds."""
         lease = self._lease
-        if lease is None or self._key(state) not in lease.yielded:
+        if lease is None:
+            return ""
+        key = self._key(state)
+        if key not in lease.yielded and key not in lease.held_off:
             return ""
         return f'gang "{state.id}" has yielded to gang "{lease.winner.name}"'
 
@@ -143,7 +152,7 @@ class Deadlocks:
             left = f"for {max(lease.ends_at - self._clock.now(), 0.0):.0f} s"
             if key == lease.winner.key:
                 return f"Winner {left}"
-            if key in lease.yielded:
+            if key in lease.yielded or key in lease.held_off:
                 return f"Yielded to {lease.winner.name} {left}"
         return "Excluded" if key is not None and self._is_excluded(key) else ""
 
@@ -194,6 +203,9 @@ class Deadlocks:
 
     def _appeared(self) -> None:
         self._past.appeared()
+        if self._lease is not None:
+            # That room is not what others made for the winner.
+            self._retry(self._lease.release_held_off())
         self._poke()
 
     def _changed(self, change: GroupChange) -> None:
@@ -280,6 +292,7 @@ class Deadlocks:
 
     def _stuck(self) -> list[Contender]:
         """Return the contenders of a deadlock, in order of rank; nobody where there is none, or not yet."""
+        now = self._clock.wall()
         found: dict[UnitKey, Contender | None] = {}
         waiting = self._waiting.groups() if self._waiting is not None else ()
         holders = [state for group in waiting if (state := self._directory.get(group)) is not None]  # type: ignore[arg-type]  # the keys are those that were given
@@ -290,7 +303,15 @@ class Deadlocks:
             key, unit = party.unit(state)
             if key in found:
                 continue
-            contender = found[key] = Contender.of(key, unit, party, self._holds(unit), self._past)
+            contender = found[key] = Contender.of(
+                key,
+                unit,
+                party,
+                holds=self._holds(unit),
+                past=self._past,
+                first_pending=self._first_pending.get(key, now),
+                now=now,
+            )
             if contender is not None and contender.holds and not contender.is_exhausted:
                 return []  # it may get further by itself
         contenders = [each for each in found.values() if each is not None and each.is_exhausted]
@@ -299,8 +320,7 @@ class Deadlocks:
             return []
         if not any(each.can_win and could_yield != [each] for each in contenders):
             return []
-        now = self._clock.wall()
-        return sorted(contenders, key=lambda each: rank(each, self._first_pending.get(each.key, now), now))
+        return sorted(contenders, key=lambda each: each.rank)
 
     def _holds(self, unit: Sequence[GroupState]) -> list[WaitingPod]:
         assert self._waiting is not None
@@ -358,7 +378,7 @@ class Deadlocks:
                     self._nudged[winner.key] = self._past.external
                     winner.party.retry(winner.states)
                     return None
-                return self._carry_out(plan, len(contenders))
+                return self._carry_out(plan, contenders)
         self._in_vain = self._picture(contenders)
         return None
 
@@ -376,12 +396,13 @@ class Deadlocks:
         now = {each.key: each.members for each in self._stuck()}
         return all(now.get(each.key) == each.members for each in (plan.winner, *plan.victims))
 
-    def _carry_out(self, plan: Plan, count: int) -> Lease:
-        winner = plan.winner
+    def _carry_out(self, plan: Plan, contenders: Sequence[Contender]) -> Lease:
+        winner, count = plan.winner, len(contenders)
         seconds = winner.party.deadlock.yield_lease_seconds
         lease = self._lease = Lease(
             winner=winner,
             yielded={each.key: each for each in plan.victims},
+            held_off={each.key: each for each in contenders if _comes_before(each, plan)},
             ends_at=self._clock.now() + seconds,
             nominator=winner.party.handle.nominator,
             leaving={held.pod.uid for each in plan.victims for held in each.holds},
@@ -416,10 +437,20 @@ class Deadlocks:
     def _end_lease(self, lease: Lease) -> None:
         self._lease = None
         lease.end()
-        for each in lease.yielded.values():
-            _, unit = each.party.unit(each.states[0])
-            each.party.retry(unit)
+        self._retry([*lease.yielded.values(), *lease.release_held_off()])
         self._poke()
+
+    def _retry(self, contenders: Iterable[Contender]) -> None:
+        for each in contenders:
+            each.party.retry(each.party.unit(each.states[0])[1])
+
+
+def _comes_before(contender: Contender, plan: Plan) -> bool:
+    """Tell whether members of a contender would take the room that others give up, whoever it is promised to."""
+    if contender is plan.winner or contender in plan.victims:
+        return False
+    lowest = min(pod.priority for pod, _ in plan.nodes)
+    return any(pod.priority > lowest for pods in contender.candidates.values() for pod in pods)
 
 
 def yields(gang: str, winner: str, count: int) -> str:

@@ -26,6 +26,8 @@ class Lease:
     winner: Contender
     #: Who yielded.
     yielded: Mapping[UnitKey, Contender]
+    #: Who could not be placed either, and would take what is given up before the winner does.
+    held_off: dict[UnitKey, Contender]
     ends_at: float
     nominator: Nominator
     timer: Timer | None = None
@@ -41,6 +43,12 @@ class Lease:
         for pod, node_name in nodes:
             self.nominator.add(PodInfo.of(pod), NominatingInfo(node_name))
             self.nominated.append((pod, node_name))
+
+    def release_held_off(self) -> list[Contender]:
+        """Hold nobody off any more but those who yielded; return who was held off."""
+        released = list(self.held_off.values())
+        self.held_off.clear()
+        return released
 
     def left(self, uid: str) -> None:
         """Note that somebody gave the node back."""

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pyscheduler.podgroup.identity import GroupId
     from pyscheduler.podgroup.membership import GroupState
 
-__all__ = ["Contender", "DeadlockArgs", "DeadlockParty", "UnitKey", "first_complete", "rank", "unit_name"]
+__all__ = ["Contender", "DeadlockArgs", "DeadlockParty", "UnitKey", "first_complete", "unit_name"]
 
 #: The family, and the keys of the groups that are satisfied together, sorted.
 UnitKey: TypeAlias = "tuple[str, tuple[str, ...]]"
@@ -97,6 +97,10 @@ class Contender:
     key: UnitKey
     states: Sequence[GroupState]
     party: DeadlockParty
+    #: The highest among its unbound members, and what it has gained by waiting.
+    priority: int
+    #: When it had its members together first, in seconds since the epoch.
+    first_pending: float
     #: Members that wait at Permit, the longest wait first.
     holds: Sequence[WaitingPod]
     #: By group: how many members it lacks.
@@ -116,12 +120,9 @@ class Contender:
         return unit_name(self.key)
 
     @property
-    def priority(self) -> int:
-        """Return the highest priority among its unbound members."""
-        return max(
-            (pod.priority for state in self.states for pod in (*state.pending.values(), *state.waiting.values())),
-            default=0,
-        )
+    def rank(self) -> tuple[int, float, str]:
+        """Return a sort key: who comes first is served first."""
+        return (-self.priority, self.first_pending, self.name)
 
     @property
     def members(self) -> frozenset[tuple[str, str]]:
@@ -136,29 +137,36 @@ class Contender:
         key: UnitKey,
         states: Sequence[GroupState],
         party: DeadlockParty,
+        *,
         holds: Sequence[WaitingPod],
         past: Releases,
+        first_pending: float,
+        now: float,
     ) -> Contender | None:
-        """Look at a unit; None where nothing is missing, or nobody is there to be placed or to yield."""
+        """Look at a unit; None where nothing is missing, or nobody is there to be placed or to yield.
+
+        Times are in seconds since the epoch.
+        """
         missing = {state.id: party.missing(state) for state in states}
         if not any(missing.values()):
             return None
         candidates = {state.id: party.candidates(state) for state in states}
         enough = all(len(candidates[group]) >= count for group, count in missing.items())
         can_win = enough and party.is_ready(states)
-        holding = {state.id for state in states if state.waiting}
-        can_yield = bool(holds) and all(party.may_yield(state) for state in states if state.id in holding)
         if not can_win and not holds:
             return None
+        holding = [state for state in states if state.waiting]
         return cls(
             key=key,
             states=states,
             party=party,
+            priority=_priority(states, party, now - first_pending),
+            first_pending=first_pending,
             holds=holds,
             missing=missing,
             candidates=candidates,
             can_win=can_win,
-            can_yield=can_yield,
+            can_yield=bool(holds) and all(party.may_yield(state) for state in holding),
             is_exhausted=_is_exhausted(key, [pod for pods in candidates.values() for pod in pods], holds, party, past),
         )
 
@@ -170,20 +178,15 @@ def _is_exhausted(
 
     Whoever sleeps among the unschedulable pods counts as such: the queue has asked about every event since then.
     """
-    if not pods:
-        return bool(holds)
     news = past.news_for(key)
-    was_tried = False
-    place_of = party.handle.queue_place
+    was_tried = bool(holds)
     for pod in pods:
         tried = past.tried_at(pod.uid)
         was_tried = was_tried or tried is not None
-        place = place_of(pod.uid)
-        if place == "unschedulable":
-            continue
-        if place != "backoff" or tried is None or news.since(tried):
+        place = party.handle.queue_place(pod.uid)
+        if place != "unschedulable" and (place != "backoff" or tried is None or news.since(tried)):
             return False
-    return was_tried or bool(holds)
+    return was_tried
 
 
 def unit_name(key: UnitKey) -> str:
@@ -191,13 +194,11 @@ def unit_name(key: UnitKey) -> str:
     return ",".join(key[1])
 
 
-def rank(contender: Contender, first_pending: float, now: float) -> tuple[float, float, str]:
-    """Return a sort key: who comes first is served first. Times in seconds since the epoch."""
-    priority = float(contender.priority)
-    aging = contender.party.deadlock.aging_seconds
-    if aging:
-        priority += max(now - first_pending, 0.0) // aging
-    return (-priority, first_pending, contender.name)
+def _priority(states: Sequence[GroupState], party: DeadlockParty, waited_seconds: float) -> int:
+    unbound = (pod for state in states for pod in (*state.pending.values(), *state.waiting.values()))
+    highest = max((pod.priority for pod in unbound), default=0)
+    aging = party.deadlock.aging_seconds
+    return highest + int(max(waited_seconds, 0.0) // aging) if aging else highest
 
 
 def first_complete(states: Sequence[GroupState], created: Callable[[Pod], float]) -> float:

@@ -11,8 +11,7 @@ from pyscheduler.simulation.runner import run_scenario
 from pyscheduler.simulation.scenario import Scenario, load_scenarios
 
 PROFILES, SCENARIOS = load_scenarios(Path(__file__).parent / "gang-scenarios.yaml")
-#: Those of the profile `gang-dl` are about the resolver of deadlocks.
-OURS = [each for each in SCENARIOS if each.id.startswith("g-") and each.profile != "gang-dl"]
+OURS = [each for each in SCENARIOS if each.id.startswith("g-")]
 
 
 @pytest.mark.parametrize("pop", [pytest.param(False, id="backoff"), pytest.param(True, id="pop from backoff")])
@@ -26,4 +25,4 @@ def test_the_scenario_ends_as_expected(scenario: Scenario, pop: bool) -> None:
 
 def test_there_are_scenarios() -> None:
     """Nearly all of the file's are run here."""
-    assert len(OURS) >= 24
+    assert len(OURS) >= 26

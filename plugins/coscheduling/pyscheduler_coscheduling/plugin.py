@@ -274,7 +274,7 @@ class Coscheduling(
         verdict = self.handle.wait_verdict(pod.uid)
         cause = verdict.cause if verdict is not None else ""
         is_ours = verdict is not None and verdict.plugin == self.name
-        self._deadlocks.gave_back(pod, rolled_back=is_ours and cause == "rejected")
+        self._deadlocks.gave_back(pod, verdict)
         if group is None:
             return
         members.give_back(pod)

@@ -276,9 +276,7 @@ class Gang(
         if state.get(GROUP_CYCLE) is not None:
             return
         record = self.gangs.of(pod)
-        verdict = self.handle.wait_verdict(pod.uid)
-        ours = verdict is not None and verdict.cause == "rejected" and verdict.plugin == self.name
-        self._deadlocks.gave_back(pod, rolled_back=ours and record is not None and pod.uid not in record.timed_out)
+        self._deadlocks.gave_back(pod, self.handle.wait_verdict(pod.uid))
         if record is None:
             self.verdicts.forget(pod.uid)
         else:

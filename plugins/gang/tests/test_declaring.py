@@ -176,6 +176,7 @@ async def test_the_pages_show_every_gang(world: Any) -> None:
         "waitDeadline": "",
         "timedOut": [],
         "deadlockState": "",
+        "yieldCount": 0,
         "problems": [],
     }
     assert shown["waitDeadline"] > shown["createTime"]
