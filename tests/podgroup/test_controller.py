@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import random
+from collections import Counter
 from typing import Any
 
 import pytest
@@ -446,6 +448,57 @@ async def test_members_count_as_bound_where_the_watch_is_late(pyscheduler_cluste
     await world.pass_time(scheduler, 30)
     assert (world.status("g").phase, world.status("g").scheduled) == ("Scheduled", 2)
     assert not controller._bound
+
+
+@pytest.mark.parametrize("seed", range(4))
+async def test_counts_never_drift(pyscheduler_cluster: FakeCluster, seed: int) -> None:
+    """Whatever comes, ends, goes, is refused or starts anew: at rest the status counts the pods that there are."""
+    rng = random.Random(seed)
+    done: Counter[str] = Counter()
+    world = World(pyscheduler_cluster, rng.choice(("koordinator", "ming")))
+    scheduler = world.start()
+    world.group("g", 200)  # never reached, so that no phase is the last one
+    made = 0
+    for _ in range(60):
+        pods = world.cluster.pods()
+        pod = rng.choice(pods) if pods else None
+        step = rng.choice(
+            ("bound", "pending", "run", "run", "end", "end", "delete", "anew", "fault", "restart", "time")
+        )
+        done[step] += 1
+        match step:
+            case "bound" | "pending":
+                spec = {"nodeName": "n"} if step == "bound" else {}
+                world.pods("g", 3, start=made, spec=spec)
+                made += 3
+            case "run" | "end" if pod is not None and pod.node_name and not pod.is_terminal:
+                phase = "Running" if step == "run" else rng.choice(("Succeeded", "Failed"))
+                world.go("g", phase, int(pod.name.removeprefix("g-")))
+            case "delete" if pod is not None:
+                world.cluster.delete_pod(pod.name)
+            case "anew" if rng.random() < 0.3:
+                world.cluster.delete(world.type, "g")
+                world.group("g", 200)
+            case "fault":
+                world.fail(rng.choice((403, 404, 409, 500)), times=rng.randint(1, 3))
+            case "restart":
+                await scheduler.scheduler.stop(at_once=True, grace_seconds=0)
+                scheduler = world.start()
+        if rng.random() < 0.5:
+            await world.pass_time(scheduler, rng.choice((0, 0.5, 2)))
+    await world.pass_time(scheduler, 700)
+    pods = world.cluster.pods()
+    phases = Counter(pod.status.phase for pod in pods)
+    bound = sum(bool(pod.node_name) and not pod.is_terminal for pod in pods)
+    status = world.status("g")
+    assert (status.scheduled, status.running, status.succeeded, status.failed) == (
+        bound,
+        phases["Running"],
+        phases["Succeeded"],
+        phases["Failed"],
+    )
+    assert all(done[step] for step in ("bound", "run", "end", "delete", "fault", "restart")), done
+    print(dict(done))  # noqa: T201 - how often each step had its turn
 
 
 def test_what_it_takes_to_write_is_asked_for() -> None:
