@@ -32,6 +32,24 @@ WAYS = [
     pytest.param(Way(config="coscheduling-ming.yaml", counting=Counting.MING, expects=ROLLED_BACK), id="ming"),
     pytest.param(Way(config="gang.yaml", counting=Counting.GANG, expects=(*ROLLED_BACK, "yields")), id="gang"),
     pytest.param(
+        Way(
+            config="coscheduling.yaml",
+            counting=Counting.SIGS,
+            args={"Coscheduling": {"strategy": "groupCycle"}},
+            expects=("rollbacks", "restart", "bind failures"),
+        ),
+        id="coscheduling in one cycle",
+    ),
+    pytest.param(
+        Way(
+            config="gang.yaml",
+            counting=Counting.GANG,
+            args={"Gang": {"strategy": "groupCycle"}},
+            expects=("rollbacks", "restart", "bind failures"),
+        ),
+        id="gang in one cycle",
+    ),
+    pytest.param(
         Way(config="gangsort.yaml", counting=Counting.NOBODY, expects=("restart", "bind failures")), id="gangsort"
     ),
 ]

@@ -22,19 +22,17 @@ Koordinator 3185          plugins/gang/tests/test_trouble.py tests/integration/t
 
 from __future__ import annotations
 
-import asyncio
 import json
 import logging
 import re
-from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from tests.integration.groups_checker import Counting
-from tests.integration.groups_world import Way, World
+from tests.integration.groups_situation import Situation
+from tests.integration.groups_world import Way
 
 HERE = Path(__file__).parents[2]
 QUICK = {"permitWaitingTimeSeconds": 10, "deniedPGExpirationTimeSeconds": 3}
@@ -55,76 +53,6 @@ WAYS = pytest.mark.parametrize(
 )
 #: The longest that a pod rests after a failure.
 BACKOFF_SECONDS = 10
-
-
-class Situation(World):
-    """A cluster under a profile, looked at at each moment; its groups are as many as a report has."""
-
-    def declare(self, group: str, minimum: int, **keywords: Any) -> None:
-        """Declare a group."""
-        self._declare(group, minimum, **keywords)
-
-    def pods(self, group: str, count: int) -> None:
-        """Create members of a group, or plain pods, of one core each."""
-        self._pods(group, count)
-
-    def node(self, cores: int) -> None:
-        """Add a node."""
-        self._node(cores)
-
-    def run(self, seconds: float) -> None:
-        """Let time pass."""
-        self.runner.run(self.advance(seconds))
-
-    def states(self, group: str) -> Counter[str]:
-        """Count living members, or the plain pods, by what has become of them."""
-        found: Counter[str] = Counter()
-        for pod in self._living(group):
-            waits = self.framework.scheduler.waiting_pods.get(pod["metadata"]["uid"]) is not None
-            found["bound" if pod["spec"].get("nodeName") else "waiting" if waits else "pending"] += 1
-        return found
-
-    def delete(self, group: str, count: int | None = None) -> None:
-        """Delete members of a group."""
-        for pod in self._living(group)[:count]:
-            self.cluster.delete_pod(pod["metadata"]["name"], namespace=pod["metadata"]["namespace"])
-
-    def fail(self, group: str) -> None:
-        """Let the members of a group end badly."""
-        for pod in self._living(group):
-            self._patch_pod(pod, {"status": {"phase": "Failed"}}, status=True)
-
-    def undeclare(self, group: str) -> None:
-        """Delete the object of a group."""
-        namespace, _, name = group.partition("/")
-        self.server.remove(self.way.counting.api_version, "PodGroup", name, namespace=namespace)
-
-    def turn(self, times: int) -> None:
-        """Let the event loop turn so many times."""
-
-        async def turning() -> None:
-            for _ in range(times):
-                await asyncio.sleep(0)
-
-        self.runner.run(turning())
-
-    def messages(self, group: str) -> list[str]:
-        """Return what was told of the failures of a group's pods."""
-        name = group.partition("/")[2]
-        found = self.cluster.events("FailedScheduling")
-        return [event["note"] for event in found if event["regarding"]["name"].startswith(f"{name}-")]
-
-    def attempts(self, group: str) -> int:
-        """Return the most attempts that any pending member has had."""
-        queue = self.framework.scheduler.queue
-        found = [queue.get(pod["metadata"]["uid"]) for pod in self._living(group)]
-        return max(one.attempts for one in found if one is not None)
-
-    async def stop(self) -> None:
-        """Stop, and look once more."""
-        self.cluster.assert_invariants()
-        self.checker.close()
-        await self.cluster.close()
 
 
 @pytest.fixture
