@@ -43,11 +43,13 @@ class _Options:
     tls: bool
     cert_file: str | None
     key_file: str | None
+    feature_gates: str
 
 
 async def _serve(options: _Options) -> None:
     from pyscheduler.cluster.embedded.access.users import ADMIN
     from pyscheduler.cluster.embedded.cluster import EmbeddedCluster
+    from pyscheduler.config.feature_gates import parse
     from pyscheduler.framework.clock import LoopClock
 
     stop = asyncio.Event()
@@ -61,11 +63,16 @@ async def _serve(options: _Options) -> None:
     if tokens or options.authorization == "rbac":
         admin = secrets.token_urlsafe(32)
         tokens[admin] = ADMIN
+    gates = parse(options.feature_gates)
     clock = LoopClock()
     # A server that is started again has forgotten everything, but its clients have not: its versions go on with time.
     first_version = int(clock.wall() * 1000)
     cluster = EmbeddedCluster(
-        clock=clock, authorization=options.authorization, tokens=tokens, first_version=first_version
+        clock=clock,
+        authorization=options.authorization,
+        tokens=tokens,
+        first_version=first_version,
+        pod_groups=gates["GenericWorkload"],
     )
     loaded = sum(len(_load(cluster, Path(file))) for file in options.files)
     kubelets = cluster.lifecycle(run_pods=not options.reject_only) if options.lifecycle else None
@@ -233,6 +240,12 @@ def _write_kubeconfig(path: Path, url: str, token: str, authority: bytes) -> Non
 )
 @click.option("--tls-cert-file", "cert_file", metavar="FILE", help="Serve over HTTPS with this certificate.")
 @click.option("--tls-private-key-file", "key_file", metavar="FILE", help="The key of --tls-cert-file.")
+@click.option(
+    "--feature-gates",
+    default="",
+    metavar="GATE=BOOL,...",
+    help="GenericWorkload=true serves Workload and PodGroup of scheduling.k8s.io/v1alpha2; others change nothing here.",
+)
 @logging_options()
 def command(**options: Any) -> None:
     """Serve an embedded Kubernetes API server: nodes, pods, events and whatever a scheduler needs, in memory.

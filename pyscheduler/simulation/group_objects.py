@@ -28,7 +28,9 @@ __all__ = [
 ]
 
 _TABLE: Final = DialectTable(DIALECTS)
-_WITH_OBJECTS: Final = ("sigs", "ming", "koordinator", "intree")
+#: Served by the API server itself.
+_IN_TREE: Final = "intree"
+_WITH_OBJECTS: Final = ("sigs", "ming", "koordinator", _IN_TREE)
 #: The kinds that describe groups, by dialect.
 GROUP_KINDS: Final[Mapping[str, ResourceKind]] = {name: _TABLE.named(name).kinds[0] for name in _WITH_OBJECTS}
 #: The smallest minimum that the definition lets in, where it says one.
@@ -41,8 +43,8 @@ def group_kind(dialect: str) -> ResourceKind:
 
 
 def definitions() -> list[dict[str, Any]]:
-    """Return the CustomResourceDefinitions of all these kinds."""
-    return [_definition(dialect, kind) for dialect, kind in GROUP_KINDS.items()]
+    """Return the CustomResourceDefinitions of all these kinds but Kubernetes' own."""
+    return [_definition(dialect, kind) for dialect, kind in GROUP_KINDS.items() if dialect != _IN_TREE]
 
 
 def all_definitions() -> list[dict[str, Any]]:
@@ -106,8 +108,8 @@ def group_patch(step: UpdatePodGroup, dialect: str) -> dict[str, Any]:
 
 
 def _spec(minimum: Any, timeout: Any, dialect: str, resources: Mapping[str, str]) -> dict[str, Any]:
-    if dialect == "intree":
-        return {} if minimum is msgspec.UNSET else {"schedulingPolicy": {"gang": {"minCount": minimum}}}
+    if dialect == _IN_TREE:
+        return {"schedulingPolicy": {"basic": {}} if minimum is msgspec.UNSET else {"gang": {"minCount": minimum}}}
     said = {"minMember": minimum, "scheduleTimeoutSeconds": timeout, "minResources": dict(resources) or msgspec.UNSET}
     return {name: value for name, value in said.items() if value is not msgspec.UNSET}
 

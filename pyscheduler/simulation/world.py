@@ -70,7 +70,7 @@ class World:
         self._config = config
         self._registry = registry
         self._rng = random.Random(seed)
-        self.cluster = EmbeddedCluster(clock=self.clock, rng=random.Random(self._rng.getrandbits(64)))
+        self.cluster = EmbeddedCluster(clock=self.clock, rng=random.Random(self._rng.getrandbits(64)), pod_groups=True)
         self.seen = Observations(self.cluster)
         self._lifecycle = self.cluster.lifecycle()
         self._began = self.clock.now()

@@ -30,6 +30,7 @@ from pyscheduler.cluster.embedded.faults import Faults
 from pyscheduler.cluster.embedded.in_process import InProcessTransport
 from pyscheduler.cluster.embedded.lifecycle import Lifecycle
 from pyscheduler.cluster.embedded.manifests import load_manifests
+from pyscheduler.cluster.embedded.pod_groups import POD_GROUP_RESOURCES
 from pyscheduler.cluster.embedded.registry import Registry
 from pyscheduler.cluster.embedded.resources import ResourceTable
 from pyscheduler.cluster.embedded.routes import Router
@@ -59,6 +60,9 @@ class EmbeddedCluster:
     bindings, of which the usual ones are there. `tokens` are bearer tokens and whose they are; with any, credentials
     are checked in the first mode, too.
 
+    With `pod_groups` it serves Workload and PodGroup of `scheduling.k8s.io/v1alpha2`, as the real server does with the
+    gate GenericWorkload.
+
     `history_limit` is how many changes of each resource watches may lag behind; events are forgotten after
     `event_ttl_seconds`. Versions are counted from `first_version` on: one beyond all that an earlier server counted
     keeps its clients from mistaking this one for it, because what they know is too old (410).
@@ -74,12 +78,13 @@ class EmbeddedCluster:
         first_version: int = 1,
         authorization: Literal["always-allow", "rbac"] = "always-allow",
         tokens: Mapping[str, User] | None = None,
+        pod_groups: bool = False,
     ) -> None:
         rng = rng if rng is not None else random.Random()
         self.clock = clock
         self.faults = Faults(random.Random(rng.getrandbits(64)))
         self.store = Store(history_limit=history_limit, first_version=first_version)
-        self.table = ResourceTable(BUILTIN_RESOURCES)
+        self.table = ResourceTable((*BUILTIN_RESOURCES, *(POD_GROUP_RESOURCES if pod_groups else ())))
         self.registry = Registry(self.store, self.table, wall=clock.wall, rng=rng)
         self.registry.reactions[CUSTOM_RESOURCE_DEFINITIONS.collection] = crds.react
         self.registry.reactions[NAMESPACES.collection] = namespaces.react

@@ -140,11 +140,57 @@ class _Definition(Wire):
     status: _DefinitionStatus = _DefinitionStatus()
 
 
+class _Constraints(Wire):
+    topology: tuple[Mapping[str, Any], ...] = ()
+
+
+class _GangPolicy(Wire):
+    min_count: int = 0
+
+
+class _SchedulingPolicy(Wire):
+    basic: Mapping[str, Any] | None = None
+    gang: _GangPolicy | None = None
+
+
+class _PodGroupTemplate(Wire):
+    name: str = ""
+    scheduling_policy: _SchedulingPolicy = _SchedulingPolicy()
+    scheduling_constraints: _Constraints | None = None
+    resource_claims: tuple[Mapping[str, Any], ...] = ()
+    priority_class_name: str = ""
+    priority: int | None = None
+
+
+class _PodGroupStatus(Wire):
+    conditions: tuple[_Condition, ...] = ()
+
+
+class _PodGroup(Wire):
+    metadata: _Identity = _Identity()
+    spec: _PodGroupTemplate = _PodGroupTemplate()
+    status: _PodGroupStatus = _PodGroupStatus()
+
+
+class _WorkloadSpec(Wire):
+    controller_ref: Mapping[str, Any] | None = None
+    pod_group_templates: tuple[_PodGroupTemplate, ...] = ()
+
+
+class _Workload(Wire):
+    metadata: _Identity = _Identity()
+    spec: _WorkloadSpec = _WorkloadSpec()
+
+
 BINDING: Final = (_Binding,)
 EVICTION: Final = (_Eviction,)
 DELETE_OPTIONS: Final = (_DeleteOptions,)
 
 _WIRE_TYPES: Final = {(kind.group, kind.version, kind.kind): kind.type for kind in BUILT_IN_KINDS}
+_POD_GROUPS: Final = {
+    ("scheduling.k8s.io", "v1alpha2", "PodGroup"): _PodGroup,
+    ("scheduling.k8s.io", "v1alpha2", "Workload"): _Workload,
+}
 _DEFINITIONS: Final = "CustomResourceDefinition"
 
 
@@ -152,6 +198,8 @@ _DEFINITIONS: Final = "CustomResourceDefinition"
 def shapes_of(group: str, version: str, kind: str, *, custom: bool) -> tuple[type, ...]:
     """Return the types that an object of a kind has to fit; the first knows every field, where the kind is built in."""
     wire = _WIRE_TYPES.get((group, version, kind), KubeObject)
+    if not custom and (group, version, kind) in _POD_GROUPS:
+        return (_POD_GROUPS[group, version, kind], wire)
     known = None if custom else struct_of(group, version, kind)
     if known is None:
         return (wire,)

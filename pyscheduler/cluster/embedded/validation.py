@@ -21,6 +21,7 @@ from pyscheduler.cluster.embedded.access.kinds import RBAC_GROUP
 from pyscheduler.cluster.embedded.access.objects import rbac_problems
 from pyscheduler.cluster.embedded.errors import FieldProblem
 from pyscheduler.cluster.embedded.kinds.fields import prune
+from pyscheduler.cluster.embedded.pod_groups import POD_GROUP_COLLECTIONS, pod_group_problems
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -170,6 +171,8 @@ def check_creation(resource: Resource, obj: Object) -> None:
         problems += _event_problems(resource, obj)
     elif resource.group == RBAC_GROUP:
         problems += rbac_problems(resource.kind, None, obj)
+    elif resource.collection in POD_GROUP_COLLECTIONS and not resource.custom:
+        problems += pod_group_problems(resource, None, obj)
     if problems:
         raise errors.invalid(resource.storage_group, resource.kind, obj["metadata"].get("name") or "", problems)
 
@@ -183,6 +186,8 @@ def check_update(resource: Resource, old: Object, new: Object, *, resizing: bool
         problems += _pod_update_problems(old, new, resizing=resizing)
     elif resource.group == RBAC_GROUP:
         problems += rbac_problems(resource.kind, old, new)
+    elif resource.collection in POD_GROUP_COLLECTIONS and not resource.custom:
+        problems += pod_group_problems(resource, old, new)
     if problems:
         raise errors.invalid(resource.storage_group, resource.kind, new["metadata"]["name"], problems)
 
