@@ -24,7 +24,7 @@ __all__ = ["command"]
 #: The cluster of a trace; the jobs of vc1 keep it busy at two thirds on average, and full for weeks.
 _NODES = "24x8gpu"
 #: That of `Replay`; `run` has five minutes.
-_FLUSH = "1h0m0s"
+_FLUSH = "6h0m0s"
 #: Options that are about scenarios only, and about traces only, by parameter.
 _OF_SCENARIOS = {"patterns": "--select", "wanted": "--print-config"}
 _OF_TRACES = {

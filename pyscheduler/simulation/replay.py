@@ -55,7 +55,7 @@ if TYPE_CHECKING:
 
 __all__ = ["UNSCHEDULABLE_SECONDS", "Progress", "Replay"]
 
-UNSCHEDULABLE_SECONDS: Final = 3600.0
+UNSCHEDULABLE_SECONDS: Final = 6 * 3600.0
 """After so long a pod is tried again even if nothing happened, unless it is said otherwise.
 
 Five minutes, as in `run`, would be most of what months of a full cluster are made of, and change next to nothing.
@@ -64,7 +64,7 @@ Five minutes, as in `run`, would be most of what months of a full cluster are ma
 #: Progress is told this often, in virtual seconds.
 _STRIDE_SECONDS: Final = 3600.0
 #: Jobs that wait where nothing runs, comes or is bound for so long will wait for ever: every window, lease and wait
-#: that a plugin has by default is shorter, and every pod has been tried again meanwhile.
+#: that a plugin has by default is shorter. At least twice the time after which every pod is tried again.
 _STUCK_SECONDS: Final = 4 * 3600.0
 #: Nobody lags behind for more than a few changes: what is remembered beyond that is memory wasted.
 _HISTORY: Final = 4096
@@ -158,6 +158,7 @@ class Replay:
         self._config = config
         self._registry = registry
         self._settings = settings if settings is not None else Settings(max_unschedulable_seconds=UNSCHEDULABLE_SECONDS)
+        self._stuck_seconds = max(_STUCK_SECONDS, 2 * self._settings.max_unschedulable_seconds)
         self._rng = random.Random(f"replay/{seed}")
         self._clock = VirtualClock()
         self._began = self._clock.now()
@@ -224,7 +225,7 @@ class Replay:
     def _is_over(self) -> bool:
         if self._all_done():
             return True
-        return not self.meter.used and self._now() - self.meter.last_event >= _STUCK_SECONDS
+        return not self.meter.used and self._now() - self.meter.last_event >= self._stuck_seconds
 
     def _submit(self, job: Job) -> None:
         """Create what makes a job, as a user would."""
