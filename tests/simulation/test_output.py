@@ -1,0 +1,83 @@
+"""What `-o json` says of a scenario, clause by clause: steps, times, states, sets, exit codes by what passed."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from pyscheduler.cli.main import main
+
+FILE = """
+schema: 1
+profiles: {plain: {}}
+scenarios:
+- id: s
+  profile: plain
+  nodes: [{name: n, cpu: 2}]
+  steps:
+  - batch:
+    - create_podgroup: {name: g, min: 1}
+    - create_pods: {prefix: p, count: 3, group: g, annotations: {a: b}}
+    - create_pods: {prefix: q, ns: other, gated: true}
+  - expect: {bound: {g: 3}, within: 7}
+  - complete_pods: {pods: [p-0]}
+  - expect: {bound: {g: 2}, within: 30}
+  - delete_pods: {pods: [p-1]}
+"""
+
+
+@pytest.fixture
+def told(tmp_path: Any, capsysbinary: pytest.CaptureFixture[bytes]) -> dict[str, Any]:
+    """Run the scenario, which fails in its second step; return what is told of it."""
+    path = tmp_path / "s.yaml"
+    path.write_text(FILE)
+    with pytest.raises(SystemExit) as ended:
+        main(["simulate", str(path), "-o", "json"])
+    assert ended.value.code == 1
+    out = capsysbinary.readouterr().out
+    (result,) = json.loads(out)
+    assert isinstance(result, dict)
+    return result
+
+
+def test_fields_and_failures(told: dict[str, Any]) -> None:
+    """One object per scenario; who failed says why, and has gone through all its steps."""
+    assert list(told) == ["id", "passed", "failures", "steps"]
+    assert (told["id"], told["passed"]) == ("s", False)
+    assert told["failures"] == ["step 1 (expect), 7 s: set g: 2 pods are bound, not 3, not within 7 s"]
+
+
+def test_one_entry_per_top_level_step_with_the_time_after_it(told: dict[str, Any]) -> None:
+    """A batch is one step; an expectation that waits has the time at which it was given up or came true."""
+    assert [step["step"] for step in told["steps"]] == [0, 1, 2, 3, 4]
+    times = [step["time"] for step in told["steps"]]
+    assert times[:3] == [0, 7, 7]
+    assert 7 <= times[3] <= 37
+    assert times[4] == times[3]
+    assert all(list(step) == ["step", "time", "pods", "groups"] for step in told["steps"])
+
+
+def test_states_sets_and_messages(told: dict[str, Any]) -> None:
+    """By `ns/name`: what is bound has a node; what waits for room says why; who has ended is gone and in no set."""
+    first, given_up, _, late, last = (step["pods"] for step in told["steps"])
+    assert sorted(first) == ["default/p-0", "default/p-1", "default/p-2", "other/q-0"]
+    assert {key: pod["state"] for key, pod in given_up.items()} == {
+        "default/p-0": "bound",
+        "default/p-1": "bound",
+        "default/p-2": "pending",
+        "other/q-0": "pending",
+    }
+    fields = ["state", "node", "set", "message", "messages", "annotations"]
+    assert all(list(pod) == fields for pod in given_up.values())
+    assert given_up["default/p-0"]["node"] == "n"
+    assert given_up["default/p-0"]["annotations"] == {"a": "b"}
+    assert "Insufficient cpu" in given_up["default/p-2"]["message"]
+    assert given_up["default/p-2"]["messages"] == [given_up["default/p-2"]["message"]]
+    assert given_up["default/p-2"]["node"] is None
+    assert (given_up["default/p-2"]["set"], given_up["other/q-0"]["set"]) == ("g", "other/q")
+    for pods, name in ((late, "default/p-0"), (last, "default/p-1")):
+        assert (pods[name]["state"], pods[name]["set"], pods[name]["node"]) == ("gone", None, None)
+    assert late["default/p-2"]["state"] == "bound"
+    assert all(step["groups"].keys() == {"default/g"} for step in told["steps"])
