@@ -7,8 +7,9 @@ where they were. Then their end is what brings it back; where telling them faile
 lower priority that were promised the node are released first, so that they look elsewhere.
 
 Differs from kube-scheduler: a victim is deleted only if it has the uid it was chosen by, so that a pod made anew under
-its name is spared; and a preemptor that was held back is activated when all were told, since what it was held back from
-may have been the one event that would have helped it. Source: kube-scheduler 1.36, `framework/preemption/executor.go`.
+its name is spared, and so is one that held its place in memory and has given it up since; and a preemptor that was held
+back is activated when all were told, since what it was held back from may have been the one event that would have
+helped it. Source: kube-scheduler 1.36, `framework/preemption/executor.go`.
 """
 
 from __future__ import annotations
@@ -38,6 +39,9 @@ _log = logging.getLogger(__name__)
 
 #: So many victims of one preemption are told at once.
 _PARALLEL: Final = 16
+_ALLOWED: Final = "allowed"
+#: Where a pod queues that has no place in memory.
+_QUEUES: Final = frozenset({"active", "backoff", "unschedulable"})
 
 
 @attrs.define(eq=False)
@@ -162,6 +166,9 @@ class Evictions:
         note = f"Preempted by pod {preemptor.uid} on node {node_name}"
         if self._turned_away(victim):
             note += " (in kube-scheduler memory)."
+        elif self._holds_nothing(victim):
+            _log.info("Victim has no place any more pod=%s victim=%s node=%s", preemptor.key, victim.key, node_name)
+            return
         elif not await self._delete(victim, preemptor):
             _log.info("Victim is gone already pod=%s victim=%s node=%s", preemptor.key, victim.key, node_name)
             return
@@ -173,6 +180,17 @@ class Evictions:
         if held is not None:
             return held.preempt(self._plugin, "preempted")
         return self._in_pre_bind.cancel(victim.uid, f"preempted by {self._plugin}")
+
+    def _holds_nothing(self, victim: Pod) -> bool:
+        """Tell whether a victim that held its place in memory has given it up since it was chosen.
+
+        Members of a group do so together: the first that is turned away takes the others along. To delete them then
+        would make no room.
+        """
+        verdict = self._handle.wait_verdict(victim.uid)
+        if verdict is not None and verdict.cause != _ALLOWED:
+            return True
+        return self._handle.queue_place(victim.uid) in _QUEUES
 
     async def _delete(self, victim: Pod, preemptor: Pod) -> bool:
         """Write the condition, then delete; return False where the pod is gone already."""

@@ -292,10 +292,7 @@ class Checker:
         else:
             minimum = spec.get("minMember", 0)
         policy = annotations.get(f"{GANG}match-policy", "")
-        try:
-            listed = frozenset(json.loads(annotations.get(f"{GANG}groups") or "[]"))
-        except ValueError:
-            listed = frozenset()
+        listed = _listed(annotations.get(f"{GANG}groups"))
         return _Object(
             minimum=max(minimum, 0) if isinstance(minimum, int) else None,
             policy=policy if policy in _POLICIES else _POLICIES[0],
@@ -421,6 +418,16 @@ class Checker:
 
 def _millis(amount: str) -> int:
     return int(amount[:-1]) if amount.endswith("m") else int(amount) * 1000
+
+
+def _listed(text: str | None) -> frozenset[str]:
+    """Return the gangs that a list names; nobody where it is not a list of `namespace/name`."""
+    try:
+        said = json.loads(text or "[]")
+    except ValueError:
+        return frozenset()
+    right = isinstance(said, list) and all(isinstance(one, str) and one.count("/") == 1 for one in said)
+    return frozenset(said) if right else frozenset()
 
 
 def _whole_number(text: str | None) -> int | None:

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any, Final
 
+from pyscheduler.testing import pod_manifest
 from tests.integration.groups_world import World
 
 __all__ = ["Situation"]
@@ -58,6 +59,37 @@ class Situation(World):
         metadata = {"name": name, "namespace": namespace, "uid": f"planted-{name}", "creationTimestamp": CREATED}
         version = self.way.counting.api_version
         self.server.plant({"apiVersion": version, "kind": "PodGroup", "metadata": metadata, "spec": spec})
+
+    def annotated(self, name: str, annotations: Mapping[str, str | None]) -> None:
+        """Create a pod that says of itself what it belongs to."""
+        said = {key: value for key, value in annotations.items() if value is not None}
+        self.server.add(
+            pod_manifest(name, scheduler_name=self.name, requests={"cpu": "1"}, annotations=said, priority=0)
+        )
+
+    def foreign(self, group: str, count: int, *, node: str = "") -> None:
+        """Create members that another scheduler is asked to bind, or has bound."""
+        ours, self.name = self.name, "somebody-else"
+        self._pods(group, count, node=node)
+        self.name = ours
+
+    def important(self, group: str, count: int) -> None:
+        """Create members that may preempt others."""
+        self._pods(group, count, priority=100)
+
+    def bound_in(self, namespace: str) -> int:
+        """Return how many pods of a namespace are bound."""
+        return sum(bool(pod["spec"].get("nodeName")) for pod in self.server.pods(namespace=namespace))
+
+    def take_away_definition(self) -> None:
+        """Delete the definition of the objects, which go with it."""
+        assert self._served()
+        self.delete_or_create_definition()
+
+    def give_definition_back(self) -> None:
+        """Create it again."""
+        assert not self._served()
+        self.delete_or_create_definition()
 
     def change(self, group: str, patch: Mapping[str, Any]) -> None:
         """Change the object of a group."""

@@ -326,7 +326,7 @@ class World:
 
     # --- what happens: pods ----------------------------------------------------------------------
 
-    def _pods(self, group: str, count: int, *, priority: int = 0, gated: bool = False) -> None:
+    def _pods(self, group: str, count: int, *, priority: int = 0, gated: bool = False, node: str = "") -> None:
         namespace, _, name = group.partition("/")
         counting = self.way.counting
         for _ in range(count):
@@ -337,6 +337,7 @@ class World:
                 scheduler_name=self.name,
                 requests={"cpu": "1"},
                 priority=priority,
+                node_name=node,
                 labels={counting.label: name} if counting.label and name else {},
                 scheduling_gates=["example.com/later"] if gated else [],
             )
