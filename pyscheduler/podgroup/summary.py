@@ -38,7 +38,7 @@ _ECHOES: Final = (
     "podGroup ",
     "gang scheduleCycle not valid",
     "pod's schedule cycle too large",
-    "waiting for minCount pods from a gang to be scheduled",
+    "pod group is unschedulable, waiting for minCount pods from a gang",
 )
 #: No chain of phases is longer.
 _LONGEST_WAY: Final = len(Phase) + 1

@@ -15,6 +15,7 @@ from pyscheduler.podgroup import DIALECTS, kinds_of
 from tests.deploy.conftest import ROOT
 
 FOLDER = ROOT / "configs/rbac"
+GATES = "GenericWorkload=true,GangScheduling=true"
 Rule = tuple[str, str, str]
 
 
@@ -43,17 +44,18 @@ def needed(profile: str, *options: str) -> set[Rule]:
 
 
 @pytest.mark.parametrize(
-    ("name", "profile"),
+    ("name", "profile", "options"),
     [
-        pytest.param("coscheduling", "coscheduling", id="coscheduling"),
-        pytest.param("coscheduling", "coscheduling-ming", id="ming"),
-        pytest.param("gang", "gang", id="gang"),
+        pytest.param("coscheduling", "coscheduling", (), id="coscheduling"),
+        pytest.param("coscheduling", "coscheduling-ming", (), id="ming"),
+        pytest.param("gang", "gang", (), id="gang"),
+        pytest.param("in-tree-gang", "in-tree-gang", ("--feature-gates", GATES), id="in-tree"),
     ],
 )
-def test_an_addition_is_what_the_default_roles_lack(name: str, profile: str) -> None:
+def test_an_addition_is_what_the_default_roles_lack(name: str, profile: str, options: tuple[str, ...]) -> None:
     """No rule is missing, and none is idle; it is bound to the account of configs/deploy."""
     found = manifests((FOLDER / f"{name}.yaml").read_text(encoding="utf-8"))
-    assert rules_of(found) == needed(profile) - needed("default")
+    assert rules_of(found) == needed(profile, *options) - needed("default")
     role, binding = found
     assert role["metadata"]["name"] == binding["roleRef"]["name"] == f"pyscheduler-{name}"
     assert binding["subjects"] == [{"kind": "ServiceAccount", "name": "pyscheduler", "namespace": "kube-system"}]

@@ -1,4 +1,4 @@
-"""examples/06 and on, the ways of scheduling groups of pods: what their pages promise, with kubectl and without."""
+"""examples/06 to 09, the ways of scheduling groups of pods: what their pages promise, with kubectl and without."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ from pathlib import Path
 import pytest
 
 from pyscheduler.podgroup import GroupDirectory
+from pyscheduler.podgroup.wire import IN_TREE_PODGROUPS
 from pyscheduler.testing import FakeCluster
 from tests.examples.conftest import ROOT, Start
 
-FOLDERS = ("06-coscheduling", "07-ming-compatible", "08-gang")
+FOLDERS = ("06-coscheduling", "07-ming-compatible", "08-gang", "09-in-tree-gang")
 #: The rows of a page's table: group, how many of its pods are bound, and why not the others.
 ROW = re.compile(r"^\| `([\w-]+)` \| (\d+) of (\d+) \| (.*) \|$", re.MULTILINE)
 
@@ -48,6 +49,8 @@ async def test_groups_meet_the_ends_that_the_page_tells(folder: str, pyscheduler
     cluster = pyscheduler_cluster
     for file in options_of(serve, "--load"):
         cluster.server.load((ROOT / file).read_bytes())
+    if "GenericWorkload=true" in options_of(serve, "--feature-gates"):
+        cluster.serve(IN_TREE_PODGROUPS)
     (file,) = options_of(run, "--config")
     config = (ROOT / file).read_text(encoding="utf-8")
     framework = cluster.framework(config=config, feature_gates=",".join(options_of(run, "--feature-gates")))
@@ -73,9 +76,15 @@ async def test_groups_meet_the_ends_that_the_page_tells(folder: str, pyscheduler
 @pytest.mark.skipif(
     shutil.which("kubectl") is None, reason="kubectl is not on this machine: its session with groups is not tested"
 )
-def test_the_commands_work_over_http(start: Start, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("folder", "last"),
+    [
+        pytest.param("06-coscheduling", ["pod/train-3", "pod/sweep-2"], id="coscheduling"),
+        pytest.param("09-in-tree-gang", ["pod/train-3", "pod/web-1"], id="in-tree"),
+    ],
+)
+def test_the_commands_work_over_http(folder: str, last: list[str], start: Start, tmp_path: Path) -> None:
     """The commands of a page, as they stand there; then kubectl podgroup shows what its table tells."""
-    folder = FOLDERS[0]
     kubeconfig = str(tmp_path / "embedded.yaml")
     serve, run, apply = [
         [kubeconfig if word == "embedded.yaml" else word for word in each] for each in commands_of(folder)
@@ -85,7 +94,7 @@ def test_the_commands_work_over_http(start: Start, tmp_path: Path) -> None:
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
     env = os.environ | {"PATH": path, "KUBECONFIG": kubeconfig}
     subprocess.run(apply, cwd=ROOT, env=env, check=True, capture_output=True)
-    wait = ["kubectl", "wait", "--for=condition=PodScheduled", "--timeout=30s", "pod/train-3", "pod/sweep-2"]
+    wait = ["kubectl", "wait", "--for=condition=PodScheduled", "--timeout=30s", *last]
     subprocess.run(wait, env=env, check=True, capture_output=True)
     shown = subprocess.run(
         ["kubectl", "podgroup", "get", "--no-headers"], env=env, check=True, capture_output=True, text=True
