@@ -37,8 +37,9 @@ _ENOUGH_PODS: Final = 20_000
 _ENOUGH_SECONDS: Final = 10.0
 #: Of CPU time; a thousand samples where the kernel ticks 250 times a second.
 _ENOUGH_SAMPLED_SECONDS: Final = 4.0
-#: After so long without another pod bound, a round has failed.
+#: A round has failed when so long no pod was tried, or when it takes so long.
 _STALLED_SECONDS: Final = 120.0
+_ROUND_SECONDS: Final = 1800.0
 _ENTRIES: Final = 200_000
 
 
@@ -69,6 +70,7 @@ class _Bindings:
         self.moments: list[float] = []
         self.complete = asyncio.Event()
         self._count = count
+        self._scheduler = scheduler
         # After the scheduler's own handler, which is what makes the cache see the pod bound.
         scheduler.pods.add_event_handler(on_update=self._look)
 
@@ -79,14 +81,16 @@ class _Bindings:
                 self.complete.set()
 
     async def wait(self) -> None:
-        """Return when all are; a `ClickException` when nothing happens any more."""
-        seen = -1
+        """Return when all are; a `ClickException` when nothing happens any more, or nothing comes of it."""
+        cycles, begun = -1, time.perf_counter()
         while not self.complete.is_set():
-            if len(self.moments) == seen:
+            seconds = time.perf_counter() - begun
+            if self._scheduler.cycles == cycles or seconds > _ROUND_SECONDS:
                 raise click.ClickException(
-                    f"{seen:,} of {self._count:,} pods were bound, and no other in {_STALLED_SECONDS:.0f} s"
+                    f"after {seconds:.0f} s {len(self.moments):,} of {self._count:,} pods are bound, "
+                    f"in {self._scheduler.cycles:,} attempts"
                 )
-            seen = len(self.moments)
+            cycles = self._scheduler.cycles
             try:
                 async with asyncio.timeout(_STALLED_SECONDS):
                     await self.complete.wait()

@@ -107,6 +107,7 @@ class Stage:
 
     async def _delete(self, deletions: Deletions) -> None:
         namespace = f"bench-{deletions.namespace}"
-        for pod in self.cluster.pods(namespace=namespace):
-            self.cluster.remove("v1", "Pod", pod["metadata"]["name"], namespace=namespace)
+        pods = self.cluster.registry.collection(self.cluster.resource("v1", "Pod"))
+        for record in pods.page(prefix=f"{namespace}/").records:
+            self.cluster.remove("v1", "Pod", record.name, namespace=namespace)
             await asyncio.sleep(1 / deletions.per_second)
