@@ -11,7 +11,7 @@ unless some plugin declares it.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from pyscheduler.api import EndedPod, KubeObject, Pod
 from pyscheduler.framework import PluginError
@@ -28,16 +28,19 @@ __all__ = ["Feeder", "PodFeeder"]
 K = TypeVar("K", bound=KubeObject)
 
 
-class PodFeeder:
-    """Puts both watches of pods together. `live` finds what the watch of living pods knows."""
+#: So many pods that ended and were deleted are remembered, in case the other watch is far behind.
+_REMEMBERED: Final = 10_000
 
-    def __init__(self, directory: GroupDirectory, live: Lister[Pod]) -> None:
+
+class PodFeeder:
+    """Puts both watches of pods together."""
+
+    def __init__(self, directory: GroupDirectory) -> None:
         self._directory = directory
-        self._live = live
         #: Uids of pods that have ended and are there still.
         self._ended: set[str] = set()
-        #: Uids of pods that ended and were deleted, of which the watch of living pods has yet to hear that they ended.
-        self._gone: set[str] = set()
+        #: Uids of pods that ended and were deleted, latest last; the other watch may have yet to hear of any of it.
+        self._gone: dict[str, None] = {}
 
     def added(self, pod: Pod) -> None:
         """Take in a pod from the watch of living ones."""
@@ -51,16 +54,14 @@ class PodFeeder:
 
     def deleted(self, pod: Pod) -> None:
         """Take in that a pod lives no more."""
-        if pod.uid in self._gone:
-            self._gone.discard(pod.uid)
-        elif pod.uid not in self._ended:
+        if pod.uid not in self._ended:
             self._directory.pod_deleted(pod)
 
     def ended(self, pod: EndedPod) -> None:
         """Take in a pod that has ended."""
         if pod.is_terminal:
             self._ended.add(pod.uid)
-            self._gone.discard(pod.uid)
+            self._gone.pop(pod.uid, None)
             self._directory.pod_added(pod.as_pod())
 
     def ended_updated(self, _old: EndedPod, new: EndedPod) -> None:
@@ -72,9 +73,9 @@ class PodFeeder:
         if pod.uid not in self._ended:
             return
         self._ended.discard(pod.uid)
-        known = self._live.get(pod.name, pod.namespace)
-        if known is not None and known.uid == pod.uid:
-            self._gone.add(pod.uid)
+        self._gone[pod.uid] = None
+        if len(self._gone) > _REMEMBERED:
+            del self._gone[next(iter(self._gone))]
         self._directory.pod_deleted(pod.as_pod())
 
 
@@ -90,9 +91,8 @@ class Feeder:
         """Listen to what is not listened to yet; each profile may bring further kinds that are watched."""
         directory = self._directory
         if self._pods is None:
-            live = handle.lister(Pod)
-            self._pods = PodFeeder(directory, live)
-            live.add_event_handler(on_add=self._pods.added, on_update=self._pods.updated, on_delete=self._pods.deleted)
+            pods = self._pods = PodFeeder(directory)
+            handle.lister(Pod).add_event_handler(on_add=pods.added, on_update=pods.updated, on_delete=pods.deleted)
         ended = _lister(handle, EndedPod) if EndedPod not in self._heard else None
         if ended is not None:
             self._heard.add(EndedPod)

@@ -6,11 +6,12 @@ from collections import Counter, deque
 from typing import ClassVar, Literal
 
 import msgspec
+import pytest
 from hypothesis import settings, strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 
 from pyscheduler.api import EndedPod, Pod, decode, encode
-from pyscheduler.podgroup import GroupDirectory, GroupId, Place
+from pyscheduler.podgroup import GroupDirectory, GroupId, Place, feeding
 from pyscheduler.podgroup.feeding import PodFeeder
 from pyscheduler.testing import make_pod
 from tests.podgroup.builders import SIGS, make_group
@@ -18,18 +19,6 @@ from tests.podgroup.builders import SIGS, make_group
 G = GroupId("default", "g", "sigs")
 Which = Literal["live", "ended"]
 WATCHES: tuple[Which, ...] = ("live", "ended")
-
-
-class Live:
-    """What the watch of living pods knows."""
-
-    def __init__(self) -> None:
-        self.pods: dict[str, Pod] = {}
-        self.synced = True
-
-    def get(self, name: str, namespace: str = "") -> Pod | None:
-        assert namespace == "default"
-        return self.pods.get(name)
 
 
 def as_ended(pod: Pod) -> EndedPod:
@@ -46,13 +35,12 @@ class Machine(RuleBasedStateMachine):
         super().__init__()
         self.directory = GroupDirectory()
         self.directory.object_added(make_group("g", minMember=1))
-        self.live = Live()
-        self.feeder = PodFeeder(self.directory, self.live)  # type: ignore[arg-type]  # as much of a lister as it needs
+        self.feeder = PodFeeder(self.directory)
         #: What is true, by name.
         self.pods: dict[str, Pod] = {}
         self.serial = 0
         self.late: dict[Which, deque[tuple[str, Pod]]] = {"live": deque(), "ended": deque()}
-        self.known: dict[Which, dict[str, Pod]] = {"live": self.live.pods, "ended": {}}
+        self.known: dict[Which, dict[str, Pod]] = {"live": {}, "ended": {}}
         #: Uids of those that the directory has seen ended, and seen deleted after that.
         self.seen_ended: set[str] = set()
         self.seen_gone: set[str] = set()
@@ -193,9 +181,20 @@ def test_two_watches_in_any_order_count_each_pod_once() -> None:
 def test_a_pod_that_has_not_ended_is_left_to_the_other_watch() -> None:
     """A server that takes the selector otherwise than meant does not make living pods ended ones."""
     directory = GroupDirectory()
-    feeder = PodFeeder(directory, Live())  # type: ignore[arg-type]  # as much of a lister as it needs
+    feeder = PodFeeder(directory)
     pod = make_pod("p", labels={SIGS: "g"})
     feeder.added(pod)
     feeder.ended(as_ended(pod))
     feeder.ended_deleted(as_ended(pod))
     assert directory.place_of(pod.uid) is Place.PENDING
+
+
+def test_pods_that_are_gone_are_not_remembered_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A cluster that ends and deletes pods all the time costs a bounded memory."""
+    monkeypatch.setattr(feeding, "_REMEMBERED", 5)
+    feeder = PodFeeder(GroupDirectory())
+    for number in range(20):
+        pod = as_ended(make_pod(f"p{number}", uid=f"uid-{number}", status={"phase": "Failed"}))
+        feeder.ended(pod)
+        feeder.ended_deleted(pod)
+    assert list(feeder._gone) == [f"uid-{number}" for number in range(15, 20)]
