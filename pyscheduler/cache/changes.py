@@ -1,78 +1,102 @@
-"""Which rows of a snapshot changed, in the order in which they did.
+"""Which rows of a snapshot changed, and when.
 
 Whoever keeps something by row remembers a position here, and later asks what changed since: work then follows what
 changed, not how many nodes there are. Statements and their rollbacks are changes like any other, so that nobody needs
-to know of them. What happened long ago is forgotten; who asks for it begins anew.
+to know of them. What happened last is a list; what happened further back is read off the moment when each row changed.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 __all__ = ["ChangeLog", "Changes"]
 
+#: So many changes are listed at least.
+_LISTED: Final = 64
+
 
 class Changes(NamedTuple):
-    """Rows, each once: those whose node object is another, and those of which only the pods changed."""
+    """Rows (int64), each once: those whose node object is another, and those of which only the pods changed."""
 
-    nodes: list[int]
-    pods: list[int]
+    nodes: NDArray[np.int64]
+    pods: NDArray[np.int64]
+
+    @property
+    def rows(self) -> NDArray[np.int64]:
+        """Return all of them."""
+        return np.concatenate((self.nodes, self.pods)) if len(self.nodes) else self.pods
 
 
 class ChangeLog:
-    """Rows as they change. `limit` is how many changes are kept at least.
+    """Rows as they change.
 
     `position` is the number of changes so far. `node_version` grows whenever some node object is replaced, comes or
     goes; `epoch` whenever a node comes, goes or takes another row: positions from before mean nothing then.
     """
 
-    __slots__ = ("_entries", "_limit", "_start", "epoch", "node_version", "position")
+    __slots__ = ("_last", "_node_touched", "_start", "_touched", "epoch", "node_version", "position")
 
-    def __init__(self, limit: int = 4096) -> None:
-        self._limit = limit
-        #: Rows; where the node object changed, the row's complement, which is negative.
-        self._entries: list[int] = []
+    def __init__(self, capacity: int) -> None:
+        #: Rows; where the node object changed, the row's complement, which is negative. The first is at `_start`.
+        self._last: list[int] = []
         self._start = 0
+        #: int64 by row: the position after its last change, and after the last of its node object.
+        self._touched: NDArray[np.int64] = np.zeros(capacity, dtype=np.int64)
+        self._node_touched: NDArray[np.int64] = np.zeros(capacity, dtype=np.int64)
         self.position = 0
         self.node_version = 0
         self.epoch = 0
 
     def note_pods(self, row: int) -> None:
         """Note that pods came to a row, went, or were put back."""
-        self._note(row)
+        self._note(row, row)
 
     def note_node(self, row: int) -> None:
         """Note that a row has another node object, and maybe other pods, too."""
         self.node_version += 1
-        self._note(~row)
+        self._node_touched[row] = self.position + 1
+        self._note(row, ~row)
 
     def begin_epoch(self) -> None:
         """Note that rows came, went or were moved."""
         self.epoch += 1
         self.node_version += 1
-        self._entries.clear()
-        self._start = self.position
 
-    def since(self, position: int) -> Changes | None:
-        """Return what changed since `position`, one of this epoch; None where that is too long ago."""
+    def grow(self, capacity: int) -> None:
+        """Make room for `capacity` nodes; an epoch follows."""
+        self._touched = np.zeros(capacity, dtype=np.int64)
+        self._node_touched = np.zeros(capacity, dtype=np.int64)
+
+    def since(self, position: int) -> Changes:
+        """Return what changed since `position`, which is one of this epoch."""
         if position < self._start:
-            return None
-        new = self._entries[position - self._start :]
-        if len(new) == 1 and new[0] >= 0:
-            return Changes([], new)
-        rows = set(new)
-        nodes = {~row for row in rows if row < 0}
-        return Changes(sorted(nodes), sorted(row for row in rows if row >= 0 and row not in nodes))
+            nodes = self._node_touched > position
+            return Changes(np.flatnonzero(nodes), np.flatnonzero((self._touched > position) & ~nodes))
+        rows = set(self._last[position - self._start :])
+        changed = {~row for row in rows if row < 0}
+        return Changes(_array(changed), _array({row for row in rows if row >= 0} - changed))
 
-    def _note(self, entry: int) -> None:
-        entries = self._entries
-        entries.append(entry)
+    def _note(self, row: int, entry: int) -> None:
+        last = self._last
+        last.append(entry)
         self.position += 1
-        if len(entries) > 2 * self._limit:
-            self._start += len(entries) - self._limit
-            del entries[: -self._limit]
+        self._touched[row] = self.position
+        if len(last) > 2 * _LISTED:
+            self._start += len(last) - _LISTED
+            del last[:-_LISTED]
 
     def check_invariants(self) -> None:
         """Raise AssertionError unless positions and entries agree."""
-        assert self._start + len(self._entries) == self.position, "positions and entries differ"
-        assert len(self._entries) <= 2 * self._limit, "too many changes are kept"
+        assert self._start + len(self._last) == self.position, "positions and entries differ"
+        assert len(self._last) <= 2 * _LISTED, "too many changes are listed"
+        assert self._touched.max(initial=0) <= self.position, "a row changed in the future"
+        assert (self._node_touched <= self._touched).all(), "a node changed, and its row did not"
+
+
+def _array(rows: set[int]) -> NDArray[np.int64]:
+    return np.array(sorted(rows), dtype=np.int64)

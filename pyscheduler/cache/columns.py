@@ -112,7 +112,7 @@ class Columns:
         self.pod_matches = PodMatches()
         self.version = 0
         self.moves = 0
-        self.changes = ChangeLog()
+        self.changes = ChangeLog(capacity)
 
     def put(self, info: NodeInfo) -> None:
         """Take over a NodeInfo with a node: append it, or replace the one of that name. The columns own it then."""
@@ -263,6 +263,7 @@ class Columns:
         self.usage.grow(capacity)
         self.offered.grow(capacity)
         self.labels.grow(capacity)
+        self.changes.grow(capacity)
         self.zeros = _zeros(capacity)
         self._unschedulable = _grown(self._unschedulable, capacity)
         self._taint_ids = _grown(self._taint_ids, capacity)

@@ -159,11 +159,11 @@ class Filtering:
                 each for each in self._columnar if is_kept(each[1]) and each[1].plugin not in context.skip_filter
             ]
             kept = memory.filters = KeptFilters(self._calls, methods)
-        before = kept.size
+        before = kept.beginnings
         if not kept.sync(question.state, question.pod, nodes, sampled=context.sampled):
             memory.lose()
             return None
-        if self._memories is not None and kept.size != before:
+        if self._memories is not None and kept.beginnings != before:
             self._memories.settle(memory)
         return self._join(question, nodes, kept)
 
@@ -177,7 +177,7 @@ class Filtering:
                 continue
             method.evaluations += left
             if is_kept(method):
-                refused = kept.refused_by(position)
+                refused = kept.refusals.get(position)
                 if not refused:
                     continue
                 found[position] = None

@@ -62,7 +62,9 @@ class KeptFilters:
         "_positions",
         "_rows",
         "_statuses",
+        "beginnings",
         "passed",
+        "refusals",
     )
 
     def __init__(self, calls: PluginCalls, methods: Sequence[tuple[int, PluginMethod]]) -> None:
@@ -74,7 +76,7 @@ class KeptFilters:
         #: By id of a refusal: its status, whose plugin it is, on how many rows it is the first. Id 0 refuses nothing.
         self._statuses: list[Status] = [Status(Code.SUCCESS)]
         self._positions: list[int] = [_NOBODY]
-        self._counts: list[int] = [0]
+        self._counts: NDArray[np.int64] = np.zeros(1, dtype=np.int64)
         self._index: dict[tuple[int, Status], int] = {}
         #: int16[n]: the first refusal of each row; of the fixed filters and of the moving ones, where both refuse some.
         self._ids: NDArray[np.int16] = np.zeros(0, dtype=np.int16)
@@ -83,18 +85,17 @@ class KeptFilters:
         #: By amounts of a row, what the moving filters say.
         self._known: dict[bytes, int] = {}
         self._rows: NDArray[np.int64] | None = None
-        #: How many rows nobody refuses.
+        #: How many rows nobody refuses, and by position of a filter how many it is the first to refuse.
         self.passed = 0
+        self.refusals: dict[int, int] = {}
+        #: How often all nodes were asked about.
+        self.beginnings = 0
 
     @property
     def size(self) -> int:
         """Return about how many bytes this takes."""
         arrays = (self._ids, self._fixed_ids, self._moving_ids)
         return sum(array.nbytes for array in arrays if array is not None) + 150 * len(self._known)
-
-    def refused_by(self, position: int) -> int:
-        """Return how many rows the filter at that position is the first to refuse."""
-        return sum(count for at, count in zip(self._positions, self._counts, strict=True) if at == position)
 
     def rows(self) -> NDArray[np.int64]:
         """Return int64[k]: the rows that nobody refuses, ascending; the same array until they change."""
@@ -126,7 +127,7 @@ class KeptFilters:
             return True
         changes = log.since(self._position) if self._epoch == log.epoch else None
         asker = _Asker(self, self._calls, state, pod, sampled=sampled)
-        if changes is None or 2 * (len(changes.nodes) + len(changes.pods)) > len(nodes):
+        if changes is None or 2 * len(changes.rows) > len(nodes):
             done = self._begin(asker, nodes)
         else:
             done = self._update(asker, nodes, changes)
@@ -135,6 +136,7 @@ class KeptFilters:
 
     def _begin(self, asker: _Asker, nodes: NodeView) -> bool:
         """Ask about all nodes."""
+        self.beginnings += 1
         fixed, moving = asker.ask(self._fixed, nodes), asker.ask(self._moving, nodes)
         if fixed is None or moving is None:
             return False
@@ -144,15 +146,14 @@ class KeptFilters:
         else:
             self._fixed_ids = self._moving_ids = None
             self._ids = moving
-        self._counts = np.bincount(self._ids, minlength=len(self._statuses)).tolist()
-        self.passed = self._counts[0]
-        self._rows = None
+        self._counts = np.bincount(self._ids, minlength=len(self._statuses))
+        self._changed(rows_too=True)
         return True
 
     def _update(self, asker: _Asker, nodes: NodeView, changes: Changes) -> bool:
         """Ask about the rows that changed."""
-        if changes.nodes and self._fixed:
-            fixed = asker.ask(self._fixed, nodes.take(np.array(changes.nodes, dtype=np.int64)))
+        if len(changes.nodes) and self._fixed:
+            fixed = asker.ask(self._fixed, nodes.take(changes.nodes))
             if fixed is None:
                 return False
             if self._fixed_ids is None and fixed.any():
@@ -160,38 +161,44 @@ class KeptFilters:
                 self._moving_ids = self._ids.copy()
             if self._fixed_ids is not None:
                 self._fixed_ids[changes.nodes] = fixed
-        rows = [*changes.nodes, *changes.pods]
+        rows = changes.rows
         if len(rows) <= FEW_ROWS and self._by_amounts:
-            found = self._look_up(asker, nodes, rows)
+            moving = self._look_up(asker, nodes, rows.tolist())
         else:
-            answer = asker.ask(self._moving, nodes.take(np.array(rows, dtype=np.int64)))
-            found = answer.tolist() if answer is not None else None
-        if found is None:
+            moving = asker.ask(self._moving, nodes.take(rows))
+        if moving is None:
             return False
         if self._fixed_ids is not None and self._moving_ids is not None:
-            moving = np.array(found, dtype=np.int16)
             self._moving_ids[rows] = moving
-            found = self._first(self._fixed_ids[rows], moving).tolist()
-        self._replace(rows, found)
+            moving = self._first(self._fixed_ids[rows], moving)
+        self._replace(rows, moving)
         return True
 
-    def _replace(self, rows: Sequence[int], ids: Sequence[int]) -> None:
-        known, counts = self._ids, self._counts
-        counts.extend([0] * (len(self._statuses) - len(counts)))
-        for row, new in zip(rows, ids, strict=True):
-            old = int(known[row])
-            if new != old:
-                known[row] = new
-                counts[old] -= 1
-                counts[new] += 1
-                if not new or not old:
-                    self._rows = None
-        self.passed = counts[0]
+    def _replace(self, rows: NDArray[np.int64], ids: NDArray[np.int16]) -> None:
+        before = self._ids[rows]
+        if (before == ids).all():
+            return
+        size = len(self._statuses)
+        counts = np.bincount(ids, minlength=size) - np.bincount(before, minlength=size)
+        counts[: len(self._counts)] += self._counts
+        self._counts = counts
+        self._ids[rows] = ids
+        self._changed(rows_too=bool(((before == 0) != (ids == 0)).any()))
 
-    def _look_up(self, asker: _Asker, nodes: NodeView, rows: Sequence[int]) -> list[int] | None:
+    def _changed(self, *, rows_too: bool) -> None:
+        """Forget what was read off the refusals."""
+        self.passed = int(self._counts[0])
+        self.refusals = {}
+        for position, count in zip(self._positions, self._counts.tolist(), strict=True):
+            if count and position != _NOBODY:
+                self.refusals[position] = self.refusals.get(position, 0) + count
+        if rows_too:
+            self._rows = None
+
+    def _look_up(self, asker: _Asker, nodes: NodeView, rows: Sequence[int]) -> NDArray[np.int16] | None:
         """Return what the moving filters say of rows, of nodes as full as others before by what was said of those."""
         if not self._moving:
-            return [0] * len(rows)
+            return np.zeros(len(rows), dtype=np.int16)
         known = self._known
         keys = [nodes.amounts(row) for row in rows]
         new = [row for row, key in zip(rows, keys, strict=True) if key not in known]
@@ -204,7 +211,7 @@ class KeptFilters:
                 return self._look_up(asker, nodes, rows)
             for row, number in zip(new, answer.tolist(), strict=True):
                 known[keys[rows.index(row)]] = number
-        return [known[key] for key in keys]
+        return np.array([known[key] for key in keys], dtype=np.int16)
 
     def _first(self, one: NDArray[np.int16], other: NDArray[np.int16]) -> NDArray[np.int16]:
         """Return, row by row, the refusal of the filter that comes first."""

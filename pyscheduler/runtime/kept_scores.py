@@ -60,7 +60,7 @@ class _Fixed:
         self.normal = None
         self.raw = int(raw[0]) if len(raw) and bool((raw == raw[0]).all()) else raw
 
-    def update(self, rows: Sequence[int], raw: NDArray[np.int64], size: int) -> None:
+    def update(self, rows: NDArray[np.int64], raw: NDArray[np.int64], size: int) -> None:
         """Take over scores of some of `size` rows."""
         known = self.raw
         if isinstance(known, int):
@@ -114,6 +114,7 @@ class KeptScores:
         "_node_version",
         "_position",
         "_type",
+        "beginnings",
     )
 
     def __init__(self, calls: PluginCalls, entries: Sequence[ScoreEntry]) -> None:
@@ -128,6 +129,8 @@ class KeptScores:
         #: By amounts of a row, that sum.
         self._known: dict[bytes, int] = {}
         self._epoch = self._position = self._node_version = -1
+        #: How often all nodes were asked about.
+        self.beginnings = 0
 
     @property
     def size(self) -> int:
@@ -188,7 +191,7 @@ class KeptScores:
         if self._epoch == log.epoch and self._position == log.position:
             return True
         changes = log.since(self._position) if self._epoch == log.epoch else None
-        if changes is None or 2 * (len(changes.nodes) + len(changes.pods)) > len(nodes):
+        if changes is None or 2 * len(changes.rows) > len(nodes):
             done = self._begin(asker, nodes)
         else:
             done = self._update(asker, nodes, changes, everywhere=self._node_version != log.node_version)
@@ -197,6 +200,7 @@ class KeptScores:
 
     def _begin(self, asker: _Asker, nodes: NodeView) -> bool:
         """Ask about all nodes."""
+        self.beginnings += 1
         base = self._sum(asker, nodes)
         if base is None:
             return False
@@ -210,18 +214,17 @@ class KeptScores:
                 if fixed.entry.method.reuse is Reuse.WHILE_NODES_STAY:
                     if not self._ask_again(asker, fixed, nodes):
                         return False
-                elif changes.nodes:
-                    view = nodes.take(np.array(changes.nodes, dtype=np.int64))
-                    raw = asker.scores(fixed.entry.method, view)
+                elif len(changes.nodes):
+                    raw = asker.scores(fixed.entry.method, nodes.take(changes.nodes))
                     if raw is None:
                         return False
                     fixed.update(changes.nodes, raw, len(nodes))
-        rows = [*changes.nodes, *changes.pods]
+        rows = changes.rows
         if not self._moving:
             return True
         if len(rows) <= FEW_ROWS and self._by_amounts:
-            return self._look_up(asker, nodes, rows)
-        base = self._sum(asker, nodes.take(np.array(rows, dtype=np.int64)))
+            return self._look_up(asker, nodes, rows.tolist())
+        base = self._sum(asker, nodes.take(rows))
         if base is not None:
             self._base[rows] = base
         return base is not None

@@ -174,12 +174,12 @@ class Scoring:
         kept = memory.scores
         if kept is None:
             kept = memory.scores = KeptScores(self.calls, [entry for entry in entries if is_kept(entry)])
-        before = kept.size
+        before = kept.beginnings
         totals = kept.totals(state, pod, view, rows, sampled=context.sampled)
         if totals is None:
             memory.lose()
             return None
-        if self.memories is not None and kept.size != before:
+        if self.memories is not None and kept.beginnings != before:
             self.memories.settle(memory)
         outcome = ScoreOutcome(totals, {})
         for entry in entries:

@@ -12,7 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_sta
 from tests.scheduler.twins import CONFIGS, EVENTS, Twins
 
 #: The events that come more often than others.
-WEIGHTS = {"add_pods": 12.0, "search_in_a_statement": 3.0, "delete_placed_pods": 2.0}
+WEIGHTS = {"add_pods": 12.0, "search_in_a_statement": 3.0, "delete_placed_pods": 6.0}
 
 
 class Histories(RuleBasedStateMachine):
@@ -59,12 +59,12 @@ def test_decisions_are_the_same_while_everything_changes(monkeypatch: pytest.Mon
     for seed in range(4):
         with monkeypatch.context() as patches:
             twins = Twins(seed, patches, seed % len(CONFIGS))
-            for name in random.Random(seed).choices(names, weights, k=400):
+            for name in random.Random(seed).choices(names, weights, k=200):
                 twins.happen(name)
             twins.end()
             counts += twins.counts
     print(dict(sorted(counts.items())))  # noqa: T201 - how often each event had its turn
     assert not [name for name in EVENTS if not counts[name]]
-    assert counts["recalled filters"] > 200
-    assert counts["recalled scores"] > 100
+    assert counts["recalled filters"] > 100
+    assert counts["recalled scores"] > 50
     assert counts["recalled a failure"] > 200
