@@ -153,6 +153,9 @@ class GroupDirectory:
 
     def pod_added(self, pod: Pod) -> None:
         """Take in a pod, or what has become of one that is known."""
+        self._take_in(pod, brings_nothing=False)
+
+    def _take_in(self, pod: Pod, *, brings_nothing: bool) -> None:
         found = resolve(pod, self._dialects)
         member = self._members.get(pod.uid)
         if member is not None and (found is None or found[0] != member.group or member.group not in self._entries):
@@ -160,16 +163,21 @@ class GroupDirectory:
             member = None
         if found is not None:
             if member is None:
-                self._join(pod, *found)
+                self._join(pod, *found, brings_nothing=brings_nothing)
             else:
                 self._update(member, pod, found[1])
         self._tell()
 
     def pod_updated(self, old: Pod, new: Pod) -> None:
-        """Take in what has become of a pod; another uid means that one was deleted and another made."""
+        """Take in what has become of a pod; another uid means that one was deleted and another made.
+
+        A pod that was bound already when it came to name a group counts there, and says nothing of what the group
+        reached: it was not bound because of it.
+        """
         if old.uid != new.uid:
             self.pod_deleted(old)
-        self.pod_added(new)
+        was_bound = old.uid == new.uid and bool(old.node_name)
+        self._take_in(new, brings_nothing=was_bound and self.group_id(old) != self.group_id(new))
 
     def pod_deleted(self, pod: Pod) -> None:
         """Drop a pod."""
@@ -242,7 +250,7 @@ class GroupDirectory:
         key = (group.id.family, group.gang_group)
         return self._gang_groups.setdefault(key, GangGroup(group.gang_group))
 
-    def _join(self, pod: Pod, group: GroupId, dialect: Dialect) -> None:
+    def _join(self, pod: Pod, group: GroupId, dialect: Dialect, *, brings_nothing: bool) -> None:
         member = self._members[pod.uid] = _Member(pod, group, dialect, _place_of(pod))
         is_new = group not in self._entries
         if is_new and _ended(member.place):
@@ -250,6 +258,9 @@ class GroupDirectory:
             return
         entry = self._entry(group, dialect)
         self._put(entry, member)
+        if member.place is Place.BOUND and not brings_nothing:
+            # Whatever was bound before this program began was bound because its group was complete.
+            entry.state.gang_group.satisfied = True
         _count(entry.named, dialect.name, 1)
         earlier = _see(entry, pod)
         kind = ChangeKind.MOVED if _ended(member.place) else ChangeKind.JOINED
@@ -290,6 +301,8 @@ class GroupDirectory:
             kind = ChangeKind.LEFT if _ended(place) and not _ended(member.place) else ChangeKind.MOVED
             self._untold.append(GroupChange(kind, entry.state, pod))
             member.place = place
+            if place is Place.BOUND:
+                entry.state.gang_group.satisfied = True
         elif bool(old.spec.scheduling_gates) != bool(pod.spec.scheduling_gates) or _runs(old) != _runs(pod):
             self._untold.append(GroupChange(ChangeKind.MOVED, entry.state, pod))
         self._put(entry, member)
@@ -323,8 +336,6 @@ class GroupDirectory:
             return
         state.profiles[pod.scheduler_name] = state.profiles.get(pod.scheduler_name, 0) + 1
         if member.place is Place.BOUND:
-            # Whatever was bound before this program began was bound because its group was complete.
-            state.gang_group.satisfied = True
             if _runs(pod):
                 state.running.add(pod.uid)
         elif pod.spec.scheduling_gates:
@@ -370,7 +381,7 @@ class GroupDirectory:
         self._untold.append(GroupChange(ChangeKind.DECLARED, state, old=old))
 
     def _regroup(self, state: GroupState, old: Group) -> None:
-        """Move a group to another gang group, satisfied where the old one was; it was if any member is bound."""
+        """Move a group to another gang group, satisfied where the old one was."""
         before = state.gang_group
         after = state.gang_group = self._gang_group(state.group)
         after.groups.add(state.id)

@@ -19,8 +19,9 @@ scheduler that starts anew on half a group needs the rest of the minimum at once
 
 Gangs go by their match policy, and by every gang of the gang group together, as the lists were at that moment:
 `only-waiting` does not count who was bound before, and `once-satisfied` asks for nothing any more once a verdict was
-right, for any gang of the gang group, or for one that joined it since. That is forgotten when the last gang of the gang
-group is gone, object, pods and all, and by a scheduler that starts anew with nobody of the gang group bound.
+right, for any gang of the gang group, or for one that joined it since; not by a bound pod that comes to name the gang.
+That is forgotten when the last gang of the gang group is gone, object, pods and all, and by a scheduler that starts
+anew with nobody of the gang group bound.
 
 **Nothing twice, nothing too much, nobody lost.** A pod gets one node, at a request of the scheduler, and keeps it. At
 that moment the node is there, and has room for all that are bound to it; with those that hold it in memory it has room,
@@ -386,8 +387,6 @@ class Checker:
         right: set[str] = set()
         for group, moment in list(self._moments.items()):
             self.counts["asked once satisfied"] += bool(moment.asked and group in self._satisfied)
-            if self.bound(group):
-                right |= self._partners(group)
             if moment.asked:
                 for listed in moment.lists:
                     if not self._gangs_objection(listed):

@@ -66,6 +66,8 @@ class Model:
         self.earliest: dict[GroupId, float] = {}
         self.satisfied: set[tuple[str, tuple[str, ...]]] = set()
         self.groups: dict[GroupId, Group] = {}
+        #: Pods that were bound already when they came to name their group.
+        self.brought: set[str] = set()
 
     def group_of(self, pod: Pod) -> GroupId | None:
         found = resolve(pod, DIALECTS)
@@ -85,6 +87,8 @@ class Model:
         old = self.pods.get(pod.uid)
         if old is not None and self.group_of(old) != self.group_of(pod):
             self.drop(old.uid)
+            if old.node_name:
+                self.brought.add(pod.uid)
         self.pods[pod.uid] = pod
         if pod.node_name or pod.is_terminal:
             self.held.discard(pod.uid)
@@ -140,7 +144,8 @@ class Model:
         satisfied = set(self.satisfied)
         for group, now in self.groups.items():
             key = (group.family, now.gang_group)
-            bound = any(self.place(pod) is Place.BOUND for pod in self.members(group))
+            members = [pod for pod in self.members(group) if pod.uid not in self.brought]
+            bound = any(self.place(pod) is Place.BOUND for pod in members)
             old = before.get(group)
             moved = old is not None and old.gang_group != now.gang_group
             if bound or (moved and old is not None and (group.family, old.gang_group) in self.satisfied):

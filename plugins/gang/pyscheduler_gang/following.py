@@ -90,6 +90,9 @@ class Following:
         elif pod is not None and pod.uid in state.bound:
             record.settle(pod.uid)
             record.timed_out.discard(pod.uid)
+            if change.kind is ChangeKind.JOINED:
+                # It was bound before it came here; with it there may be enough.
+                self._reconsider(record)
         if record.deadline is not None and not state.waiting:
             record.clear_deadline()
         if state.satisfied and not record.was_satisfied:

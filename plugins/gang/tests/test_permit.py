@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from pyscheduler.api import Pod
+
 GATES = pytest.mark.parametrize(
     "gates",
     [
@@ -197,3 +199,22 @@ async def test_who_is_asked_alone_waits_for_a_partner_that_does_not_list_it(worl
     world.cluster.patch(type(world.cluster.pods()[0]), "b-1", {"metadata": {"labels": {"x": "y"}}})
     await world.settle(20)
     assert world.states() == {"bound": 3}
+
+
+async def test_a_bound_pod_that_comes_to_name_a_gang_counts_and_no_more(world: Any) -> None:
+    """It was not bound because of the gang: two that wait need a third all the same, and with the next one they go."""
+    world.schedule()
+    world.node("n", 2)
+    world.gang("g", 4, mode="NonStrict")
+    world.pods("plain", 2, cpu=0.5)
+    await world.settle(1)
+    world.pods("g", 4, gang="g", cpu=0.5)
+    await world.settle(1)
+    assert world.states("g") == {"waiting": 2, "pending": 2}
+    label = {"pod-group.scheduling.sigs.k8s.io": "g"}
+    world.cluster.patch(Pod, "plain-0", {"metadata": {"labels": label}})
+    await world.settle(1)
+    assert world.states("g") == {"waiting": 2, "pending": 2}
+    world.cluster.patch(Pod, "plain-1", {"metadata": {"labels": label}})
+    await world.settle(1)
+    assert world.states("g") == {"bound": 2, "pending": 2}
