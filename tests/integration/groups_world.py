@@ -112,7 +112,11 @@ class World:
 
     async def _begin(self) -> None:
         self.cluster = FakeCluster(seed=self.rng.getrandbits(32))
-        self.server = _WatchedCluster(clock=self.cluster.clock, rng=random.Random(self.rng.getrandbits(32)))
+        self.server = _WatchedCluster(
+            clock=self.cluster.clock,
+            rng=random.Random(self.rng.getrandbits(32)),
+            pod_groups=self.way.counting is Counting.IN_TREE,
+        )
         self.cluster.server = self.server
         self.server.add(*self.way.definitions())
         document = yaml.safe_load(self.way.text())
@@ -275,6 +279,8 @@ class World:
 
     def change_annotations(self) -> bool:
         """Change how a group is treated: mode, match policy, wait, gang group; some of it malformed."""
+        if self.way.counting is Counting.IN_TREE:
+            return False
         group = self.rng.choice(GROUPS)
         key, values = self.rng.choice(
             (

@@ -50,6 +50,15 @@ WAYS = [
         id="gang in one cycle",
     ),
     pytest.param(
+        Way(
+            config="in-tree-gang.yaml",
+            counting=Counting.IN_TREE,
+            gates="GenericWorkload=true,GangScheduling=true",
+            expects=("restart", "bind failures", "members let through"),
+        ),
+        id="in-tree",
+    ),
+    pytest.param(
         Way(config="gangsort.yaml", counting=Counting.NOBODY, expects=("restart", "bind failures")), id="gangsort"
     ),
 ]
