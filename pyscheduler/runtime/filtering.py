@@ -159,13 +159,12 @@ class Filtering:
                 each for each in self._columnar if is_kept(each[1]) and each[1].plugin not in context.skip_filter
             ]
             kept = memory.filters = KeptFilters(self._calls, methods)
-        before = kept.beginnings
+        before = kept.growth
         if not kept.sync(question.state, question.pod, nodes, sampled=context.sampled):
             memory.lose()
-            return None
-        if self._memories is not None and kept.beginnings != before:
+        if self._memories is not None and (memory.is_lost or kept.growth != before):
             self._memories.settle(memory)
-        return self._join(question, nodes, kept)
+        return None if memory.is_lost else self._join(question, nodes, kept)
 
     def _join(self, question: _Question, nodes: NodeView, kept: KeptFilters) -> FilterOutcome:
         """Join what is kept with the answers of those who are asked anew."""

@@ -30,8 +30,11 @@ __all__ = ["FEW_ROWS", "KeptFilters", "is_kept"]
 
 #: Up to so many rows are looked up one by one.
 FEW_ROWS: Final = 16
-#: Amounts whose answers are kept.
-MAX_KNOWN: Final = 4096
+#: Amounts whose answers are kept, and about how many bytes each takes.
+MAX_KNOWN: Final = 512
+KNOWN_BYTES: Final = 320
+#: So many new ones are worth counting the bytes again.
+COUNTED: Final = 64
 _MOVING: Final = (Reuse.WHILE_PODS_STAY, Reuse.WHILE_AMOUNTS_STAY)
 _KEPT: Final = (Reuse.WHILE_NODE_STAYS, *_MOVING)
 #: The position of nobody: behind all plugins.
@@ -62,7 +65,7 @@ class KeptFilters:
         "_positions",
         "_rows",
         "_statuses",
-        "beginnings",
+        "growth",
         "passed",
         "refusals",
     )
@@ -88,14 +91,14 @@ class KeptFilters:
         #: How many rows nobody refuses, and by position of a filter how many it is the first to refuse.
         self.passed = 0
         self.refusals: dict[int, int] = {}
-        #: How often all nodes were asked about.
-        self.beginnings = 0
+        #: Grows when the size is another.
+        self.growth = 0
 
     @property
     def size(self) -> int:
         """Return about how many bytes this takes."""
         arrays = (self._ids, self._fixed_ids, self._moving_ids)
-        return sum(array.nbytes for array in arrays if array is not None) + 150 * len(self._known)
+        return sum(array.nbytes for array in arrays if array is not None) + KNOWN_BYTES * len(self._known)
 
     def rows(self) -> NDArray[np.int64]:
         """Return int64[k]: the rows that nobody refuses, ascending; the same array until they change."""
@@ -136,7 +139,7 @@ class KeptFilters:
 
     def _begin(self, asker: _Asker, nodes: NodeView) -> bool:
         """Ask about all nodes."""
-        self.beginnings += 1
+        self.growth += 1
         fixed, moving = asker.ask(self._fixed, nodes), asker.ask(self._moving, nodes)
         if fixed is None or moving is None:
             return False
@@ -211,6 +214,7 @@ class KeptFilters:
                 return self._look_up(asker, nodes, rows)
             for row, number in zip(new, answer.tolist(), strict=True):
                 known[keys[rows.index(row)]] = number
+                self.growth += len(known) % COUNTED == 0
         return np.array([known[key] for key in keys], dtype=np.int16)
 
     def _first(self, one: NDArray[np.int16], other: NDArray[np.int16]) -> NDArray[np.int16]:

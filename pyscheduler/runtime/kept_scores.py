@@ -15,7 +15,7 @@ import numpy as np
 
 from pyscheduler.framework.reuse import Reuse
 from pyscheduler.framework.status import MAX_SCORE, MIN_SCORE
-from pyscheduler.runtime.kept_filters import FEW_ROWS, MAX_KNOWN
+from pyscheduler.runtime.kept_filters import COUNTED, FEW_ROWS, KNOWN_BYTES, MAX_KNOWN
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -114,7 +114,7 @@ class KeptScores:
         "_node_version",
         "_position",
         "_type",
-        "beginnings",
+        "growth",
     )
 
     def __init__(self, calls: PluginCalls, entries: Sequence[ScoreEntry]) -> None:
@@ -129,13 +129,13 @@ class KeptScores:
         #: By amounts of a row, that sum.
         self._known: dict[bytes, int] = {}
         self._epoch = self._position = self._node_version = -1
-        #: How often all nodes were asked about.
-        self.beginnings = 0
+        #: Grows when the size is another.
+        self.growth = 0
 
     @property
     def size(self) -> int:
         """Return about how many bytes this takes."""
-        size = self._base.nbytes + 150 * len(self._known)
+        size = self._base.nbytes + KNOWN_BYTES * len(self._known)
         for each in self._fixed:
             size += each.raw.nbytes if isinstance(each.raw, np.ndarray) else 0
             size += each.normal.nbytes if each.normal is not None else 0
@@ -200,7 +200,7 @@ class KeptScores:
 
     def _begin(self, asker: _Asker, nodes: NodeView) -> bool:
         """Ask about all nodes."""
-        self.beginnings += 1
+        self.growth += 1
         base = self._sum(asker, nodes)
         if base is None:
             return False
@@ -248,6 +248,7 @@ class KeptScores:
                 if len(known) >= MAX_KNOWN:
                     known.clear()
                 score = known[key] = int(answer[0])
+                self.growth += len(known) % COUNTED == 0
             self._base[row] = score
         return True
 

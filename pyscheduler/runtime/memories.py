@@ -157,11 +157,11 @@ class Memories:
 
     def settle(self, memory: PodMemory) -> None:
         """Count the bytes of a memory that has learned or lost something; forget others where that is too much."""
-        parts = (memory.filters, memory.scores)
+        parts = () if memory.is_lost else (memory.filters, memory.scores)
         size = sum(part.size for part in parts if part is not None)
         self._size += size - memory.size
         memory.size = size
-        while self._size > self._max_bytes:
+        while self._size > self._max_bytes and self._kinds:
             oldest = next(iter(self._kinds))
             if self._kinds[oldest] is memory:
                 break

@@ -174,13 +174,14 @@ class Scoring:
         kept = memory.scores
         if kept is None:
             kept = memory.scores = KeptScores(self.calls, [entry for entry in entries if is_kept(entry)])
-        before = kept.beginnings
+        before = kept.growth
         totals = kept.totals(state, pod, view, rows, sampled=context.sampled)
         if totals is None:
             memory.lose()
-            return None
-        if self.memories is not None and kept.beginnings != before:
+        if self.memories is not None and (memory.is_lost or kept.growth != before):
             self.memories.settle(memory)
+        if totals is None:
+            return None
         outcome = ScoreOutcome(totals, {})
         for entry in entries:
             entry.method.evaluations += len(totals)

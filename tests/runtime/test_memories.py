@@ -1,0 +1,223 @@
+"""What is kept of a kind of pod: from its second pod on, within bounds, and only where plugins promise to agree."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pyscheduler.api import Pod
+from pyscheduler.framework import (
+    CycleState,
+    FilterPlugin,
+    NodeInfo,
+    Nodes,
+    NodeStatuses,
+    PodInfo,
+    Reuse,
+    ScorePlugin,
+    SignFragment,
+    SignPlugin,
+    Status,
+)
+from pyscheduler.runtime.memories import Memories
+from pyscheduler.runtime.pod_keys import pod_key
+from pyscheduler.runtime.profile import Profile
+from pyscheduler.testing.builders import make_node, make_pod
+from tests.runtime.conftest import Kit
+
+FULL = Status.unschedulable("full")
+
+
+class Signing(SignPlugin):
+    """Signs nothing in particular."""
+
+    def sign_pod(self, pod: Pod) -> Sequence[SignFragment]:
+        return ()
+
+
+class Counting(FilterPlugin, ScorePlugin, Signing):
+    """Refuses nodes with two pods or more, scores by pods; notes how many rows it is asked about each time."""
+
+    reuse = Reuse.WHILE_AMOUNTS_STAY
+    asked: list[int]
+    score_by: int = 1
+
+    def __init__(self, args: object, handle: Any) -> None:
+        super().__init__(args, handle)
+        self.asked = []
+
+    def filter_nodes(self, state: CycleState, pod: Pod, nodes: Nodes) -> NodeStatuses | None:
+        self.asked.append(len(nodes))
+        return NodeStatuses.failing(nodes.pod_counts() >= 2, FULL)
+
+    def score_nodes(self, state: CycleState, pod: Pod, nodes: Nodes) -> np.ndarray[Any, np.dtype[np.int64]]:
+        return nodes.pod_counts() * self.score_by
+
+
+class Heir(Counting):
+    """Inherits methods, and no promise."""
+
+
+class Unsigned(FilterPlugin):
+    """Judges nodes and cannot sign."""
+
+    def filter_nodes(self, state: CycleState, pod: Pod, nodes: Nodes) -> NodeStatuses | None:
+        return None
+
+
+class OneByOne(FilterPlugin, Signing):
+    """Judges one node at a time."""
+
+    def filter(self, state: CycleState, pod: Pod, node: NodeInfo) -> Status | None:
+        return None
+
+
+def search(kit: Kit, profile: Profile, name: str = "p", **keywords: Any) -> list[int]:
+    """Run a cycle up to Score; return the totals."""
+    pod, state, nodes = make_pod(name, **keywords), CycleState(), kit.snapshot.nodes
+    assert profile.run_pre_filter(state, pod, nodes).status is None
+    found = profile.find_feasible(state, pod, nodes)
+    left = nodes if len(found.rows) == len(nodes) else nodes.take(found.rows)
+    assert profile.run_pre_score(state, pod, left) is None
+    totals = profile.run_score(state, pod, left, totals_only=True).totals
+    return [int(total) for total in totals]
+
+
+def place(kit: Kit, name: str, node: str) -> None:
+    """Put a pod on a node."""
+    kit.add_nodes(pods=[make_pod(name, node_name=node)])
+
+
+def plugin_of(profile: Profile, name: str) -> Any:
+    """Return the plugin."""
+    return profile.plugins[name]
+
+
+def test_plugins_are_asked_about_nodes_that_changed_only(kit: Kit) -> None:
+    """The first two pods of a kind cost a look at all nodes, later ones a look at the node with one more pod."""
+    kit.add_nodes("a", "b", "c")
+    profile = kit.profile(Counting)
+    for number in range(3):
+        assert search(kit, profile, f"p{number}") == [0, 0, 0]
+    place(kit, "x", "b")
+    assert search(kit, profile) == [0, 1, 0]
+    place(kit, "y", "b")
+    assert search(kit, profile) == [0, 0]
+    assert plugin_of(profile, "Counting").asked == [3, 3, 1, 1]
+
+
+def test_nodes_as_full_as_others_before_are_not_asked_about(kit: Kit) -> None:
+    """What was said of a node with one pod goes for the next that has one."""
+    kit.add_nodes("a", "b", "c")
+    profile = kit.profile(Counting)
+    search(kit, profile)
+    search(kit, profile)
+    for number, node in enumerate("abc"):
+        place(kit, f"x{number}", node)
+        search(kit, profile)
+    assert plugin_of(profile, "Counting").asked == [3, 3, 1]
+
+
+def test_a_statement_and_its_rollback_are_changes_like_others(kit: Kit) -> None:
+    """Pods that are placed in thought count while they are there."""
+    kit.add_nodes("a", "b")
+    profile = kit.profile(Counting)
+    search(kit, profile)
+    search(kit, profile)
+    with kit.snapshot.what_if():
+        kit.snapshot.place(PodInfo.of(make_pod("x", node_name="a")), "a")
+        assert search(kit, profile) == [1, 0]
+    assert search(kit, profile) == [0, 0]
+
+
+def test_refusals_come_with_their_status_and_plugin(kit: Kit) -> None:
+    """A failure that is recalled reads like one that was worked out."""
+    kit.add_nodes("a", "b", pods=[make_pod(f"x{i}", node_name="ab"[i % 2]) for i in range(4)])
+    profile = kit.profile(Counting)
+    answers = []
+    for number in range(4):
+        pod, state = make_pod(f"p{number}"), CycleState()
+        profile.run_pre_filter(state, pod, kit.snapshot.nodes)
+        statuses = profile.find_feasible(state, pod, kit.snapshot.nodes).statuses
+        assert statuses is not None
+        answers.append(dict(statuses.items()))
+    assert answers == [{"a": FULL.with_plugin("Counting"), "b": FULL.with_plugin("Counting")}] * 4
+    assert plugin_of(profile, "Counting").asked == [2, 2]
+
+
+@pytest.mark.parametrize(
+    ("classes", "name"),
+    [
+        pytest.param((Heir,), "Heir", id="no-promise"),
+        pytest.param((Counting, Unsigned), "Counting", id="a-plugin-that-cannot-sign"),
+        pytest.param((Counting, OneByOne), "Counting", id="a-filter-for-one-node-at-a-time"),
+    ],
+)
+def test_nothing_is_kept_without_every_plugins_leave(kit: Kit, classes: Sequence[type], name: str) -> None:
+    """Each pod costs a look at all nodes."""
+    kit.add_nodes("a", "b")
+    profile = kit.profile(*classes)
+    for number in range(4):
+        search(kit, profile, f"p{number}")
+    assert plugin_of(profile, name).asked == [2, 2, 2, 2]
+
+
+def test_scores_out_of_bounds_are_an_error_each_time(kit: Kit) -> None:
+    """What cannot be kept is worked out, and complained about, for every pod."""
+    kit.add_nodes("a", "b", pods=[make_pod("x", node_name="a")])
+    profile = kit.profile(Counting)
+    plugin_of(profile, "Counting").score_by = 1000
+    for number in range(4):
+        pod, state, nodes = make_pod(f"p{number}"), CycleState(), kit.snapshot.nodes
+        profile.run_pre_filter(state, pod, nodes)
+        profile.find_feasible(state, pod, nodes)
+        profile.run_pre_score(state, pod, nodes)
+        outcome = profile.run_score(state, pod, nodes, totals_only=True)
+        assert outcome.status is not None
+        assert "returns an invalid score 1000" in outcome.status.message
+
+
+def test_pods_of_one_template_have_one_key() -> None:
+    """Names, labels and the names of volumes are not part of it; what the pod asks for is."""
+    volumes = [[{"name": f"token-{i}", "projected": {"sources": []}}] for i in range(2)]
+    one = make_pod("a-1", requests={"cpu": "1"}, labels={"index": "1"}, spec={"volumes": volumes[0]})
+    other = make_pod("a-2", requests={"cpu": "1"}, labels={"index": "2"}, spec={"volumes": volumes[1]}, priority=7)
+    assert pod_key(one) == pod_key(other) is not None
+    assert pod_key(one) != pod_key(make_pod("a-1", requests={"cpu": "2"}))
+
+
+def test_pods_that_have_run_already_have_no_key() -> None:
+    """What a resized pod counts for depends on its status."""
+    status = {"containerStatuses": [{"name": "c0", "resources": {"requests": {"cpu": "2"}}}]}
+    assert pod_key(make_pod("p", requests={"cpu": "1"}, status=status)) is None
+
+
+def test_kinds_that_did_not_come_for_longest_are_forgotten() -> None:
+    """Neither the number of kinds nor their bytes grow without bounds."""
+    memories = Memories(max_kinds=3)
+    kinds = [make_pod("p", requests={"cpu": str(number)}) for number in range(1, 6)]
+    for pod in (*kinds[:3], *kinds[:3]):
+        memories.of(pod)
+    assert len(memories) == 3
+    assert memories.of(kinds[0]) is not None
+    memories.of(kinds[3])
+    memories.of(kinds[4])
+    assert memories.of(kinds[0]) is not None
+    assert memories.of(kinds[1]) is None
+
+
+def test_large_memories_are_forgotten_first_come_first_gone(kit: Kit, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A memory that outgrows the bounds pushes out those not used for longest, never itself."""
+    kit.add_nodes(*(make_node(f"n{number}") for number in range(100)))
+    profile = kit.profile(Counting)
+    memories = profile._wiring.pre_filtering.memories
+    assert memories is not None
+    monkeypatch.setattr(memories, "_max_bytes", 3000)
+    for cpu in range(1, 9):
+        for _ in range(3):
+            search(kit, profile, requests={"cpu": str(cpu)})
+        assert 0 < memories.size <= 3000
+    assert 1 <= len(memories) <= 5
