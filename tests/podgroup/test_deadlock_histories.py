@@ -19,7 +19,7 @@ from pyscheduler.framework import WHAT_IF, CycleState, FilterPlugin, NodeInfo, S
 from pyscheduler.testing import FakeCluster
 from tests.podgroup.deadlock_world import DeadlockWorld
 
-RUNS: Final = 30
+RUNS: Final = 20
 LEASE: Final = 6
 FIRED: Final[Counter[str]] = Counter()
 
