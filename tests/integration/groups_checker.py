@@ -260,7 +260,7 @@ class Checker:
             self._objects[group] = self._read_object(record.decode())
         self._moment(group)
         partners = self._partners(group)
-        if any(gang in self._satisfied or self.bound(gang) for gang in partners):
+        if partners & self._satisfied:
             self._satisfied |= partners
 
     def _read_pod(self, change: Change) -> _Pod:

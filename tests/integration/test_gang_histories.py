@@ -15,6 +15,8 @@ import pytest
 from hypothesis import HealthCheck, settings, strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
 
+from pyscheduler_coscheduling.plugin import Coscheduling
+from pyscheduler_gang.plugin import Gang
 from tests.integration.groups_checker import Counting
 from tests.integration.groups_world import EVENTS, OPENINGS, Way, World
 
@@ -142,3 +144,33 @@ def test_no_group_is_ever_bound_in_part_and_no_pod_is_lost(way: Way) -> None:
     sys.stdout.write(f"{dict(sorted(counts.items()))}\n")
     missing = {name for name in way.expects if not counts[name]}
     assert not missing, f"never happened: {missing}"
+
+
+@pytest.mark.parametrize("way", [way for way in WAYS if way.id in {"coscheduling", "ming", "gang"}])
+def test_a_plugin_that_lets_everybody_through_is_caught(way: Way, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The judge sees a group of five of which four are bound."""
+    for plugin in (Coscheduling, Gang):
+        monkeypatch.setattr(plugin, "permit", lambda *_: None)
+    world = World(way, 1)
+    with pytest.raises(AssertionError, match=r"was let through in part: \d asked to be bound, \d bound, 0 gone"):
+        world.happen("open_one_place_short", 1, 20)
+    world.checker.close()
+    world.runner.run(world.cluster.close())
+    world.runner.close()
+
+
+def test_a_pod_that_nobody_knows_is_caught() -> None:
+    """The judge sees a pod that is pending and is not with the scheduler, and a node that is held twice."""
+    world = World(WAYS[0].values[0], 1)  # type: ignore[arg-type]  # that is what it holds
+    world.happen("create_plain_pod", 1, 1)
+    world.happen("create_node", 1, None)
+    (pod,) = world.server.pods()
+    (node,) = world.server.nodes()
+    uid, name = pod["metadata"]["uid"], node["metadata"]["name"]
+    with pytest.raises(AssertionError, match="is lost"):
+        world.checker.judge(lambda _: False)
+    with pytest.raises(AssertionError, match=r"gives 0 m, and is held for \d+ m more"):
+        world.checker.judge(None, [(uid, name)] * 9)
+    world.checker.close()
+    world.runner.run(world.cluster.close())
+    world.runner.close()
