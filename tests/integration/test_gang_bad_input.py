@@ -466,3 +466,18 @@ def test_a_pod_with_a_groups_label_under_a_profile_without_the_plugin(situation:
     situation.pods("default/g", 2)
     situation.run(LONG)
     assert situation.states("default/g") == {"bound": 3}
+
+
+@ALL
+def test_members_of_different_priority_do_not_preempt_each_other_for_ever(situation: Situation) -> None:
+    """More members than places, and some could take the place of others: that ends, and costs few attempts."""
+    situation.declare("default/g", 10, wait=600)
+    situation.pods("default/g", 6)
+    situation.run(1)
+    situation.important("default/g", 6)
+    situation.run(60)
+    assert situation.states("default/g")["bound"] == 0
+    assert situation.attempts("default/g") <= 12
+    situation.node(9)
+    situation.run(LONG)
+    assert situation.states("default/g") == {"bound": 12}
