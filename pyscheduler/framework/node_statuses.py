@@ -13,7 +13,7 @@ import numpy as np
 from pyscheduler.framework.status import Code, Status
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from numpy.typing import NDArray
 
@@ -36,7 +36,7 @@ class NodeStatuses:
     `absent`.
     """
 
-    __slots__ = ("_index", "absent", "codes", "names", "reason_ids", "table")
+    __slots__ = ("_counts", "_index", "_is_shared", "absent", "codes", "names", "reason_ids", "table")
 
     def __init__(self, size: int) -> None:
         self.codes: NDArray[np.int8] = np.zeros(size, dtype=np.int8)
@@ -45,6 +45,9 @@ class NodeStatuses:
         self.names: Callable[[int], str] | None = None
         self._index: Callable[[str], int | None] | None = None
         self.absent: Status = _ABSENT
+        #: Whether others hold the arrays; then they stay as they are, and the numbers are the same each time.
+        self._is_shared = False
+        self._counts: tuple[tuple[Status, int], ...] | None = None
 
     @classmethod
     def failing(cls, failed: NDArray[np.bool_], status: Status) -> NodeStatuses | None:
@@ -71,6 +74,15 @@ class NodeStatuses:
         made.absent = absent
         return made
 
+    def share(self, counts: Iterable[tuple[Status, int]] | None = None) -> NodeStatuses:
+        """Say that others hold the arrays and the table, too, which are copied then before a status is added.
+
+        `counts` is what `counts()` gives, where that is known. Returns itself.
+        """
+        self._is_shared = True
+        self._counts = None if counts is None else tuple(counts)
+        return self
+
     def __len__(self) -> int:
         return len(self.codes)
 
@@ -81,11 +93,13 @@ class NodeStatuses:
 
     def add_reason(self, status: Status) -> int:
         """Put `status` into the table and return its id, for `reason_ids`."""
+        self._own()
         self.table.append(status)
         return len(self.table) - 1
 
     def fail(self, failed: NDArray[np.bool_], status: Status) -> None:
         """Give `status` to the nodes where `failed` (bool[n]) is true and which have none yet."""
+        self._own()
         rows = failed & (self.reason_ids == 0)
         self.codes[rows] = status.code
         self.reason_ids[rows] = self.add_reason(status)
@@ -93,6 +107,7 @@ class NodeStatuses:
     def fail_row(self, row: int, status: Status) -> None:
         """Give `status` to one node, if it has none yet."""
         if self.reason_ids[row] == 0 and not status.is_success:
+            self._own()
             self.codes[row] = status.code
             self.reason_ids[row] = self.add_reason(status)
 
@@ -124,6 +139,18 @@ class NodeStatuses:
 
     def counts(self) -> Iterator[tuple[Status, int]]:
         """Iterate over the failures and how many nodes have each; what a FailedScheduling message is made of."""
-        for reason, number in enumerate(np.bincount(self.reason_ids, minlength=len(self.table))):
-            if reason and number:
-                yield self.table[reason], int(number)
+        if self._counts is not None:
+            yield from self._counts
+            return
+        numbers = np.bincount(self.reason_ids, minlength=len(self.table)).tolist()
+        counts = tuple((self.table[reason], number) for reason, number in enumerate(numbers) if reason and number)
+        if self._is_shared:
+            self._counts = counts
+        yield from counts
+
+    def _own(self) -> None:
+        """Copy what others hold, before it is changed."""
+        if self._is_shared:
+            self.codes, self.reason_ids, self.table = self.codes.copy(), self.reason_ids.copy(), self.table.copy()
+            self._is_shared = False
+            self._counts = None

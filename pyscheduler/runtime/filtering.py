@@ -201,11 +201,21 @@ class Filtering:
             rows = kept.rows() if alive is None or left == kept.passed else np.flatnonzero(alive)
             question.context.feasible = rows
             return FilterOutcome(rows, None, total)
+        return FilterOutcome(_NO_ROWS, self._explain(nodes, kept, found), total)
+
+    def _explain(self, nodes: NodeView, kept: KeptFilters, found: Mapping[int, NodeStatuses | None]) -> NodeStatuses:
+        """Return why each node is refused: by filters that were asked, or where that is None by what is kept."""
+        if all(answer is None for answer in found.values()):
+            # The order of the profile is kept, too.
+            statuses = kept.statuses()
+            statuses.bind_names(nodes.name, nodes.index)
+            return statuses
         statuses = blank_statuses(nodes)
         for position, method in self._columnar:
             if position in found:
-                merge_statuses(statuses, found[position] or kept.statuses(position), method.plugin)
-        return FilterOutcome(_NO_ROWS, statuses, total)
+                answer = found[position]
+                merge_statuses(statuses, kept.statuses(position) if answer is None else answer, method.plugin)
+        return statuses
 
     def _find(self, question: _Question, limit: int, start: int) -> FilterOutcome:
         sweep = self._sweep(question)

@@ -65,6 +65,7 @@ class KeptFilters:
         "_positions",
         "_rows",
         "_statuses",
+        "_whole",
         "growth",
         "passed",
         "refusals",
@@ -88,6 +89,7 @@ class KeptFilters:
         #: By amounts of a row, what the moving filters say.
         self._known: dict[bytes, int] = {}
         self._rows: NDArray[np.int64] | None = None
+        self._whole: NodeStatuses | None = None
         #: How many rows nobody refuses, and by position of a filter how many it is the first to refuse.
         self.passed = 0
         self.refusals: dict[int, int] = {}
@@ -116,12 +118,21 @@ class KeptFilters:
 
     def statuses(self, position: int | None = None) -> NodeStatuses:
         """Return the refusals, of all filters or of one, as statuses of their plugins."""
-        ids = self._ids if position is None else np.where(self.refused_at(position), self._ids, 0)
+        if position is not None:
+            return self._made(np.where(self.refused_at(position), self._ids, 0))
+        if self._whole is None:
+            self._whole = self._made(self._ids)
+        made, whole = NodeStatuses(0), self._whole
+        made.codes, made.reason_ids, made.table = whole.codes, whole.reason_ids, whole.table
+        return made.share(whole.counts())
+
+    def _made(self, ids: NDArray[np.int16]) -> NodeStatuses:
         made = NodeStatuses(0)
-        made.table = list(self._statuses)
         made.codes = np.array([status.code for status in self._statuses], dtype=np.int8)[ids]
         made.reason_ids = ids.astype(np.int32)
-        return made
+        made.codes.flags.writeable = made.reason_ids.flags.writeable = False
+        made.table = list(self._statuses)
+        return made.share()
 
     def sync(self, state: CycleState, pod: Pod, nodes: NodeView, *, sampled: bool) -> bool:
         """Bring everything up to date with `nodes`; return False where a plugin's answer cannot be kept."""
@@ -195,6 +206,7 @@ class KeptFilters:
         for position, count in zip(self._positions, self._counts.tolist(), strict=True):
             if count and position != _NOBODY:
                 self.refusals[position] = self.refusals.get(position, 0) + count
+        self._whole = None
         if rows_too:
             self._rows = None
 

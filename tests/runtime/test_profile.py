@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import sys
 from collections import Counter
 from types import FrameType
@@ -339,6 +340,7 @@ def calls_of(kit: Any, profile: Profile, pod: Pod) -> int:
         calls += event == "call"
 
     nodes = kit.snapshot.nodes
+    gc.disable()  # lest somebody who is told of collections is counted
     sys.setprofile(count)
     try:
         state = CycleState()
@@ -349,6 +351,7 @@ def calls_of(kit: Any, profile: Profile, pod: Pod) -> int:
             profile.run_score(state, pod, nodes)
     finally:
         sys.setprofile(None)
+        gc.enable()
     return calls
 
 
@@ -370,8 +373,8 @@ def test_a_cycle_costs_the_same_number_of_calls_on_any_cluster(new_kit: Any, pod
         for number in range(nominated):
             kit.nominate(make_pod(f"q{number}"), f"n{number}")
         profile = in_tree_profile(kit)
-        calls_of(kit, profile, pod)
-        calls.append(calls_of(kit, profile, pod))
+        # What is kept of a kind of pod is worked out for its second pod, and made use of for the third.
+        calls.append([calls_of(kit, profile, pod) for _ in range(3)][1:])
     assert calls[0] == calls[1]
 
 
