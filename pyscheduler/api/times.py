@@ -6,6 +6,7 @@ of pods during preemption) cost one dictionary lookup the second time.
 
 from __future__ import annotations
 
+import math
 import re
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -36,9 +37,19 @@ def parse_time(text: str) -> float:
 
 def format_time(seconds: float) -> str:
     """Write seconds since the epoch as metadata and conditions carry them: UTC, whole seconds, cut off."""
-    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return f"{_second(math.floor(seconds))}Z"
 
 
 def format_micro_time(seconds: float) -> str:
     """Write seconds since the epoch as leases and events carry them: UTC, six decimal places."""
-    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    whole = math.floor(seconds)
+    micros = round((seconds - whole) * 1e6)
+    if micros == 1_000_000:
+        whole, micros = whole + 1, 0
+    return f"{_second(whole)}.{micros:06d}Z"
+
+
+@lru_cache(maxsize=64)
+def _second(whole: int) -> str:
+    """Write a second; many things happen in the same one."""
+    return datetime.fromtimestamp(whole, UTC).strftime("%Y-%m-%dT%H:%M:%S")

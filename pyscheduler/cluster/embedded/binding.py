@@ -57,7 +57,8 @@ def bind(registry: Registry, namespace: str, name: str, binding: Object, *, dry_
     labels = {**_topology_of(registry, target["name"]), **(metadata.get("labels") or {})}
     if labels:
         pod_metadata["labels"] = {**(pod_metadata.get("labels") or {}), **labels}
-    return registry.put(builtin.PODS, record, pod, dry_run=dry_run)
+    # It had no node before, so whatever it was, it is not the same now.
+    return registry.put(builtin.PODS, record, pod, before={}, dry_run=dry_run)
 
 
 def _check_target(target: dict[str, Any]) -> None:

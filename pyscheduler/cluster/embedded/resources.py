@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["CRUD_VERBS", "Resource", "ResourceTable", "Subresource", "field_reader"]
 
 CRUD_VERBS: Final = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
+_BOOLEAN_FIELDS: Final = frozenset({"spec.hostNetwork", "spec.unschedulable"})
 
 
 @attrs.frozen
@@ -129,27 +130,33 @@ def field_reader(paths: Mapping[str, tuple[str, ...]]) -> Callable[[Object], dic
     """Return a function that reads the selectable fields of an object, or None when there are none."""
     if not paths:
         return None
-    steps = tuple((name, path[:-1], path[-1]) for name, path in paths.items())
+    # This runs for every write: each parent is looked up once, and most fields are absent.
+    places: dict[tuple[str, ...], list[tuple[str, str]]] = {}
+    for name, path in paths.items():
+        places.setdefault(path[:-1], []).append((path[-1], name))
+    absent = {name: _shown(name, None) for name in paths}
 
     def read(obj: Object) -> dict[str, str]:
-        fields = {}
-        for name, parents, leaf in steps:
+        fields = absent.copy()
+        for parents, leaves in places.items():
             inner: Any = obj
             for parent in parents:
                 inner = inner.get(parent) if isinstance(inner, dict) else None
-            value = inner.get(leaf) if isinstance(inner, dict) else None
-            if isinstance(value, str):
-                fields[name] = value
-            elif value is None or isinstance(value, bool):
-                fields[name] = "true" if value else "false" if name in _BOOLEAN_FIELDS else ""
-            else:
-                fields[name] = str(value)
+            if isinstance(inner, dict):
+                for leaf, name in leaves:
+                    if leaf in inner:
+                        fields[name] = _shown(name, inner[leaf])
         return fields
 
     return read
 
 
-_BOOLEAN_FIELDS: Final = frozenset({"spec.hostNetwork", "spec.unschedulable"})
+def _shown(name: str, value: object) -> str:
+    if isinstance(value, str):
+        return value
+    if value is None or isinstance(value, bool):
+        return "true" if value else "false" if name in _BOOLEAN_FIELDS else ""
+    return str(value)
 
 
 class ResourceTable:

@@ -17,7 +17,7 @@ __all__ = ["decode_body", "go_json_error", "go_text", "name_ending", "new_uid", 
 
 _NAME_ALPHABET: Final = "bcdfghjklmnpqrstvwxz2456789"  # no vowels and no look-alikes, as the real server
 _NAME_ENDING_LENGTH: Final = 5
-_METADATA_ORDER: Final = (
+_METADATA_NAMES: Final = (
     "name",
     "generateName",
     "namespace",
@@ -33,6 +33,7 @@ _METADATA_ORDER: Final = (
     "finalizers",
     "managedFields",
 )
+_METADATA_PLACES: Final = {name: place for place, name in enumerate(_METADATA_NAMES)}
 _SUMMARY_LENGTH: Final = 30
 
 
@@ -50,7 +51,9 @@ def name_ending(rng: random.Random) -> str:
 
 def tidy_metadata(metadata: Object) -> Object:
     """Return metadata in the order Go writes it, without what is empty."""
-    return {name: metadata[name] for name in _METADATA_ORDER if metadata.get(name) not in (None, "", {}, [])}
+    names = [name for name, value in metadata.items() if (value or value == 0) and name in _METADATA_PLACES]
+    names.sort(key=_METADATA_PLACES.__getitem__)
+    return {name: metadata[name] for name in names}
 
 
 def decode_body(body: bytes, kind: str) -> Object:
