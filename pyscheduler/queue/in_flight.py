@@ -50,6 +50,8 @@ class Flight:
     latest: PodInfo | None = None
     #: Whether the pod was deleted, or bound by somebody else.
     is_gone: bool = False
+    #: Whether somebody named it to be tried: an event that is about this pod alone, and kept once.
+    is_named: bool = False
 
 
 class InFlight:

@@ -14,7 +14,8 @@ one timer for the next backoff that ends and one for the next pod that has been 
 Pods are known by uid. An update or an `add` of a pod that is in flight is remembered for its return, and a pod that was
 deleted in flight does not return.
 
-Differs from kube-scheduler: pods in flight are known with queueing hints off, too (there, an update in flight puts a
+Differs from kube-scheduler: that a pod in flight was named, which concerns nobody else, is kept once, however often it
+is. Pods in flight are known with queueing hints off, too (there, an update in flight puts a
 second copy of the pod into activeQ). A pod leaves scheduler_unschedulable_pods also when it is deleted from activeQ or
 backoffQ. PreEnqueue plugins run in profile order, not the gating one first, so that where several refuse a pod the
 first of them is named. Source: kube-scheduler 1.36, `scheduling_queue.go`.
@@ -252,7 +253,9 @@ class SchedulingQueue:
         for pod in pods:
             if self._activate(pod.uid) or self._is_placed(pod.uid):
                 continue
-            if self._queueing_hints and pod.uid in self._in_flight:
+            flight = self._in_flight.get(pod.uid)
+            if self._queueing_hints and flight is not None and not flight.is_named:
+                flight.is_named = True
                 self._in_flight.observe(FORCE_ACTIVATE, None, pod)
             self._move_request_cycle = self.scheduling_cycle
 
@@ -469,6 +472,10 @@ class SchedulingQueue:
         if self._generic_workload and info.pod.spec.scheduling_group is not None:
             return Strategy.AFTER_BACKOFF
         best = Strategy.SKIP
+        if flight.is_named:
+            best = Strategy.AFTER_BACKOFF
+            if not info.pending_plugins:
+                return best
         for event, old, new, quiet_for in self._in_flight.events_since_pop(flight):
             if quiet_for is not None and self._is_quiet(quiet_for, info.pod):
                 continue

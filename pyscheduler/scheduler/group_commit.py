@@ -112,11 +112,11 @@ class GroupCommit:
             case GroupOutcome.SCHEDULED:
                 return await self._bind_all(decision)
             case GroupOutcome.ERROR:
-                self._fail_all(decision)
+                await self._fail_all(decision)
             case GroupOutcome.WAITING_ON_PREEMPTION:
                 await self._preempt_all(decision)
             case GroupOutcome.UNSCHEDULABLE:
-                self._reject_all(decision)
+                await self._reject_all(decision)
         return ()
 
     def fail_rest(self, decision: Decision, status: Status) -> None:
@@ -129,12 +129,13 @@ class GroupCommit:
 
     # Back into the queue
 
-    def _fail_all(self, decision: Decision) -> None:
-        status = decision.status
+    async def _fail_all(self, decision: Decision) -> None:
+        status, turns = decision.status, Turns(self.clock)
         assert status is not None, "an error has a status"
         for member in decision.members:
             own = member.status
             self.failure.handle(member.attempt, own if own is not None and own.is_error else status, CLEAR_NOMINATION)
+            await turns.give()
 
     async def _preempt_all(self, decision: Decision) -> None:
         """Tell the victims to go, and let the group try again when they are gone."""
@@ -155,10 +156,11 @@ class GroupCommit:
             else:
                 self.failure.handle(attempt, failure, CLEAR_NOMINATION)
 
-    def _reject_all(self, decision: Decision) -> None:
-        rejectors = decision.rejectors()
+    async def _reject_all(self, decision: Decision) -> None:
+        rejectors, turns = decision.rejectors(), Turns(self.clock)
         for member in decision.members:
             self._reject(member, rejectors)
+            await turns.give()
 
     def _reject(self, member: Member, rejectors: set[str]) -> None:
         """Let one member wait: where it had a place, for the others; else for room."""
@@ -195,7 +197,7 @@ class GroupCommit:
             raise
         if all(self._is_held(member, decision) for member in reserved):
             self._take_back(reserved, decision)
-            self._reject_all(decision)
+            await self._reject_all(decision)
             return ()
         rejectors = decision.rejectors()
         bound = {id(member) for member in reserved}

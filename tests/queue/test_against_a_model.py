@@ -80,6 +80,12 @@ class ModelPod:
     missed: list[tuple[str, object]] = attrs.Factory(list)
 
     @property
+    def is_named(self) -> bool:
+        """Tell whether somebody named it since its pop; that is kept once."""
+        named = [obj for event, obj in self.missed if event == "ForceActivate"]
+        return any(isinstance(obj, Pod) and obj.uid == self.pod.uid for obj in named)
+
+    @property
     def order(self) -> tuple[float, ...]:
         """Sort as PrioritySort does, and by arrival."""
         return -self.pod.priority, self.enqueued, self.came
@@ -234,7 +240,7 @@ class Model:
             elif p.place is Place.BACKOFF:
                 p.place = None
                 self.to_active(p, passed=self.pop_early)
-            elif p.place is Place.IN_FLIGHT:
+            elif p.place is Place.IN_FLIGHT and not p.is_named:
                 self.tell_flying("ForceActivate", p.pod)
 
     def event(self, event: str, obj: object, pods: Sequence[ModelPod] | None = None) -> None:

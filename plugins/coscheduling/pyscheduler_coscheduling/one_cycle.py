@@ -37,10 +37,16 @@ class OneCycle:
     def groups(self, pod: Pod) -> Mapping[Hashable, Iterable[Pod]] | None:
         """Return the pod's group, if it is scheduled in one cycle, with the members of the same profile."""
         group = self._members.of(pod) if self.enabled else None
-        if group is None or not group.group.is_declared:
+        if group is None or not group.group.is_declared or self._is_refused(group, pod):
             return None
         members = [each for each in group.pending.values() if each.scheduler_name == pod.scheduler_name]
         return {group.id: members if pod.uid in group.pending else [*members, pod]}
+
+    def _is_refused(self, group: GroupState, pod: Pod) -> bool:
+        """Tell whether every member would be refused untried: then one is told so, and the others sleep on."""
+        members = self._members
+        short = quorum.shortage(group, pod, count_succeeded=members.counts_succeeded(group))
+        return bool(short) or members.failures.is_refused(group.id)
 
     def permit(self, group: GroupState, cycle: GroupCycle) -> Status | None:
         """Let a member pass where those that have found a node make the minimum, with those that have one already."""

@@ -27,6 +27,8 @@ def groups_to_schedule(gangs: Gangs, pod: Pod) -> Mapping[Hashable, Iterable[Pod
     record = gangs.of(pod) if gangs.in_one_cycle else None
     if record is None or not record.state.group.is_declared or gangs.is_settled(record):
         return None
+    if gangs.not_ready(record, pod) is not None:
+        return None  # it is told so, and the others sleep on
     found: dict[Hashable, Iterable[Pod]] = {}
     for each in gangs.group(record):
         members = {
