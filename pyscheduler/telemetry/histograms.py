@@ -52,11 +52,13 @@ class FastHistogram:
 
     def record(self, value: float, *labels: str) -> None:
         """Note a measurement under the given label values, in the order of the label names."""
-        series = self._series.get(labels)
-        if series is None:
+        try:
+            series = self._series[labels]
+        except KeyError:
             series = self._series[labels] = _Series(len(self._bounds))
-        series.waiting.append(value)
-        if len(series.waiting) >= _FOLD_AT:
+        waiting = series.waiting
+        waiting.append(value)
+        if len(waiting) >= _FOLD_AT:
             self._fold(series)
 
     def _fold(self, series: _Series) -> None:

@@ -32,6 +32,7 @@ from pyscheduler.telemetry.histograms import FastHistogram
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
+    from typing import TypeVar
 
     from prometheus_client import Metric as PrometheusMetric
 
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
 
     #: Label pairs to value.
     _Read = Callable[[], Mapping[tuple[tuple[str, str], ...], float]]
+    _Told = TypeVar("_Told", bound=Callable[..., None])
 
 __all__ = ["Metrics"]
 
@@ -75,6 +77,11 @@ class Metrics:
 
     def __init__(self, *, also: Recorder | None = None, view: MetricView | None = None) -> None:
         self._also = also if also is not None else NullRecorder()
+        # What is called many times per pod is passed on only where somebody listens.
+        self._also_point = _listening(self._also.extension_point)
+        self._also_handling = _listening(self._also.event_handling)
+        self._also_request = _listening(self._also.request)
+        self._also_throttled = _listening(self._also.request_throttled)
         self._view = view
         self._histograms: list[FastHistogram] = []
         self._gauges: list[tuple[str, str, _Read]] = []
@@ -144,7 +151,8 @@ class Metrics:
     def extension_point(self, point: str, *, status: str, profile: str, seconds: float) -> None:
         """Note one run of an extension point."""
         self._point_seconds.record(seconds, point, status, profile)
-        self._also.extension_point(point, status=status, profile=profile, seconds=seconds)
+        if self._also_point is not None:
+            self._also_point(point, status=status, profile=profile, seconds=seconds)
 
     def plugin(self, plugin: str, point: str, *, status: str, seconds: float) -> None:
         """Note one plugin's run."""
@@ -164,7 +172,8 @@ class Metrics:
     def event_handling(self, event: str, *, seconds: float) -> None:
         """Note the time to handle a cluster event."""
         self._event_seconds.record(seconds, event)
-        self._also.event_handling(event, seconds=seconds)
+        if self._also_handling is not None:
+            self._also_handling(event, seconds=seconds)
 
     def queueing_hint(self, *, plugin: str, event: str, hint: str, seconds: float) -> None:
         """Note one hint call."""
@@ -222,7 +231,8 @@ class Metrics:
             self._request_bytes.record(sent, verb, host)
         if received is not None:
             self._response_bytes.record(received, verb, host)
-        self._also.request(verb, host, code=code, seconds=seconds, sent=sent, received=received)
+        if self._also_request is not None:
+            self._also_request(verb, host, code=code, seconds=seconds, sent=sent, received=received)
 
     def request_retried(self, verb: str, host: str, *, code: str) -> None:
         """Count a request that is sent once more."""
@@ -232,7 +242,8 @@ class Metrics:
     def request_throttled(self, verb: str, host: str, *, seconds: float) -> None:
         """Note the wait for a turn."""
         self._throttle_seconds.record(seconds, verb, host)
-        self._also.request_throttled(verb, host, seconds=seconds)
+        if self._also_throttled is not None:
+            self._also_throttled(verb, host, seconds=seconds)
 
     def certificate_rotated(self, age_seconds: float) -> None:
         """Note how old a client certificate was when another took its place."""
@@ -309,6 +320,12 @@ def _infinite(name: str, description: str, read: _Read) -> Metric | None:
         if not math.isfinite(value)
     ]
     return Metric(name, description, unit="", data=Gauge(points)) if points else None
+
+
+def _listening(method: _Told) -> _Told | None:
+    """Return a method of a recorder, None where it is `NullRecorder`'s own, which does nothing."""
+    name = getattr(method, "__name__", "")
+    return None if getattr(method, "__func__", None) is getattr(NullRecorder, name, method) else method
 
 
 def _description(name: str, given: str) -> str:
