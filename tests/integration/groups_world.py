@@ -531,7 +531,9 @@ class World:
         for group in GROUPS:
             if self.way.counting.api_version and not self._object(group):
                 self._declare(group, self.minimum.get(group, 2))
-            self._patch_object(group, {"metadata": {"annotations": {f"{GANG}groups": None}}})
+            # A single one that only those that wait could help would wait for good.
+            plain = {f"{GANG}groups": None, f"{GANG}match-policy": None}
+            self._patch_object(group, {"metadata": {"annotations": plain}})
         await self.advance(60)
         for group in GROUPS:
             for _ in range(self.checker.minimum(group) - len(self._countable(group))):
