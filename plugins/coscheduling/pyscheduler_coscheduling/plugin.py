@@ -29,6 +29,7 @@ from pyscheduler.framework import (
     PreFilterPlugin,
     QueueSortPlugin,
     ReservePlugin,
+    SignPlugin,
     StateKey,
     Status,
 )
@@ -56,6 +57,7 @@ if TYPE_CHECKING:
         PostFilterResult,
         PreFilterResult,
         QueuedPodInfo,
+        SignFragment,
     )
     from pyscheduler.podgroup import GroupId, GroupState
 
@@ -83,6 +85,7 @@ class Coscheduling(
     PostBindPlugin,
     EnqueueExtensions,
     GroupCyclePlugin,
+    SignPlugin,
 ):
     """All or nothing for groups of pods, by Permit or in one cycle."""
 
@@ -134,6 +137,12 @@ class Coscheduling(
 
     def events_to_register(self) -> Sequence[ClusterEventWithHint]:
         return self._hints.registrations()
+
+    def sign_pod(self, pod: Pod) -> Sequence[SignFragment] | Status:
+        """Let plain pods be signed; what becomes of a member depends on the others, and on the time."""
+        if self.members.of(pod) is not None:
+            return Status.unschedulable("pods of a group are not signable")
+        return ()
 
     # --- the group cycle
 
