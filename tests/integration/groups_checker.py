@@ -39,12 +39,14 @@ from typing import Any, Final
 import attrs
 
 from pyscheduler.cluster.embedded.cluster import EmbeddedCluster
+from pyscheduler.cluster.embedded.in_process import InProcessTransport
 from pyscheduler.cluster.embedded.store import Change, Collection
 
-__all__ = ["Checker", "Counting"]
+__all__ = ["GANG", "Checker", "Counting", "WatchedCluster"]
 
 GANG = "gang.scheduling.koordinator.sh/"
 _POLICIES: Final = ("once-satisfied", "only-waiting", "waiting-and-running")
+_BINDING: Final = "/binding"
 _MANY: Final = 1_000_000
 
 
@@ -434,3 +436,31 @@ def _whole_number(text: str | None) -> int | None:
         return max(int(text), 0) if text is not None else None
     except ValueError:
         return None
+
+
+class _Watched(InProcessTransport):
+    """Tells the checker of every request to bind, before it is dealt with and when it was."""
+
+    checker: Checker | None = None
+
+    async def request(self, method: str, path: str, **keywords: Any) -> Any:
+        """Answer one request."""
+        if self.checker is None or method != "POST" or not path.endswith(_BINDING):
+            return await super().request(method, path, **keywords)
+        *_, namespace, _pods, name, _binding = path.split("/")
+        self.checker.asked_to_bind(f"{namespace}/{name}")
+        answer = await super().request(method, path, **keywords)
+        self.checker.answered(answer.status)
+        return answer
+
+
+class WatchedCluster(EmbeddedCluster):
+    """Gives transports that are watched."""
+
+    checker: Checker | None = None
+
+    def transport(self, **keywords: Any) -> InProcessTransport:
+        """Return a transport for a scheduler."""
+        made = _Watched(self.router, **keywords)
+        made.checker = self.checker
+        return made

@@ -19,13 +19,11 @@ import attrs
 import yaml
 
 from pyscheduler.api import Node, Pod
-from pyscheduler.cluster.embedded.cluster import EmbeddedCluster
 from pyscheduler.cluster.embedded.faults import Fault
-from pyscheduler.cluster.embedded.in_process import InProcessTransport
 from pyscheduler.framework.errors import APIError
 from pyscheduler.podgroup import DIALECTS, DialectTable
 from pyscheduler.testing import FakeCluster, FakeFramework, pod_manifest
-from tests.integration.groups_checker import GANG, Checker, Counting
+from tests.integration.groups_checker import GANG, Checker, Counting, WatchedCluster
 
 __all__ = ["EVENTS", "OPENINGS", "Way", "World"]
 
@@ -34,7 +32,6 @@ CONFIGS: Final = Path(__file__).parents[2] / "configs"
 GROUPS: Final = ("default/a", "default/b", "other/c")
 #: Groups wait for so long, where they say so; profiles as they are shipped let them wait for minutes.
 WAIT_SECONDS: Final = 15
-_BINDING: Final = "/binding"
 #: What users are told, by what it shows to have happened.
 _TOLD: Final = {
     "rollbacks": ("rejection in Unreserve", "optimistic rejection", "gets rejected due to"),
@@ -69,34 +66,6 @@ class Way:
         return [yaml.safe_load(path.read_text(encoding="utf-8"))] if group and path.exists() else []
 
 
-class _Watched(InProcessTransport):
-    """Tells the checker of every request to bind, before it is dealt with and when it was."""
-
-    checker: Checker | None = None
-
-    async def request(self, method: str, path: str, **keywords: Any) -> Any:
-        """Answer one request."""
-        if self.checker is None or method != "POST" or not path.endswith(_BINDING):
-            return await super().request(method, path, **keywords)
-        *_, namespace, _pods, name, _binding = path.split("/")
-        self.checker.asked_to_bind(f"{namespace}/{name}")
-        answer = await super().request(method, path, **keywords)
-        self.checker.answered(answer.status)
-        return answer
-
-
-class _WatchedCluster(EmbeddedCluster):
-    """Gives transports that are watched."""
-
-    checker: Checker | None = None
-
-    def transport(self, **keywords: Any) -> InProcessTransport:
-        """Return a transport for a scheduler."""
-        made = _Watched(self.router, **keywords)
-        made.checker = self.checker
-        return made
-
-
 class World:
     """One history. `counts` says how often what happened."""
 
@@ -112,7 +81,7 @@ class World:
 
     async def _begin(self) -> None:
         self.cluster = FakeCluster(seed=self.rng.getrandbits(32))
-        self.server = _WatchedCluster(
+        self.server = WatchedCluster(
             clock=self.cluster.clock,
             rng=random.Random(self.rng.getrandbits(32)),
             pod_groups=self.way.counting is Counting.IN_TREE,
