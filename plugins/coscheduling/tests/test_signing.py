@@ -1,0 +1,18 @@
+"""What pods of a profile with this plugin can be compared by."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+async def test_members_of_groups_are_not_signed(world: Any) -> None:
+    """Plain pods are alike as far as this plugin goes; what becomes of a member depends on others and on the time."""
+    world.nodes(1, cpu="8")
+    world.group("g", 1)
+    world.schedule()
+    world.pods("g", 1)
+    world.cluster.add_pod("plain")
+    await world.settle()
+    assert world.plugin.sign_pod(world.cluster.pod("plain")) == ()
+    signed = world.plugin.sign_pod(world.cluster.pod("g-0"))
+    assert signed.message == "pods of a group are not signable"
