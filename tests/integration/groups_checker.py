@@ -21,7 +21,7 @@ Gangs go by their match policy, and by every gang of the gang group together, as
 `only-waiting` does not count who was bound before, and `once-satisfied` asks for nothing any more once a verdict was
 right, for any gang of the gang group, or for one that joined it since; not by a bound pod that comes to name the gang.
 That is forgotten when the last gang of the gang group is gone, object, pods and all, and by a scheduler that starts
-anew with nobody of the gang group bound.
+anew with nobody of the gang group bound; one that starts anew takes a gang with a bound member for right.
 
 **Nothing twice, nothing too much, nobody lost.** A pod gets one node, at a request of the scheduler, and keeps it. At
 that moment the node is there, and has room for all that are bound to it; with those that hold it in memory it has room,
@@ -322,7 +322,8 @@ class Checker:
 
     def scheduler_is_gone(self) -> None:
         """Note that the scheduler's memory is lost: what it knew of gangs goes by who is bound."""
-        self._satisfied = {group for group in self._satisfied if any(map(self.bound, self._partners(group)))}
+        bound = [group for group in self._members if self.bound(group)]
+        self._satisfied = {partner for group in bound for partner in self._partners(group)}
 
     # --- judging
 
