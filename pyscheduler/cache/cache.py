@@ -9,7 +9,8 @@ Events of nodes and pods come on separate watches and in any order. A pod may be
 go before its pods: its NodeInfo then stays without a node object until they are gone too, and is in no snapshot.
 
 Every change gives the NodeInfo concerned a generation above all others and puts it at the end of the line, so a
-snapshot is brought up to date by walking back from the end to the generation it has seen. Nodes that went are in a log
+snapshot is brought up to date by walking back from the end to the generation it has seen. Only that an assumption is
+confirmed is no change: the snapshot goes on with the pod as it was assumed until something else happens on its node. Nodes that went are in a log
 of bounded length; a snapshot too old for the log is compared name by name.
 
 Source: kube-scheduler 1.36, `backend/cache/cache.go`.
@@ -23,12 +24,14 @@ from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING, Final
 
+from msgspec.structs import replace
+
 from pyscheduler.api import Pod
 from pyscheduler.cache.errors import CacheError
 from pyscheduler.cache.images import ImageRegistry
 from pyscheduler.cache.invariants import check_node_info
 from pyscheduler.cache.node_tree import NodeTree
-from pyscheduler.framework.node_info import NodeInfo
+from pyscheduler.framework.node_info import NodeInfo, next_generation
 from pyscheduler.framework.pod_info import PodInfo
 from pyscheduler.framework.recorder import NullRecorder
 
@@ -165,6 +168,9 @@ class Cache:
                     pod.node_name,
                     known.pod.node_name,
                 )
+            if self._replace(known, info):
+                self._end_assumption(pod.uid)
+                return
             self._remove(known)
         self._add(info)
 
@@ -182,8 +188,9 @@ class Cache:
             raise CacheError(f"pod {old.key} is assumed, so it should be added before it is updated")
         if known.pod.node_name != info.pod.node_name:
             self._warn_moved(known.pod, info.pod)
-        self._remove(known)
-        self._add(info)
+        if not self._replace(known, info):
+            self._remove(known)
+            self._add(info)
 
     def remove_pod(self, pod: Pod) -> None:
         """Drop a pod, assumed or not. Raise where it is not known.
@@ -222,9 +229,28 @@ class Cache:
         self._touch(name, node_info)
         self._drop_if_empty(name, node_info)
         del self._pods[uid]
+        self._end_assumption(uid)
+
+    def _end_assumption(self, uid: str) -> None:
         timer = self._assumed.pop(uid, None)
         if timer is not None:
             timer.cancel()
+
+    def _replace(self, known: PodInfo, info: PodInfo) -> bool:
+        """Put another object of a pod in its place, if its facts are the same (`PodInfo.with_pod`) and its node is.
+
+        That its binding was written changes nothing that is looked at, so snapshots need not hear of it.
+        """
+        pod = info.pod
+        name = pod.node_name
+        if info.requests is not known.requests or known.pod.node_name != name:
+            return False
+        node_info = self._nodes[name]
+        if node_info.replace_pod(info) or not _is_alike(known.pod, pod):
+            node_info.generation = next_generation()
+            self._touch(name, node_info)
+        self._pods[pod.uid] = info
+        return True
 
     def _expire(self, uid: str) -> None:
         info = self._pods[uid]
@@ -345,6 +371,16 @@ class Cache:
         removals = [generation for generation, _ in self._removals]
         assert removals == sorted(removals), "removals are out of order"
         assert all(generation > self._forgotten_removals for generation in removals), "removals were forgotten too soon"
+
+
+def _is_alike(one: Pod, other: Pod) -> bool:
+    """Tell whether two states of a pod are the same but for what its binding writes: its version, its conditions."""
+    metadata, status = one.metadata, one.status
+    version, generation = metadata.resource_version, metadata.generation
+    if replace(other.metadata, resource_version=version, generation=generation) != metadata:
+        return False
+    conditions, nominated = status.conditions, status.nominated_node_name
+    return replace(other.status, conditions=conditions, nominated_node_name=nominated) == status
 
 
 def _check_identity(pod: Pod) -> None:

@@ -172,6 +172,17 @@ class NodeInfo:
         self._count(info, -1)
         return info
 
+    def replace_pod(self, info: PodInfo) -> bool:
+        """Put another object of a pod that is here, with the same facts, in its place; tell whether pods moved.
+
+        The order is as if the pod had been removed and added: it comes last, and who was last has its place.
+        """
+        moved = _put_last(self.pods, info)
+        if self.pods_with_affinity:
+            moved |= _put_last(self.pods_with_affinity, info)
+            moved |= _put_last(self.pods_with_required_anti_affinity, info)
+        return moved
+
     def _count(self, info: PodInfo, sign: int) -> None:
         self.requested.add(info.requests, sign)
         milli_cpu, memory = info.non_zero
@@ -210,6 +221,17 @@ class NodeInfo:
 
 def _has_anti_affinity(info: PodInfo) -> bool:
     return bool(info.required_anti_affinity_terms or info.preferred_anti_affinity_terms)
+
+
+def _put_last(infos: list[PodInfo], info: PodInfo) -> bool:
+    """Replace the pod of the same uid, if it is there, and swap it with the last one; tell whether that was another."""
+    uid, last = info.pod.metadata.uid, len(infos) - 1
+    for index in range(last, -1, -1):  # it came not long ago
+        if infos[index].pod.metadata.uid == uid:
+            infos[index] = infos[last]
+            infos[last] = info
+            return index != last
+    return False
 
 
 def _swap_out(infos: list[PodInfo], uid: str) -> PodInfo | None:

@@ -90,11 +90,32 @@ class PodInfo:
 
     def with_pod(self, pod: Pod) -> PodInfo:
         """Return the same facts about another object of the same pod (one with its node set, say)."""
+        # One by one, because every pod comes here twice.
         info = PodInfo.__new__(PodInfo)
-        for slot in PodInfo.__slots__:
-            setattr(info, slot, getattr(self, slot))
         info.pod = pod
+        info.requests = self.requests
+        info.non_zero = self.non_zero
+        info.host_ports = self.host_ports
+        info.pvc_keys = self.pvc_keys
+        info.has_storage = self.has_storage
+        info.required_affinity_terms = self.required_affinity_terms
+        info.required_anti_affinity_terms = self.required_anti_affinity_terms
+        info.preferred_affinity_terms = self.preferred_affinity_terms
+        info.preferred_anti_affinity_terms = self.preferred_anti_affinity_terms
         return info
+
+    def holds_for(self, pod: Pod) -> bool:
+        """Tell whether the facts are known to be those of another object of the same pod, too: `with_pod` will do."""
+        mine = self.pod
+        if mine.spec != pod.spec or mine.namespace != pod.namespace:
+            return False
+        before, now = mine.status, pod.status
+        if before == now:
+            return True
+        # What a node reports of amounts counts, and while it reports none, nothing in a status does.
+        return not any(
+            status.container_statuses or status.init_container_statuses or status.resources for status in (before, now)
+        )
 
     def __repr__(self) -> str:
         return f"PodInfo({self.pod.key})"

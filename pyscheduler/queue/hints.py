@@ -63,11 +63,8 @@ class Matches(NamedTuple):
     registrations: Mapping[str, Sequence[tuple[str, QueueingHintFn | None]]]
     #: Just the names of the plugins.
     plugins: Mapping[str, frozenset[str]]
-
-    @property
-    def is_of_interest(self) -> bool:
-        """Tell whether any plugin of any profile registered the event; the wildcard always is of interest."""
-        return self.is_wildcard or any(self.registrations.values())
+    #: Whether any plugin of any profile registered the event; the wildcard always is of interest.
+    is_of_interest: bool
 
     def may_move(self, scheduler_name: str, rejectors: frozenset[str]) -> bool:
         """Tell whether pods of that profile, rejected by those plugins, need to be looked at one by one."""
@@ -104,7 +101,8 @@ class Hints:
                 for scheduler_name, hint_map in self._hints.items()
             }
             plugins = {name: frozenset(plugin for plugin, _ in found) for name, found in registrations.items()}
-            matches = Matches(event, event.label, event.is_wildcard, registrations, plugins)
+            of_interest = event.is_wildcard or any(registrations.values())
+            matches = Matches(event, event.label, event.is_wildcard, registrations, plugins, of_interest)
             self._matches[event] = matches
         return matches
 

@@ -3,6 +3,8 @@
 Ten thousand of them may wait for the same thing, and most events concern none. So pods are filed by what decides
 whether an event can concern them: profile, rejecting plugins, and the plugin that gates them. An event then costs one
 look per distinct combination, of which there are a handful, and only pods of those that it concerns are looked at.
+Pods that gave up their places together are kept apart in there: what one of them gives back is no news to the others,
+and of a gang of thousands nobody needs to be asked.
 
 For pods that nobody wakes there is a clock: who has been here for more than the maximum is tried again anyway, at the
 next of the ticks that are thirty seconds apart. Source: kube-scheduler 1.36, `unschedulable_pods.go`,
@@ -11,7 +13,8 @@ next of the ticks that are thirty seconds apart. Source: kube-scheduler 1.36, `u
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Hashable
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import attrs
 
@@ -21,12 +24,16 @@ from pyscheduler.queue.ticks import TickTimer
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from pyscheduler.api import Pod
     from pyscheduler.framework.clock import Clock
     from pyscheduler.framework.events import ClusterEvent
     from pyscheduler.framework.pod_info import QueuedPodInfo
     from pyscheduler.framework.recorder import Recorder
 
 __all__ = ["Group", "UnschedulablePods"]
+
+#: Says of pods whether an event is no news to them; those that are equal say the same.
+Quiet: TypeAlias = "Callable[[Pod], bool]"
 
 #: Time between two looks at who has been here for too long, in seconds.
 FLUSH_SECONDS: Final = 30.0
@@ -40,17 +47,31 @@ class Group:
     rejectors: frozenset[str]
     gating_plugin: str
     gating_events: tuple[ClusterEvent, ...]
-    pods: dict[str, QueuedPodInfo] = attrs.Factory(dict)
+    #: By what makes events quiet for them since their last attempt, see `AfterFailure`.
+    parts: dict[Quiet | None, dict[str, QueuedPodInfo]] = attrs.Factory(dict)
 
     def lets_through(self, event: ClusterEvent) -> bool:
         """Tell whether the event can get past the gate, where there is one: its plugin registered the event."""
         return not self.gating_plugin or any(registered.matches(event) for registered in self.gating_events)
+
+    @property
+    def count(self) -> int:
+        """Return how many pods there are."""
+        return sum(len(part) for part in self.parts.values())
+
+    def pods(self, quiet_for: Quiet | None = None) -> Iterator[QueuedPodInfo]:
+        """Yield the pods, but for parts that `quiet_for` keeps quiet: it is asked about one pod of each such part."""
+        for quiet, part in self.parts.items():
+            if quiet is None or quiet != quiet_for or not _holds_for(quiet, next(iter(part.values())).pod):
+                yield from part.values()
 
 
 @attrs.define(eq=False)
 class _Entry:
     info: QueuedPodInfo
     group: Group
+    #: Which part of the group it is in.
+    quiet: Quiet | None
     #: Position among all arrivals.
     arrival: int
 
@@ -82,12 +103,7 @@ class UnschedulablePods:
     def arm(self) -> None:
         """Set the timer for the next pod that will have been here for too long."""
         oldest = min(
-            (
-                info.enqueued_at
-                for group in self._groups.values()
-                if _is_moved_by_time(group)
-                for info in group.pods.values()
-            ),
+            (info.enqueued_at for group in self._groups.values() if _is_moved_by_time(group) for info in group.pods()),
             default=None,
         )
         if oldest is not None:
@@ -97,15 +113,17 @@ class UnschedulablePods:
         """Add the pod, or file it anew when it is here already; `event` says why it came, in metrics."""
         uid = info.pod.uid
         group = self._group_of(info)
+        quiet = _quiet_of(info)
         entry = self._entries.get(uid)
         if entry is None:
             self._arrivals += 1
-            self._entries[uid] = _Entry(info, group, self._arrivals)
+            self._entries[uid] = _Entry(info, group, quiet, self._arrivals)
             self._recorder.incoming_pod(queue="unschedulable", event=event)
-        elif entry.group is not group:
+        elif entry.group is not group or entry.quiet != quiet:
             self._unfile(entry)
-            entry.group = group
-        group.pods[uid] = info
+            group = self._group_of(info)  # it may have gone with its last pod
+            entry.group, entry.quiet = group, quiet
+        group.parts.setdefault(quiet, {})[uid] = info
         if _is_moved_by_time(group):
             self._timer.arm(info.enqueued_at + self._max_seconds)
 
@@ -122,10 +140,16 @@ class UnschedulablePods:
         entry = self._entries.get(uid)
         return None if entry is None else entry.info
 
-    def select(self, concerns: Callable[[Group], bool]) -> list[QueuedPodInfo]:
-        """Return the pods of the groups that `concerns` picks, in the order in which they came here."""
-        picked = [group.pods for group in self._groups.values() if concerns(group)]
-        found = [self._entries[uid] for pods in picked for uid in pods]
+    def select(self, concerns: Callable[[Group], bool], quiet_for: Quiet | None = None) -> list[QueuedPodInfo]:
+        """Return the pods of the groups that `concerns` picks, in the order in which they came here.
+
+        Left out are pods that gave up their places together under `quiet_for`, while it holds for them; it may hold for
+        others, too.
+        """
+        if not self._entries:
+            return []
+        picked = [group for group in self._groups.values() if concerns(group)]
+        found = [self._entries[info.pod.uid] for group in picked for info in group.pods(quiet_for)]
         found.sort(key=lambda entry: entry.arrival)
         return [entry.info for entry in found]
 
@@ -136,7 +160,7 @@ class UnschedulablePods:
     @property
     def gated_count(self) -> int:
         """Return how many of the pods are held by a PreEnqueue plugin."""
-        return sum(len(group.pods) for group in self._groups.values() if group.gating_plugin)
+        return sum(group.count for group in self._groups.values() if group.gating_plugin)
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -148,13 +172,13 @@ class UnschedulablePods:
 
     def check_invariants(self) -> None:
         """Raise AssertionError where a pod is filed wrongly."""
-        assert sum(len(group.pods) for group in self._groups.values()) == len(self._entries), "groups hold other pods"
+        assert sum(group.count for group in self._groups.values()) == len(self._entries), "groups hold other pods"
         for key, group in self._groups.items():
-            assert group.pods, f"group {key} is empty"
+            assert group.parts and all(group.parts.values()), f"group {key} is empty, or a part of it"
         for uid, entry in self._entries.items():
             info = entry.info
             assert info.pod.uid == uid, f"pod {info.pod.key} is filed under uid {uid}"
-            assert entry.group.pods.get(uid) is info, f"pod {info.pod.key} is missing in its group"
+            assert entry.group.parts[entry.quiet].get(uid) is info, f"pod {info.pod.key} is missing in its group"
             assert self._groups.get(_key_of(info)) is entry.group, f"pod {info.pod.key} is in the wrong group"
 
     def _group_of(self, info: QueuedPodInfo) -> Group:
@@ -172,9 +196,25 @@ class UnschedulablePods:
 
     def _unfile(self, entry: _Entry) -> None:
         group = entry.group
-        del group.pods[entry.info.pod.uid]
-        if not group.pods:
+        part = group.parts[entry.quiet]
+        del part[entry.info.pod.uid]
+        if not part:
+            del group.parts[entry.quiet]
+        if not group.parts:
             del self._groups[group.scheduler_name, group.rejectors, group.gating_plugin]
+
+
+def _quiet_of(info: QueuedPodInfo) -> Quiet | None:
+    quiet = info.after_failure.quiet_for if info.after_failure is not None else None
+    # What has no hash comes from a plugin that made it so; its pods are asked about one by one.
+    return quiet if isinstance(quiet, Hashable) else None
+
+
+def _holds_for(quiet: Quiet, pod: Pod) -> bool:
+    try:
+        return bool(quiet(pod))
+    except Exception:  # noqa: BLE001 - the plugin boundary; the pods are asked about one by one, and that is reported
+        return False
 
 
 def _is_moved_by_time(group: Group) -> bool:

@@ -267,11 +267,13 @@ class EventHandlers:
     def _read_assigned(self, pod: Pod) -> PodInfo:
         """Work out what scheduling needs of a pod on its node: whatever cannot be read, the rest is counted."""
         _check_uid(pod)
+        known = self.cache.get_pod(pod.uid)
+        if known is not None and known.holds_for(pod):
+            return known.with_pod(pod)
         try:
             return PodInfo.of(pod)
         except PySchedulerError as error:
             self._complain("pod", pod.key, error)
-            known = self.cache.get_pod(pod.uid)
             return known.with_pod(pod) if known is not None else readable_part(pod)
 
     def _assumed_deleted(self, pod: Pod) -> None:
