@@ -10,8 +10,8 @@ go before its pods: its NodeInfo then stays without a node object until they are
 
 Every change gives the NodeInfo concerned a generation above all others and puts it at the end of the line, so a
 snapshot is brought up to date by walking back from the end to the generation it has seen. Only that an assumption is
-confirmed is no change: the snapshot goes on with the pod as it was assumed until something else happens on its node. Nodes that went are in a log
-of bounded length; a snapshot too old for the log is compared name by name.
+confirmed is no change: the snapshot goes on with the pod as it was assumed until something else happens on its node.
+Nodes that went are in a log of bounded length; a snapshot too old for the log is compared name by name.
 
 Source: kube-scheduler 1.36, `backend/cache/cache.go`.
 """

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import pytest
+from msgspec.structs import replace
 
 from pyscheduler.api import QuantityError
 from pyscheduler.cache.errors import CacheError
@@ -14,6 +15,13 @@ from pyscheduler.testing.builders import make_node
 
 if TYPE_CHECKING:
     from tests.cache.conftest import World
+
+
+TERMS = {
+    "podAntiAffinity": {
+        "requiredDuringSchedulingIgnoredDuringExecution": [{"labelSelector": {}, "topologyKey": "zone"}]
+    }
+}
 
 
 def on(world: World, name: str) -> list[str] | None:
@@ -45,6 +53,49 @@ def test_the_informer_confirms_an_assumption(world: World, caplog: pytest.LogCap
     assert world.cache.pod_count == 1
     assert world.update().nodes.requested("cpu").tolist() == [1000]
     assert not caplog.records
+
+
+@pytest.mark.parametrize(
+    ("changes", "is_news"),
+    [
+        pytest.param({"resource_version": "9"}, False, id="version"),
+        pytest.param({"resource_version": "9", "labels": {"zone": "1"}}, True, id="labels"),
+        pytest.param({"annotations": {"who": "me"}}, True, id="annotations"),
+        pytest.param({"deletion_timestamp": "2026-01-01T00:00:00Z"}, True, id="deletion"),
+    ],
+)
+def test_an_echo_is_no_news(world: World, changes: dict[str, object], *, is_news: bool) -> None:
+    """The echo of a binding leaves the generation alone, unless something came with it that plugins look at."""
+    world.node("a")
+    assumed = world.assumed("p", "a", requests={"cpu": "1"})
+    world.update()
+    before = world.cache.generation
+    pod = replace(assumed.pod, metadata=replace(assumed.pod.metadata, **changes))
+    echo = assumed.with_pod(pod)
+    world.cache.add_pod(echo)
+    assert (world.cache.generation > before) is is_news
+    assert not world.cache.is_assumed("uid-p")
+    assert world.cache.get_pod("uid-p") is echo
+    info = world.update().get("a")
+    assert info is not None
+    (seen,) = info.pods
+    assert seen is (echo if is_news else assumed)
+    assert world.snapshot.nodes.requested("cpu").tolist() == [1000]
+    world.cache.check_invariants()
+
+
+def test_an_echo_puts_the_pod_last(world: World) -> None:
+    """Pods stand in the order in which they would after a removal and an addition; snapshots see it at once."""
+    world.node("a")
+    pods = [world.assumed(name, "a", affinity=TERMS if name != "q" else None) for name in "pqr"]
+    world.update()
+    world.cache.add_pod(pods[0].with_pod(pods[0].pod))
+    info = world.update().get("a")
+    assert info is not None
+    assert [pod.pod.name for pod in info.pods] == ["r", "q", "p"]
+    assert [pod.pod.name for pod in info.pods_with_affinity] == ["r", "p"]
+    assert [pod.pod.name for pod in info.pods_with_required_anti_affinity] == ["r", "p"]
+    world.cache.check_invariants()
 
 
 def test_the_informer_corrects_an_assumption(world: World, caplog: pytest.LogCaptureFixture) -> None:

@@ -9,6 +9,7 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
+from msgspec.structs import replace
 
 from pyscheduler.cache.errors import CacheError
 from pyscheduler.testing.builders import make_node
@@ -104,11 +105,15 @@ class History(RuleBasedStateMachine):
             self.assumed.add(name)
 
     @precondition(lambda self: self.assumed)
-    @rule(data=st.data(), node=st.none() | NODE_NAMES, spec=st.none() | POD_SPECS)
-    def report_bound(self, data: st.DataObject, node: str | None, spec: dict[str, Any] | None) -> None:
-        """Confirm an assumption, as it was or on another node and with other requests."""
+    @rule(data=st.data(), node=st.none() | NODE_NAMES, spec=st.none() | POD_SPECS, labels=st.sampled_from(["", "new"]))
+    def report_bound(self, data: st.DataObject, node: str | None, spec: dict[str, Any] | None, labels: str) -> None:
+        """Confirm an assumption, as it was, with a label more, or on another node and with other requests."""
         name = data.draw(st.sampled_from(sorted(self.assumed)))
         info = self.pods[name]
+        if labels:
+            metadata = info.pod.metadata
+            metadata = replace(metadata, labels={**metadata.labels, labels: ""})
+            info = info.with_pod(replace(info.pod, metadata=metadata))
         if node is not None or spec is not None:
             info = self.world.pod(name, node or info.pod.node_name, **(spec or {}))
         self.cache.add_pod(info)

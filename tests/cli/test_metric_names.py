@@ -46,6 +46,8 @@ def page() -> dict[str, Any]:
     metrics.preemption_attempt()
     metrics.preemption_victims(3)
     metrics.preemption_run(result="success", seconds=0.1)
+    metrics.group_attempt(result="scheduled", profile="p", seconds=0.01)
+    metrics.group_algorithm(0.01)
     metrics.volume_stage_failed("bind")
     metrics.request("POST", "api:6443", code="201", seconds=0.002, sent=300, received=70)
     metrics.request_retried("POST", "api:6443", code="429")
