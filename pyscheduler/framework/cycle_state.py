@@ -126,7 +126,8 @@ class AfterFailure:
     `serve_backoff`: the pod serves its backoff in full; it is not popped early, whatever SchedulerPopFromBackoffQ says.
     `quiet_for`: pods for which the end of this pod's reservation, or of its nomination, is no reason to be tried. The
     event goes to all others. A plugin that rolls back a group names its members here, or the room that each of them
-    gives back brings the others back at once, into the same rollback.
+    gives back brings the others back at once, into the same rollback. Hand over the same object, or an equal one, for
+    all of them: pods that failed under one that is equal are then left out together, without being asked about.
     """
 
     __slots__ = ("quiet_for", "serve_backoff")

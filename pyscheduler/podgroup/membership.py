@@ -150,6 +150,10 @@ class GroupState:
         """Return how many members have a node, in memory or in the API."""
         return len(self.waiting) + len(self.bound)
 
+    def is_pending(self, pod: Pod) -> bool:
+        """Tell whether a pod is a member that holds no place."""
+        return pod.uid in self.pending
+
     def children(self) -> Iterator[Pod]:
         """Iterate over the living members; do not change the directory meanwhile."""
         yield from self.pending.values()

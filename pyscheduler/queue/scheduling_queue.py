@@ -320,7 +320,7 @@ class SchedulingQueue:
         def is_concerned(group: Group) -> bool:
             return group.lets_through(event) and matches.may_move(group.scheduler_name, group.rejectors)
 
-        pods = self._unschedulable.select(is_concerned)
+        pods = self._unschedulable.select(is_concerned, quiet_for)
         if pre_check is not None:
             pods = [info for info in pods if pre_check(info.pod)]
         if quiet_for is not None:
@@ -476,8 +476,12 @@ class SchedulingQueue:
             best = Strategy.AFTER_BACKOFF
             if not info.pending_plugins:
                 return best
+        own = info.after_failure.quiet_for if info.after_failure is not None else None
+        if own is not None and not self._is_quiet(own, info.pod):
+            own = None
         for event, old, new, quiet_for in self._in_flight.events_since_pop(flight):
-            if quiet_for is not None and self._is_quiet(quiet_for, info.pod):
+            # Most often it is its own group that gives up its places; then there is nobody to ask.
+            if quiet_for is not None and (quiet_for == own or self._is_quiet(quiet_for, info.pod)):
                 continue
             strategy = self._hints.evaluate(info, self._hints.match(event), old, new)
             if strategy is Strategy.IMMEDIATELY:

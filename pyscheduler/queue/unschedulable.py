@@ -174,7 +174,8 @@ class UnschedulablePods:
         """Raise AssertionError where a pod is filed wrongly."""
         assert sum(group.count for group in self._groups.values()) == len(self._entries), "groups hold other pods"
         for key, group in self._groups.items():
-            assert group.parts and all(group.parts.values()), f"group {key} is empty, or a part of it"
+            assert group.parts, f"group {key} is empty"
+            assert all(group.parts.values()), f"a part of group {key} is empty"
         for uid, entry in self._entries.items():
             info = entry.info
             assert info.pod.uid == uid, f"pod {info.pod.key} is filed under uid {uid}"

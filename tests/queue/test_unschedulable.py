@@ -53,7 +53,7 @@ def test_pods_are_grouped_by_what_can_concern_them(
     pool.put(queued("other-profile", "A", "B", profile="other"), "test")
     pool.put(queued("gated", "A", gate="B"), "test")
     pool.check_invariants()
-    assert sorted(len(group.pods) for group in pool._groups.values()) == [1, 1, 1, 100]
+    assert sorted(group.count for group in pool._groups.values()) == [1, 1, 1, 100]
     assert pool.gated_count == 1
 
 

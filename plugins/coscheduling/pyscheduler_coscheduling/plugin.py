@@ -292,8 +292,7 @@ class Coscheduling(
             # Part of a rollback, in which the group was dealt with; its members must not be woken by it.
             after = state.get(AFTER_FAILURE)
             if after is not None:
-                # Asked about every pod that sleeps, for each pod of the group: a look-up, no more.
-                after.quiet_for = lambda other: other.uid in group.pending
+                after.quiet_for = group.is_pending
             return
         if cause == "stopped" or state.get(_REFUSED) or not group.group.is_declared or members.satisfied(group):
             return

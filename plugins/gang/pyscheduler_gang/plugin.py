@@ -223,9 +223,11 @@ class Gang(
         if after is None or self.gangs.is_settled(record):
             return
         after.serve_backoff = True
-        after.quiet_for = lambda other: (
-            not self.gangs.is_settled(record) and self.gangs.in_gang_group(record.state.gang_group, other)
-        )
+        if record.quiet_for is None:
+            record.quiet_for = lambda other: (
+                not self.gangs.is_settled(record) and self.gangs.in_gang_group(record.state.gang_group, other)
+            )
+        after.quiet_for = record.quiet_for
 
     def post_filter(
         self, state: CycleState, pod: Pod, statuses: NodeStatuses

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import attrs
 
 if TYPE_CHECKING:
-    from collections.abc import Set as AbstractSet
+    from collections.abc import Callable, Set as AbstractSet
 
     from pyscheduler.api import Pod
     from pyscheduler.framework import Timer
@@ -53,6 +53,8 @@ class GangRecord:
     was_satisfied: bool = False
     #: The version of the group about which users were told what is wrong with it.
     told: Group | None = None
+    #: Which pods a rollback of the gang group is no news to; one for all members.
+    quiet_for: Callable[[Pod], bool] | None = None
     #: The priority of the first member that was tried, and whether another one had a different one.
     priority: int | None = None
     is_mixed: bool = False
