@@ -42,6 +42,7 @@ from pyscheduler.podgroup.status_facts import (
     is_overdue,
     is_unschedulable,
     next_status,
+    occupied_by,
     status_patch,
 )
 from pyscheduler.podgroup.wire import GroupObject
@@ -75,6 +76,8 @@ _RETRY_SECONDS_AT_MOST: Final = 300.0
 _NOT_OURS: Final = frozenset({None, StatusStyle.CONDITION})
 #: Places of members that the API does not know to be bound.
 _UNBOUND: Final = frozenset({Place.PENDING, Place.WAITING})
+#: Phases in which users are told whose the members are.
+_OCCUPIED: Final = frozenset({Phase.SCHEDULING, Phase.PRE_SCHEDULING})
 _TIMEOUT: Final = "schedule time longer than 48 hours"
 
 
@@ -110,6 +113,8 @@ class _Book:
     #: When the next write that is not urgent would be due if there were no bursts.
     paced: float = 0.0
     timer: Timer | None = None
+    #: How many members there were when none of them had an owner.
+    unowned: int | None = None
     #: Warnings that stand.
     is_overdue: bool = False
     is_unschedulable: bool = False
@@ -297,10 +302,16 @@ class StatusController:
                 book.is_overdue = True
                 self._warn(item, "Timeout", _TIMEOUT)
             return False
-        facts = self._facts(state, owners=status.phase == Phase.PENDING or not status.occupied_by)
+        facts = self._facts(state)
         if style is StatusStyle.KUBE_BATCH:
             self._compare_minimum(book, item, facts)
         wanted = next_status(style, status, facts, now=self._clock.wall())
+        begins = wanted.phase != status.phase
+        if wanted.phase in _OCCUPIED and (begins or not (status.occupied_by or book.unowned == facts.members)):
+            # Every member is looked at for that, so not at each step.
+            owners = occupied_by(state.children())
+            book.unowned = None if owners else facts.members
+            wanted = next_status(style, status, attrs.evolve(facts, occupied_by=owners), now=self._clock.wall())
         if wanted is status:
             return False
         wait = self._wait(book, type(item), is_urgent=wanted.phase != status.phase)
@@ -309,8 +320,8 @@ class StatusController:
             return False
         return await self._write(group, book, item, status_patch(status, wanted))
 
-    def _facts(self, state: GroupState, *, owners: bool) -> MemberFacts:
-        facts = state.facts(owners=owners)
+    def _facts(self, state: GroupState) -> MemberFacts:
+        facts = state.facts(owners=False)
         ahead = len(self._bound.get(state.id, ()))
         if not ahead:
             return facts
