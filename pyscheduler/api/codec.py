@@ -37,6 +37,8 @@ ERROR: Final = "ERROR"
 
 _UNREADABLE: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
+_WITH_KIND: Final = (KubeObject, APIStatus)
+
 _NULL: Final = msgspec.Raw(b"null")
 
 
@@ -154,10 +156,15 @@ def decode_event(cls: type[K], line: bytes, keep: Keep | None = None) -> WatchEv
 def encode(value: Wire) -> bytes:
     """Return the JSON of `value`, defaults left out; kinds begin with ``apiVersion`` and ``kind``."""
     body = msgspec.json.encode(value)
-    if not isinstance(value, KubeObject | APIStatus):
+    if not isinstance(value, _WITH_KIND):
         return body
-    head = f'{{"apiVersion":"{value.api_version}","kind":"{value.kind}"'.encode()
+    head = _head(type(value))
     return head + b"}" if body == b"{}" else head + b"," + body[1:]
+
+
+@cache
+def _head(cls: type[KubeObject | APIStatus]) -> bytes:
+    return f'{{"apiVersion":"{cls.api_version}","kind":"{cls.kind}"'.encode()
 
 
 @cache

@@ -86,7 +86,10 @@ class FieldSelector(NamedTuple):
 
     def matches(self, fields: Mapping[str, str]) -> bool:
         """Tell whether `fields` (values by path, such as ``spec.nodeName``) meet all; a missing one is empty."""
-        return all((fields.get(field, "") == value) != negated for field, value, negated in self.requirements)
+        for field, value, negated in self.requirements:  # noqa: SIM110 - asked of every change for every watch
+            if (fields.get(field, "") == value) == negated:
+                return False
+        return True
 
     def __str__(self) -> str:
         return ",".join(map(str, self.requirements))

@@ -89,7 +89,8 @@ class HostPorts:
     def clone(self) -> HostPorts:
         """Return an independent copy."""
         copy = HostPorts()
-        copy._users = {key: addresses.copy() for key, addresses in self._users.items()}
+        if self._users:
+            copy._users = {key: addresses.copy() for key, addresses in self._users.items()}
         return copy
 
 

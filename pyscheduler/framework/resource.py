@@ -69,15 +69,11 @@ class Resource:
         self.milli_cpu += sign * other.milli_cpu
         self.memory += sign * other.memory
         self.ephemeral_storage += sign * other.ephemeral_storage
+        if not other.scalars:
+            return
         for name, amount in other.scalars.items():
             self.scalars[name] = self.scalars.get(name, 0) + sign * amount
 
     def clone(self) -> Resource:
         """Return an independent copy."""
-        return Resource(
-            milli_cpu=self.milli_cpu,
-            memory=self.memory,
-            ephemeral_storage=self.ephemeral_storage,
-            allowed_pods=self.allowed_pods,
-            scalars=self.scalars.copy(),
-        )
+        return Resource(self.milli_cpu, self.memory, self.ephemeral_storage, self.allowed_pods, self.scalars.copy())

@@ -181,13 +181,14 @@ class Router:
             if not table.has_version(group, version):
                 return None
             raise errors.path_not_found()
-        if len(rest) > 3 or (bool(namespace) and not resource.namespaced):
+        length = len(rest)
+        if length > 3 or (namespace and not resource.namespaced):
             raise errors.path_not_found()
-        name = rest[1] if len(rest) > 1 else ""
-        subresource = rest[2] if len(rest) > 2 else ""
+        name = rest[1] if length > 1 else ""
+        subresource = rest[2] if length > 2 else ""
         if name and resource.namespaced and not namespace:
             raise errors.path_not_found()
-        if subresource and not any(one.name == subresource for one in resource.subresources):
+        if subresource and subresource not in [one.name for one in resource.subresources]:
             raise errors.path_not_found()
         return Target(resource, namespace, name, subresource)
 

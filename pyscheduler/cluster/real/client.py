@@ -294,7 +294,8 @@ class RealClient:
         retried = _NOT_DONE | _PERHAPS_DONE if repeatable else _NOT_DONE
         lost = False
         for attempt in range(1, _TRIES + 1):
-            self._recorder.request_throttled(method, self._host, seconds=await self._limiter.acquire())
+            waited = 0.0 if self._limiter.unlimited else await self._limiter.acquire()
+            self._recorder.request_throttled(method, self._host, seconds=waited)
             asked = 0.0
             code = NO_ANSWER
             try:

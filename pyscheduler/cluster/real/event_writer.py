@@ -13,11 +13,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import deque
 from typing import TYPE_CHECKING, Final
 
 import attrs
 import msgspec
-from cachetools import TTLCache
 
 from pyscheduler.api import Event, EventSeries, encode
 from pyscheduler.api.kinds import EVENTS
@@ -86,10 +86,16 @@ class EventWriter:
         self._limiter = limiter
         self._clock = clock
         self._recorder = recorder
-        self._queue: asyncio.Queue[_Series] = asyncio.Queue(_QUEUE_LIMIT)
+        self._queue: deque[_Series] = deque()
+        #: Those in the queue, and those that a worker is writing.
         self._unwritten = 0
         self._workers: list[asyncio.Task[None]] = []
-        self._recent: TTLCache[Hashable, _Series] = TTLCache(_REMEMBERED, ttl=_QUIET_SECONDS, timer=clock.now)
+        #: Set by `_put` for workers that have nothing to do.
+        self._resting: deque[asyncio.Future[None]] = deque()
+        #: What `close` waits for.
+        self._all_written: asyncio.Future[None] | None = None
+        #: The one that has been quiet for longest comes first.
+        self._recent: dict[Hashable, _Series] = {}
         #: Those that happened more than once and are not over.
         self._repeating: set[_Series] = set()
         self._sweeper: Timer | None = None
@@ -103,19 +109,30 @@ class EventWriter:
         wall = self._clock.wall()
         now = self._clock.now()
         series = self._recent.get(key)
-        if series is None:
+        if series is None or now - series.latest >= _QUIET_SECONDS:
             series = _Series(event=make(wall), latest=now, latest_wall=wall)
             if self._put(series):
-                self._recent[key] = series
+                self._remember(key, series)
             return
         series.count += 1
         series.latest, series.latest_wall = now, wall
-        self._recent[key] = series  # remembered from now on
+        self._remember(key, series)
         self._repeating.add(series)
         if self._sweeper is None:
             self._sweeper = self._clock.call_later(_QUIET_SECONDS, self._sweep)
         if series.written < 2:
             self._put(series)
+
+    def _remember(self, key: Hashable, series: _Series) -> None:
+        """Remember a series from now on, and forget those that are over, or too many."""
+        recent = self._recent
+        recent.pop(key, None)
+        recent[key] = series
+        while True:
+            first = next(iter(recent))
+            if len(recent) <= _REMEMBERED and series.latest - recent[first].latest < _QUIET_SECONDS:
+                return
+            del recent[first]
 
     @property
     def idle(self) -> bool:
@@ -134,7 +151,9 @@ class EventWriter:
                 self._put(series)
         try:
             async with Watchdog(self._clock, timeout_seconds):
-                await self._queue.join()
+                if self._unwritten:
+                    self._all_written = asyncio.get_running_loop().create_future()
+                    await self._all_written
         except TimeoutError:
             _log.warning("Events were dropped at the end count=%d", self._unwritten)
             for _ in range(self._unwritten):
@@ -149,13 +168,17 @@ class EventWriter:
         """Queue a series for writing, unless it is; return False where there is no room."""
         if series.queued:
             return True
-        try:
-            self._queue.put_nowait(series)
-        except asyncio.QueueFull:
+        if len(self._queue) >= _QUEUE_LIMIT:
             self._recorder.warning("event_dropped")
             return False
+        self._queue.append(series)
         series.queued = True
         self._unwritten += 1
+        while self._resting:
+            resting = self._resting.popleft()
+            if not resting.done():
+                resting.set_result(None)
+                break
         if not self._workers:
             self._workers = [
                 asyncio.create_task(self._work(), name=f"event writer {number}") for number in range(_WORKERS)
@@ -174,8 +197,13 @@ class EventWriter:
         self._sweeper = self._clock.call_later(_QUIET_SECONDS, self._sweep) if self._repeating else None
 
     async def _work(self) -> None:
+        queue = self._queue
         while True:
-            series = await self._queue.get()
+            while not queue:
+                resting = asyncio.get_running_loop().create_future()
+                self._resting.append(resting)
+                await resting
+            series = queue.popleft()
             try:
                 await self._write(series)
             except Exception:  # noqa: BLE001 - a fault of our own must cost one event, not the worker
@@ -186,7 +214,8 @@ class EventWriter:
                 if series.written == 1 and series.count > 1:
                     self._put(series)  # it happened again meanwhile
                 self._unwritten -= 1
-                self._queue.task_done()
+                if not self._unwritten and self._all_written is not None and not self._all_written.done():
+                    self._all_written.set_result(None)
 
     # One event
 
@@ -194,7 +223,7 @@ class EventWriter:
         """Bring the API server up to date about a series; try again where that may help."""
         low, high = _RETRY_SECONDS
         for attempt in range(_TRIES):
-            waited = await self._limiter.acquire()
+            waited = 0.0 if self._limiter.unlimited else await self._limiter.acquire()
             self._recorder.request_throttled("PATCH" if series.created else "POST", self._host, seconds=waited)
             count = series.count
             pause = min(low * 2**attempt, high)

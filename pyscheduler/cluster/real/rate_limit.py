@@ -16,7 +16,7 @@ __all__ = ["TokenBucket"]
 class TokenBucket:
     """At most `burst` requests at once and `qps` a second in the long run; `qps` of 0 or less is unlimited."""
 
-    __slots__ = ("_burst", "_clock", "_qps", "_tokens", "_updated")
+    __slots__ = ("_burst", "_clock", "_qps", "_tokens", "_updated", "unlimited")
 
     def __init__(self, *, qps: float, burst: int, clock: Clock) -> None:
         self._qps = qps
@@ -24,11 +24,8 @@ class TokenBucket:
         self._clock = clock
         self._tokens = float(self._burst)
         self._updated = clock.now()
-
-    @property
-    def unlimited(self) -> bool:
-        """Tell whether this bucket never makes anybody wait."""
-        return self._qps <= 0
+        #: Whether this bucket never makes anybody wait.
+        self.unlimited = qps <= 0
 
     async def acquire(self) -> float:
         """Wait for a turn; return for how long, in seconds."""

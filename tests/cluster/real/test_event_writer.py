@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
 import msgspec
@@ -145,7 +144,7 @@ class TestSeries:
 
     async def test_memory_is_bounded(self, desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
         """The oldest of very many are forgotten: repeated, they are new events."""
-        desk.writer._recent = type(desk.writer._recent)(3, ttl=360, timer=desk.stage.clock.now)
+        monkeypatch.setattr(event_writer, "_REMEMBERED", 3)
         for reason in ("A", "B", "C", "D", "A", "D"):
             desk.say(reason=reason)
             await settle()
@@ -235,9 +234,9 @@ class TestTrouble:
         assert desk.warnings["event_lost"] == 1
         assert "never mind" in caplog.text
 
-    async def test_full_queue_drops_the_newest(self, desk: Desk) -> None:
+    async def test_full_queue_drops_the_newest(self, desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
         """Drops are counted, and a dropped event is not taken for one that was told."""
-        desk.writer._queue = asyncio.Queue(2)
+        monkeypatch.setattr(event_writer, "_QUEUE_LIMIT", 2)
         for reason in ("A", "B", "C"):
             desk.say(reason=reason)
         assert desk.warnings["event_dropped"] == 1
