@@ -30,8 +30,8 @@ async def cluster() -> AsyncIterator[FakeCluster]:
 
 
 def test_there_are_files() -> None:
-    """All YAML, the one to begin with among them; two folders hold the deployment and definitions."""
-    assert {path.name for path in FOLDER.iterdir()} - {path.name for path in FILES} == {"deploy", "crds"}
+    """All YAML, the one to begin with among them; folders hold the deployment, definitions and roles."""
+    assert {path.name for path in FOLDER.iterdir()} - {path.name for path in FILES} == {"deploy", "crds", "rbac"}
     assert FOLDER / "default.yaml" in FILES
 
 
