@@ -236,9 +236,11 @@ def _put_last(infos: list[PodInfo], info: PodInfo) -> bool:
 
 
 def _swap_out(infos: list[PodInfo], uid: str) -> PodInfo | None:
-    # The last one takes the free place, as in kube-scheduler, where equal victims keep list order.
-    for index, info in enumerate(infos):
-        if info.pod.uid == uid:
+    # From the end on, since who goes before being bound came not long ago. The last one takes the free place, as in
+    # kube-scheduler, where equal victims keep list order.
+    for index in range(len(infos) - 1, -1, -1):
+        info = infos[index]
+        if info.pod.metadata.uid == uid:
             last = infos.pop()
             if index < len(infos):
                 infos[index] = last

@@ -46,17 +46,24 @@ _UNDER_WAY: Final = Status.unresolvable("waiting for the preemption for this pod
 class _Rules(PreemptionRules):
     """The default rules, with the plugin's arguments for how long to search."""
 
-    def __init__(self, args: DefaultPreemptionArgs, groups: PodGroups | None) -> None:
+    def __init__(self, args: DefaultPreemptionArgs) -> None:
         self._args = args
-        self._groups = groups
 
     def enough_candidates(self, num_nodes: int) -> int:
         args = self._args
         enough = num_nodes * args.min_candidate_nodes_percentage // 100
         return min(max(enough, args.min_candidate_nodes_absolute), num_nodes)
 
+
+class _QuorumRules(_Rules):
+    """The same, and a victim without which its group has less than its minimum is protected."""
+
+    def __init__(self, args: DefaultPreemptionArgs, groups: PodGroups) -> None:
+        super().__init__(args)
+        self._groups = groups
+
     def group_budget(self, victim: Pod) -> tuple[Hashable, int] | None:
-        state = self._groups.directory.of(victim) if self._groups is not None else None
+        state = self._groups.directory.of(victim)
         if state is None or not state.group.is_gang or state.group.min <= 0:
             return None
         leaving = sum(pod.is_terminating for pod in state.bound.values())
@@ -89,7 +96,9 @@ class DefaultPreemption(PostFilterPlugin, PreEnqueuePlugin, EnqueueExtensions):
             for plugin in dict.fromkeys(dialect.claimed_by for dialect in DIALECTS):
                 # Whoever schedules them: all groups are to be known.
                 groups.sort_only(plugin)
-        self._preemptor = handle.preemptor(self.name, _Rules(args, groups))
+        self._preemptor = handle.preemptor(
+            self.name, _QuorumRules(args, groups) if groups is not None else _Rules(args)
+        )
         self._in_background = handle.feature_gates.get("SchedulerAsyncPreemption", True)
 
     async def post_filter(

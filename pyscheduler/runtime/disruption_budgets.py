@@ -51,12 +51,22 @@ class Budgets:
                 _Budget(selector, status.disruptions_allowed, status.disrupted_pods)
             )
 
+    @property
+    def is_empty(self) -> bool:
+        """Tell whether nothing protects anybody."""
+        return not self._by_namespace and self._group_budget is None
+
+    @property
+    def is_fixed(self) -> bool:
+        """Tell whether whom they protect follows from the pods in question alone: there are no budgets of groups."""
+        return self._group_budget is None
+
     def split(self, victims: Sequence[PodInfo]) -> tuple[list[PodInfo], list[PodInfo]]:
         """Return those whose eviction would violate a budget, and the others; each in the order given.
 
         Budgets are used up in that order.
         """
-        if not self._by_namespace and self._group_budget is None:
+        if self.is_empty:
             return [], list(victims)
         left: dict[Hashable, int] = {}
         violating: list[PodInfo] = []

@@ -119,6 +119,11 @@ class Filtering:
         """Return the method of every plugin, in profile order."""
         return [entry.method for entry in self._entries]
 
+    def active(self, state: CycleState) -> Sequence[PluginMethod]:
+        """Return the method of every plugin that takes part in this cycle, in profile order."""
+        skipped = context_of(state).skip_filter
+        return [entry.method for entry in self._entries if entry.method.plugin not in skipped]
+
     def find_feasible(
         self, state: CycleState, pod: Pod, nodes: Nodes, *, limit: int | None, start: int
     ) -> FilterOutcome:

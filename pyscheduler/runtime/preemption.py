@@ -13,35 +13,50 @@ from __future__ import annotations
 
 import inspect
 import logging
-from typing import TYPE_CHECKING, Final
+import operator
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import attrs
+import numpy as np
 
 from pyscheduler.api import Pod, PodDisruptionBudget
+from pyscheduler.cache.view import NodeView
 from pyscheduler.framework.diagnosis import Diagnosis, FitError
 from pyscheduler.framework.errors import PluginError
 from pyscheduler.framework.interfaces import PostFilterResult
 from pyscheduler.framework.node_statuses import NodeStatuses
-from pyscheduler.framework.preemption import PREEMPTION_INQUIRY, Candidate, PreemptionFindings, start_time
+from pyscheduler.framework.preemption import (
+    PREEMPTION_INQUIRY,
+    Candidate,
+    PreemptionFindings,
+    PreemptionRules,
+    start_time,
+)
 from pyscheduler.framework.status import Code, Status
 from pyscheduler.runtime.disruption_budgets import Budgets
+from pyscheduler.runtime.preemption_columns import Outcomes, VictimColumns, amount_filters
 from pyscheduler.runtime.preemption_dry_run import NO_VICTIMS, DryRun
 from pyscheduler.runtime.turns import Turns
 
 if TYPE_CHECKING:
     import random
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set as AbstractSet
+
+    from numpy.typing import NDArray
 
     from pyscheduler.framework.cycle_state import CycleState
     from pyscheduler.framework.handle import Handle
-    from pyscheduler.framework.preemption import PreemptionExtender, PreemptionRules
-    from pyscheduler.framework.snapshot import Snapshot
+    from pyscheduler.framework.nodes import Nodes
+    from pyscheduler.framework.preemption import PreemptionExtender
     from pyscheduler.framework.watches import Lister
     from pyscheduler.runtime.eviction import Evictions
+    from pyscheduler.runtime.plugin_calls import PluginMethod
 
 __all__ = ["Preemption", "best_of"]
 
 _log = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 #: So many nodes, and pods on them, are looked at together; a few milliseconds' worth.
 _MAX_NODES: Final = 64
@@ -70,6 +85,18 @@ class _Found:
     def missing(self) -> int:
         return self.wanted - len(self.peaceful) - len(self.violating)
 
+    def fill(self, outcomes: Iterable[tuple[str, Candidate | Status]]) -> None:
+        """Take in what nodes came to, one after the other, until that is enough."""
+        for name, outcome in outcomes:
+            self.add(name, outcome)
+            if self.enough:
+                break
+
+    def filled(self, outcomes: Iterable[tuple[str, Candidate | Status]]) -> _Found:
+        """Do the same; return itself."""
+        self.fill(outcomes)
+        return self
+
     def add(self, name: str, outcome: Candidate | Status) -> None:
         if isinstance(outcome, Status):
             self.statuses[name] = outcome
@@ -86,8 +113,8 @@ class _Found:
 class Preemption:
     """Makes room in the name of one plugin; the `Preemptor` of its handle.
 
-    `follows(state)` tells whether a plugin that is active in a cycle keeps an account of pods across nodes. `rng`
-    decides where the search begins, and among equals.
+    `filters(state)` gives the filters that are active in a cycle, in order; `follows(state)` tells whether an active
+    plugin keeps an account of pods across nodes. `rng` decides where the search begins, and among equals.
     """
 
     def __init__(
@@ -97,6 +124,7 @@ class Preemption:
         *,
         handle: Handle,
         rng: random.Random,
+        filters: Callable[[CycleState], Sequence[PluginMethod]],
         follows: Callable[[CycleState], bool],
         extenders: Sequence[PreemptionExtender],
         evictions: Evictions,
@@ -105,6 +133,7 @@ class Preemption:
         self._rules = rules
         self._handle = handle
         self._rng = rng
+        self._filters = filters
         self._follows = follows
         self._extenders = extenders
         self._evictions = evictions
@@ -113,6 +142,8 @@ class Preemption:
             self._budgets: Iterable[PodDisruptionBudget] = handle.lister(PodDisruptionBudget)
         except PluginError:
             self._budgets = ()  # a plugin that does not watch budgets does not go by them
+        self._known_budgets: tuple[Sequence[PodDisruptionBudget], Budgets] | None = None
+        self._columns = VictimColumns(rules) if VictimColumns.know(rules) else None
 
     def refusal(self, pod: Pod, statuses: NodeStatuses) -> str:
         """Return why the pod may not preempt now, or ""."""
@@ -139,26 +170,51 @@ class Preemption:
             inquiry.findings = findings
         if findings.refusal:
             return None, Status.unschedulable(findings.refusal)
-        snapshot = self._handle.snapshot
-        if not len(snapshot.nodes):
+        if not len(self._handle.snapshot.nodes):
             return None, Status.from_error(LookupError("no nodes available"))
-        found = await self._search(state, pod, _worth_a_look(statuses, snapshot))
+        chosen = await self._choose(state, pod, statuses, findings, aloud=inquiry is not None)
+        if not isinstance(chosen, Candidate):
+            return chosen
+        if inquiry is None:
+            failure = await self.evict(chosen, pod)
+            if failure is not None:
+                return None, failure
+        return PostFilterResult.nominated(chosen.node_name), Status(Code.SUCCESS)
+
+    async def _choose(
+        self, state: CycleState, pod: Pod, statuses: NodeStatuses, findings: PreemptionFindings, *, aloud: bool
+    ) -> Candidate | tuple[PostFilterResult | None, Status]:
+        """Return the node to be and its victims, or what becomes of the pod.
+
+        `aloud`: somebody wants to know of every node that is looked at; it goes into `findings`.
+        """
+        snapshot = self._handle.snapshot
+        worth = _Worth.of(statuses, snapshot.nodes)
+        turns = Turns(self._handle.clock)
+        if not await self._may_help(pod, worth, turns):
+            if aloud:
+                findings.statuses = dict.fromkeys(worth.names, NO_VICTIMS)
+            return _hopeless(worth.all_of(NO_VICTIMS), len(snapshot.nodes))
+        found = await self._search(state, pod, worth, turns, aloud=aloud or bool(self._extenders))
+        if isinstance(found, Outcomes):
+            places = found.best()
+            if not places:
+                return _hopeless(found.statuses(), len(snapshot.nodes))
+            return found.candidate(self._draw(places))
         findings.candidates, findings.statuses = found.candidates, found.statuses
         if not findings.candidates:
-            return _hopeless(found.statuses, len(snapshot.nodes))
+            return _hopeless(NodeStatuses.from_mapping(found.statuses), len(snapshot.nodes))
         candidates, failure = await self._ask_extenders(pod, findings.candidates)
         if failure is not None:
             return None, failure
         findings.best = best_of(candidates.values(), self._handle.clock.wall())
         if not findings.best:
             return None, _NO_CANDIDATE
-        best = findings.best
-        chosen = findings.chosen = best[0] if len(best) == 1 else best[self._rng.randrange(len(best))]
-        if inquiry is None:
-            failure = await self.evict(chosen, pod)
-            if failure is not None:
-                return None, failure
-        return PostFilterResult.nominated(chosen.node_name), Status(Code.SUCCESS)
+        findings.chosen = self._draw(findings.best)
+        return findings.chosen
+
+    def _draw(self, best: Sequence[T]) -> T:
+        return best[0] if len(best) == 1 else best[self._rng.randrange(len(best))]
 
     async def evict(self, chosen: Candidate, pod: Pod) -> Status | None:
         """Have the victims evicted that an inquiry has found; return an ERROR where that failed at once."""
@@ -167,42 +223,73 @@ class Preemption:
 
     # The search
 
-    async def _search(self, state: CycleState, pod: Pod, names: Sequence[str]) -> _Found:
-        """Look at the nodes, from a random one on, until enough candidates were found."""
-        if not names:
-            return _Found(0)
-        turns = Turns(self._handle.clock)
-        if not await self._may_help(pod, names, turns):
-            return _Found(0, statuses=dict.fromkeys(names, NO_VICTIMS))
-        now = self._handle.clock.wall()
+    async def _search(
+        self, state: CycleState, pod: Pod, worth: _Worth, turns: Turns, *, aloud: bool
+    ) -> _Found | Outcomes:
+        """Look at the nodes, from a random one on, until enough candidates were found.
+
+        `aloud`: somebody wants to know of every node that was looked at.
+        """
         dry_run = DryRun(
             handle=self._handle,
             rules=self._rules,
-            budgets=Budgets(self._budgets, group_budget=self._rules.group_budget),
+            budgets=self._budgets_now(),
             state=state,
             pod=pod,
-            now=now,
+            now=self._handle.clock.wall(),
             follows=self._follows(state),
         )
-        start = self._rng.randrange(len(names))
-        found = _Found(min(self._rules.enough_candidates(len(names)), len(names)))
-        for few in self._portions([*names[start:], *names[:start]], found, one_by_one=dry_run.follows):
-            for name, outcome in zip(few, dry_run.look(few), strict=True):
-                found.add(name, outcome)
-                if found.enough:
-                    return found
+        worth = worth.from_row(self._rng.randrange(len(worth.rows)))
+        found = _Found(min(self._rules.enough_candidates(len(worth.rows)), len(worth.rows)))
+        outcomes = await self._look_in_columns(dry_run, worth, found, turns)
+        if outcomes is not None:
+            return found.filled(outcomes) if aloud else outcomes
+        for few in self._portions(worth.names, found, one_by_one=dry_run.follows):
+            found.fill(zip(few, dry_run.look(few), strict=True))
+            if found.enough:
+                return found
             await turns.give()
         return found
 
-    async def _may_help(self, pod: Pod, names: Sequence[str], turns: Turns) -> bool:
+    async def _look_in_columns(self, dry_run: DryRun, worth: _Worth, found: _Found, turns: Turns) -> Outcomes | None:
+        """Look at the nodes by what is known of nodes like them; None where rules or filters do not allow that."""
+        plugins = amount_filters(self._filters(dry_run.state)) if self._columns is not None else None
+        if self._columns is None or plugins is None or dry_run.follows:
+            return None
+        return await self._columns.look(
+            dry_run,
+            worth.rows,
+            by_amounts=worth.refused_by(plugins),
+            wanted=found.wanted,
+            portions=lambda names: self._portions(names, found, one_by_one=False),
+            turns=turns,
+        )
+
+    def _budgets_now(self) -> Budgets:
+        """Return the disruption budgets as they are; the same object while they are the same and protect no groups."""
+        budgets = list(self._budgets)
+        rules = self._rules
+        if type(rules).group_budget is not PreemptionRules.group_budget:
+            return Budgets(budgets, group_budget=rules.group_budget)
+        known = self._known_budgets
+        if known is None or len(known[0]) != len(budgets) or not all(map(operator.is_, known[0], budgets)):
+            known = self._known_budgets = (budgets, Budgets(budgets))
+        return known[1]
+
+    async def _may_help(self, pod: Pod, worth: _Worth, turns: Turns) -> bool:
         """Tell whether anybody at all may have to go for the pod.
 
         Where all pods have one priority nobody may, and a full cluster with many pending pods asks that all the time.
         """
-        snapshot, may_evict = self._handle.snapshot, self._rules.may_evict
-        for number, name in enumerate(names, 1):
-            node = snapshot.get(name)
-            if node is not None and any(may_evict(info, pod) for info in node.pods):
+        if not len(worth.rows):
+            return False
+        nodes = self._handle.snapshot.nodes
+        if self._columns is not None and isinstance(nodes, NodeView):
+            await self._columns.sync(nodes, turns)
+            return self._columns.may_help(worth.rows, pod)
+        may_evict = self._rules.may_evict
+        for number, row in enumerate(worth.rows.tolist(), 1):
+            if any(may_evict(info, pod) for info in nodes[row].pods):
                 return True
             if number % _MAX_NODES == 0:
                 await turns.give()
@@ -254,32 +341,73 @@ class Preemption:
         return candidates, None
 
 
-def _worth_a_look(statuses: NodeStatuses, snapshot: Snapshot) -> Sequence[str]:
-    """Return the nodes that were refused for something that may change when pods go."""
-    nodes = snapshot.nodes
-    if statuses.absent.code == Code.UNSCHEDULABLE:
-        # Nodes that no filter looked at count, too.
-        names = (nodes.name(row) for row in range(len(nodes)))
-        return [name for name in names if _is_unschedulable(statuses.get(name))]
-    name_of = statuses.names
-    if name_of is None:
-        return []
-    found = (name_of(row) for row in statuses.rows_with(Code.UNSCHEDULABLE).tolist())
-    return [name for name in found if nodes.index(name) is not None]
+@attrs.frozen
+class _Worth:
+    """The nodes that were refused for something that may change when pods go.
+
+    `rows`: int64[n] of the snapshot, in the order in which filters looked at them. `reasons`: int32[n], positions in
+    `table`, of the statuses that refused them.
+    """
+
+    nodes: Nodes
+    rows: NDArray[np.int64]
+    reasons: NDArray[np.int32]
+    table: Sequence[Status]
+
+    @classmethod
+    def of(cls, statuses: NodeStatuses, nodes: Nodes) -> _Worth:
+        """Find them by what filters said."""
+        refused = statuses.rows_with(Code.UNSCHEDULABLE)
+        name_of = statuses.names
+        if name_of == nodes.name:
+            return cls(nodes, refused, statuses.reason_ids[refused], statuses.table)
+        names = [name_of(row) for row in refused.tolist()] if name_of is not None else []
+        by_row = {
+            row: reason
+            for name, reason in zip(names, statuses.reason_ids[refused].tolist(), strict=False)
+            if (row := nodes.index(name)) is not None
+        }
+        table = statuses.table
+        if statuses.absent.code == Code.UNSCHEDULABLE:
+            # Nodes that no filter looked at count, too.
+            looked_at = {name_of(row) for row in range(len(statuses))} if name_of is not None else set()
+            others = (row for row in range(len(nodes)) if nodes.name(row) not in looked_at)
+            by_row = dict(sorted({**by_row, **dict.fromkeys(others, len(table))}.items()))
+            table = [*table, statuses.absent]
+        rows, reasons = np.array(list(by_row), dtype=np.int64), np.array(list(by_row.values()), dtype=np.int32)
+        return cls(nodes, rows, reasons, table)
+
+    @property
+    def names(self) -> list[str]:
+        """Return what they are called."""
+        return [self.nodes.name(row) for row in self.rows.tolist()]
+
+    def from_row(self, start: int) -> _Worth:
+        """Return the same nodes, beginning with another one and going on round the end."""
+        return attrs.evolve(self, rows=np.roll(self.rows, -start), reasons=np.roll(self.reasons, -start))
+
+    def refused_by(self, plugins: AbstractSet[str]) -> NDArray[np.bool_]:
+        """Return bool[n]: which of them were refused by one of these plugins."""
+        refused: NDArray[np.bool_] = np.array([status.plugin in plugins for status in self.table])[self.reasons]
+        return refused
+
+    def all_of(self, status: Status) -> NodeStatuses:
+        """Return a status that all of them have."""
+        statuses = NodeStatuses(len(self.rows))
+        statuses.fail(np.ones(len(self.rows), dtype=np.bool_), status)
+        return statuses
 
 
-def _is_unschedulable(status: Status | None) -> bool:
-    return status is not None and status.code == Code.UNSCHEDULABLE
-
-
-def _hopeless(statuses: Mapping[str, Status], num_nodes: int) -> tuple[PostFilterResult | None, Status]:
+def _hopeless(statuses: NodeStatuses, num_nodes: int) -> tuple[PostFilterResult | None, Status]:
     """Return what becomes of a pod for which nobody can make room."""
-    errors = dict.fromkeys(status.message for status in statuses.values() if status.is_error)
+    errors = dict.fromkeys(status.message for status, _ in statuses.counts() if status.is_error)
     if errors:
         text = next(iter(errors)) if len(errors) == 1 else f"[{', '.join(errors)}]"
         return None, Status.from_error(RuntimeError(text))
-    diagnosis = Diagnosis(node_statuses=NodeStatuses.from_mapping(statuses, absent=_NOT_HELPFUL))
-    return _CLEAR, Status.unschedulable(str(FitError(num_all_nodes=num_nodes, diagnosis=diagnosis)))
+    statuses.absent = _NOT_HELPFUL
+    return _CLEAR, Status.unschedulable(
+        str(FitError(num_all_nodes=num_nodes, diagnosis=Diagnosis(node_statuses=statuses)))
+    )
 
 
 def best_of(candidates: Iterable[Candidate], now: float) -> Sequence[Candidate]:

@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from pyscheduler.framework.what_if import WhatIf
     from pyscheduler.queue.hints import HintMap
     from pyscheduler.runtime.filtering import FilterOutcome
+    from pyscheduler.runtime.plugin_calls import PluginMethod
     from pyscheduler.runtime.pre_filtering import PreFilterOutcome
     from pyscheduler.runtime.registry import Registry
     from pyscheduler.runtime.scoring import ScoreOutcome
@@ -266,6 +267,9 @@ class Profile:
         names = (name.removeprefix(f"{self.name} ") for name in self._background.names())
         return Counter(name.partition(" ")[0].partition(".")[0] for name in names)
 
+    def _active_filters(self, state: CycleState) -> Sequence[PluginMethod]:
+        return self._wiring.filtering.active(state)
+
     def _is_followed(self, state: CycleState) -> bool:
         return self._wiring.pre_filtering.follows(state)
 
@@ -390,6 +394,7 @@ class Profile:
             rules,
             handle=self,
             rng=services.preemption_rng,
+            filters=self._active_filters,
             follows=self._is_followed,
             extenders=services.extenders,
             evictions=evictions,

@@ -497,7 +497,10 @@ async def test_the_loop_turns_while_many_nodes_are_looked_at() -> None:
             turns += 1
             await asyncio.sleep(0)
 
-    nodes, pods = crowd(3000)
+    nodes, _ = crowd(3000)
+    # No two of them are alike.
+    pods = [make_pod(f"p{each}", node_name=f"n{each}", requests={"cpu": f"{each % 1000 + 1}m"}) for each in range(3000)]
+    pods += [make_pod(f"q{each}", node_name=f"n{each}", priority=each // 1000) for each in range(3000)]
     counting = asyncio.create_task(count())
     asked = await ask(make_pod("w", requests={"cpu": "2"}, priority=10), nodes, pods)
     before = turns

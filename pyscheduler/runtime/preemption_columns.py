@@ -1,0 +1,314 @@
+"""The search for victims in columns: many nodes at once, by what is known of nodes like them.
+
+Where all filters that have a say go by the node, its pods or their amounts (`framework.reuse`), what a node comes to
+follows from its shape (`preemption_line_ups`), from the pods nominated to it and from the budgets of its pods. So a
+node of each shape goes through the dry run, and its verdict is kept for the next preemptor that asks the same.
+Where another filter than one that goes by amounts refused the node, or some filter looks at the pods themselves, a node
+has a shape of its own, which lasts until it changes.
+
+The search looks at nodes in the order, ends where, and chooses whom the one without columns would: which of the two it
+was shows in the time it takes, and in how often filters were asked.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import attrs
+import numpy as np
+
+from pyscheduler.framework.node_statuses import NodeStatuses
+from pyscheduler.framework.preemption import Candidate, PreemptionRules
+from pyscheduler.framework.reuse import Reuse
+from pyscheduler.framework.status import Code, Status
+from pyscheduler.runtime.kept_filters import is_kept
+from pyscheduler.runtime.pod_keys import pod_key
+from pyscheduler.runtime.preemption_line_ups import LineUps, request_key
+from pyscheduler.runtime.preemption_verdicts import UNKNOWN, Verdicts, verdict_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence, Set as AbstractSet
+
+    from numpy.typing import NDArray
+
+    from pyscheduler.api import Pod
+    from pyscheduler.cache.view import NodeView
+    from pyscheduler.framework.nodes import Nodes
+    from pyscheduler.framework.snapshot import Snapshot
+    from pyscheduler.runtime.disruption_budgets import Budgets
+    from pyscheduler.runtime.plugin_calls import PluginMethod
+    from pyscheduler.runtime.preemption_dry_run import DryRun
+    from pyscheduler.runtime.turns import Turns
+
+__all__ = ["Outcomes", "VictimColumns", "amount_filters"]
+
+#: So many nodes at least are taken in at once.
+_MIN_CHUNK: Final = 64
+#: So many priorities of preemptors are known for which it is known whom budgets protect.
+_MAX_PRIORITIES: Final = 8
+
+
+def amount_filters(methods: Iterable[PluginMethod]) -> AbstractSet[str] | None:
+    """Return the plugins whose refusal leaves nothing of a node to know but amounts, given the active filters in order.
+
+    Those before them have passed the node, and will whoever goes. None where some answer cannot be kept.
+    """
+    found: set[str] = set()
+    by_amounts = True
+    for method in methods:
+        if not is_kept(method):
+            return None
+        if method.reuse is Reuse.WHILE_AMOUNTS_STAY:
+            found.add(method.plugin)
+            continue
+        # One that goes by the node alone may still refuse what those before it would let pass.
+        found.clear()
+        by_amounts = by_amounts and method.reuse is Reuse.WHILE_NODE_STAYS
+    return found if by_amounts else set()
+
+
+@attrs.frozen(kw_only=True)
+class Outcomes:
+    """What a search came to: `rows` in the order in which they were looked at, and the verdict on each.
+
+    `wanted`: how many candidates of a kind were taken at most. `now` in seconds since the epoch.
+    """
+
+    rows: NDArray[np.int64]
+    numbers: NDArray[np.int32]
+    wanted: int
+    now: float
+    rules: PreemptionRules
+    nodes: Nodes
+    line_ups: LineUps
+    verdicts: Verdicts
+
+    def __iter__(self) -> Iterator[tuple[str, Candidate | Status]]:
+        """Iterate over the nodes by name, and what each came to."""
+        for place, number in enumerate(self.numbers.tolist()):
+            status = self.verdicts[number].status
+            yield self.nodes.name(int(self.rows[place])), status if status is not None else self.candidate(place)
+
+    def candidate(self, place: int) -> Candidate:
+        """Return the candidate that was looked at in that place."""
+        row = int(self.rows[place])
+        verdict = self.verdicts[int(self.numbers[place])]
+        victims = verdict.victims(self.line_ups.pods(row), self.rules, self.now)
+        return Candidate(node_name=self.nodes.name(row), victims=victims, pdb_violations=verdict.violations)
+
+    def best(self) -> Sequence[int]:
+        """Return the places of the candidates that cost least, as `best_of` does; none where there is no candidate."""
+        columns = self.verdicts.columns
+        numbers = self.numbers
+        is_candidate = columns.is_candidate[numbers]
+        violates = columns.violations[numbers] > 0
+        peaceful = np.flatnonzero(is_candidate & ~violates)[: self.wanted]
+        violating = np.flatnonzero(is_candidate & violates)[: self.wanted]
+        left = np.concatenate((peaceful, violating)) if len(violating) else peaceful
+        for cost in columns.costs:
+            if len(left) <= 1:
+                break
+            prices = cost[numbers[left]]
+            left = left[prices == prices.min()]
+        if len(left) > 1:
+            starts = np.empty(len(left))
+            for number in np.unique(numbers[left]).tolist():
+                alike = numbers[left] == number
+                leaders = self.verdicts[number].leaders
+                starts[alike] = self.line_ups.first_start(self.rows[left[alike]], leaders, self.now)
+            left = left[starts == starts.max()]
+        places: list[int] = left.tolist()
+        return places
+
+    def statuses(self) -> NodeStatuses:
+        """Return why the nodes are of no use, where none is a candidate."""
+        used, ids = np.unique(self.numbers, return_inverse=True)
+        found = [self.verdicts[number].status for number in used.tolist()]
+        table = [Status(Code.SUCCESS), *(status for status in found if status is not None)]
+        made = NodeStatuses(0)
+        made.table = table
+        made.reason_ids = (ids + 1).astype(np.int32)
+        made.codes = np.array([status.code for status in table], dtype=np.int8)[made.reason_ids]
+        return made
+
+
+class VictimColumns:
+    """Searches on behalf of one plugin with rules that choose victims as kube-scheduler does."""
+
+    __slots__ = ("_budgets", "_line_ups", "_protected", "_rules", "_verdicts")
+
+    def __init__(self, rules: PreemptionRules) -> None:
+        self._rules = rules
+        self._line_ups = LineUps()
+        self._verdicts = Verdicts()
+        self._budgets: Budgets | None = None
+        #: By priority of the preemptor and row: generation of the node, places of the pods that budgets protect.
+        self._protected: dict[int, dict[int, tuple[int, tuple[int, ...]]]] = {}
+
+    @staticmethod
+    def know(rules: PreemptionRules) -> bool:
+        """Tell whether the rules choose victims by priority and start, so that line-ups say who they are."""
+        kind = type(rules)
+        return kind.may_evict is PreemptionRules.may_evict and kind.importance is PreemptionRules.importance
+
+    async def sync(self, nodes: NodeView, turns: Turns) -> None:
+        """Bring what is known of nodes up to date with the snapshot."""
+        await self._line_ups.sync(nodes, turns)
+
+    def may_help(self, rows: NDArray[np.int64], pod: Pod) -> bool:
+        """Tell whether anybody at all on these nodes may have to go for the pod."""
+        return bool((self._line_ups.least[rows] < pod.priority).any())
+
+    async def look(
+        self,
+        dry_run: DryRun,
+        rows: NDArray[np.int64],
+        *,
+        by_amounts: NDArray[np.bool_],
+        wanted: int,
+        portions: Callable[[Sequence[str]], Iterable[Sequence[str]]],
+        turns: Turns,
+    ) -> Outcomes | None:
+        """Look at nodes in that order until enough candidates were found; None where it takes a search without columns.
+
+        `by_amounts`: bool[n], of each of `rows` whether amounts are all that is in question. `portions` cuts nodes into
+        handfuls that can go through a dry run together.
+        """
+        key = pod_key(dry_run.pod)
+        if key is None or dry_run.now <= self._line_ups.latest_start:
+            return None
+        snapshot = dry_run.handle.snapshot
+        kind = (key, dry_run.pod.priority)
+        self._verdicts.begin(kind, epoch=self._line_ups.epoch)
+        found = ((snapshot.nodes.index(name), name) for name in snapshot.nominated_nodes)
+        nominated = {row: name for row, name in found if row is not None}
+        numbers = np.empty(len(rows), dtype=np.int32)
+        done = end = 0
+        while done < len(rows):
+            chunk = slice(done, done + max(_MIN_CHUNK, wanted - done))
+            shapes = self._shapes(dry_run, rows[chunk], by_amounts[chunk], nominated)
+            if not await self._learn(dry_run, kind, rows[chunk], shapes, portions=portions, turns=turns):
+                return None
+            done = done + len(shapes)
+            numbers[chunk] = self._verdicts.table(kind, self._line_ups.num_ids)[shapes]
+            end = self._end(numbers[:done], wanted)
+            if end < done:
+                break
+            await turns.give()
+        return Outcomes(
+            rows=rows[:end],
+            numbers=numbers[:end],
+            wanted=wanted,
+            now=dry_run.now,
+            rules=self._rules,
+            nodes=snapshot.nodes,
+            line_ups=self._line_ups,
+            verdicts=self._verdicts,
+        )
+
+    def _end(self, numbers: NDArray[np.int32], wanted: int) -> int:
+        """Return after how many nodes there were enough candidates, one of which violates no budget; all if never."""
+        columns = self._verdicts.columns
+        is_candidate = columns.is_candidate[numbers]
+        violates = is_candidate & (columns.violations[numbers] > 0)
+        peaceful = np.cumsum(is_candidate & ~violates)
+        enough = (peaceful > 0) & (peaceful + np.minimum(np.cumsum(violates), wanted) >= wanted)
+        return int(enough.argmax()) + 1 if enough.any() else len(numbers)
+
+    def _shapes(
+        self,
+        dry_run: DryRun,
+        rows: NDArray[np.int64],
+        by_amounts: NDArray[np.bool_],
+        nominated: Mapping[int, str],
+    ) -> NDArray[np.int32]:
+        """Return int32[n]: the shape of each row as far as this preemptor is concerned; `nominated`: names by row."""
+        line_ups, snapshot = self._line_ups, dry_run.handle.snapshot
+        shapes = line_ups.shapes[rows]
+        protected = self._protected_on(dry_run, rows.tolist())
+        special = ~by_amounts
+        if nominated or protected:
+            of_interest = np.zeros(len(line_ups.shapes), dtype=np.bool_)
+            of_interest[[*nominated, *protected]] = True
+            special |= of_interest[rows]
+        for place in np.flatnonzero(special).tolist():
+            row = int(rows[place])
+            crowd = _crowd(snapshot, nominated[row], dry_run.pod) if row in nominated else ()
+            guarded = protected.get(row, ())
+            if not by_amounts[place]:
+                shapes[place] = line_ups.number((line_ups.generation(row), crowd, guarded))
+            elif crowd or guarded:
+                requests = tuple(request for _, request in crowd)
+                shapes[place] = line_ups.number((int(shapes[place]), requests, guarded, "amounts"))
+        return shapes
+
+    async def _learn(
+        self,
+        dry_run: DryRun,
+        kind: Hashable,
+        rows: NDArray[np.int64],
+        shapes: NDArray[np.int32],
+        *,
+        portions: Callable[[Sequence[str]], Iterable[Sequence[str]]],
+        turns: Turns,
+    ) -> bool:
+        """Put a node of each shape that is not known through the dry run; return False where that failed on one."""
+        line_ups, verdicts = self._line_ups, self._verdicts
+        nodes = dry_run.handle.snapshot.nodes
+        unknown = np.flatnonzero(verdicts.table(kind, line_ups.num_ids)[shapes] == UNKNOWN)
+        if not len(unknown):
+            return True
+        _, first = np.unique(shapes[unknown], return_index=True)
+        places = {nodes.name(int(rows[place])): place for place in unknown[np.sort(first)].tolist()}
+        for few in portions(list(places)):
+            table = verdicts.table(kind, line_ups.num_ids)
+            for name, outcome in zip(few, dry_run.look(few), strict=True):
+                if isinstance(outcome, Status) and outcome.is_error:
+                    return False
+                place = places[name]
+                pods = line_ups.pods(int(rows[place]))
+                start, guarded = self._guarded(dry_run, int(rows[place]))
+                table[shapes[place]] = verdicts.number(verdict_of(outcome, pods, guarded, start))
+            await turns.give()
+        return True
+
+    def _protected_on(self, dry_run: DryRun, rows: Sequence[int]) -> dict[int, tuple[int, ...]]:
+        """Return by row the places of the pods that budgets protect, where they protect any."""
+        budgets, priority = dry_run.budgets, dry_run.pod.priority
+        if budgets.is_empty:
+            return {}
+        if self._budgets is not budgets or (
+            priority not in self._protected and len(self._protected) >= _MAX_PRIORITIES
+        ):
+            self._budgets = budgets
+            self._protected.clear()
+        # What protects a group changes with pods that are elsewhere.
+        known = self._protected.setdefault(priority, {}) if budgets.is_fixed else {}
+        found: dict[int, tuple[int, ...]] = {}
+        for row in rows:
+            generation = self._line_ups.generation(row)
+            entry = known.get(row)
+            if entry is None or entry[0] != generation:
+                entry = known[row] = (generation, self._guarded(dry_run, row)[1])
+            if entry[1]:
+                found[row] = entry[1]
+        return found
+
+    def _guarded(self, dry_run: DryRun, row: int) -> tuple[int, tuple[int, ...]]:
+        """Return from which place on pods may have to go, and the places of those among them that budgets protect."""
+        pods = self._line_ups.pods(row)
+        priority = dry_run.pod.priority
+        start = next((place for place, info in enumerate(pods) if info.pod.priority < priority), len(pods))
+        if dry_run.budgets.is_empty:
+            return start, ()
+        guarded = {info.pod.uid for info in dry_run.budgets.split(pods[start:])[0]}
+        return start, tuple(place for place in range(start, len(pods)) if pods[place].pod.uid in guarded)
+
+
+def _crowd(snapshot: Snapshot, node_name: str, pod: Pod) -> tuple[tuple[str, Hashable], ...]:
+    """Return the pods nominated to a node that come before `pod`, by uid and by what they take."""
+    return tuple(
+        (info.pod.uid, request_key(info))
+        for info in snapshot.nominated_pods(node_name)
+        if info.pod.priority >= pod.priority and info.pod.uid != pod.uid
+    )
