@@ -115,7 +115,7 @@ class Outcomes:
             for number in np.unique(numbers[left]).tolist():
                 alike = numbers[left] == number
                 leaders = self.verdicts[number].leaders
-                starts[alike] = self.line_ups.first_start(self.rows[left[alike]], leaders, self.now)
+                starts[alike] = self.line_ups.first_start(self.rows[left[alike]], leaders)
             left = left[starts == starts.max()]
         places: list[int] = left.tolist()
         return places
@@ -212,7 +212,7 @@ class VictimColumns:
         is_candidate = columns.is_candidate[numbers]
         violates = is_candidate & (columns.violations[numbers] > 0)
         peaceful = np.cumsum(is_candidate & ~violates)
-        enough = (peaceful > 0) & (peaceful + np.minimum(np.cumsum(violates), wanted) >= wanted)
+        enough = (peaceful > 0) & (peaceful + np.cumsum(violates) >= wanted)
         return int(enough.argmax()) + 1 if enough.any() else len(numbers)
 
     def _shapes(

@@ -87,10 +87,10 @@ class LineUps:
         """Return the generation of a row's node when it was looked at."""
         return int(self._generations[row])
 
-    def first_start(self, rows: NDArray[np.int64], places: Sequence[int], now: float) -> NDArray[np.float64]:
-        """Return float64[n]: when the first of the pods in these places was started, on each of the rows."""
-        starts: NDArray[np.float64] = self._starts[rows[:, None], np.array(places)].min(axis=1)
-        return np.minimum(starts, now)
+    def first_start(self, rows: NDArray[np.int64], places: Sequence[int]) -> NDArray[np.float64]:
+        """Return float64[n]: when the first of the pods in these places was started, on each row; infinite for none."""
+        first: NDArray[np.float64] = self._starts[rows[:, None], np.array(places)].min(axis=1)
+        return first
 
     async def sync(self, nodes: NodeView, turns: Turns) -> None:
         """Bring everything up to date with `nodes`, which must stay as they are meanwhile."""
