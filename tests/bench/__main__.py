@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +14,16 @@ from rich.console import Console
 from rich.table import Table
 
 from tests.bench import cases, page, report, results
-from tests.bench.rows import MODES, SPECS, Row, case_row, program_rows, setting_of, standard_names
+from tests.bench.rows import (
+    MODES,
+    SPECS,
+    Row,
+    case_row,
+    named_rows,
+    program_rows,
+    setting_of,
+    standard_names,
+)
 from tests.bench.targets import derive
 
 if TYPE_CHECKING:
@@ -53,6 +63,7 @@ def _print(chosen: Sequence[Row], found: dict[str, dict[str, Any]], before: dict
         if figures.get("phases"):
             _show(console, f"CPU seconds per 1,000 pods: {name}", report.phase_sheet({name: figures}))
     _show(console, "Targets", report.target_sheet(found))
+    _show(console, "Missed", report.unmet_sheet(found))
     programs = [row for row in chosen if not report.is_case(row.name)]
     _show(console, "Besides", report.program_sheet(programs, found, before))
 
@@ -63,11 +74,7 @@ def _chooser(wanted: Sequence[str]) -> Callable[[str], bool]:
 
 
 def _rows(names: Sequence[str], *, short: bool, chosen: Callable[[str], bool], **keywords: Any) -> list[Row]:
-    made = []
-    for name in names:
-        setting = setting_of(name, **keywords)
-        assert setting is not None
-        made.append(case_row(name, setting, short=short))
+    made = [_row(name, short=short, **keywords) for name in names]
     return [*made, *(row for row in program_rows(short=short) if chosen(row.name))]
 
 
@@ -92,7 +99,9 @@ def _row(name: str, *, short: bool, **keywords: Any) -> Row:
 @click.option("--compare", type=click.Path(path_type=Path), help="Show beside it what an earlier run found.")
 @click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
 @click.option("--save", type=click.Path(path_type=Path), help="Put the results into that file, beside those of others.")
-@click.option("--write", type=click.Path(path_type=Path), help="Measure nothing: write the page of what was saved.")
+@click.option("--targets", is_flag=True, help="The rows with targets, the most important first: twenty minutes.")
+@click.option("--scale", is_flag=True, help="The rows of the curves and of the table in README: twenty minutes more.")
+@click.option("--write", is_flag=True, help="Measure nothing: write docs/performance.md and README's table anew.")
 @click.option("--list", "listing", is_flag=True, help="Measure nothing: print the names of the rows.")
 @click.option("--row", "single", hidden=True, help="Measure one row in this process.")
 def main(
@@ -108,7 +117,9 @@ def main(
     compare: Path | None,
     output: str,
     save: Path | None,
-    write: Path | None,
+    targets: bool,
+    scale: bool,
+    write: bool,
     listing: bool,
     single: str | None,
 ) -> None:
@@ -120,33 +131,44 @@ def main(
     One case, before and after a change:
       make bench BENCH_ARGS="--case SchedulingBasic --nodes 5000 --mode cycle -o json" > before.json
       make bench BENCH_ARGS="--case SchedulingBasic --nodes 5000 --mode cycle --compare before.json"
-    The numbers of docs/performance.md:
-      make bench BENCH_ARGS="--save tests/bench/measured.json"
-      make bench BENCH_ARGS="--write docs/performance.md"
+    The numbers of docs/performance.md; a run that is broken off keeps what it had:
+      make bench BENCH_ARGS="--targets --save tests/bench/measured.json"
+      make bench BENCH_ARGS="--scale --save tests/bench/measured.json"
+      make bench BENCH_ARGS=--write
     """  # noqa: D301 - click reads the escape
     place = {"kubeconfig": str(kubeconfig) if kubeconfig else None, "shared": among_other_nodes}
-    if write is not None:
-        document = results.read(results.CARRIED)
-        write.write_text(page.render(document), encoding="utf-8")
-        for name, picture in page.pictures(document).items():
-            (write.parent / name).write_text(picture, encoding="utf-8")
+    if write:
+        page.write(results.read(results.CARRIED))
         return
     if single is not None:
         print(json.dumps(_row(single, short=short, **place).measure()))
         return
     chosen = _chooser(wanted)
     asked_modes = ("cluster",) if kubeconfig is not None else modes
-    names = standard_names(short=short, chosen=chosen, nodes=nodes, modes=asked_modes, specs=specs, pods=pods)
-    # Sizes, modes and specs are what cases have; asked for one, whoever wants the others names them.
-    besides = chosen if wanted or not (nodes or asked_modes or specs or pods) else lambda _: False
-    rows = _rows(names, short=short, chosen=besides, **place)
+    if targets or scale:
+        names = [name for name in named_rows(targets=targets, scale=scale, short=short) if chosen(name)]
+        rows = [_row(name, short=short, **place) for name in names]
+    else:
+        names = standard_names(short=short, chosen=chosen, nodes=nodes, modes=asked_modes, specs=specs, pods=pods)
+        # Sizes, modes and specs are what cases have; asked for one, whoever wants the others names them.
+        besides = chosen if wanted or not (nodes or asked_modes or specs or pods) else lambda _: False
+        rows = _rows(names, short=short, chosen=besides, **place)
     if not rows:
         known = [*cases.all_cases(), *(row.name for row in program_rows(short=short))]
         raise click.ClickException(f"no such case; there are {', '.join(known)}")
     if listing:
         print("\n".join(row.name for row in rows))
         return
-    asked = {"--short": short, "--case": wanted, "--nodes": nodes, "--mode": modes, "--specs": specs, "--pods": pods}
+    asked = {
+        "--short": short,
+        "--targets": targets,
+        "--scale": scale,
+        "--case": wanted,
+        "--nodes": nodes,
+        "--mode": modes,
+        "--specs": specs,
+        "--pods": pods,
+    }
     asked |= {"--kubeconfig": kubeconfig, "--among-other-nodes": among_other_nodes}
     _run(
         rows,
@@ -176,7 +198,9 @@ def _run(
     failed: list[str] = []
     for row in chosen:
         click.echo(f"measuring {row.what}", err=True)
+        begun = time.perf_counter()
         figures = _in_its_own_process(row, options)
+        click.echo(f"  {time.perf_counter() - begun:.0f} s", err=True)
         if figures is None:
             failed.append(row.name)
             continue

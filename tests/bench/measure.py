@@ -37,9 +37,9 @@ _ENOUGH_PODS: Final = 20_000
 _ENOUGH_SECONDS: Final = 10.0
 #: Of CPU time; a thousand samples where the kernel ticks 250 times a second.
 _ENOUGH_SAMPLED_SECONDS: Final = 4.0
-#: A round has failed when so long no pod was tried, or when it takes so long.
+#: A round has failed when so long no pod was tried or bound, or when it takes so long.
 _STALLED_SECONDS: Final = 120.0
-_ROUND_SECONDS: Final = 1800.0
+_ROUND_SECONDS: Final = 600.0
 _ENTRIES: Final = 200_000
 
 
@@ -82,15 +82,17 @@ class _Bindings:
 
     async def wait(self) -> None:
         """Return when all are; a `ClickException` when nothing happens any more, or nothing comes of it."""
-        cycles, begun = -1, time.perf_counter()
+        before, begun = (-1, -1), time.perf_counter()
         while not self.complete.is_set():
             seconds = time.perf_counter() - begun
-            if self._scheduler.cycles == cycles or seconds > _ROUND_SECONDS:
+            # All members of a large gang are bound after the last of them was tried.
+            now = (self._scheduler.cycles, len(self.moments))
+            if now == before or seconds > _ROUND_SECONDS:
                 raise click.ClickException(
                     f"after {seconds:.0f} s {len(self.moments):,} of {self._count:,} pods are bound, "
                     f"in {self._scheduler.cycles:,} attempts"
                 )
-            cycles = self._scheduler.cycles
+            before = now
             try:
                 async with asyncio.timeout(_STALLED_SECONDS):
                     await self.complete.wait()

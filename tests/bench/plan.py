@@ -84,6 +84,11 @@ class Plan:
 
     # What is there at the beginning
 
+    @property
+    def initial_count(self) -> int:
+        """Return how many pods there are before."""
+        return sum(one.count for one in self._initial)
+
     def surroundings(self) -> Iterator[Manifest]:
         """Return namespaces, classes and services, in the order in which they can be created."""
         labels = dict(self._namespaces)

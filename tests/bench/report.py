@@ -6,21 +6,24 @@ from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
-from tests.bench.phases import ORDER
-from tests.bench.targets import ROWS, targets_of
+from tests.bench import phases as waypoints
+from tests.bench.targets import ORDER, ROWS, is_met, targets_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from tests.bench.rows import Row
 
-__all__ = ["FIGURES", "Sheet", "case_sheet", "is_case", "phase_sheet", "program_sheet", "target_sheet"]
+__all__ = ["FIGURES", "Sheet", "case_sheet", "is_case", "phase_sheet", "program_sheet", "target_sheet", "unmet_sheet"]
 
+#: How many phases are named where a target was missed.
+_SHORTFALLS: Final = 5
 Rows = dict[str, dict[str, Any]]
 
 #: How figures are called and written.
 FIGURES: Final[Mapping[str, tuple[str, str]]] = {
     "pods_per_second": ("throughput", "{:,.0f} pods/s"),
+    "cpu_per_1000": ("CPU of 1,000 pods", "{:.2f} s"),
     "cpu_with_list_per_1000": ("CPU of 1,000 pods, first list included", "{:.2f} s"),
     "attempt_p50_ms": ("attempt, p50", "{:.2f} ms"),
     "attempt_p99_ms": ("attempt, p99", "{:.2f} ms"),
@@ -112,22 +115,56 @@ def case_sheet(found: Rows, before: Rows | None = None) -> Sheet:
 def phase_sheet(found: Rows) -> Sheet:
     """Return CPU seconds per 1,000 pods by phase, a column a row of `found`."""
     columns = [name for name, figures in found.items() if figures.get("phases")]
-    met = [phase for phase in ORDER if any(found[name]["phases"].get(phase) for name in columns)]
+    met = [phase for phase in waypoints.ORDER if any(found[name]["phases"].get(phase) for name in columns)]
     rows = [[phase, *(_cell(found[name]["phases"], phase, "{:.3f}") for name in columns)] for phase in met]
     rows.append(["all", *(f"{sum(found[name]['phases'].values()):.3f}" for name in columns)])
     return Sheet(headings=["phase", *columns], rows=rows)
 
 
-def target_sheet(found: Rows, *, complete: bool = False) -> Sheet:
-    """Return every figure of the cases that has a target; with `complete` also those that are not measured."""
+def target_sheet(found: Rows, besides: Sequence[Row] = (), *, complete: bool = False) -> Sheet:
+    """Return every figure that has a target, those of `besides` too; with `complete` also what is not measured."""
     rows = []
-    for name in dict.fromkeys([*ROWS, *found] if complete else found):
+    targets = {name: targets_of(name) for name in dict.fromkeys([*ROWS, *ORDER, *found] if complete else found)}
+    targets |= {row.name: row.targets for row in besides}
+    for name, key, target in ((name, *each) for name, wanted in targets.items() for each in wanted.items()):
+        label, form = FIGURES[key]
+        value = found.get(name, {}).get(key)
+        if value is not None:
+            rows.append([name, label, form.format(value), target, _verdict(value, target)])
+        elif complete:
+            rows.append([name, label, "not measured yet", target, ""])
+    return Sheet(headings=["row", "figure", "value", "target", "met"], rows=rows, left=2)
+
+
+def _verdict(value: float, target: str) -> str:
+    return {True: "yes", False: "**no**", None: ""}[is_met(value, target)]
+
+
+def unmet_sheet(found: Rows) -> Sheet:
+    """Return the figures of cases that miss their targets, and the phases in which most of the CPU time went."""
+    rows = []
+    for name, figures in found.items():
         for key, target in targets_of(name).items():
+            if key not in figures or is_met(figures[key], target) is not False:
+                continue
             label, form = FIGURES[key]
-            value = found.get(name, {}).get(key)
-            if complete or value is not None:
-                rows.append([name, label, form.format(value) if value is not None else "not measured yet", target])
-    return Sheet(headings=["row", "figure", "value", "target"], rows=rows, left=2)
+            phases = sorted(figures.get("phases", {}).items(), key=lambda each: -each[1])
+            total = sum(share for _, share in phases)
+            spent = ", ".join(f"{phase} {share / total:.0%}" for phase, share in phases[:_SHORTFALLS] if share)
+            rows.append(
+                [
+                    *(name, label, spent),
+                    *(form.format(figures[key]), target, f"{figures['cpu_per_1000']:.2f} s"),
+                    *(f"{figures['core_share']:.0%}", _undisturbed(name, figures)),
+                ]
+            )
+    headings = ["row", "figure", "CPU went to", "value", "target", "CPU/1,000", "core", "pods/s with a whole core"]
+    return Sheet(headings=headings, rows=rows, left=3)
+
+
+def _undisturbed(name: str, figures: Mapping[str, Any]) -> str:
+    """Return the rate that the CPU time alone allows; over HTTP another process has its part in it."""
+    return f"{1000 / figures['cpu_per_1000']:,.0f}" if "/cycle/" in name else ""
 
 
 def program_sheet(chosen: Sequence[Row], found: Rows, before: Rows | None = None) -> Sheet:

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from tests.bench.targets import derive
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -33,8 +35,12 @@ def save(path: Path, found: Mapping[str, Mapping[str, Any]], *, command: str) ->
     document = read(path) if path.exists() else {"rows": {}}
     origin = {"command": command, "commit": _commit()}
     document["rows"].update({name: {**figures, **origin} for name, figures in found.items()})
+    derive(document["rows"])
     document.update(_machine())
-    path.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+    # In one stroke: a run that is broken off leaves what it had.
+    whole = path.with_suffix(".part")
+    whole.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+    whole.replace(path)
 
 
 def read(path: Path) -> dict[str, Any]:

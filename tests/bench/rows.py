@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
 from tests.bench import cases, client, measure, preemption, programs, waiting
-from tests.bench.targets import targets_of
+from tests.bench.targets import ORDER, targets_of
 from tests.bench.worlds import Setting
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-__all__ = ["MODES", "SPECS", "Row", "case_row", "program_rows", "setting_of", "standard_names"]
+__all__ = ["MODES", "SPECS", "Row", "case_row", "named_rows", "program_rows", "setting_of", "standard_names"]
 
 MODES: Final = ("cycle", "http", "cluster")
 #: Whether all measured pods have one spec, or 500 different ones.
@@ -26,6 +27,8 @@ _OWN_SIZES: Final = {"Gangs": (1000,), "OneGang": (500, 1000, 2000), "Unschedula
 #: What is measured besides. Over HTTP the path is the same for all; there memory is the scheduler's alone.
 _MORE: Final = (
     "SchedulingBasic/15000x100000/cycle/equal",
+    "SchedulingBasic/5000x2000/cycle/equal",
+    "SchedulingBasic/5000x30000/cycle/equal",
     "SchedulingBasic/500/http/equal",
     "SchedulingBasic/1000/http/equal",
     "SchedulingBasic/5000/http/equal",
@@ -33,6 +36,29 @@ _MORE: Final = (
     "SchedulingBasic/5000x2000/http/equal",
     "SchedulingBasic/5000x30000/http/equal",
     "Gangs/1000/http/equal",
+)
+#: What the curves, the model of costs and the table in README need besides the rows with targets.
+_SCALE: Final = (
+    "SchedulingBasic/500/cycle/equal",
+    "SchedulingBasic/15000x100000/cycle/equal",
+    "SchedulingBasic/15000/http/equal",
+    "SchedulingBasic/5000x30000/http/equal",
+    "SchedulingBasic/5000x2000/http/equal",
+    "SchedulingBasic/500/http/equal",
+    "SchedulingBasic/5000x2000/cycle/equal",
+    "SchedulingBasic/5000x30000/cycle/equal",
+    "SchedulingPodAffinity/500/cycle/equal",
+    "SchedulingPodAffinity/15000/cycle/equal",
+    "TopologySpreading/500/cycle/equal",
+    "TopologySpreading/15000/cycle/equal",
+    "OneGang/500/cycle/equal",
+    "OneGang/2000/cycle/equal",
+    "demo",
+    "reaction",
+    "sync",
+    "relist-changed",
+    "search",
+    "ready",
 )
 _MORE_SHORT: Final = ("SchedulingBasic/50/http/equal", "Gangs/50/http/equal")
 
@@ -97,6 +123,21 @@ def standard_names(
     if not (nodes or modes or specs or pods):
         names += _MORE_SHORT if short else _MORE
     return [name for name in names if chosen(name.partition("/")[0])]
+
+
+def named_rows(*, targets: bool, scale: bool, short: bool) -> Sequence[str]:
+    """Return the names of the rows with `targets`, and those that show how figures grow with `scale`, in that order.
+
+    `short` ones are of the same cases, at a size that proves no more than that all is there.
+    """
+    names = [*(ORDER if targets else ()), *(_SCALE if scale else ())]
+    if short:
+        names = [re.sub(r"/\d+(x\d+)?/", lambda found: f"/{_SHORT_SIZE}{_few(found[1])}/", name) for name in names]
+    return list(dict.fromkeys(names))
+
+
+def _few(pods: str | None) -> str:
+    return f"x{_SHORT_SIZE}" if pods else ""
 
 
 # Whatever is no case

@@ -15,11 +15,12 @@ from pyscheduler.api import Node, decode
 from pyscheduler.cluster.embedded.cluster import EmbeddedCluster
 from pyscheduler.framework.clock import LoopClock
 from pyscheduler.testing.builders import node_manifest
-from tests.bench import cases, page, report, results, shapes, weight
+from tests.bench import cases, model, page, report, results, shapes, weight
 from tests.bench.measure import measure, played
 from tests.bench.phases import Phases, sampled
 from tests.bench.plan import MEASURED, make_plan
-from tests.bench.rows import program_rows, setting_of, standard_names
+from tests.bench.rows import named_rows, program_rows, setting_of, standard_names
+from tests.bench.targets import ORDER, ROWS, is_met, targets_of
 from tests.bench.worlds import Setting
 
 ROOT = Path(__file__).parents[2]
@@ -89,6 +90,65 @@ def test_rows_have_names_that_say_what_they_are() -> None:
         assert setting is not None
         size = f"{setting.nodes}x{setting.pods}" if setting.pods else str(setting.nodes)
         assert name == "/".join([setting.case, size, setting.mode, "distinct" if setting.distinct else "equal"])
+
+
+def test_rows_with_targets_can_be_asked_for() -> None:
+    """All that is held to a figure, once, the others' base before its shares; `short` ones are the same cases."""
+    names = named_rows(targets=True, scale=False, short=False)
+    programs = {row.name for row in program_rows(short=False)}
+    assert len(set(names)) == len(names)
+    assert set(ROWS) <= set(names) <= {*names, *programs}
+    assert {name for name in names if setting_of(name) is None} == {"waiting", "replay"} <= programs
+    for name in names:
+        for figure in targets_of(name):
+            parts = name.split("/")
+            if figure == "of_5000":
+                parts[1] = "5000"
+            if figure == "of_equal":
+                parts[3] = "equal"
+            assert names.index("/".join(parts)) <= names.index(name)
+    scale = named_rows(targets=False, scale=True, short=False)
+    assert "SchedulingBasic/15000x100000/cycle/equal" in scale
+    assert {name for name in scale if setting_of(name) is None} <= programs
+    assert not {*scale} & {*ORDER}
+    short = named_rows(targets=True, scale=True, short=True)
+    assert {name.partition("/")[0] for name in short} == {name.partition("/")[0] for name in (*names, *scale)}
+    assert {setting.nodes for name in short if (setting := setting_of(name))} == {50}
+
+
+@pytest.mark.parametrize(
+    ("value", "target", "expected"),
+    [
+        pytest.param(5000.0, ">= 5,000 pods/s", True, id="at least"),
+        pytest.param(4999.0, ">= 5,000 pods/s", False, id="not enough"),
+        pytest.param(0.4, ">= 40 %", True, id="a share"),
+        pytest.param(0.39, ">= 40 %", False, id="too small a share"),
+        pytest.param(0.81, "<= 0.8 s", False, id="too much"),
+        pytest.param(0.3, "< 0.3 s", False, id="less than"),
+        pytest.param(0, "0", True, id="none at all"),
+        pytest.param(3.0, "about 0", None, id="not to be compared"),
+    ],
+)
+def test_figures_are_held_against_targets(value: float, target: str, expected: bool | None) -> None:
+    """What is met, what is missed, and what nobody can tell."""
+    assert is_met(value, target) is expected
+
+
+def test_what_a_pod_costs_follows_from_rows_of_several_sizes() -> None:
+    """The line is found again, from rows as they are named; from too few, or of one kind, there is none."""
+    rows = {f"SchedulingBasic/{size}/http/equal": {"peak_mib": 0.0} for size in ("500", "5000", "5000x2000", "15000")}
+    sizes = model.measured_sizes(rows, "http")
+    assert sizes["SchedulingBasic/5000x2000/http/equal"] == (5000, 3000)
+    for name, (nodes, pods) in sizes.items():
+        rows[name]["peak_mib"] = 80 + nodes * 0.012 + pods * 0.005
+    line = model.fit([*sizes.values()], [row["peak_mib"] for row in rows.values()])
+    assert line is not None
+    assert (line.fixed, line.node, line.pod) == pytest.approx((80, 0.012, 0.005))
+    assert line.error == pytest.approx(0, abs=1e-9)
+    (told,) = model.costs(rows)
+    assert told[1:] == ("80.0 MiB", "12.0 MiB", "5.0 MiB", "890.0 MiB")
+    assert model.fit([*sizes.values()][:3], [1.0] * 3) is None
+    assert model.fit([(100, 100)] * 5, [1.0] * 5) is None
 
 
 # --- the command ----------------------------------------------------------------------------------
@@ -199,9 +259,32 @@ def test_the_page_says_what_was_measured() -> None:
     """docs/performance.md is what the command makes of the results that are carried, and nothing else."""
     document = results.read(results.CARRIED)
     assert (ROOT / "docs/performance.md").read_text(encoding="utf-8") == page.render(document)
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert readme == page.render_readme(readme, document)
     for name, picture in page.pictures(document).items():
         assert (ROOT / "docs" / name).read_text(encoding="utf-8") == picture
     assert not [name for name, row in document["rows"].items() if report.is_case(name) and "command" not in row]
+
+
+def test_what_was_missed_is_told_with_its_phases() -> None:
+    """A row below its target names the phases that took most of its time, and what the CPU time alone would allow."""
+    figures = {"pods_per_second": 4000.0, "attempt_p99_ms": 1.0, "cpu_per_1000": 0.2, "core_share": 0.8}
+    row = {**figures, "phases": {"queue": 0.05, "Score": 0.15}}
+    sheet = report.unmet_sheet({"SchedulingBasic/5000/cycle/equal": row})
+    (cells,) = sheet.rows
+    assert list(cells[2:]) == ["Score 75%, queue 25%", "4,000 pods/s", ">= 5,000 pods/s", "0.20 s", "80%", "5,000"]
+
+
+def test_a_run_that_is_broken_off_leaves_what_it_had(tmp_path: Path) -> None:
+    """Each row is in the file as soon as it is measured, with the shares that follow from earlier ones."""
+    file = tmp_path / "results.json"
+    equal, distinct = (f"SchedulingBasic/5000/cycle/{specs}" for specs in ("equal", "distinct"))
+    results.save(file, {equal: {"pods_per_second": 1000.0}}, command="a")
+    assert set(results.rows(file)) == {equal}
+    results.save(file, {distinct: {"pods_per_second": 500.0}}, command="b")
+    assert results.rows(file)[distinct]["of_equal"] == 0.5
+    assert results.rows(file)[equal]["command"] == "a"
+    assert [path.name for path in tmp_path.iterdir()] == ["results.json"]
 
 
 def test_what_cannot_be_measured_or_compared(tmp_path: Path) -> None:

@@ -1,0 +1,85 @@
+"""What a pod and a node cost, from rows at several sizes: straight lines through what was measured.
+
+All rows are SchedulingBasic's with equal pods. Memory and the first list are those of `http`, where the scheduler has
+a process to itself; the time of a pod is that of `cycle`, where no more than one thing is done at a time.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import attrs
+import numpy as np
+
+from tests.bench.plan import make_plan
+from tests.bench.rows import setting_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+__all__ = ["Line", "costs", "fit", "measured_sizes"]
+
+_CASE: Final = "SchedulingBasic"
+#: The largest cluster for which Kubernetes vouches: nodes and pods.
+_LARGEST: Final = (5000, 150_000)
+#: A line through fewer rows than it has unknowns is none; through as many it says nothing of how well it fits.
+_FEWEST: Final = 4
+
+
+@attrs.frozen
+class Line:
+    """``fixed + node * nodes + pod * pods``, in the unit of the figure; `error` is the largest distance of a row."""
+
+    fixed: float
+    node: float
+    pod: float
+    error: float
+    rows: int
+
+    def at(self, nodes: int, pods: int) -> float:
+        """Return what the figure would be."""
+        return self.fixed + self.node * nodes + self.pod * pods
+
+
+def measured_sizes(rows: Mapping[str, Mapping[str, Any]], mode: str) -> dict[str, tuple[int, int]]:
+    """Return nodes and pods (measured ones and those before) of each row of plain, equal pods in a mode."""
+    found = {}
+    for name in rows:
+        setting = setting_of(name)
+        if setting is None or (setting.case, setting.mode, setting.distinct) != (_CASE, mode, False):
+            continue
+        plan = make_plan(_CASE, setting.nodes, distinct=False, measured=setting.pods)
+        found[name] = (setting.nodes, plan.initial_count + plan.measured_count)
+    return found
+
+
+def fit(sizes: Sequence[tuple[int, int]], values: Sequence[float]) -> Line | None:
+    """Return the line that is nearest to the values; None where they are too few, or do not tell nodes from pods."""
+    table = np.array([(1, nodes, pods) for nodes, pods in sizes], dtype=float).reshape(-1, 3)
+    if len(sizes) < _FEWEST or np.linalg.matrix_rank(table) < 3:
+        return None
+    # Each row by its share of what it measured, or the largest would decide alone.
+    weights = 1 / np.array(values)
+    solution = np.linalg.lstsq(table * weights[:, None], np.ones(len(values)), rcond=None)[0]
+    error = float(np.abs(table @ solution * weights - 1).max())
+    fixed, node, pod = (float(value) for value in solution)
+    return Line(fixed, node, pod, error, len(sizes))
+
+
+def costs(rows: Mapping[str, Mapping[str, Any]]) -> list[tuple[str, ...]]:
+    """Return the model: a figure, what is fixed in it, what nodes and pods add, and what a full cluster comes to."""
+    found = []
+    for mode, title, key, scale, form in (
+        ("http", "memory of the scheduler, at its peak", "peak_mib", 1.0, "{:,.1f} MiB"),
+        ("http", "memory of the scheduler, steady", "resident_mib", 1.0, "{:,.1f} MiB"),
+        ("http", "CPU of the first list", "sync_cpu_seconds", 1000.0, "{:,.0f} ms"),
+        ("cycle", "CPU of a pod, the server's share included", "cpu_per_1000", 1000.0, "{:,.1f} µs"),
+    ):
+        sizes = {name: size for name, size in measured_sizes(rows, mode).items() if key in rows[name]}
+        line = fit([*sizes.values()], [rows[name][key] * scale for name in sizes])
+        if line is not None:
+            cells = (
+                form.format(value) for value in (line.fixed, line.node * 1000, line.pod * 1000, line.at(*_LARGEST))
+            )
+            found.append((f"{title} ({line.rows} rows, {line.error:.0%} off at most)", *cells))
+    return found
