@@ -149,14 +149,22 @@ def object_fields(
     if gang_annotations and annotations:
         get = annotations.get
         noted = _gang_fields(
-            "", None, get(_TOTAL), None, get(_MODE), get(_GROUPS, get(_GROUPS_ALIAS)), get(_POLICY, get(_POLICY_ALIAS))
+            _MIN,
+            get(_MIN),
+            get(_TOTAL),
+            get(_WAIT),
+            get(_MODE),
+            get(_GROUPS, get(_GROUPS_ALIAS)),
+            get(_POLICY, get(_POLICY_ALIAS)),
         )
         problems += noted.problems
+    said = 0 if minimum is None else read_minimum(minimum, where, problems, least=least)
+    wait = None if timeout is None else read_timeout(timeout, "spec.scheduleTimeoutSeconds", problems)
     return GroupFields(
-        min=0 if minimum is None else read_minimum(minimum, where, problems, least=least),
+        min=said if noted.min is None else noted.min,
         total=noted.total,
         min_resources=None if resources is None else read_resources(resources, resources_at, problems),
-        wait_seconds=None if timeout is None else read_timeout(timeout, "spec.scheduleTimeoutSeconds", problems),
+        wait_seconds=wait if noted.wait_seconds is None else noted.wait_seconds,
         mode=noted.mode,
         policy=noted.policy,
         gang_group=noted.gang_group,

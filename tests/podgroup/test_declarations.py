@@ -152,19 +152,20 @@ def test_a_malformed_object_loses_the_field_and_not_the_object(
 
 
 def test_annotations_on_objects() -> None:
-    """Koordinator's annotations count on its PodGroup and on scheduler-plugins', but not those meant for pods only."""
+    """Koordinator's annotations count on its PodGroup and on scheduler-plugins', and go before the spec."""
     annotations = {
         f"{GANG}total-number": "6",
         f"{GANG}mode": "NonStrict",
         f"{GANG}groups": '["ml/a"]',
         f"{GANG}match-policy": "waiting-and-running",
-        f"{GANG}min-available": "9",
+        f"{GANG}min-available": "4",
         f"{GANG}waiting-time": "9s",
     }
     for dialect in ("sigs", "koordinator"):
-        assert said_by(dialect, annotations, minMember=2) == GroupFields(
-            min=2,
+        assert said_by(dialect, annotations, minMember=2, scheduleTimeoutSeconds=60) == GroupFields(
+            min=4,
             total=6,
+            wait_seconds=9,
             mode=Mode.NON_STRICT,
             gang_group=("ml/a",),
             policy=MatchPolicy.WAITING_AND_RUNNING,
@@ -172,6 +173,9 @@ def test_annotations_on_objects() -> None:
     assert said_by("volcano", annotations, minMember=2) == GroupFields(min=2)
     (problem,) = said_by("koordinator", {f"{GANG}mode": "x"}, minMember=2).problems
     assert problem.where == f"{GANG}mode"
+    useless = {f"{GANG}min-available": "some", f"{GANG}waiting-time": "soon"}
+    fields = said_by("koordinator", useless, minMember=2, scheduleTimeoutSeconds=60)
+    assert (fields.min, fields.wait_seconds) == (2, 60)
 
 
 def test_kubernetes_own_pod_group() -> None:

@@ -124,6 +124,9 @@ class Following:
         if not self._gangs.is_settled(record):
             for each in self._gangs.group(record):
                 self._passes.request_retry(each)
+        elif old is None or not old.is_declared or old.policy != record.state.group.policy:
+            # Members may sleep that were refused for what the gang was until now.
+            self._passes.wake_all(record)
 
     def _forgotten(self, change: GroupChange) -> None:
         state = change.state

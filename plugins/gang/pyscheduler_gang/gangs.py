@@ -153,6 +153,10 @@ class Gangs:
         """Tell whether the gang goes by the schedule cycle."""
         return self.is_strict(record) and not (self.args.skip_check_schedule_cycle or self.in_one_cycle)
 
+    def tries_freely(self, record: GangRecord) -> bool:
+        """Tell whether a failure costs all members their places, and the schedule cycle is left out nevertheless."""
+        return self.is_strict(record) and self.args.skip_check_schedule_cycle and not self.in_one_cycle
+
     def is_settled(self, record: GangRecord) -> bool:
         """Tell whether the gang reached its minimum once, which is all it takes: its pods are plain ones now."""
         return record.state.satisfied and self.policy(record) is MatchPolicy.ONCE_SATISFIED

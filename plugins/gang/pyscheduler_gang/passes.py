@@ -65,6 +65,18 @@ class Passes:
         self.retry_if_due(record, but=pod.uid)
         return refusal
 
+    def try_freely(self, record: GangRecord, pod: Pod) -> None:
+        """Note that a member is tried without having a turn; passes bound how often, as they do with turns."""
+        if not self._gangs.tries_freely(record):
+            return
+        if self._by_event(record, pod.uid):
+            self._begin_pass(record)
+        record.tried.add(pod.uid)
+
+    def is_over(self, record: GangRecord) -> bool:
+        """Tell whether a member failed in this pass that is tried freely, and those to come are too few."""
+        return record.spent and self._gangs.tries_freely(record) and not self._may_go_on(record, at_permit=1)
+
     def missed_turn(self, record: GangRecord, pod: Pod) -> None:
         """Count a turn that another plugin took from a member, before it came here; else the round would never end."""
         self._by_event(record, pod.uid)
@@ -88,6 +100,7 @@ class Passes:
     def request_retry(self, record: GangRecord) -> None:
         """Note that something happened that is worth another try of a gang that is not settled."""
         if not self._gangs.takes_turns(record):
+            self._begin_pass(record)
             self._call([record], lambda _each, _uid: True)
             return
         record.retry_requested = record.retry_requested or bool(record.visited)
@@ -149,7 +162,7 @@ class Passes:
             # Closed early, for another one's sake, and made invalid before anybody came.
             partner.schedule_cycle_valid = True
 
-    def _may_go_on(self, record: GangRecord) -> bool:
+    def _may_go_on(self, record: GangRecord, *, at_permit: int = 0) -> bool:
         """Tell whether a gang of which a member failed may have another round in the same pass.
 
         It may where those that had no turn in this pass are enough; or else they would wait for those that had, and
@@ -161,7 +174,7 @@ class Passes:
         untried = record.countable(self._gangs.profiles) - len(
             record.tried & (state.pending.keys() | state.waiting.keys())
         )
-        return untried + state.assigned_count >= state.group.min
+        return untried + state.assigned_count + at_permit >= state.group.min
 
     def _wake(self, group: Iterable[GangRecord]) -> None:
         pods = [pod for each in group if each.asleep for pod in self._take_asleep(each)]
@@ -170,7 +183,7 @@ class Passes:
 
     def _may_be_called(self, record: GangRecord, uid: str) -> bool:
         if not self._gangs.takes_turns(record):
-            return True
+            return uid not in record.tried
         return record.rounds.get(uid, 0) < record.schedule_cycle and uid not in record.tried
 
     def _begin_pass(self, record: GangRecord) -> None:

@@ -210,6 +210,8 @@ class Gang(
             refusal = self._deadlocks.refusal(record.state) or gangs.not_ready(record, pod)
             if refusal is None and gangs.takes_turns(record):
                 return self._passes.take_turn(record, pod)
+            if refusal is None:
+                self._passes.try_freely(record, pod)
             # A NonStrict member is tried now, and sleeps if it fails.
         else:
             return None
@@ -269,6 +271,8 @@ class Gang(
         cycle = state.get(GROUP_CYCLE)
         if cycle is not None:
             return one_cycle.permit(self.gangs, record, cycle)
+        if not self.gangs.is_settled(record) and self._passes.is_over(record):
+            return Status.unschedulable(messages.rejected_itself(record.id))
         if self.verdicts.admit(record, pod):
             return None
         return Status.wait(timeout=self.verdicts.remaining_seconds(record))
