@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import resource
 import subprocess
 import sys
 import time
@@ -40,6 +41,12 @@ def _in_its_own_process(row: Row, options: Sequence[str]) -> dict[str, Any] | No
         return None
     figures: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     return figures
+
+
+def _cpu_of_rows() -> float:
+    """Return the CPU seconds of all processes that measured so far, with those of their servers."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def _show(console: Console, title: str, sheet: Sheet) -> None:
@@ -146,8 +153,8 @@ def main(
     chosen = _chooser(wanted)
     asked_modes = ("cluster",) if kubeconfig is not None else modes
     if targets or scale:
-        names = [name for name in named_rows(targets=targets, scale=scale, short=short) if chosen(name)]
-        rows = [_row(name, short=short, **place) for name in names]
+        wanted_names = named_rows(targets=targets, scale=scale, short=short)
+        rows = [_row(name, short=short, **place) for name in wanted_names if chosen(name)]
     else:
         names = standard_names(short=short, chosen=chosen, nodes=nodes, modes=asked_modes, specs=specs, pods=pods)
         # Sizes, modes and specs are what cases have; asked for one, whoever wants the others names them.
@@ -198,9 +205,9 @@ def _run(
     failed: list[str] = []
     for row in chosen:
         click.echo(f"measuring {row.what}", err=True)
-        begun = time.perf_counter()
+        begun, cpu = time.perf_counter(), _cpu_of_rows()
         figures = _in_its_own_process(row, options)
-        click.echo(f"  {time.perf_counter() - begun:.0f} s", err=True)
+        click.echo(f"  {time.perf_counter() - begun:.0f} s, {_cpu_of_rows() - cpu:.0f} s of CPU", err=True)
         if figures is None:
             failed.append(row.name)
             continue

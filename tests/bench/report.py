@@ -155,16 +155,24 @@ def unmet_sheet(found: Rows) -> Sheet:
                 [
                     *(name, label, spent),
                     *(form.format(figures[key]), target, f"{figures['cpu_per_1000']:.2f} s"),
-                    *(f"{figures['core_share']:.0%}", _undisturbed(name, figures)),
+                    *(f"{figures['core_share']:.0%}", *_undisturbed(name, figures)),
                 ]
             )
-    headings = ["row", "figure", "CPU went to", "value", "target", "CPU/1,000", "core", "pods/s with a whole core"]
+    headings = ["row", "figure", "CPU went to", "value", "target", "CPU/1,000", "core"]
+    headings += ["pods/s with a whole core", "without the server"]
     return Sheet(headings=headings, rows=rows, left=3)
 
 
-def _undisturbed(name: str, figures: Mapping[str, Any]) -> str:
-    """Return the rate that the CPU time alone allows; over HTTP another process has its part in it."""
-    return f"{1000 / figures['cpu_per_1000']:,.0f}" if "/cycle/" in name else ""
+def _undisturbed(name: str, figures: Mapping[str, Any]) -> tuple[str, str]:
+    """Return the rate that the CPU time alone allows, and what it were without the server's share in it.
+
+    Over HTTP the server has a process of its own, and both wait for each other.
+    """
+    if "/cycle/" not in name:
+        return "", ""
+    phases = figures.get("phases", {})
+    own = 1 - phases.get("server", 0.0) / (sum(phases.values()) or 1.0)
+    return f"{1000 / figures['cpu_per_1000']:,.0f}", f"{1000 / figures['cpu_per_1000'] / own:,.0f}"
 
 
 def program_sheet(chosen: Sequence[Row], found: Rows, before: Rows | None = None) -> Sheet:

@@ -269,10 +269,13 @@ def test_the_page_says_what_was_measured() -> None:
 def test_what_was_missed_is_told_with_its_phases() -> None:
     """A row below its target names the phases that took most of its time, and what the CPU time alone would allow."""
     figures = {"pods_per_second": 4000.0, "attempt_p99_ms": 1.0, "cpu_per_1000": 0.2, "core_share": 0.8}
-    row = {**figures, "phases": {"queue": 0.05, "Score": 0.15}}
+    row = {**figures, "phases": {"queue": 0.02, "server": 0.04, "Score": 0.14}}
     sheet = report.unmet_sheet({"SchedulingBasic/5000/cycle/equal": row})
     (cells,) = sheet.rows
-    assert list(cells[2:]) == ["Score 75%, queue 25%", "4,000 pods/s", ">= 5,000 pods/s", "0.20 s", "80%", "5,000"]
+    assert list(cells[2:]) == [
+        *("Score 70%, server 20%, queue 10%", "4,000 pods/s", ">= 5,000 pods/s", "0.20 s", "80%"),
+        *("5,000", "6,250"),
+    ]
 
 
 def test_a_run_that_is_broken_off_leaves_what_it_had(tmp_path: Path) -> None:
