@@ -125,6 +125,9 @@ class GroupDirectory:
 
     def group_id(self, pod: Pod) -> GroupId | None:
         """Return the identity of the group that a pod names, known or not."""
+        member = self._members.get(pod.uid)
+        if member is not None and member.pod is pod:
+            return member.group
         found = resolve(pod, self._dialects)
         return None if found is None else found[0]
 

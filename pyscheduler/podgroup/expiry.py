@@ -38,6 +38,8 @@ class ExpiringMap(Generic[K, V]):
         #: The cache asks for the time several times a call, and drops what ended in between without a word.
         self._now = clock.now()
         self._entries: TTLCache[K, tuple[float, V]] = TTLCache(math.inf, max(ttl_seconds, 0.0), timer=lambda: self._now)
+        #: What may be in there. Most questions are about what is not, and the cache takes long to say so.
+        self._keys: set[K] = set()
         self._timer: Timer | None = None
         self._due: list[tuple[K, V]] = []
 
@@ -48,6 +50,7 @@ class ExpiringMap(Generic[K, V]):
             return False
         ends = self._now + self.ttl_seconds
         self._entries[key] = (ends, value)
+        self._keys.add(key)
         if self._on_expiry is not None and self._timer is None:
             self._arm(ends)
         return True
@@ -68,11 +71,13 @@ class ExpiringMap(Generic[K, V]):
         if entry is None:
             return None
         del self._entries[key]
+        self._keys.discard(key)
         return entry[1]
 
     def clear(self) -> None:
         """Take all entries out and call nobody."""
         self._entries.clear()
+        self._keys.clear()
         self._due.clear()
         if self._timer is not None:
             self._timer.cancel()
@@ -90,6 +95,8 @@ class ExpiringMap(Generic[K, V]):
         return iter(list(self._entries))
 
     def _entry(self, key: K) -> tuple[float, V] | None:
+        if key not in self._keys:
+            return None
         self._drop_ended()
         return self._entries.get(key)
 
@@ -100,6 +107,7 @@ class ExpiringMap(Generic[K, V]):
         """Take out what has ended; whoever wants to hear of it hears when the timer goes off, which is due."""
         self._now = self._clock.now()
         ended = self._entries.expire(self._now)
+        self._keys.difference_update(key for key, _ in ended)
         if self._on_expiry is not None:
             self._due += [(key, value) for key, (_, value) in ended]
 
