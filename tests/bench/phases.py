@@ -38,13 +38,21 @@ _FILES: Final = {
     "pyscheduler/scheduler/algorithm.py": "cycle",
     "pyscheduler/scheduler/scheduling_cycle.py": "cycle",
     "pyscheduler/scheduler/scheduler.py": "cycle",
+    "pyscheduler/scheduler/group_cycle.py": "cycle",
+    "pyscheduler/scheduler/group_commit.py": "cycle",
+    "pyscheduler/scheduler/extended_algorithm.py": "cycle",
     "pyscheduler/scheduler/binding_cycle.py": "binding cycle",
     "pyscheduler/scheduler/failure.py": "failure",
-    "pyscheduler/scheduler/pod_status.py": "failure",
+    "pyscheduler/scheduler/pod_status.py": "pod status",
     "pyscheduler/runtime/eviction.py": "PostFilter",
+    "pyscheduler/runtime/waiting_pods.py": "Permit",
     "pyscheduler/telemetry/": "metrics",
+    "pyscheduler/podgroup/": "background",
+    "plugins/": "background",
     "tests/bench/": "benchmark",
 }
+#: What a sample belongs to where nothing else is under way: plugins are, at their extension points.
+_REST: Final = frozenset({"background", "http"})
 _FUNCTIONS: Final = {
     "pyscheduler/cache/cache.py": {"update_snapshot": "snapshot"},
     "pyscheduler/runtime/profile.py": {
@@ -86,7 +94,9 @@ ORDER: Final = (
     "Bind",
     "PostBind",
     "failure",
+    "pod status",
     "events",
+    "background",
     "metrics",
     "http",
     "event loop",
@@ -123,7 +133,7 @@ class Phases:
             phase = self._known.get(code)
             if phase is None:
                 phase = self._known[code] = _phase_of(code)
-            if phase == "http":
+            if phase in _REST:
                 rest = phase
             elif phase == "PostFilter":
                 return phase
