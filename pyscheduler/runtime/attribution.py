@@ -14,11 +14,13 @@ from pyscheduler.framework.node_statuses import NodeStatuses
 from pyscheduler.framework.status import Code, Status
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from numpy.typing import NDArray
 
     from pyscheduler.framework.nodes import Nodes
 
-__all__ = ["all_failing", "blank_statuses", "first_error", "merge_statuses"]
+__all__ = ["all_failing", "blank_statuses", "fail_rows", "first_error", "merge_statuses"]
 
 
 def blank_statuses(nodes: Nodes) -> NodeStatuses:
@@ -33,6 +35,16 @@ def all_failing(nodes: Nodes, status: Status) -> NodeStatuses:
     statuses = blank_statuses(nodes)
     statuses.fail(np.ones(len(nodes), dtype=np.bool_), status)
     return statuses
+
+
+def fail_rows(statuses: NodeStatuses, found: Mapping[int, Status]) -> None:
+    """Give rows that have no failure yet the ones in `found`."""
+    by_status: dict[Status, list[int]] = {}
+    for row, status in found.items():
+        by_status.setdefault(status, []).append(row)
+    for status, rows in by_status.items():
+        statuses.reason_ids[rows] = statuses.add_reason(status)
+        statuses.codes[rows] = status.code
 
 
 def merge_statuses(into: NodeStatuses, statuses: NodeStatuses, plugin: str) -> None:

@@ -12,6 +12,7 @@ only those nodes are looked at twice. Source: kube-scheduler 1.36, `findNodesTha
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 import attrs
@@ -20,7 +21,8 @@ import numpy as np
 from pyscheduler.cache.view import NodeView
 from pyscheduler.framework.node_statuses import NodeStatuses
 from pyscheduler.framework.status import Status
-from pyscheduler.runtime.attribution import all_failing, blank_statuses, first_error, merge_statuses
+from pyscheduler.runtime.attribution import all_failing, blank_statuses, fail_rows, first_error, merge_statuses
+from pyscheduler.runtime.kept_crowds import KeptCrowds
 from pyscheduler.runtime.kept_filters import KeptFilters, is_kept
 from pyscheduler.runtime.run_context import context_of
 
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
     from pyscheduler.framework.nodes import Nodes
     from pyscheduler.framework.pod_info import PodInfo
     from pyscheduler.framework.snapshot import Snapshot
+    from pyscheduler.runtime.memories import PodMemory
     from pyscheduler.runtime.plugin_calls import PluginCalls, PluginMethod
     from pyscheduler.runtime.pre_filtering import PreFiltering
     from pyscheduler.runtime.run_context import RunContext
@@ -372,8 +375,7 @@ class Filtering:
         """Give every node that fails the status of its first failing plugin in profile order."""
         nodes = question.nodes
         statuses = blank_statuses(nodes)
-        for row, status in crowded.items():
-            statuses.fail_row(row, status)
+        fail_rows(statuses, crowded)
         for position, entry in enumerate(self._entries):
             method = entry.method
             if entry.columnar:
@@ -427,7 +429,15 @@ class Filtering:
         if not nominated:
             return {}
         if not self._pre_filtering.follows(question.state):
-            return self._with_nominated(question, nominated)
+            memory = question.context.memory
+            crowds = self._kept_crowds(question.context, memory)
+            if memory is None or crowds is None:
+                return self._with_nominated(question, nominated)
+            before = crowds.size
+            answer = crowds.answer(question.nodes, nominated, partial(self._with_nominated, question))
+            if crowds.size != before and self._memories is not None:
+                self._memories.settle(memory)
+            return answer
         crowded: dict[int, Status] = {}
         for row, infos in nominated.items():
             answer = self._with_nominated(question, {row: infos})
@@ -435,6 +445,15 @@ class Filtering:
                 return answer
             crowded |= answer
         return crowded
+
+    def _kept_crowds(self, context: RunContext, memory: PodMemory | None) -> KeptCrowds | None:
+        """Return what is kept of nodes with their nominated pods; None where some filter's answers cannot be kept."""
+        if memory is None or memory.is_lost or self._scalar:
+            return None
+        if memory.crowds is None:
+            active = [method for _, method in self._columnar if method.plugin not in context.skip_filter]
+            memory.crowds = KeptCrowds(active)
+        return memory.crowds if memory.crowds.is_possible else None
 
     def _with_nominated(
         self, question: _Question, nominated: Mapping[int, Sequence[PodInfo]]

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from pyscheduler.api import Pod
     from pyscheduler.framework.cycle_state import CycleState
+    from pyscheduler.runtime.kept_crowds import KeptCrowds
     from pyscheduler.runtime.kept_filters import KeptFilters
     from pyscheduler.runtime.kept_scores import KeptScores
     from pyscheduler.runtime.plugin_calls import PluginCalls, PluginMethod
@@ -104,6 +105,8 @@ class PodMemory:
     pre_filter: Sequence[Step | None] | None = None
     pre_score: Sequence[Step | None] | None = None
     filters: KeptFilters | None = None
+    #: What nodes say with their nominated pods on them.
+    crowds: KeptCrowds | None = None
     scores: KeptScores | None = None
     #: Whether something about the kind cannot be kept, so that nothing is.
     is_lost: bool = False
@@ -113,7 +116,7 @@ class PodMemory:
     def lose(self) -> None:
         """Keep nothing, now or later."""
         self.pre_filter = self.pre_score = None
-        self.filters = self.scores = None
+        self.filters = self.scores = self.crowds = None
         self.is_lost = True
 
 
@@ -157,7 +160,7 @@ class Memories:
 
     def settle(self, memory: PodMemory) -> None:
         """Count the bytes of a memory that has learned or lost something; forget others where that is too much."""
-        parts = () if memory.is_lost else (memory.filters, memory.scores)
+        parts = () if memory.is_lost else (memory.filters, memory.scores, memory.crowds)
         size = sum(part.size for part in parts if part is not None)
         self._size += size - memory.size
         memory.size = size

@@ -1,8 +1,9 @@
 """The search for victims in columns: it comes to what the search node by node comes to, to the last random draw.
 
-Every preemption in random histories is decided twice on the same snapshot, with columns and without: nodes looked at,
-victims, message, chosen node and draws are compared. Among what happens: pods and nodes come, go and change, budgets
-are used up, others are promised nodes, and preemptors of several kinds and priorities ask again and again.
+Every preemption in random histories is decided twice on the same snapshot: with columns and with what is kept of earlier
+pods, and without. What filters say, nodes looked at, victims, message, chosen node and draws are compared. Among what
+happens: pods and nodes come, go and change, budgets are used up, others are promised nodes, and preemptors of several
+kinds and priorities ask again and again.
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ from pyscheduler.framework import (
 from pyscheduler.framework.clock import LoopClock
 from pyscheduler.runtime import preemption_columns, preemption_line_ups
 from pyscheduler.runtime.discovery import discover
+from pyscheduler.runtime.kept_crowds import KeptCrowds
 from pyscheduler.runtime.preemption import Preemption
 from pyscheduler.runtime.preemption_columns import Outcomes, VictimColumns
 from pyscheduler.runtime.preemption_dry_run import DryRun
@@ -262,7 +264,11 @@ class World:
         self.preemptor._columns = None
         self.preemptor._follows = lambda state: self.rng_follows or follows(state)
         self.rng_follows = self.rng.random() < 0.5
+        pre_filtering = self.profile._wiring.pre_filtering
+        memories = pre_filtering.memories
+        object.__setattr__(pre_filtering, "memories", None)
         expected = await self._decide(pod, aloud=aloud)
+        object.__setattr__(pre_filtering, "memories", memories)
         self.preemptor._columns, self.preemptor._follows = self.columns, follows
         after = self.preemptor._rng.getstate()
         self.preemptor._rng.setstate(draws)
@@ -272,14 +278,17 @@ class World:
         self.scheduler.snapshot.check_invariants()
 
     async def _decide(self, pod: Pod, *, aloud: bool) -> tuple[object, ...]:
-        """Return all that comes of it; None where filters leave nothing to ask."""
+        """Return all that comes of it, from the filters on."""
         self.chosen = None
         state, inquiry = CycleState(), PreemptionInquiry()
         view = self.scheduler.snapshot.nodes
+        evaluations = Counter(self.profile.evaluations())
         outcome = self.profile.run_pre_filter(state, pod, view)
         found = self.profile.find_feasible(state, pod, view)
+        asked = Counter(self.profile.evaluations()) - evaluations
         if outcome.status is not None or found.statuses is None:
-            return ()
+            return outcome.status, found.rows.tolist(), asked
+        said = dict(found.statuses.items())
         if aloud:
             state.write(PREEMPTION_INQUIRY, inquiry)
         self.preemptor._pods = Known(pod)  # type: ignore[assignment]
@@ -289,7 +298,7 @@ class World:
         seen = (findings.candidates, findings.statuses, findings.best, findings.chosen) if findings is not None else ()
         self.fired["chosen" if nominated else "hopeless"] += 1
         self.fired["chosen aloud"] += bool(aloud and nominated)
-        return nominated, status.code, status.message, self.chosen, seen
+        return said, asked, nominated, status.code, status.message, self.chosen, seen
 
 
 EVENTS = {
@@ -311,7 +320,7 @@ def watch(monkeypatch: pytest.MonkeyPatch, fired: Counter[str]) -> None:
     """Count which ways the search goes."""
     look, learn, shapes = VictimColumns.look, VictimColumns._learn, VictimColumns._shapes
     best, dry_run = Outcomes.best, DryRun.look
-    draw = Preemption._draw
+    draw, answered = Preemption._draw, KeptCrowds.answer
 
     async def looked(columns: VictimColumns, *args: Any, **keywords: Any) -> Outcomes | None:
         outcomes = await look(columns, *args, **keywords)
@@ -336,6 +345,18 @@ def watch(monkeypatch: pytest.MonkeyPatch, fired: Counter[str]) -> None:
         fired["dry runs"] += 1
         return dry_run(run, names)
 
+    def crowded(crowds: KeptCrowds, nodes: Nodes, nominated: Any, ask: Any) -> Any:
+        asked: dict[int, Any] = {}
+
+        def asking(unknown: Any) -> Any:
+            asked.update(unknown)
+            return ask(unknown)
+
+        answer = answered(crowds, nodes, nominated, asking)
+        fired["crowds known"] += len(nominated) - len(asked)
+        fired["crowds asked"] += len(asked)
+        return answer
+
     def chosen(outcomes: Outcomes) -> Any:
         places = best(outcomes)
         fired["a violation is chosen"] += bool(places) and outcomes.candidate(places[0]).pdb_violations > 0
@@ -350,6 +371,7 @@ def watch(monkeypatch: pytest.MonkeyPatch, fired: Counter[str]) -> None:
     monkeypatch.setattr(VictimColumns, "_learn", learned)
     monkeypatch.setattr(VictimColumns, "_shapes", shaped)
     monkeypatch.setattr(DryRun, "look", ran)
+    monkeypatch.setattr(KeptCrowds, "answer", crowded)
     monkeypatch.setattr(Outcomes, "best", chosen)
     monkeypatch.setattr(Preemption, "_draw", drawn)
 
@@ -393,6 +415,8 @@ WAYS = (
     "by themselves",
     "chosen",
     "chosen aloud",
+    "crowds asked",
+    "crowds known",
     "drawn among equals",
     "groups have budgets",
     "hopeless",
