@@ -6,6 +6,7 @@ a process to itself; the time of a pod is that of `cycle`, where no more than on
 
 from __future__ import annotations
 
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final
 
 import attrs
@@ -15,7 +16,7 @@ from tests.bench.plan import make_plan
 from tests.bench.rows import setting_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
 __all__ = ["Line", "costs", "fit", "measured_sizes"]
 
@@ -69,17 +70,24 @@ def fit(sizes: Sequence[tuple[int, int]], values: Sequence[float]) -> Line | Non
 def costs(rows: Mapping[str, Mapping[str, Any]]) -> list[tuple[str, ...]]:
     """Return the model: a figure, what is fixed in it, what nodes and pods add, and what a full cluster comes to."""
     found = []
-    for mode, title, key, scale, form in (
-        ("http", "memory of the scheduler, at its peak", "peak_mib", 1.0, "{:,.1f} MiB"),
-        ("http", "memory of the scheduler, steady", "resident_mib", 1.0, "{:,.1f} MiB"),
-        ("http", "CPU of the first list", "sync_cpu_seconds", 1000.0, "{:,.0f} ms"),
-        ("cycle", "CPU of a pod, the server's share included", "cpu_per_1000", 1000.0, "{:,.1f} µs"),
-    ):
-        sizes = {name: size for name, size in measured_sizes(rows, mode).items() if key in rows[name]}
-        line = fit([*sizes.values()], [rows[name][key] * scale for name in sizes])
+    for mode, title, figure, form in _FIGURES:
+        sizes = measured_sizes(rows, mode)
+        line = fit([*sizes.values()], [figure(rows[name]) for name in sizes])
         if line is not None:
-            cells = (
-                form.format(value) for value in (line.fixed, line.node * 1000, line.pod * 1000, line.at(*_LARGEST))
-            )
-            found.append((f"{title} ({line.rows} rows, {line.error:.0%} off at most)", *cells))
+            figures = (line.fixed, line.node * 1000, line.pod * 1000, line.at(*_LARGEST))
+            title_and_fit = f"{title} ({line.rows} rows, {line.error:.0%} off at most)"
+            found.append((title_and_fit, *(form.format(value) for value in figures)))
     return found
+
+
+def _first_list_ms(row: Mapping[str, Any]) -> float:
+    seconds_per_1000 = row["cpu_with_list_per_1000"] - row["cpu_per_1000"]
+    return float(seconds_per_1000 * row["pods"] / row["rounds"])
+
+
+_FIGURES: Final[Sequence[tuple[str, str, Callable[[Mapping[str, Any]], float], str]]] = (
+    ("http", "memory of the scheduler, at its peak", itemgetter("peak_mib"), "{:,.1f} MiB"),
+    ("http", "memory of the scheduler, steady", itemgetter("resident_mib"), "{:,.1f} MiB"),
+    ("http", "CPU of the first list", _first_list_ms, "{:,.0f} ms"),
+    ("cycle", "CPU of a pod, the server's share included", lambda row: row["cpu_per_1000"] * 1000, "{:,.1f} µs"),
+)

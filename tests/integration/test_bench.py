@@ -136,17 +136,24 @@ def test_figures_are_held_against_targets(value: float, target: str, expected: b
 
 def test_what_a_pod_costs_follows_from_rows_of_several_sizes() -> None:
     """The line is found again, from rows as they are named; from too few, or of one kind, there is none."""
-    rows = {f"SchedulingBasic/{size}/http/equal": {"peak_mib": 0.0} for size in ("500", "5000", "5000x2000", "15000")}
+    rows: dict[str, dict[str, float]] = {
+        f"SchedulingBasic/{size}/http/equal": {} for size in ("500", "5000", "5000x2000", "15000")
+    }
     sizes = model.measured_sizes(rows, "http")
     assert sizes["SchedulingBasic/5000x2000/http/equal"] == (5000, 3000)
     for name, (nodes, pods) in sizes.items():
-        rows[name]["peak_mib"] = 80 + nodes * 0.012 + pods * 0.005
+        mib = 80 + nodes * 0.012 + pods * 0.005
+        list_seconds = 0.1 + nodes * 0.0001 + pods * 0.00002
+        rows[name] = {"peak_mib": mib, "resident_mib": mib - 1, "pods": 2 * pods, "rounds": 2}
+        rows[name] |= {"cpu_per_1000": 0.5, "cpu_with_list_per_1000": 0.5 + list_seconds / pods * 1000}
     line = model.fit([*sizes.values()], [row["peak_mib"] for row in rows.values()])
     assert line is not None
     assert (line.fixed, line.node, line.pod) == pytest.approx((80, 0.012, 0.005))
     assert line.error == pytest.approx(0, abs=1e-9)
-    (told,) = model.costs(rows)
-    assert told[1:] == ("80.0 MiB", "12.0 MiB", "5.0 MiB", "890.0 MiB")
+    peak, steady, first_list = model.costs(rows)
+    assert peak[1:] == ("80.0 MiB", "12.0 MiB", "5.0 MiB", "890.0 MiB")
+    assert steady[1:] == ("79.0 MiB", "12.0 MiB", "5.0 MiB", "889.0 MiB")
+    assert first_list[1:] == ("100 ms", "100 ms", "20 ms", "3,600 ms")
     assert model.fit([*sizes.values()][:3], [1.0] * 3) is None
     assert model.fit([(100, 100)] * 5, [1.0] * 5) is None
 
