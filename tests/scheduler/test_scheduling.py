@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import ast
 import asyncio
+from collections import Counter
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import pytest
 
@@ -368,3 +369,58 @@ def test_one_function_puts_a_scheduler_together() -> None:
                 makers.setdefault(node.func.id, set()).add(str(path.relative_to(root)))
     for name in ("Scheduler", "SchedulingQueue", "SchedulingCycle", "BindingCycle", "EventHandlers", "WaitingPodMap"):
         assert makers[name] == {"scheduler/assembly.py"}, name
+
+
+@pytest.mark.parametrize(
+    ("labels", "longest"),
+    [pytest.param({}, 8, id="plain"), pytest.param({"refuse": "yes"}, 1, id="refused")],
+)
+async def test_cycles_come_in_short_rows(
+    pyscheduler_cluster: FakeCluster, labels: dict[str, str], longest: int
+) -> None:
+    """Up to eight pods that find a node share a turn of the loop; after one that does not, the loop turns at once."""
+
+    class Turns(PermitPlugin):
+        turn = 0
+        cycles: ClassVar[Counter[int]] = Counter()
+
+        def permit(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
+            if not self.cycles[Turns.turn]:
+                asyncio.get_running_loop().call_soon(self.next_turn)
+            self.cycles[Turns.turn] += 1
+            return Status.unschedulable("no seat left") if pod.labels else None
+
+        @classmethod
+        def next_turn(cls) -> None:
+            cls.turn += 1
+
+    cluster = pyscheduler_cluster
+    cluster.add_node("n1")
+    framework = cluster.framework(enable=[Turns])
+    await framework.settle()
+    for number in range(20):
+        cluster.add_pod(f"p{number}", labels=labels)
+    await framework.settle()
+    assert Turns.cycles.total() >= 20
+    assert max(Turns.cycles.values()) == longest
+
+
+async def test_the_loop_turns_after_each_cycle_while_a_pod_waits(pyscheduler_cluster: FakeCluster) -> None:
+    """What a pod at Permit gives back when it is refused must be there for the next pod."""
+
+    class Refusing(PermitPlugin):
+        def permit(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
+            if pod.name == "first":
+                return Status.wait("held", timeout=10)
+            for waiting in self.handle.waiting_pods():
+                waiting.reject("Refusing", "make room")
+            return None
+
+    cluster = pyscheduler_cluster
+    cluster.add_node("n1", allocatable={"cpu": "3", "pods": "9"})
+    framework = cluster.framework(enable=[Refusing])
+    for name in ("first", "second", "third"):
+        cluster.add_pod(name, requests={"cpu": "2" if name == "first" else "1"})
+    cluster.add_pod("last", requests={"cpu": "1"})
+    await framework.settle()
+    assert [framework.result(name).state for name in ("second", "third", "last")] == ["bound"] * 3
