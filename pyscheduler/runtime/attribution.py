@@ -39,10 +39,11 @@ def all_failing(nodes: Nodes, status: Status) -> NodeStatuses:
 
 def fail_rows(statuses: NodeStatuses, found: Mapping[int, Status]) -> None:
     """Give rows that have no failure yet the ones in `found`."""
-    by_status: dict[Status, list[int]] = {}
+    #: By identity, as a rule one for many.
+    alike: dict[int, tuple[Status, list[int]]] = {}
     for row, status in found.items():
-        by_status.setdefault(status, []).append(row)
-    for status, rows in by_status.items():
+        alike.setdefault(id(status), (status, []))[1].append(row)
+    for status, rows in alike.values():
         statuses.reason_ids[rows] = statuses.add_reason(status)
         statuses.codes[rows] = status.code
 

@@ -82,6 +82,8 @@ class _Question:
     state: CycleState
     pod: Pod
     nodes: Nodes
+    #: By row, the nominated pods that come before the pod, once somebody has looked.
+    nominated: Mapping[int, Sequence[PodInfo]] | None = None
 
 
 @attrs.define
@@ -399,8 +401,13 @@ class Filtering:
 
     # Nominated pods
 
-    def _nominated(self, question: _Question) -> dict[int, Sequence[PodInfo]]:
+    def _nominated(self, question: _Question) -> Mapping[int, Sequence[PodInfo]]:
         """Return the rows on which nominated pods come before the pod in question, and those pods."""
+        if question.nominated is None:
+            question.nominated = self._find_nominated(question)
+        return question.nominated
+
+    def _find_nominated(self, question: _Question) -> Mapping[int, Sequence[PodInfo]]:
         names = self._snapshot.nominated_nodes
         if not names:
             return {}

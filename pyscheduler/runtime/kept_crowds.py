@@ -40,13 +40,15 @@ class _Crowd:
 class KeptCrowds:
     """The answers for one kind of pod. `methods`: the filters that take part, all of them columnar, in order."""
 
-    __slots__ = ("_by_name", "_methods", "is_possible")
+    __slots__ = ("_by_name", "_methods", "_statuses", "is_possible")
 
     def __init__(self, methods: Sequence[PluginMethod]) -> None:
         self._methods = methods
         #: Whether answers can be kept at all.
         self.is_possible = all(is_kept(method) for method in methods)
         self._by_name: dict[str, _Crowd] = {}
+        #: Equal statuses are one object.
+        self._statuses: dict[Status, Status] = {}
 
     @property
     def size(self) -> int:
@@ -67,7 +69,7 @@ class KeptCrowds:
         for row, infos in nominated.items():
             node = nodes[row]
             crowd = known.get(node.name)
-            if crowd is None or crowd.generation != node.generation or not _are_same(crowd.infos, infos):
+            if crowd is None or crowd.generation != node.generation or crowd.infos != infos:
                 unknown[row] = infos
                 continue
             if crowd.status is not None:
@@ -81,9 +83,13 @@ class KeptCrowds:
             return answers
         if len(known) + len(unknown) > _MAX_KNOWN:
             known.clear()
+            self._statuses.clear()
         for row, infos in unknown.items():
             node = nodes[row]
-            known[node.name] = _Crowd(node.generation, infos, answers.get(row))
+            status = answers.get(row)
+            if status is not None:
+                status = answers[row] = self._statuses.setdefault(status, status)
+            known[node.name] = _Crowd(node.generation, infos, status)
         # In the order of the question.
         return {row: status for row in nominated if (status := found.get(row) or answers.get(row)) is not None}
 
@@ -94,7 +100,3 @@ class KeptCrowds:
                 break
             method.evaluations += left
             left -= refusals[method.plugin]
-
-
-def _are_same(one: Sequence[PodInfo], other: Sequence[PodInfo]) -> bool:
-    return len(one) == len(other) and all(mine is theirs for mine, theirs in zip(one, other, strict=True))

@@ -1,9 +1,9 @@
 """The search for victims in columns: it comes to what the search node by node comes to, to the last random draw.
 
-Every preemption in random histories is decided twice on the same snapshot: with columns and with what is kept of earlier
-pods, and without. What filters say, nodes looked at, victims, message, chosen node and draws are compared. Among what
-happens: pods and nodes come, go and change, budgets are used up, others are promised nodes, and preemptors of several
-kinds and priorities ask again and again.
+Every preemption in random histories is decided twice on the same snapshot: with columns and with what is kept of
+earlier pods, and without. What filters say, nodes looked at, victims, message, chosen node and draws are compared.
+Among what happens: pods and nodes come, go and change, budgets are used up, others are promised nodes, and preemptors
+of several kinds and priorities ask again and again.
 """
 
 from __future__ import annotations
