@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from pyscheduler.framework import Handle
     from pyscheduler.podgroup import GroupId, GroupState
     from pyscheduler_coscheduling.args import CoschedulingArgs
+    from pyscheduler_coscheduling.windows import Moment
 
 __all__ = ["NOT_FOUND", "Members"]
 
@@ -52,6 +53,9 @@ class Members:
         self.short: set[GroupId] = set()
         #: Where members are that hold a node in memory, by uid.
         self._node_of: dict[str, str] = {}
+        #: As of when members were tried last, by uid, and groups were given another try for those who were not.
+        self._tried: dict[str, Moment] = {}
+        self._retried: dict[GroupId, Moment] = {}
 
     def of(self, pod: Pod) -> GroupState | None:
         """Return the pod's group; None for a plain pod, and for one whose group is somebody else's."""
@@ -85,6 +89,7 @@ class Members:
     def settled(self, state: GroupState, pod: Pod) -> None:
         """Take down that a member is bound, or no member any more."""
         self._node_of.pop(pod.uid, None)
+        self._tried.pop(pod.uid, None)
         self.failures.settled(state.id, pod.uid)
 
     def placed(self, state: GroupState) -> Iterator[tuple[Pod, str]]:
@@ -135,6 +140,23 @@ class Members:
         if self.groups.last_failed.get(group) != self._handle.clock.wall():
             self.groups.failed(group)
 
+    def tried(self, state: GroupState, pod: Pod) -> None:
+        """Take down that a member is tried now."""
+        self._tried[pod.uid] = self.failures.moment(state.id)
+
+    def take_retry(self, state: GroupState, *, but: str) -> bool:
+        """Tell, once, whether the time of a group is up while members sleep that were not tried since there is news.
+
+        They may have been told of the news, and have served their backoff meanwhile. `but` gave up a node just now.
+        """
+        now = self.failures.moment(state.id)
+        if self._retried.get(state.id) == now:
+            return False
+        if not any(self._tried.get(uid) != now for uid in state.pending if uid not in state.gated and uid != but):
+            return False
+        self._retried[state.id] = now
+        return True
+
     # --- waking
 
     def wake(self, group: GroupId) -> None:
@@ -154,6 +176,7 @@ class Members:
     def forget(self, group: GroupId) -> None:
         """Drop what is known of a group that is gone."""
         self.failures.forget(group)
+        self._retried.pop(group, None)
         self.permitted.remove(group)
         self.short.discard(group)
 

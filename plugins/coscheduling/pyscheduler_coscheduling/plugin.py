@@ -169,6 +169,7 @@ class Coscheduling(
         refusal = self._deadlocks.refusal(group) or self._refusal(group, pod, nodes)
         if not refusal:
             self._deadlocks.tried(pod)
+            self.members.tried(group, pod)
             return None
         self._deadlocks.refused()
         state.write(_REFUSED, True)
@@ -300,9 +301,11 @@ class Coscheduling(
         if timed_out and members.failures.has_just_failed(group.id):
             # The time of all is up at once; the first of them has dealt with the rest.
             return
+        # A group whose time was up has to wait for room, unless some member has not looked for it since it appeared.
+        # Whatever else befell the group is over.
+        retry = not timed_out or members.take_retry(group, but=pod.uid)
         members.roll_back(group, "rejection in Unreserve")
-        # A group whose time was up has to wait for room; whatever else befell it is over.
-        members.fail(group, retry=not timed_out)
+        members.fail(group, retry=retry)
         # One that was preempted comes back by itself, after its backoff. Members may preempt each other.
         if cause == "deleted" and not members.failures.is_refused(group.id):
             members.wake(group.id)

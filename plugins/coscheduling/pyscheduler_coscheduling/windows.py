@@ -10,7 +10,7 @@ there before. Otherwise groups that each find room for a part, and then give it 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import attrs
 
@@ -22,10 +22,13 @@ if TYPE_CHECKING:
     from pyscheduler.framework import Clock
     from pyscheduler.podgroup import GroupId
 
-__all__ = ["Failures"]
+__all__ = ["Failures", "Moment"]
 
 #: So long after a failure a group without a window is not made to try all its members again.
 _HUSH_SECONDS: Final = 1.0
+
+#: How often the group changed, and how often room may have appeared.
+Moment: TypeAlias = tuple[int, int]
 
 
 @attrs.define(eq=False)
@@ -160,6 +163,10 @@ class Failures:
         """Tell whether the pod is not gone, but has merely given its node back."""
         return uid in self._gave_back
 
+    def moment(self, group: GroupId) -> Moment:
+        """Return what differs as soon as the group is another one, or room may have appeared that it did not hold."""
+        return self._changes.get(group, 0), self._releases
+
     def has_news(self, group: GroupId) -> bool:
         """Tell whether anything has happened that could make a difference to a group that failed."""
         seen = self._seen.get(group)
@@ -175,7 +182,7 @@ class Failures:
         return _Seen(self._changes.get(group, 0), self._releases, holders, self._clock.now())
 
     def _has_news(self, group: GroupId, seen: _Seen) -> bool:
-        if (seen.changes, seen.releases) != (self._changes.get(group, 0), self._releases):
+        if (seen.changes, seen.releases) != self.moment(group):
             return True
         return any(self._own.get(other, 0) != count for other, count in seen.holders.items())
 
