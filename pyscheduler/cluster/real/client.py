@@ -49,6 +49,7 @@ _BUSY: Final = 429
 _NOT_DONE: Final = frozenset({_BUSY, 503})
 #: Answers that leave open whether it was.
 _PERHAPS_DONE: Final = frozenset({500, 502, 504})
+_RETRIED: Final = _NOT_DONE | _PERHAPS_DONE
 _FLUSH_SECONDS: Final = 2.0
 _PAGE: Final = 500
 
@@ -291,7 +292,7 @@ class RealClient:
         """
         data = msgspec.json.encode(body) if body is not None else None
         repeatable = repeatable or method in {"GET", "PATCH", "DELETE"}
-        retried = _NOT_DONE | _PERHAPS_DONE if repeatable else _NOT_DONE
+        retried = _RETRIED if repeatable else _NOT_DONE
         lost = False
         for attempt in range(1, _TRIES + 1):
             waited = 0.0 if self._limiter.unlimited else await self._limiter.acquire()

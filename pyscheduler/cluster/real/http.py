@@ -183,7 +183,8 @@ class HTTPTransport(ConnectingTransport):
                     data = await response.read()
                 finally:
                     self._open.discard(response)
-                return Response(status=response.status, body=data, headers=_lower(response.headers))
+                # Names are found in any case in these, and as a rule nobody looks.
+                return Response(status=response.status, body=data, headers=response.headers)
         except (aiohttp.ClientError, OSError) as error:
             raise TransportError(f"{method} {self._base}{path}: {_why(error)}") from error
 
