@@ -42,7 +42,7 @@ ROWS: Final[Mapping[str, Mapping[str, str]]] = {
 }
 
 #: Rows of cases that are not held to a figure of their own, but have to be shown beside those that are.
-_SHOWN: Final = ("PreemptionBesidePerNodeFilter/5000/cycle/equal",)
+_SHOWN: Final = ("PreemptionBesidePerNodeFilter/5000x500/cycle/equal",)
 _DISTINCT: Final = ("SchedulingBasic", *_FAST, "Unschedulable", "SchedulingWithMixedChurn")
 #: Every row with a target that is about cases, and the two besides, the most important first: a run of them may be
 #: broken off. Distinct pods come after equal ones, and 15,000 nodes after 5,000, whose shares they are.

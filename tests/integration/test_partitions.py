@@ -12,9 +12,10 @@ from typing import Final
 
 import pytest
 
+from pyscheduler.api import Node, Pod
 from pyscheduler.cli.audit import audit
 from pyscheduler.cluster.embedded.faults import Fault
-from pyscheduler.testing import FakeCluster, FakeFramework, node_manifest
+from pyscheduler.testing import FakeCluster, FakeFramework, node_manifest, pod_manifest
 from tests.integration.programs import pods, program, served
 
 PAGE: Final = Path(__file__).parents[2] / "docs" / "performance.md"
@@ -38,7 +39,6 @@ async def test_each_deployment_keeps_to_its_part(tmp_path: Path) -> None:
     ]
     for part in PARTS:
         (tmp_path / f"{part}.yaml").write_text(configuration(part), encoding="utf-8")
-    # What leads is what is stopped at the end, so nothing is left to be waited for.
     run = ("run", "--health-port", "0", "--secure-port", "0", "--config")
     async with (
         served(tmp_path, nodes) as api,
@@ -183,3 +183,29 @@ async def test_preemption_stays_in_its_part(cluster: FakeCluster) -> None:
         "0/4 nodes are available: 4 node(s) didn't match scheduler-enforced node affinity"
         in west.result("high").message
     )
+
+
+@pytest.mark.parametrize(("selector", "expected"), [({}, 1), ({"partition": "east"}, 4)], ids=["without", "with"])
+async def test_a_hard_spread_counts_other_parts_unless_the_pod_names_its_own(
+    cluster: FakeCluster, selector: dict[str, str], expected: int
+) -> None:
+    """One pod lies in the only zone of the part, and the zone of the other part stays empty for ever."""
+    for number in range(4):
+        cluster.patch(
+            Node, f"n{number}", {"metadata": {"labels": {"topology.kubernetes.io/zone": "here"}}}, namespace=""
+        )
+    cluster.add_node("west", allocatable={"cpu": "4"}, labels={"topology.kubernetes.io/zone": "there"})
+    east = cluster.framework(config=configuration("east"))
+    spread = {
+        "maxSkew": 1,
+        "topologyKey": "topology.kubernetes.io/zone",
+        "whenUnsatisfiable": "DoNotSchedule",
+        "labelSelector": {"matchLabels": {"app": "spread"}},
+    }
+    for number in range(4):
+        manifest = pod_manifest(f"p{number}", scheduler_name="pyscheduler-east", labels={"app": "spread"})
+        manifest["spec"] |= {"topologySpreadConstraints": [spread], "nodeSelector": selector}
+        cluster.add(manifest, Pod)
+    await east.settle()
+    await cluster.clock.advance(30)
+    assert phases(cluster)["Running"] == expected
