@@ -86,7 +86,6 @@ def _first_list_ms(row: Mapping[str, Any]) -> float:
 
 
 _FIGURES: Final[Sequence[tuple[str, str, Callable[[Mapping[str, Any]], float], str]]] = (
-    ("http", "memory of the scheduler, at its peak", itemgetter("peak_mib"), "{:,.1f} MiB"),
     ("http", "memory of the scheduler, steady", itemgetter("resident_mib"), "{:,.1f} MiB"),
     ("http", "CPU of the first list", _first_list_ms, "{:,.0f} ms"),
     ("cycle", "CPU of a pod, the server's share included", lambda row: row["cpu_per_1000"] * 1000, "{:,.1f} µs"),
