@@ -12,7 +12,7 @@ was shows in the time it takes, and in how often filters were asked.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import attrs
 import numpy as np
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from pyscheduler.api import Pod
     from pyscheduler.cache.view import NodeView
     from pyscheduler.framework.nodes import Nodes
+    from pyscheduler.framework.pod_info import PodInfo
     from pyscheduler.framework.snapshot import Snapshot
     from pyscheduler.runtime.disruption_budgets import Budgets
     from pyscheduler.runtime.plugin_calls import PluginMethod
@@ -42,8 +43,13 @@ if TYPE_CHECKING:
 
 __all__ = ["Outcomes", "VictimColumns", "amount_filters"]
 
+#: Pods by uid, and what they take.
+_Crowd: TypeAlias = "tuple[tuple[str, Hashable], ...]"
+
 #: So many nodes at least are taken in at once.
 _MIN_CHUNK: Final = 64
+#: Of so many nodes it is known who is nominated there.
+_MAX_CROWDS: Final = 8192
 #: So many priorities of preemptors are known for which it is known whom budgets protect.
 _MAX_PRIORITIES: Final = 8
 
@@ -135,13 +141,15 @@ class Outcomes:
 class VictimColumns:
     """Searches on behalf of one plugin with rules that choose victims as kube-scheduler does."""
 
-    __slots__ = ("_budgets", "_line_ups", "_protected", "_rules", "_verdicts")
+    __slots__ = ("_budgets", "_crowds", "_line_ups", "_protected", "_rules", "_verdicts")
 
     def __init__(self, rules: PreemptionRules) -> None:
         self._rules = rules
         self._line_ups = LineUps()
         self._verdicts = Verdicts()
         self._budgets: Budgets | None = None
+        #: By name of a node: for a priority and the pods nominated there, which of them come before, as `_crowd` tells.
+        self._crowds: dict[str, tuple[int, Sequence[PodInfo], _Crowd]] = {}
         #: By priority of the preemptor and row: generation of the node, places of the pods that budgets protect.
         self._protected: dict[int, dict[int, tuple[int, tuple[int, ...]]]] = {}
 
@@ -233,7 +241,7 @@ class VictimColumns:
             special |= of_interest[rows]
         for place in np.flatnonzero(special).tolist():
             row = int(rows[place])
-            crowd = _crowd(snapshot, nominated[row], dry_run.pod) if row in nominated else ()
+            crowd = self._crowd(snapshot, nominated[row], dry_run.pod) if row in nominated else ()
             guarded = protected.get(row, ())
             if not by_amounts[place]:
                 shapes[place] = line_ups.number((line_ups.generation(row), crowd, guarded))
@@ -304,11 +312,19 @@ class VictimColumns:
         guarded = {info.pod.uid for info in dry_run.budgets.split(pods[start:])[0]}
         return start, tuple(place for place in range(start, len(pods)) if pods[place].pod.uid in guarded)
 
-
-def _crowd(snapshot: Snapshot, node_name: str, pod: Pod) -> tuple[tuple[str, Hashable], ...]:
-    """Return the pods nominated to a node that come before `pod`, by uid and by what they take."""
-    return tuple(
-        (info.pod.uid, request_key(info))
-        for info in snapshot.nominated_pods(node_name)
-        if info.pod.priority >= pod.priority and info.pod.uid != pod.uid
-    )
+    def _crowd(self, snapshot: Snapshot, node_name: str, pod: Pod) -> _Crowd:
+        """Return the pods nominated to a node that come before `pod`, by uid and by what they take."""
+        infos = snapshot.nominated_pods(node_name)
+        known = self._crowds.get(node_name)
+        if known is not None and known[0] == pod.priority and known[1] == infos:
+            return known[2]
+        crowd = tuple(
+            (info.pod.uid, request_key(info))
+            for info in infos
+            if info.pod.priority >= pod.priority and info.pod.uid != pod.uid
+        )
+        if all(info.pod.uid != pod.uid for info in infos):
+            if len(self._crowds) >= _MAX_CROWDS:
+                self._crowds.clear()
+            self._crowds[node_name] = (pod.priority, infos, crowd)
+        return crowd
