@@ -37,7 +37,7 @@ _ROWS: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
             ("SchedulingPreferredPodAffinity/5000/cycle/equal", "5,000 pods with preferred affinity, 5,000 nodes"),
             ("TopologySpreading/5000/cycle/equal", "5,000 pods with zone spread, DoNotSchedule, 5,000 nodes"),
             ("Gangs/1000/cycle/equal", "100 gangs of 20, 1,000 nodes"),
-            ("PreemptionBasic/5000/cycle/equal", "preemptors, 5,000 nodes full of 20,000 pods"),
+            ("PreemptionBasic/5000x2000/cycle/equal", "2,000 preemptors, 5,000 nodes full of 20,000 pods"),
         )
     },
     "waiting": ("10,000 pods wait at Permit, then a verdict for all", ("waiting_mib", "seconds")),
