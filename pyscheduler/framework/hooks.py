@@ -39,3 +39,12 @@ class PluginRegistry(Protocol):
         Two plugins of one name are both reported by `pyscheduler plugins`, and are fatal when a profile enables it.
         """
         ...
+
+    def add_dialect(self, name: str, row: str, *, claimed_by: str) -> None:
+        """Offer a dialect of pod groups, a `pyscheduler.podgroup.Dialect` of that name, as `module:ROW`.
+
+        It is imported when a profile enables the plugin `claimed_by`, as the row says too, and before that is made;
+        the row's kinds are watched then, and the permissions for them are that plugin's. Which plugins take part in
+        that is told by `PodGroups.claim`: `Coscheduling` does, by default.
+        """
+        ...

@@ -13,6 +13,7 @@ import attrs
 
 from pyscheduler.framework.errors import ConfigError
 from pyscheduler.framework.profile import ExtensionPoint
+from pyscheduler.podgroup import PodGroups, kinds_of, status_rules
 from pyscheduler.runtime.expansion import enabled_names, expand, score_weights
 from pyscheduler.runtime.extension_points import missing_methods
 from pyscheduler.runtime.registry import one_line
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from pyscheduler.framework.handle import Handle
     from pyscheduler.framework.interfaces import Plugin
     from pyscheduler.framework.profile import ProfileSpec
+    from pyscheduler.podgroup import Dialect
     from pyscheduler.runtime.registry import Registry
 
 __all__ = ["Assembly", "assemble", "profile_path"]
@@ -69,11 +71,14 @@ def assemble(spec: ProfileSpec, registry: Registry, handle: Handle, declare: _De
     for name, plugin in classes.items():
         for kind in plugin.watched_kinds(args.get(name)):
             declare(kind)
+    dialects = _dialects(classes, registry, handle, declare, problems, path)
     plugins = {
         name: made
         for name, plugin in classes.items()
         if name in args and (made := _make(name, plugin, args[name], handle, problems, path)) is not None
     }
+    for name in plugins.keys() & dialects.keys():
+        _grant(plugins[name], dialects[name])
     registrations = _registrations(plugins, problems, path)
     if problems:
         raise ConfigError(*problems)
@@ -91,6 +96,38 @@ def _load(
         except ConfigError as error:
             problems.append(f"{error} @ {path}.plugins.{where[0]}")
     return classes
+
+
+def _dialects(
+    classes: Mapping[str, type[Plugin]],
+    registry: Registry,
+    handle: Handle,
+    declare: _Declare,
+    problems: list[str],
+    path: str,
+) -> dict[str, Sequence[Dialect]]:
+    """Make the dialects known that distributions offer for these plugins to serve; return them by plugin."""
+    found: dict[str, Sequence[Dialect]] = {}
+    for name in classes:
+        try:
+            rows = registry.dialects_for(name)
+            if not rows:
+                continue
+            for kind in kinds_of(rows):
+                declare(kind)
+            groups = PodGroups.of(handle)
+            for row in rows:
+                groups.add_dialect(row, handle)
+            found[name] = rows
+        except ConfigError as error:
+            problems.append(f"{error} @ {path}.plugins")
+    return found
+
+
+def _grant(plugin: Plugin, dialects: Sequence[Dialect]) -> None:
+    """Let a plugin need what it takes to serve dialects that its author did not know."""
+    plugin.watches = (*plugin.watches, *kinds_of(dialects))  # type: ignore[misc]  # of a class, as a rule
+    plugin.rbac = (*plugin.rbac, *status_rules(dialects))  # type: ignore[misc]  # the same
 
 
 def _check_classes(

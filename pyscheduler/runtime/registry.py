@@ -14,6 +14,7 @@ import attrs
 
 from pyscheduler.framework.errors import ConfigError, PluginError
 from pyscheduler.framework.interfaces import Plugin
+from pyscheduler.podgroup import Dialect
 from pyscheduler.runtime.extension_points import extension_points_of
 
 if TYPE_CHECKING:
@@ -83,14 +84,7 @@ class _Offer:
         """Import the class; raise `ConfigError` saying whose plugin it is and why it does not load."""
         plugin = self.plugin
         if isinstance(plugin, str):
-            module, _, path = plugin.partition(":")
-            try:
-                found: object = importlib.import_module(module)
-                for part in path.split("."):
-                    found = getattr(found, part)
-            # A module that exits while it is imported must not take the scheduler along.
-            except (Exception, SystemExit) as error:
-                raise ConfigError(f"{self._whose(name)} cannot be loaded: {one_line(error)}") from error
+            found = _import(plugin, self._whose(name))
             if not (isinstance(found, type) and issubclass(found, Plugin)):
                 raise ConfigError(f"{self._whose(name)} is not a class that inherits from pyscheduler.framework.Plugin")
             plugin = found
@@ -100,6 +94,26 @@ class _Offer:
 
     def _whose(self, name: str) -> str:
         return f'plugin "{name}" of {self.distribution} ({self.target})'
+
+
+@attrs.frozen
+class _DialectOffer:
+    distribution: Distribution
+    name: str
+    #: `module:ROW`.
+    target: str
+    claimed_by: str
+
+    def load(self) -> Dialect:
+        """Import the row; raise `ConfigError` saying whose dialect it is and why it is none."""
+        whose = f'dialect "{self.name}" of {self.distribution} ({self.target})'
+        row = _import(self.target, whose)
+        if not isinstance(row, Dialect):
+            raise ConfigError(f"{whose} is not a pyscheduler.podgroup.Dialect")
+        if (row.name, row.claimed_by) != (self.name, self.claimed_by):
+            says = f'calls itself "{row.name}", claimed by "{row.claimed_by}"'
+            raise ConfigError(f'{whose}, claimed by "{self.claimed_by}", {says}; register it as it is')
+        return row
 
 
 @attrs.frozen
@@ -115,6 +129,12 @@ class _Registrar:
         self.registry._offer(name, _Offer(self.distribution, plugin))  # noqa: SLF001 - the other half of one thing
         self.distribution.plugins.append(name)
 
+    def add_dialect(self, name: str, row: str, *, claimed_by: str) -> None:
+        """Offer a dialect of pod groups; raise `PluginError` for what can be none."""
+        _check_dialect(name, row, claimed_by)
+        offer = _DialectOffer(self.distribution, name, row, claimed_by)
+        self.registry._dialects.append(offer)  # noqa: SLF001 - the other half of one thing
+
 
 class Registry:
     """Plugins by name. `distributions` are those that discovery found, in its order, broken ones included."""
@@ -122,11 +142,23 @@ class Registry:
     def __init__(self) -> None:
         self.distributions: list[Distribution] = []
         self._offers: dict[str, list[_Offer]] = {}
+        self._dialects: list[_DialectOffer] = []
         self._direct = Distribution(name="this program")
 
     def add(self, name: str, plugin: str | type[Plugin]) -> None:
         """Offer a plugin that comes with no distribution; raise `PluginError` for what can be none."""
         _Registrar(self, self._direct).add(name, plugin)
+
+    def add_dialect(self, name: str, row: str, *, claimed_by: str) -> None:
+        """Offer a dialect of pod groups that comes with no distribution; raise `PluginError` for what can be none."""
+        _Registrar(self, self._direct).add_dialect(name, row, claimed_by=claimed_by)
+
+    def dialects_for(self, plugin: str) -> list[Dialect]:
+        """Return the dialects that are offered for a plugin to serve, importing them now.
+
+        Raises `ConfigError` with one line for the first that does not import, or is not what it was offered as.
+        """
+        return [offer.load() for offer in self._dialects if offer.claimed_by == plugin]
 
     def registrar(self, distribution: Distribution) -> _Registrar:
         """Return what the hook of `distribution` may add to."""
@@ -203,6 +235,29 @@ class Registry:
 def _ambiguous(name: str, offers: Sequence[_Offer]) -> str:
     whose = " and ".join(f"{offer.distribution} ({offer.target})" for offer in offers)
     return f'plugin "{name}" is offered by {whose}; uninstall or block one of them'
+
+
+def _import(target: str, whose: str) -> object:
+    """Return what `module:path` names; raise `ConfigError` where there is no such thing."""
+    module, _, path = target.partition(":")
+    try:
+        found: object = importlib.import_module(module)
+        for part in path.split("."):
+            found = getattr(found, part)
+    # A module that exits while it is imported must not take the scheduler along.
+    except (Exception, SystemExit) as error:
+        raise ConfigError(f"{whose} cannot be loaded: {one_line(error)}") from error
+    return found
+
+
+def _check_dialect(name: object, row: object, claimed_by: object) -> None:
+    """Raise `PluginError` unless a dialect can be registered like this."""
+    if not (isinstance(name, str) and name and isinstance(claimed_by, str) and claimed_by):
+        text = f"is registered under {name!r}, claimed by {claimed_by!r}; expected two names"
+        raise PluginError(f"a dialect of pod groups {text}", plugin="")
+    module, separator, path = row.partition(":") if isinstance(row, str) else ("", "", "")
+    if not (module and separator and path):
+        raise PluginError(f'dialect "{name}" is registered as {row!r}; expected "module:ROW"', plugin="")
 
 
 def _check_offer(name: object, plugin: object) -> None:

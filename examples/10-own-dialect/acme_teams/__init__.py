@@ -1,0 +1,1 @@
+"""A dialect of pod groups as a distribution of its own."""

@@ -1,0 +1,9 @@
+"""What pyscheduler finds through the entry point: the row by name, imported only when its plugin is enabled."""
+
+from pyscheduler import PluginRegistry, hookimpl
+
+
+@hookimpl
+def pyscheduler_register(registry: PluginRegistry) -> None:
+    """Let Coscheduling serve Acme's teams."""
+    registry.add_dialect("acme", "acme_teams.rows:ROW", claimed_by="Coscheduling")

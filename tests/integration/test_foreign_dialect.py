@@ -1,0 +1,115 @@
+"""A dialect of pod groups that somebody else's distribution brings through its hook, served by Coscheduling."""
+
+from __future__ import annotations
+
+import importlib
+import shutil
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from pyscheduler.framework import ConfigError
+from pyscheduler.runtime.discovery import discover
+from pyscheduler.runtime.permissions import needs_of_plugins
+from pyscheduler.testing import FakeCluster
+
+EXAMPLE = Path(__file__).parents[2] / "examples/10-own-dialect"
+HOOKS = (EXAMPLE / "acme_teams/hooks.py").read_text(encoding="utf-8")
+ROWS = (EXAMPLE / "acme_teams/rows.py").read_text(encoding="utf-8")
+MEMBER = {"acme.example/team": "t"}
+PROFILES = """
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+profiles:
+- schedulerName: pyscheduler
+  plugins: {multiPoint: {enabled: [{name: Coscheduling}]}, queueSort: {disabled: [{name: PrioritySort}]}}
+- schedulerName: other
+  plugins: {multiPoint: {enabled: [{name: Coscheduling}]}, queueSort: {disabled: [{name: PrioritySort}]}}
+"""
+
+
+@pytest.fixture
+def acme(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Give the folder of an installed distribution that brings a dialect and no plugin, examples/10."""
+    monkeypatch.syspath_prepend(tmp_path)
+    shutil.copytree(EXAMPLE / "acme_teams", tmp_path / "acme_teams", ignore=shutil.ignore_patterns("__pycache__"))
+    points = tomllib.loads((EXAMPLE / "pyproject.toml").read_text(encoding="utf-8"))["project"]["entry-points"]
+    lines = [f"{name} = {module}\n" for name, module in points["pyscheduler"].items()]
+    info = tmp_path / "acme_teams-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: acme-teams\nVersion: 1.0\n", encoding="utf-8")
+    (info / "entry_points.txt").write_text("".join(["[pyscheduler]\n", *lines]), encoding="utf-8")
+    for name in ("acme_teams", "acme_teams.hooks", "acme_teams.rows"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    return tmp_path
+
+
+async def test_its_groups_are_all_or_nothing(acme: Path, pyscheduler_cluster: FakeCluster) -> None:
+    """In all profiles: the kind is watched, members wait for the minimum of its object; then all are bound."""
+    teams = importlib.import_module("acme_teams.rows").ROW.kinds[0]
+    cluster = pyscheduler_cluster
+    cluster.add_node("n")
+    cluster.serve(teams)
+    metadata = {"name": "t", "namespace": "default"}
+    cluster.add({"apiVersion": teams.api_version, "kind": teams.kind, "metadata": metadata, "size": 3}, teams.type)
+    framework = cluster.framework(config=PROFILES)
+    for name in ("a", "b"):
+        cluster.add_pod(name, annotations=MEMBER)
+    await framework.settle()
+    assert not any(framework.result(name).node for name in ("a", "b"))
+    assert "minMember of group: 3" in framework.result("a").message
+    cluster.add_pod("c", annotations=MEMBER)
+    await framework.settle()
+    await cluster.clock.advance(60.0)
+    assert all(framework.result(name).node for name in ("a", "b", "c"))
+    needs = needs_of_plugins(framework.scheduler.profiles.values(), [teams])
+    assert {(need.who, need.rule.resources) for need in needs if need.rule.api_groups == ("acme.example",)} == {
+        ("Coscheduling", ("teams",))
+    }
+
+
+def test_nobody_imports_it_for_a_profile_without_that_plugin(acme: Path, pyscheduler_cluster: FakeCluster) -> None:
+    """A broken row costs nothing where its plugin is not enabled."""
+    (acme / "acme_teams/rows.py").write_text("1 / 0", encoding="utf-8")
+    pyscheduler_cluster.framework()
+
+
+@pytest.mark.parametrize(
+    ("rows", "error"),
+    [
+        pytest.param("1 / 0", "cannot be loaded: ZeroDivisionError", id="does not import"),
+        pytest.param("ROW = 'acme'", r"is not a pyscheduler\.podgroup\.Dialect", id="is no dialect"),
+        pytest.param(ROWS.replace('"acme"', '"sigs"'), 'calls itself "sigs"', id="has another name"),
+        pytest.param(ROWS.replace('"Coscheduling"', '"Gang"'), 'claimed by "Gang"', id="is meant for another"),
+        pytest.param(ROWS.replace('(Key(KeyPlace.ANNOTATION, "acme.example/team"),)', "()"), "no key", id="has no key"),
+    ],
+)
+def test_a_row_that_cannot_work_is_one_line(
+    acme: Path, pyscheduler_cluster: FakeCluster, rows: str, error: str
+) -> None:
+    """Whose dialect it is, and what is wrong with it."""
+    (acme / "acme_teams/rows.py").write_text(rows, encoding="utf-8")
+    with pytest.raises(ConfigError, match=error) as caught:
+        pyscheduler_cluster.framework(enable=["Coscheduling"])
+    assert 'dialect "acme"' in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("call", "error"),
+    [
+        pytest.param('"", "m:ROW", claimed_by="Gang"', "expected two names", id="no name"),
+        pytest.param('"acme", "m:ROW", claimed_by=None', "expected two names", id="nobody claims it"),
+        pytest.param('"acme", "m", claimed_by="Gang"', 'expected "module:ROW"', id="no row"),
+        pytest.param('"acme", object(), claimed_by="Gang"', 'expected "module:ROW"', id="an object"),
+    ],
+)
+def test_a_hook_that_offers_nonsense_is_told(acme: Path, call: str, error: str) -> None:
+    """The distribution is broken, and says why; others are not."""
+    code = HOOKS.replace('"acme", "acme_teams.rows:ROW", claimed_by="Coscheduling"', call)
+    (acme / "acme_teams/hooks.py").write_text(code, encoding="utf-8")
+    registry = discover()
+    (problem,) = next(each for each in registry.distributions if each.name == "acme-teams").errors
+    assert error in problem
+    assert "Coscheduling" in registry
