@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 __all__ = ["HostPorts", "ImageState", "NodeInfo", "next_generation"]
 
 _ANY_IP: Final = "0.0.0.0"  # noqa: S104 - the wildcard address of host ports, nothing is bound to it
+#: On a node with more pods than this, it is noted where each stands.
+_MANY: Final = 64
 _generations = count(1)
 
 
@@ -118,6 +120,8 @@ class NodeInfo:
     pvc_ref_counts: dict[str, int] = attrs.Factory(dict)
     declared_features: frozenset[str] = frozenset()
     generation: int = attrs.Factory(next_generation)
+    #: By uid, where in `pods` those stand that came when there were many; a copy begins without.
+    _places: dict[str, int] = attrs.field(init=False, factory=dict, repr=False)
 
     @classmethod
     def of(cls, node: Node, pods: Iterable[PodInfo] = ()) -> NodeInfo:
@@ -156,6 +160,8 @@ class NodeInfo:
     def add_pod(self, info: PodInfo) -> None:
         """Count a pod in."""
         self.pods.append(info)
+        if len(self.pods) > _MANY:
+            self._places[info.pod.uid] = len(self.pods) - 1
         if info.required_affinity_terms or info.preferred_affinity_terms or _has_anti_affinity(info):
             self.pods_with_affinity.append(info)
         if info.required_anti_affinity_terms:
@@ -164,12 +170,12 @@ class NodeInfo:
 
     def remove_pod(self, uid: str) -> PodInfo | None:
         """Count the pod with that uid out and return it; None when it is not here."""
-        info = _swap_out(self.pods, uid)
+        info = _swap_out(self.pods, uid, self._places)
         if info is None:
             return None
         if self.pods_with_affinity:
-            _swap_out(self.pods_with_affinity, uid)
-            _swap_out(self.pods_with_required_anti_affinity, uid)
+            _swap_out(self.pods_with_affinity, uid, {})
+            _swap_out(self.pods_with_required_anti_affinity, uid, {})
         self._count(info, -1)
         return info
 
@@ -178,10 +184,10 @@ class NodeInfo:
 
         The order is as if the pod had been removed and added: it comes last, and who was last has its place.
         """
-        moved = _put_last(self.pods, info)
+        moved = _put_last(self.pods, info, self._places)
         if self.pods_with_affinity:
-            moved |= _put_last(self.pods_with_affinity, info)
-            moved |= _put_last(self.pods_with_required_anti_affinity, info)
+            moved |= _put_last(self.pods_with_affinity, info, {})
+            moved |= _put_last(self.pods_with_required_anti_affinity, info, {})
         return moved
 
     def _count(self, info: PodInfo, sign: int) -> None:
@@ -224,25 +230,40 @@ def _has_anti_affinity(info: PodInfo) -> bool:
     return bool(info.required_anti_affinity_terms or info.preferred_anti_affinity_terms)
 
 
-def _put_last(infos: list[PodInfo], info: PodInfo) -> bool:
+def _place(infos: list[PodInfo], uid: str, places: dict[str, int]) -> int:
+    """Return where the pod with that uid stands, -1 when it is not here; `places` says it for some."""
+    place = places.get(uid)
+    if place is not None:
+        return place
+    for index in range(len(infos) - 1, -1, -1):  # it came not long ago
+        if infos[index].pod.metadata.uid == uid:
+            return index
+    return -1
+
+
+def _put_last(infos: list[PodInfo], info: PodInfo, places: dict[str, int]) -> bool:
     """Replace the pod of the same uid, if it is there, and swap it with the last one; tell whether that was another."""
     uid, last = info.pod.metadata.uid, len(infos) - 1
-    for index in range(last, -1, -1):  # it came not long ago
-        if infos[index].pod.metadata.uid == uid:
-            infos[index] = infos[last]
-            infos[last] = info
-            return index != last
-    return False
+    index = _place(infos, uid, places)
+    if index < 0:
+        return False
+    infos[index] = infos[last]
+    infos[last] = info
+    if places:
+        places[infos[index].pod.metadata.uid] = index
+        places[uid] = last
+    return index != last
 
 
-def _swap_out(infos: list[PodInfo], uid: str) -> PodInfo | None:
-    # From the end on, since who goes before being bound came not long ago. The last one takes the free place, as in
-    # kube-scheduler, where equal victims keep list order.
-    for index in range(len(infos) - 1, -1, -1):
-        info = infos[index]
-        if info.pod.metadata.uid == uid:
-            last = infos.pop()
-            if index < len(infos):
-                infos[index] = last
-            return info
-    return None
+def _swap_out(infos: list[PodInfo], uid: str, places: dict[str, int]) -> PodInfo | None:
+    # The last one takes the free place, as in kube-scheduler, where equal victims keep list order.
+    index = _place(infos, uid, places)
+    if index < 0:
+        return None
+    info, last = infos[index], infos.pop()
+    places.pop(uid, None)
+    if index < len(infos):
+        infos[index] = last
+        if places:
+            places[last.pod.metadata.uid] = index
+    return info
