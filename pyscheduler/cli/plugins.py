@@ -78,6 +78,8 @@ def _show_installed(registry: Registry) -> None:
         for row in mine:
             if row.name in distribution.plugins:
                 _show_plugin(row, width)
+        for name, plugin in distribution.dialects.items():
+            _echo_wrapped(f'dialect "{name}" of pod groups, for {plugin}', indent=2)
 
 
 def _show_plugin(row: PluginDescription, width: int) -> None:
@@ -114,6 +116,7 @@ def _distribution_data(distribution: Distribution) -> Mapping[str, object]:
         "name": distribution.name,
         "version": distribution.version,
         "entryPoint": distribution.entry_point,
+        "dialects": distribution.dialects,
         "blocked": distribution.blocked,
         "errors": distribution.errors,
     }

@@ -45,6 +45,8 @@ class Distribution:
     #: As declared: `gang = pyscheduler_gang.hooks`.
     entry_point: str = ""
     plugins: list[str] = attrs.Factory(list)
+    #: Dialects of pod groups by name, and the plugin that each is offered for.
+    dialects: dict[str, str] = attrs.Factory(dict)
     errors: list[str] = attrs.Factory(list)
     #: Left out on request; its hook was not called.
     blocked: bool = False
@@ -134,6 +136,7 @@ class _Registrar:
         _check_dialect(name, row, claimed_by)
         offer = _DialectOffer(self.distribution, name, row, claimed_by)
         self.registry._dialects.append(offer)  # noqa: SLF001 - the other half of one thing
+        self.distribution.dialects[name] = claimed_by
 
 
 class Registry:

@@ -8,8 +8,11 @@ import sys
 import tomllib
 from pathlib import Path
 
+import msgspec
 import pytest
+from click.testing import CliRunner
 
+from pyscheduler.cli.main import cli
 from pyscheduler.framework import ConfigError
 from pyscheduler.runtime.discovery import discover
 from pyscheduler.runtime.permissions import needs_of_plugins
@@ -113,3 +116,17 @@ def test_a_hook_that_offers_nonsense_is_told(acme: Path, call: str, error: str) 
     (problem,) = next(each for each in registry.distributions if each.name == "acme-teams").errors
     assert error in problem
     assert "Coscheduling" in registry
+
+
+def test_the_list_of_plugins_shows_it(acme: Path) -> None:
+    """`pyscheduler plugins` says what the distribution brings, though that is no plugin."""
+    shown = CliRunner().invoke(cli, ["plugins"])
+    assert 'acme-teams 1.0 (acme-teams = acme_teams.hooks)\n  dialect "acme" of pod groups, for Coscheduling' in (
+        shown.output
+    )
+    (distribution,) = (
+        each
+        for each in msgspec.json.decode(CliRunner().invoke(cli, ["plugins", "-o", "json"]).output)["distributions"]
+        if each["name"] == "acme-teams"
+    )
+    assert distribution["dialects"] == {"acme": "Coscheduling"}
