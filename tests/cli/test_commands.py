@@ -15,7 +15,7 @@ import pytest
 from pyscheduler.cli.main import cli, main
 
 ROOT = Path(__file__).parents[2]
-COMMANDS = ["run", "demo", "cluster", "explain", "simulate", "plugins", "config"]
+COMMANDS = ["run", "demo", "demo-gang", "cluster", "explain", "simulate", "plugins", "config"]
 
 
 def said(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
