@@ -195,6 +195,9 @@ class Evictions:
     async def _delete(self, victim: Pod, preemptor: Pod) -> bool:
         """Write the condition, then delete; return False where the pod is gone already."""
         client = self._handle.client
+        seen = self._pods.get(victim.name, victim.namespace)
+        # The snapshot need not have heard what was written into a pod's status since.
+        victim = seen if seen is not None and seen.uid == victim.uid else victim
         condition = self._condition(victim, preemptor)
         try:
             if condition is not None:
