@@ -154,8 +154,10 @@ class Gangs:
         return self.is_strict(record) and not (self.args.skip_check_schedule_cycle or self.in_one_cycle)
 
     def tries_freely(self, record: GangRecord) -> bool:
-        """Tell whether a failure costs all members their places, and the schedule cycle is left out nevertheless."""
-        return self.is_strict(record) and self.args.skip_check_schedule_cycle and not self.in_one_cycle
+        """Tell whether members have no turns, and yet lose their places to failures, be it to those of a partner."""
+        if self.in_one_cycle or self.takes_turns(record):
+            return False
+        return any(self.is_strict(each) for each in self.group(record))
 
     def is_settled(self, record: GangRecord) -> bool:
         """Tell whether the gang reached its minimum once, which is all it takes: its pods are plain ones now."""

@@ -74,8 +74,10 @@ class Passes:
         record.tried.add(pod.uid)
 
     def is_over(self, record: GangRecord) -> bool:
-        """Tell whether a member failed in this pass that is tried freely, and those to come are too few."""
-        return record.spent and self._gangs.tries_freely(record) and not self._may_go_on(record, at_permit=1)
+        """Tell whether a Strict gang without turns failed in this pass, and those to come are too few."""
+        gangs = self._gangs
+        is_failed = record.spent and gangs.is_strict(record) and gangs.tries_freely(record)
+        return is_failed and not self._may_go_on(record, at_permit=1)
 
     def missed_turn(self, record: GangRecord, pod: Pod) -> None:
         """Count a turn that another plugin took from a member, before it came here; else the round would never end."""
