@@ -162,7 +162,9 @@ def _job(path: Path, row: dict[str, str], *, packed: bool) -> Job:
         except (TypeError, ValueError):
             value = -1.0
         if not 0 <= value < float("inf"):
-            raise ConfigError(f"{column} of job {row['job_id']} is {text!r}, not a number", source=str(path))
+            raise ConfigError(
+                f"{column} of job {row['job_id']} is {text!r}, not a number of 0 or more", source=str(path)
+            )
         return value
 
     name = row["job_id"]
