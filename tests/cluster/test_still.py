@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from pyscheduler.api import BUILT_IN_KINDS, KubeObject, Node, Pod, PriorityClass, decode
-from pyscheduler.api.kinds import NODES, PODS
+from pyscheduler.api.kinds import NODES, PODS, ResourceKind
 from pyscheduler.cluster.pictures import admit, live_objects, manifest_objects, read_manifests
 from pyscheduler.cluster.still import StillCluster, objects_of
 from pyscheduler.config.load import load
@@ -123,10 +123,19 @@ async def test_a_pod_is_admitted_as_the_api_server_would() -> None:
 
 
 class _Lists:
-    """A client that can list some kinds."""
+    """A client that can list some kinds, those that it was told of."""
+
+    def __init__(self) -> None:
+        self.known: set[type] = set()
+
+    def informer(self, kind: ResourceKind, *, optional: bool) -> None:
+        """Know the kind; one that is not served must not be waited for."""
+        assert optional
+        self.known.add(kind.type)
 
     async def list(self, kind: type) -> list[object]:
         """Answer for pods alone; refuse nodes and one other kind."""
+        assert kind in self.known
         if kind is Pod:
             return [make_pod("a"), make_pod("b", status={"phase": "Failed"})]
         if kind is Node or kind.__name__ == "Service":

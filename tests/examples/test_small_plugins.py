@@ -33,7 +33,7 @@ def test_their_own_tests_pass() -> None:
 
 
 #: What a stranger may import of pyscheduler; the other rooms are none of his business.
-PUBLIC = ("pyscheduler", "pyscheduler.api", "pyscheduler.framework", "pyscheduler.testing")
+PUBLIC = ("pyscheduler", "pyscheduler.api", "pyscheduler.framework", "pyscheduler.podgroup", "pyscheduler.testing")
 MODULES = sorted((ROOT / "examples").rglob("*.py"))
 
 
