@@ -164,6 +164,16 @@ class Api:
         found: dict[str, Any] = answer
         return found
 
+    async def until_refused(self, name: str) -> dict[str, Any]:
+        """Wait until a pod's status says that it was not scheduled; return that condition. Events may come before."""
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            while True:
+                for condition in (await self.pod(name))["status"].get("conditions", ()):
+                    if condition["type"] == "PodScheduled" and condition["status"] == "False":
+                        refused: dict[str, Any] = condition
+                        return refused
+                await asyncio.sleep(0.05)
+
     async def create_pod(self, name: str, **keywords: Any) -> None:
         """Create a pod of the namespace `default`."""
         status, answer = await self("POST", "/api/v1/namespaces/default/pods", pod_manifest(name, **keywords))

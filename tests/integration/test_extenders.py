@@ -200,7 +200,7 @@ async def test_an_extender_that_goes_away_and_comes_back(served_cluster: Served,
         (event, *_) = await api.until_told("FailedScheduling", 1)
         refused = f"dial tcp 127.0.0.1:{port}: connect: connection refused"
         assert event["note"] == f'Post "{url}/filter": {refused}'
-        condition = next(c for c in (await api.pod("pod-0000"))["status"]["conditions"] if c["type"] == "PodScheduled")
+        condition = await api.until_refused("pod-0000")
         assert (condition["reason"], condition["message"]) == ("SchedulerError", event["note"])
         app = web.Application()
 
