@@ -180,6 +180,11 @@ class _StillClient:
         """Return a recorder that drops what it is told."""
         return _Silent()
 
+    @property
+    def idle(self) -> bool:
+        """Tell that nothing waits to be written."""
+        return True
+
     async def get(self, kind: type[Any], name: str, namespace: str = "") -> NoReturn:
         """Refuse: `TransportError`."""
         _refuse(f"get {kind.__name__} {namespace}/{name}")

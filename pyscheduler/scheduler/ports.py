@@ -150,6 +150,11 @@ class Informer(Lister[T_co], Protocol[T_co]):
 class ClusterClient(Client, Protocol):
     """The client path: everything the scheduler reads and writes."""
 
+    @property
+    def idle(self) -> bool:
+        """Tell whether no event waits to be written."""
+        ...
+
     def informer(self, kind: ResourceKind, *, field_selector: str = "", optional: bool = False) -> Informer[KubeObject]:
         """Return the one informer of that kind, made but not started.
 
