@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any, Final
 
 import attrs
@@ -117,7 +118,7 @@ def phase_sheet(found: Rows) -> Sheet:
     columns = [name for name, figures in found.items() if figures.get("phases")]
     met = [phase for phase in waypoints.ORDER if any(found[name]["phases"].get(phase) for name in columns)]
     rows = [[phase, *(_cell(found[name]["phases"], phase, "{:.3f}") for name in columns)] for phase in met]
-    rows.append(["all", *(f"{sum(found[name]['phases'].values()):.3f}" for name in columns)])
+    rows.append(["all", *(f"{math.fsum(found[name]['phases'].values()):.3f}" for name in columns)])
     return Sheet(headings=["phase", *columns], rows=rows)
 
 
@@ -149,7 +150,7 @@ def unmet_sheet(found: Rows) -> Sheet:
                 continue
             label, form = FIGURES[key]
             phases = sorted(figures.get("phases", {}).items(), key=lambda each: -each[1])
-            total = sum(share for _, share in phases)
+            total = math.fsum(share for _, share in phases)
             spent = ", ".join(f"{phase} {share / total:.0%}" for phase, share in phases[:_SHORTFALLS] if share)
             rows.append(
                 [
@@ -171,7 +172,7 @@ def _undisturbed(name: str, figures: Mapping[str, Any]) -> tuple[str, str]:
     if "/cycle/" not in name:
         return "", ""
     phases = figures.get("phases", {})
-    own = 1 - phases.get("server", 0.0) / (sum(phases.values()) or 1.0)
+    own = 1 - phases.get("server", 0.0) / (math.fsum(phases.values()) or 1.0)
     return f"{1000 / figures['cpu_per_1000']:,.0f}", f"{1000 / figures['cpu_per_1000'] / own:,.0f}"
 
 
