@@ -6,8 +6,7 @@ wait ended stays known until the binding cycle is over, so that Unreserve can as
 dictionary and its timers; no task of its own.
 
 A verdict only wakes the binding cycle, which runs Unreserve in a later turn of the event loop. So plugins may allow and
-reject from anywhere, Permit and Unreserve included, and are never called back on the way. Of many that are allowed at
-once some go on at each turn; those that give back what they hold do so in the next, because others count on that.
+reject from anywhere, Permit and Unreserve included, and are never called back on the way.
 Source: kube-scheduler 1.36, `waiting_pods_map.go`.
 """
 
@@ -21,7 +20,6 @@ from pyscheduler.api.durations import format_duration
 from pyscheduler.framework.status import Code, Status
 from pyscheduler.framework.waiting import WaitVerdict
 from pyscheduler.runtime.plugin_calls import error_status
-from pyscheduler.runtime.releases import Releases
 from pyscheduler.runtime.waiting_index import WaitingPodIndex
 
 if TYPE_CHECKING:
@@ -44,17 +42,14 @@ _STOPPED: Final = "stopped"
 class HeldPod:
     """One waiting pod; the `WaitingPod` that plugins see."""
 
-    __slots__ = ("_future", "_releases", "_timers", "node_name", "pod", "profile_name", "verdict", "waiting_since")
+    __slots__ = ("_future", "_timers", "node_name", "pod", "profile_name", "verdict", "waiting_since")
 
-    def __init__(
-        self, pod: Pod, *, node_name: str, profile_name: str, waiting_since: float, releases: Releases
-    ) -> None:
+    def __init__(self, pod: Pod, *, node_name: str, profile_name: str, waiting_since: float) -> None:
         self.pod = pod
         self.node_name = node_name
         self.profile_name = profile_name
         self.waiting_since = waiting_since
         self.verdict: WaitVerdict | None = None
-        self._releases = releases
         self._timers: dict[str, Timer] = {}
         self._future: asyncio.Future[None] | None = None
 
@@ -104,10 +99,7 @@ class HeldPod:
             return False
         self.verdict = verdict
         if self._future is not None and not self._future.done():
-            if verdict.cause == _ALLOWED:
-                self._releases.add(self._future)
-            else:
-                self._future.set_result(None)
+            self._future.set_result(None)
         return True
 
     def stop_timers(self) -> None:
@@ -138,7 +130,6 @@ class WaitingPodMap:
         self._pods: dict[str, HeldPod] = {}
         self._verdicts: dict[str, WaitVerdict] = {}
         self._indices: list[WaitingPodIndex] = []
-        self._releases = Releases()
 
     def __len__(self) -> int:
         return len(self._pods)
@@ -146,13 +137,7 @@ class WaitingPodMap:
     def add(self, pod: Pod, *, node_name: str, profile_name: str, timeouts: Mapping[str, float]) -> HeldPod:
         """Begin a wait: `timeouts` are seconds by plugin. A wait without plugins is over at once."""
         self._verdicts.pop(pod.uid, None)
-        held = HeldPod(
-            pod,
-            node_name=node_name,
-            profile_name=profile_name,
-            waiting_since=self._clock.now(),
-            releases=self._releases,
-        )
+        held = HeldPod(pod, node_name=node_name, profile_name=profile_name, waiting_since=self._clock.now())
         for plugin, seconds in timeouts.items():
             held.hold(plugin, seconds, self._clock)
         if not timeouts:
@@ -183,11 +168,6 @@ class WaitingPodMap:
     def get(self, uid: str) -> HeldPod | None:
         """Return the waiting pod with that uid. It stays here until its binding cycle has taken the verdict."""
         return self._pods.get(uid)
-
-    def is_waiting(self, uid: str) -> bool:
-        """Tell whether the pod waits and has no verdict yet."""
-        held = self._pods.get(uid)
-        return held is not None and held.verdict is None
 
     def all(self) -> Sequence[HeldPod]:
         """Return all waiting pods; a copy, so they may be allowed and rejected on the way."""

@@ -271,8 +271,7 @@ class Scheduler:
                 task.cancel()
                 await asyncio.gather(task, return_exceptions=True)
         # A pod that waits at Permit holds nothing in the API; its next life begins in the next scheduler.
-        # Not so one that was allowed and is about to go on: others of its group may be bound already.
-        for task in [task for task, one in self._bindings.items() if self.waiting_pods.is_waiting(one.pod.uid)]:
+        for task in [task for task, one in self._bindings.items() if self.waiting_pods.get(one.pod.uid) is not None]:
             task.cancel()
         late = await self._wait_for(self._bindings, until)
         for task in late:
