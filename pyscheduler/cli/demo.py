@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import resource
 import signal
-import sys
 import tempfile
 import time
 from pathlib import Path
@@ -167,15 +166,13 @@ def command(trace: Path, config_file: str | None, limit: int | None, seed: int |
     At the end an independent checker lists the API again. The exit code is 1 if it found a node overcommitted, a pod
     bound twice, or a pending pod that would have fitted somewhere.
     """
+    from pyscheduler.cli.demo_view import end_with
+
     default = Path("configs/default.yaml")
     try:
         config_file = config_file or (str(default) if default.exists() else None)
         report = asyncio.run(play(trace, config_file, limit=limit, seed=seed)).report
     except asyncio.CancelledError as error:
         raise click.Abort from error
-    if report.problems:
-        for problem in report.problems[:20]:
-            click.echo(f"error: {problem}", err=True)
-        click.echo(f"error: the check found {len(report.problems)} problems", err=True)
-        sys.exit(1)
+    end_with(report.problems)
     click.echo("check: no node overcommitted, no pod bound twice, no pending pod that would fit")

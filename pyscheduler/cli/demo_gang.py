@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import signal
-import sys
 import tempfile
 import time
 from pathlib import Path
@@ -194,6 +193,7 @@ def command(count: int, nodes: int, config_file: str | None, seed: int) -> None:
     a node overcommitted, or a gang did not finish.
     """
     from pyscheduler.cli.demo_gang_workload import GANG_PROFILE, GPUS_PER_NODE, make_gangs
+    from pyscheduler.cli.demo_view import end_with
     from pyscheduler.config.load import load, loads
 
     config = load(config_file) if config_file else loads(GANG_PROFILE)
@@ -202,11 +202,7 @@ def command(count: int, nodes: int, config_file: str | None, seed: int) -> None:
         verdict = asyncio.run(play(config, gangs, nodes=nodes, seed=seed))
     except asyncio.CancelledError as error:
         raise click.Abort from error
-    if verdict.problems:
-        for problem in verdict.problems[:20]:
-            click.echo(f"error: {problem}", err=True)
-        click.echo(f"error: the check found {len(verdict.problems)} problems", err=True)
-        sys.exit(1)
+    end_with(verdict.problems)
     click.echo(
         f"check: no gang was ever partial: each of {verdict.gangs} had room for all its members before the first was "
         "bound, and all ran together to their end"

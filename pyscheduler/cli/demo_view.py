@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from typing import TYPE_CHECKING
 
+import click
 import numpy as np
 from rich.console import Console
 from rich.live import Live
@@ -14,11 +16,13 @@ from rich.text import Text
 from pyscheduler.framework.recorder import NullRecorder
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from rich.console import RenderableType
 
     from pyscheduler.cli.audit import Report
 
-__all__ = ["DemoRecorder", "View"]
+__all__ = ["DemoRecorder", "Display", "View", "end_with"]
 
 _PLAIN_EVERY_SECONDS = 2.0
 
@@ -44,7 +48,7 @@ class DemoRecorder(NullRecorder):
         self.warnings[kind] = self.warnings.get(kind, 0) + 1
 
 
-class View:
+class Display:
     """The terminal, or plain lines where there is none."""
 
     def __init__(self) -> None:
@@ -59,18 +63,25 @@ class View:
         """Print one line."""
         self._console.print(text)
 
-    def progress(self, *, bound: int, pending: int, seconds: float) -> None:
-        """Show how far it is."""
-        rate = bound / seconds if seconds > 0 else 0.0
-        text = f"bound {bound:>6}   pending {pending:>6}   {rate:>6.0f} pods/s   {seconds:5.1f} s"
+    def show(self, line: str, picture: Callable[[Text], RenderableType] = lambda text: text) -> None:
+        """Show how far it is: on a terminal the picture around the line, else every other second the line."""
         if self._console.is_terminal:
             if self._live is None:
                 self._live = Live(console=self._console, auto_refresh=False, transient=True)
                 self._live.start()
-            self._live.update(Text(text), refresh=True)
+            self._live.update(picture(Text(line)), refresh=True)
         elif time.monotonic() - self._printed >= _PLAIN_EVERY_SECONDS:
             self._printed = time.monotonic()
-            self._console.print(text)
+            self._console.print(line)
+
+    def tabulate(self, rows: Iterable[tuple[str, str]]) -> None:
+        """Print a table of what things are called and what they came to."""
+        table = Table(show_header=False, box=None, pad_edge=False)
+        table.add_column()
+        table.add_column()
+        for row in rows:
+            table.add_row(*row)
+        self._console.print(table)
 
     def close(self) -> None:
         """Give the terminal back."""
@@ -78,30 +89,49 @@ class View:
             self._live.stop()
             self._live = None
 
+
+def end_with(problems: Sequence[str]) -> None:
+    """Where a check found problems, name the first of them and end with exit code 1."""
+    if not problems:
+        return
+    for problem in problems[:20]:
+        click.echo(f"error: {problem}", err=True)
+    click.echo(f"error: the check found {len(problems)} problems", err=True)
+    sys.exit(1)
+
+
+class View(Display):
+    """What the demo shows on it."""
+
+    def progress(self, *, bound: int, pending: int, seconds: float) -> None:
+        """Show how far it is."""
+        rate = bound / seconds if seconds > 0 else 0.0
+        self.show(f"bound {bound:>6}   pending {pending:>6}   {rate:>6.0f} pods/s   {seconds:5.1f} s")
+
     def summary(self, report: Report, recorder: DemoRecorder, *, seconds: float, peak_kib: int) -> None:
         """Print the table."""
-        table = Table(show_header=False, box=None, pad_edge=False)
-        table.add_column()
-        table.add_column()
-        table.add_row("nodes", f"{report.nodes}")
-        table.add_row("pods bound", f"{report.bound}")
-        table.add_row("pods unschedulable", f"{report.pending}")
+        rows = [
+            ("nodes", f"{report.nodes}"),
+            ("pods bound", f"{report.bound}"),
+            ("pods unschedulable", f"{report.pending}"),
+        ]
         for reason, number in sorted(_grouped(report.reasons).items(), key=lambda item: -item[1]):
-            table.add_row("", f"{number} x {reason}")
-        table.add_row("throughput", f"{report.bound / max(seconds, 1e-9):.0f} pods/s bound in {seconds:.1f} s")
-        table.add_row("time in queue", _quantiles(recorder.waits))
-        table.add_row("time of an attempt", _quantiles(recorder.attempts))
+            rows.append(("", f"{number} x {reason}"))
+        rows += [
+            ("throughput", f"{report.bound / max(seconds, 1e-9):.0f} pods/s bound in {seconds:.1f} s"),
+            ("time in queue", _quantiles(recorder.waits)),
+            ("time of an attempt", _quantiles(recorder.attempts)),
+        ]
         for label, name in (
             ("GPU allocated", "openb.io/gpu-milli"),
             ("CPU allocated", "cpu"),
             ("memory allocated", "memory"),
         ):
             if report.capacity[name]:
-                table.add_row(label, f"{float(report.used[name] / report.capacity[name]):.1%}")
-        table.add_row("peak memory of the scheduler", f"{peak_kib / 1024:.0f} MiB")
-        for kind, number in sorted(recorder.warnings.items()):
-            table.add_row("warnings", f"{number} x {kind}")
-        self._console.print(table)
+                rows.append((label, f"{float(report.used[name] / report.capacity[name]):.1%}"))
+        rows.append(("peak memory of the scheduler", f"{peak_kib / 1024:.0f} MiB"))
+        rows += [("warnings", f"{number} x {kind}") for kind, number in sorted(recorder.warnings.items())]
+        self.tabulate(rows)
 
 
 def _grouped(reasons: Mapping[str, int]) -> dict[str, int]:

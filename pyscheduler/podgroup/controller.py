@@ -321,7 +321,7 @@ class StatusController:
         return await self._write(group, book, item, status_patch(status, wanted))
 
     def _facts(self, state: GroupState) -> MemberFacts:
-        facts = state.facts(owners=False)
+        facts = state.facts()
         ahead = len(self._bound.get(state.id, ()))
         if not ahead:
             return facts

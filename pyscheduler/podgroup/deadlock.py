@@ -328,18 +328,16 @@ class Deadlocks:
 
     def _is_preempting(self) -> bool:
         """Tell whether room is being made for somebody: victims are ending, or the preemptor is about to be tried."""
-        for party in self._parties.values():
-            handle = party.handle
-            for name in handle.nominator.nodes:
-                node = handle.snapshot.get(name)
-                if node is not None and any(info.pod.is_terminating for info in node.pods):
-                    return True
-                if any(
-                    handle.queue_place(info.pod.uid) not in {"", "unschedulable"}
-                    for info in handle.nominator.pods_on(name)
-                ):
-                    return True
-            return False
+        # Nominations, snapshot and queue are one for all profiles.
+        handle = next(iter(self._parties.values())).handle
+        for name in handle.nominator.nodes:
+            node = handle.snapshot.get(name)
+            if node is not None and any(info.pod.is_terminating for info in node.pods):
+                return True
+            if any(
+                handle.queue_place(info.pod.uid) not in {"", "unschedulable"} for info in handle.nominator.pods_on(name)
+            ):
+                return True
         return False
 
     def _picture(self, contenders: Sequence[Contender]) -> Hashable:

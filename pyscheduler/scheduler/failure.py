@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from pyscheduler.scheduler.cycle import Attempt
     from pyscheduler.scheduler.pod_status import PodStatusWriter
 
-__all__ = ["CLEAR_NOMINATION", "FailureHandler", "truncated"]
+__all__ = ["CLEAR_NOMINATION", "FailureHandler", "pending_version", "truncated"]
 
 _log = logging.getLogger(__name__)
 
@@ -130,6 +130,12 @@ def _refresh(queued: QueuedPodInfo, newest: Pod) -> None:
     except PySchedulerError as error:
         # It was readable when it came; the event handlers have complained. It is tried again as it was then.
         _log.warning("Pod cannot be read any more pod=%s err=%s", pod.key, error)
+
+
+def pending_version(pods: Lister[Pod], pod: Pod) -> Pod | None:
+    """Return what a popped pod is by now; None where it was deleted, made anew, or bound by somebody else."""
+    current = pods.get(pod.name, pod.namespace)
+    return None if current is None or current.uid != pod.uid or current.node_name else current
 
 
 def truncated(message: str) -> str:

@@ -23,7 +23,7 @@ from pyscheduler.framework.interfaces import NominatingInfo
 from pyscheduler.framework.preemption import PREEMPTION_INQUIRY
 from pyscheduler.framework.status import Code, Status
 from pyscheduler.runtime.turns import Turns
-from pyscheduler.scheduler.failure import CLEAR_NOMINATION
+from pyscheduler.scheduler.failure import CLEAR_NOMINATION, pending_version
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
@@ -229,9 +229,8 @@ class GroupCommit:
 
     def _is_gone(self, attempt: Attempt) -> bool:
         """Tell whether the pod was deleted, or bound by somebody else, since it was popped."""
-        pod = attempt.queued.pod
-        current = self.failure.pods.get(pod.name, pod.namespace)
-        return current is None or current.uid != pod.uid or bool(current.node_name) or current.is_terminating
+        current = pending_version(self.failure.pods, attempt.queued.pod)
+        return current is None or current.is_terminating
 
     def _still_fits(self, attempt: Attempt) -> bool:
         """Tell whether the pod fits on its node, going by the cluster as it is now."""

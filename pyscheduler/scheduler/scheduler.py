@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import attrs
 
 from pyscheduler.framework.status import Code, Status
+from pyscheduler.scheduler.failure import pending_version
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -170,7 +171,8 @@ class Scheduler:
         profile = self.profiles.get(pod.scheduler_name)
         has_waited = self.exclusive.lock.locked()
         async with self.exclusive.lock:
-            if profile is None or (has_waited and self._is_gone(pod)) or self._skip(profile, pod):
+            is_gone = has_waited and pending_version(self.pods, pod) is None
+            if profile is None or is_gone or self._skip(profile, pod):
                 self.queue.done(pod.uid)
                 return False
             self.cycles += 1
@@ -200,11 +202,6 @@ class Scheduler:
                 self.waiting_pods.stop(attempt.pod.uid)
                 self.scheduling.undo(attempt)
             raise
-
-    def _is_gone(self, pod: Pod) -> bool:
-        """Tell whether the pod was deleted, or bound by somebody else, after it was popped."""
-        current = self.pods.get(pod.name, pod.namespace)
-        return current is None or current.uid != pod.uid or bool(current.node_name)
 
     def _skip(self, profile: Profile, pod: Pod) -> bool:
         """Tell whether there is nothing to schedule: the pod is being deleted, or has a node in our books already."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pyscheduler.framework import GroupOutcome, Status
+from pyscheduler.podgroup import GroupId
 from pyscheduler.podgroup.strategy import Strategy
 from pyscheduler_coscheduling import quorum
 
@@ -74,8 +75,9 @@ class OneCycle:
         self._lacking -= failed
         if verdict.outcome is not GroupOutcome.UNSCHEDULABLE:
             return
-        for state in members.directory:
-            if state.id in failed:
+        for group in groups:
+            state = members.directory.get(group) if group in failed and isinstance(group, GroupId) else None
+            if state is not None:
                 enough = quorum.siblings(state, count_succeeded=members.counts_succeeded(state)) >= state.group.min
                 members.fail(state, back_off=enough and self._args.pod_group_backoff_seconds > 0)
 
