@@ -98,7 +98,7 @@ def _row(name: str, *, short: bool, **keywords: Any) -> Row:
     "--case", "wanted", metavar="NAME", multiple=True, help="Only cases and rows whose name begins so; repeatable."
 )
 @click.option("--nodes", type=click.IntRange(1), multiple=True, help="Size of the cluster; repeatable.")
-@click.option("--mode", "modes", type=click.Choice(MODES[:2]), multiple=True, help="Without HTTP, or over it.")
+@click.option("--mode", "modes", type=click.Choice(MODES[:3]), multiple=True, help="Without HTTP, or over it.")
 @click.option("--specs", type=click.Choice(SPECS), multiple=True, help="Pods of one spec, or of 500.")
 @click.option("--pods", type=click.IntRange(1), help="Measured pods in a round, instead of as many as the case has.")
 @click.option("--kubeconfig", type=click.Path(path_type=Path), help="Measure on that cluster, with nodes made for it.")

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = ["MODES", "SPECS", "Row", "case_row", "named_rows", "program_rows", "setting_of", "standard_names"]
 
-MODES: Final = ("cycle", "http", "cluster")
+MODES: Final = ("cycle", "http", "https", "cluster")
 #: Whether all measured pods have one spec, or 500 different ones.
 SPECS: Final = ("equal", "distinct")
 _SIZES: Final = (500, 5000, 15_000)

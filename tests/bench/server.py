@@ -19,6 +19,7 @@ from pyscheduler.cli.garbage import rare_collections
 from pyscheduler.cluster.embedded.cluster import EmbeddedCluster
 from pyscheduler.framework.clock import LoopClock
 from tests.bench import clusters
+from tests.bench.secure import Identity
 from tests.bench.stage import Stage
 
 if TYPE_CHECKING:
@@ -98,13 +99,17 @@ class _Desk:
 
 async def _serve(arguments: dict[str, Any]) -> None:
     loop = asyncio.get_running_loop()
+    identity = Identity.make() if arguments.pop("secure", False) else None
     orders = asyncio.StreamReader()
     await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(orders), sys.stdin)
     async with asyncio.TaskGroup() as tasks:
-        desk: Any = Stage.of(**arguments) if "name" in arguments else _Desk(tasks, **arguments)
-        server = desk.cluster.server()
+        if "name" in arguments:
+            desk: Any = Stage.of(**arguments, tokens=identity.tokens if identity else None)
+        else:
+            desk = _Desk(tasks, **arguments)
+        server = desk.cluster.server(tls=identity.context if identity else None)
         await server.start()
-        print(json.dumps(server.url), flush=True)
+        print(json.dumps({"url": server.url, "identity": identity.told() if identity else None}), flush=True)
         async for line in orders:
             order = json.loads(line)
             answer = getattr(desk, order.pop("do"))(**order)
@@ -118,7 +123,10 @@ class Server:
     def __init__(self, orders: IO[str], answers: IO[str]) -> None:
         self._orders = orders
         self._answers = answers
-        self.url: str = json.loads(answers.readline())
+        began = json.loads(answers.readline())
+        self.url: str = began["url"]
+        #: What has to be known to be let in; None where everybody is.
+        self.identity: dict[str, str] | None = began["identity"]
 
     def __call__(self, what: str, **keywords: object) -> Any:
         """Give an order and return its answer."""
@@ -135,9 +143,10 @@ def serving(*, nodes: int, pods: int = 0) -> Iterator[Server]:
 
 
 @contextmanager
-def serving_case(name: str, nodes: int, *, distinct: bool, measured: int | None) -> Iterator[Server]:
-    """Serve a `Stage` while the block runs; its methods are the orders."""
-    with _serving({"name": name, "nodes": nodes, "distinct": distinct, "measured": measured}) as server:
+def serving_case(name: str, nodes: int, *, distinct: bool, measured: int | None, secure: bool) -> Iterator[Server]:
+    """Serve a `Stage` while the block runs, `secure` over TLS and with a token; its methods are the orders."""
+    arguments = {"name": name, "nodes": nodes, "distinct": distinct, "measured": measured, "secure": secure}
+    with _serving(arguments) as server:
         yield server
 
 

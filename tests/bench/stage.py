@@ -13,8 +13,9 @@ from pyscheduler.framework.clock import LoopClock
 from tests.bench.plan import make_plan
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
+    from pyscheduler.cluster.embedded.access.users import User
     from pyscheduler.cluster.embedded.store import Record
     from tests.bench.plan import Churn, Deletions, Plan
 
@@ -26,11 +27,11 @@ _CRDS: Final = Path(__file__).parents[2] / "configs" / "crds"
 class Stage:
     """The cluster and what is done to it; made inside a running event loop."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: Plan, *, tokens: Mapping[str, User] | None = None) -> None:
         self.plan = plan
         # Watches may lag behind by all that a round writes.
         limit = 20_000 + 8 * plan.measured_count
-        self.cluster = EmbeddedCluster(clock=LoopClock(), rng=random.Random(1), history_limit=limit)
+        self.cluster = EmbeddedCluster(clock=LoopClock(), rng=random.Random(1), history_limit=limit, tokens=tokens)
         self._tasks: list[asyncio.Task[None]] = []
         if plan.gang_size:
             self.cluster.load((_CRDS / "podgroups.scheduling.x-k8s.io.yaml").read_text())
@@ -41,9 +42,17 @@ class Stage:
         self._initial = self._versions()
 
     @classmethod
-    def of(cls, name: str, nodes: int, *, distinct: bool, measured: int | None) -> Stage:
-        """Return the stage of a case at a size."""
-        return cls(make_plan(name, nodes, distinct=distinct, measured=measured))
+    def of(
+        cls,
+        name: str,
+        nodes: int,
+        *,
+        distinct: bool,
+        measured: int | None,
+        tokens: Mapping[str, User] | None = None,
+    ) -> Stage:
+        """Return the stage of a case at a size; with `tokens` only who brings one of them is let in."""
+        return cls(make_plan(name, nodes, distinct=distinct, measured=measured), tokens=tokens)
 
     def fill(self) -> None:
         """Create the measured pods."""

@@ -13,6 +13,7 @@ import attrs
 
 from pyscheduler.cluster.real import auth
 from pyscheduler.cluster.real.http import HTTPTransport
+from tests.bench import secure
 from tests.bench.foreign import ForeignWorld
 from tests.bench.server import serving_case
 from tests.bench.stage import Stage
@@ -29,7 +30,7 @@ __all__ = ["Setting", "World", "opened"]
 
 @attrs.frozen(kw_only=True)
 class Setting:
-    """A case at a size in a mode: `cycle`, `http`, or with a `kubeconfig`, `cluster`."""
+    """A case at a size in a mode: `cycle`, `http`, `https`, or with a `kubeconfig`, `cluster`."""
 
     case: str
     nodes: int
@@ -100,7 +101,9 @@ class _Served:
         await self._order("clear")
 
     async def transport(self) -> Transport:
-        return HTTPTransport(auth.plain(self._server.url))
+        identity = self._server.identity
+        url = self._server.url
+        return HTTPTransport(auth.plain(url) if identity is None else secure.credentials(url, **identity))
 
     async def server_cpu_seconds(self) -> float | None:
         return float(await self._order("cpu_seconds"))
@@ -115,8 +118,14 @@ async def opened(setting: Setting, plan: Plan) -> AsyncIterator[World]:
     """Set a case up, and take it down again."""
     if setting.mode == "cycle":
         yield _InProcess(plan)
-    elif setting.mode == "http":
-        with serving_case(setting.case, setting.nodes, distinct=setting.distinct, measured=setting.pods) as server:
+    elif setting.mode in {"http", "https"}:
+        with serving_case(
+            setting.case,
+            setting.nodes,
+            distinct=setting.distinct,
+            measured=setting.pods,
+            secure=setting.mode == "https",
+        ) as server:
             yield _Served(server)
     else:
         world = await ForeignWorld.open(plan, setting.kubeconfig, shared=setting.shared)

@@ -180,9 +180,10 @@ def test_a_case_is_measured_and_compared(tmp_path: Path) -> None:
     assert line.rstrip().endswith("%")
 
 
-def test_a_case_is_measured_over_http() -> None:
-    """The server runs in a process of its own, so that memory and CPU are the scheduler's alone."""
-    (row,) = rows_of("--case", "Basic", "--nodes", "20", "--mode", "http").values()
+@pytest.mark.parametrize("mode", ["http", "https"])
+def test_a_case_is_measured_over_http(mode: str) -> None:
+    """The server runs in a process of its own, so that memory and CPU are the scheduler's alone; with TLS, too."""
+    (row,) = rows_of("--case", "Basic", "--nodes", "20", "--mode", mode).values()
     assert row["pods_per_second"] > 0
     assert row["server_cpu_per_1000"] > 0
     assert row["peak_mib"] >= row["resident_mib"] > 0
