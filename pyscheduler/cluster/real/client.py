@@ -1,10 +1,10 @@
 """The client path: informers, reads, writes, events, with rate limits, retries and conflict handling.
 
-Everything goes through one `_call`, which waits for its turn, sends, and tries again where that cannot do a thing
-twice: reads, patches, deletions and evictions after any broken connection, everything after 429 and 503 (the server
-refused before it did anything). A binding whose answer was lost is not repeated blindly; the pod is read, and its node
-says what happened. Informers are not held back by the rate limit: they ask seldom, and what they learn is what all else
-rests on.
+Everything goes through one `_call`, which waits for its turn (the rate limit, then a place among those in flight, see
+`concurrency`), sends, and tries again where that cannot do a thing twice: reads, patches, deletions and evictions
+after any broken connection, everything after 429 and 503 (the server refused before it did anything). A binding whose
+answer was lost is not repeated blindly; the pod is read, and its node says what happened. Informers are not held
+back: they ask seldom, and what they learn is what all else rests on.
 """
 
 from __future__ import annotations
@@ -17,12 +17,13 @@ import msgspec
 
 from pyscheduler.api import BUILT_IN_KINDS, DecodeError, KindTable, KubeObject, Pod, decode, decode_list
 from pyscheduler.api.kinds import PODS
+from pyscheduler.cluster.real.concurrency import RequestWindow
 from pyscheduler.cluster.real.event_writer import EventWriter
 from pyscheduler.cluster.real.events import EventNames, NamedEventRecorder
 from pyscheduler.cluster.real.informer import RealInformer
 from pyscheduler.cluster.real.metering import NO_ANSWER
 from pyscheduler.cluster.real.rate_limit import TokenBucket
-from pyscheduler.cluster.real.responses import raise_for_status
+from pyscheduler.cluster.real.responses import is_about_budgets, raise_for_status
 from pyscheduler.framework.errors import APIError, ConflictError, GoneError, NotFoundError, TransportError
 
 if TYPE_CHECKING:
@@ -44,9 +45,8 @@ _TRIES: Final = 5
 _BACKOFF_SECONDS: Final = 0.1
 #: What is waited at most because a server said Retry-After.
 _RETRY_AFTER_LIMIT_SECONDS: Final = 30.0
-_BUSY: Final = 429
 #: Answers that say the request was not carried out.
-_NOT_DONE: Final = frozenset({_BUSY, 503})
+_NOT_DONE: Final = frozenset({429, 503})
 #: Answers that leave open whether it was.
 _PERHAPS_DONE: Final = frozenset({500, 502, 504})
 _RETRIED: Final = _NOT_DONE | _PERHAPS_DONE
@@ -82,7 +82,10 @@ class RealClient:
         self._silence_seconds = settings.silence_seconds
         # A bucket of their own, so that a burst of events never makes a binding wait.
         limiter = TokenBucket(qps=settings.qps, burst=settings.burst, clock=clock)
-        self._events = EventWriter(transport, limiter=limiter, clock=clock, recorder=recorder, host=host)
+        self._window = RequestWindow(clock=clock, recorder=recorder)
+        self._events = EventWriter(
+            transport, limiter=limiter, window=self._window, clock=clock, recorder=recorder, host=host
+        )
         self._event_names = EventNames(rng)
         self._closed = False
 
@@ -272,6 +275,7 @@ class RealClient:
         self._closed = True
         await asyncio.gather(*(informer.stop() for informer in self._informers.values()))
         await self._events.close(timeout_seconds=_FLUSH_SECONDS)
+        self._window.close()
         await self._transport.close()
 
     # One request
@@ -299,11 +303,13 @@ class RealClient:
             self._recorder.request_throttled(method, self._host, seconds=waited)
             asked = 0.0
             code = NO_ANSWER
+            turn = await self._window.turn(method)
             try:
-                response = await self._transport.request(
-                    method, path, query=query, body=data, content_type=content_type
-                )
-                return raise_for_status(response, f"{method} {path}")
+                with turn:
+                    response = await self._transport.request(
+                        method, path, query=query, body=data, content_type=content_type
+                    )
+                    return raise_for_status(response, f"{method} {path}")
             except TransportError:
                 if not repeatable or attempt == _TRIES:
                     raise
@@ -311,7 +317,7 @@ class RealClient:
             except APIError as error:
                 if lost and method in {"DELETE", "POST"} and error.status in {404, 409}:
                     return b""  # an earlier try deleted it, though its answer was lost
-                tried_again = error.status in retried and not _is_about_budgets(error)
+                tried_again = error.status in retried and not is_about_budgets(error)
                 if attempt == _TRIES or not (tried_again or _is_contention(error, method, body)):
                     raise
                 asked = error.retry_after_seconds or 0.0
@@ -339,11 +345,6 @@ class RealClient:
             return decode_list(kind, body, keep)
         except DecodeError as error:
             raise TransportError(f"GET {path}: the answer is not a list: {error}") from error
-
-
-def _is_about_budgets(error: APIError) -> bool:
-    """Tell whether an eviction was refused, and not a request too many, of which servers tell in plain text."""
-    return error.status == _BUSY and error.reason == "TooManyRequests" and "disruption budget" in str(error)
 
 
 def _is_contention(error: APIError, method: str, body: Mapping[str, object] | None) -> bool:

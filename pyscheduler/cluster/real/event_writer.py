@@ -5,8 +5,9 @@ a series of two, further ones are only counted. The count is written every half 
 more when it has been quiet for six minutes, which ends it. A write that has not happened yet takes later occurrences
 along, so a series is never written by two workers at once, nor patched before it is created.
 
-Bindings come first: events have a rate limit of their own and only a few connections, and when the queue is full the
-newest are dropped and counted. Source: client-go `tools/events`.
+Bindings come first: events have a rate limit of their own and only a few connections, and get a turn when nothing else
+waits for one (see `concurrency`); when the queue is full the newest are dropped and counted. Source: client-go
+`tools/events`.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from pyscheduler.framework.watches import PolicyRule
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
 
+    from pyscheduler.cluster.real.concurrency import RequestWindow
     from pyscheduler.cluster.real.rate_limit import TokenBucket
     from pyscheduler.framework.clock import Clock, Timer
     from pyscheduler.framework.recorder import Recorder
@@ -79,11 +81,19 @@ class EventWriter:
     """The queue of events and the workers that write them; made inside a running event loop."""
 
     def __init__(
-        self, transport: Transport, *, limiter: TokenBucket, clock: Clock, recorder: Recorder, host: str = ""
+        self,
+        transport: Transport,
+        *,
+        limiter: TokenBucket,
+        window: RequestWindow,
+        clock: Clock,
+        recorder: Recorder,
+        host: str = "",
     ) -> None:
         self._transport = transport
         self._host = host
         self._limiter = limiter
+        self._window = window
         self._clock = clock
         self._recorder = recorder
         self._queue: deque[_Series] = deque()
@@ -224,11 +234,14 @@ class EventWriter:
         low, high = _RETRY_SECONDS
         for attempt in range(_TRIES):
             waited = 0.0 if self._limiter.unlimited else await self._limiter.acquire()
-            self._recorder.request_throttled("PATCH" if series.created else "POST", self._host, seconds=waited)
+            method = "PATCH" if series.created else "POST"
+            self._recorder.request_throttled(method, self._host, seconds=waited)
+            turn = await self._window.turn(method, background=True)
             count = series.count
             pause = min(low * 2**attempt, high)
             try:
-                await self._send(series)
+                with turn:
+                    await self._send(series)
             except AlreadyExistsError:
                 series.created = True  # by an earlier try whose answer was lost
                 if count == 1:

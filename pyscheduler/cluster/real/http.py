@@ -22,6 +22,7 @@ import aiohttp
 import attrs
 from yarl import URL
 
+from pyscheduler.cluster.real.concurrency import FULL
 from pyscheduler.cluster.real.connect import ConnectingTransport
 from pyscheduler.framework.errors import TransportError
 from pyscheduler.scheduler.ports import Response
@@ -35,8 +36,8 @@ if TYPE_CHECKING:
 
 __all__ = ["HTTPTransport"]
 
-#: Requests in flight; an API server's fair queuing gives one user little more.
-_CONNECTIONS: Final = 64
+#: What the client path has in flight at most, and room for informers' lists, which do not wait for a turn there.
+_CONNECTIONS: Final = FULL + 16
 _KEEP_ALIVE_SECONDS: Final = 60.0
 _TIMEOUT: Final = aiohttp.ClientTimeout(total=30.0)
 #: A watch may be silent for long; how long is for its reader to say.

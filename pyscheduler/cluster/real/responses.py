@@ -29,12 +29,13 @@ if TYPE_CHECKING:
 
     from pyscheduler.scheduler.ports import Response
 
-__all__ = ["error_of", "quoted", "raise_for_status"]
+__all__ = ["error_of", "is_about_budgets", "quoted", "raise_for_status"]
 
 _OK_BELOW: Final = 300
 _ERROR_FROM: Final = 400
 _NOT_FOUND: Final = 404
 _CONFLICT: Final = 409
+_BUSY: Final = 429
 _BY_STATUS: Final[dict[int, type[APIError]]] = {
     401: UnauthorizedError,
     403: ForbiddenError,
@@ -84,6 +85,11 @@ def error_of(status: int, body: bytes, headers: Mapping[str, str], what: str) ->
     if seconds is None and parsed is not None and parsed.details is not None:
         seconds = parsed.details.retry_after_seconds
     return kind(f"{what}: {message}", status=status, reason=reason, retry_after_seconds=seconds)
+
+
+def is_about_budgets(error: APIError) -> bool:
+    """Tell whether an eviction was refused, and not a request too many, of which servers tell in plain text."""
+    return error.status == _BUSY and error.reason == "TooManyRequests" and "disruption budget" in str(error)
 
 
 def quoted(body: bytes) -> str:

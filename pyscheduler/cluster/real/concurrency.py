@@ -1,0 +1,268 @@
+"""How many requests are in flight at once: as many as the API server keeps up with, and never more than 64.
+
+Additive increase, multiplicative decrease, as TCP does it (RFC 5681). A window's worth of good answers widens the
+window by one. A refusal (429; 503 or 504 to a write; no answer for over a second) halves what was in flight when that
+request was sent, once for each round trip: requests that were sent before the cut say nothing about it. How many were
+in flight at a refusal is not tried again before `Retry-After` is over; below, the window widens at once, so that a
+server that takes eight at a time is given eight nearly always and is asked for a ninth once a second. A window of one
+that is refused cannot be halved; nobody is sent then until `Retry-After` is over.
+
+Time alone is weak evidence: 64 in flight against a server that makes 640 a second take 100 ms each, and fewer would
+only be slower. So an answer counts as slow when it takes longer than Kubernetes promises for a write (its SLO: 99 %
+within one second), more than twice the quickest of late (an admission webhook that always takes two seconds is not
+hurried by fewer requests), and more than eight were in flight; and it does not cut to fewer than eight.
+
+Turns are given in the order in which they were asked for. Events wait until nobody else does, and hold a quarter of
+the window at most, so that they never go ahead of a binding. Lists and watches of informers, and what keeps the
+lease, do not come here at all.
+
+Differs from kube-scheduler: client-go bounds requests per second and leaves the number in flight to the server, where
+each refused request waits by itself while all others go on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+from collections import Counter, OrderedDict
+from typing import TYPE_CHECKING, Final
+
+from pyscheduler.cluster.real.responses import is_about_budgets
+from pyscheduler.framework.errors import APIError, TransportError
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from pyscheduler.framework.clock import Clock, Timer
+    from pyscheduler.framework.recorder import Recorder
+
+__all__ = ["FULL", "RequestWindow", "Turn"]
+
+_log = logging.getLogger(__name__)
+
+#: Requests in flight while the API server keeps up; its fair queuing gives one user little more.
+FULL: Final = 64
+#: What Kubernetes promises for a write to one object: kubernetes/community, sig-scalability, api_call_latency.
+_SLOW_SECONDS: Final = 1.0
+#: Slow answers to so few at a time are not of our making.
+_FEW: Final = 8
+#: For how long a number that was refused is not tried again, where the server does not say, and at the most.
+_HOLD_SECONDS: Final = 1.0
+_HOLD_LIMIT_SECONDS: Final = 5.0
+#: The quickest answer is remembered for as long, up to twice as long.
+_REMEMBERED_SECONDS: Final = 30.0
+_LOG_SECONDS: Final = 10.0
+_BUSY: Final = 429
+#: To a read these may come from one aggregated API alone, and say nothing about the API server.
+_OVERLOADED: Final = frozenset({503, 504})
+
+
+class Turn:
+    """The right to have one request in flight: a `with` block around the request, left with the error it ended in."""
+
+    __slots__ = ("_window", "background", "began", "epoch", "method", "number")
+
+    def __init__(self, window: RequestWindow, method: str, *, background: bool) -> None:
+        self._window = window
+        self.method = method
+        self.background = background
+        #: How many were in flight with it when it began; 0 while it waits.
+        self.number = 0
+        self.began = 0.0
+        #: How often the window had been cut by then.
+        self.epoch = 0
+
+    def __enter__(self) -> None:
+        """Begin; nothing is left to do."""
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        """Give the turn to the next one, and let the window learn from what came of the request."""
+        self._window.end(self, error)
+
+
+class RequestWindow:
+    """Gives turns to requests, and widens and narrows with their answers; see the module. Close it when done."""
+
+    def __init__(self, *, clock: Clock, recorder: Recorder) -> None:
+        self._clock = clock
+        self._limit = FULL
+        self._in_flight = 0
+        self._background_in_flight = 0
+        self._waiting: OrderedDict[Turn, asyncio.Future[None]] = OrderedDict()
+        self._waiting_background: OrderedDict[Turn, asyncio.Future[None]] = OrderedDict()
+        #: Good answers since the window last changed.
+        self._answers = 0
+        self._cuts: Counter[str] = Counter()
+        self._epoch = 0
+        #: One less than were refused, and until when no more are tried.
+        self._ceiling = FULL
+        self._held_until = -math.inf
+        #: Set while nobody is sent.
+        self._pause: Timer | None = None
+        #: Seconds of the quickest write by method, of this half minute and of the one before.
+        self._quickest: dict[str, float] = {}
+        self._quickest_before: dict[str, float] = {}
+        self._forget_at = clock.now() + _REMEMBERED_SECONDS
+        self._logged_at = -math.inf
+        recorder.gauge(
+            "pyscheduler_request_window",
+            lambda: {(): float(self._limit)},
+            description="Requests to the API server that may be in flight at once.",
+        )
+        recorder.gauge(
+            "pyscheduler_client_requests",
+            lambda: {(("state", "in_flight"),): float(self._in_flight), (("state", "waiting"),): float(self.waiting)},
+            description="Requests to the API server that are in flight, or wait for their turn.",
+        )
+        recorder.counter(
+            "pyscheduler_request_window_cuts_total",
+            lambda: {(("reason", reason),): float(count) for reason, count in self._cuts.items()},
+            description="How often fewer requests were let in flight, by what the API server had answered.",
+        )
+
+    @property
+    def limit(self) -> int:
+        """Return how many may be in flight at once, from 1 to `FULL`."""
+        return self._limit
+
+    @property
+    def in_flight(self) -> int:
+        """Return how many turns were given and not ended."""
+        return self._in_flight
+
+    @property
+    def waiting(self) -> int:
+        """Return how many wait for a turn."""
+        return len(self._waiting) + len(self._waiting_background)
+
+    async def turn(self, method: str, *, background: bool = False) -> Turn:
+        """Wait for a turn, those in the background behind all others; cancelled, the turn goes to the next one."""
+        turn = Turn(self, method, background=background)
+        if not self._waiting and self._has_room(background) and not (background and self._waiting_background):
+            self._begin(turn)
+            return turn
+        queue = self._waiting_background if background else self._waiting
+        queue[turn] = future = asyncio.get_running_loop().create_future()
+        try:
+            await future
+        except asyncio.CancelledError:
+            if turn.number:
+                self._leave(turn)
+            else:
+                queue.pop(turn, None)
+            self._admit()
+            raise
+        return turn
+
+    def end(self, turn: Turn, error: BaseException | None) -> None:
+        """Take a turn back and learn from how its request ended."""
+        self._leave(turn)
+        now = self._clock.now()
+        reason = self._complaint(turn, error, now)
+        # What was sent before the last cut was sent into a wider window.
+        if turn.epoch == self._epoch:
+            if reason:
+                self._cut(turn, reason, now, error)
+            elif self._limit < FULL and (error is None or isinstance(error, APIError)):
+                self._widen(now)
+        if self._waiting or self._waiting_background:
+            self._admit()
+
+    def close(self) -> None:
+        """Cancel the timer of a pause; idempotent."""
+        if self._pause is not None:
+            self._pause.cancel()
+
+    # Turns
+
+    def _has_room(self, background: bool) -> bool:
+        if self._in_flight >= self._limit or self._pause is not None:
+            return False
+        return not background or self._background_in_flight < max(1, self._limit // 4)
+
+    def _begin(self, turn: Turn) -> None:
+        self._in_flight += 1
+        if turn.background:
+            self._background_in_flight += 1
+        turn.number = self._in_flight
+        turn.epoch = self._epoch
+        turn.began = self._clock.now()
+
+    def _leave(self, turn: Turn) -> None:
+        self._in_flight -= 1
+        if turn.background:
+            self._background_in_flight -= 1
+
+    def _admit(self) -> None:
+        """Give turns to those who wait, as far as there is room."""
+        for queue, background in ((self._waiting, False), (self._waiting_background, True)):
+            while queue and self._has_room(background):
+                turn, future = queue.popitem(last=False)
+                if not future.done():  # else cancelled, and about to hear of it
+                    self._begin(turn)
+                    future.set_result(None)
+
+    # Learning
+
+    def _complaint(self, turn: Turn, error: BaseException | None, now: float) -> str:
+        """Return what speaks for fewer requests; nothing where all is well, or where nothing can be said."""
+        seconds = now - turn.began
+        is_write = turn.method != "GET"
+        if isinstance(error, APIError):
+            if error.status == _BUSY:
+                return "" if is_about_budgets(error) else "429"
+            if is_write and error.status in _OVERLOADED:
+                return str(error.status)
+        elif isinstance(error, TransportError):
+            return "no_answer" if seconds > _SLOW_SECONDS else ""
+        elif error is not None:
+            return ""
+        if is_write and not turn.background and self._is_slow(turn, seconds, now):
+            return "slow"
+        return ""
+
+    def _is_slow(self, turn: Turn, seconds: float, now: float) -> bool:
+        """Tell whether a write took too long, compared with others; note its time for further ones."""
+        if now >= self._forget_at:
+            self._quickest_before, self._quickest = self._quickest, {}
+            self._forget_at = now + _REMEMBERED_SECONDS
+        quickest = self._quickest.get(turn.method, math.inf)
+        if seconds < quickest:
+            self._quickest[turn.method] = seconds
+        if seconds <= _SLOW_SECONDS or turn.number <= _FEW:
+            return False
+        return seconds > 2 * min(quickest, self._quickest_before.get(turn.method, math.inf))
+
+    def _widen(self, now: float) -> None:
+        self._answers += 1
+        if self._answers >= self._limit and (self._limit < self._ceiling or now >= self._held_until):
+            self._limit += 1
+            self._answers = 0
+
+    def _cut(self, turn: Turn, reason: str, now: float, error: BaseException | None) -> None:
+        asked = error.retry_after_seconds if isinstance(error, APIError) else None
+        hold = min(asked or _HOLD_SECONDS, _HOLD_LIMIT_SECONDS)
+        was, self._limit = self._limit, min(self._limit, max(_FEW if reason == "slow" else 1, turn.number // 2))
+        self._ceiling = max(turn.number - 1, 1)
+        self._held_until = now + hold
+        self._answers = 0
+        self._epoch += 1
+        self._cuts[reason] += 1
+        if was == 1:
+            self._pause = self._clock.call_later(hold, self._resume)
+        if now - self._logged_at >= _LOG_SECONDS:
+            self._logged_at = now
+            _log.warning(
+                "API server is busy, sending fewer requests at once limit=%d was=%d reason=%s waiting=%d",
+                self._limit,
+                was,
+                reason,
+                self.waiting,
+            )
+
+    def _resume(self) -> None:
+        self._pause = None
+        self._admit()
