@@ -16,6 +16,7 @@ import numpy as np
 from pyscheduler.framework.reuse import Reuse
 from pyscheduler.framework.status import MAX_SCORE, MIN_SCORE
 from pyscheduler.runtime.kept_filters import COUNTED, FEW_ROWS, KNOWN_BYTES, MAX_KNOWN
+from pyscheduler.runtime.top_rows import TopRows
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,17 +30,10 @@ if TYPE_CHECKING:
     from pyscheduler.runtime.plugin_calls import PluginCalls, PluginMethod
     from pyscheduler.runtime.scoring import ScoreEntry
 
-__all__ = ["KeptScores", "is_kept"]
+__all__ = ["KeptRanking", "KeptScores"]
 
 _MOVING: Final = (Reuse.WHILE_PODS_STAY, Reuse.WHILE_AMOUNTS_STAY)
 _INT32_MAX: Final = 2**31 - 1
-
-
-def is_kept(entry: ScoreEntry) -> bool:
-    """Tell whether the scores of a plugin can be kept. Those that move and are normalised are asked for anew."""
-    if not entry.columnar or entry.method.reuse is Reuse.NEVER:
-        return False
-    return entry.normalize is None or entry.method.reuse not in _MOVING
 
 
 @attrs.define(eq=False)
@@ -51,26 +45,22 @@ class _Fixed:
     raw: NDArray[np.int64] | int = 0
     #: What `raw` came to where it is one number, by that number; weighted.
     uniform: dict[int, int] = attrs.Factory(dict)
-    #: What it came to on the rows that it was asked about last; int64[k], weighted.
-    normal: NDArray[np.int64] | None = None
-    rows: NDArray[np.int64] | None = None
 
     def replace(self, raw: NDArray[np.int64]) -> None:
         """Take over scores of all rows."""
-        self.normal = None
         self.raw = int(raw[0]) if len(raw) and bool((raw == raw[0]).all()) else raw
 
-    def update(self, rows: NDArray[np.int64], raw: NDArray[np.int64], size: int) -> None:
-        """Take over scores of some of `size` rows."""
+    def update(self, rows: NDArray[np.int64], raw: NDArray[np.int64], size: int) -> bool:
+        """Take over scores of some of `size` rows; tell whether one of them is new."""
         known = self.raw
         if isinstance(known, int):
             if bool((raw == known).all()):
-                return
+                return False
             known = self.raw = np.full(size, known, dtype=np.int64)
         elif bool((known[rows] == raw).all()):
-            return
+            return False
         known[rows] = raw
-        self.normal = None
+        return True
 
 
 class _Asker:
@@ -107,12 +97,16 @@ class KeptScores:
         "_base",
         "_by_amounts",
         "_calls",
+        "_constant",
         "_epoch",
+        "_extra",
         "_fixed",
         "_known",
         "_moving",
         "_node_version",
         "_position",
+        "_rows",
+        "_top",
         "_type",
         "growth",
     )
@@ -128,6 +122,13 @@ class KeptScores:
         self._base: NDArray[np.signedinteger] = np.zeros(0, dtype=self._type)
         #: By amounts of a row, that sum.
         self._known: dict[bytes, int] = {}
+        #: The rows that were asked about last, and what the fixed scores, weighted, add up to there: a number for all
+        #: rows, and int64[k] where they differ. None where they have to be added up again.
+        self._rows: NDArray[np.int64] | None = None
+        self._constant = 0
+        self._extra: NDArray[np.int64] | None = None
+        #: Of these rows, those with the highest total, where they are known.
+        self._top: TopRows | None = None
         self._epoch = self._position = self._node_version = -1
         #: Grows when the size is another.
         self.growth = 0
@@ -138,52 +139,75 @@ class KeptScores:
         size = self._base.nbytes + KNOWN_BYTES * len(self._known)
         for each in self._fixed:
             size += each.raw.nbytes if isinstance(each.raw, np.ndarray) else 0
-            size += each.normal.nbytes if each.normal is not None else 0
+        if self._extra is not None:
+            size += self._extra.nbytes
         return size
 
-    def totals(
+    def recall(
         self, state: CycleState, pod: Pod, nodes: NodeView, rows: NDArray[np.int64], *, sampled: bool
-    ) -> NDArray[np.int64] | None:
-        """Return int64[k]: the sums of the kept scores on `rows`, fresh; None where they cannot be kept.
+    ) -> KeptRanking | None:
+        """Rank `rows` by the sums of the kept scores; None where they cannot be kept.
 
         Of equal sets of rows the same array should be given; it is recognised.
         """
-        asker = _Asker(self._calls, state, pod, sampled=sampled)
-        if not self._sync(asker, nodes):
-            return None
-        some = len(rows) < len(nodes)
-        base = self._base.take(rows) if some else self._base
+        log = nodes.changes
+        if self._epoch != log.epoch or self._position != log.position or self._rows is not rows:
+            asker = _Asker(self._calls, state, pod, sampled=sampled)
+            if not self._sync(asker, nodes) or (self._rows is not rows and not self._add_up(asker, rows)):
+                return None
+        return KeptRanking(self)
+
+    def totals(self) -> NDArray[np.int64]:
+        """Return int64[k]: the sums on the rows that were asked about last; an array of the caller's own."""
+        totals = self._sums().astype(np.int64)
+        if self._constant:
+            totals += self._constant
+        if self._extra is not None:
+            totals += self._extra
+        return totals
+
+    def best(self) -> Sequence[int] | NDArray[np.int64]:
+        """Return which of the rows that were asked about last have the highest sum, ascending."""
+        top = self._top
+        if top is None:
+            sums = self._sums()
+            top = self._top = TopRows(sums if self._extra is None else sums + self._extra)
+        return top.rows
+
+    def _sums(self) -> NDArray[np.signedinteger]:
+        """Return the sums of the moving scores on the rows that were asked about last."""
+        rows, base = self._rows, self._base
+        assert rows is not None, "there is nothing to be told before rows were asked about"
+        return base if len(rows) == len(base) else base.take(rows)
+
+    def _add_up(self, asker: _Asker, rows: NDArray[np.int64]) -> bool:
+        """Add up the fixed scores on `rows`."""
         constant = 0
-        parts: list[NDArray[np.int64]] = []
+        extra: NDArray[np.int64] | None = None
         for fixed in self._fixed:
             part = self._normal(asker, fixed, rows)
             if part is None:
-                return None
+                return False
             if isinstance(part, int):
                 constant += part
             else:
-                parts.append(part)
-        totals = base.astype(np.int64)
-        if constant:
-            totals += constant
-        for each in parts:
-            totals += each
-        return totals
+                extra = part if extra is None else extra + part
+        self.growth += (extra is None) is not (self._extra is None)
+        self._rows, self._constant, self._extra, self._top = rows, constant, extra, None
+        return True
 
     def _normal(self, asker: _Asker, fixed: _Fixed, rows: NDArray[np.int64]) -> NDArray[np.int64] | int | None:
         """Return the normalised and weighted scores of a plugin on `rows`."""
         raw = fixed.raw
-        if isinstance(raw, int):
-            known = fixed.uniform.get(raw)
-            if known is None:
-                normal = asker.normal(fixed.entry, np.array([raw], dtype=np.int64))
-                if normal is None:
-                    return None
-                known = fixed.uniform[raw] = int(normal[0])
-            return known
-        if fixed.normal is None or fixed.rows is not rows:
-            fixed.normal, fixed.rows = asker.normal(fixed.entry, raw.take(rows)), rows
-        return fixed.normal
+        if not isinstance(raw, int):
+            return asker.normal(fixed.entry, raw.take(rows))
+        known = fixed.uniform.get(raw)
+        if known is None:
+            normal = asker.normal(fixed.entry, np.array([raw], dtype=np.int64))
+            if normal is None:
+                return None
+            known = fixed.uniform[raw] = int(normal[0])
+        return known
 
     def _sync(self, asker: _Asker, nodes: NodeView) -> bool:
         """Bring everything up to date with `nodes`; return False where an answer cannot be kept."""
@@ -205,6 +229,7 @@ class KeptScores:
         if base is None:
             return False
         self._base = base.astype(self._type)
+        self._top = None
         return all(self._ask_again(asker, fixed, nodes) for fixed in self._fixed)
 
     def _update(self, asker: _Asker, nodes: NodeView, changes: Changes, *, everywhere: bool) -> bool:
@@ -218,7 +243,8 @@ class KeptScores:
                     raw = asker.scores(fixed.entry.method, nodes.take(changes.nodes))
                     if raw is None:
                         return False
-                    fixed.update(changes.nodes, raw, len(nodes))
+                    if fixed.update(changes.nodes, raw, len(nodes)):
+                        self._rows = None
         rows = changes.rows
         if not self._moving:
             return True
@@ -227,17 +253,19 @@ class KeptScores:
         base = self._sum(asker, nodes.take(rows))
         if base is not None:
             self._base[rows] = base
+            self._top = None
         return base is not None
 
     def _ask_again(self, asker: _Asker, fixed: _Fixed, nodes: NodeView) -> bool:
         raw = asker.scores(fixed.entry.method, nodes)
         if raw is not None:
             fixed.replace(raw)
+            self._rows = None
         return raw is not None
 
     def _look_up(self, asker: _Asker, nodes: NodeView, rows: Sequence[int]) -> bool:
         """Set the sums of rows: nodes that are as full as others before score what those did."""
-        known = self._known
+        known, base = self._known, self._base
         for row in rows:
             key = nodes.amounts(row)
             score = known.get(key)
@@ -249,8 +277,25 @@ class KeptScores:
                     known.clear()
                 score = known[key] = int(answer[0])
                 self.growth += len(known) % COUNTED == 0
-            self._base[row] = score
+            before = int(base[row])
+            if score != before:
+                base[row] = score
+                self._follow(row, before, score)
         return True
+
+    def _follow(self, row: int, before: int, after: int) -> None:
+        """Keep the best rows up to date with one whose sum of moving scores changed."""
+        top, rows, extra = self._top, self._rows, self._extra
+        if top is None or rows is None:
+            return
+        place = row
+        if len(rows) != len(self._base):
+            place = int(rows.searchsorted(row))
+            if place == len(rows) or rows[place] != row:
+                return
+        more = int(extra[place]) if extra is not None else 0
+        if not top.move(place, before + more, after + more):
+            self._top = None
 
     def _sum(self, asker: _Asker, nodes: NodeView | NodeSubset) -> NDArray[np.int64] | None:
         """Return int64[n]: the weighted sum of the moving scores; None where one is not what it should be."""
@@ -261,6 +306,27 @@ class KeptScores:
                 return None
             total += scores * entry.weight
         return total
+
+
+class KeptRanking:
+    """The `Ranking` of nodes by scores that are all kept. Valid until these are asked about again."""
+
+    __slots__ = ("_kept",)
+
+    status: Final = None
+
+    def __init__(self, kept: KeptScores) -> None:
+        self._kept = kept
+
+    @property
+    def totals(self) -> NDArray[np.int64]:
+        """Return int64[k]: the total of each node."""
+        return self._kept.totals()
+
+    @property
+    def best(self) -> Sequence[int] | NDArray[np.int64]:
+        """Return the rows with the highest total, ascending."""
+        return self._kept.best()
 
 
 def _in_bounds(scores: NDArray[np.int64]) -> bool:

@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from pyscheduler.runtime.plugin_calls import PluginMethod
     from pyscheduler.runtime.pre_filtering import PreFilterOutcome
     from pyscheduler.runtime.registry import Registry
-    from pyscheduler.runtime.scoring import ScoreOutcome
+    from pyscheduler.runtime.scoring import Ranking, ScoreOutcome
     from pyscheduler.runtime.services import Services
     from pyscheduler.runtime.waiting_index import WaitingPodIndex
     from pyscheduler.runtime.waiting_pods import HeldPod
@@ -191,14 +191,13 @@ class Profile:
         """Show the feasible nodes to those who will score them; anything returned is an error."""
         return self._wiring.pre_scoring.run(state, pod, nodes)
 
-    def run_score(
-        self, state: CycleState, pod: Pod, nodes: Nodes, *, details: bool = False, totals_only: bool = False
-    ) -> ScoreOutcome:
-        """Rank the feasible nodes; `details` also keeps each plugin's scores from before normalisation.
+    def run_score(self, state: CycleState, pod: Pod, nodes: Nodes, *, details: bool = False) -> ScoreOutcome:
+        """Score the feasible nodes; `details` also keeps each plugin's scores from before normalisation."""
+        return self._wiring.scoring.run(state, pod, nodes, details=details)
 
-        `totals_only` is for who asks for nothing but the totals, which may be known from pods like this one.
-        """
-        return self._wiring.scoring.run(state, pod, nodes, details=details, totals_only=totals_only)
+    def rank_nodes(self, state: CycleState, pod: Pod, nodes: Nodes) -> Ranking:
+        """Score the feasible nodes for who asks for the best only, which may be known from pods like this one."""
+        return self._wiring.scoring.rank(state, pod, nodes)
 
     def run_reserve(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
         """Reserve; after a rejection or an error the caller runs Unreserve."""

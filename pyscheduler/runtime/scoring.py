@@ -8,15 +8,16 @@ sum. A columnar plugin is called twice in all, a one-node plugin once per node. 
 from __future__ import annotations
 
 from itertools import repeat
-from typing import TYPE_CHECKING, TypeGuard
+from typing import TYPE_CHECKING, Protocol, TypeGuard
 
 import attrs
 import numpy as np
 
 from pyscheduler.cache.view import NodeSubset, NodeView
 from pyscheduler.framework.interfaces import NodeScore
+from pyscheduler.framework.reuse import Reuse
 from pyscheduler.framework.status import MAX_SCORE, MIN_SCORE, Code, Status
-from pyscheduler.runtime.kept_scores import KeptScores, is_kept
+from pyscheduler.runtime.kept_scores import KeptScores
 from pyscheduler.runtime.memories import Lesson
 from pyscheduler.runtime.plugin_calls import error_status
 from pyscheduler.runtime.run_context import context_of
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from pyscheduler.runtime.plugin_calls import PluginCalls, PluginMethod
     from pyscheduler.runtime.run_context import RunContext
 
-__all__ = ["PluginScores", "PreScoring", "ScoreEntry", "ScoreOutcome", "Scoring"]
+__all__ = ["PluginScores", "PreScoring", "Ranking", "ScoreEntry", "ScoreOutcome", "Scoring", "best_of"]
 
 
 @attrs.define
@@ -50,6 +51,25 @@ class PluginScores:
         return self.normalized * self.weight
 
 
+class Ranking(Protocol):
+    """What ranking nodes came to: the totals, one per row of the view, which of them are highest, or an error."""
+
+    @property
+    def totals(self) -> NDArray[np.int64]:
+        """Return int64[n]: the total of each node."""
+        ...
+
+    @property
+    def best(self) -> Sequence[int] | NDArray[np.int64]:
+        """Return the rows with the highest total, ascending; there is at least one node."""
+        ...
+
+    @property
+    def status(self) -> Status | None:
+        """Return the error that ended it."""
+        ...
+
+
 @attrs.define
 class ScoreOutcome:
     """`totals`: int64[n], one per row of the view that was scored. `status`: an error that ended it, else None."""
@@ -57,6 +77,11 @@ class ScoreOutcome:
     totals: NDArray[np.int64]
     by_plugin: Mapping[str, PluginScores]
     status: Status | None = None
+
+    @property
+    def best(self) -> NDArray[np.int64]:
+        """Return the rows with the highest total, ascending."""
+        return best_of(self.totals)
 
 
 @attrs.frozen
@@ -67,6 +92,15 @@ class ScoreEntry:
     columnar: bool
     weight: int
     normalize: PluginMethod | None = None
+    #: Whether its scores can be kept. Those that move and are normalised are asked for anew.
+    is_kept: bool = attrs.field(init=False)
+
+    @is_kept.default
+    def _can_be_kept(self) -> bool:
+        reuse = self.method.reuse
+        if not self.columnar or reuse is Reuse.NEVER:
+            return False
+        return self.normalize is None or reuse not in {Reuse.WHILE_PODS_STAY, Reuse.WHILE_AMOUNTS_STAY}
 
 
 @attrs.frozen
@@ -129,20 +163,27 @@ class Scoring:
     view: Nodes | None = None
     memories: Memories | None = None
 
-    def run(
-        self, state: CycleState, pod: Pod, nodes: Nodes, *, details: bool, totals_only: bool = False
-    ) -> ScoreOutcome:
-        """Score `nodes`; with `details` also keep what normalisation started from.
+    def run(self, state: CycleState, pod: Pod, nodes: Nodes, *, details: bool) -> ScoreOutcome:
+        """Score `nodes`; with `details` also keep what normalisation started from."""
+        began = self.calls.clock.now()
+        outcome = self._run(context_of(state), state, pod, nodes, details=details)
+        self.calls.point("Score", outcome.status, began)
+        return outcome
 
-        With `totals_only` the outcome may lack what single plugins gave; then totals that are kept will do.
-        """
+    def rank(self, state: CycleState, pod: Pod, nodes: Nodes) -> Ranking:
+        """Score `nodes` for who does not ask what single plugins gave: scores that are kept will do."""
         began = self.calls.clock.now()
         context = context_of(state)
-        if totals_only and context.memory is not None:
-            recalled = self._recall(context, context.memory, state, pod, nodes)
-            if recalled is not None:
-                self.calls.point("Score", recalled.status, began)
-                return recalled
+        ranking: Ranking | None = None
+        if context.memory is not None:
+            ranking = self._recall(context, context.memory, state, pod, nodes)
+        if ranking is None:
+            ranking = self._run(context, state, pod, nodes, details=False)
+        self.calls.point("Score", ranking.status, began)
+        return ranking
+
+    def _run(self, context: RunContext, state: CycleState, pod: Pod, nodes: Nodes, *, details: bool) -> ScoreOutcome:
+        """Ask all plugins."""
         totals: NDArray[np.int64] = np.zeros(len(nodes), dtype=np.int64)
         by_plugin: dict[str, PluginScores] = {}
         outcome = ScoreOutcome(totals, by_plugin)
@@ -157,12 +198,11 @@ class Scoring:
                 break
             by_plugin[name] = scores
             totals += scores.normalized if entry.weight == 1 else scores.weighted
-        self.calls.point("Score", outcome.status, began)
         return outcome
 
     def _recall(
         self, context: RunContext, memory: PodMemory, state: CycleState, pod: Pod, nodes: Nodes
-    ) -> ScoreOutcome | None:
+    ) -> Ranking | None:
         """Add what is kept for pods like this one and what is scored anew; None where all has to be scored."""
         rows, view = context.feasible, self.view
         if rows is None or memory.pre_score is None or not isinstance(view, NodeView):
@@ -170,29 +210,33 @@ class Scoring:
         if nodes is not view and not (isinstance(nodes, NodeSubset) and nodes.rows is rows):
             return None
         skipped = context.skip_score
-        entries = [entry for entry in self.entries if entry.method.plugin not in skipped]
         kept = memory.scores
         if kept is None:
-            kept = memory.scores = KeptScores(self.calls, [entry for entry in entries if is_kept(entry)])
+            entries = [entry for entry in self.entries if entry.is_kept and entry.method.plugin not in skipped]
+            kept = memory.scores = KeptScores(self.calls, entries)
         before = kept.growth
-        totals = kept.totals(state, pod, view, rows, sampled=context.sampled)
-        if totals is None:
+        ranking = kept.recall(state, pod, view, rows, sampled=context.sampled)
+        if ranking is None:
             memory.lose()
         if self.memories is not None and (memory.is_lost or kept.growth != before):
             self.memories.settle(memory)
-        if totals is None:
+        if ranking is None:
             return None
-        outcome = ScoreOutcome(totals, {})
-        for entry in entries:
-            entry.method.evaluations += len(totals)
-            if is_kept(entry):
+        outcome: ScoreOutcome | None = None
+        for entry in self.entries:
+            if entry.method.plugin in skipped:
                 continue
+            entry.method.evaluations += len(rows)
+            if entry.is_kept:
+                continue
+            if outcome is None:
+                outcome = ScoreOutcome(ranking.totals, {})
             scores = self._score(entry, context, state, pod, nodes, details=False)
             if isinstance(scores, Status):
                 outcome.status = scores
                 break
-            totals += scores.normalized if entry.weight == 1 else scores.weighted
-        return outcome
+            outcome.totals += scores.normalized if entry.weight == 1 else scores.weighted
+        return outcome if outcome is not None else ranking
 
     def _score(
         self, entry: ScoreEntry, context: RunContext, state: CycleState, pod: Pod, nodes: Nodes, *, details: bool
@@ -270,6 +314,11 @@ class Scoring:
                 )
             return np.array([each.score for each in given], dtype=np.int64)
         return given
+
+
+def best_of(totals: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the rows with the highest total, ascending."""
+    return np.flatnonzero(totals == totals.max())
 
 
 def _is_whole(score: object) -> TypeGuard[int]:

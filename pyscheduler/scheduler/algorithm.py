@@ -19,6 +19,7 @@ from pyscheduler.framework.status import Code, Status
 
 if TYPE_CHECKING:
     import random
+    from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from pyscheduler.framework.nodes import Nodes
     from pyscheduler.runtime.pre_filtering import PreFilterOutcome
     from pyscheduler.runtime.profile import Profile
-    from pyscheduler.runtime.scoring import ScoreOutcome
+    from pyscheduler.runtime.scoring import Ranking
 
 __all__ = ["Algorithm", "Found", "Placement", "note_filters", "note_pre_filter", "raise_error", "searched_nodes"]
 
@@ -97,7 +98,7 @@ class Algorithm:
         if found is None:
             raise FitError(num_all_nodes=len(all_nodes), diagnosis=diagnosis)
         nodes = found.feasible
-        best = 0 if len(nodes) == 1 else self.draw(self.scores(profile, state, pod, nodes).totals)
+        best = 0 if len(nodes) == 1 else self.draw(self.scores(profile, state, pod, nodes).best)
         return Placement(node_name=nodes.name(best), evaluated_nodes=found.evaluated, feasible_nodes=len(nodes))
 
     def pre_filter(
@@ -157,19 +158,18 @@ class Algorithm:
             return num_nodes
         return max(num_nodes * percentage // 100, MIN_FEASIBLE_NODES)
 
-    def scores(self, profile: Profile, state: CycleState, pod: Pod, nodes: Nodes) -> ScoreOutcome:
+    def scores(self, profile: Profile, state: CycleState, pod: Pod, nodes: Nodes) -> Ranking:
         """Run PreScore and Score."""
         status = profile.run_pre_score(state, pod, nodes)
         if status is not None:
             raise_error(status, always=True)
-        outcome = profile.run_score(state, pod, nodes, totals_only=True)
+        outcome = profile.rank_nodes(state, pod, nodes)
         if outcome.status is not None:
             raise_error(outcome.status, always=True)
         return outcome
 
-    def draw(self, totals: NDArray[np.int64]) -> int:
-        """Return the row of the highest total, drawn at random among equals."""
-        best = np.flatnonzero(totals == totals.max())
+    def draw(self, best: Sequence[int] | NDArray[np.int64]) -> int:
+        """Return one of the best rows, drawn at random."""
         return int(best[0] if len(best) == 1 else best[self.rng.randrange(len(best))])
 
 

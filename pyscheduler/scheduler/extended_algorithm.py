@@ -16,6 +16,7 @@ import attrs
 from pyscheduler.framework.diagnosis import Diagnosis, FitError, NoNodesError
 from pyscheduler.framework.node_statuses import NodeStatuses
 from pyscheduler.runtime.requeueing import EXTENDER
+from pyscheduler.runtime.scoring import best_of
 from pyscheduler.scheduler.algorithm import Placement, note_filters, searched_nodes
 from pyscheduler.scheduler.extender_wire import ExtenderError
 
@@ -97,7 +98,7 @@ class ExtendedAlgorithm:
         totals = self.algorithm.scores(profile, state, pod, nodes).totals
         for _, scores in await self.extenders.prioritize(pod, nodes):
             totals += scores.weighted
-        return self.algorithm.draw(totals)
+        return self.algorithm.draw(best_of(totals))
 
 
 def note_refused(diagnosis: Diagnosis, refused: Mapping[str, Status]) -> None:

@@ -82,7 +82,7 @@ def search(kit: Kit, profile: Profile, name: str = "p", **keywords: Any) -> list
     found = profile.find_feasible(state, pod, nodes)
     left = nodes if len(found.rows) == len(nodes) else nodes.take(found.rows)
     assert profile.run_pre_score(state, pod, left) is None
-    totals = profile.run_score(state, pod, left, totals_only=True).totals
+    totals = profile.rank_nodes(state, pod, left).totals
     return [int(total) for total in totals]
 
 
@@ -175,7 +175,7 @@ def test_scores_out_of_bounds_are_an_error_each_time(kit: Kit) -> None:
         profile.run_pre_filter(state, pod, nodes)
         profile.find_feasible(state, pod, nodes)
         profile.run_pre_score(state, pod, nodes)
-        outcome = profile.run_score(state, pod, nodes, totals_only=True)
+        outcome = profile.rank_nodes(state, pod, nodes)
         assert outcome.status is not None
         assert "returns an invalid score 1000" in outcome.status.message
 

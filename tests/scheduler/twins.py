@@ -162,6 +162,8 @@ class Twins:
 
         def noting(algorithm: Algorithm, *args: Any) -> object:
             outcome = scores(algorithm, *args)
+            # The best ones first: what is kept of them must not be put right by a look at all totals.
+            self._totals.append(list(outcome.best))
             self._totals.append(outcome.totals.tolist())
             return outcome
 

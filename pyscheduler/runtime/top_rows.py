@@ -1,0 +1,53 @@
+"""The rows with the highest total, kept while the totals of single rows change.
+
+A pod that is placed changes the total of one node, and thousands of nodes share the highest. Looking for them again
+would be three passes over all nodes for each pod.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+__all__ = ["TopRows"]
+
+
+class TopRows:
+    """The rows of the highest of some totals (any integers, at least one): `rows`, ascending, not to be changed."""
+
+    __slots__ = ("_highest", "_list", "rows")
+
+    def __init__(self, totals: NDArray[np.signedinteger]) -> None:
+        highest = totals.max()
+        self._highest = int(highest)
+        self.rows: Sequence[int] | NDArray[np.int64] = np.flatnonzero(totals == highest)
+        #: The same rows, once one of them has changed.
+        self._list: list[int] | None = None
+
+    def move(self, row: int, before: int, after: int) -> bool:
+        """Follow a row whose total changed; return False where that was the last one: who is next is not known."""
+        highest = self._highest
+        if before != highest and after < highest:
+            return True
+        if after > highest:
+            self._highest = after
+            self.rows = self._list = [row]
+            return True
+        if before == after:
+            return True
+        rows = self._list
+        if rows is None:
+            rows = self.rows = self._list = np.asarray(self.rows).tolist()
+        place = bisect_left(rows, row)
+        if after == highest:
+            rows.insert(place, row)
+            return True
+        del rows[place]
+        return bool(rows)
