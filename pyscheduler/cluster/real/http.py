@@ -1,7 +1,8 @@
-"""The HTTP transport: aiohttp sessions against an API server, with credentials that are renewed in time.
+"""The HTTP transport: connections to an API server, with credentials that are renewed in time.
 
-Requests share a bounded pool of keep-alive connections; watches have connections of their own, because each holds one
-for minutes. Watch bodies are read in whatever chunks arrive: a line of one event may be longer than any line limit.
+Writes share a bounded pool of keep-alive connections, see `connections`; reads, and whatever goes through a proxy, have
+one of aiohttp's. Watches have connections of their own, because each holds one for minutes. Their bodies are read in
+whatever chunks arrive: a line of one event may be longer than any line limit.
 
 Answers of a remote server may be compressed: an API server does so from 128 KiB on, and a page of pods shrinks to a
 tenth. On loopback there is no wire to spare, so compression would only cost both sides CPU.
@@ -24,6 +25,7 @@ from yarl import URL
 
 from pyscheduler.cluster.real.concurrency import FULL
 from pyscheduler.cluster.real.connect import ConnectingTransport
+from pyscheduler.cluster.real.connections import BrokenAnswerError, ConnectionPool
 from pyscheduler.framework.errors import TransportError
 from pyscheduler.scheduler.ports import Response
 
@@ -39,13 +41,15 @@ __all__ = ["HTTPTransport"]
 #: What the client path has in flight at most, and room for informers' lists, which do not wait for a turn there.
 _CONNECTIONS: Final = FULL + 16
 _KEEP_ALIVE_SECONDS: Final = 60.0
-_TIMEOUT: Final = aiohttp.ClientTimeout(total=30.0)
+_SECONDS: Final = 30.0
 #: A watch may be silent for long; how long is for its reader to say.
 _NO_TIMEOUT: Final = aiohttp.ClientTimeout(total=None, sock_connect=30.0)
-_USER_AGENT: Final = "pyscheduler"
+_HEADERS: Final = {"User-Agent": "pyscheduler", "Accept": "application/json"}
 #: OpenSSL's number for a certificate whose time is over.
 _EXPIRED: Final = 10
 _UNAUTHORIZED: Final = 401
+#: What may be sent once more where a connection that was idle turns out to be closed.
+_REPEATABLE: Final = frozenset({"PUT", "DELETE"})
 #: Paths that need no quoting, which is all of them unless somebody made an object with a strange name.
 _PLAIN: Final = re.compile(r"[A-Za-z0-9/._~:-]*")
 #: When the other end of an idle connection is asked whether it is still there, how often then, and how many times.
@@ -99,7 +103,15 @@ class HTTPTransport(ConnectingTransport):
     def __init__(self, credentials: Credentials) -> None:
         self._credentials = credentials
         self._base = credentials.server.rstrip("/")
+        self._url = URL(self._base)
         self._sessions: dict[tuple[str, int], aiohttp.ClientSession] = {}
+        #: For writes, by the number of the TLS context.
+        self._pools: dict[int, ConnectionPool] = {}
+        #: Whether writes need nothing that only aiohttp can do.
+        self._writes_directly = credentials.proxy is None and self._url.user is None
+        #: What is the same in each write, for the credential that was used last.
+        self._head = b""
+        self._head_authorization: str | None = None
         #: Answers that are being read.
         self._open: set[aiohttp.ClientResponse] = set()
         self._closed = False
@@ -116,12 +128,14 @@ class HTTPTransport(ConnectingTransport):
     @property
     def host(self) -> str:
         """Return the server's host and port."""
-        return URL(self._base).authority
+        return self._url.authority
 
     def measure(self, *, clock: Clock, recorder: Recorder) -> None:
         """Tell `recorder` about connection pools and client certificates."""
         self._rotation = _Rotation(self._credentials.certificates, clock.now(), clock, recorder)
-        recorder.gauge("rest_client_transport_cache_entries", lambda: {(): float(len(self._sessions))})
+        recorder.gauge(
+            "rest_client_transport_cache_entries", lambda: {(): float(len(self._sessions) + len(self._pools))}
+        )
         recorder.counter("rest_client_transport_create_calls_total", self._session_calls)
         recorder.counter("rest_client_transport_cert_rotation_gc_calls_total", lambda: {(): 0.0})
         recorder.gauge("rest_client_exec_plugin_ttl_seconds", self._certificate_seconds)
@@ -145,14 +159,48 @@ class HTTPTransport(ConnectingTransport):
         timeout_seconds: float | None = None,
     ) -> Response:
         """Send one request and read the whole answer, for at most `timeout_seconds` (30 where it is None)."""
-        timeout = _TIMEOUT if timeout_seconds is None else aiohttp.ClientTimeout(total=timeout_seconds)
+        send = self._write if self._writes_directly and method != "GET" else self._send
+        seconds = _SECONDS if timeout_seconds is None else timeout_seconds
         authorization = await self._credentials.authorization()
-        answer = await self._send(method, path, query, body, content_type, authorization, timeout)
+        answer = await send(method, path, query, body, content_type, authorization, seconds)
         # A 401 means that nothing was done. An expired credential is renewed, and the request sent once more.
         if answer.status == _UNAUTHORIZED and await self._credentials.renew(authorization):
             authorization = await self._credentials.authorization()
-            answer = await self._send(method, path, query, body, content_type, authorization, timeout)
+            answer = await send(method, path, query, body, content_type, authorization, seconds)
         return answer
+
+    async def _write(
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, str] | None,
+        body: bytes | None,
+        content_type: str,
+        authorization: str | None,
+        seconds: float,
+    ) -> Response:
+        if query or _PLAIN.fullmatch(path) is None:
+            target = URL(self._base + path).update_query(query or {}).raw_path_qs
+        else:
+            target = self._url.raw_path.rstrip("/") + path
+        if authorization != self._head_authorization or not self._head:
+            self._head_authorization = authorization
+            # Answers to writes are too short to be compressed.
+            headers = {"Host": self._url.host_port_subcomponent, **_HEADERS, "Accept-Encoding": "identity"}
+            headers |= _headers(authorization)
+            self._head = "".join(f"{name}: {value}\r\n" for name, value in headers.items()).encode("latin-1")
+        kind = "" if body is None else f"Content-Type: {content_type}\r\n"
+        data = body or b""
+        request = b"%b%b%b%b" % (
+            f"{method} {target} HTTP/1.1\r\n".encode("ascii"),
+            self._head,
+            f"{kind}Content-Length: {len(data)}\r\n\r\n".encode("ascii"),
+            data,
+        )
+        try:
+            return await self._pool().exchange(request, seconds=seconds, repeatable=method in _REPEATABLE)
+        except (BrokenAnswerError, OSError) as error:
+            raise TransportError(f"{method} {self._base}{path}: {_why(error)}") from error
 
     async def _send(
         self,
@@ -162,7 +210,7 @@ class HTTPTransport(ConnectingTransport):
         body: bytes | None,
         content_type: str,
         authorization: str | None,
-        timeout: aiohttp.ClientTimeout,  # noqa: ASYNC109 - aiohttp's own
+        seconds: float,
     ) -> Response:
         headers = _headers(authorization)
         if body is not None:
@@ -170,13 +218,13 @@ class HTTPTransport(ConnectingTransport):
         try:
             async with self._session("requests").request(
                 method,
-                self._url(path),
+                self._url_of(path),
                 params=query,
                 data=body,
                 headers=headers,
                 proxy=self._credentials.proxy,
                 server_hostname=self._credentials.server_hostname,
-                timeout=timeout,
+                timeout=aiohttp.ClientTimeout(total=seconds),
                 allow_redirects=False,
             ) as response:
                 self._open.add(response)
@@ -213,7 +261,7 @@ class HTTPTransport(ConnectingTransport):
         try:
             async with asyncio.timeout(seconds):
                 return await self._session("watches").get(
-                    self._url(path),
+                    self._url_of(path),
                     params=query,
                     headers=_headers(authorization),
                     proxy=self._credentials.proxy,
@@ -230,11 +278,46 @@ class HTTPTransport(ConnectingTransport):
         # Closing a session does not wake those who wait for the next bytes of a body; this does.
         for response in tuple(self._open):
             response.close()
+        pools = list(self._pools.values())
+        self._pools.clear()
+        for pool in pools:
+            await pool.close()
         sessions = list(self._sessions.values())
         self._sessions.clear()
         for session in sessions:
             await session.close()
         await self._credentials.close()
+
+    def _pool(self) -> ConnectionPool:
+        """Return the connections for writes, made when first needed; new certificates need new ones, see `_session`."""
+        key = self._credentials.contexts
+        pool = self._pools.get(key)
+        if pool is not None:
+            self._hits += 1
+            return pool
+        self._note_miss()
+        tls = self._credentials.ssl_context
+        if tls is None and self._url.scheme == "https":
+            tls = ssl.create_default_context()
+        host = self._url.raw_host or ""
+        pool = self._pools[key] = ConnectionPool(
+            host,
+            self._url.port or 0,
+            tls=tls,
+            server_hostname=self._credentials.server_hostname or host.rstrip("."),
+            limit=_CONNECTIONS,
+            keep_alive_seconds=_KEEP_ALIVE_SECONDS,
+            make_socket=_socket,
+        )
+        return pool
+
+    def _note_miss(self) -> None:
+        """Count that connections of a new kind are needed; raise `TransportError` at the end."""
+        if self._closed:
+            raise TransportError(f"{self._base}: the transport is closed")
+        self._misses += 1
+        if self._rotation is not None:
+            self._rotation.note(self._credentials.certificates)
 
     def _session(self, use: str) -> aiohttp.ClientSession:
         """Return the session for `requests` or `watches`, made when first needed.
@@ -247,11 +330,7 @@ class HTTPTransport(ConnectingTransport):
         if session is not None:
             self._hits += 1
             return session
-        if self._closed:
-            raise TransportError(f"{self._base}: the transport is closed")
-        self._misses += 1
-        if self._rotation is not None:
-            self._rotation.note(self._credentials.certificates)
+        self._note_miss()
         session = self._sessions[key] = aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(
                 limit=_CONNECTIONS if use == "requests" else 0,
@@ -260,16 +339,15 @@ class HTTPTransport(ConnectingTransport):
                 socket_factory=_socket,
             ),
             headers={
-                "User-Agent": _USER_AGENT,
-                "Accept": "application/json",
-                "Accept-Encoding": "identity" if _is_loopback(URL(self._base).host or "") else "gzip",
+                **_HEADERS,
+                "Accept-Encoding": "identity" if _is_loopback(self._url.host or "") else "gzip",
             },
             cookie_jar=aiohttp.DummyCookieJar(),  # a load balancer's cookies would pin everything to one server
             trust_env=False,
         )
         return session
 
-    def _url(self, path: str) -> URL:
+    def _url_of(self, path: str) -> URL:
         return URL(self._base + path, encoded=_PLAIN.fullmatch(path) is not None)
 
 
@@ -304,15 +382,20 @@ def _socket(address: aiohttp.AddrInfoType) -> socket.socket:
 def _why(error: Exception) -> str:
     """Say in one line why no answer came."""
     match error:
-        case aiohttp.ClientConnectorCertificateError(certificate_error=ssl.SSLCertVerificationError() as refused):
-            if refused.verify_code == _EXPIRED:
+        case (
+            aiohttp.ClientConnectorCertificateError(certificate_error=ssl.SSLCertVerificationError() as inner)
+            | aiohttp.ClientConnectorError(os_error=OSError(strerror=str()) as inner)
+        ):
+            return _why(inner)
+        case ssl.SSLCertVerificationError(verify_code=code, verify_message=message):
+            if code == _EXPIRED:
                 return "its certificate has expired; renew it on the server"
-            return f"its certificate is not trusted: {refused.verify_message}; mend the certificate-authority"
+            return f"its certificate is not trusted: {message}; mend the certificate-authority"
         case TimeoutError():
             return "no answer in time"
-        case aiohttp.ClientConnectorError(os_error=ConnectionRefusedError()):
+        case ConnectionRefusedError():
             return "connection refused"
-        case aiohttp.ClientConnectorError(os_error=OSError(strerror=str(reason))) if reason:
+        case OSError(strerror=str(reason)) if reason:
             return " ".join(reason.split())
         case aiohttp.ClientPayloadError() if "not completed" in str(error):
             return "the answer ended in the middle"

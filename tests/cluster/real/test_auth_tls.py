@@ -73,9 +73,10 @@ async def test_own_authority(wire: Any, connect: Any, pki: Path, form: str) -> N
         authority = {"certificate-authority-data": encoded(pki / "authority.crt")}
     transport = await connect(server.url, **authority)
     assert (await transport.request("GET", "/x")).status == 200
+    assert (await transport.request("POST", "/x", body=b"{}")).status == 200
     async with transport.stream("/x") as stream:
         assert stream.status == 200
-    assert "Authorization: Bearer abc" in server.heads[0]
+    assert all("Authorization: Bearer abc" in head for head in server.heads)
 
 
 @pytest.mark.parametrize(
@@ -88,8 +89,9 @@ async def test_own_authority(wire: Any, connect: Any, pki: Path, form: str) -> N
         ),
     ],
 )
+@pytest.mark.parametrize("method", ["GET", "POST"])
 async def test_server_that_is_not_trusted(
-    wire: Any, connect: Any, pki: Path, cluster: dict[str, str], message: str
+    wire: Any, connect: Any, pki: Path, cluster: dict[str, str], message: str, method: str
 ) -> None:
     """A certificate that does not prove who the server is ends the request in one line that says what to mend."""
     server = await wire(ok, context=context(pki))
@@ -97,13 +99,14 @@ async def test_server_that_is_not_trusted(
         cluster = {**cluster, "certificate-authority": str(pki / cluster["certificate-authority"])}
     transport = await connect(server.url, **cluster)
     with pytest.raises(TransportError, match=message) as caught:
-        await transport.request("GET", "/x")
+        await transport.request(method, "/x")
     assert "mend the certificate-authority" in str(caught.value)
     assert "\n" not in str(caught.value)
     assert not server.heads, "no credential was shown"
 
 
-async def test_certificate_of_the_server_has_expired(wire: Any, connect: Any, tmp_path: Path) -> None:
+@pytest.mark.parametrize("method", ["GET", "POST"])
+async def test_certificate_of_the_server_has_expired(wire: Any, connect: Any, tmp_path: Path, method: str) -> None:
     """It is not the kubeconfig that has to be mended then."""
     authority = Authority()
     server_context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -112,12 +115,13 @@ async def test_certificate_of_the_server_has_expired(wire: Any, connect: Any, tm
     server = await wire(ok, context=server_context)
     transport = await connect(server.url, **{"certificate-authority": str(tmp_path / "ca.crt")})
     with pytest.raises(TransportError, match="its certificate has expired; renew it on the server") as caught:
-        await transport.request("GET", "/x")
+        await transport.request(method, "/x")
     assert "\n" not in str(caught.value)
     assert not server.heads
 
 
-async def test_certificate_of_the_client_has_expired(wire: Any, connect: Any, tmp_path: Path) -> None:
+@pytest.mark.parametrize("method", ["GET", "POST"])
+async def test_certificate_of_the_client_has_expired(wire: Any, connect: Any, tmp_path: Path, method: str) -> None:
     """A server that insists on one hangs up, often without a word; an API server, which does not, answers 401."""
     authority = Authority()
     server_context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -129,8 +133,8 @@ async def test_certificate_of_the_client_has_expired(wire: Any, connect: Any, tm
     server = await wire(ok, context=server_context)
     user = {"client-certificate": certificate, "client-key": key}
     transport = await connect(server.url, user, **{"certificate-authority": str(tmp_path / "ca.crt")})
-    with pytest.raises(TransportError, match=rf"^GET {server.url}/x: \S") as caught:
-        await transport.request("GET", "/x")
+    with pytest.raises(TransportError, match=rf"^{method} {server.url}/x: \S") as caught:
+        await transport.request(method, "/x")
     assert "\n" not in str(caught.value)
 
 
@@ -157,6 +161,7 @@ async def test_server_known_under_another_name(wire: Any, connect: Any, pki: Pat
         await (await connect(server.url, **authority)).request("GET", "/x")
     transport = await connect(server.url, **authority, **{"tls-server-name": "kubernetes.default.svc"})
     assert (await transport.request("GET", "/x")).status == 200
+    assert (await transport.request("POST", "/x", body=b"{}")).status == 200
     async with transport.stream("/x") as stream:
         assert stream.status == 200
 
@@ -169,10 +174,11 @@ async def test_client_certificate(wire: Any, connect: Any, pki: Path) -> None:
         "client-key-data": encoded(pki / "client.key"),
     }
     transport = await connect(server.url, user, **{"certificate-authority": str(pki / "authority.crt")})
-    assert (await transport.request("GET", "/x")).status == 200
     without = await connect(server.url, **{"certificate-authority": str(pki / "authority.crt")})
-    with pytest.raises(TransportError):
-        await without.request("GET", "/x")
+    for method in ("GET", "POST"):
+        assert (await transport.request(method, "/x")).status == 200
+        with pytest.raises(TransportError):
+            await without.request(method, "/x")
 
 
 CERTIFICATE_PLUGIN = """
@@ -188,8 +194,9 @@ print(json.dumps({"apiVersion": "client.authentication.k8s.io/v1", "kind": "Exec
 """
 
 
+@pytest.mark.parametrize("method", ["GET", "POST"])
 async def test_client_certificate_of_an_exec_plugin_is_renewed(
-    wire: Any, connect: Any, pki: Path, tmp_path: Path
+    wire: Any, connect: Any, pki: Path, tmp_path: Path, method: str
 ) -> None:
     """Refused, the plugin is asked for another certificate, which is shown on a new connection."""
 
@@ -205,21 +212,23 @@ async def test_client_certificate_of_an_exec_plugin_is_renewed(
         "args": [str(script), str(pki), str(tmp_path / "runs")],
     }
     transport = await connect(server.url, {"exec": command}, **{"certificate-authority": str(pki / "authority.crt")})
-    assert (await transport.request("GET", "/x")).status == 200
+    assert (await transport.request(method, "/x")).status == 200
     assert (tmp_path / "runs").read_text() == "xx"
     assert server.connections == 2
 
 
-async def test_plain_http_at_a_tls_port(wire: Any, connect: Any, pki: Path) -> None:
+@pytest.mark.parametrize("method", ["GET", "POST"])
+async def test_plain_http_at_a_tls_port(wire: Any, connect: Any, pki: Path, method: str) -> None:
     """A kubeconfig that says http where TLS is spoken gets one line."""
     server = await wire(ok, context=context(pki))
     transport = await connect(server.url.replace("https", "http"))
-    with pytest.raises(TransportError, match="GET http:") as caught:
-        await transport.request("GET", "/x")
+    with pytest.raises(TransportError, match=f"{method} http:") as caught:
+        await transport.request(method, "/x")
     assert "\n" not in str(caught.value)
 
 
-async def test_tls_at_a_plain_http_port(connect: Any) -> None:
+@pytest.mark.parametrize("method", ["GET", "POST"])
+async def test_tls_at_a_plain_http_port(connect: Any, method: str) -> None:
     """And the other way round."""
 
     async def complain(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -230,8 +239,8 @@ async def test_tls_at_a_plain_http_port(connect: Any) -> None:
     server = await asyncio.start_server(complain, "127.0.0.1", 0)
     port = server.sockets[0].getsockname()[1]
     transport = await connect(f"https://127.0.0.1:{port}", **{"insecure-skip-tls-verify": True})
-    with pytest.raises(TransportError, match="GET https:") as caught:
-        await transport.request("GET", "/x")
+    with pytest.raises(TransportError, match=f"{method} https:") as caught:
+        await transport.request(method, "/x")
     assert "\n" not in str(caught.value)
     server.close()
 
