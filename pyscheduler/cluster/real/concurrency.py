@@ -1,20 +1,21 @@
 """How many requests are in flight at once: as many as the API server keeps up with, and never more than 64.
 
 Additive increase, multiplicative decrease, as TCP does it (RFC 5681). A window's worth of good answers widens the
-window by one. A refusal (429; 503 or 504 to a write; no answer for over a second) halves what was in flight when that
-request was sent, once for each round trip: requests that were sent before the cut say nothing about it. How many were
-in flight at a refusal is not tried again before `Retry-After` is over; below, the window widens at once, so that a
-server that takes eight at a time is given eight nearly always and is asked for a ninth once a second. A window of one
-that is refused cannot be halved; nobody is sent then until `Retry-After` is over.
+window by one; those sent while less than half of it was in use say nothing about the rest (RFC 7661). A refusal (429;
+503 or 504 to a write; no answer for over a second) halves what was in flight when that request was sent, once for
+each round trip: requests that were sent before the cut say nothing about it. How many were in flight at a refusal is
+not tried again before `Retry-After` is over; below, the window widens at once, so that a server that takes eight at a
+time is given eight nearly always and is asked for a ninth once a second. A window of one that is refused cannot be
+halved; nobody is sent then until `Retry-After` is over.
 
 Time alone is weak evidence: 64 in flight against a server that makes 640 a second take 100 ms each, and fewer would
 only be slower. So an answer counts as slow when it takes longer than Kubernetes promises for a write (its SLO: 99 %
 within one second), more than twice the quickest of late (an admission webhook that always takes two seconds is not
 hurried by fewer requests), and more than eight were in flight; and it does not cut to fewer than eight.
 
-Turns are given in the order in which they were asked for. Events wait until nobody else does, and hold a quarter of
-the window at most, so that they never go ahead of a binding. Lists and watches of informers, and what keeps the
-lease, do not come here at all.
+Turns are given in the order in which they were asked for. Events wait until nobody else does, and hold half of the
+window at most, so that they never go ahead of a binding. Lists and watches of informers, and what keeps the lease, do
+not come here at all.
 
 Differs from kube-scheduler: client-go bounds requests per second and leaves the number in flight to the server, where
 each refused request waits by itself while all others go on.
@@ -93,8 +94,9 @@ class RequestWindow:
         self._background_in_flight = 0
         self._waiting: OrderedDict[Turn, asyncio.Future[None]] = OrderedDict()
         self._waiting_background: OrderedDict[Turn, asyncio.Future[None]] = OrderedDict()
-        #: Good answers since the window last changed.
+        #: Good answers of this round trip, and how many of its requests were in flight at once.
         self._answers = 0
+        self._most = 0
         self._cuts: Counter[str] = Counter()
         self._epoch = 0
         #: One less than were refused, and until when no more are tried.
@@ -167,7 +169,7 @@ class RequestWindow:
             if reason:
                 self._cut(turn, reason, now, error)
             elif self._limit < FULL and (error is None or isinstance(error, APIError)):
-                self._widen(now)
+                self._widen(turn, now)
         if self._waiting or self._waiting_background:
             self._admit()
 
@@ -181,7 +183,7 @@ class RequestWindow:
     def _has_room(self, background: bool) -> bool:
         if self._in_flight >= self._limit or self._pause is not None:
             return False
-        return not background or self._background_in_flight < max(1, self._limit // 4)
+        return not background or self._background_in_flight < max(1, self._limit // 2)
 
     def _begin(self, turn: Turn) -> None:
         self._in_flight += 1
@@ -227,28 +229,42 @@ class RequestWindow:
     def _is_slow(self, turn: Turn, seconds: float, now: float) -> bool:
         """Tell whether a write took too long, compared with others; note its time for further ones."""
         if now >= self._forget_at:
-            self._quickest_before, self._quickest = self._quickest, {}
+            self._quickest_before = self._quickest if now < self._forget_at + _REMEMBERED_SECONDS else {}
+            self._quickest = {}
             self._forget_at = now + _REMEMBERED_SECONDS
         quickest = self._quickest.get(turn.method, math.inf)
         if seconds < quickest:
             self._quickest[turn.method] = seconds
-        if seconds <= _SLOW_SECONDS or turn.number <= _FEW:
+        if seconds <= _SLOW_SECONDS or self._crowd(turn) <= _FEW:
             return False
         return seconds > 2 * min(quickest, self._quickest_before.get(turn.method, math.inf))
 
-    def _widen(self, now: float) -> None:
+    def _crowd(self, turn: Turn) -> int:
+        """Return how many a request that took its time had beside it: those there first, or those that came after."""
+        return max(turn.number, self._in_flight + 1)
+
+    def _widen(self, turn: Turn, now: float) -> None:
         self._answers += 1
-        if self._answers >= self._limit and (self._limit < self._ceiling or now >= self._held_until):
+        self._most = max(self._most, turn.number)
+        if self._answers < self._limit:
+            return
+        if 2 * self._most >= self._limit and (self._limit < self._ceiling or now >= self._held_until):
             self._limit += 1
-            self._answers = 0
+        self._answers = self._most = 0
 
     def _cut(self, turn: Turn, reason: str, now: float, error: BaseException | None) -> None:
         asked = error.retry_after_seconds if isinstance(error, APIError) else None
         hold = min(asked or _HOLD_SECONDS, _HOLD_LIMIT_SECONDS)
-        was, self._limit = self._limit, min(self._limit, max(_FEW if reason == "slow" else 1, turn.number // 2))
-        self._ceiling = max(turn.number - 1, 1)
+        if reason == "slow":
+            crowd = self._crowd(turn)
+            limit = max(crowd // 2, _FEW)
+        else:
+            crowd = turn.number
+            limit = max(crowd // 2, 1)
+        was, self._limit = self._limit, min(self._limit, limit)
+        self._ceiling = max(crowd - 1, 1)
         self._held_until = now + hold
-        self._answers = 0
+        self._answers = self._most = 0
         self._epoch += 1
         self._cuts[reason] += 1
         if was == 1:
