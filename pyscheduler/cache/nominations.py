@@ -37,6 +37,11 @@ class Nominations:
         return bool(self._by_node)
 
     @property
+    def is_silent(self) -> bool:
+        """Tell whether no statement spoke of any pod's nomination, so that all is as the queue has it."""
+        return not self._node_of
+
+    @property
     def nodes(self) -> Collection[str]:
         """Return the names of the nodes that statements nominated pods to."""
         return self._by_node.keys()

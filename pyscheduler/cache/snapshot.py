@@ -15,13 +15,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import contextmanager
 from itertools import count
-from typing import TYPE_CHECKING, overload
+from typing import TYPE_CHECKING, Final, overload
 
 import attrs
 import numpy as np
 
 from pyscheduler.cache.columns import Columns
 from pyscheduler.cache.invariants import check_node_info
+from pyscheduler.cache.nominated_rows import NominatedRows
 from pyscheduler.cache.nominations import Nominations
 from pyscheduler.cache.view import NodeView
 from pyscheduler.framework.node_info import NodeInfo
@@ -37,6 +38,9 @@ if TYPE_CHECKING:
     from pyscheduler.framework.pod_info import PodInfo
 
 __all__ = ["Snapshot"]
+
+#: For so many priorities it is kept which nominated pods come before.
+_MAX_PRIORITIES: Final = 8
 
 
 @attrs.define(kw_only=True, eq=False)
@@ -87,6 +91,8 @@ class Snapshot:
         self._statements: list[_Statement] = []
         self._checkpoints = count(1)
         self._nominations = Nominations()
+        #: By priority; the one asked for last at the end.
+        self._nominated_rows: dict[int, NominatedRows] = {}
         self._tree: NodeTree | None = None
         self._tree_version = -1
         self._order: NDArray[np.int64] | None = None
@@ -208,6 +214,22 @@ class Snapshot:
         queued = self._nominator.nodes if self._nominator is not None else ()
         return {*queued, *self._nominations.nodes} if self._nominations else queued
 
+    def nominated_before(self, priority: int) -> NominatedRows | None:
+        """Return by row the pods nominated there that come before pods of that priority, up to date.
+
+        None where the queue's word is not all: a statement speaks of nominations, too.
+        """
+        if self._nominator is None or not self._nominations.is_silent:
+            return None
+        rows = self._nominated_rows.pop(priority, None)
+        if rows is None:
+            rows = NominatedRows(self._nominator, self._columns, priority)
+            if len(self._nominated_rows) >= _MAX_PRIORITIES:
+                del self._nominated_rows[next(iter(self._nominated_rows))]
+        self._nominated_rows[priority] = rows
+        rows.sync()
+        return rows
+
     def _own(self, row: int) -> NodeInfo:
         """Return the NodeInfo of a row for changing; what a rollback needs is set aside."""
         infos = self._columns.infos
@@ -271,6 +293,8 @@ class Snapshot:
         self._columns.check_invariants()
         for info in self._columns.infos:
             check_node_info(info)
+        for rows in self._nominated_rows.values():
+            rows.check_invariants()
         assert sorted(self.order().tolist()) == list(range(len(self._nodes))), "the order misses or repeats rows"
         depth = [statement.checkpoint for statement in self._statements]
         assert depth == sorted(set(depth)), "checkpoints are out of order"

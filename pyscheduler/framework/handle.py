@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
 
     from pyscheduler.api import KubeObject, Pod
+    from pyscheduler.framework.changed_keys import ChangedKeys
     from pyscheduler.framework.clock import Clock
     from pyscheduler.framework.cycle_state import CycleState
     from pyscheduler.framework.interfaces import NominatingInfo
@@ -78,6 +79,11 @@ class Nominator(Protocol):
     @property
     def nodes(self) -> Collection[str]:
         """Return the names of the nodes that some pod is nominated to."""
+        ...
+
+    @property
+    def changed(self) -> ChangedKeys[str]:
+        """Return the names of nodes as their nominations change, for those who keep something by node."""
         ...
 
 

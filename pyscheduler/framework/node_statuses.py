@@ -13,7 +13,7 @@ import numpy as np
 from pyscheduler.framework.status import Code, Status
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -110,6 +110,18 @@ class NodeStatuses:
             self._own()
             self.codes[row] = status.code
             self.reason_ids[row] = self.add_reason(status)
+
+    def fail_before(self, reason_ids: NDArray[np.int32], table: Sequence[Status]) -> None:
+        """Give nodes statuses that come before what they have: int32[n], positions in `table`, 0 for none."""
+        failed = reason_ids != 0
+        if not failed.any():
+            return
+        self._own()
+        offset = len(self.table) - 1
+        self.table.extend(table[1:])
+        codes = np.array([status.code for status in table], dtype=np.int8)
+        np.copyto(self.codes, codes[reason_ids], where=failed)
+        np.copyto(self.reason_ids, reason_ids + np.int32(offset), where=failed)
 
     def passed(self) -> NDArray[np.bool_]:
         """Return bool[n]: which nodes have no failure."""

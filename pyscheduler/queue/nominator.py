@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pyscheduler.framework.changed_keys import ChangedKeys
 from pyscheduler.framework.interfaces import NominatingInfo
 
 if TYPE_CHECKING:
@@ -32,6 +33,8 @@ class Nominator:
         self._find_pod = find_pod
         self._by_node: dict[str, dict[str, PodInfo]] = {}
         self._node_of: dict[str, str] = {}
+        #: Nodes as their nominations change.
+        self.changed: ChangedKeys[str] = ChangedKeys()
 
     def add(self, info: PodInfo, nominating: NominatingInfo | None = None) -> None:
         """Nominate the pod to the node in `nominating`, or to the one in its status; an earlier nomination ends."""
@@ -49,6 +52,7 @@ class Nominator:
                 return
         self._by_node.setdefault(node_name, {})[pod.uid] = info
         self._node_of[pod.uid] = node_name
+        self.changed.note(node_name)
 
     def delete(self, pod: Pod) -> None:
         """Drop the pod's nomination, if any."""
@@ -58,6 +62,7 @@ class Nominator:
             del pods[pod.uid]
             if not pods:
                 del self._by_node[node_name]
+            self.changed.note(node_name)
 
     def update(self, old: Pod, new: PodInfo) -> None:
         """Carry a nomination over to a new version of the pod.

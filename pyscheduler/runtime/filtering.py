@@ -18,11 +18,12 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 import attrs
 import numpy as np
 
+from pyscheduler.cache.snapshot import Snapshot as CacheSnapshot
 from pyscheduler.cache.view import NodeView
 from pyscheduler.framework.node_statuses import NodeStatuses
 from pyscheduler.framework.status import Status
 from pyscheduler.runtime.attribution import all_failing, blank_statuses, fail_rows, first_error, merge_statuses
-from pyscheduler.runtime.kept_crowds import KeptCrowds
+from pyscheduler.runtime.kept_crowds import Crowds, KeptCrowds
 from pyscheduler.runtime.kept_filters import KeptFilters, is_kept
 from pyscheduler.runtime.run_context import context_of
 
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from pyscheduler.api import Pod
+    from pyscheduler.cache.nominated_rows import NominatedRows
     from pyscheduler.framework.cycle_state import CycleState
     from pyscheduler.framework.node_info import NodeInfo
     from pyscheduler.framework.nodes import Nodes
@@ -161,8 +163,11 @@ class Filtering:
         nodes = question.nodes
         if memory is None or memory.pre_filter is None or self._scalar or not isinstance(nodes, NodeView):
             return None
-        if self._nominated(question):
-            return None
+        crowds: Crowds | None = None
+        if self._snapshot.nominated_nodes:
+            crowds = self._recall_crowds(question, memory, nodes)
+            if crowds is None:
+                return None
         kept = memory.filters
         if kept is None:
             methods = [
@@ -174,7 +179,49 @@ class Filtering:
             memory.lose()
         if self._memories is not None and (memory.is_lost or kept.growth != before):
             self._memories.settle(memory)
-        return None if memory.is_lost else self._join(question, nodes, kept)
+        if memory.is_lost:
+            return None
+        return self._join(question, nodes, kept) if crowds is None else self._join_crowded(question, kept, crowds)
+
+    def _recall_crowds(self, question: _Question, memory: PodMemory, nodes: NodeView) -> Crowds | None:
+        """Return what nodes say with their nominated pods on them; None where that cannot be kept, or some fail."""
+        nominated = self._nominated_rows(question)
+        if nominated is None or self._pre_filtering.follows(question.state):
+            return None
+        kept = memory.crowds
+        if kept is None:
+            skipped = question.context.skip_filter
+            kept = memory.crowds = KeptCrowds([each for _, each in self._columnar if each.plugin not in skipped])
+        if not kept.is_possible:
+            return None
+        before = kept.size
+        answer = kept.answer(question.pod.uid, nodes, nominated, partial(self._with_nominated, question))
+        if kept.size != before and self._memories is not None:
+            self._memories.settle(memory)
+        return answer if isinstance(answer, Crowds) else None
+
+    def _join_crowded(self, question: _Question, kept: KeptFilters, crowds: Crowds) -> FilterOutcome:
+        """Join what is kept of nodes as they are with what is kept of them with their nominated pods on them."""
+        left = total = len(crowds.reason_ids)
+        active = [each for each in self._columnar if each[1].plugin not in question.context.skip_filter]
+        for position, method in active:
+            if not left:
+                break
+            method.evaluations += left
+            left -= kept.refusals.get(position, 0)
+        rows = kept.rows()
+        free = crowds.reason_ids[rows] == 0
+        found = bool(free.any())
+        crowds.count([method for _, method in active], rows if found else None)
+        if found:
+            rows = rows if free.all() else rows[free]
+            question.context.feasible = rows
+            return FilterOutcome(rows, None, total)
+        # What a node says with its nominated pods on it comes before what it says without them.
+        statuses = kept.statuses()
+        statuses.fail_before(crowds.reason_ids, crowds.table)
+        statuses.bind_names(question.nodes.name, question.nodes.index)
+        return FilterOutcome(_NO_ROWS, statuses, total)
 
     def _join(self, question: _Question, nodes: NodeView, kept: KeptFilters) -> FilterOutcome:
         """Join what is kept with the answers of those who are asked anew."""
@@ -407,11 +454,23 @@ class Filtering:
             question.nominated = self._find_nominated(question)
         return question.nominated
 
+    def _nominated_rows(self, question: _Question) -> NominatedRows | None:
+        """Return what is kept of who is nominated where; None where statements have a say in it."""
+        snapshot = self._snapshot
+        return snapshot.nominated_before(question.pod.priority) if isinstance(snapshot, CacheSnapshot) else None
+
     def _find_nominated(self, question: _Question) -> Mapping[int, Sequence[PodInfo]]:
         names = self._snapshot.nominated_nodes
         if not names:
             return {}
         pod, nodes = question.pod, question.nodes
+        kept = self._nominated_rows(question) if isinstance(nodes, NodeView) else None
+        if kept is not None:
+            own = kept.row_of(pod.uid)
+            if own is None:
+                return kept.pods
+            others = kept.without(own, pod.uid)
+            return {row: infos if row != own else others for row, infos in kept.pods.items() if row != own or others}
         found: dict[int, Sequence[PodInfo]] = {}
         if len(nodes) < len(names):
             rows = {name: row for row in range(len(nodes)) if (name := nodes.name(row)) in names}
@@ -436,15 +495,7 @@ class Filtering:
         if not nominated:
             return {}
         if not self._pre_filtering.follows(question.state):
-            memory = question.context.memory
-            crowds = self._kept_crowds(question.context, memory)
-            if memory is None or crowds is None:
-                return self._with_nominated(question, nominated)
-            before = crowds.size
-            answer = crowds.answer(question.nodes, nominated, partial(self._with_nominated, question))
-            if crowds.size != before and self._memories is not None:
-                self._memories.settle(memory)
-            return answer
+            return self._with_nominated(question, nominated)
         crowded: dict[int, Status] = {}
         for row, infos in nominated.items():
             answer = self._with_nominated(question, {row: infos})
@@ -452,15 +503,6 @@ class Filtering:
                 return answer
             crowded |= answer
         return crowded
-
-    def _kept_crowds(self, context: RunContext, memory: PodMemory | None) -> KeptCrowds | None:
-        """Return what is kept of nodes with their nominated pods; None where some filter's answers cannot be kept."""
-        if memory is None or memory.is_lost or self._scalar:
-            return None
-        if memory.crowds is None:
-            active = [method for _, method in self._columnar if method.plugin not in context.skip_filter]
-            memory.crowds = KeptCrowds(active)
-        return memory.crowds if memory.crowds.is_possible else None
 
     def _with_nominated(
         self, question: _Question, nominated: Mapping[int, Sequence[PodInfo]]

@@ -10,93 +10,161 @@ from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 import attrs
+import numpy as np
 
-from pyscheduler.framework.status import Status
+from pyscheduler.framework.status import Code, Status
 from pyscheduler.runtime.kept_filters import is_kept
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from pyscheduler.framework.nodes import Nodes
+    from numpy.typing import NDArray
+
+    from pyscheduler.cache.nominated_rows import NominatedRows
+    from pyscheduler.cache.view import NodeView
+    from pyscheduler.framework.changed_keys import ChangedKeys
     from pyscheduler.framework.pod_info import PodInfo
     from pyscheduler.runtime.plugin_calls import PluginMethod
 
-__all__ = ["KeptCrowds"]
+__all__ = ["Crowds", "KeptCrowds"]
 
-#: So many nodes are known at most, and about how many bytes each takes.
-_MAX_KNOWN: Final = 8192
-_KNOWN_BYTES: Final = 320
+#: For so many priorities of a kind answers are kept, and so many different answers.
+_MAX_PRIORITIES: Final = 4
+_MAX_STATUSES: Final = 4096
 
 
 @attrs.frozen
-class _Crowd:
-    """A node as of a generation, with these pods on it besides, and why it refuses; None: it does not."""
+class Crowds:
+    """By row of the snapshot, what a node says with its nominated pods on it. Arrays are not to be written to.
 
-    generation: int
-    infos: Sequence[PodInfo]
-    status: Status | None
+    `reason_ids`: int32[n], positions in `table` of why it refuses; 0 where it does not. `nominated`: bool[n], where
+    there are such pods at all.
+    """
+
+    reason_ids: NDArray[np.int32]
+    nominated: NDArray[np.bool_]
+    table: Sequence[Status]
+
+    def count(self, methods: Sequence[PluginMethod], rows: NDArray[np.int64] | None) -> None:
+        """Count these rows (None: all) as judged by each filter up to the first that refuses."""
+        reason_ids = self.reason_ids if rows is None else self.reason_ids[rows]
+        left = int(np.count_nonzero(self.nominated if rows is None else self.nominated[rows]))
+        if not left:
+            return
+        refusals: Counter[str] = Counter()
+        for reason, number in enumerate(np.bincount(reason_ids).tolist()):
+            if reason and number:
+                refusals[self.table[reason].plugin] += number
+        for method in methods:
+            method.evaluations += left
+            left -= refusals[method.plugin]
+            if not left:
+                break
+
+
+@attrs.define(eq=False)
+class _Known:
+    """The answers to pods of one priority, as of a position among the nominations' changes and one among the nodes'."""
+
+    changed: ChangedKeys[int]
+    reason_ids: NDArray[np.int32]
+    nominated: NDArray[np.bool_]
+    nominations: int = 0
+    nodes: int = 0
 
 
 class KeptCrowds:
     """The answers for one kind of pod. `methods`: the filters that take part, all of them columnar, in order."""
 
-    __slots__ = ("_by_name", "_methods", "_statuses", "is_possible")
+    __slots__ = ("_by_priority", "_numbers", "_table", "is_possible", "methods")
 
     def __init__(self, methods: Sequence[PluginMethod]) -> None:
-        self._methods = methods
+        self.methods = methods
         #: Whether answers can be kept at all.
         self.is_possible = all(is_kept(method) for method in methods)
-        self._by_name: dict[str, _Crowd] = {}
-        #: Equal statuses are one object.
-        self._statuses: dict[Status, Status] = {}
+        self._by_priority: dict[int, _Known] = {}
+        self._table: list[Status] = [Status(Code.SUCCESS)]
+        self._numbers: dict[Status, int] = {}
 
     @property
     def size(self) -> int:
         """Return about how many bytes this takes."""
-        return _KNOWN_BYTES * len(self._by_name)
+        return sum(known.reason_ids.nbytes + known.nominated.nbytes for known in self._by_priority.values())
 
     def answer(
         self,
-        nodes: Nodes,
-        nominated: Mapping[int, Sequence[PodInfo]],
+        uid: str,
+        nodes: NodeView,
+        nominated: NominatedRows,
         ask: Callable[[Mapping[int, Sequence[PodInfo]]], dict[int, Status] | Status],
-    ) -> dict[int, Status] | Status:
-        """Return by row why nodes refuse with these pods on them; `ask` about those of which that is not known."""
-        known = self._by_name
-        found: dict[int, Status] = {}
-        unknown: dict[int, Sequence[PodInfo]] = {}
-        refusals: Counter[str] = Counter()
-        for row, infos in nominated.items():
-            node = nodes[row]
-            crowd = known.get(node.name)
-            if crowd is None or crowd.generation != node.generation or crowd.infos != infos:
-                unknown[row] = infos
-                continue
-            if crowd.status is not None:
-                found[row] = crowd.status
-                refusals[crowd.status.plugin] += 1
-        self._count(len(nominated) - len(unknown), refusals)
-        if not unknown:
-            return found
-        answers = ask(unknown)
-        if isinstance(answers, Status):
-            return answers
-        if len(known) + len(unknown) > _MAX_KNOWN:
-            known.clear()
-            self._statuses.clear()
-        for row, infos in unknown.items():
-            node = nodes[row]
-            status = answers.get(row)
-            if status is not None:
-                status = answers[row] = self._statuses.setdefault(status, status)
-            known[node.name] = _Crowd(node.generation, infos, status)
-        # In the order of the question.
-        return {row: status for row in nominated if (status := found.get(row) or answers.get(row)) is not None}
+    ) -> Crowds | Status:
+        """Return what nodes say to the pod with that uid, for whom it need not leave room; a failure ends it.
 
-    def _count(self, left: int, refusals: Counter[str]) -> None:
-        """Count the nodes as judged by each filter up to the first that refuses."""
-        for method in self._methods:
-            if not left:
-                break
-            method.evaluations += left
-            left -= refusals[method.plugin]
+        `ask` tells by row why nodes refuse with these pods on them. Nothing is counted as judged: see `Crowds.count`.
+        """
+        evaluations = [method.evaluations for method in self.methods]
+        try:
+            known = self._sync(nodes, nominated, ask)
+            if isinstance(known, Status):
+                return known
+            own = nominated.row_of(uid)
+            if own is None:
+                return Crowds(known.reason_ids, known.nominated, self._table)
+            others = nominated.without(own, uid)
+            answers = ask({own: others}) if others else {}
+            if isinstance(answers, Status):
+                return answers
+            reason_ids, is_nominated = known.reason_ids.copy(), known.nominated.copy()
+            reason_ids[own], is_nominated[own] = self._number(answers.get(own)), bool(others)
+            return Crowds(reason_ids, is_nominated, self._table)
+        finally:
+            for method, number in zip(self.methods, evaluations, strict=True):
+                method.evaluations = number
+
+    def _sync(
+        self,
+        nodes: NodeView,
+        nominated: NominatedRows,
+        ask: Callable[[Mapping[int, Sequence[PodInfo]]], dict[int, Status] | Status],
+    ) -> _Known | Status:
+        """Bring the answers for a priority up to date, asking about rows where nominations, or else pods, changed."""
+        changed, log, pods = nominated.changed, nodes.changes, nominated.pods
+        if len(self._table) > _MAX_STATUSES:
+            self._by_priority.clear()
+            self._numbers.clear()
+            self._table = self._table[:1]
+        known = self._by_priority.pop(nominated.priority, None)
+        rows: set[int] | None = None
+        if known is not None and known.changed is changed:
+            renominated = changed.since(known.nominations)
+            if renominated is not None:
+                rows = set(renominated)
+                if known.nodes != log.position:
+                    rows.update(row for row in log.since(known.nodes).rows.tolist() if row in pods)
+        if known is None or rows is None:
+            known = _Known(changed, np.zeros(len(nodes), dtype=np.int32), np.zeros(len(nodes), dtype=np.bool_))
+            rows = set(pods)
+        if rows:
+            unknown = {row: pods[row] for row in sorted(rows) if row in pods}
+            answers = ask(unknown) if unknown else {}
+            if isinstance(answers, Status):
+                return answers
+            for row in rows:
+                known.reason_ids[row] = self._number(answers.get(row))
+                known.nominated[row] = row in pods
+        known.nominations = changed.position
+        # What was tried out meanwhile was taken back.
+        known.nodes = log.position
+        if len(self._by_priority) >= _MAX_PRIORITIES:
+            del self._by_priority[next(iter(self._by_priority))]
+        self._by_priority[nominated.priority] = known
+        return known
+
+    def _number(self, status: Status | None) -> int:
+        if status is None:
+            return 0
+        number = self._numbers.get(status)
+        if number is None:
+            number = self._numbers[status] = len(self._table)
+            self._table.append(status)
+        return number

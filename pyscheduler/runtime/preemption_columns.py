@@ -12,29 +12,30 @@ was shows in the time it takes, and in how often filters were asked.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final
 
 import attrs
 import numpy as np
 
+from pyscheduler.cache.snapshot import Snapshot as CacheSnapshot
 from pyscheduler.framework.node_statuses import NodeStatuses
 from pyscheduler.framework.preemption import Candidate, PreemptionRules
 from pyscheduler.framework.reuse import Reuse
 from pyscheduler.framework.status import Code, Status
 from pyscheduler.runtime.kept_filters import is_kept
 from pyscheduler.runtime.pod_keys import pod_key
-from pyscheduler.runtime.preemption_line_ups import LineUps, request_key
+from pyscheduler.runtime.preemption_line_ups import LineUps
+from pyscheduler.runtime.preemption_promises import Promised, Promises
 from pyscheduler.runtime.preemption_verdicts import UNKNOWN, Verdicts, verdict_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence, Set as AbstractSet
+    from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence, Set as AbstractSet
 
     from numpy.typing import NDArray
 
     from pyscheduler.api import Pod
     from pyscheduler.cache.view import NodeView
     from pyscheduler.framework.nodes import Nodes
-    from pyscheduler.framework.pod_info import PodInfo
     from pyscheduler.framework.snapshot import Snapshot
     from pyscheduler.runtime.disruption_budgets import Budgets
     from pyscheduler.runtime.plugin_calls import PluginMethod
@@ -43,13 +44,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Outcomes", "VictimColumns", "amount_filters"]
 
-#: Pods by uid, and what they take.
-_Crowd: TypeAlias = "tuple[tuple[str, Hashable], ...]"
-
 #: So many nodes at least are taken in at once.
 _MIN_CHUNK: Final = 64
-#: Of so many nodes it is known who is nominated there.
-_MAX_CROWDS: Final = 8192
 #: So many priorities of preemptors are known for which it is known whom budgets protect.
 _MAX_PRIORITIES: Final = 8
 
@@ -141,15 +137,14 @@ class Outcomes:
 class VictimColumns:
     """Searches on behalf of one plugin with rules that choose victims as kube-scheduler does."""
 
-    __slots__ = ("_budgets", "_crowds", "_line_ups", "_protected", "_rules", "_verdicts")
+    __slots__ = ("_budgets", "_line_ups", "_promises", "_protected", "_rules", "_verdicts")
 
     def __init__(self, rules: PreemptionRules) -> None:
         self._rules = rules
         self._line_ups = LineUps()
         self._verdicts = Verdicts()
         self._budgets: Budgets | None = None
-        #: By name of a node: for a priority and the pods nominated there, which of them come before, as `_crowd` tells.
-        self._crowds: dict[str, tuple[int, Sequence[PodInfo], _Crowd]] = {}
+        self._promises = Promises()
         #: By priority of the preemptor and row: generation of the node, places of the pods that budgets protect.
         self._protected: dict[int, dict[int, tuple[int, tuple[int, ...]]]] = {}
 
@@ -188,15 +183,16 @@ class VictimColumns:
         snapshot = dry_run.handle.snapshot
         kind = (key, dry_run.pod.priority)
         self._verdicts.begin(kind, epoch=self._line_ups.epoch)
-        found = ((snapshot.nodes.index(name), name) for name in snapshot.nominated_nodes)
-        nominated = {row: name for row, name in found if row is not None}
         numbers = np.empty(len(rows), dtype=np.int32)
         done = end = 0
         while done < len(rows):
             chunk = slice(done, done + max(_MIN_CHUNK, wanted - done))
-            shapes = self._shapes(dry_run, rows[chunk], by_amounts[chunk], nominated)
-            if not await self._learn(dry_run, kind, rows[chunk], shapes, portions=portions, turns=turns):
+            promised = self._promised(snapshot, dry_run.pod)
+            shapes = self._shapes(dry_run, rows[chunk], by_amounts[chunk], promised)
+            if not await self._learn(dry_run, kind, rows[chunk], shapes, promised, portions=portions, turns=turns):
                 return None
+            if not promised.is_current:
+                continue  # somebody was nominated while the loop turned, or is no longer
             done = done + len(shapes)
             numbers[chunk] = self._verdicts.table(kind, self._line_ups.num_ids)[shapes]
             end = self._end(numbers[:done], wanted)
@@ -224,30 +220,35 @@ class VictimColumns:
         return int(enough.argmax()) + 1 if enough.any() else len(numbers)
 
     def _shapes(
-        self,
-        dry_run: DryRun,
-        rows: NDArray[np.int64],
-        by_amounts: NDArray[np.bool_],
-        nominated: Mapping[int, str],
+        self, dry_run: DryRun, rows: NDArray[np.int64], by_amounts: NDArray[np.bool_], promised: Promised
     ) -> NDArray[np.int32]:
-        """Return int32[n]: the shape of each row as far as this preemptor is concerned; `nominated`: names by row."""
-        line_ups, snapshot = self._line_ups, dry_run.handle.snapshot
+        """Return int32[n]: the shape of each row as far as this preemptor is concerned."""
+        line_ups = self._line_ups
         shapes = line_ups.shapes[rows]
         protected = self._protected_on(dry_run, rows.tolist())
+        crowds = promised.numbers(rows)
         special = ~by_amounts
-        if nominated or protected:
+        if protected:
             of_interest = np.zeros(len(line_ups.shapes), dtype=np.bool_)
-            of_interest[[*nominated, *protected]] = True
+            of_interest[list(protected)] = True
             special |= of_interest[rows]
+        if crowds is not None:
+            crowded = np.flatnonzero((crowds != 0) & ~special)
+            # Nodes of one shape with equal crowds are of one shape again.
+            pairs, which = np.unique((shapes[crowded].astype(np.int64) << 32) | crowds[crowded], return_inverse=True)
+            made = [
+                line_ups.number((pair >> 32, promised.requests(pair & 0xFFFFFFFF), (), "amounts"))
+                for pair in pairs.tolist()
+            ]
+            shapes[crowded] = np.array(made, dtype=np.int32)[which]
         for place in np.flatnonzero(special).tolist():
             row = int(rows[place])
-            crowd = self._crowd(snapshot, nominated[row], dry_run.pod) if row in nominated else ()
             guarded = protected.get(row, ())
-            if not by_amounts[place]:
-                shapes[place] = line_ups.number((line_ups.generation(row), crowd, guarded))
-            elif crowd or guarded:
-                requests = tuple(request for _, request in crowd)
+            if by_amounts[place]:
+                requests = promised.requests(int(crowds[place])) if crowds is not None else ()
                 shapes[place] = line_ups.number((int(shapes[place]), requests, guarded, "amounts"))
+            else:
+                shapes[place] = line_ups.number((line_ups.generation(row), promised.crowd(row), guarded))
         return shapes
 
     async def _learn(
@@ -256,6 +257,7 @@ class VictimColumns:
         kind: Hashable,
         rows: NDArray[np.int64],
         shapes: NDArray[np.int32],
+        promised: Promised,
         *,
         portions: Callable[[Sequence[str]], Iterable[Sequence[str]]],
         turns: Turns,
@@ -278,6 +280,8 @@ class VictimColumns:
                 start, guarded = self._guarded(dry_run, int(rows[place]))
                 table[shapes[place]] = verdicts.number(verdict_of(outcome, pods, guarded, start))
             await turns.give()
+            if not promised.is_current:
+                break  # shapes mean something else; the caller looks, too
         return True
 
     def _protected_on(self, dry_run: DryRun, rows: Sequence[int]) -> dict[int, tuple[int, ...]]:
@@ -312,19 +316,9 @@ class VictimColumns:
         guarded = {info.pod.uid for info in dry_run.budgets.split(pods[start:])[0]}
         return start, tuple(place for place in range(start, len(pods)) if pods[place].pod.uid in guarded)
 
-    def _crowd(self, snapshot: Snapshot, node_name: str, pod: Pod) -> _Crowd:
-        """Return the pods nominated to a node that come before `pod`, by uid and by what they take."""
-        infos = snapshot.nominated_pods(node_name)
-        known = self._crowds.get(node_name)
-        if known is not None and known[0] == pod.priority and known[1] == infos:
-            return known[2]
-        crowd = tuple(
-            (info.pod.uid, request_key(info))
-            for info in infos
-            if info.pod.priority >= pod.priority and info.pod.uid != pod.uid
-        )
-        if all(info.pod.uid != pod.uid for info in infos):
-            if len(self._crowds) >= _MAX_CROWDS:
-                self._crowds.clear()
-            self._crowds[node_name] = (pod.priority, infos, crowd)
-        return crowd
+    def _promised(self, snapshot: Snapshot, pod: Pod) -> Promised:
+        """Return which nodes have pods on their way that come before `pod`, up to date."""
+        kept = snapshot.nominated_before(pod.priority) if isinstance(snapshot, CacheSnapshot) else None
+        if kept is None:
+            return Promised.once(snapshot, pod)
+        return self._promises.before(kept, len(snapshot.nodes), pod)

@@ -8,6 +8,7 @@ import pytest
 
 from pyscheduler.cache.snapshot import Snapshot
 from pyscheduler.framework import PodInfo
+from pyscheduler.framework.changed_keys import ChangedKeys
 from pyscheduler.testing.builders import make_node, make_pod
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ class Promises:
 
     def __init__(self, by_node: dict[str, list[PodInfo]]) -> None:
         self.by_node = by_node
+        self.changed: ChangedKeys[str] = ChangedKeys()
 
     def pods_on(self, node_name: str) -> Sequence[PodInfo]:
         return self.by_node.get(node_name, [])

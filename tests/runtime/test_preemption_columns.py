@@ -18,6 +18,8 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from pyscheduler.api import KubeObject, Node, Pod, PodDisruptionBudget
+from pyscheduler.cache.nominated_rows import NominatedRows
+from pyscheduler.cache.view import NodeView
 from pyscheduler.cluster.still import StillCluster, objects_of
 from pyscheduler.config.load import loads
 from pyscheduler.framework import (
@@ -40,6 +42,7 @@ from pyscheduler.runtime.kept_crowds import KeptCrowds
 from pyscheduler.runtime.preemption import Preemption
 from pyscheduler.runtime.preemption_columns import Outcomes, VictimColumns
 from pyscheduler.runtime.preemption_dry_run import DryRun
+from pyscheduler.runtime.preemption_promises import Promised
 from pyscheduler.scheduler.assembly import build
 from pyscheduler.testing import make_node, make_pod
 from tests.runtime.test_preemption import make_budget
@@ -333,11 +336,11 @@ def watch(monkeypatch: pytest.MonkeyPatch, fired: Counter[str]) -> None:
         fired["all known" if fired["dry runs"] == before else "something learned"] += 1
         return answer
 
-    def shaped(columns: VictimColumns, run: DryRun, rows: Any, by_amounts: Any, nominated: Any) -> Any:
-        found = shapes(columns, run, rows, by_amounts, nominated)
+    def shaped(columns: VictimColumns, run: DryRun, rows: Any, by_amounts: Any, promised: Promised) -> Any:
+        found = shapes(columns, run, rows, by_amounts, promised)
         fired["by amounts"] += int(by_amounts.sum())
         fired["by themselves"] += int((~by_amounts).sum())
-        fired["promised to others"] += sum(row in nominated for row in rows.tolist())
+        fired["promised to others"] += sum(row in promised.pods for row in rows.tolist())
         fired["protected"] += len(columns._protected_on(run, rows.tolist()))
         return found
 
@@ -345,15 +348,15 @@ def watch(monkeypatch: pytest.MonkeyPatch, fired: Counter[str]) -> None:
         fired["dry runs"] += 1
         return dry_run(run, names)
 
-    def crowded(crowds: KeptCrowds, nodes: Nodes, nominated: Any, ask: Any) -> Any:
+    def crowded(crowds: KeptCrowds, uid: str, nodes: NodeView, nominated: NominatedRows, ask: Any) -> Any:
         asked: dict[int, Any] = {}
 
         def asking(unknown: Any) -> Any:
             asked.update(unknown)
             return ask(unknown)
 
-        answer = answered(crowds, nodes, nominated, asking)
-        fired["crowds known"] += len(nominated) - len(asked)
+        answer = answered(crowds, uid, nodes, nominated, asking)
+        fired["crowds known"] += len(nominated.pods) - len(asked)
         fired["crowds asked"] += len(asked)
         return answer
 

@@ -1,0 +1,87 @@
+"""By row of a snapshot, the pods nominated there that come before pods of some priority; kept as nominations change.
+
+A cluster in which many pods preempt at once has a thousand nodes with a pod on its way, and every pod that is tried
+has to know of all of them. So what is known is kept, and what is looked at anew is what changed.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyscheduler.framework.changed_keys import ChangedKeys
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pyscheduler.cache.columns import Columns
+    from pyscheduler.framework.handle import Nominator
+    from pyscheduler.framework.pod_info import PodInfo
+
+__all__ = ["NominatedRows"]
+
+
+class NominatedRows:
+    """The pods nominated by the queue that a pod of that priority has to leave room for, itself among them.
+
+    `pods`: by row, the earliest nomination first; only rows that have some. `changed`: rows as this changes. `epoch` is
+    that of the snapshot's `ChangeLog`: when it is another, rows mean other nodes, and all of them are new.
+    """
+
+    __slots__ = ("_columns", "_nominator", "_position", "changed", "epoch", "pods", "priority")
+
+    def __init__(self, nominator: Nominator, columns: Columns, priority: int) -> None:
+        self._nominator = nominator
+        self._columns = columns
+        self._position = 0
+        self.priority = priority
+        self.epoch = -1
+        self.pods: dict[int, Sequence[PodInfo]] = {}
+        self.changed: ChangedKeys[int] = ChangedKeys()
+
+    def sync(self) -> None:
+        """Bring it up to date with the queue and the snapshot."""
+        changed = self._nominator.changed
+        epoch = self._columns.changes.epoch
+        if epoch == self.epoch and changed.position == self._position:
+            return
+        names = changed.since(self._position) if epoch == self.epoch else None
+        if names is None:
+            self.pods = {}
+            self.changed = ChangedKeys()
+            self.epoch = epoch
+            names = [*self._nominator.nodes]
+        self._position = changed.position
+        index, pods_on, least = self._columns.index, self._nominator.pods_on, self.priority
+        for name in names:
+            row = index.get(name)
+            if row is None:
+                continue
+            before = [info for info in pods_on(name) if info.pod.priority >= least]
+            if before:
+                self.pods[row] = before
+            elif self.pods.pop(row, None) is None:
+                continue
+            self.changed.note(row)
+
+    def row_of(self, uid: str) -> int | None:
+        """Return the row to which a pod is nominated, None where it is not, or has a lower priority."""
+        name = self._nominator.node_of(uid)
+        row = self._columns.index.get(name) if name else None
+        return row if row in self.pods else None
+
+    def without(self, row: int, uid: str) -> Sequence[PodInfo]:
+        """Return the pods of a row but for one."""
+        return [info for info in self.pods.get(row, ()) if info.pod.uid != uid]
+
+    def check_invariants(self) -> None:
+        """Raise AssertionError unless an up-to-date one is what a look at the nominations gives."""
+        if self._position != self._nominator.changed.position or self.epoch != self._columns.changes.epoch:
+            return
+        index = self._columns.index
+        found = {
+            index[name]: before
+            for name in self._nominator.nodes
+            if name in index
+            and (before := [info for info in self._nominator.pods_on(name) if info.pod.priority >= self.priority])
+        }
+        assert found == self.pods, f"nominations before priority {self.priority} are filed wrongly"

@@ -1,0 +1,111 @@
+"""Who is nominated where, by row and priority: kept as it changes, and the same as looked up anew."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+
+from hypothesis import given, settings, strategies as st
+
+from pyscheduler.cache.cache import Cache
+from pyscheduler.cache.snapshot import Snapshot
+from pyscheduler.framework import NominatingInfo, PodInfo
+from pyscheduler.queue.nominator import Nominator
+from pyscheduler.runtime.preemption_promises import Promised, Promises
+from pyscheduler.testing import make_node, make_pod
+from pyscheduler.testing.clock import VirtualClock
+
+NODES = tuple(f"n{number}" for number in range(5))
+PODS = tuple(
+    PodInfo.of(make_pod(f"p{number}", priority=number % 3, requests={"cpu": f"{100 * (number % 2)}m"}))
+    for number in range(8)
+)
+
+
+class History:
+    """Nodes come and go, and pods are nominated to them, to others, and to nobody."""
+
+    def __init__(self, seed: int) -> None:
+        self.rng = random.Random(seed)
+        self.nominator = Nominator()
+        self.cache = Cache(clock=VirtualClock())
+        self.snapshot = Snapshot(nominator=self.nominator)
+        self.promises = Promises()
+        self.present: set[str] = set()
+        for name in NODES[:3]:
+            self.toggle(name)
+
+    def toggle(self, name: str) -> None:
+        """Add the node, or remove it."""
+        if name in self.present:
+            self.cache.remove_node(make_node(name))
+        else:
+            self.cache.add_node(make_node(name))
+        self.present ^= {name}
+
+    def happen(self) -> str:
+        """Let one thing happen, and say which."""
+        what = self.rng.choice(["nominate", "nominate", "nominate", "drop", "node", "statement", "nothing"])
+        info = self.rng.choice(PODS)
+        if what == "nominate":
+            self.nominator.add(info, NominatingInfo(self.rng.choice(NODES)))
+        elif what == "drop":
+            self.nominator.delete(info.pod)
+        elif what == "node":
+            self.toggle(self.rng.choice(NODES))
+        self.cache.update_snapshot(self.snapshot)
+        if what == "statement" and self.present:
+            self.snapshot.nominate(info, self.rng.choice(sorted(self.present)))
+        return what
+
+    def look(self) -> str:
+        """Compare what is kept with what a look at all nominations gives, for some pod; say what that came to."""
+        info = self.rng.choice(PODS)
+        pod, nodes = info.pod, self.snapshot.nodes
+        afresh = Promised.once(self.snapshot, pod)
+        kept = self.snapshot.nominated_before(pod.priority)
+        if kept is None:
+            return "a statement has a say"
+        self.snapshot.check_invariants()
+        found = self.promises.before(kept, len(nodes), pod)
+        assert found.is_current
+        for row in range(len(nodes)):
+            assert found.crowd(row) == afresh.crowd(row)
+            numbers = [int(each.by_row[row]) if each.by_row is not None else 0 for each in (found, afresh)]
+            assert found.requests(numbers[0]) == afresh.requests(numbers[1])
+        if kept.row_of(pod.uid) is not None:
+            return "the pod itself is nominated"
+        return "somebody is nominated" if kept.pods else "nobody is nominated"
+
+
+def test_what_is_kept_is_what_a_look_at_all_gives() -> None:
+    """For pods of every priority, whatever happens to nominations, nodes and statements in between."""
+    fired: Counter[str] = Counter()
+
+    @settings(max_examples=40, deadline=None, derandomize=True)
+    @given(st.integers(0, 2**32))
+    def play(seed: int) -> None:
+        history = History(seed)
+        for _ in range(60):
+            fired[history.happen()] += 1
+            fired[history.look()] += 1
+
+    play()
+    print(dict(sorted(fired.items())))  # noqa: T201 - how often each happened
+    assert len(fired) == 9
+    assert min(fired.values()) > 50
+
+
+def test_what_was_promised_is_not_current_once_somebody_else_is_nominated() -> None:
+    """A search that let the loop turn looks again; one during which nothing happened goes on."""
+    history = History(0)
+    history.cache.update_snapshot(history.snapshot)
+    kept = history.snapshot.nominated_before(0)
+    assert kept is not None
+    found = history.promises.before(kept, 3, PODS[0].pod)
+    assert found.is_current
+    history.nominator.add(PODS[1], NominatingInfo("n0"))
+    assert not found.is_current
+    # Somebody else has looked in between: it still is not.
+    assert history.snapshot.nominated_before(0) is kept
+    assert not found.is_current
