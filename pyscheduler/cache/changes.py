@@ -18,6 +18,8 @@ __all__ = ["ChangeLog", "Changes"]
 
 #: So many changes are listed at least.
 _LISTED: Final = 64
+_NO_ROWS: Final[NDArray[np.int64]] = np.empty(0, dtype=np.int64)
+_NO_ROWS.flags.writeable = False
 
 
 class Changes(NamedTuple):
@@ -39,12 +41,14 @@ class ChangeLog:
     goes; `epoch` whenever a node comes, goes or takes another row: positions from before mean nothing then.
     """
 
-    __slots__ = ("_last", "_node_touched", "_start", "_touched", "epoch", "node_version", "position")
+    __slots__ = ("_answer", "_last", "_node_touched", "_start", "_touched", "epoch", "node_version", "position")
 
     def __init__(self, capacity: int) -> None:
         #: Rows; where the node object changed, the row's complement, which is negative. The first is at `_start`.
         self._last: list[int] = []
         self._start = 0
+        #: What was said last, with the position since which: whoever follows the log asks the same in the same cycle.
+        self._answer: tuple[int, Changes] | None = None
         #: int64 by row: the position after its last change, and after the last of its node object.
         self._touched: NDArray[np.int64] = np.zeros(capacity, dtype=np.int64)
         self._node_touched: NDArray[np.int64] = np.zeros(capacity, dtype=np.int64)
@@ -66,6 +70,7 @@ class ChangeLog:
         """Note that rows came, went or were moved."""
         self.epoch += 1
         self.node_version += 1
+        self._answer = None
 
     def grow(self, capacity: int) -> None:
         """Make room for `capacity` nodes; an epoch follows."""
@@ -73,17 +78,28 @@ class ChangeLog:
         self._node_touched = np.zeros(capacity, dtype=np.int64)
 
     def since(self, position: int) -> Changes:
-        """Return what changed since `position`, which is one of this epoch."""
+        """Return what changed since `position`, which is one of this epoch. The arrays are not to be written to."""
+        answer = self._answer
+        if answer is None or answer[0] != position:
+            answer = self._answer = (position, self._since(position))
+        return answer[1]
+
+    def _since(self, position: int) -> Changes:
         if position < self._start:
             nodes = self._node_touched > position
             return Changes(np.flatnonzero(nodes), np.flatnonzero((self._touched > position) & ~nodes))
-        rows = set(self._last[position - self._start :])
+        last = self._last[position - self._start :]
+        if len(last) == 1 and last[0] >= 0:
+            # A pod that was placed, as a rule.
+            return Changes(_NO_ROWS, np.array(last, dtype=np.int64))
+        rows = set(last)
         changed = {~row for row in rows if row < 0}
         return Changes(_array(changed), _array({row for row in rows if row >= 0} - changed))
 
     def _note(self, row: int, entry: int) -> None:
         last = self._last
         last.append(entry)
+        self._answer = None
         self.position += 1
         self._touched[row] = self.position
         if len(last) > 2 * _LISTED:

@@ -10,6 +10,7 @@ Nothing here knows of cache, generations or statements: whoever owns the columns
 
 from __future__ import annotations
 
+import struct
 from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
 import numpy as np
@@ -49,6 +50,8 @@ _NUM_USAGE: Final = 7
 # Lines of the table of what nodes offer.
 ALLOCATABLE: Final = {CPU: 0, MEMORY: 1, EPHEMERAL_STORAGE: 2, PODS: 3}
 _NUM_OFFERED: Final = 4
+#: All amounts of a row where there are no extended resources; shorter than what the tables give for it.
+_pack: Final = struct.Struct("10q").pack
 
 
 class _RowIndex(Protocol):
@@ -198,6 +201,24 @@ class Columns:
     def amounts(self, row: int) -> bytes:
         """Return all that a node offers and all that is used there: rows with equal ones are equal in every amount."""
         usage, offered = self.usage, self.offered
+        if not usage.scalars and not offered.scalars:
+            info = self.infos[row]
+            used, non_zero, offer = info.requested, info.non_zero_requested, info.allocatable
+            try:
+                return _pack(
+                    len(info.pods),
+                    non_zero.milli_cpu,
+                    non_zero.memory,
+                    used.milli_cpu,
+                    used.memory,
+                    used.ephemeral_storage,
+                    offer.milli_cpu,
+                    offer.memory,
+                    offer.ephemeral_storage,
+                    offer.allowed_pods,
+                )
+            except struct.error:
+                pass  # beyond 64 bits, where the tables wrap around
         layout = (usage.layout << 32 | offered.layout).to_bytes(16, "little")
         return layout + offered.view[:, row].tobytes() + usage.view[POD_COUNT:, row].tobytes()
 

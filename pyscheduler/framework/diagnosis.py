@@ -25,7 +25,8 @@ class NoNodesError(Exception):
 class Diagnosis:
     """What the attempt found out; PostFilter plugins and the queue read it."""
 
-    node_statuses: NodeStatuses = attrs.field(factory=lambda: NodeStatuses(0))
+    #: Made when somebody asks: most attempts find a node.
+    _node_statuses: NodeStatuses | None = None
     #: Plugins that rejected the pod or nodes; the queue asks their hints.
     unschedulable_plugins: set[str] = attrs.Factory(set)
     #: Plugins that answered PENDING.
@@ -34,6 +35,17 @@ class Diagnosis:
     pre_filter_message: str = ""
     #: What PostFilter had to say.
     post_filter_message: str = ""
+
+    @property
+    def node_statuses(self) -> NodeStatuses:
+        """Return why each node was refused, and what nodes get that no filter looked at."""
+        if self._node_statuses is None:
+            self._node_statuses = NodeStatuses(0)
+        return self._node_statuses
+
+    @node_statuses.setter
+    def node_statuses(self, statuses: NodeStatuses) -> None:
+        self._node_statuses = statuses
 
     def add_plugin_status(self, status: Status) -> None:
         """Note which plugin rejected, by the status it gave."""

@@ -210,20 +210,22 @@ class NodeInfo:
 
     def clone(self) -> NodeInfo:
         """Return an independent copy of the sums and lists; pods and the node object are shared. Same generation."""
-        return NodeInfo(
-            node=self.node,
-            pods=self.pods.copy(),
-            pods_with_affinity=self.pods_with_affinity.copy(),
-            pods_with_required_anti_affinity=self.pods_with_required_anti_affinity.copy(),
-            used_ports=self.used_ports.clone(),
-            requested=self.requested.clone(),
-            non_zero_requested=self.non_zero_requested.clone(),
-            allocatable=self.allocatable,  # replaced, never changed in place
-            image_states=self.image_states,
-            pvc_ref_counts=self.pvc_ref_counts.copy(),
-            declared_features=self.declared_features,
-            generation=self.generation,
-        )
+        # One by one, because every pod that is placed costs a copy of its node.
+        copy = NodeInfo.__new__(NodeInfo)
+        copy.node = self.node
+        copy.pods = self.pods.copy()
+        copy.pods_with_affinity = self.pods_with_affinity.copy()
+        copy.pods_with_required_anti_affinity = self.pods_with_required_anti_affinity.copy()
+        copy.used_ports = self.used_ports.clone()
+        copy.requested = self.requested.clone()
+        copy.non_zero_requested = self.non_zero_requested.clone()
+        copy.allocatable = self.allocatable  # replaced, never changed in place
+        copy.image_states = self.image_states
+        copy.pvc_ref_counts = self.pvc_ref_counts.copy()
+        copy.declared_features = self.declared_features
+        copy.generation = self.generation
+        copy._places = {}  # noqa: SLF001 - it is one of its own kind
+        return copy
 
 
 def _has_anti_affinity(info: PodInfo) -> bool:

@@ -113,8 +113,13 @@ class PodInfo:
         if before == now:
             return True
         # What a node reports of amounts counts, and while it reports none, nothing in a status does.
-        return not any(
-            status.container_statuses or status.init_container_statuses or status.resources for status in (before, now)
+        return not (
+            before.container_statuses
+            or before.init_container_statuses
+            or before.resources
+            or now.container_statuses
+            or now.init_container_statuses
+            or now.resources
         )
 
     def __repr__(self) -> str:

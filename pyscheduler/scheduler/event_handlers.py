@@ -96,14 +96,14 @@ class EventHandlers:
     def add_node(self, node: Node) -> None:
         """Take a new node into the cache and wake the pods it may help."""
         began = self.clock.now()
-        if self._guarded("node", node.name, partial(self.cache.add_node, node)):
+        if self._guarded("node", node, partial(self.cache.add_node, node)):
             self.queue.move_all(NODE_ADD, None, node)
         self._timed(NODE_ADD, began)
 
     def update_node(self, old: Node, new: Node) -> None:
         """Bring the node up to date; wake pods if something changed that scheduling looks at."""
         began = self.clock.now()
-        if not self._guarded("node", new.name, partial(self.cache.update_node, old, new)):
+        if not self._guarded("node", new, partial(self.cache.update_node, old, new)):
             return
         updated = self.clock.now() - began
         for event in node_changes(old, new):
@@ -115,7 +115,7 @@ class EventHandlers:
         """Drop the node."""
         began = self.clock.now()
         self.queue.move_all(NODE_DELETE, node, None)
-        self._guarded("node", node.name, partial(self.cache.remove_node, node))
+        self._guarded("node", node, partial(self.cache.remove_node, node))
         self._timed(NODE_DELETE, began)
 
     # Pods
@@ -193,7 +193,7 @@ class EventHandlers:
 
     def _add_assigned(self, pod: Pod) -> None:
         began = self.clock.now()
-        if self._guarded("pod", pod.key, lambda: self.cache.add_pod(self._read_assigned(pod))):
+        if self._guarded("pod", pod, lambda: self.cache.add_pod(self._read_assigned(pod))):
             self.queue.move_all(ASSIGNED_POD_ADD, None, pod)
         self._timed(ASSIGNED_POD_ADD, began)
 
@@ -203,7 +203,7 @@ class EventHandlers:
             self._add_assigned(new)
             return
         began = self.clock.now()
-        if not self._guarded("pod", new.key, lambda: self.cache.update_pod(old, self._read_assigned(new))):
+        if not self._guarded("pod", new, lambda: self.cache.update_pod(old, self._read_assigned(new))):
             return
         updated = self.clock.now() - began
         for event in pod_changes(old, new):
@@ -283,7 +283,7 @@ class EventHandlers:
             return
         # A pod that waits at Permit is rejected and cleans up after itself; past that, only the cache can be freed.
         if not self.waiting_pods.delete(pod.uid):
-            self._guarded("pod", pod.key, partial(self.cache.forget_pod, assumed.pod))
+            self._guarded("pod", pod, partial(self.cache.forget_pod, assumed.pod))
         self.queue.move_all(ASSIGNED_POD_DELETE, assumed.pod, None)
 
     # Everything else
@@ -299,16 +299,16 @@ class EventHandlers:
     def _other_delete(self, event: ClusterEvent, old: object) -> None:
         self._other(event, old, None)
 
-    def _guarded(self, kind: str, key: str, act: Callable[[], object]) -> bool:
+    def _guarded(self, kind: str, subject: Node | Pod, act: Callable[[], object]) -> bool:
         """Do it; report an object that cannot be read, or that cache and API disagree about, and go on."""
         try:
             act()
         except CacheError as error:
             self.recorder.warning("cache_disagrees")
-            _log.error("Cache and API disagree %s=%s err=%s", kind, key, error)
+            _log.error("Cache and API disagree %s=%s err=%s", kind, subject.key, error)
             return False
         except PySchedulerError as error:
-            self._complain(kind, key, error)
+            self._complain(kind, subject.key, error)
             return False
         return True
 

@@ -30,3 +30,17 @@ def test_what_was_said_of_other_resources_is_not_mistaken() -> None:
         cache.update_snapshot(snapshot)
         seen.add(snapshot.nodes.amounts(0))
     assert len(seen) == 12
+
+
+def test_amounts_beyond_64_bits_are_told_apart_as_far_as_they_are_kept() -> None:
+    """Sums wrap around in the columns, and what stands for them is made of the columns then."""
+    cache, snapshot = Cache(clock=VirtualClock()), Snapshot()
+    for name, memory in (("a", 2**63 - 1), ("b", 2**63 - 1), ("c", 2**62)):
+        cache.add_node(make_node(name))
+        for number in range(2):
+            cache.add_pod(make_pod(f"{name}{number}", node_name=name, requests={"memory": str(memory)}))
+    cache.update_snapshot(snapshot)
+    one, same, other = (snapshot.nodes.amounts(row) for row in range(3))
+    assert snapshot.nodes.requested("memory").tolist() == [-2, -2, -(2**63)]
+    assert one == same
+    assert one != other

@@ -25,6 +25,8 @@ def test_changes_since_any_moment_are_those_that_happened(seed: int) -> None:
         assert changes.nodes.tolist() == sorted(nodes)
         assert changes.pods.tolist() == sorted({row for _, row in history[moment:]} - nodes)
         assert sorted(changes.rows.tolist()) == sorted({row for _, row in history[moment:]})
+        again = log.since(moment)
+        assert (again.nodes.tolist(), again.pods.tolist()) == (changes.nodes.tolist(), changes.pods.tolist())
         log.check_invariants()
     assert log.position == len(history)
     assert log.node_version == sum(is_node for is_node, _ in history)

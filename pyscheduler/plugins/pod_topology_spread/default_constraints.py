@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 import attrs
 
 from pyscheduler.api import (
+    EVERYTHING,
     NOTHING,
     CompiledSelector,
     OwnerReference,
@@ -73,7 +74,10 @@ class DefaultConstraints:
         labels: dict[str, str] = {}
         for selected in self._services.selecting(pod):
             labels.update(selected)
-        owner = next((each for each in pod.metadata.owner_references if each.controller), None)
+        owners = pod.metadata.owner_references
+        if not labels and not owners:
+            return EVERYTHING
+        owner = next((each for each in owners if each.controller), None)
         if owner is None:
             return selector_from_labels(labels)
         if (owner.api_version, owner.kind) == ("v1", "ReplicationController"):
