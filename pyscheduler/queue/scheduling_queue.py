@@ -479,10 +479,18 @@ class SchedulingQueue:
         own = info.after_failure.quiet_for if info.after_failure is not None else None
         if own is not None and not self._is_quiet(own, info.pod):
             own = None
-        for event, old, new, quiet_for in self._in_flight.events_since_pop(flight):
+        scheduler_name = info.pod.scheduler_name
+        rejectors = frozenset(info.unschedulable_plugins).union(info.pending_plugins)
+
+        def may_matter(event: ClusterEvent) -> bool:
+            # That a pod was named concerns nobody else, and its own flight knows it.
+            return event is not FORCE_ACTIVATE and self._hints.match(event).may_move(scheduler_name, rejectors)
+
+        def is_quiet(quiet_for: Callable[[Pod], bool]) -> bool:
             # Most often it is its own group that gives up its places; then there is nobody to ask.
-            if quiet_for is not None and (quiet_for == own or self._is_quiet(quiet_for, info.pod)):
-                continue
+            return quiet_for == own or self._is_quiet(quiet_for, info.pod)
+
+        for event, old, new, _ in self._in_flight.events_since_pop(flight, may_matter, is_quiet):
             strategy = self._hints.evaluate(info, self._hints.match(event), old, new)
             if strategy is Strategy.IMMEDIATELY:
                 return strategy

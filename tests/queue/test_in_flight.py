@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import hypothesis.strategies as st
 import pytest
 from hypothesis import given
 
 from pyscheduler.api import ObjectMeta, Pod
 from pyscheduler.framework import ActionType, ClusterEvent, EventResource, PodInfo, QueuedPodInfo
-from pyscheduler.queue.in_flight import InFlight
+from pyscheduler.queue.in_flight import InFlight, ObservedEvent
 
 NODE_ADD = ClusterEvent(EventResource.NODE, ActionType.ADD)
 NODE_DELETE = ClusterEvent(EventResource.NODE, ActionType.DELETE)
@@ -31,7 +33,7 @@ def test_no_event_is_kept_while_nobody_is_in_flight() -> None:
     """Without pods in flight events are nobody's."""
     in_flight = InFlight()
     in_flight.observe(NODE_ADD, None, "n1")
-    assert list(in_flight._events) == []
+    assert in_flight._events == {}
     assert in_flight.event_counts == {}
 
 
@@ -62,11 +64,11 @@ def test_events_go_with_the_last_pod_that_needs_them() -> None:
     in_flight.end("uid-b")
     assert len(in_flight._events) == 3
     in_flight.end("uid-a")
-    assert [observed.new for observed in in_flight._events] == [3]
+    assert [observed.new for observed in in_flight._events.values()] == [3]
     assert in_flight.event_counts == {"NodeAdd": 1}
     assert missed(in_flight, "c") == [3]
     in_flight.end("uid-c")
-    assert list(in_flight._events) == []
+    assert in_flight._events == {}
     assert in_flight.event_counts == {}
     in_flight.check_invariants()
 
@@ -86,6 +88,44 @@ def test_a_pod_is_in_flight_once() -> None:
     begin(in_flight, "a")
     with pytest.raises(AssertionError, match="pod default/a is in flight already"):
         begin(in_flight, "a")
+
+
+def test_the_queue_may_be_closed_between_two_events() -> None:
+    """Whoever looks at what was missed then sees no more of it."""
+    in_flight = InFlight()
+    begin(in_flight, "a")
+    for number in range(3):
+        in_flight.observe(NODE_ADD, None, number)
+    flight = in_flight.get("uid-a")
+    assert flight is not None
+    seen = in_flight.events_since_pop(flight)
+    assert next(seen).new == 0
+    in_flight.clear()
+    assert list(seen) == []
+    begin(in_flight, "a")
+    in_flight.observe(NODE_ADD, None, "later")
+    assert missed(in_flight, "a") == ["later"]
+    in_flight.check_invariants()
+
+
+def test_what_happens_between_two_events_is_not_missed() -> None:
+    """Events that come while a pod looks are not among those it missed, though lists are cut off meanwhile."""
+    in_flight = InFlight()
+    begin(in_flight, "first")
+    for number in range(10):
+        in_flight.observe(NODE_ADD, None, number)
+    begin(in_flight, "a")
+    for number in range(10, 14):
+        in_flight.observe((NODE_ADD, NODE_DELETE)[number % 2], None, number)
+    flight = in_flight.get("uid-a")
+    assert flight is not None
+    seen = []
+    for observed in in_flight.events_since_pop(flight):
+        seen.append(observed.new)
+        in_flight.observe(NODE_ADD, None, "later")
+        in_flight.end("uid-first")
+    assert seen == [10, 11, 12, 13]
+    in_flight.check_invariants()
 
 
 STEPS = st.lists(st.tuples(st.sampled_from(["pop", "event", "end"]), st.integers(0, 5)), max_size=60)
@@ -111,3 +151,66 @@ def test_it_behaves_like_one_list_per_pod(steps: list[tuple[str, int]]) -> None:
         in_flight.check_invariants()
         assert {name: missed(in_flight, name) for name in lists} == lists
         assert len(in_flight._events) == max(map(len, lists.values()), default=0)
+
+
+QUIETS = [None, "a".__eq__, "b".__eq__]
+WIDER_STEPS = st.lists(
+    st.tuples(st.sampled_from(["pop", "event", "event", "end"]), st.integers(0, 5), st.sampled_from([0, 0, 1, 2])),
+    max_size=60,
+)
+
+
+@given(steps=WIDER_STEPS, wanted=st.sets(st.sampled_from([NODE_ADD, NODE_DELETE])), quiet=st.sampled_from(QUIETS))
+def test_what_is_left_out_is_just_that(
+    steps: list[tuple[str, int, int]], wanted: set[ClusterEvent], quiet: Callable[[object], bool] | None
+) -> None:
+    """By kind, and by for whom it is quiet, the same events are seen as in a list of all, in the same order."""
+    in_flight = InFlight()
+    lists: dict[str, list[ObservedEvent]] = {}
+
+    def is_quiet(other: object) -> bool:
+        return other == quiet
+
+    for turn, (step, number, quiet_number) in enumerate(steps):
+        name = f"p{number}"
+        if step == "pop" and name not in lists:
+            begin(in_flight, name)
+            lists[name] = []
+        elif step == "event":
+            missed_event = ObservedEvent((NODE_ADD, NODE_DELETE)[number % 2], None, turn, QUIETS[quiet_number])  # type: ignore[arg-type]  # it is compared only
+            in_flight.observe(*missed_event)
+            for events in lists.values():
+                events.append(missed_event)
+        elif step == "end":
+            in_flight.end(f"uid-{name}")
+            lists.pop(name, None)
+        in_flight.check_invariants()
+        for other, events in lists.items():
+            flight = in_flight.get(f"uid-{other}")
+            assert flight is not None
+            seen = list(in_flight.events_since_pop(flight, wanted.__contains__, is_quiet))
+            assert seen == [
+                one for one in events if one.event in wanted and (one.quiet_for is None or one.quiet_for != quiet)
+            ]
+
+
+def test_a_row_of_events_is_asked_about_once() -> None:
+    """Of five hundred pods that give up their places together each asks once whether that is news."""
+    in_flight = InFlight()
+    names = [f"p{number}" for number in range(500)]
+    for name in names:
+        begin(in_flight, name)
+    asked = 0
+
+    def is_quiet(_other: object) -> bool:
+        nonlocal asked
+        asked += 1
+        return True
+
+    for name in names:
+        flight = in_flight.get(f"uid-{name}")
+        assert flight is not None
+        assert list(in_flight.events_since_pop(flight, None, is_quiet)) == []
+        in_flight.end(f"uid-{name}")
+        in_flight.observe(NODE_DELETE, name, None, "a".__eq__)
+    assert asked == len(names) - 1
