@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
+import random
 import signal
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -20,16 +22,19 @@ from pyscheduler.cli.demo import play
 from pyscheduler.config.load import load
 from pyscheduler.runtime.discovery import discover
 from pyscheduler.scheduler.assembly import Settings
-from pyscheduler.simulation.job_traces import read_jobs, read_pool
+from pyscheduler.simulation.job_traces import Job, read_jobs, read_pool
 from pyscheduler.simulation.replay import UNSCHEDULABLE_SECONDS, Replay
 from tests.bench import clusters
 from tests.bench.server import serving
 
-__all__ = ["demo", "help_seconds", "leadership", "ready_seconds", "replay"]
+__all__ = ["demo", "help_seconds", "leadership", "ready_seconds", "replay", "simulation"]
 
 _ROOT = Path(__file__).parents[2]
 _PROGRAM = (sys.executable, "-m", "pyscheduler")
 _DEMO_PODS = 8152
+_DAY_SECONDS = 86_400.0
+#: Half of the jobs of a simulated day take longer than two hours.
+_LENGTH_MU = math.log(7200.0)
 
 
 def help_seconds(runs: int) -> float:
@@ -124,10 +129,32 @@ def demo(pod_count: int = _DEMO_PODS) -> dict[str, float]:
 
 def replay(jobs: int | None) -> dict[str, float]:
     """Return the figures of the Philly trace in virtual time, all of vc1 or only its first jobs, with Coscheduling."""
+    return _replayed(read_jobs("philly", vc="vc1")[:jobs], "24x8gpu", "coscheduling.yaml")
+
+
+def simulation(pods: int, nodes: int) -> dict[str, float]:
+    """Return the figures of a day in virtual time on which so many plain pods come, and find room at once."""
+    rng = random.Random(1)
+    jobs = [
+        Job(
+            name=f"job-{number}",
+            arrival=_DAY_SECONDS * number / pods,
+            duration=rng.lognormvariate(_LENGTH_MU, 1.0),
+            workers=1,
+            gpus=rng.choice((1, 1, 1, 2, 4)),
+            cpu_milli=4000,
+            memory_mib=16 * 1024,
+        )
+        for number in range(pods)
+    ]
+    return _replayed(jobs, f"{nodes}x8gpu", "default.yaml")
+
+
+def _replayed(jobs: Sequence[Job], pool: str, configuration: str) -> dict[str, float]:
     played = Replay(
-        read_jobs("philly", vc="vc1")[:jobs],
-        read_pool("24x8gpu"),
-        load(_ROOT / "configs" / "coscheduling.yaml"),
+        jobs,
+        read_pool(pool),
+        load(_ROOT / "configs" / configuration),
         registry=discover(),
         settings=Settings(max_unschedulable_seconds=UNSCHEDULABLE_SECONDS),
     )

@@ -147,6 +147,7 @@ def program_rows(*, short: bool) -> Sequence[Row]:
     """Return what is measured besides; `short` rows are so small that they prove no more than that they run."""
     large, pods = (500, 500) if short else (5000, 10_000)
     demo_pods = 500 if short else 8152
+    simulated = 300 if short else 50_000
     return [
         *_client_rows(short=short),
         Row(
@@ -175,6 +176,11 @@ def program_rows(*, short: bool) -> Sequence[Row]:
             what=f"Philly, {'40' if short else 'all 1,494'} jobs of vc1 on 24 nodes of 8 GPUs, in virtual time",
             measure=partial(programs.replay, 40 if short else None),
             targets={"seconds": "<= 120 s"},
+        ),
+        Row(
+            name="simulation",
+            what=f"a day of plain pods in virtual time: {simulated:,} on {large:,} nodes of 8 GPUs",
+            measure=partial(programs.simulation, simulated, large),
         ),
         Row(name="help", what="pyscheduler --help", measure=_help, targets={"seconds": "< 0.3 s"}),
         Row(

@@ -60,6 +60,7 @@ ORDER: Final = tuple(
             *_SHOWN,
             "waiting",
             "replay",
+            "simulation",
             *(f"{name}/5000/cycle/distinct" for name in _DISTINCT),
         ]
     )
