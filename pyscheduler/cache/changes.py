@@ -41,7 +41,17 @@ class ChangeLog:
     goes; `epoch` whenever a node comes, goes or takes another row: positions from before mean nothing then.
     """
 
-    __slots__ = ("_answer", "_last", "_node_touched", "_start", "_touched", "epoch", "node_version", "position")
+    __slots__ = (
+        "_answer",
+        "_last",
+        "_last_node",
+        "_node_touched",
+        "_start",
+        "_touched",
+        "epoch",
+        "node_version",
+        "position",
+    )
 
     def __init__(self, capacity: int) -> None:
         #: Rows; where the node object changed, the row's complement, which is negative. The first is at `_start`.
@@ -52,6 +62,8 @@ class ChangeLog:
         #: int64 by row: the position after its last change, and after the last of its node object.
         self._touched: NDArray[np.int64] = np.zeros(capacity, dtype=np.int64)
         self._node_touched: NDArray[np.int64] = np.zeros(capacity, dtype=np.int64)
+        #: The position after the last change of any node object.
+        self._last_node = 0
         self.position = 0
         self.node_version = 0
         self.epoch = 0
@@ -63,7 +75,7 @@ class ChangeLog:
     def note_node(self, row: int) -> None:
         """Note that a row has another node object, and maybe other pods, too."""
         self.node_version += 1
-        self._node_touched[row] = self.position + 1
+        self._node_touched[row] = self._last_node = self.position + 1
         self._note(row, ~row)
 
     def begin_epoch(self) -> None:
@@ -86,8 +98,11 @@ class ChangeLog:
 
     def _since(self, position: int) -> Changes:
         if position < self._start:
+            touched = self._touched > position
+            if position >= self._last_node:
+                return Changes(_NO_ROWS, touched.nonzero()[0])
             nodes = self._node_touched > position
-            return Changes(np.flatnonzero(nodes), np.flatnonzero((self._touched > position) & ~nodes))
+            return Changes(nodes.nonzero()[0], (touched & ~nodes).nonzero()[0])
         last = self._last[position - self._start :]
         if len(last) == 1 and last[0] >= 0:
             # A pod that was placed, as a rule.
@@ -112,6 +127,7 @@ class ChangeLog:
         assert len(self._last) <= 2 * _LISTED, "too many changes are listed"
         assert self._touched.max(initial=0) <= self.position, "a row changed in the future"
         assert (self._node_touched <= self._touched).all(), "a node changed, and its row did not"
+        assert self._node_touched.max(initial=0) <= self._last_node <= self.position, "a node changed unnoticed"
 
 
 def _array(rows: set[int]) -> NDArray[np.int64]:

@@ -38,10 +38,12 @@ S = TypeVar("S", bound=np.generic)
 class NodeView:
     """All nodes of a snapshot, in row order."""
 
-    __slots__ = ("_columns",)
+    __slots__ = ("_columns", "_taken")
 
     def __init__(self, columns: Columns) -> None:
         self._columns = columns
+        #: The view that was taken last: filters and scores ask about the same rows, and gather the same arrays.
+        self._taken: NodeSubset | None = None
 
     def __len__(self) -> int:
         return len(self._columns.infos)
@@ -71,7 +73,10 @@ class NodeView:
 
     def take(self, rows: NDArray[np.int64]) -> NodeSubset:
         """Return the view of the given rows, in that order. The array is kept: do not change it afterwards."""
-        return NodeSubset(self, self._columns, rows)
+        taken = self._taken
+        if taken is None or not taken.shows(rows):
+            taken = self._taken = NodeSubset(self, self._columns, rows)
+        return taken
 
     def allocatable(self, resource: str) -> NDArray[np.int64]:
         """Return int64[n]: what each node offers; `pods` is `allowed_pods()`."""
@@ -177,6 +182,10 @@ class NodeSubset:
     def rows(self) -> NDArray[np.int64]:
         """Return int64[n]: the rows of the snapshot that this shows; not to be written to."""
         return self._rows
+
+    def shows(self, rows: NDArray[np.int64]) -> bool:
+        """Tell whether it is still valid, and shows these very rows."""
+        return self._rows is rows and self._moves == self._columns.moves
 
     def __iter__(self) -> Iterator[NodeInfo]:
         self._check()

@@ -14,7 +14,7 @@ import attrs
 import numpy as np
 
 from pyscheduler.framework.reuse import Reuse
-from pyscheduler.framework.status import MAX_SCORE, MIN_SCORE
+from pyscheduler.framework.status import MAX_SCORE
 from pyscheduler.runtime.kept_filters import COUNTED, FEW_ROWS, KNOWN_BYTES, MAX_KNOWN
 from pyscheduler.runtime.top_rows import TopRows
 
@@ -266,21 +266,17 @@ class KeptScores:
     def _look_up(self, asker: _Asker, nodes: NodeView, rows: Sequence[int]) -> bool:
         """Set the sums of rows: nodes that are as full as others before score what those did."""
         known, base = self._known, self._base
-        keys = [nodes.amounts(row) for row in rows]
-        scores = [known.get(key) for key in keys]
-        if None in scores:
-            new = {key: row for key, row, score in zip(keys, rows, scores, strict=True) if score is None}
-            answer = self._sum(asker, nodes.take(np.array([*new.values()], dtype=np.int64)))
-            if answer is None:
-                return False
-            if len(known) >= MAX_KNOWN:
-                known.clear()
-            learned = dict(zip(new, answer.tolist(), strict=True))
-            self.growth += (len(known) + len(learned)) // COUNTED != len(known) // COUNTED
-            known.update(learned)
-            scores = [learned[key] if score is None else score for key, score in zip(keys, scores, strict=True)]
-        for row, score in zip(rows, scores, strict=True):
-            assert score is not None, "all have been asked about"
+        for row in rows:
+            key = nodes.amounts(row)
+            score = known.get(key)
+            if score is None:
+                answer = self._sum(asker, nodes.take(np.array([row], dtype=np.int64)))
+                if answer is None:
+                    return False
+                if len(known) >= MAX_KNOWN:
+                    known.clear()
+                score = known[key] = int(answer[0])
+                self.growth += len(known) % COUNTED == 0
             before = int(base[row])
             if score != before:
                 base[row] = score
@@ -334,4 +330,5 @@ class KeptRanking:
 
 
 def _in_bounds(scores: NDArray[np.int64]) -> bool:
-    return not len(scores) or bool(scores.min() >= MIN_SCORE and scores.max() <= MAX_SCORE)
+    # Seen as unsigned, a negative score is a huge one: one pass instead of two.
+    return not len(scores) or bool(scores.view(np.uint64).max() <= MAX_SCORE)

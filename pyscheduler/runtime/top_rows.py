@@ -27,7 +27,7 @@ class TopRows:
     def __init__(self, totals: NDArray[np.signedinteger]) -> None:
         highest = totals.max()
         self._highest = int(highest)
-        self.rows: Sequence[int] | NDArray[np.int64] = np.flatnonzero(totals == highest)
+        self.rows: Sequence[int] | NDArray[np.int64] = (totals == highest).nonzero()[0]
         #: The same rows, once one of them has changed.
         self._list: list[int] | None = None
 

@@ -80,21 +80,19 @@ def balanced_allocation(resources: Sequence[Allocation], size: int) -> NDArray[n
     for row, each in enumerate(resources):
         np.not_equal(each.allocatable, 0, out=offered[row])
         np.maximum(each.allocatable, 1, out=divisors[row])
-    with_pod = _balance([each.requested for each in resources], divisors, offered)
-    without_pod = _balance([each.allocated for each in resources], divisors, offered)
-    return _HALF + (_HALF + with_pod - without_pod) // 2
-
-
-def _balance(
-    used: Sequence[NDArray[np.int64]], divisors: NDArray[np.float64], offered: NDArray[np.bool_]
-) -> NDArray[np.int64]:
-    """Return int64[n] in 50..100 from what is used of each resource; fewer than two balance perfectly."""
-    fractions = np.zeros(divisors.shape, dtype=np.float64)
-    for row, amounts in enumerate(used):
-        np.divide(amounts, divisors[row], out=fractions[row])
+    # With the pod and without it at once, side by side.
+    fractions = np.zeros((len(resources), 2 * size), dtype=np.float64)
+    for row, each in enumerate(resources):
+        np.divide(each.requested, divisors[row], out=fractions[row, :size])
+        np.divide(each.allocated, divisors[row], out=fractions[row, size:])
     np.minimum(fractions, 1.0, out=fractions)
-    deviation = _deviation(fractions) if offered.all() else _deviation_of_offered(fractions, offered)
-    return ((1.0 - deviation) * float(MAX_SCORE)).astype(np.int64)
+    if offered.all():
+        deviation = _deviation(fractions)
+    else:
+        deviation = _deviation_of_offered(fractions, np.concatenate((offered, offered), axis=1))
+    # In 50..100; fewer than two resources balance perfectly.
+    balance = ((1.0 - deviation) * float(MAX_SCORE)).astype(np.int64)
+    return _HALF + (_HALF + balance[:size] - balance[size:]) // 2
 
 
 def _deviation(fractions: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -76,6 +76,11 @@ def weighted_average(parts: Sequence[tuple[NDArray[np.int64], NDArray[np.bool_],
     A score must be 0 where it does not count. Where nothing counts the average is 0.
     """
     total = np.zeros(size, dtype=np.int64)
+    if all(counts.all() for _, counts, _ in parts):
+        # One divisor for all nodes, which is much faster to divide by.
+        for scores, _, weight in parts:
+            total += scores if weight == 1 else scores * weight
+        return total // max(sum(weight for _, _, weight in parts), 1)
     weights = np.zeros(size, dtype=np.int64)
     for scores, counts, weight in parts:
         total += scores * weight
