@@ -266,17 +266,21 @@ class KeptScores:
     def _look_up(self, asker: _Asker, nodes: NodeView, rows: Sequence[int]) -> bool:
         """Set the sums of rows: nodes that are as full as others before score what those did."""
         known, base = self._known, self._base
-        for row in rows:
-            key = nodes.amounts(row)
-            score = known.get(key)
-            if score is None:
-                answer = self._sum(asker, nodes.take(np.array([row], dtype=np.int64)))
-                if answer is None:
-                    return False
-                if len(known) >= MAX_KNOWN:
-                    known.clear()
-                score = known[key] = int(answer[0])
-                self.growth += len(known) % COUNTED == 0
+        keys = [nodes.amounts(row) for row in rows]
+        scores = [known.get(key) for key in keys]
+        if None in scores:
+            new = {key: row for key, row, score in zip(keys, rows, scores, strict=True) if score is None}
+            answer = self._sum(asker, nodes.take(np.array([*new.values()], dtype=np.int64)))
+            if answer is None:
+                return False
+            if len(known) >= MAX_KNOWN:
+                known.clear()
+            learned = dict(zip(new, answer.tolist(), strict=True))
+            self.growth += (len(known) + len(learned)) // COUNTED != len(known) // COUNTED
+            known.update(learned)
+            scores = [learned[key] if score is None else score for key, score in zip(keys, scores, strict=True)]
+        for row, score in zip(rows, scores, strict=True):
+            assert score is not None, "all have been asked about"
             before = int(base[row])
             if score != before:
                 base[row] = score
