@@ -136,8 +136,7 @@ class ConnectionPool:
         return None
 
     async def _connect(self) -> _Connection:
-        if self._closed:
-            raise BrokenAnswerError(_CLOSED)
+        self._check_open()
         host, port = self._address
         connected = await aiohappyeyeballs.start_connection(
             await self._loop.getaddrinfo(host, port, type=socket.SOCK_STREAM),
@@ -152,10 +151,16 @@ class ConnectionPool:
             server_hostname=self._server_hostname if self._tls is not None else None,
         )
         self._all.add(connection)
-        if self._closed:
+        try:
+            self._check_open()
+        except BrokenAnswerError:
             connection.abort()
-            raise BrokenAnswerError(_CLOSED)
+            raise
         return connection
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise BrokenAnswerError(_CLOSED)
 
     def _sweep(self) -> None:
         """Close what was idle for too long."""
@@ -181,10 +186,9 @@ class _Connection(asyncio.Protocol):
         self._timer: asyncio.TimerHandle | None = None
         self._headers: list[tuple[bytes, bytes]] = []
         self._body: list[bytes] = []
-        #: Whether anything of the answer has come, all of its head, and whether only the connection's end ends it.
+        #: Whether anything of the answer has come, and all of its head.
         self._begun = False
         self._has_head = False
-        self._until_the_end = False
         self._spoilt = False
         self.idle_since = 0.0
 
@@ -198,7 +202,7 @@ class _Connection(asyncio.Protocol):
         if self._transport is None:
             raise BrokenAnswerError("the connection was closed without an answer", untouched=True)
         self._answer = self._loop.create_future()
-        self._begun = self._has_head = self._until_the_end = False
+        self._begun = self._has_head = False
         self._due = due
         # A timer for each request would cost as much as reading its answer; this one looks again when it rings.
         if self._timer is None or self._timer.when() > due:
@@ -226,6 +230,10 @@ class _Connection(asyncio.Protocol):
         if answer is not None and not answer.done():
             answer.set_exception(error)
         self.abort()
+
+    def _has_length(self) -> bool:
+        """Tell whether the answer says where its body ends, if not with the connection."""
+        return any(name.lower() in {b"content-length", b"transfer-encoding"} for name, _ in self._headers)
 
     def _ring(self) -> None:
         self._timer = None
@@ -261,7 +269,7 @@ class _Connection(asyncio.Protocol):
         if self._timer is not None:
             self._timer.cancel()
         if self._answer is not None:
-            if self._until_the_end and exc is None:
+            if self._has_head and exc is None and not self._has_length():
                 self.on_message_complete()
             elif self._has_head:
                 self.fail(BrokenAnswerError("the answer ended in the middle"))
@@ -283,10 +291,8 @@ class _Connection(asyncio.Protocol):
         self._headers.append((name, value))
 
     def on_headers_complete(self) -> None:
-        """Find out what ends the body."""
+        """Note that the body follows."""
         self._has_head = True
-        names = {name.lower() for name, _ in self._headers}
-        self._until_the_end = not names & {b"content-length", b"transfer-encoding"}
 
     def on_body(self, data: bytes) -> None:
         """Keep a piece of the body."""
@@ -296,7 +302,7 @@ class _Connection(asyncio.Protocol):
         """Hand the answer over, unless it only says that there will be one."""
         status = self._parser.get_status_code()
         if status < _FINAL_FROM:
-            self._has_head = self._until_the_end = False
+            self._has_head = False
             return
         if not self._parser.should_keep_alive():
             self._spoilt = True

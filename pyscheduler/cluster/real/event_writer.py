@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import deque
+from collections import OrderedDict, deque
 from typing import TYPE_CHECKING, Final
 
 import attrs
@@ -105,7 +105,7 @@ class EventWriter:
         #: What `close` waits for.
         self._all_written: asyncio.Future[None] | None = None
         #: The one that has been quiet for longest comes first.
-        self._recent: dict[Hashable, _Series] = {}
+        self._recent: OrderedDict[Hashable, _Series] = OrderedDict()
         #: Those that happened more than once and are not over.
         self._repeating: set[_Series] = set()
         self._sweeper: Timer | None = None
@@ -136,13 +136,13 @@ class EventWriter:
     def _remember(self, key: Hashable, series: _Series) -> None:
         """Remember a series from now on, and forget those that are over, or too many."""
         recent = self._recent
-        recent.pop(key, None)
         recent[key] = series
+        recent.move_to_end(key)
         while True:
-            first = next(iter(recent))
-            if len(recent) <= _REMEMBERED and series.latest - recent[first].latest < _QUIET_SECONDS:
+            first = next(iter(recent.values()))
+            if len(recent) <= _REMEMBERED and series.latest - first.latest < _QUIET_SECONDS:
                 return
-            del recent[first]
+            recent.popitem(last=False)
 
     @property
     def idle(self) -> bool:

@@ -399,15 +399,17 @@ class RealInformer(Generic[T]):
             if b"\n" not in chunk:
                 rest.append(chunk)
                 continue
-            lines = (b"".join((*rest, chunk)) if rest else chunk).split(b"\n")
-            last = lines.pop()
-            rest = [last] if last else []
-            for line in lines:
-                if line:
+            data = b"".join((*rest, chunk)) if rest else chunk
+            begin = 0
+            # Not by `split`, which looks at byte after byte where this is one jump.
+            while (end := data.find(b"\n", begin)) >= 0:
+                if end > begin:
                     handled += 1
                     if handled % _CHUNK == 0:
                         await asyncio.sleep(0)
-                    self._event(line)
+                    self._event(data[begin:end])
+                begin = end + 1
+            rest = [data[begin:]] if begin < len(data) else []
         if rest:
             raise TransportError(f"watch {self._kind.plural}: ended in the middle of an event")
 
