@@ -108,7 +108,7 @@ class Site:
         """Create pods and wait until all are bound; return how many requests were refused meanwhile."""
         before, refused = self.router.bindings.total(), self.router.refused
         self.cluster.add(*(pod_manifest(f"{name}-{i}", scheduler_name="pyscheduler") for i in range(count)))
-        await self.until(lambda: self.router.bindings.total() >= before + count)
+        await self.until(lambda: self.router.bindings.total() >= before + count and not self.scheduler.binding_count)
         return self.router.refused - refused
 
     async def until(self, so: Callable[[], bool]) -> None:
