@@ -80,7 +80,8 @@ class WaitingIndex(Protocol):
     def of(self, key: Hashable) -> Sequence[WaitingPod]:
         """Return the pods that wait under `key`, in the order in which they began to; a copy, safe to act on.
 
-        A pod whose verdict was just given is among them until its binding cycle has taken it.
+        A pod that was refused is among them until its binding cycle has taken the verdict and it gives its node back.
+        One that was allowed is not: it waits no more.
         """
         ...
 

@@ -6,7 +6,9 @@ wait ended stays known until the binding cycle is over, so that Unreserve can as
 dictionary and its timers; no task of its own.
 
 A verdict only wakes the binding cycle, which runs Unreserve in a later turn of the event loop. So plugins may allow and
-reject from anywhere, Permit and Unreserve included, and are never called back on the way.
+reject from anywhere, Permit and Unreserve included, and are never called back on the way. Of many that have their
+verdict at once some go on at each turn. What a verdict says holds from the moment it is given: one that was allowed is
+about to be bound, whatever comes in between.
 Source: kube-scheduler 1.36, `waiting_pods_map.go`.
 """
 
@@ -20,6 +22,7 @@ from pyscheduler.api.durations import format_duration
 from pyscheduler.framework.status import Code, Status
 from pyscheduler.framework.waiting import WaitVerdict
 from pyscheduler.runtime.plugin_calls import error_status
+from pyscheduler.runtime.releases import Releases
 from pyscheduler.runtime.waiting_index import WaitingPodIndex
 
 if TYPE_CHECKING:
@@ -42,14 +45,24 @@ _STOPPED: Final = "stopped"
 class HeldPod:
     """One waiting pod; the `WaitingPod` that plugins see."""
 
-    __slots__ = ("_future", "_timers", "node_name", "pod", "profile_name", "verdict", "waiting_since")
+    __slots__ = ("_future", "_on_verdict", "_timers", "node_name", "pod", "profile_name", "verdict", "waiting_since")
 
-    def __init__(self, pod: Pod, *, node_name: str, profile_name: str, waiting_since: float) -> None:
+    def __init__(
+        self,
+        pod: Pod,
+        *,
+        node_name: str,
+        profile_name: str,
+        waiting_since: float,
+        on_verdict: Callable[[HeldPod, asyncio.Future[None] | None], object],
+    ) -> None:
         self.pod = pod
         self.node_name = node_name
         self.profile_name = profile_name
         self.waiting_since = waiting_since
         self.verdict: WaitVerdict | None = None
+        #: Called once, with the future of who awaits the verdict, if it is awaited already.
+        self._on_verdict = on_verdict
         self._timers: dict[str, Timer] = {}
         self._future: asyncio.Future[None] | None = None
 
@@ -98,9 +111,14 @@ class HeldPod:
         if self.verdict is not None:
             return False
         self.verdict = verdict
-        if self._future is not None and not self._future.done():
-            self._future.set_result(None)
+        awaited = self._future is not None and not self._future.done()
+        self._on_verdict(self, self._future if awaited else None)
         return True
+
+    @property
+    def is_allowed(self) -> bool:
+        """Tell whether the pod goes on to be bound."""
+        return self.verdict is not None and self.verdict.status is None
 
     def stop_timers(self) -> None:
         """Let no timer end the wait any more; the plugins stay pending."""
@@ -130,6 +148,9 @@ class WaitingPodMap:
         self._pods: dict[str, HeldPod] = {}
         self._verdicts: dict[str, WaitVerdict] = {}
         self._indices: list[WaitingPodIndex] = []
+        self._releases = Releases()
+        # Made once, and not for every pod.
+        self._on_verdict = self._decided
 
     def __len__(self) -> int:
         return len(self._pods)
@@ -137,7 +158,13 @@ class WaitingPodMap:
     def add(self, pod: Pod, *, node_name: str, profile_name: str, timeouts: Mapping[str, float]) -> HeldPod:
         """Begin a wait: `timeouts` are seconds by plugin. A wait without plugins is over at once."""
         self._verdicts.pop(pod.uid, None)
-        held = HeldPod(pod, node_name=node_name, profile_name=profile_name, waiting_since=self._clock.now())
+        held = HeldPod(
+            pod,
+            node_name=node_name,
+            profile_name=profile_name,
+            waiting_since=self._clock.now(),
+            on_verdict=self._on_verdict,
+        )
         for plugin, seconds in timeouts.items():
             held.hold(plugin, seconds, self._clock)
         if not timeouts:
@@ -146,15 +173,38 @@ class WaitingPodMap:
         if replaced is not None:
             self._drop(replaced)
         self._pods[pod.uid] = held
-        for index in self._indices:
-            index.add(held)
+        if not held.is_allowed:
+            for index in self._indices:
+                index.add(held)
         return held
 
+    def _decided(self, held: HeldPod, future: asyncio.Future[None] | None) -> None:
+        """Let a pod go on that has its verdict, and take it out of the indices where it was allowed."""
+        is_allowed = held.is_allowed
+        if is_allowed and self._pods.get(held.pod.uid) is held:
+            for index in self._indices:
+                index.remove(held)
+        if future is not None:
+            self._releases.add(future, is_refused=not is_allowed)
+
+    @property
+    def is_giving_back(self) -> bool:
+        """Tell whether so many were refused at once that some of them have yet to give back what they hold."""
+        return self._releases.is_giving_back
+
+    async def given_back(self) -> None:
+        """Return when all of these have."""
+        await self._releases.given_back()
+
     def index(self, key: Callable[[Pod], Hashable | None]) -> WaitingPodIndex:
-        """Return an index of the waiting pods by `key(pod)`, kept up from now on; None leaves a pod out."""
+        """Return an index of the waiting pods by `key(pod)`, kept up from now on; None leaves a pod out.
+
+        One that was allowed waits no more, and is in no index.
+        """
         index = WaitingPodIndex(key, self._recorder)
         for held in self._pods.values():
-            index.add(held)
+            if not held.is_allowed:
+                index.add(held)
         self._indices.append(index)
         return index
 
@@ -168,6 +218,11 @@ class WaitingPodMap:
     def get(self, uid: str) -> HeldPod | None:
         """Return the waiting pod with that uid. It stays here until its binding cycle has taken the verdict."""
         return self._pods.get(uid)
+
+    def is_held_back(self, uid: str) -> bool:
+        """Tell whether the pod is here and was not allowed: nobody goes on with it, so it may be given up."""
+        held = self._pods.get(uid)
+        return held is not None and not held.is_allowed
 
     def all(self) -> Sequence[HeldPod]:
         """Return all waiting pods; a copy, so they may be allowed and rejected on the way."""
@@ -232,6 +287,7 @@ class WaitingPodMap:
         for uid, held in self._pods.items():
             assert uid == held.pod.uid, f"{held} is filed under uid {uid}"
             assert held.verdict is not None or held.pending_plugins, f"{held} waits for nobody"
+        held_back = {uid: held for uid, held in self._pods.items() if not held.is_allowed}
         for index in self._indices:
-            index.check_invariants(self._pods)
+            index.check_invariants(held_back)
         assert not self._pods.keys() & self._verdicts.keys(), "a pod waits and is remembered as having waited"

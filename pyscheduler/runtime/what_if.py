@@ -18,7 +18,7 @@ from pyscheduler.framework.what_if import WHAT_IF
 from pyscheduler.runtime.turns import Turns
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import AsyncIterator, Awaitable, Callable
 
     from pyscheduler.framework.pod_info import PodInfo
     from pyscheduler.framework.snapshot import Snapshot
@@ -31,17 +31,26 @@ def _stay() -> None:
     """Leave the snapshot as it is: there is no cache behind it."""
 
 
+async def _at_rest() -> None:
+    """Wait for nobody: nobody waits at Permit."""
+
+
 class Exclusive:
-    """Who may use the snapshot: one scheduling cycle, or one question. `refresh` brings it up to date."""
+    """Who may use the snapshot: one scheduling cycle, or one question. `refresh` brings it up to date.
+
+    `settled` waits for those who are about to give back what they hold.
+    """
 
     def __init__(self) -> None:
         self.lock = asyncio.Lock()
         self.refresh: Callable[[], object] = _stay
+        self.settled: Callable[[], Awaitable[None]] = _at_rest
 
     @asynccontextmanager
     async def question(self, profile: Profile) -> AsyncIterator[Question]:
         """Give what asks in the name of a profile, once nobody else uses the snapshot."""
         async with self.lock:
+            await self.settled()
             self.refresh()
             with profile.snapshot.what_if():
                 yield Question(profile)

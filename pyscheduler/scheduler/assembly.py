@@ -128,6 +128,7 @@ def build(
         extenders=extenders.members if extenders is not None else (),
     )
     services.exclusive.refresh = lambda: cache.update_snapshot(snapshot)
+    services.exclusive.settled = waiting_pods.given_back
     if gates["GenericWorkload"]:
         informers.declare(IN_TREE_PODGROUPS)
     specs = with_ignored_resources(profile_specs(config, registry.args_type), config.extenders)

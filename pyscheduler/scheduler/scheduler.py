@@ -171,6 +171,9 @@ class Scheduler:
         profile = self.profiles.get(pod.scheduler_name)
         has_waited = self.exclusive.lock.locked()
         async with self.exclusive.lock:
+            if self.waiting_pods.is_giving_back:
+                await self.waiting_pods.given_back()
+                has_waited = True
             is_gone = has_waited and pending_version(self.pods, pod) is None
             if profile is None or is_gone or self._skip(profile, pod):
                 self.queue.done(pod.uid)
@@ -267,8 +270,9 @@ class Scheduler:
             for task in await self._wait_for([self._loop], until):
                 task.cancel()
                 await asyncio.gather(task, return_exceptions=True)
-        # A pod that waits at Permit holds nothing in the API; its next life begins in the next scheduler.
-        for task in [task for task, one in self._bindings.items() if self.waiting_pods.get(one.pod.uid) is not None]:
+        # A pod that waits at Permit holds nothing in the API; its next life begins in the next scheduler. Not so one
+        # that was allowed and is about to go on: others of its group may be bound already.
+        for task in [task for task, one in self._bindings.items() if self.waiting_pods.is_held_back(one.pod.uid)]:
             task.cancel()
         late = await self._wait_for(self._bindings, until)
         for task in late:

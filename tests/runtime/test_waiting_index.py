@@ -62,6 +62,33 @@ async def test_a_pod_is_in_the_index_until_its_verdict_is_taken(kit: Any) -> Non
     kit.waiting_pods.check_invariants()
 
 
+async def test_a_pod_that_was_allowed_waits_no_more(kit: Any) -> None:
+    """It leaves the index at once, so that nobody goes through thousands that are on their way; the map keeps it."""
+    index = kit.waiting_pods.index(group_of)
+    first, second = add(kit, "first", "x"), add(kit, "second", "x")
+    first.allow("A")
+    assert index.of("x") == (second,)
+    assert kit.waiting_pods.index(group_of).of("x") == (second,)
+    assert kit.waiting_pods.get(first.pod.uid) is first
+    assert not kit.waiting_pods.is_held_back(first.pod.uid)
+    assert first.reject("A", "too late") is False
+    assert first.preempt("A", "too late") is False
+    assert first.delete() is False
+    assert await kit.waiting_pods.wait(first.pod.uid) is None
+    kit.waiting_pods.check_invariants()
+
+
+def test_a_verdict_on_a_wait_that_was_begun_anew_concerns_nobody(kit: Any) -> None:
+    """Who holds on to the wait before changes nothing of the one that replaced it."""
+    index = kit.waiting_pods.index(group_of)
+    before = add(kit, "p", "x")
+    now = add(kit, "p", "x")
+    before.allow("A")
+    assert index.of("x") == (now,)
+    assert kit.waiting_pods.is_held_back(now.pod.uid)
+    kit.waiting_pods.check_invariants()
+
+
 def test_a_key_that_cannot_be_told_costs_nobody_his_wait(kit: Any) -> None:
     """The plugin's failure is counted, the pod waits, and is in no group."""
     index = kit.waiting_pods.index(group_of)

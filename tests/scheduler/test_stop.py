@@ -9,7 +9,7 @@ import pytest
 
 from pyscheduler.api import Pod
 from pyscheduler.cluster.embedded.faults import Fault
-from pyscheduler.framework import PreBindPlugin, Status
+from pyscheduler.framework import PermitPlugin, PreBindPlugin, Status
 from pyscheduler.framework.cycle_state import CycleState
 from pyscheduler.testing import FakeCluster
 
@@ -28,6 +28,17 @@ class Stubborn(PreBindPlugin):
             await self.handle.clock.sleep(3600)
         except asyncio.CancelledError:
             await self.handle.clock.sleep(60)
+
+
+class Gate(PermitPlugin):
+    """Lets all go once somebody says so."""
+
+    def permit(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
+        return Status.wait(timeout=60)
+
+    def open(self) -> None:
+        for waiting in self.handle.waiting_pods():
+            waiting.allow(self.name)
 
 
 async def stop(cluster: FakeCluster, framework: Any, **keywords: Any) -> float:
@@ -86,3 +97,19 @@ async def test_an_idle_scheduler_stops_at_once(pyscheduler_cluster: FakeCluster)
     framework = cluster.framework()
     assert (await framework.schedule("p")).bound
     assert await stop(cluster, framework) <= 0.25
+
+
+async def test_who_was_allowed_is_bound_before_the_end(pyscheduler_cluster: FakeCluster) -> None:
+    """Many that are let go at once go on one after the other; a stop in between must not cut a group in two."""
+    cluster = pyscheduler_cluster
+    cluster.add_node("n1", allocatable={"cpu": "1000", "pods": "1000"})
+    framework = cluster.framework(enable=[Gate])
+    await framework.start()
+    names = [f"p{number}" for number in range(800)]
+    for name in names:
+        cluster.add_pod(name, requests={"cpu": "1"})
+    await cluster.clock.advance(1)
+    assert len(framework.scheduler.waiting_pods) == len(names)
+    framework.plugin("Gate").open()
+    await stop(cluster, framework)
+    assert all(cluster.pod(name).node_name == "n1" for name in names)
