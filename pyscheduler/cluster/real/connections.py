@@ -145,12 +145,11 @@ class ConnectionPool:
             socket_factory=self._make_socket,
         )
         _, connection = await self._loop.create_connection(
-            lambda: _Connection(self._loop, self._all.discard),
+            lambda: _Connection(self._loop, self._all),
             sock=connected,
             ssl=self._tls,
             server_hostname=self._server_hostname if self._tls is not None else None,
         )
-        self._all.add(connection)
         try:
             self._check_open()
         except BrokenAnswerError:
@@ -173,11 +172,11 @@ class ConnectionPool:
 
 
 class _Connection(asyncio.Protocol):
-    """One connection; `on_...` are called by the parser."""
+    """One connection, among `open_ones` while it is open; `on_...` are called by the parser."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, forget: Callable[[_Connection], None]) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, open_ones: set[_Connection]) -> None:
         self._loop = loop
-        self._forget = forget
+        self._open_ones = open_ones
         self._transport: asyncio.Transport | None = None
         self._parser: Any = httptools.HttpResponseParser(self)
         #: What the request under way waits for.
@@ -249,6 +248,7 @@ class _Connection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Begin."""
         self._transport = cast("asyncio.Transport", transport)
+        self._open_ones.add(self)
 
     def data_received(self, data: bytes) -> None:
         """Read what came."""
@@ -265,7 +265,7 @@ class _Connection(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Tell whoever waits for an answer."""
         self._transport = None
-        self._forget(self)
+        self._open_ones.discard(self)
         if self._timer is not None:
             self._timer.cancel()
         if self._answer is not None:

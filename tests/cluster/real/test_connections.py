@@ -188,7 +188,7 @@ def test_an_answer_may_arrive_in_any_pieces(answer: bytes, cuts: set[int]) -> No
 
     async def play() -> Response:
         loop = asyncio.get_running_loop()
-        connection = _Connection(loop, lambda _: None)
+        connection = _Connection(loop, set())
         connection.connection_made(Mute())
         asking = asyncio.create_task(connection.exchange(b"", loop.time() + 60))
         await asyncio.sleep(0)
@@ -343,6 +343,23 @@ async def test_a_connection_that_ends_as_it_is_used_again(wire: Any, pool_to: An
         with pytest.raises(BrokenAnswerError, match="closed without an answer"):
             await ask(pool)
     assert len(server.heads) == (3 if repeatable else 2)
+
+
+async def test_a_server_that_hangs_up_at_once(wire: Any, pool_to: Any) -> None:
+    """Connections that are gone before anybody could use them are not waited for at the end."""
+    server = await asyncio.start_server(lambda _, writer: writer.transport.abort(), "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+
+    class Address:
+        url = f"http://127.0.0.1:{port}"
+
+    pool = pool_to(Address)
+    for _ in range(50):
+        with pytest.raises((BrokenAnswerError, OSError)):
+            await ask(pool)
+    await pool.close()
+    assert not pool._all
+    server.close()
 
 
 async def test_a_new_connection_that_ends_is_not_tried_again(wire: Any, pool_to: Any) -> None:
