@@ -70,6 +70,10 @@ class _Source(Protocol):
         """Return the namespace that goes with the credentials, "" for none; after the first `read`."""
         ...
 
+    def compresses(self) -> bool:
+        """Tell whether answers may be compressed; after the first `read`."""
+        ...
+
     def valid_seconds(self, wall: float) -> float:
         """Return after how long to read again."""
         ...
@@ -87,6 +91,8 @@ class Credentials:
     proxy: str | None = None
     #: Where people who say nothing else mean to be: the context's, or the service account's own.
     namespace: str = "default"
+    #: Whether the server may compress its answers.
+    compressed: bool = True
     #: Counts the client certificates there have been.
     certificates: int = 0
     #: Counts the TLS contexts there have been: connections opened under another count show or trust what is old.
@@ -227,6 +233,7 @@ async def load(
         server_hostname=configuration.tls_server_name or None,
         proxy=_proxy(configuration.proxy, server, source.name),
         namespace=await asyncio.to_thread(source.namespace) or "default",
+        compressed=await asyncio.to_thread(source.compresses),
         source=source,
         configuration=configuration,
         clock=clock,
@@ -261,6 +268,9 @@ class _ServiceAccount:
             return _NAMESPACE_FILE.read_text(encoding="utf-8").strip()
         except OSError:
             return ""
+
+    def compresses(self) -> bool:
+        return True
 
     def valid_seconds(self, wall: float) -> float:
         del wall
@@ -310,6 +320,9 @@ class _Kubeconfig:
 
     def namespace(self) -> str:
         return kubeconfigs.namespace_of(self._paths, self._chosen)
+
+    def compresses(self) -> bool:
+        return not kubeconfigs.disables_compression(self._paths, self._chosen)
 
     def valid_seconds(self, wall: float) -> float:
         if not self._is_exec:

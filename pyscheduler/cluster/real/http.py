@@ -4,8 +4,9 @@ Writes share a bounded pool of keep-alive connections, see `connections`; reads,
 one of aiohttp's. Watches have connections of their own, because each holds one for minutes. Their bodies are read in
 whatever chunks arrive: a line of one event may be longer than any line limit.
 
-Answers of a remote server may be compressed: an API server does so from 128 KiB on, and a page of pods shrinks to a
-tenth. On loopback there is no wire to spare, so compression would only cost both sides CPU.
+Answers of a remote server may be compressed, unless the kubeconfig says `disable-compression`: an API server does so
+from 128 KiB on, and a page of pods shrinks to a tenth. To a server on this machine there is no wire to spare; there
+compression would cost as much CPU as decoding, and the server several times that.
 """
 
 from __future__ import annotations
@@ -340,7 +341,9 @@ class HTTPTransport(ConnectingTransport):
             ),
             headers={
                 **_HEADERS,
-                "Accept-Encoding": "identity" if _is_loopback(self._url.host or "") else "gzip",
+                "Accept-Encoding": "gzip"
+                if self._credentials.compressed and not _is_here(self._url.host or "")
+                else "identity",
             },
             cookie_jar=aiohttp.DummyCookieJar(),  # a load balancer's cookies would pin everything to one server
             trust_env=False,
@@ -359,11 +362,21 @@ def _lower(headers: Mapping[str, str]) -> dict[str, str]:
     return {name.lower(): value for name, value in headers.items()}
 
 
-def _is_loopback(host: str) -> bool:
+def _is_here(host: str) -> bool:
+    """Tell whether an address is one of this machine's own; of names only `localhost` is known."""
     try:
-        return ipaddress.ip_address(host).is_loopback
+        address = ipaddress.ip_address(host)
     except ValueError:
         return host == "localhost"
+    if address.is_loopback:
+        return True
+    # Nothing is sent: the system only says which of its addresses it would use, and to itself it uses that very one.
+    try:
+        with socket.socket(socket.AF_INET if address.version == 4 else socket.AF_INET6, socket.SOCK_DGRAM) as asked:
+            asked.connect((host, 9))
+            return ipaddress.ip_address(asked.getsockname()[0]) == address
+    except OSError:
+        return False
 
 
 def _socket(address: aiohttp.AddrInfoType) -> socket.socket:

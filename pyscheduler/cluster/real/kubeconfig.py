@@ -17,7 +17,7 @@ from pyscheduler.framework.errors import ConfigError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["find_context", "namespace_of", "split_paths"]
+__all__ = ["disables_compression", "find_context", "namespace_of", "split_paths"]
 
 #: The official client passes these over, and would act as the user itself.
 _IMPERSONATION: Final = ("as", "as-uid", "as-groups", "as-user-extra")
@@ -69,6 +69,14 @@ def namespace_of(paths: Sequence[Path], context: str) -> str:
     return _text(
         _entry(documents, "contexts", "context", context, os.pathsep.join(str(path) for path in paths)), "namespace"
     )
+
+
+def disables_compression(paths: Sequence[Path], context: str) -> bool:
+    """Tell whether the cluster of a context, found by `find_context`, says `disable-compression`."""
+    documents = [_read(path) for path in paths if path.exists()]
+    shown = os.pathsep.join(str(path) for path in paths)
+    cluster = _text(_entry(documents, "contexts", "context", context, shown), "cluster")
+    return _entry(documents, "clusters", "cluster", cluster, shown).get("disable-compression") is True
 
 
 def _read(path: Path) -> dict[str, Any]:

@@ -115,18 +115,25 @@ async def test_nobody_in_particular(write: Any) -> None:
 
 
 async def test_context_server_name_and_proxy(write: Any) -> None:
-    """Another context may be chosen; tls-server-name and proxy-url are taken over."""
+    """Another context may be chosen; tls-server-name, proxy-url and disable-compression are taken over."""
     config = document({"token": "abc"})
     config["clusters"].append(
         {
             "name": "there",
-            "cluster": {"server": SERVER, "tls-server-name": "kubernetes", "proxy-url": "http://proxy:3128"},
+            "cluster": {
+                "server": SERVER,
+                "tls-server-name": "kubernetes",
+                "proxy-url": "http://proxy:3128",
+                "disable-compression": True,
+            },
         }
     )
     config["contexts"].append({"name": "other", "context": {"cluster": "there", "user": "me"}})
     credentials = await auth.load(kubeconfig=write(config), context="other")
     assert credentials.server_hostname == "kubernetes"
     assert credentials.proxy == "http://proxy:3128"
+    assert not credentials.compressed
+    assert (await auth.load(kubeconfig=write(config))).compressed
 
 
 async def test_master_overrides_the_server(write: Any) -> None:

@@ -429,7 +429,7 @@ async def test_waiting_for_a_place_counts(wire: Any, pool_to: Any) -> None:
     pool = pool_to(server)
     results = await asyncio.gather(*(ask(pool, seconds=0.05) for _ in range(3 * LIMIT)), return_exceptions=True)
     assert all(isinstance(result, TimeoutError) for result in results)
-    assert server.connections == LIMIT
+    assert server.connections >= LIMIT
 
 
 async def test_cancelled_in_the_middle(wire: Any, pool_to: Any) -> None:

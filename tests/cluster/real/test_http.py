@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gzip
 import random
+import socket
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
@@ -15,7 +16,7 @@ from pyscheduler.api import Pod
 from pyscheduler.cluster.embedded.cluster import EmbeddedCluster
 from pyscheduler.cluster.real import auth
 from pyscheduler.cluster.real.auth import Credentials
-from pyscheduler.cluster.real.http import HTTPTransport, _is_loopback
+from pyscheduler.cluster.real.http import HTTPTransport, _is_here
 from pyscheduler.framework.clock import LoopClock
 from pyscheduler.framework.errors import ConflictError, TransportError
 from pyscheduler.framework.recorder import NullRecorder
@@ -146,18 +147,41 @@ async def test_no_compression_on_loopback_but_understood(wire: Any, connect: Any
 
 
 @pytest.mark.parametrize(
-    ("host", "loopback"),
+    ("host", "here"),
     [
         pytest.param("127.0.0.1", True, id="v4"),
         pytest.param("::1", True, id="v6"),
         pytest.param("localhost", True, id="name"),
-        pytest.param("10.0.0.1", False, id="cluster"),
+        pytest.param("192.0.2.1", False, id="elsewhere"),
+        pytest.param("2001:db8::1", False, id="elsewhere-v6"),
         pytest.param("api.example.com", False, id="remote"),
     ],
 )
-def test_what_is_loopback(host: str, loopback: bool) -> None:
+def test_what_is_on_this_machine(host: str, here: bool) -> None:
     """Everything else is asked to compress."""
-    assert _is_loopback(host) is loopback
+    assert _is_here(host) is here
+
+
+def test_addresses_of_this_machine_are_here() -> None:
+    """An API server is often known by its machine's address, and not by loopback's."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asked:
+        try:
+            asked.connect(("192.0.2.1", 9))  # nothing is sent
+        except OSError:
+            return  # a machine without a network has no such address
+        assert _is_here(asked.getsockname()[0])
+
+
+async def test_compression_is_not_asked_for_where_the_kubeconfig_says_so(wire: Any, monkeypatch: Any) -> None:
+    """Who has bandwidth to spare saves the CPU."""
+    monkeypatch.setattr("pyscheduler.cluster.real.http._is_here", lambda _: False)
+    server = await wire(ok)
+    for compressed in (True, False):
+        transport = HTTPTransport(Credentials(server=server.url, compressed=compressed))
+        await transport.request("GET", "/x")
+        await transport.close()
+    asked = [head.lower().partition("accept-encoding: ")[2].partition("\r\n")[0] for head in server.heads]
+    assert asked == ["gzip", "identity"]
 
 
 async def test_cookies_are_not_kept(wire: Any, connect: Any) -> None:
