@@ -104,6 +104,7 @@ class RequestWindow:
         self._held_until = -math.inf
         #: Set while nobody is sent.
         self._pause: Timer | None = None
+        self._closed = False
         #: Seconds of the quickest write by method, of this half minute and of the one before.
         self._quickest: dict[str, float] = {}
         self._quickest_before: dict[str, float] = {}
@@ -174,9 +175,11 @@ class RequestWindow:
             self._admit()
 
     def close(self) -> None:
-        """Cancel the timer of a pause; idempotent."""
+        """End a pause, and begin no other; idempotent. Who still waits is left to what the transport says."""
+        self._closed = True
         if self._pause is not None:
             self._pause.cancel()
+            self._resume()
 
     # Turns
 
@@ -267,7 +270,7 @@ class RequestWindow:
         self._answers = self._most = 0
         self._epoch += 1
         self._cuts[reason] += 1
-        if was == 1:
+        if was == 1 and not self._closed:
             self._pause = self._clock.call_later(hold, self._resume)
         if now - self._logged_at >= _LOG_SECONDS:
             self._logged_at = now

@@ -258,9 +258,6 @@ async def test_a_server_that_refuses_everything_is_left_alone(gate: Gate) -> Non
     times = Counter(int(moment - began) for moment in sent)
     assert gate.window.limit == 1
     assert all(times[second] <= 2 for second in range(1, 10)), times
-    gate.window.close()
-    gate.window.close()
-    await gate.clock.advance(10.0)
 
 
 async def test_after_the_pause_the_next_is_tried(gate: Gate) -> None:
@@ -275,6 +272,20 @@ async def test_after_the_pause_the_next_is_tried(gate: Gate) -> None:
     assert waiting.done()
     gate.end(await waiting)
     assert gate.window.in_flight == 0
+
+
+async def test_closing_ends_the_pause(gate: Gate) -> None:
+    """Nobody waits for ever for a client that is closed: each is sent, and hears what the transport says."""
+    await gate.cut_to(1)
+    gate.end(*await gate.begin(), error=refusal())
+    waiting = [asyncio.create_task(gate.window.turn("POST")) for _ in range(3)]
+    await settle()
+    assert gate.window.in_flight == 0
+    gate.window.close()
+    for task in waiting:
+        gate.end(await task, error=refusal())
+    gate.window.close()
+    assert gate.window.waiting == 0
 
 
 BUDGET = TooManyRequestsError(
