@@ -137,7 +137,7 @@ async def _round(world: World, plan: Plan, rounds: _Rounds, *, phases: Phases | 
         rounds.cpu_until_bound += time.process_time() - cpu
         # Bindings go before events; what those cost belongs to the pods all the same.
         while not scheduler.client.idle:  # noqa: ASYNC110 - a scheduler has no use for being told
-            await asyncio.sleep(0.001)
+            await asyncio.sleep(0.01)
         rounds.cpu_seconds += time.process_time() - cpu
     if server is not None:
         after = await world.server_cpu_seconds()

@@ -32,6 +32,7 @@ _MORE: Final = (
     "SchedulingBasic/500/http/equal",
     "SchedulingBasic/1000/http/equal",
     "SchedulingBasic/5000/http/equal",
+    "SchedulingBasic/5000/https/equal",
     "SchedulingBasic/15000/http/equal",
     "SchedulingBasic/5000x2000/http/equal",
     "SchedulingBasic/5000x30000/http/equal",
@@ -60,7 +61,7 @@ _SCALE: Final = (
     "search",
     "ready",
 )
-_MORE_SHORT: Final = ("SchedulingBasic/50/http/equal", "Gangs/50/http/equal")
+_MORE_SHORT: Final = ("SchedulingBasic/50/http/equal", "SchedulingBasic/50/https/equal", "Gangs/50/http/equal")
 
 
 @attrs.frozen(kw_only=True)
