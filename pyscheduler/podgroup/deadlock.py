@@ -242,10 +242,11 @@ class Deadlocks:
     def _party(self, state: GroupState) -> DeadlockParty | None:
         """Return the plugin that answers for a group, in the profile of its unbound members; None where none does."""
         plugin = self._server_of(state)
-        profile = next((pod.scheduler_name for pod in (*state.pending.values(), *state.waiting.values())), None)
-        if profile is None:
+        # Asked at each change of each member, so without a list of all of them.
+        pod = next(iter((state.pending or state.waiting).values()), None)
+        if pod is None:
             return next((party for (name, _), party in self._parties.items() if name == plugin), None)
-        return self._parties.get((plugin, profile))
+        return self._parties.get((plugin, pod.scheduler_name))
 
     def _key(self, state: GroupState) -> UnitKey | None:
         party = self._party(state)
