@@ -12,7 +12,7 @@ are counted while their group is known: they neither make a group nor keep one.
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import attrs
 
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from pyscheduler.podgroup.model import Group
 
 __all__ = ["ChangeKind", "GroupChange", "GroupDirectory"]
+
+_ENDED: Final = (Place.SUCCEEDED, Place.FAILED)
 
 
 class ChangeKind(StrEnum):
@@ -322,14 +324,18 @@ class GroupDirectory:
             self._declare(entry)
 
     def _move_if(self, uid: str, before: Place, after: Place) -> None:
+        """Move a member between pending and waiting; its gates and its profile count the same in both."""
         member = self._members.get(uid)
         if member is None or member.place is not before:
             return
-        entry = self._entries[member.group]
-        self._take(entry, member)
+        state, pod = self._entries[member.group].state, member.pod
+        source, target = state.pending, state.waiting
+        if after is Place.PENDING:
+            source, target = target, source
+        del source[uid]
+        target[uid] = pod
         member.place = after
-        self._put(entry, member)
-        self._untold.append(GroupChange(ChangeKind.MOVED, entry.state, member.pod))
+        self._untold.append(GroupChange(ChangeKind.MOVED, state, pod))
         self._tell()
 
     def _put(self, entry: _Entry, member: _Member) -> None:
@@ -469,7 +475,7 @@ def _see(entry: _Entry, pod: Pod) -> bool:
 
 
 def _ended(place: Place) -> bool:
-    return place in {Place.SUCCEEDED, Place.FAILED}
+    return place in _ENDED
 
 
 def _place_of(pod: Pod) -> Place:

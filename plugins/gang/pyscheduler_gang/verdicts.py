@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pyscheduler.api import Pod
-    from pyscheduler.framework import Handle
+    from pyscheduler.framework import Handle, WaitingPod
     from pyscheduler_gang.gangs import Gangs
     from pyscheduler_gang.passes import Passes
     from pyscheduler_gang.record import GangRecord
@@ -112,7 +112,8 @@ class Verdicts:
         """Reject all waiting members of the gang group; those that were allowed are on their way, and stay so."""
         for each in self._gangs.group(record):
             for held in self._waiting.of(each.id):
-                self._reject(each, held.pod, reason(each, held.pod))
+                if held.verdict is None:
+                    self._refuse(each, held, reason(each, held.pod))
 
     def give_way(self, record: GangRecord, reason: str) -> None:
         """Reject the waiting members of one gang, so that another one can be complete; it waits anew afterwards."""
@@ -122,10 +123,14 @@ class Verdicts:
 
     def _reject(self, record: GangRecord, pod: Pod, reason: str) -> bool:
         held = self._handle.get_waiting_pod(pod.uid)
-        if held is None or not held.reject(self._gangs.plugin, reason):
+        return held is not None and self._refuse(record, held, reason)
+
+    def _refuse(self, record: GangRecord, held: WaitingPod, reason: str) -> bool:
+        if not held.reject(self._gangs.plugin, reason):
             return False
-        self._given_up.add(pod.uid)
-        self._gave_back(record, pod.uid)
+        uid = held.pod.uid
+        self._given_up.add(uid)
+        self._gave_back(record, uid)
         return True
 
     def _gave_back(self, record: GangRecord, uid: str) -> None:
