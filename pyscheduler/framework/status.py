@@ -47,6 +47,11 @@ _LABELS: Final = (
     "Pending",
 )
 
+#: Asked for thirty times per pod, and an attribute of an Enum is not found at once.
+_SUCCESS: Final = Code.SUCCESS
+_ERROR: Final = Code.ERROR
+_WAIT: Final = Code.WAIT
+_SKIP: Final = Code.SKIP
 _REJECTED: Final = frozenset({Code.UNSCHEDULABLE, Code.UNSCHEDULABLE_AND_UNRESOLVABLE, Code.PENDING})
 
 
@@ -95,7 +100,7 @@ class Status:
     @classmethod
     def skip(cls) -> Status:
         """Ask not to be called at this cycle's coupled extension point (or, at Bind, leave the pod to the next)."""
-        return _SKIP
+        return _SKIPPED
 
     @classmethod
     def wait(cls, *reasons: str, timeout: float) -> Status:
@@ -115,22 +120,22 @@ class Status:
     @property
     def is_success(self) -> bool:
         """Tell whether the code is SUCCESS."""
-        return self.code == Code.SUCCESS
+        return self.code == _SUCCESS
 
     @property
     def is_wait(self) -> bool:
         """Tell whether the code is WAIT."""
-        return self.code == Code.WAIT
+        return self.code == _WAIT
 
     @property
     def is_skip(self) -> bool:
         """Tell whether the code is SKIP."""
-        return self.code == Code.SKIP
+        return self.code == _SKIP
 
     @property
     def is_error(self) -> bool:
         """Tell whether the code is ERROR."""
-        return self.code == Code.ERROR
+        return self.code == _ERROR
 
     @property
     def is_rejected(self) -> bool:
@@ -174,4 +179,4 @@ class Status:
 
 
 #: Most plugins skip most pods, so this one is made once.
-_SKIP: Final = Status(Code.SKIP)
+_SKIPPED: Final = Status(Code.SKIP)

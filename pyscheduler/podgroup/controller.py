@@ -321,11 +321,7 @@ class StatusController:
         return await self._write(group, book, item, status_patch(status, wanted))
 
     def _facts(self, state: GroupState) -> MemberFacts:
-        facts = state.facts()
-        ahead = len(self._bound.get(state.id, ()))
-        if not ahead:
-            return facts
-        return attrs.evolve(facts, bound=facts.bound + ahead, waiting=max(facts.waiting - ahead, 0))
+        return state.facts(ahead=len(self._bound.get(state.id, ())))
 
     def _wait(self, book: _Book, kind: type[KubeObject], *, is_urgent: bool) -> float:
         """Return how long the next write has to wait, in seconds."""

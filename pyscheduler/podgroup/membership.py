@@ -162,21 +162,24 @@ class GroupState:
 
     def place(self, place: Place) -> dict[str, Pod]:
         """Return the members in one place."""
-        members: dict[str, Pod] = getattr(self, place.value)
+        members: dict[str, Pod] = getattr(self, place)
         return members
 
     def places(self) -> Mapping[Place, Mapping[str, Pod]]:
         """Return the members by their place."""
         return {place: self.place(place) for place in Place}
 
-    def facts(self) -> MemberFacts:
-        """Return the counts that the group's status is made of, but for whose the members are: see `occupied_by`."""
+    def facts(self, *, ahead: int = 0) -> MemberFacts:
+        """Return the counts that the group's status is made of, but for whose the members are: see `occupied_by`.
+
+        `ahead` members were bound of which the watch has yet to tell.
+        """
         ended = len(self.succeeded) + len(self.failed)
         return MemberFacts(
             min=self.group.min,
             members=self.child_count + ended,
-            bound=len(self.bound),
-            waiting=len(self.waiting),
+            bound=len(self.bound) + ahead,
+            waiting=max(len(self.waiting) - ahead, 0),
             running=len(self.running),
             succeeded=len(self.succeeded),
             failed=len(self.failed),

@@ -202,8 +202,8 @@ def status_patch(old: GroupStatus, new: GroupStatus) -> Mapping[str, object]:
     """Return the merge patch of an object that makes `new` of `old`; empty where nothing changed."""
     before, after = msgspec.to_builtins(old), msgspec.to_builtins(new)
     # A default is left out when encoded; on the wire it has to be said to replace what was there.
-    changed = {field.encode_name: getattr(new, field.name) for field in msgspec.structs.fields(new)}
-    changed = {name: value for name, value in changed.items() if before.get(name) != after.get(name)}
+    names = zip(new.__struct_fields__, new.__struct_encode_fields__, strict=True)
+    changed = {name: getattr(new, field) for field, name in names if before.get(name) != after.get(name)}
     return {"status": changed} if changed else {}
 
 

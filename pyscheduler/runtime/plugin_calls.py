@@ -26,7 +26,8 @@ __all__ = ["PluginCalls", "PluginMethod", "error_status"]
 
 _log = logging.getLogger(__name__)
 
-_SUCCESS_LABEL = Code.SUCCESS.label
+_SUCCESS = Code.SUCCESS
+_SUCCESS_LABEL = _SUCCESS.label
 
 
 class PluginMethod:
@@ -144,7 +145,7 @@ class PluginCalls:
             return None
         if not isinstance(answer, Status):
             return self.wrong_type(method, pod, answer, "Status or None")
-        return None if answer.code == Code.SUCCESS else answer
+        return None if answer.code == _SUCCESS else answer
 
     def wrapped(self, method: PluginMethod, status: Status) -> Status:
         """Return an ERROR in kube-scheduler's wording for a status that its extension point cannot make use of."""

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 __all__ = ["PreFilterOutcome", "PreFiltering"]
 
 _POINT = "PreFilter"
+_SKIP = Code.SKIP
 _NOBODY: frozenset[str] = frozenset()
 
 
@@ -97,7 +98,7 @@ class PreFiltering:
                 step.repeat(method, state, skipped)
                 continue
             answer = ask(method, pod, state, pod, nodes, sampled=sampled)
-            if isinstance(answer, Status) and answer.code == Code.SKIP:
+            if isinstance(answer, Status) and answer.code == _SKIP:
                 skipped.add(method.plugin)
                 continue
             method.evaluations += 1

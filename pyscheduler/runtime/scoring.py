@@ -8,7 +8,7 @@ sum. A columnar plugin is called twice in all, a one-node plugin once per node. 
 from __future__ import annotations
 
 from itertools import repeat
-from typing import TYPE_CHECKING, Protocol, TypeGuard
+from typing import TYPE_CHECKING, Final, Protocol, TypeGuard
 
 import attrs
 import numpy as np
@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from pyscheduler.runtime.run_context import RunContext
 
 __all__ = ["PluginScores", "PreScoring", "Ranking", "ScoreEntry", "ScoreOutcome", "Scoring", "best_of"]
+
+_SKIP: Final = Code.SKIP
 
 
 @attrs.define
@@ -144,7 +146,7 @@ class PreScoring:
                 continue
             answer = ask(method, pod, state, pod, nodes, sampled=context.sampled)
             status = None if answer is None else calls.status_of(method, pod, answer)
-            if status is not None and status.code == Code.SKIP:
+            if status is not None and status.code == _SKIP:
                 skipped.add(method.plugin)
                 continue
             method.evaluations += 1

@@ -39,7 +39,7 @@ MIN_FEASIBLE_NODES: Final = 100
 ALL_PERCENT: Final = 100
 
 
-@attrs.frozen(kw_only=True)
+@attrs.define(kw_only=True)
 class Placement:
     """Where a pod goes, and how many nodes were looked at and found feasible on the way."""
 
@@ -48,7 +48,7 @@ class Placement:
     feasible_nodes: int
 
 
-@attrs.frozen(kw_only=True)
+@attrs.define(kw_only=True)
 class Found:
     """What the filters left: the feasible nodes; and what they were asked about: rows of `nodes` from `start` on."""
 
