@@ -5,8 +5,9 @@ several times what it takes to send a binding and read its answer. Here nothing 
 time: asyncio carries the bytes and speaks TLS, httptools reads the answers. What is large, lasts, may be compressed or
 goes through a proxy (lists, watches) is left to aiohttp.
 
-A connection carries one request at a time. It is used again for as long as the server has nothing against it; the one
-that was used last comes first, so that those which are not needed grow old and are closed.
+A connection carries one request at a time, so there are as many as requests were in flight at once, which `concurrency`
+bounds. It is used again for as long as the server has nothing against it; the one that was used last comes first, so
+that those which are not needed grow old and are closed.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ class BrokenAnswerError(Exception):
 
 
 class ConnectionPool:
-    """Connections to one server under one TLS context, `limit` at the most. Made in an event loop; close it when done.
+    """Connections to one server under one TLS context. Made in a running event loop; close it when done.
 
     With `tls` the server's certificate has to bear `server_hostname`. Connections that were idle for
     `keep_alive_seconds` are closed.
@@ -56,7 +57,6 @@ class ConnectionPool:
         *,
         tls: ssl.SSLContext | None,
         server_hostname: str,
-        limit: int,
         keep_alive_seconds: float,
         make_socket: Callable[[aiohappyeyeballs.AddrInfoType], socket.socket],
     ) -> None:
@@ -66,7 +66,6 @@ class ConnectionPool:
         self._keep_alive_seconds = keep_alive_seconds
         self._make_socket = make_socket
         self._loop = asyncio.get_running_loop()
-        self._turns = asyncio.Semaphore(limit)
         #: The one used last is at the end.
         self._idle: list[_Connection] = []
         self._all: set[_Connection] = set()
@@ -81,24 +80,16 @@ class ConnectionPool:
         once more.
         """
         due = self._loop.time() + seconds
-        if self._turns.locked():
-            async with asyncio.timeout_at(due):
-                await self._turns.acquire()
-        else:
-            await self._turns.acquire()
-        try:
-            connection = self._idle_connection()
-            if connection is not None:
-                try:
-                    return await self._exchange(connection, request, due)
-                except BrokenAnswerError as error:
-                    if not (repeatable and error.untouched):
-                        raise
-            async with asyncio.timeout_at(due):
-                connection = await self._connect()
-            return await self._exchange(connection, request, due)
-        finally:
-            self._turns.release()
+        connection = self._idle_connection()
+        if connection is not None:
+            try:
+                return await self._exchange(connection, request, due)
+            except BrokenAnswerError as error:
+                if not (repeatable and error.untouched):
+                    raise
+        async with asyncio.timeout_at(due):
+            connection = await self._connect()
+        return await self._exchange(connection, request, due)
 
     async def close(self) -> None:
         """Close all connections; idempotent. Requests under way end with `BrokenAnswerError`."""

@@ -1,8 +1,8 @@
 """The HTTP transport: connections to an API server, with credentials that are renewed in time.
 
-Writes share a bounded pool of keep-alive connections, see `connections`; reads, and whatever goes through a proxy, have
-one of aiohttp's. Watches have connections of their own, because each holds one for minutes. Their bodies are read in
-whatever chunks arrive: a line of one event may be longer than any line limit.
+Writes share a pool of keep-alive connections, see `connections`; reads, and whatever goes through a proxy, have a
+bounded one of aiohttp's. Watches have connections of their own, because each holds one for minutes. Their bodies are
+read in whatever chunks arrive: a line of one event may be longer than any line limit.
 
 Answers of a remote server may be compressed, unless the kubeconfig says `disable-compression`: an API server does so
 from 128 KiB on, and a page of pods shrinks to a tenth. To a server on this machine there is no wire to spare; there
@@ -306,7 +306,6 @@ class HTTPTransport(ConnectingTransport):
             self._url.port or 0,
             tls=tls,
             server_hostname=self._credentials.server_hostname or host.rstrip("."),
-            limit=_CONNECTIONS,
             keep_alive_seconds=_KEEP_ALIVE_SECONDS,
             make_socket=_socket,
         )
