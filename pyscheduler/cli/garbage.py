@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["keep_for_good", "rare_collections"]
 
 #: Objects made in excess of those freed before the youngest are looked at, and how many times rarer the older ones are.
-#: While a large group waits, all that is made for it stays: those of the middle are so few that a look takes 30 to 45 ms.
+#: While a large group waits, all that is made for it stays; a look at the middle ones takes 30 to 45 ms with these.
 _THRESHOLDS: Final = (20_000, 4, 125)
 
 
