@@ -150,6 +150,10 @@ class InFlight:
         self.event_counts[event.label] += 1
         self.seen_labels.add(event.label)
 
+    def has_missed(self, flight: Flight) -> bool:
+        """Tell whether any event came since the pod was popped."""
+        return flight.first_event < self._next
+
     def events_since_pop(
         self,
         flight: Flight,

@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from pyscheduler.framework.recorder import Recorder
     from pyscheduler.queue.heap import SortKey
     from pyscheduler.queue.hints import HintMap, Matches
+    from pyscheduler.queue.in_flight import ObservedEvent
     from pyscheduler.queue.nominator import Nominator
     from pyscheduler.queue.places import PreEnqueue
     from pyscheduler.queue.runs import AdjacencyKey
@@ -476,6 +477,20 @@ class SchedulingQueue:
             best = Strategy.AFTER_BACKOFF
             if not info.pending_plugins:
                 return best
+        for event, old, new, _ in self._missed(info, flight):
+            strategy = self._hints.evaluate(info, self._hints.match(event), old, new)
+            if strategy is Strategy.IMMEDIATELY:
+                return strategy
+            if strategy is Strategy.AFTER_BACKOFF:
+                best = strategy
+                if not info.pending_plugins:
+                    break
+        return best
+
+    def _missed(self, info: QueuedPodInfo, flight: Flight) -> Iterable[ObservedEvent]:
+        """Return the events since the pop of a pod that was rejected, but for those that cannot matter to it."""
+        if not self._in_flight.has_missed(flight):
+            return ()
         own = info.after_failure.quiet_for if info.after_failure is not None else None
         if own is not None and not self._is_quiet(own, info.pod):
             own = None
@@ -490,15 +505,7 @@ class SchedulingQueue:
             # Most often it is its own group that gives up its places; then there is nobody to ask.
             return quiet_for == own or self._is_quiet(quiet_for, info.pod)
 
-        for event, old, new, _ in self._in_flight.events_since_pop(flight, may_matter, is_quiet):
-            strategy = self._hints.evaluate(info, self._hints.match(event), old, new)
-            if strategy is Strategy.IMMEDIATELY:
-                return strategy
-            if strategy is Strategy.AFTER_BACKOFF:
-                best = strategy
-                if not info.pending_plugins:
-                    break
-        return best
+        return self._in_flight.events_since_pop(flight, may_matter, is_quiet)
 
     def _is_quiet(self, quiet_for: Callable[[Pod], bool], pod: Pod) -> bool:
         """Ask a plugin whether the pod is not to hear of an event; where it fails, the pod does."""
