@@ -1,0 +1,96 @@
+"""Groups of more members than go on in one turn: what comes while some are on their way comes too late to part them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from pyscheduler.testing.builders import make_node
+from pyscheduler_coscheduling.members import Members
+
+MANY = 150
+
+
+@pytest.fixture
+def looked(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
+    """Count how often a whole group is let go or looked through."""
+    counted: Counter[str] = Counter()
+    for name in ("let_go", "drop_ended"):
+        original = getattr(Members, name)
+
+        def counting(self: Members, state: Any, *, name: str = name, original: Any = original) -> None:
+            counted[name] += 1
+            original(self, state)
+
+        monkeypatch.setattr(Members, name, counting)
+    return counted
+
+
+async def almost_there(world: Any) -> None:
+    """Let all members but one wait."""
+    world.nodes(3, cpu="100")
+    world.schedule(podGroupRejectPercentage=100)
+    world.group("g", MANY, scheduleTimeoutSeconds=20)
+    world.pods("g", MANY - 1)
+    world.cluster.add_pod(
+        f"g-{MANY - 1}", labels={"scheduling.x-k8s.io/pod-group": "g"}, requests={"cpu": "1"}, node_selector={"no": "1"}
+    )
+    await world.settle(1)
+    assert world.states("g") == {"waiting": MANY - 1, "pending": 1}
+
+
+async def let_go(world: Any) -> None:
+    """Bring the last member, and return when some are on their way and others are about to be."""
+    world.cluster.delete_pod(f"g-{MANY - 1}")
+    world.pods("g", 1, start=MANY)
+    waiting = world.running.scheduler.waiting_pods
+    while len(waiting) >= MANY - 1:  # noqa: ASYNC110 - a turn of the loop is what this is about
+        await asyncio.sleep(0)
+    assert 0 < len(waiting) < MANY - 1
+
+
+async def test_a_group_is_let_go_once(world: Any, looked: Counter[str]) -> None:
+    """Members that are seen bound while others are on their way have nobody looked through once more."""
+    await almost_there(world)
+    looked.clear()
+    await let_go(world)
+    await world.settle(1)
+    assert world.states("g") == {"bound": MANY}
+    assert looked["let_go"] == 1
+    assert looked["drop_ended"] <= 2
+
+
+@pytest.mark.parametrize("what", ["time", "node", "stop"])
+async def test_what_comes_in_between_parts_no_group(world: Any, what: str) -> None:
+    """The time that is up, a node that goes, and a scheduler that stops: all are bound that were let go."""
+    await almost_there(world)
+    await let_go(world)
+    if what == "stop":
+        stop = asyncio.create_task(world.running.scheduler.stop())
+        await world.clock.advance(15)
+        await stop
+    else:
+        if what == "node":
+            world.plugin._listener._node_gone(make_node("n1"))
+        await world.clock.advance(60)
+    assert sum(bool(pod.node_name) for pod in world.cluster.pods()) == MANY
+
+
+async def test_a_member_that_is_deleted_takes_all_others_along(world: Any) -> None:
+    """They give back what they hold before anybody is tried again; with the last member there all are bound."""
+    await almost_there(world)
+    waiting, cycles = world.running.scheduler.waiting_pods, world.running.scheduler.cycles
+    world.cluster.delete_pod("g-0")
+    while len(waiting):  # noqa: ASYNC110 - same
+        await asyncio.sleep(0)
+    assert world.running.scheduler.cycles == cycles
+    await world.settle()
+    assert world.states("g") == {"pending": MANY - 1}
+    world.cluster.delete_pod(f"g-{MANY - 1}")
+    world.pods("g", 1)
+    world.pods("g", 1, start=MANY)
+    await world.clock.advance(90)
+    assert world.states("g") == {"bound": MANY}
