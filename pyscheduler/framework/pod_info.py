@@ -1,14 +1,16 @@
 """A pod with what scheduling needs of it worked out once, and a pod on its way through the queue.
 
-`PodInfo` is immutable in effect: requests, ports and affinity terms are computed when the pod enters the scheduler, so
+`PodInfo` is immutable: requests, ports and affinity terms are computed when the pod enters the scheduler, so
 that no cycle parses a quantity or compiles a selector. `QueuedPodInfo` adds what the queue remembers between attempts.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import attrs
+import msgspec
+from msgspec import structs
 
 from pyscheduler.api import Pod, host_ports, non_zero_requests, pod_requests
 from pyscheduler.api.claims import uses_storage
@@ -26,31 +28,17 @@ if TYPE_CHECKING:
 
 __all__ = ["PodInfo", "QueuedPodInfo"]
 
-_NONE: Final[tuple[AffinityTerm, ...]] = ()
-_NONE_WEIGHTED: Final[tuple[WeightedAffinityTerm, ...]] = ()
 
-
-class PodInfo:
-    """A pod and what was computed from it; shared freely, never changed.
+class PodInfo(msgspec.Struct, frozen=True, eq=False, gc=False, kw_only=True):
+    """A pod and what was computed from it; shared freely. Made by `of`.
 
     `requests` are the pod's effective requests (sidecars, init containers, overhead, pod-level resources, in-place
     resize); `non_zero` is (milli-CPU, bytes) with kube-scheduler's defaults of 100m and 200Mi per silent container.
     `host_ports` are (ip, protocol, port). `has_storage`: it has claims, or disks of its own. Affinity terms are
     compiled; a selector that does not parse raises `SelectorError` from `PodInfo.of`.
-    """
 
-    __slots__ = (
-        "has_storage",
-        "host_ports",
-        "non_zero",
-        "pod",
-        "preferred_affinity_terms",
-        "preferred_anti_affinity_terms",
-        "pvc_keys",
-        "requests",
-        "required_affinity_terms",
-        "required_anti_affinity_terms",
-    )
+    It is part of no cycle, so the garbage collector need not look at it: there is one for each pod of the cluster.
+    """
 
     pod: Pod
     requests: Resource
@@ -66,43 +54,28 @@ class PodInfo:
     @classmethod
     def of(cls, pod: Pod) -> PodInfo:
         """Compute everything from `pod`."""
-        info = cls.__new__(cls)
-        info.pod = pod
-        info.requests = Resource.from_amounts(pod_requests(pod))
-        info.non_zero = non_zero_requests(pod)
-        info.host_ports = host_ports(pod)
-        info.pvc_keys = tuple(
-            f"{pod.namespace}/{volume.persistent_volume_claim.claim_name}"
-            for volume in pod.spec.volumes
-            if volume.persistent_volume_claim is not None
-        )
-        info.has_storage = uses_storage(pod)
         affinity = pod.spec.affinity
-        if affinity is None:
-            info.required_affinity_terms = info.required_anti_affinity_terms = _NONE
-            info.preferred_affinity_terms = info.preferred_anti_affinity_terms = _NONE_WEIGHTED
-        else:
-            info.required_affinity_terms = required_terms(pod, affinity.pod_affinity)
-            info.required_anti_affinity_terms = required_terms(pod, affinity.pod_anti_affinity)
-            info.preferred_affinity_terms = preferred_terms(pod, affinity.pod_affinity)
-            info.preferred_anti_affinity_terms = preferred_terms(pod, affinity.pod_anti_affinity)
-        return info
+        near, apart = (None, None) if affinity is None else (affinity.pod_affinity, affinity.pod_anti_affinity)
+        return cls(
+            pod=pod,
+            requests=Resource.from_amounts(pod_requests(pod)),
+            non_zero=non_zero_requests(pod),
+            host_ports=host_ports(pod),
+            pvc_keys=tuple(
+                f"{pod.namespace}/{volume.persistent_volume_claim.claim_name}"
+                for volume in pod.spec.volumes
+                if volume.persistent_volume_claim is not None
+            ),
+            has_storage=uses_storage(pod),
+            required_affinity_terms=required_terms(pod, near),
+            required_anti_affinity_terms=required_terms(pod, apart),
+            preferred_affinity_terms=preferred_terms(pod, near),
+            preferred_anti_affinity_terms=preferred_terms(pod, apart),
+        )
 
     def with_pod(self, pod: Pod) -> PodInfo:
         """Return the same facts about another object of the same pod (one with its node set, say)."""
-        # One by one, because every pod comes here twice.
-        info = PodInfo.__new__(PodInfo)
-        info.pod = pod
-        info.requests = self.requests
-        info.non_zero = self.non_zero
-        info.host_ports = self.host_ports
-        info.pvc_keys = self.pvc_keys
-        info.has_storage = self.has_storage
-        info.required_affinity_terms = self.required_affinity_terms
-        info.required_anti_affinity_terms = self.required_anti_affinity_terms
-        info.preferred_affinity_terms = self.preferred_affinity_terms
-        info.preferred_anti_affinity_terms = self.preferred_anti_affinity_terms
-        return info
+        return structs.replace(self, pod=pod)
 
     def holds_for(self, pod: Pod) -> bool:
         """Tell whether the facts are known to be those of another object of the same pod, too: `with_pod` will do."""
