@@ -9,11 +9,13 @@ from __future__ import annotations
 import logging
 import re
 import sys
-from datetime import UTC, datetime
 from fnmatch import fnmatchcase
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 import msgspec
+
+from pyscheduler.api.times import format_micro_time
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -42,7 +44,7 @@ class _KeyValueFormatter(logging.Formatter):
     """`time level logger message key=value ...`."""
 
     def format(self, record: logging.LogRecord) -> str:
-        stamp = datetime.fromtimestamp(record.created, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+        stamp = format_micro_time(record.created)
         line = f"{stamp} {record.levelname.lower()} {record.name} {_message(record)}"
         if record.exc_info and record.levelno >= logging.ERROR:
             # Lines that go on begin with a tab: the text of an error could look like a line of its own.
@@ -72,20 +74,37 @@ def _message(record: logging.LogRecord) -> str:
     """Return the message with its arguments in place, those of fields quoted where they must be."""
     if not isinstance(record.args, tuple) or not record.args:
         return _on_one_line(_cut(record.getMessage()))
-    arguments = iter(record.args)
-
-    def fill(place: re.Match[str]) -> str:
-        if place["form"] is None:
-            return "%"
-        text = _cut(place["form"] % (next(arguments),))
-        if place["value"] is None:
-            return f"{place['open']}{_LIKE_A_FIELD.sub(_NO_FIELD, text)}{place['close']}"
-        return f"={_quoted(text)}" if place["open"] or _NEEDS_QUOTES.search(text) else f"={text}"
-
     try:
-        return _on_one_line(_PLACE.sub(fill, str(record.msg)))
+        return _on_one_line(_filled(_template(str(record.msg)), record.args))
     except (TypeError, ValueError, StopIteration):
         return _on_one_line(_cut(record.getMessage()))
+
+
+@lru_cache(maxsize=1024)
+def _template(message: str) -> tuple[str | re.Match[str], ...]:
+    """Take a message apart into text and places; the program has few, and says some of them thousands of times."""
+    parts: list[str | re.Match[str]] = []
+    end = 0
+    for place in _PLACE.finditer(message):
+        parts += [message[end : place.start()], place if place["form"] is not None else "%"]
+        end = place.end()
+    return (*parts, message[end:])
+
+
+def _filled(parts: tuple[str | re.Match[str], ...], args: tuple[object, ...]) -> str:
+    arguments = iter(args)
+    filled = []
+    for part in parts:
+        if isinstance(part, str):
+            filled.append(part)
+            continue
+        is_value, opened, form, closed = part.groups()
+        text = _cut(form % (next(arguments),))
+        if is_value is None:
+            filled.append(f"{opened}{_LIKE_A_FIELD.sub(_NO_FIELD, text)}{closed}")
+        else:
+            filled.append(f"={_quoted(text)}" if opened or _NEEDS_QUOTES.search(text) else f"={text}")
+    return "".join(filled)
 
 
 def _cut(text: str) -> str:
@@ -97,6 +116,8 @@ def _cut(text: str) -> str:
 
 def _on_one_line(text: str) -> str:
     """Return a text that ends no line and moves no cursor: what users write must not look like a line of ours."""
+    if text.isprintable():
+        return text
     return _CONTROL.sub(lambda found: _SHORT.get(found[0]) or f"\\u{ord(found[0]):04x}", text)
 
 
