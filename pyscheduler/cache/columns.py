@@ -118,7 +118,7 @@ class Columns:
         self.changes = ChangeLog(capacity)
 
     def put(self, info: NodeInfo) -> None:
-        """Take over a NodeInfo with a node: append it, or replace the one of that name. The columns own it then."""
+        """Take over what a NodeInfo with a node says: append a copy, or bring the one of that name up to date."""
         node = info.node
         assert node is not None, "only nodes that are known have a row"
         row = self.index.get(node.name)
@@ -127,16 +127,18 @@ class Columns:
             if row == self._capacity:
                 self._grow()
             self.index[node.name] = row
-            self.infos.append(info)
+            ours = info.clone()
+            self.infos.append(ours)
             self._sync_node(row, None, node)
             self.changes.begin_epoch()
         else:
-            old = self.infos[row].node
-            self.infos[row] = info
+            ours = self.infos[row]
+            old = ours.node
+            ours.become(info)
             if old is not node:
                 self._sync_node(row, old, node)
                 self.changes.note_node(row)
-        info.image_states = self.images.put(row, info.image_states)
+        ours.image_states = self.images.put(row, info.image_states)
         self.sync_pods(row)
 
     def restore(self, row: int, info: NodeInfo) -> None:

@@ -281,7 +281,7 @@ class Snapshot:
             if name in columns.index:
                 columns.remove(name)
         for info in changed:
-            columns.put(info.clone())
+            columns.put(info)
         self.generation = generation
         self.diverged.clear()
         self._nominations.clear()

@@ -227,6 +227,26 @@ class NodeInfo:
         copy._places = {}  # noqa: SLF001 - it is one of its own kind
         return copy
 
+    def become(self, other: NodeInfo) -> None:
+        """Take over what `other` says, as a copy would; of what holds nothing on either side no copy is made."""
+        self.node = other.node
+        self.pods = other.pods.copy()
+        if self.pods_with_affinity or other.pods_with_affinity:
+            self.pods_with_affinity = other.pods_with_affinity.copy()
+            self.pods_with_required_anti_affinity = other.pods_with_required_anti_affinity.copy()
+        if self.used_ports or other.used_ports:
+            self.used_ports = other.used_ports.clone()
+        self.requested.become(other.requested)
+        self.non_zero_requested.become(other.non_zero_requested)
+        self.allocatable = other.allocatable
+        self.image_states = other.image_states
+        if self.pvc_ref_counts or other.pvc_ref_counts:
+            self.pvc_ref_counts = other.pvc_ref_counts.copy()
+        self.declared_features = other.declared_features
+        self.generation = other.generation
+        if self._places:
+            self._places = {}
+
 
 def _has_anti_affinity(info: PodInfo) -> bool:
     return bool(info.required_anti_affinity_terms or info.preferred_anti_affinity_terms)

@@ -74,6 +74,15 @@ class Resource:
         for name, amount in other.scalars.items():
             self.scalars[name] = self.scalars.get(name, 0) + sign * amount
 
+    def become(self, other: Resource) -> None:
+        """Take over the amounts of `other`."""
+        self.milli_cpu = other.milli_cpu
+        self.memory = other.memory
+        self.ephemeral_storage = other.ephemeral_storage
+        self.allowed_pods = other.allowed_pods
+        if self.scalars or other.scalars:
+            self.scalars = other.scalars.copy()
+
     def clone(self) -> Resource:
         """Return an independent copy."""
         return Resource(self.milli_cpu, self.memory, self.ephemeral_storage, self.allowed_pods, self.scalars.copy())
