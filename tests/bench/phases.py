@@ -63,7 +63,7 @@ _FUNCTIONS: Final = {
         "run_filters": "Filter",
         "run_post_filter": "PostFilter",
         "run_pre_score": "PreScore",
-        "run_score": "Score",
+        "rank_nodes": "Score",
         "run_reserve": "Reserve",
         "run_unreserve": "Reserve",
         "run_permit": "Permit",
