@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["CLAIM", "KINDS", "NODES", "OWNER", "WEB", "make_volume"]
+__all__ = ["CLAIM", "CLASS", "CLASS_CLAIM", "CSI_NODE", "KINDS", "NODES", "OWNER", "WEB", "make_volume"]
 
 _WEB = {"app": "web"}
 #: The selector of what concerns the pods of one application.
@@ -70,6 +70,10 @@ KINDS: dict[str, dict[str, Any]] = {
         "requests": _SMALL,
         "spec": {"volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "claim"}}]},
     },
+    "with class": {
+        "requests": _SMALL,
+        "spec": {"volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "of-a-class"}}]},
+    },
 }
 
 NODES: dict[str, list[Any]] = {
@@ -89,31 +93,67 @@ NODES: dict[str, list[Any]] = {
     "images": [{}, {"registry.example/large:v1": 900_000_000}, {"registry.example/other:latest": 200_000_000}],
 }
 
+_DRIVER = "csi.example.com"
+#: Bound to the volume of that name, if there is one.
 CLAIM: dict[str, Any] = {
     "apiVersion": "v1",
     "kind": "PersistentVolumeClaim",
-    "metadata": {"name": "claim", "namespace": "default"},
+    "metadata": {
+        "name": "claim",
+        "namespace": "default",
+        "annotations": {"pv.kubernetes.io/bind-completed": "yes"},
+    },
     "spec": {
         "accessModes": ["ReadWriteOnce"],
         "storageClassName": "",
         "resources": {"requests": {"storage": "1Gi"}},
-        "volumeName": "",
+        "volumeName": "volume",
     },
+    "status": {"phase": "Bound"},
+}
+#: Waits for a volume of a class.
+CLASS_CLAIM: dict[str, Any] = {
+    "apiVersion": "v1",
+    "kind": "PersistentVolumeClaim",
+    "metadata": {"name": "of-a-class", "namespace": "default"},
+    "spec": {
+        "accessModes": ["ReadWriteOnce"],
+        "storageClassName": "slow",
+        "resources": {"requests": {"storage": "1Gi"}},
+    },
+    "status": {"phase": "Pending"},
+}
+#: Makes volumes where no node is, as soon as there is a pod for them.
+CLASS: dict[str, Any] = {
+    "apiVersion": "storage.k8s.io/v1",
+    "kind": "StorageClass",
+    "metadata": {"name": "slow"},
+    "provisioner": _DRIVER,
+    "volumeBindingMode": "WaitForFirstConsumer",
+    "allowedTopologies": [{"matchLabelExpressions": [{"key": _ZONE, "values": ["nowhere"]}]}],
+}
+#: Of a node that can attach no volume.
+CSI_NODE: dict[str, Any] = {
+    "apiVersion": "storage.k8s.io/v1",
+    "kind": "CSINode",
+    "spec": {"drivers": [{"name": _DRIVER, "nodeID": "id", "allocatable": {"count": 0}}]},
 }
 
 
-def make_volume(name: str, zone: str) -> dict[str, Any]:
-    """Return a volume that can be reached from one zone."""
+def make_volume(zone: str) -> dict[str, Any]:
+    """Return the volume of `CLAIM`, which can be reached from one zone."""
     terms = [{"matchExpressions": [{"key": _ZONE, "operator": "In", "values": [zone]}]}]
     return {
         "apiVersion": "v1",
         "kind": "PersistentVolume",
-        "metadata": {"name": name},
+        "metadata": {"name": "volume"},
         "spec": {
             "capacity": {"storage": "2Gi"},
             "accessModes": ["ReadWriteOnce"],
             "storageClassName": "",
             "nodeAffinity": {"required": {"nodeSelectorTerms": terms}},
-            "local": {"path": "/data"},
+            "csi": {"driver": _DRIVER, "volumeHandle": "handle"},
+            "claimRef": {"namespace": "default", "name": "claim"},
         },
+        "status": {"phase": "Bound"},
     }

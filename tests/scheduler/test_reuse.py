@@ -12,7 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_sta
 from tests.scheduler.twins import CONFIGS, EVENTS, Twins
 
 #: The events that come more often than others.
-WEIGHTS = {"add_pods": 12.0, "search_in_a_statement": 3.0, "delete_placed_pods": 6.0}
+WEIGHTS = {"add_pods": 12.0, "search_in_a_statement": 3.0, "delete_placed_pods": 6.0, "nominate": 4.0}
 
 
 class Histories(RuleBasedStateMachine):
@@ -67,4 +67,5 @@ def test_decisions_are_the_same_while_everything_changes(monkeypatch: pytest.Mon
     assert not [name for name in EVENTS if not counts[name]]
     assert counts["recalled filters"] > 100
     assert counts["recalled scores"] > 50
+    assert counts["recalled crowds"] > 10
     assert counts["recalled a failure"] > 200

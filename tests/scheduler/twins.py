@@ -16,6 +16,7 @@ import attrs
 import numpy as np
 
 from pyscheduler.api import (
+    CSINode,
     Namespace,
     Node,
     PersistentVolume,
@@ -24,17 +25,29 @@ from pyscheduler.api import (
     PodDisruptionBudget,
     ReplicaSet,
     Service,
+    StorageClass,
 )
 from pyscheduler.framework import FilterPlugin, NodeStatuses, SignPlugin, Status
 from pyscheduler.framework.cycle_state import CycleState
 from pyscheduler.framework.diagnosis import FitError, NoNodesError
 from pyscheduler.framework.errors import APIError, PluginError
+from pyscheduler.framework.interfaces import NominatingInfo
 from pyscheduler.framework.pod_info import PodInfo
 from pyscheduler.runtime.filtering import Filtering
 from pyscheduler.runtime.scoring import Scoring
 from pyscheduler.scheduler.algorithm import Algorithm
 from pyscheduler.testing import FakeCluster, make_pod, pod_manifest
-from tests.scheduler.kinds import CLAIM, KINDS, NODES, OWNER, WEB, make_volume
+from tests.scheduler.kinds import (
+    CLAIM,
+    CLASS,
+    CLASS_CLAIM,
+    CSI_NODE,
+    KINDS,
+    NODES,
+    OWNER,
+    WEB,
+    make_volume,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -43,6 +56,7 @@ if TYPE_CHECKING:
 
     from pyscheduler.api import KubeObject
     from pyscheduler.framework import Nodes, SignFragment
+    from pyscheduler.queue.nominator import Nominator
     from pyscheduler.runtime.profile import Profile
     from pyscheduler.testing import FakeFramework
 
@@ -156,6 +170,7 @@ class Twins:
         """Decide twice wherever the scheduler decides once, and count what is recalled."""
         decide = Algorithm.schedule_pod
         scores, recall, recall_scores = Algorithm.scores, Filtering._recall, Scoring._recall
+        join_crowded = Filtering._join_crowded
 
         def twice(algorithm: Algorithm, profile: Profile, state: CycleState, pod: Pod) -> object:
             return self._decide_twice(decide, algorithm, profile, state, pod)
@@ -175,6 +190,7 @@ class Twins:
         monkeypatch.setattr(Algorithm, "schedule_pod", twice)
         monkeypatch.setattr(Algorithm, "scores", noting)
         monkeypatch.setattr(Filtering, "_recall", lambda *args: counting("recalled filters", recall(*args)))
+        monkeypatch.setattr(Filtering, "_join_crowded", lambda *args: counting("recalled crowds", join_crowded(*args)))
         monkeypatch.setattr(Scoring, "_recall", lambda *args: counting("recalled scores", recall_scores(*args)))
 
     def _decide_twice(
@@ -322,12 +338,45 @@ class Twins:
         self.cluster.delete(ReplicaSet, "rs")
 
     def add_volume(self) -> None:
-        self._number += 1
-        zone = self.rng.choice("abc")
-        self.cluster.add(make_volume(f"v{self._number}", zone), PersistentVolume)
+        self.cluster.add(make_volume(self.rng.choice("abc")), PersistentVolume)
+
+    def delete_volume(self) -> None:
+        self.cluster.delete(PersistentVolume, "volume", namespace="")
 
     def add_claim(self) -> None:
-        self.cluster.add(CLAIM, PersistentVolumeClaim)
+        self.cluster.add(self.rng.choice((CLAIM, CLASS_CLAIM)), PersistentVolumeClaim)
+
+    def add_class(self) -> None:
+        mode = self.rng.choice(("Immediate", "WaitForFirstConsumer"))
+        self.cluster.add({**CLASS, "volumeBindingMode": mode}, StorageClass)
+
+    def delete_class(self) -> None:
+        self.cluster.delete(StorageClass, "slow", namespace="")
+
+    def limit_attachments(self) -> None:
+        name = self.rng.choice(self.cluster.nodes()).name
+        self.cluster.add({**CSI_NODE, "metadata": {"name": name}}, CSINode)
+
+    def lift_limit(self) -> None:
+        limited = self.cluster.objects(CSINode)
+        if limited:
+            self.cluster.delete(CSINode, self.rng.choice(limited).name, namespace="")
+
+    def nominate(self) -> None:
+        """Promise a node to a pod that waits, as a preemption does."""
+        waiting = [pod for pod in self.cluster.pods() if not pod.node_name]
+        if waiting:
+            name = self.rng.choice(self.cluster.nodes()).name
+            self._nominator.add(PodInfo.of(self.rng.choice(waiting)), NominatingInfo(name))
+
+    def take_back_a_nomination(self) -> None:
+        for name in sorted(self._nominator.nodes):
+            self._nominator.delete(self._nominator.pods_on(name)[0].pod)
+            return
+
+    @property
+    def _nominator(self) -> Nominator:
+        return self.framework.scheduler.queue.nominator
 
     def add_budget(self) -> None:
         status = {"disruptionsAllowed": self.rng.randrange(2)}
@@ -338,7 +387,7 @@ class Twins:
         self.cluster.delete(PodDisruptionBudget, "b")
 
     def delete_claim(self) -> None:
-        self.cluster.delete(PersistentVolumeClaim, "claim")
+        self.cluster.delete(PersistentVolumeClaim, self.rng.choice(("claim", "of-a-class")))
 
     async def pass_time(self) -> None:
         await self.cluster.clock.advance(self.rng.choice((1.0, 11.0, 61.0, 301.0)))
