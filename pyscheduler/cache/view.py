@@ -16,6 +16,7 @@ import attrs
 import numpy as np
 
 from pyscheduler.cache.columns import ALLOCATABLE, GENERATION, NON_ZERO, POD_COUNT, REQUESTED
+from pyscheduler.cache.domain_sums import sum_by_domain
 from pyscheduler.framework.nodes import FeatureColumn, ImageColumn, LabelColumn, TaintColumn
 from pyscheduler.framework.resource import PODS
 
@@ -155,6 +156,10 @@ class NodeView:
         """Return int64[n]: how many pods of `namespaces` the selector matches on each node."""
         return self._columns.matching_pods(selector, namespaces, terminating=terminating)
 
+    def domain_sums(self, key: str, counts: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return int64 by id of the label `key`: the sums of `counts`; kept for counts that the snapshot keeps."""
+        return self._columns.domain_sums(key, counts)
+
     def terms_about(
         self, namespace: str, labels: Mapping[str, str], namespace_labels: Mapping[str, str]
     ) -> Sequence[PlacedTerm]:
@@ -276,6 +281,10 @@ class NodeSubset:
         """Return int64[n]: how many pods of `namespaces` the selector matches on each node."""
         self._check()
         return self._columns.matching_pods(selector, namespaces, terminating=terminating).take(self._rows)
+
+    def domain_sums(self, key: str, counts: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return int64 by id of the label `key`: the sums of `counts`."""
+        return sum_by_domain(self.labels(key), counts)
 
     def terms_about(
         self, namespace: str, labels: Mapping[str, str], namespace_labels: Mapping[str, str]

@@ -54,16 +54,17 @@ def sum_for_score(
         for weight, target in wishes
     ]
     contributions += _weighed(placed, hard_weight)
-    weighed: dict[str, NDArray[np.int64]] = {}
+    sums: dict[str, NDArray[np.int64]] = {}
     touched = False
     for key, weight, counts in contributions:
+        there = by_domain(nodes, key, counts)
         # Weights may cancel out, and that is something else than nobody having spoken.
-        touched = touched or bool(counts[nodes.labels(key).ids != 0].any())
-        if key in weighed:
-            weighed[key] += weight * counts
+        touched = touched or bool(there.any())
+        if key in sums:
+            sums[key] += weight * there
         else:
-            weighed[key] = weight * counts
-    return ScoreState({key: by_domain(nodes, key, each) for key, each in weighed.items()}) if touched else None
+            sums[key] = weight * there
+    return ScoreState(sums) if touched else None
 
 
 def normalize(scores: NDArray[np.int64]) -> None:

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 __all__ = ["Namespaces", "Target", "by_domain", "common_target", "parse_errors"]
 
 _MAX_SELECTIONS: Final = 1024
-#: Where fewer than one node in so many counts, it pays to look at those alone.
-_FEW: Final = 3
 
 
 class Target(NamedTuple):
@@ -94,12 +92,7 @@ def common_target(targets: Sequence[Target]) -> Target:
 
 def by_domain(nodes: Nodes, topology_key: str, counts: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return int64: the sums of `counts`, one per node of `nodes`, over each domain; fresh."""
-    column = nodes.labels(topology_key)
-    ids = column.ids
-    rows = np.flatnonzero(counts)
-    if len(rows) <= len(ids) // _FEW:
-        ids, counts = ids[rows], counts[rows]
-    sums = np.bincount(ids, weights=counts, minlength=len(column.values)).astype(np.int64)
+    sums = nodes.domain_sums(topology_key, counts)
     sums[0] = 0
     return sums
 

@@ -102,7 +102,7 @@ class Spread:
             ids = column.ids if counted is None else column.ids[counted]
             present = np.zeros(size, dtype=np.bool_)
             present[ids] = True
-            counts = sum_up(column.ids, count_matching(nodes, each, pod), counted, size)
+            counts = sum_up(nodes, each.topology_key, count_matching(nodes, each, pod), counted)
             made.append(Domains(each, column.index, counts, present, int(each.selector.matches(pod.labels))))
         return cls(tuple(made))
 
@@ -145,12 +145,12 @@ def intersection(one: NDArray[np.bool_] | None, other: NDArray[np.bool_] | None)
 
 
 def sum_up(
-    ids: NDArray[np.int32], amounts: NDArray[np.int64] | None, counted: NDArray[np.bool_] | None, size: int
+    nodes: Nodes, key: str, amounts: NDArray[np.int64] | None, counted: NDArray[np.bool_] | None
 ) -> NDArray[np.int64]:
-    """Return int64[size]: the amounts added up by id, those of `counted` nodes (None: all); None amounts are none."""
+    """Return int64 by id of the label `key`: the sums of amounts (None: all 0) over `counted` nodes (None: all)."""
     if amounts is None:
-        return np.zeros(size, dtype=np.int64)
+        return np.zeros(len(nodes.labels(key).values), dtype=np.int64)
     if counted is not None:
-        ids, amounts = ids[counted], amounts[counted]
-    # Sums of counts of pods are far below 2^53, up to which float64 is exact.
-    return np.bincount(ids, weights=amounts, minlength=size).astype(np.int64)
+        rows = np.flatnonzero(counted)
+        return nodes.take(rows).domain_sums(key, amounts[rows])
+    return nodes.domain_sums(key, amounts)

@@ -71,7 +71,7 @@ class SpreadScores:
             column = all_nodes.labels(each.topology_key)
             size = len(column.values)
             counted = intersection(inclusion.of(each), complete)
-            amount = sum_up(column.ids, count_matching(all_nodes, each, pod), counted, size)
+            amount = sum_up(all_nodes, each.topology_key, count_matching(all_nodes, each, pod), counted)
             ids = candidates.labels(each.topology_key).ids
             present = np.zeros(size, dtype=np.bool_)
             present[ids if scored is None else ids[scored]] = True
