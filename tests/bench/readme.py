@@ -24,6 +24,10 @@ _ROWS: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
         "10,000 pods, 5,000 nodes, over HTTP, two processes",
         ("pods_per_second", "cpu_with_list_per_1000", "peak_mib"),
     ),
+    "SchedulingBasic/5000/https/equal": (
+        "the same over TLS, with a token",
+        ("pods_per_second", "cpu_with_list_per_1000", "peak_mib"),
+    ),
     "Gangs/1000/http/equal": ("100 gangs of 20, 1,000 nodes, over HTTP", ("pods_per_second",)),
     "demo": ("the demo: 1,523 nodes, 8,152 pods, over HTTP, two processes", ("pods_per_second", "peak_mib")),
     **{
