@@ -140,7 +140,9 @@ async def play(trace: Path, config_file: str | None, *, limit: int | None = None
     finally:
         view.close()
         await end_server(server)
-    outcome = Outcome(report=report, recorder=recorder, seconds=watch.ended - watch.begun, peak_kib=peak)
+    # All of it may happen between two looks.
+    seconds = max(watch.ended, recorder.last_at) - watch.begun
+    outcome = Outcome(report=report, recorder=recorder, seconds=seconds, peak_kib=peak)
     view.summary(report, recorder, seconds=outcome.seconds, peak_kib=peak)
     return outcome
 

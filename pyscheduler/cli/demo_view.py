@@ -34,10 +34,13 @@ class DemoRecorder(NullRecorder):
         self.attempts: list[float] = []
         self.waits: list[float] = []
         self.warnings: dict[str, int] = {}
+        #: When the last attempt ended, by `time.perf_counter`.
+        self.last_at = 0.0
 
     def attempt(self, *, result: str, profile: str, seconds: float) -> None:
         """Note the time from pop to verdict."""
         self.attempts.append(seconds)
+        self.last_at = time.perf_counter()
 
     def queue_wait(self, seconds: float) -> None:
         """Note the time a pod spent in the queue before it was popped."""
