@@ -6,49 +6,68 @@ has to know of all of them. So what is known is kept, and what is looked at anew
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from pyscheduler.framework.changed_keys import ChangedKeys
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
+    from pyscheduler.api import Pod
     from pyscheduler.cache.columns import Columns
     from pyscheduler.framework.handle import Nominator
     from pyscheduler.framework.pod_info import PodInfo
 
-__all__ = ["NominatedRows"]
+__all__ = ["Mark", "NominatedRows", "before"]
+
+#: A moment in the history of one `NominatedRows`; equal only while nothing has changed.
+Mark: TypeAlias = "tuple[ChangedKeys[int], int]"
+
+
+def before(infos: Iterable[PodInfo], pod: Pod) -> list[PodInfo]:
+    """Return those of the nominated pods that `pod` has to leave room for."""
+    return [info for info in infos if info.pod.priority >= pod.priority and info.pod.uid != pod.uid]
 
 
 class NominatedRows:
     """The pods nominated by the queue that a pod of that priority has to leave room for, itself among them.
 
-    `pods`: by row, the earliest nomination first; only rows that have some. `changed`: rows as this changes. `epoch` is
-    that of the snapshot's `ChangeLog`: when it is another, rows mean other nodes, and all of them are new.
+    `pods`: by row, the earliest nomination first; only rows that have some.
     """
 
-    __slots__ = ("_columns", "_nominator", "_position", "changed", "epoch", "pods", "priority")
+    __slots__ = ("_changed", "_columns", "_epoch", "_nominator", "_position", "pods", "priority")
 
     def __init__(self, nominator: Nominator, columns: Columns, priority: int) -> None:
         self._nominator = nominator
         self._columns = columns
         self._position = 0
         self.priority = priority
-        self.epoch = -1
+        #: That of the snapshot's `ChangeLog`: when it is another, rows mean other nodes, and all of them are new.
+        self._epoch = -1
         self.pods: dict[int, Sequence[PodInfo]] = {}
-        self.changed: ChangedKeys[int] = ChangedKeys()
+        self._changed: ChangedKeys[int] = ChangedKeys()
+
+    @property
+    def mark(self) -> Mark:
+        """Return what `since` goes by."""
+        return self._changed, self._changed.position
+
+    def since(self, mark: Mark) -> Sequence[int] | None:
+        """Return the rows that changed since then; None where that may be all of them."""
+        changed, position = mark
+        return changed.since(position) if changed is self._changed else None
 
     def sync(self) -> None:
         """Bring it up to date with the queue and the snapshot."""
         changed = self._nominator.changed
         epoch = self._columns.changes.epoch
-        if epoch == self.epoch and changed.position == self._position:
+        if epoch == self._epoch and changed.position == self._position:
             return
-        names = changed.since(self._position) if epoch == self.epoch else None
+        names = changed.since(self._position) if epoch == self._epoch else None
         if names is None:
             self.pods = {}
-            self.changed = ChangedKeys()
-            self.epoch = epoch
+            self._changed = ChangedKeys()
+            self._epoch = epoch
             names = [*self._nominator.nodes]
         self._position = changed.position
         index, pods_on, least = self._columns.index, self._nominator.pods_on, self.priority
@@ -56,12 +75,12 @@ class NominatedRows:
             row = index.get(name)
             if row is None:
                 continue
-            before = [info for info in pods_on(name) if info.pod.priority >= least]
-            if before:
-                self.pods[row] = before
+            ahead = [info for info in pods_on(name) if info.pod.priority >= least]
+            if ahead:
+                self.pods[row] = ahead
             elif self.pods.pop(row, None) is None:
                 continue
-            self.changed.note(row)
+            self._changed.note(row)
 
     def row_of(self, uid: str) -> int | None:
         """Return the row to which a pod is nominated, None where it is not, or has a lower priority."""
@@ -73,15 +92,23 @@ class NominatedRows:
         """Return the pods of a row but for one."""
         return [info for info in self.pods.get(row, ()) if info.pod.uid != uid]
 
+    def others_than(self, uid: str) -> Mapping[int, Sequence[PodInfo]]:
+        """Return the pods by row but for one; only rows that have some."""
+        own = self.row_of(uid)
+        if own is None:
+            return self.pods
+        others = self.without(own, uid)
+        return {row: infos if row != own else others for row, infos in self.pods.items() if row != own or others}
+
     def check_invariants(self) -> None:
         """Raise AssertionError unless an up-to-date one is what a look at the nominations gives."""
-        if self._position != self._nominator.changed.position or self.epoch != self._columns.changes.epoch:
+        if self._position != self._nominator.changed.position or self._epoch != self._columns.changes.epoch:
             return
         index = self._columns.index
         found = {
-            index[name]: before
+            index[name]: ahead
             for name in self._nominator.nodes
             if name in index
-            and (before := [info for info in self._nominator.pods_on(name) if info.pod.priority >= self.priority])
+            and (ahead := [info for info in self._nominator.pods_on(name) if info.pod.priority >= self.priority])
         }
         assert found == self.pods, f"nominations before priority {self.priority} are filed wrongly"

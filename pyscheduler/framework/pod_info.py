@@ -137,6 +137,11 @@ class QueuedPodInfo:
         return self.pod_info.pod
 
     @property
+    def rejectors(self) -> frozenset[str]:
+        """Return the plugins that rejected the pod, those that wait for something among them."""
+        return frozenset(self.unschedulable_plugins).union(self.pending_plugins)
+
+    @property
     def is_gated(self) -> bool:
         """Tell whether a PreEnqueue plugin holds the pod back."""
         return bool(self.gating_plugin)

@@ -242,8 +242,7 @@ class Deadlocks:
     def _party(self, state: GroupState) -> DeadlockParty | None:
         """Return the plugin that answers for a group, in the profile of its unbound members; None where none does."""
         plugin = self._server_of(state)
-        # Asked at each change of each member, so without a list of all of them.
-        pod = next(iter((state.pending or state.waiting).values()), None)
+        pod = state.unbound_member
         if pod is None:
             return next((party for (name, _), party in self._parties.items() if name == plugin), None)
         return self._parties.get((plugin, pod.scheduler_name))

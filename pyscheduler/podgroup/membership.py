@@ -169,6 +169,11 @@ class GroupState:
         """Return the members by their place."""
         return {place: self.place(place) for place in Place}
 
+    @property
+    def unbound_member(self) -> Pod | None:
+        """Return one of the members that have no node, None where all have; takes as long for any size."""
+        return next(iter((self.pending or self.waiting).values()), None)
+
     def facts(self, *, ahead: int = 0) -> MemberFacts:
         """Return the counts that the group's status is made of, but for whose the members are: see `occupied_by`.
 

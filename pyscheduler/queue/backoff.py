@@ -163,7 +163,7 @@ class BackoffQueue:
         for info in (*self.rejected, *self.serving):
             assert info.unschedulable_plugins or info.pending_plugins, f"pod {info.pod.key} was rejected by nobody"
         for info in self.failed:
-            rejectors = info.unschedulable_plugins | info.pending_plugins
+            rejectors = info.rejectors
             assert not rejectors, f"pod {info.pod.key} was rejected, yet waits among the failed"
 
     def _window_key(self, info: QueuedPodInfo) -> tuple[float, object]:

@@ -149,12 +149,12 @@ class Places:
 
     def count_rejections(self, info: QueuedPodInfo) -> None:
         """Count the plugins that rejected a pod which comes back."""
-        for plugin in info.unschedulable_plugins | info.pending_plugins:
+        for plugin in info.rejectors:
             self.rejections[plugin, info.pod.scheduler_name] += 1
 
     def uncount_rejections(self, info: QueuedPodInfo) -> None:
         """Undo `count_rejections`, for a pod that leaves."""
-        for plugin in info.unschedulable_plugins | info.pending_plugins:
+        for plugin in info.rejectors:
             key = plugin, info.pod.scheduler_name
             self.rejections[key] -= 1
             if not self.rejections[key]:
@@ -181,9 +181,7 @@ class Places:
             assert not info.is_gated, f"pod {info.pod.key} is gated by {info.gating_plugin} and yet in line"
         rejections: Counter[tuple[str, str]] = Counter()
         for info in self:
-            rejections.update(
-                (plugin, info.pod.scheduler_name) for plugin in info.unschedulable_plugins | info.pending_plugins
-            )
+            rejections.update((plugin, info.pod.scheduler_name) for plugin in info.rejectors)
         assert rejections == self.rejections, f"rejections are miscounted: {self.rejections} != {rejections}"
 
     def _passes(self, info: QueuedPodInfo) -> bool:

@@ -495,7 +495,7 @@ class SchedulingQueue:
         if own is not None and not self._is_quiet(own, info.pod):
             own = None
         scheduler_name = info.pod.scheduler_name
-        rejectors = frozenset(info.unschedulable_plugins).union(info.pending_plugins)
+        rejectors = info.rejectors
 
         def may_matter(event: ClusterEvent) -> bool:
             # That a pod was named concerns nobody else, and its own flight knows it.

@@ -223,5 +223,4 @@ def _is_moved_by_time(group: Group) -> bool:
 
 
 def _key_of(info: QueuedPodInfo) -> _GroupKey:
-    rejectors = frozenset(info.unschedulable_plugins).union(info.pending_plugins)
-    return info.pod.scheduler_name, rejectors, info.gating_plugin
+    return info.pod.scheduler_name, info.rejectors, info.gating_plugin

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 import attrs
 import numpy as np
 
+from pyscheduler.cache.nominated_rows import before
 from pyscheduler.cache.snapshot import Snapshot as CacheSnapshot
 from pyscheduler.cache.view import NodeView
 from pyscheduler.framework.node_statuses import NodeStatuses
@@ -466,25 +467,12 @@ class Filtering:
         pod, nodes = question.pod, question.nodes
         kept = self._nominated_rows(question) if isinstance(nodes, NodeView) else None
         if kept is not None:
-            own = kept.row_of(pod.uid)
-            if own is None:
-                return kept.pods
-            others = kept.without(own, pod.uid)
-            return {row: infos if row != own else others for row, infos in kept.pods.items() if row != own or others}
-        found: dict[int, Sequence[PodInfo]] = {}
+            return kept.others_than(pod.uid)
         if len(nodes) < len(names):
             rows = {name: row for row in range(len(nodes)) if (name := nodes.name(row)) in names}
         else:
             rows = {name: row for name in names if (row := nodes.index(name)) is not None}
-        for name, row in rows.items():
-            before = [
-                info
-                for info in self._snapshot.nominated_pods(name)
-                if info.pod.priority >= pod.priority and info.pod.uid != pod.uid
-            ]
-            if before:
-                found[row] = before
-        return found
+        return {row: ahead for name, row in rows.items() if (ahead := before(self._snapshot.nominated_pods(name), pod))}
 
     def _crowded(self, question: _Question, nominated: Mapping[int, Sequence[PodInfo]]) -> dict[int, Status] | Status:
         """Return by row why nodes cannot take the pod once their nominated pods are on them; an ERROR ends it.

@@ -20,9 +20,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from pyscheduler.cache.nominated_rows import NominatedRows
+    from pyscheduler.cache.nominated_rows import Mark, NominatedRows
     from pyscheduler.cache.view import NodeView
-    from pyscheduler.framework.changed_keys import ChangedKeys
     from pyscheduler.framework.pod_info import PodInfo
     from pyscheduler.runtime.plugin_calls import PluginMethod
 
@@ -64,12 +63,11 @@ class Crowds:
 
 @attrs.define(eq=False)
 class _Known:
-    """The answers to pods of one priority, as of a position among the nominations' changes and one among the nodes'."""
+    """The answers to pods of one priority, as of a moment in the nominations' history and one in the nodes'."""
 
-    changed: ChangedKeys[int]
+    nominations: Mark
     reason_ids: NDArray[np.int32]
     nominated: NDArray[np.bool_]
-    nominations: int = 0
     nodes: int = 0
 
 
@@ -128,22 +126,21 @@ class KeptCrowds:
         ask: Callable[[Mapping[int, Sequence[PodInfo]]], dict[int, Status] | Status],
     ) -> _Known | Status:
         """Bring the answers for a priority up to date, asking about rows where nominations, or else pods, changed."""
-        changed, log, pods = nominated.changed, nodes.changes, nominated.pods
+        log, pods = nodes.changes, nominated.pods
         if len(self._table) > _MAX_STATUSES:
             self._by_priority.clear()
             self._numbers.clear()
             self._table = self._table[:1]
         known = self._by_priority.pop(nominated.priority, None)
-        rows: set[int] | None = None
-        if known is not None and known.changed is changed:
-            renominated = changed.since(known.nominations)
-            if renominated is not None:
-                rows = set(renominated)
-                if known.nodes != log.position:
-                    rows.update(row for row in log.since(known.nodes).rows.tolist() if row in pods)
-        if known is None or rows is None:
-            known = _Known(changed, np.zeros(len(nodes), dtype=np.int32), np.zeros(len(nodes), dtype=np.bool_))
+        renominated = nominated.since(known.nominations) if known is not None else None
+        if known is None or renominated is None:
+            refusals, is_nominated = np.zeros(len(nodes), dtype=np.int32), np.zeros(len(nodes), dtype=np.bool_)
+            known = _Known(nominated.mark, refusals, is_nominated)
             rows = set(pods)
+        else:
+            rows = set(renominated)
+            if known.nodes != log.position:
+                rows.update(row for row in log.since(known.nodes).rows.tolist() if row in pods)
         if rows:
             unknown = {row: pods[row] for row in sorted(rows) if row in pods}
             answers = ask(unknown) if unknown else {}
@@ -152,7 +149,7 @@ class KeptCrowds:
             for row in rows:
                 known.reason_ids[row] = self._number(answers.get(row))
                 known.nominated[row] = row in pods
-        known.nominations = changed.position
+        known.nominations = nominated.mark
         # What was tried out meanwhile was taken back.
         known.nodes = log.position
         if len(self._by_priority) >= _MAX_PRIORITIES:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 import attrs
 import numpy as np
 
+from pyscheduler.cache.nominated_rows import before
 from pyscheduler.runtime.preemption_line_ups import request_key
 
 if TYPE_CHECKING:
@@ -19,8 +20,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from pyscheduler.api import Pod
-    from pyscheduler.cache.nominated_rows import NominatedRows
-    from pyscheduler.framework.changed_keys import ChangedKeys
+    from pyscheduler.cache.nominated_rows import Mark, NominatedRows
     from pyscheduler.framework.pod_info import PodInfo
     from pyscheduler.framework.snapshot import Snapshot
 
@@ -42,24 +42,17 @@ class Promised:
     #: int32[n] by row: the number of what the pods there take, 0 for nobody; None where nothing is promised at all.
     by_row: NDArray[np.int32] | None
     table: Sequence[_Requests]
-    #: Where the queue's nominations are all there is: what is kept of them, and how often it had changed.
-    source: tuple[NominatedRows, ChangedKeys[int], int] | None = None
+    #: Where the queue's nominations are all there is: what is kept of them, and as of when.
+    source: tuple[NominatedRows, Mark] | None = None
 
     @classmethod
     def once(cls, snapshot: Snapshot, pod: Pod) -> Promised:
         """Look at all nominations, those of statements among them."""
         found = ((snapshot.nodes.index(name), name) for name in snapshot.nominated_nodes)
         pods = {
-            row: before
+            row: ahead
             for row, name in found
-            if row is not None
-            and (
-                before := [
-                    info
-                    for info in snapshot.nominated_pods(name)
-                    if info.pod.priority >= pod.priority and info.pod.uid != pod.uid
-                ]
-            )
+            if row is not None and (ahead := before(snapshot.nominated_pods(name), pod))
         }
         if not pods:
             return cls(pods, None, ())
@@ -72,9 +65,9 @@ class Promised:
         """Tell whether all is as it was, as far as the queue is concerned."""
         if self.source is None:
             return True
-        nominated, changed, position = self.source
+        nominated, mark = self.source
         nominated.sync()
-        return nominated.changed is changed and changed.position == position
+        return nominated.since(mark) == []
 
     def numbers(self, rows: NDArray[np.int64]) -> NDArray[np.int32] | None:
         """Return int32[k]: the number of the crowd of each row; None where there is none anywhere."""
@@ -91,11 +84,10 @@ class Promised:
 
 @attrs.define(eq=False)
 class _Known:
-    """The numbers for one priority as of a position among the nominations' changes."""
+    """The numbers for one priority as of a moment in the nominations' history."""
 
-    changed: ChangedKeys[int]
+    mark: Mark
     by_row: NDArray[np.int32]
-    position: int = 0
 
 
 class Promises:
@@ -110,32 +102,28 @@ class Promises:
 
     def before(self, nominated: NominatedRows, num_nodes: int, pod: Pod) -> Promised:
         """Return what is promised to others than `pod`, for whose priority `nominated` is."""
-        source = (nominated, nominated.changed, nominated.changed.position)
+        source = (nominated, nominated.mark)
         if not nominated.pods:
             return Promised(nominated.pods, None, (), source)
         by_row = self._sync(nominated, num_nodes)
+        others = nominated.others_than(pod.uid)
         own = nominated.row_of(pod.uid)
-        if own is None:
-            return Promised(nominated.pods, by_row, self._table, source)
-        others = nominated.without(own, pod.uid)
-        by_row = by_row.copy()
-        by_row[own] = self._number(others)
-        return Promised({**nominated.pods, own: others}, by_row, self._table, source)
+        if own is not None:
+            by_row = by_row.copy()
+            by_row[own] = self._number(others.get(own, ()))
+        return Promised(others, by_row, self._table, source)
 
     def _sync(self, nominated: NominatedRows, num_nodes: int) -> NDArray[np.int32]:
-        changed = nominated.changed
         if len(self._table) > _MAX_CROWDS:
             self._by_priority.clear()
             self._table, self._numbers = [()], {(): 0}
         known = self._by_priority.pop(nominated.priority, None)
-        rows: Iterable[int] | None = None
-        if known is not None and known.changed is changed:
-            rows = changed.since(known.position)
+        rows: Iterable[int] | None = nominated.since(known.mark) if known is not None else None
         if known is None or rows is None:
-            known, rows = _Known(changed, np.zeros(num_nodes, dtype=np.int32)), nominated.pods
+            known, rows = _Known(nominated.mark, np.zeros(num_nodes, dtype=np.int32)), nominated.pods
         for row in rows:
             known.by_row[row] = self._number(nominated.pods.get(row, ()))
-        known.position = changed.position
+        known.mark = nominated.mark
         if len(self._by_priority) >= _MAX_PRIORITIES:
             del self._by_priority[next(iter(self._by_priority))]
         self._by_priority[nominated.priority] = known

@@ -78,6 +78,15 @@ async def waiting(cluster: FakeCluster) -> tuple[Any, Gate]:
     return framework, gate
 
 
+def decide(gate: Gate, *, is_allowed: bool) -> None:
+    """Let all go that wait, or turn them away."""
+    for held in gate.waiting:
+        if is_allowed:
+            held.allow(gate.name)
+        else:
+            held.reject(gate.name, "enough")
+
+
 async def per_turn(framework: Any) -> list[int]:
     """Return how many left the waiting pods at each turn of the loop, until nobody waits."""
     counts = []
@@ -91,11 +100,7 @@ async def per_turn(framework: Any) -> list[int]:
 async def test_so_many_go_on_in_one_turn(pyscheduler_cluster: FakeCluster, is_allowed: bool) -> None:
     """Neither a group that is let go nor one that is rolled back holds the loop."""
     framework, gate = await waiting(pyscheduler_cluster)
-    for held in gate.waiting:
-        if is_allowed:
-            held.allow(gate.name)
-        else:
-            held.reject(gate.name, "enough")
+    decide(gate, is_allowed=is_allowed)
     counts = await per_turn(framework)
     assert max(counts) <= PER_TURN
     assert len(counts) <= MANY // PER_TURN + 2
@@ -138,11 +143,7 @@ async def test_who_was_allowed_stays_so_whatever_comes_in_between(pyscheduler_cl
 async def test_a_stop_in_between_binds_all_or_none(pyscheduler_cluster: FakeCluster, is_allowed: bool) -> None:
     """A group that was let go is not cut in two, and one that was turned away leaves nothing behind."""
     framework, gate = await waiting(pyscheduler_cluster)
-    for held in gate.waiting:
-        if is_allowed:
-            held.allow(gate.name)
-        else:
-            held.reject(gate.name, "enough")
+    decide(gate, is_allowed=is_allowed)
     await asyncio.sleep(0)
     assert 0 < len(framework.scheduler.waiting_pods) < MANY
     stop = asyncio.create_task(framework.scheduler.stop())

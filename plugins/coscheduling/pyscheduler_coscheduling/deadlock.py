@@ -37,7 +37,7 @@ class DeadlockSide:
         return all(self._is_ready(state) for state in unit)
 
     def _is_ready(self, state: GroupState) -> bool:
-        pod = next(iter((state.pending or state.waiting).values()), None)
+        pod = state.unbound_member
         if pod is None or not state.group.is_declared:
             return False
         count = quorum.siblings(state, count_succeeded=self.members.counts_succeeded(state))
