@@ -195,10 +195,12 @@ async def test_a_server_that_refuses_everything() -> None:
         binding = asyncio.create_task(site.bind(300, "refused"))
         await site.until(lambda: site.router.refused > 0)
         await site.clock.sleep(1.0)
-        before = site.router.refused
+        before, since = site.router.refused, site.clock.now()
         await site.clock.sleep(5.0)
-        print({"refused in the first second": before, "in five more": site.router.refused - before})  # noqa: T201
+        later, seconds = site.router.refused - before, site.clock.now() - since
+        print({"refused at first": before, "later": later, "in seconds": seconds})  # noqa: T201 - behind the bounds
         assert before <= 80
-        assert site.router.refused - before <= 8
+        # By the clock: on a busy machine the sleep takes longer than it was asked to.
+        assert 1 <= later <= seconds + 2
         site.router.places = 8
         await binding
