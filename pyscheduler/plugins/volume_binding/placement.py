@@ -20,6 +20,7 @@ from pyscheduler.api import CSINode, PersistentVolume, PersistentVolumeClaim
 from pyscheduler.api.csi_migration import DiskKind, MigrationError, disk_kind, translated_affinity
 from pyscheduler.framework import NodeStatuses, PySchedulerError, Status
 from pyscheduler.framework.node_matching import match_node_selector
+from pyscheduler.plugins.volume_binding.assume_cache import OutOfSyncError
 from pyscheduler.plugins.volume_binding.candidates import Candidates, find_candidates, requested_storage
 from pyscheduler.plugins.volume_binding.claims import SELECTED_NODE, PodClaims
 from pyscheduler.plugins.volume_binding.shelves import volume_selector
@@ -89,6 +90,7 @@ class Placement:
     def __init__(self, claims: PodClaims, world: World) -> None:
         self.claims = claims
         self._world = world
+        self._changes = world.index.changes
 
     @cached_property
     def _to_match(self) -> Sequence[PersistentVolumeClaim]:
@@ -127,6 +129,24 @@ class Placement:
             else:
                 bindings.append((claim, volume))
         return Choice(tuple(bindings), tuple(provisions))
+
+    def confirm(self, choice: Choice, nodes: Nodes, node_name: str) -> None:
+        """Raise `OutOfSyncError` where volumes have changed since, and one is to be made now that cannot be made there.
+
+        Between Filter and Reserve the loop may turn, and the volume that a claim was to take may go. To have one made
+        by a class that cannot would nail the claim to the node for good.
+        """
+        if self._world.index.changes == self._changes:
+            return
+        row = nodes.index(node_name)
+        if row is None:
+            return
+        node = nodes.take(np.array([row], dtype=np.int64))
+        for claim in choice.provisions[len(self._promised) :]:
+            if self._cannot_make(claim, node, np.ones(1, dtype=np.bool_), np.zeros(1, dtype=np.int8)).any():
+                raise OutOfSyncError(
+                    f'volumes for claim "{claim.key}" have changed since node "{node_name}" was chosen'
+                )
 
     def room_for(self, claim: PersistentVolumeClaim, node: Nodes) -> CSIStorageCapacity | None:
         """Return the capacity that a volume for `claim` would be taken from, on the node of a view of one."""

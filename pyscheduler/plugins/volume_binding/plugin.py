@@ -170,12 +170,16 @@ class VolumeBinding(
 
     def reserve(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
         current = _of(state, pod)
+        # Members of a group are reserved twice, in thought and in earnest.
+        current.reserved = None
         if current.placement is None or not current.is_filtered or self._are_bound(pod):
             return None
         found = self.handle.snapshot.get(node_name)
         labels = found.node.labels if found is not None and found.node is not None else {}
         try:
-            current.reserved = self._binder.assume(current.placement.choose(labels), node_name)
+            choice = current.placement.choose(labels)
+            current.placement.confirm(choice, self.handle.snapshot.nodes, node_name)
+            current.reserved = self._binder.assume(choice, node_name)
         except PySchedulerError as error:
             self.handle.recorder.volume_stage_failed("assume")
             return Status.from_error(error)

@@ -140,6 +140,8 @@ class VolumeIndex:
     def __init__(self, lister: Lister[PersistentVolume]) -> None:
         self._shelves: dict[str, Shelf] = {}
         self._promised: dict[str, dict[str, Item]] = {}
+        #: How often volumes came or went, or changed.
+        self.changes = 0
         lister.add_event_handler(on_add=self._add, on_update=self._update, on_delete=self._remove)
 
     def free(self, class_name: str) -> Shelf:
@@ -151,6 +153,7 @@ class VolumeIndex:
         return iter(self._promised.get(claim_key, {}).values())
 
     def _add(self, volume: PersistentVolume) -> None:
+        self.changes += 1
         item = _item_of(volume)
         if item is None:
             return
@@ -165,6 +168,7 @@ class VolumeIndex:
         self._add(new)
 
     def _remove(self, volume: PersistentVolume) -> None:
+        self.changes += 1
         item = _item_of(volume)
         if item is None:
             return

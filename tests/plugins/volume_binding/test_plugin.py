@@ -10,7 +10,7 @@ import pytest
 
 from pyscheduler.api import Node, PersistentVolume, PersistentVolumeClaim, Pod
 from pyscheduler.cache.snapshot import Snapshot
-from pyscheduler.framework import Code, CycleState, PreBindPreFlightResult, StateNotFoundError
+from pyscheduler.framework import Code, CycleState, PreBindPreFlightResult, StateNotFoundError, Status
 from pyscheduler.framework.plugin_args import UtilizationShapePoint, VolumeBindingArgs
 from pyscheduler.plugins.volume_binding.plugin import VolumeBinding
 from pyscheduler.plugins.volume_binding.scoring import score_use, shape_of
@@ -228,6 +228,34 @@ def test_a_reservation_that_fails_half_way_keeps_nothing(snapshot_of: SnapshotOf
     assert status is not None
     assert '"default/d" is out of sync' in status.message
     assert len(plugin._world.volumes) == len(plugin._claims) == 0
+
+
+def test_a_volume_that_goes_before_it_is_reserved_costs_an_attempt(snapshot_of: SnapshotOf) -> None:
+    """The loop may turn in between; a claim whose class makes no volumes must not be told to wait for one."""
+    snapshot = snapshot_of([make_node("n1")])
+    handle, plugin = made(snapshot, claim(), BY_HAND, volume())
+    state = filtered(plugin, snapshot)
+    handle.drop(volume())
+    status = plugin.reserve(state, POD, "n1")
+    assert status is not None
+    assert (status.code, status.message) == (
+        Code.ERROR,
+        'volumes for claim "default/c" have changed since node "n1" was chosen',
+    )
+
+
+def test_what_was_reserved_before_does_not_count_once_the_claims_are_bound(snapshot_of: SnapshotOf) -> None:
+    """A member of a group is reserved in thought first; when its claims are bound by then, nothing is to be written."""
+    snapshot = snapshot_of([make_node("n1")])
+    handle, plugin = made(snapshot, claim(), BY_HAND, volume())
+    state = filtered(plugin, snapshot)
+    assert plugin.reserve(state, POD, "n1") is None
+    plugin.unreserve(state, POD, "n1")
+    handle.put(claim(volume="v"), version="2")
+    assert plugin.reserve(state, POD, "n1") is None
+    status = plugin.pre_bind_pre_flight(state, POD, "n1")
+    assert isinstance(status, Status)
+    assert status.is_skip
 
 
 @pytest.mark.parametrize(
