@@ -21,6 +21,7 @@ __all__ = [
     "TooManyRequestsError",
     "TransportError",
     "UnauthorizedError",
+    "text_of",
 ]
 
 
@@ -52,14 +53,25 @@ class TransportError(PySchedulerError):
 
 
 class APIError(PySchedulerError):
-    """Carry the API server's own refusal: HTTP `status`, its `reason` (CamelCase) and message."""
+    """Carry the API server's own refusal: HTTP `status`, its `reason` (CamelCase) and message.
+
+    `said` is the message as the server worded it, which is what kube-scheduler shows to users; the text of the error
+    also names the request, for logs.
+    """
 
     def __init__(
-        self, message: str, *, status: int, reason: str = "", retry_after_seconds: float | None = None
+        self,
+        message: str,
+        *,
+        status: int,
+        reason: str = "",
+        retry_after_seconds: float | None = None,
+        said: str = "",
     ) -> None:
         self.status = status
         self.reason = reason
         self.retry_after_seconds = retry_after_seconds
+        self.said = said or message
         super().__init__(message)
 
 
@@ -89,3 +101,8 @@ class GoneError(APIError):
 
 class TooManyRequestsError(APIError):
     """429: the server is busy, or a disruption budget forbids an eviction; wait `retry_after_seconds`."""
+
+
+def text_of(error: BaseException) -> str:
+    """Return what users read of an error: of an API server's refusal what it said, as in kube-scheduler's messages."""
+    return error.said if isinstance(error, APIError) else str(error)

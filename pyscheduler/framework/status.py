@@ -9,6 +9,8 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import TYPE_CHECKING, Final
 
+from pyscheduler.framework.errors import text_of
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -59,7 +61,7 @@ class Status:
     """A code, the reasons users will read, and the plugin that gave it. Immutable by convention.
 
     Reasons that are not text (an exception, say) are taken as they print. `error` keeps the exception behind an ERROR
-    or a rejection (a `FitError`); its text then stands before the reasons.
+    or a rejection (a `FitError`); its text then stands before the reasons: of an `APIError` what the server said.
     `timeout_seconds` is set by `Status.wait` only.
     """
 
@@ -83,7 +85,7 @@ class Status:
         texts = (reasons,) if isinstance(reasons, str) else tuple(map(str, reasons))
         self.code = code
         self.error = error
-        self.reasons = (str(error), *texts) if error is not None else texts
+        self.reasons = (text_of(error), *texts) if error is not None else texts
         self.plugin = plugin
         self.timeout_seconds = timeout_seconds
 

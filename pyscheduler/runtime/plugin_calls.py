@@ -11,7 +11,7 @@ import inspect
 import logging
 from typing import TYPE_CHECKING
 
-from pyscheduler.framework.errors import PySchedulerError
+from pyscheduler.framework.errors import PySchedulerError, text_of
 from pyscheduler.framework.reuse import Reuse
 from pyscheduler.framework.status import Code, Status
 
@@ -120,7 +120,7 @@ class PluginCalls:
 
     def failed(self, method: PluginMethod, pod: Pod, error: BaseException) -> Status:
         """Log and count what a plugin raised; return it as an ERROR."""
-        detail = " ".join(str(error).split())
+        detail = " ".join(text_of(error).split())
         if not isinstance(error, PySchedulerError):
             # The text of a KeyError is a key: without the type it says nothing.
             detail = f"{type(error).__name__}: {detail}" if detail else type(error).__name__

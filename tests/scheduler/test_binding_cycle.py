@@ -157,6 +157,19 @@ async def test_a_binding_that_fails_is_made_all_the_same(
     assert len(cluster.events("Scheduled")) == 1
 
 
+async def test_a_refused_binding_is_reported_in_the_servers_own_words(pyscheduler_cluster: FakeCluster) -> None:
+    """Event and condition name the plugin and what the server said, and not the request, as kube-scheduler's do."""
+    cluster = pyscheduler_cluster
+    cluster.add_node("n1")
+    framework = cluster.framework()
+    cluster.server.faults.add(Fault(path=_BIND, status=403, times=1))
+    await framework.schedule("p")
+    (event,) = cluster.events("FailedScheduling")
+    assert event["note"].startswith('running Bind plugin "DefaultBinder": ')
+    assert "/api/v1" not in event["note"]
+    assert event["note"] == framework.result("p").message
+
+
 async def test_a_pod_deleted_while_it_is_being_bound_frees_its_node(pyscheduler_cluster: FakeCluster) -> None:
     """In Bind, too, deletion gives the room to others at once; the binding finds the pod gone."""
     cluster = pyscheduler_cluster

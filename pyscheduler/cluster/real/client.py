@@ -223,11 +223,18 @@ class RealClient:
             raise
         except (APIError, TransportError):
             raise error from None
+        # Users are told what the server said of the binding itself, where it said anything.
+        said = error.said if isinstance(error, ConflictError) else ""
         if found.uid != pod.uid:
-            raise NotFoundError(f"pod {pod.key} was deleted and made anew", status=404, reason="NotFound") from error
+            raise NotFoundError(
+                f"pod {pod.key} was deleted and made anew", status=404, reason="NotFound", said=said
+            ) from error
         if found.node_name and found.node_name != node_name:
             raise ConflictError(
-                f"pod {pod.key} is bound to {found.node_name}, not to {node_name}", status=409, reason="Conflict"
+                f"pod {pod.key} is bound to {found.node_name}, not to {node_name}",
+                status=409,
+                reason="Conflict",
+                said=said,
             ) from error
         return found.node_name == node_name
 

@@ -73,8 +73,10 @@ def error_of(status: int, body: bytes, headers: Mapping[str, str], what: str) ->
     """Return the error that an answer stands for; header names are in lower case."""
     parsed = _parse(body)
     kind = _BY_STATUS.get(status, APIError)
+    said = ""
     if parsed is not None:
         message, reason = parsed.message or f"HTTP {status}", parsed.reason or ""
+        said = parsed.message or ""
         if status == _CONFLICT and reason == "AlreadyExists":
             kind = AlreadyExistsError
     else:
@@ -84,7 +86,7 @@ def error_of(status: int, body: bytes, headers: Mapping[str, str], what: str) ->
     seconds = _seconds(headers.get("retry-after", ""))
     if seconds is None and parsed is not None and parsed.details is not None:
         seconds = parsed.details.retry_after_seconds
-    return kind(f"{what}: {message}", status=status, reason=reason, retry_after_seconds=seconds)
+    return kind(f"{what}: {message}", status=status, reason=reason, retry_after_seconds=seconds, said=said)
 
 
 def is_about_budgets(error: APIError) -> bool:

@@ -100,7 +100,12 @@ async def test_bound_already(scene: Scene, lose: str) -> None:
     if lose:
         scene.fault(lose=lose, times=2)
     assert await scene.bind("n1") is None
-    assert isinstance(await scene.bind("n2"), ConflictError)
+    refused = await scene.bind("n2")
+    assert isinstance(refused, ConflictError)
+    if not lose:
+        assert (
+            refused.said == 'Operation cannot be fulfilled on pods/binding "p": pod p is already assigned to node "n1"'
+        )
     assert (scene.node, scene.bindings) == ("n1", 1)
 
 
