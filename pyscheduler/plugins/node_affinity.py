@@ -15,6 +15,7 @@ from pyscheduler.api import (
     Node,
     NodeSelectorTerm,
     Pod,
+    PreferredSchedulingTerm,
     PreferredTerms,
     RequiredNodeAffinity,
     SelectorError,
@@ -112,15 +113,16 @@ class NodeAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin, E
         return statuses
 
     def pre_score(self, state: CycleState, pod: Pod, nodes: Nodes) -> Status | None:
-        affinity = pod.spec.affinity.node_affinity if pod.spec.affinity is not None else None
-        wishes = affinity.preferred_during_scheduling_ignored_during_execution if affinity is not None else ()
+        wishes = _wishes(pod)
         if not wishes and self._added_wishes is None:
             return Status.skip()
         state.write(_PREFERRED, compile_preferred_terms(wishes))
         return None
 
     def score_nodes(self, state: CycleState, pod: Pod, nodes: Nodes) -> NDArray[np.int64]:
-        scores = score_preferred_terms(state.read(_PREFERRED), nodes)
+        own = state.get(_PREFERRED)
+        # A profile may do without PreScore.
+        scores = score_preferred_terms(own if own is not None else compile_preferred_terms(_wishes(pod)), nodes)
         if self._added_wishes is not None:
             scores += score_preferred_terms(self._added_wishes, nodes)
         return scores
@@ -137,15 +139,32 @@ class NodeAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin, E
         return (ClusterEventWithHint(event, self.after_node_change),)
 
     def after_node_change(self, pod: Pod, old: object | None, new: object | None) -> QueueingHint:
-        """Queue on a node that matches now, and that was not there or did not match before."""
+        """Queue on a node that matches now, and that was not there or did not match before.
+
+        Raise `SelectorError`, which the queue takes for QUEUE, where that hangs on a term that does not parse.
+        """
         assert isinstance(new, Node)
         if self._added is not None and not self._added.matches(new.labels, new.name):
             return QueueingHint.SKIP
         required = required_node_affinity(pod)
-        if not required.matches(new.labels, new.name):
+        if not _matches(required, new):
             return QueueingHint.SKIP
-        matched_before = isinstance(old, Node) and required.matches(old.labels, old.name)
+        matched_before = isinstance(old, Node) and _matches(required, old)
         return QueueingHint.SKIP if matched_before else QueueingHint.QUEUE
+
+
+def _wishes(pod: Pod) -> tuple[PreferredSchedulingTerm, ...]:
+    affinity = pod.spec.affinity.node_affinity if pod.spec.affinity is not None else None
+    return affinity.preferred_during_scheduling_ignored_during_execution if affinity is not None else ()
+
+
+def _matches(required: RequiredNodeAffinity, node: Node) -> bool:
+    """Tell whether a node meets a pod's demands; raise `SelectorError` where only terms that do not parse are left."""
+    if required.matches(node.labels, node.name):
+        return True
+    if required.affinity is not None and required.labels.matches(node.labels):
+        required.affinity.check()
+    return False
 
 
 def _named_nodes(terms: Sequence[NodeSelectorTerm]) -> frozenset[str] | None:

@@ -14,6 +14,7 @@ from pyscheduler.api import (
     NodeSelectorTerm,
     Pod,
     PreferredSchedulingTerm,
+    SelectorError,
 )
 from pyscheduler.cache.snapshot import Snapshot
 from pyscheduler.framework import Code, ConfigError, CycleState, PreFilterResult, QueueingHint
@@ -211,6 +212,33 @@ def test_a_node_wakes_pods_that_it_matches_now(
 ) -> None:
     """A change helps if the node did not match the pod's demands before and does now."""
     assert NodeAffinity(args).after_node_change(pod, old, new) is expected
+
+
+@pytest.mark.parametrize(
+    ("selector", "terms", "old", "new", "expected"),
+    [
+        pytest.param({}, ["x"], None, NODES[0], None, id="the only term cannot be read"),
+        pytest.param({}, ["x", "a"], NODES[2], NODES[0], None, id="another term matches now, none did before"),
+        pytest.param({}, ["x", "a"], None, NODES[0], QueueingHint.QUEUE, id="another term matches a new node"),
+        pytest.param({}, ["x", "a"], NODES[0], NODES[1], QueueingHint.SKIP, id="another term matched before"),
+        pytest.param({"disk": "ssd"}, ["x"], None, NODES[0], QueueingHint.SKIP, id="the selector decides it"),
+    ],
+)
+def test_a_term_that_does_not_parse_leaves_the_hint_open(
+    selector: dict[str, str], terms: list[str], old: Node | None, new: Node, expected: QueueingHint | None
+) -> None:
+    """The API server takes `Gt` with a value that is no number; where it hangs on that, the pod is tried again."""
+    operators = {"x": "Gt", "a": "In"}
+    alternatives = [
+        {"matchExpressions": [{"key": "zone", "operator": operators[value], "values": [value]}]} for value in terms
+    ]
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": alternatives}}
+    pod = make_pod("p", node_selector=selector, affinity={"nodeAffinity": required})
+    if expected is not None:
+        assert NodeAffinity().after_node_change(pod, old, new) is expected
+        return
+    with pytest.raises(SelectorError, match="the value must be an integer"):
+        NodeAffinity().after_node_change(pod, old, new)
 
 
 def test_signature_is_selector_and_affinity() -> None:

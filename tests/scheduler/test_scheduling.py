@@ -276,6 +276,27 @@ profiles:
     assert {event["reportingController"] for event in cluster.events()} == {"strict", "lax"}
 
 
+async def test_scoring_does_without_pre_score(pyscheduler_cluster: FakeCluster) -> None:
+    """A profile may disable PreScore of plugins that can work out at Score what they need."""
+    cluster = pyscheduler_cluster
+    cluster.add_node("small", allocatable={"cpu": "2"}, labels={"disk": "ssd"})
+    cluster.add_node("large", allocatable={"cpu": "64", "memory": "64Gi"})
+    names = ("NodeResourcesFit", "NodeResourcesBalancedAllocation", "NodeAffinity")
+    config = f"""
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+profiles:
+- schedulerName: pyscheduler
+  plugins: {{preScore: {{disabled: [{", ".join(f"{{name: {name}}}" for name in names)}]}}}}
+"""
+    framework = cluster.framework(config=config)
+    assert (await framework.schedule("roomy", requests={"cpu": "1"})).node == "large"
+    wish = {"weight": 1, "preference": {"matchExpressions": [{"key": "disk", "operator": "Exists"}]}}
+    affinity = {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [wish]}}
+    assert (await framework.schedule("choosy", affinity=affinity)).node == "small"
+    assert (await framework.schedule("silent")).node == "large"
+
+
 async def test_nominations_found_at_start_are_honoured(pyscheduler_cluster: FakeCluster) -> None:
     """A pending pod of higher priority that was nominated to a node before the start keeps its room there."""
     cluster = pyscheduler_cluster

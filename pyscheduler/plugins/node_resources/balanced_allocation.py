@@ -66,7 +66,11 @@ class NodeResourcesBalancedAllocation(PreScorePlugin, ScorePlugin, SignPlugin):
         return None
 
     def score_nodes(self, state: CycleState, pod: Pod, nodes: Nodes) -> NDArray[np.int64]:
-        requests = state.read(_REQUESTS)
+        requests = state.get(_REQUESTS)
+        if requests is None:  # a profile may do without PreScore
+            requests = requests_of(pod, self._names, use_requested=True)
+            if not any(requests):
+                return np.zeros(len(nodes), dtype=np.int64)
         return balanced_allocation(allocations(nodes, self._resources, requests, use_requested=True), len(nodes))
 
     def sign_pod(self, pod: Pod) -> Sequence[SignFragment]:

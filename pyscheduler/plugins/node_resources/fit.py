@@ -97,7 +97,9 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
         return None
 
     def score_nodes(self, state: CycleState, pod: Pod, nodes: Nodes) -> NDArray[np.int64]:
-        requests = state.read(_SCORED)
+        requests = state.get(_SCORED)
+        if requests is None:  # a profile may do without PreScore
+            requests = requests_of(pod, self._names, use_requested=False)
         return self._scorer(allocations(nodes, self._resources, requests, use_requested=False), len(nodes))
 
     def sign_pod(self, pod: Pod) -> Sequence[SignFragment]:
