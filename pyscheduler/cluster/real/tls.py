@@ -33,6 +33,9 @@ def make_context(files: TLSFiles, source: str) -> ssl.SSLContext:
     # lack, and that Go, which all other clients are written in, does not ask for.
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     if files.verify_ssl:
+        # What somebody names as the authority is trusted as it is, an intermediate one or the server's own certificate
+        # among them. OpenSSL would go on from there to a certificate that has signed itself; Go does not.
+        context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
         _load_authority(context, files, source)
     else:
         context.check_hostname = False

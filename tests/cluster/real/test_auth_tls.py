@@ -79,6 +79,17 @@ async def test_own_authority(wire: Any, connect: Any, pki: Path, form: str) -> N
     assert all("Authorization: Bearer abc" in head for head in server.heads)
 
 
+async def test_authority_that_has_not_signed_itself(wire: Any, connect: Any, pki: Path) -> None:
+    """Whatever the kubeconfig names is trusted as it is, as by Go: here the server's own certificate, and no other."""
+    server = await wire(ok, context=context(pki))
+    transport = await connect(server.url, **{"certificate-authority": str(pki / "server.crt")})
+    assert (await transport.request("GET", "/x")).status == 200
+    assert (await transport.request("POST", "/x", body=b"{}")).status == 200
+    transport = await connect(server.url, **{"certificate-authority": str(pki / "named.crt")})
+    with pytest.raises(TransportError, match="certificate is not trusted"):
+        await transport.request("GET", "/x")
+
+
 @pytest.mark.parametrize(
     ("cluster", "message"),
     [
