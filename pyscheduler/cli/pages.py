@@ -14,6 +14,7 @@ import msgspec
 from aiohttp import web
 
 from pyscheduler.framework import NotFoundError
+from pyscheduler.framework.errors import PLUGIN_FAILURES
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
@@ -85,7 +86,7 @@ class Pages:
             return web.Response(body=msgspec.json.encode(answer), content_type="application/json")
         except NotFoundError as error:
             return web.Response(status=404, text=f"{error}\n")
-        except Exception as error:  # noqa: BLE001 - a plugin's page must not take the port down
+        except PLUGIN_FAILURES as error:  # a plugin's page must not take the port down
             return web.Response(status=500, text=f"{type(error).__name__}: {error}\n")
 
 

@@ -6,9 +6,13 @@ what is wrong, where, and how to mend it, because the command line prints it as 
 
 from __future__ import annotations
 
+from asyncio import CancelledError
+from typing import Final
+
 from pyscheduler.api.errors import PySchedulerError
 
 __all__ = [
+    "PLUGIN_FAILURES",
     "APIError",
     "AlreadyExistsError",
     "ConfigError",
@@ -23,6 +27,11 @@ __all__ = [
     "UnauthorizedError",
     "text_of",
 ]
+
+#: What a plugin's plain function may raise without costing more than its answer. A `CancelledError` out of one comes
+#: from a cancelled future that it read, and is nobody's cancellation: nothing was awaited. `SystemExit` is a library's
+#: `sys.exit()`. Let through, the one would silently end the watch or the loop that called, and the other the program.
+PLUGIN_FAILURES: Final = (Exception, CancelledError, SystemExit)
 
 
 class ConfigError(PySchedulerError):

@@ -21,6 +21,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from pyscheduler.api import Pod
+from pyscheduler.framework.errors import PLUGIN_FAILURES
 from pyscheduler.framework.events import ActionType, ClusterEvent, EventResource, QueueingHint, QueueingHintFn
 
 if TYPE_CHECKING:
@@ -144,7 +145,7 @@ class Hints:
             try:
                 if hint(pod, old, new) is QueueingHint.SKIP:
                     label = "QueueSkip"
-            except Exception:  # noqa: BLE001 - plugins end here: whatever they raise costs one answer
+            except PLUGIN_FAILURES:  # whatever plugins raise costs one answer
                 label = "Error"
                 self._recorder.warning("queueing_hint_failed")
                 # A hint that is broken is broken for every pod that waits; one traceback a minute will do.

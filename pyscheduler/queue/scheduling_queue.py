@@ -29,6 +29,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from pyscheduler.framework.changes import pod_changes
+from pyscheduler.framework.errors import PLUGIN_FAILURES
 from pyscheduler.framework.events import UNSCHEDULED_POD_ADD, UNSCHEDULED_POD_UPDATE
 from pyscheduler.framework.pod_info import QueuedPodInfo
 from pyscheduler.queue.active import ActiveQueue
@@ -511,7 +512,7 @@ class SchedulingQueue:
         """Ask a plugin whether the pod is not to hear of an event; where it fails, the pod does."""
         try:
             return bool(quiet_for(pod))
-        except Exception:  # noqa: BLE001 - the plugin boundary
+        except PLUGIN_FAILURES:
             self._recorder.warning("plugin_error")
             _log.exception("Plugin failed to say whether an event concerns pod=%s", pod.key)
             return False

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 import attrs
 
+from pyscheduler.framework.errors import PLUGIN_FAILURES
 from pyscheduler.queue.hints import UNSCHEDULABLE_TIMEOUT
 from pyscheduler.queue.ticks import TickTimer
 
@@ -214,7 +215,7 @@ def _quiet_of(info: QueuedPodInfo) -> Quiet | None:
 def _holds_for(quiet: Quiet, pod: Pod) -> bool:
     try:
         return bool(quiet(pod))
-    except Exception:  # noqa: BLE001 - the plugin boundary; the pods are asked about one by one, and that is reported
+    except PLUGIN_FAILURES:  # the pods are asked about one by one, and that is reported
         return False
 
 

@@ -10,6 +10,9 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING
 
+from pyscheduler.framework.errors import PLUGIN_FAILURES
+from pyscheduler.runtime.registry import one_line
+
 if TYPE_CHECKING:
     from collections.abc import Coroutine
 
@@ -57,9 +60,13 @@ class Background:
     async def _guarded(self, work: Coroutine[object, object, None], name: str) -> None:
         try:
             await work
-        except Exception as error:  # noqa: BLE001 - others' code; there is nobody who would await it
+        except PLUGIN_FAILURES as error:
+            task = asyncio.current_task()
+            if isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling():
+                raise
+            # There is nobody who would await it, and who would hear of what others' code did.
             self._recorder.warning("plugin_task_failed")
-            _log.error('Background task failed task="%s" err="%s: %s"', name, type(error).__name__, error)
+            _log.error('Background task failed task="%s" err="%s"', name, one_line(error))
             _log.debug('Background task failed task="%s"', name, exc_info=error)
 
     async def close(self) -> None:

@@ -1,7 +1,8 @@
 """Where plugin code is entered, and where whatever it does wrong becomes a `Status`.
 
 An exception, an answer of the wrong type, a coroutine where none may be: each costs the attempt it happened in, names
-the plugin and the extension point, is logged once and counted, and the loop goes on. Cancellation passes through.
+the plugin and the extension point, is logged once and counted, and the loop goes on. Cancellation passes through: that
+of the task which awaits a plugin, not a `CancelledError` that the plugin has come by elsewhere.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import inspect
 import logging
 from typing import TYPE_CHECKING
 
-from pyscheduler.framework.errors import PySchedulerError, text_of
+from pyscheduler.framework.errors import PLUGIN_FAILURES, PySchedulerError, text_of
 from pyscheduler.framework.reuse import Reuse
 from pyscheduler.framework.status import Code, Status
 
@@ -80,7 +81,7 @@ class PluginCalls:
         began = self.clock.now() if sampled else 0.0
         try:
             answer = method.call(*args)
-        except Exception as error:  # noqa: BLE001 - the plugin boundary
+        except PLUGIN_FAILURES as error:
             answer = self.failed(method, pod, error)
         if sampled:
             self.took(method, answer, self.clock.now() - began)
@@ -99,7 +100,7 @@ class PluginCalls:
                 raise
             # Nobody cancelled this pod's task: something that the plugin awaited was. The pod must not get lost by it.
             answer = self.failed(method, pod, error)
-        except Exception as error:  # noqa: BLE001 - the plugin boundary
+        except PLUGIN_FAILURES as error:
             answer = self.failed(method, pod, error)
         if sampled:
             self.took(method, answer, self.clock.now() - began)

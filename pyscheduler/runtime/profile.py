@@ -19,6 +19,7 @@ from pyscheduler.runtime.memories import Memories
 from pyscheduler.runtime.plugin_calls import PluginCalls
 from pyscheduler.runtime.preemption import Preemption
 from pyscheduler.runtime.profile_builder import assemble
+from pyscheduler.runtime.registry import one_line
 from pyscheduler.runtime.requeueing import by_event, by_plugin, with_extenders
 from pyscheduler.runtime.wiring import wire
 
@@ -298,9 +299,9 @@ class Profile:
                 answer = close()
                 if inspect.isawaitable(answer):
                     await answer
-            except Exception as error:  # noqa: BLE001 - the plugin boundary; the others are to be closed too
+            except (Exception, SystemExit) as error:  # noqa: BLE001 - the plugin boundary; the others are to be closed too
                 self.recorder.warning("plugin_error")
-                _log.error('Plugin failed to close plugin=%s err="%s: %s"', name, type(error).__name__, error)
+                _log.error('Plugin failed to close plugin=%s err="%s"', name, one_line(error))
 
     # The handle of the plugins
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import attrs
 
-from pyscheduler.framework.errors import ConfigError
+from pyscheduler.framework.errors import PLUGIN_FAILURES, ConfigError
 from pyscheduler.framework.profile import ExtensionPoint
 from pyscheduler.podgroup import PodGroups, kinds_of, status_rules
 from pyscheduler.runtime.expansion import enabled_names, expand, score_weights
@@ -183,7 +183,7 @@ def _args(
         try:
             if given is None and wanted is not None:
                 given = wanted()
-        except Exception as error:  # noqa: BLE001 - the plugin boundary
+        except PLUGIN_FAILURES as error:
             problems.append(f'plugin "{name}" needs args: {one_line(error)} @ {path}.pluginConfig')
             continue
         # A plugin without an args class gets what the file says, as it stands: only it knows what that means.
@@ -205,7 +205,7 @@ def _make(
         return plugin(args, handle)
     except ConfigError as error:
         problems.extend(f'initializing plugin "{name}": {each} @ {path}.pluginConfig' for each in error.problems)
-    except Exception as error:  # noqa: BLE001 - the plugin boundary
+    except PLUGIN_FAILURES as error:
         problems.append(f'initializing plugin "{name}": {one_line(error)} @ {path}.plugins')
     return None
 
@@ -218,6 +218,6 @@ def _registrations(
     for name, plugin in plugins.items():
         try:
             registrations[name] = registrations_of(plugin)
-        except Exception as error:  # noqa: BLE001 - the plugin boundary
+        except PLUGIN_FAILURES as error:
             problems.append(f'plugin "{name}" cannot register its events: {one_line(error)} @ {path}.plugins')
     return registrations

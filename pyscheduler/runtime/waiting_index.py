@@ -5,6 +5,8 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
+from pyscheduler.framework.errors import PLUGIN_FAILURES
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Mapping, Sequence
 
@@ -36,7 +38,7 @@ class WaitingPodIndex:
             if key is None:
                 return
             self._pods.setdefault(key, {})[held.pod.uid] = held
-        except Exception:  # noqa: BLE001 - the plugin boundary: the pod waits all the same
+        except PLUGIN_FAILURES:  # the pod waits all the same
             self._recorder.warning("plugin_error")
             _log.exception("Waiting pod cannot be indexed pod=%s", held.pod.key)
             return

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import attrs
 
+from pyscheduler.framework.errors import PLUGIN_FAILURES
 from pyscheduler.framework.group_cycle import (
     GROUP_CYCLE,
     GroupCycle,
@@ -112,7 +113,7 @@ class GroupCycles:
         for source in self.sources.get(pod.scheduler_name, ()):
             try:
                 members = source.groups_to_schedule(pod)
-            except Exception:  # noqa: BLE001 - the plugin boundary
+            except PLUGIN_FAILURES:
                 self.recorder.warning("plugin_error")
                 _log.exception("Plugin failed to name the group of a pod plugin=%s pod=%s", source.name, pod.key)
                 continue
@@ -199,7 +200,7 @@ class GroupCycles:
         )
         try:
             groups.source.group_cycle_ended(groups.members.keys(), verdict)
-        except Exception:  # noqa: BLE001 - the plugin boundary
+        except PLUGIN_FAILURES:
             self.recorder.warning("plugin_error")
             _log.exception("Plugin failed to take the end of a group cycle plugin=%s", groups.source.name)
 

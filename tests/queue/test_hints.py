@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from typing import TYPE_CHECKING
 
@@ -172,6 +173,19 @@ def test_what_an_event_is_worth(
     assert hints.evaluate(info, hints.match(event), None, None) is strategy
     assert " ".join(f"{plugin}:{answer}" for plugin, _, answer in kit.recorder.hints) == asked
     assert {label for _, label, _ in kit.recorder.hints} <= {event.label}
+
+
+@pytest.mark.parametrize("kind", [asyncio.CancelledError, SystemExit])
+def test_a_hint_gets_nothing_past_the_queue(kit: Kit, kind: type[BaseException]) -> None:
+    """What would end the watch that brought the event, or the program, is a failed hint like any other."""
+
+    def ends_all(*_: object) -> QueueingHint:
+        raise kind
+
+    hints = Hints({kit.PROFILE: {NODE_ADD: [("A", ends_all)]}}, clock=kit.clock, recorder=kit.recorder)
+    info = QueuedPodInfo(pod_info=kit.info(kit.pod()), enqueued_at=0, unschedulable_plugins={"A"})
+    assert hints.evaluate(info, hints.match(NODE_ADD), None, None) is not Strategy.SKIP
+    assert kit.recorder.warnings == {"queueing_hint_failed": 1}
 
 
 def test_a_hint_that_fails_is_logged_and_counted(kit: Kit, caplog: pytest.LogCaptureFixture) -> None:

@@ -47,6 +47,27 @@ async def test_a_failure_is_logged_and_counted(
     assert kit.recorder.warnings == {"plugin_task_failed": 1}
 
 
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        pytest.param(asyncio.CancelledError(), "CancelledError", id="something that it awaited was cancelled"),
+        pytest.param(SystemExit(3), "SystemExit: 3", id="a library wants to end the program"),
+    ],
+)
+async def test_no_failure_goes_further_than_its_task(
+    kit: Any, background: Background, caplog: pytest.LogCaptureFixture, error: BaseException, said: str
+) -> None:
+    """What nobody cancelled has failed, and what wants to exit ends itself and nobody else."""
+
+    async def work() -> None:
+        raise error
+
+    with caplog.at_level(logging.ERROR):
+        await background.spawn(work(), name="work")
+    assert f'task="work" err="{said}"' in caplog.text
+    assert kit.recorder.warnings == {"plugin_task_failed": 1}
+
+
 async def test_closing_cancels_and_waits(kit: Any, background: Background) -> None:
     """At the end every task is over, what was started last moment included."""
     said: list[str] = []

@@ -206,6 +206,24 @@ async def test_an_exception_becomes_an_error_that_names_the_plugin(
     assert [record for record in caplog.records if record.levelno == logging.DEBUG and record.exc_info]
 
 
+@pytest.mark.parametrize("error", [asyncio.CancelledError("its future was"), SystemExit(3)], ids=repr)
+@pytest.mark.parametrize(("plugin", "point", "running"), CASES)
+async def test_neither_a_cancellation_of_something_else_nor_an_exit_gets_past_the_boundary(
+    kit: Any, plugin: type[Plugin], point: str, running: str, misdeed: Callable[[Misdeed], None], error: BaseException
+) -> None:
+    """Let through, the one would end a watch or the scheduling loop without a word, and the other the program."""
+
+    def raise_it() -> Any:
+        raise error
+
+    misdeed(raise_it)
+    status = await ask(kit, plugin, point)
+    assert status is not None
+    assert (status.code, status.plugin) == (Code.ERROR, "Bad")
+    assert status.message == f"{running}: {type(error).__name__}: {error}"
+    assert kit.recorder.warnings == {"plugin_error": 1}
+
+
 @pytest.mark.parametrize(("plugin", "point", "running"), CASES)
 async def test_an_answer_of_the_wrong_type_becomes_an_error(
     kit: Any, plugin: type[Plugin], point: str, running: str, misdeed: Callable[[Misdeed], None]

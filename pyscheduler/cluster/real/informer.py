@@ -26,6 +26,7 @@ from pyscheduler.cluster.real.local_copy import LocalCopy, UnannouncedError, is_
 from pyscheduler.cluster.real.pacing import Backoff, Watchdog
 from pyscheduler.cluster.real.responses import error_of, raise_for_status
 from pyscheduler.framework.errors import (
+    PLUGIN_FAILURES,
     APIError,
     ForbiddenError,
     GoneError,
@@ -457,7 +458,7 @@ class RealInformer(Generic[T]):
         for callback in self._unreadable_handlers:
             try:
                 callback(failure, gone)
-            except Exception:  # noqa: BLE001 - as with other handlers: the watch goes on
+            except PLUGIN_FAILURES:  # as with other handlers: the watch goes on
                 self._recorder.warning("handler_failed")
                 _log.exception("Event handler failed resource=%s object=%s", self._kind.plural, failure.key)
 

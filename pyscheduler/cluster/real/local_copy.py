@@ -21,6 +21,7 @@ import attrs
 
 from pyscheduler.api import KubeObject
 from pyscheduler.api.codec import ADDED, DELETED
+from pyscheduler.framework.errors import PLUGIN_FAILURES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Set as AbstractSet
@@ -187,7 +188,7 @@ class LocalCopy(Generic[T]):
         """Run a handler; its failure is reported and stops neither the others nor the watch."""
         try:
             handler(*objects)
-        except Exception:  # noqa: BLE001 - handlers are anybody's, plugins' included
+        except PLUGIN_FAILURES:  # handlers are anybody's, plugins' included
             self._recorder.warning("handler_failed")
             _log.exception("Event handler failed resource=%s object=%s", self._what, objects[-1].key)
 

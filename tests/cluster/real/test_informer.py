@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -86,12 +87,15 @@ async def test_handler_added_by_a_handler_hears_everything_once(stage: Any, ledg
     assert ledger.take() == ["add a", "add b"]
 
 
-async def test_handler_that_raises_stops_nobody(stage: Any, caplog: pytest.LogCaptureFixture) -> None:
-    """A bug in one handler is counted and logged; the others and the watch go on."""
+@pytest.mark.parametrize("kind", [RuntimeError, asyncio.CancelledError, SystemExit])
+async def test_handler_that_raises_stops_nobody(
+    stage: Any, caplog: pytest.LogCaptureFixture, kind: type[BaseException]
+) -> None:
+    """A bug in one handler is counted and logged; the others and the watch go on, whatever it raised."""
     pods = stage.informer()
 
     def broken(*_: object) -> None:
-        raise RuntimeError("no idea what to do")
+        raise kind("no idea what to do")
 
     pods.add_event_handler(on_add=broken, on_update=broken, on_delete=broken)
     stage.add_pod("a")
