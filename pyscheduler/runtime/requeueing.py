@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Final
 
 from pyscheduler.framework.events import ActionType, ClusterEvent, ClusterEventWithHint, EventResource
 from pyscheduler.framework.interfaces import (
-    EnqueueExtensions,
     FilterPlugin,
     PermitPlugin,
     PreEnqueuePlugin,
@@ -52,12 +51,17 @@ _NODE_TAINT: Final = ClusterEvent(EventResource.NODE, ActionType.UPDATE_NODE_TAI
 
 
 def registrations_of(plugin: Plugin) -> Sequence[ClusterEventWithHint]:
-    """Return what the plugin registers. Lets its exceptions through; raises `TypeError` for what is no registration."""
+    """Return what the plugin registers. Lets its exceptions through; raises `TypeError` for what is no registration.
+
+    As in Go, a plugin that has the method registers, whether or not it names `EnqueueExtensions` among its bases: one
+    that forgot to would be woken by everything, and nobody would notice.
+    """
     if not isinstance(plugin, _REJECTING):
         return ()
-    if not isinstance(plugin, EnqueueExtensions):
+    register = getattr(plugin, "events_to_register", None)
+    if register is None:
         return _ANYTHING
-    registered = list(plugin.events_to_register())
+    registered = list(register())
     for each in registered:
         if not isinstance(each, ClusterEventWithHint):
             raise TypeError(f"EventsToRegister returned a {type(each).__name__}; expected ClusterEventWithHint")

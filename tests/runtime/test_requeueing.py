@@ -77,6 +77,16 @@ def test_a_plugin_that_does_not_say_waits_for_anything() -> None:
     assert {each.queueing_hint for each in registered} == {None}
 
 
+def test_the_method_alone_registers() -> None:
+    """A plugin that defines `events_to_register` means it, though `EnqueueExtensions` is not among its bases."""
+
+    class Plain(FilterPlugin):
+        def events_to_register(self) -> list[ClusterEventWithHint]:
+            return [ClusterEventWithHint(POD_DELETE)]
+
+    assert list(registrations_of(Plain())) == [ClusterEventWithHint(POD_DELETE)]
+
+
 def test_a_plugin_that_rejects_nobody_waits_for_nothing() -> None:
     """Registrations of a plugin that only scores mean nothing, so it is not asked."""
     assert registrations_of(Scorer()) == ()
