@@ -77,18 +77,22 @@ class EventHandlers:
     _last_read: dict[str, Pod] = attrs.Factory(dict)
 
     def register(
-        self, pods: Informer[Pod], nodes: Lister[Node], others: Iterable[tuple[str, Lister[KubeObject]]]
+        self, pods: Informer[Pod], nodes: Lister[Node], others: Iterable[tuple[str, ActionType, Lister[KubeObject]]]
     ) -> None:
-        """Listen to pods, nodes, and each other kind that some plugin's hints may ask about."""
+        """Listen to pods, nodes, and to those actions on each other kind that some plugin's hints may ask about."""
         # Nodes first: pods that arrive before their node are kept aside by the cache, at a cost.
         nodes.add_event_handler(on_add=self.add_node, on_update=self.update_node, on_delete=self.delete_node)
         pods.add_event_handler(on_add=self.add_pod, on_update=self.update_pod, on_delete=self.delete_pod)
         pods.add_unreadable_handler(self.unreadable_pod)
-        for resource, lister in others:
+        for resource, wanted, lister in others:
+            add, update, delete = (
+                ClusterEvent(resource, action) if wanted & action else None
+                for action in (ActionType.ADD, ActionType.UPDATE, ActionType.DELETE)
+            )
             lister.add_event_handler(
-                on_add=partial(self._other, ClusterEvent(resource, ActionType.ADD), None),
-                on_update=partial(self._other_update, ClusterEvent(resource, ActionType.UPDATE)),
-                on_delete=partial(self._other_delete, ClusterEvent(resource, ActionType.DELETE)),
+                on_add=partial(self._other, add, None) if add is not None else None,
+                on_update=partial(self._other, update) if update is not None else None,
+                on_delete=partial(self._other_delete, delete) if delete is not None else None,
             )
 
     # Nodes
@@ -292,9 +296,6 @@ class EventHandlers:
         began = self.clock.now()
         self.queue.move_all(event, old, new)
         self._timed(event, began)
-
-    def _other_update(self, event: ClusterEvent, old: object, new: object) -> None:
-        self._other(event, old, new)
 
     def _other_delete(self, event: ClusterEvent, old: object) -> None:
         self._other(event, old, None)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, TypeVar, cast
 
 from pyscheduler.api import BUILT_IN_KINDS, KindTable, KubeObject, Node, Pod
 from pyscheduler.framework.errors import PluginError
-from pyscheduler.framework.events import EventResource
+from pyscheduler.framework.events import ActionType, EventResource
 from pyscheduler.framework.watches import event_resource
 
 if TYPE_CHECKING:
@@ -52,15 +52,21 @@ class Informers:
             if event_resource(kind) in wanted:
                 self.declare(kind)
 
-    def announced(self, profiles: Iterable[Profile]) -> Sequence[tuple[str, Informer[KubeObject]]]:
-        """Return what some plugin wants to hear of, besides pods and nodes, by the name of its events.
+    def announced(self, profiles: Iterable[Profile]) -> Sequence[tuple[str, ActionType, Informer[KubeObject]]]:
+        """Return what some plugin wants to hear of, besides pods and nodes: the name of its events, and which actions.
 
         What is only read makes no events: a replica set changes with each of its pods, and no pod waits for that.
+        Source: kube-scheduler 1.36, `unionedGVKs`.
         """
-        wanted = {event.resource for profile in profiles for event in profile.hints()}
+        wanted: dict[str, ActionType] = {}
+        for profile in profiles:
+            for event in profile.hints():
+                wanted[event.resource] = wanted.get(event.resource, ActionType.NONE) | event.action
+        anything = wanted.get(EventResource.WILDCARD, ActionType.NONE)
         # Some of a kind, as pods that have ended, are no kind of their own: what happens to them is told as such.
         named = [(event_resource(kind), informer) for kind, informer in self.others() if not kind.field_selector]
-        return [each for each in named if each[0] in wanted or EventResource.WILDCARD in wanted]
+        actions = [(name, wanted.get(name, ActionType.NONE) | anything, informer) for name, informer in named]
+        return [each for each in actions if each[1]]
 
     def lister(self, cls: type[K]) -> Informer[K]:
         """Return what a plugin asked for; raise `PluginError` for a kind that nobody declared."""

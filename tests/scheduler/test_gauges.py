@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from pyscheduler import (
     ActionType,
@@ -16,6 +16,7 @@ from pyscheduler import (
     Pod,
     Status,
 )
+from pyscheduler.api import CSIDriver, PersistentVolume
 from tests.scheduler.measured import Measured
 from tests.scheduler.plugins import Holder
 
@@ -106,4 +107,24 @@ async def test_a_pod_that_only_time_brought_back(
     assert cluster.pod("late").node_name == "n1"
     assert measured.values("scheduler_pod_scheduled_after_flush_total", by="none") == {"": 1.0}
     assert measured.values("scheduler_unschedulable_pods", by="plugin") == {"Deaf": 0.0}
+    await measured.stop()
+
+
+async def test_only_what_some_plugin_registered_is_an_event(pyscheduler_cluster: FakeCluster) -> None:
+    """Of drivers plugins want updates, of volumes no deletions; what nobody registered is not looked at or measured."""
+    cluster = pyscheduler_cluster
+    measured = Measured(cluster, Deaf)
+    await measured.start()
+    driver: dict[str, Any] = {"apiVersion": "storage.k8s.io/v1", "kind": "CSIDriver", "metadata": {"name": "d"}}
+    cluster.add({**driver, "spec": {"storageCapacity": False}}, CSIDriver)
+    cluster.patch(CSIDriver, "d", {"spec": {"storageCapacity": True}}, namespace="")
+    cluster.delete(CSIDriver, "d", namespace="")
+    cluster.add({"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": "v"}}, PersistentVolume)
+    cluster.delete(PersistentVolume, "v", namespace="")
+    await cluster.clock.advance(0)
+    shown = measured.values("scheduler_event_handling_duration_seconds_count", by="event")
+    assert {name: count for name, count in shown.items() if count} == {
+        "storage.k8s.io/CSIDriverUpdate": 1,
+        "PersistentVolumeAdd": 1,
+    }
     await measured.stop()
