@@ -106,6 +106,8 @@ class Credentials:
     _tls_files: Sequence[bytes] = ()
     _look_at: float = math.inf
     _renewed_at: float = -math.inf
+    #: The reading that is under way, or was.
+    _renewal: asyncio.Task[None] | None = None
     _lock: asyncio.Lock = attrs.Factory(asyncio.Lock)
 
     async def authorization(self) -> str | None:
@@ -127,7 +129,7 @@ class Credentials:
         async with self._lock:
             if self._authorization != refused:
                 return True  # another request was refused, too, and came first
-            if self._clock.now() - self._renewed_at < _REFUSED_SECONDS:
+            if self._clock.now() - self._renewed_at < _REFUSED_SECONDS and not self._is_renewing():
                 return False
             contexts = self.contexts
             await self._renew(anew=True)
@@ -135,10 +137,25 @@ class Credentials:
 
     async def close(self) -> None:
         """Forget the credentials."""
+        if self._renewal is not None:
+            self._renewal.cancel()
+            await asyncio.wait([self._renewal])
         self._source = self._configuration = self._authorization = None
         self._renew_at = self._look_at = math.inf
 
+    def _is_renewing(self) -> bool:
+        return self._renewal is not None and not self._renewal.done()
+
     async def _renew(self, *, anew: bool) -> None:
+        """Read the source again, to the end even where whoever waits for it gives up: a lease's request does so soon.
+
+        Otherwise a plugin that takes longer than any request may would be begun again and again, and never answer.
+        """
+        if self._renewal is None or self._renewal.done():
+            self._renewal = asyncio.create_task(self._read(anew=anew), name="renew credentials")
+        await asyncio.wait([self._renewal])
+
+    async def _read(self, *, anew: bool) -> None:
         """Read the source again; what is there stays where that fails."""
         assert self._clock is not None
         assert self._source is not None
@@ -300,16 +317,11 @@ class _Kubeconfig:
             raise ConfigError(f"{self.name}: the exec plugin failed: {said[-1]}")
 
     async def _read(self, configuration: Any, *, anew: bool) -> None:
-        from kubernetes.aio.config import load_kube_config
-
         if self._loader is None:
             self._chosen = await asyncio.to_thread(kubeconfigs.find_context, self._paths, self._context)
             joined = os.pathsep.join(str(path) for path in self._paths)
-            self._loader = await load_kube_config(
-                config_file=joined, context=self._chosen, client_configuration=configuration, persist_config=False
-            )
-            return
-        if anew and hasattr(self._loader, "exec_plugin_expiry"):
+            self._loader = await asyncio.to_thread(_open_kubeconfig, joined, self._chosen)
+        elif anew and hasattr(self._loader, "exec_plugin_expiry"):
             del self._loader.exec_plugin_expiry  # or the plugin would not be asked before its token's time is up
         await self._loader.load_and_set(configuration)
 
@@ -333,6 +345,19 @@ class _Kubeconfig:
         left: float = expiry.timestamp() - wall
         # Within the margin the plugin is run at every call; a short-lived token is renewed at half of its time.
         return max(left - _EXPIRY_MARGIN_SECONDS, min(left / 2, _RENEW_SECONDS), 1.0)
+
+
+def _open_kubeconfig(paths: str, context: str) -> Any:
+    """Return the official client's loader for a context; nothing is asked for yet."""
+    from kubernetes.aio.config import kube_config
+
+    # What is public asks at once, before a plugin's command could be put right.
+    loader = kube_config._get_kube_config_loader_for_yaml_file(paths, active_context=context)  # noqa: SLF001
+    user = loader._user  # noqa: SLF001 - it has no public name
+    plugin = user.safe_get("exec") if user is not None else None
+    if isinstance(plugin, dict) and isinstance(plugin.get("command"), str):
+        plugin["command"] = kubeconfigs.resolve_command(plugin["command"], Path(user.path))
+    return loader
 
 
 def _new_configuration() -> Any:

@@ -17,7 +17,7 @@ from pyscheduler.framework.errors import ConfigError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["disables_compression", "find_context", "namespace_of", "split_paths"]
+__all__ = ["disables_compression", "find_context", "namespace_of", "resolve_command", "split_paths"]
 
 #: The official client passes these over, and would act as the user itself.
 _IMPERSONATION: Final = ("as", "as-uid", "as-groups", "as-user-extra")
@@ -77,6 +77,11 @@ def disables_compression(paths: Sequence[Path], context: str) -> bool:
     shown = os.pathsep.join(str(path) for path in paths)
     cluster = _text(_entry(documents, "contexts", "context", context, shown), "cluster")
     return _entry(documents, "clusters", "cluster", cluster, shown).get("disable-compression") is True
+
+
+def resolve_command(command: str, kubeconfig: Path) -> str:
+    """Return where an exec plugin lies: a path is relative to its kubeconfig, a bare name is looked for in `$PATH`."""
+    return os.path.normpath(kubeconfig.absolute().parent / command) if os.sep in command else command
 
 
 def _read(path: Path) -> dict[str, Any]:

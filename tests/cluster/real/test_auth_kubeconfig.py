@@ -413,6 +413,70 @@ async def test_exec_plugin_that_fails(write: Any, plugin: Plugin, mode: str, mes
     assert "\n" not in str(caught.value)
 
 
+async def test_exec_plugin_beside_its_kubeconfig(write: Any, plugin: Plugin, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A path is meant relative to the file that names it, a bare name is looked for in PATH, as kubectl does."""
+    plugin.mode.write_text("forever")
+    script = plugin.mode.parent / "bin" / "login"
+    script.parent.mkdir()
+    script.write_text(f"#!/bin/sh\nexec {sys.executable} {plugin.code} {plugin.mode}\n")
+    script.chmod(0o755)
+    monkeypatch.chdir("/")
+    relative, bare = plugin.user(), plugin.user()
+    relative["exec"]["command"] = "./bin/login"
+    assert await (await auth.load(kubeconfig=write(document(relative)))).authorization() == "Bearer t1"
+    bare["exec"]["command"] = "login"
+    monkeypatch.setenv("PATH", str(script.parent), prepend=os.pathsep)
+    assert await (await auth.load(kubeconfig=write(document(bare)))).authorization() == "Bearer t2"
+
+
+async def test_exec_plugin_that_is_slower_than_a_request(
+    write: Any, plugin: Plugin, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who cannot wait gives up alone: the plugin ends its work, and is not begun anew by each request of a lease."""
+    clock = VirtualClock()
+    plugin.mode.write_text("forever")
+    credentials = await auth.load(kubeconfig=write(document(plugin.user())), clock=clock)
+    runs = 0
+    answer = asyncio.Event()
+
+    async def slow(loader: Any) -> bool:
+        nonlocal runs
+        runs += 1
+        await answer.wait()
+        loader.token = "Bearer slow"
+        return True
+
+    monkeypatch.setattr(kube_config.KubeConfigLoader, "load_from_exec_plugin", slow)
+    for _ in range(3):
+        asking = asyncio.create_task(credentials.renew("Bearer t1"))
+        await asyncio.wait([asking], timeout=0.02)
+        asking.cancel()
+        await asyncio.wait([asking])
+    answer.set()
+    assert await credentials.renew("Bearer t1")
+    assert (await credentials.authorization(), runs) == ("Bearer slow", 1)
+
+
+async def test_exec_plugin_is_not_waited_for_at_the_end(
+    write: Any, plugin: Plugin, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever closes the credentials has no use for others; who still waits for some is not cancelled by that."""
+    plugin.mode.write_text("forever")
+    credentials = await auth.load(kubeconfig=write(document(plugin.user())), clock=VirtualClock())
+    began = asyncio.Event()
+
+    async def hang(loader: object) -> None:
+        began.set()
+        await asyncio.get_running_loop().create_future()
+
+    monkeypatch.setattr(kube_config.KubeConfigLoader, "load_from_exec_plugin", hang)
+    asking = asyncio.create_task(credentials.renew("Bearer t1"))
+    await began.wait()
+    await credentials.close()
+    await asking
+    assert await credentials.authorization() is None
+
+
 async def test_exec_plugin_that_hangs(write: Any, plugin: Plugin, monkeypatch: pytest.MonkeyPatch) -> None:
     """A minute is enough for any plugin, also one that asks a person."""
     hangs = asyncio.Event()
