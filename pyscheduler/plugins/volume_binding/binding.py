@@ -94,7 +94,8 @@ class Binder:
                 if taken.patch is not None:
                     self._volumes.assume(volume, taken.volume)
                 reserved.taken.append(taken)
-            for claim in choice.provisions:
+            # A pod may have one claim twice.
+            for claim in {claim.key: claim for claim in choice.provisions}.values():
                 annotations = {**claim.annotations, SELECTED_NODE: node_name}
                 metadata = msgspec.structs.replace(claim.metadata, annotations=annotations)
                 assumed = msgspec.structs.replace(claim, metadata=metadata)

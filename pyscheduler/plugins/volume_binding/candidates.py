@@ -62,11 +62,13 @@ def find_candidates(
         if demand.is_met_by_promised(item)
     ]
     promised += demand.assumed()
-    shelf = index.free(claim_class(claim))
-    if promised:
+    found = Candidates(index.free(claim_class(claim)), demand)
+    # Only where a pod has one claim twice is it asked for a second volume.
+    for item in sorted({each.name: each for each in promised}.values(), key=lambda each: each.name, reverse=True):
         shelf = Shelf()
-        shelf.put(min(promised, key=lambda item: item.name))
-    return Candidates(shelf, None if promised else demand)
+        shelf.put(item)
+        found = Candidates(shelf, otherwise=found, promised=item.name)
+    return found
 
 
 class _Demand:
@@ -123,11 +125,26 @@ class _Demand:
 
 
 class Candidates:
-    """The volumes on a shelf that meet a demand; all of them where there is none."""
+    """The volumes on a shelf that meet a demand; all of them where there is none.
 
-    def __init__(self, shelf: Shelf, demand: _Demand | None) -> None:
+    A shelf with the one volume that was `promised` says all there is to say, unless that volume is taken: `otherwise`
+    says what then.
+    """
+
+    def __init__(
+        self, shelf: Shelf, demand: _Demand | None = None, *, promised: str = "", otherwise: Candidates | None = None
+    ) -> None:
         self.shelf = shelf
         self._demand = demand
+        self._promised = promised
+        self._otherwise = otherwise
+
+    @property
+    def labels(self) -> Iterator[str]:
+        """The labels of nodes on which it depends what the best volume is."""
+        yield from self.shelf.labels
+        if self._otherwise is not None:
+            yield from self._otherwise.labels
 
     def reachable(self, nodes: Nodes) -> NDArray[np.bool_]:
         """Return bool[n]: which nodes reach one of the volumes."""
@@ -149,6 +166,8 @@ class Candidates:
 
     def first(self, labels: Mapping[str, str], taken: Container[str] = ()) -> PersistentVolume | None:
         """Return the best volume that a node with these labels reaches and that is not `taken` (by name)."""
+        if self._otherwise is not None and self._promised in taken:
+            return self._otherwise.first(labels, taken)
         best: Item | None = None
         for items in self.shelf.reached(labels):
             for item in items:

@@ -20,7 +20,6 @@ from pyscheduler.api import CSINode, PersistentVolume, PersistentVolumeClaim
 from pyscheduler.api.csi_migration import DiskKind, MigrationError, disk_kind, translated_affinity
 from pyscheduler.framework import NodeStatuses, PySchedulerError, Status
 from pyscheduler.framework.node_matching import match_node_selector
-from pyscheduler.plugins.volume_binding.assume_cache import OutOfSyncError
 from pyscheduler.plugins.volume_binding.candidates import Candidates, find_candidates, requested_storage
 from pyscheduler.plugins.volume_binding.claims import SELECTED_NODE, PodClaims
 from pyscheduler.plugins.volume_binding.shelves import volume_selector
@@ -92,6 +91,11 @@ class Placement:
         self._world = world
         self._changes = world.index.changes
 
+    @property
+    def is_current(self) -> bool:
+        """Whether the volumes are those that it was worked out from."""
+        return self._changes == self._world.index.changes
+
     @cached_property
     def _to_match(self) -> Sequence[PersistentVolumeClaim]:
         """Claims that look for a volume, the smallest first."""
@@ -129,24 +133,6 @@ class Placement:
             else:
                 bindings.append((claim, volume))
         return Choice(tuple(bindings), tuple(provisions))
-
-    def confirm(self, choice: Choice, nodes: Nodes, node_name: str) -> None:
-        """Raise `OutOfSyncError` where volumes have changed since, and one is to be made now that cannot be made there.
-
-        Between Filter and Reserve the loop may turn, and the volume that a claim was to take may go. To have one made
-        by a class that cannot would nail the claim to the node for good.
-        """
-        if self._world.index.changes == self._changes:
-            return
-        row = nodes.index(node_name)
-        if row is None:
-            return
-        node = nodes.take(np.array([row], dtype=np.int64))
-        for claim in choice.provisions[len(self._promised) :]:
-            if self._cannot_make(claim, node, np.ones(1, dtype=np.bool_), np.zeros(1, dtype=np.int8)).any():
-                raise OutOfSyncError(
-                    f'volumes for claim "{claim.key}" have changed since node "{node_name}" was chosen'
-                )
 
     def room_for(self, claim: PersistentVolumeClaim, node: Nodes) -> CSIStorageCapacity | None:
         """Return the capacity that a volume for `claim` would be taken from, on the node of a view of one."""
@@ -238,9 +224,10 @@ class Placement:
         """Return, for each claim that looks for a volume, bool[n]: on which nodes it finds none."""
         candidates = self._candidates
         shelves = {id(each.shelf) for each in candidates if not each.shelf.is_empty}
-        if len(shelves) == sum(not each.shelf.is_empty for each in candidates):
+        is_alone = len({claim.key for claim in self._to_match}) == len(candidates)
+        if is_alone and len(shelves) == sum(not each.shelf.is_empty for each in candidates):
             return [~each.reachable(nodes) for each in candidates]
-        labels = sorted({label for each in candidates for label in each.shelf.labels})
+        labels = sorted({label for each in candidates for label in each.labels})
         columns = [nodes.labels(label) for label in labels]
         if not columns:
             found = self._greedy({})

@@ -2,7 +2,8 @@
 
 Differs from kube-scheduler: where two pods decide on one volume before either has reserved it (members of a group), the
 second is told at Reserve that it is out of sync, and tries again; there the second assumption replaces the first, and
-one of the two fails when it is written.
+one of the two fails when it is written. A claim that the pod mounts twice is told its node once; there the second write
+fails, and the pod is tried again.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ from pyscheduler.framework import (
 )
 from pyscheduler.framework.plugin_args import VolumeBindingArgs
 from pyscheduler.framework.signatures import sign_volumes
-from pyscheduler.plugins.volume_binding.assume_cache import AssumeCache
+from pyscheduler.plugins.volume_binding.assume_cache import AssumeCache, OutOfSyncError
 from pyscheduler.plugins.volume_binding.binding import Binder, Reservation
 from pyscheduler.plugins.volume_binding.claims import claim_problem, is_bound, sort_claims
 from pyscheduler.plugins.volume_binding.hints import EVENTS
@@ -177,13 +178,28 @@ class VolumeBinding(
         found = self.handle.snapshot.get(node_name)
         labels = found.node.labels if found is not None and found.node is not None else {}
         try:
-            choice = current.placement.choose(labels)
-            current.placement.confirm(choice, self.handle.snapshot.nodes, node_name)
-            current.reserved = self._binder.assume(choice, node_name)
+            if not current.placement.is_current:
+                current.placement = self._place_again(pod, node_name)
+            current.reserved = self._binder.assume(current.placement.choose(labels), node_name)
         except PySchedulerError as error:
             self.handle.recorder.volume_stage_failed("assume")
             return Status.from_error(error)
         return None
+
+    def _place_again(self, pod: Pod, node_name: str) -> Placement:
+        """Work out anew what the claims come to on the node chosen; raise `OutOfSyncError` where it is of no use now.
+
+        The loop may turn between Filter and Reserve, and the volume that a claim was to take may go. To have one made
+        instead, by a class that makes none, would nail the claim to the node for good.
+        """
+        placement = Placement(sort_claims(pod, self._claims, self._classes), self._world)
+        nodes = self.handle.snapshot.nodes
+        row = nodes.index(node_name)
+        if row is not None and not placement.claims.immediate:
+            statuses = placement.judge(nodes.take(np.array([row], dtype=np.int64)))
+            if statuses is None or statuses.passed().all():
+                return placement
+        raise OutOfSyncError(f'volumes have changed since node "{node_name}" was chosen')
 
     def unreserve(self, state: CycleState, pod: Pod, node_name: str) -> None:
         current = state.get(_STATE)

@@ -270,6 +270,8 @@ def compare(rng: Random) -> None:
     manifests += [draw_volume(rng, f"v{number}", classes) for number in range(rng.randrange(2, 8))]
     names = [f"c{number}" for number in range(rng.randrange(1, 5))]
     manifests += [draw_claim(rng, name, classes) for name in names]
+    # A pod may mount one claim twice; it is asked about twice.
+    names += rng.choice([[], [], [], names[:1]])
     cache, snapshot = Cache(clock=VirtualClock()), Snapshot()
     for node in drawn:
         cache.add_node(node)
@@ -289,6 +291,7 @@ def compare(rng: Random) -> None:
             FIRED["fits"] += 1
             FIRED["takes several"] += len(choice.bindings) > 1
             FIRED["takes and makes"] += bool(choice.bindings and choice.provisions)
+            FIRED["one claim twice"] += len(set(names)) < len(names)
             placement = state.read(_STATE).placement
             assert placement is not None
             assert placement.choose(node.labels) == choice
@@ -306,5 +309,5 @@ def test_every_rule_has_its_turn() -> None:
     for seed in range(400):
         compare(Random(seed))
     rules = {UNREACHED, NO_VOLUME, NO_ROOM, LOST, "fits", "takes several", "takes and makes", "translated"}
-    rules |= {"promised volume", "selector", "access mode", "topology"}
+    rules |= {"one claim twice", "promised volume", "selector", "access mode", "topology"}
     assert all(FIRED[rule] >= 10 for rule in rules), FIRED

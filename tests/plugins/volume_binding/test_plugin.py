@@ -240,8 +240,11 @@ def test_a_volume_that_goes_before_it_is_reserved_costs_an_attempt(snapshot_of: 
     assert status is not None
     assert (status.code, status.message) == (
         Code.ERROR,
-        'volumes for claim "default/c" have changed since node "n1" was chosen',
+        'volumes have changed since node "n1" was chosen',
     )
+    handle.put(volume("w"))
+    assert plugin.reserve(state, POD, "n1") is None
+    assert plugin._world.volumes.get("w").spec.claim_ref.name == "c"
 
 
 def test_what_was_reserved_before_does_not_count_once_the_claims_are_bound(snapshot_of: SnapshotOf) -> None:

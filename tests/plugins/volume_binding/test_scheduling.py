@@ -64,6 +64,19 @@ async def test_a_volume_is_made_for_the_node(pyscheduler_cluster: FakeCluster) -
     assert framework.result("p").node == "n2"
 
 
+async def test_a_pod_mounts_one_claim_twice(pyscheduler_cluster: FakeCluster) -> None:
+    """A volume is made for it once, and the pod is bound."""
+    cluster = pyscheduler_cluster
+    cluster.add_node("n1")
+    add(cluster, storage_class(), claim())
+    framework = cluster.framework()
+    assert (await framework.schedule("p", spec=using("c", "c"))).state == "pending"
+    assert get(cluster, PersistentVolumeClaim, "c").annotations[SELECTED] == "n1"
+    Controller(cluster).work()
+    await cluster.clock.advance(2)
+    assert framework.result("p").node == "n1"
+
+
 async def test_two_pods_do_not_take_one_volume(pyscheduler_cluster: FakeCluster) -> None:
     """What was decided for the first counts for the second, before the API server has heard of it."""
     cluster = pyscheduler_cluster
