@@ -1,14 +1,16 @@
 """The informers of one scheduler: which kinds it lists and watches, one informer each.
 
-Pods and nodes always; besides them what enabled plugins declare in their `watches`, and the built-in kinds whose events
-some plugin registered. Nothing else is read from the API server.
+Pods and nodes always; besides them what enabled plugins declare in their `watches`, and the kinds whose events some
+plugin registered. Nothing else is read from the API server.
 """
 
 from __future__ import annotations
 
+import logging
+from types import new_class
 from typing import TYPE_CHECKING, Final, TypeVar, cast
 
-from pyscheduler.api import BUILT_IN_KINDS, KindTable, KubeObject, Node, Pod
+from pyscheduler.api import BUILT_IN_KINDS, KindTable, KubeObject, Node, Pod, kind_of
 from pyscheduler.framework.errors import PluginError
 from pyscheduler.framework.events import ActionType, EventResource
 from pyscheduler.framework.watches import event_resource
@@ -21,6 +23,8 @@ if TYPE_CHECKING:
     from pyscheduler.scheduler.ports import ClusterClient, Informer
 
 __all__ = ["LIVE_PODS", "Informers"]
+
+_log = logging.getLogger(__name__)
 
 K = TypeVar("K", bound=KubeObject)
 
@@ -46,11 +50,29 @@ class Informers:
         self._make(kind, field_selector="", optional=True)
 
     def declare_registered(self, profiles: Iterable[Profile]) -> None:
-        """Watch the built-in kinds whose events some plugin wants to hear of."""
+        """Watch the kinds whose events some plugin wants to hear of.
+
+        What is neither built in nor in anybody's `watches` is watched by its name, `plural.version.group`; of its
+        objects only the metadata are read. Source: kube-scheduler 1.36, `addAllEventHandlers`.
+        """
         wanted = {event.resource for profile in profiles for event in profile.hints()}
         for kind in BUILT_IN_KINDS:
             if event_resource(kind) in wanted:
                 self.declare(kind)
+        known = {event_resource(kind) for kind, _ in self._made.values()}.union(EventResource)
+        for resource in sorted(wanted - known):
+            self._declare_named(resource)
+
+    def _declare_named(self, resource: str) -> None:
+        plural, _, group_version = resource.partition(".")
+        version, _, group = group_version.partition(".")
+        if not (plural and version and group):
+            _log.error("Incorrect event registration resource=%s; a custom kind is plural.version.group", resource)
+            return
+        # Its kind is not known; whoever reads about it is served better by the plural than by nothing.
+        names = {"api_version": f"{group}/{version}", "kind": plural}
+        cls = new_class(plural.capitalize(), (KubeObject,), {}, lambda namespace: namespace.update(names))
+        self.declare(kind_of(cls, plural))
 
     def announced(self, profiles: Iterable[Profile]) -> Sequence[tuple[str, ActionType, Informer[KubeObject]]]:
         """Return what some plugin wants to hear of, besides pods and nodes: the name of its events, and which actions.

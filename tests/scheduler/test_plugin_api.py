@@ -19,6 +19,7 @@ from pyscheduler import (
     EnqueueExtensions,
     FilterPlugin,
     Handle,
+    NodeInfo,
     Nodes,
     NodeStatuses,
     Pod,
@@ -76,6 +77,19 @@ class Closed(FilterPlugin, EnqueueExtensions):
         return [ClusterEventWithHint(ClusterEvent(event_resource(CLOSURES), ActionType.DELETE))]
 
 
+class Named(FilterPlugin, EnqueueExtensions):
+    """Refuses pods until it is told otherwise, waits for a kind that it only names, and for a name that is none."""
+
+    is_shut: ClassVar[bool] = True
+
+    def filter(self, state: CycleState, pod: Pod, node: NodeInfo) -> Status | None:
+        return Status.unschedulable("node(s) were shut") if self.is_shut else None
+
+    def events_to_register(self) -> Sequence[ClusterEventWithHint]:
+        added = ClusterEvent("closures.v1.example.com", ActionType.ADD)
+        return [ClusterEventWithHint(added), ClusterEventWithHint(ClusterEvent("closures.v1", ActionType.ADD))]
+
+
 class Stamp(PreBindPlugin):
     """Writes on the pod where it goes, under a condition where the test gives one."""
 
@@ -125,6 +139,25 @@ def undefine(cluster: FakeCluster) -> None:
     """Delete the definition, and with it all objects of the kind; the API server ends the kind's watches then."""
     definition = "apiextensions.k8s.io/v1", "CustomResourceDefinition", f"{CLOSURES.plural}.{CLOSURES.group}"
     cluster.server.remove(*definition)
+
+
+async def test_a_kind_that_is_only_named_in_an_event_wakes_pods(
+    pyscheduler_cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As in kube-scheduler it is watched by `plural.version.group`; what is no such name is said, and costs nothing."""
+    cluster = pyscheduler_cluster
+    cluster.serve(CLOSURES)
+    cluster.add_node("n1")
+    framework = cluster.framework(enable=[Named])
+    await framework.start()
+    assert "Incorrect event registration resource=closures.v1;" in caplog.text
+    await framework.schedule("p")
+    monkeypatch.setattr(Named, "is_shut", False)
+    closure(cluster, "c", "elsewhere")
+    await framework.settle()
+    assert framework.result("p").bound
+    needed = {need.rule.resources for need in framework.scheduler.needs if need.who == "Named"}
+    assert needed == {("closures",)}
 
 
 async def test_a_kind_whose_definition_comes_and_goes(
