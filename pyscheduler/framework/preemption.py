@@ -125,7 +125,11 @@ class PreemptionRules:
         return num_nodes
 
     def importance(self, victim: PodInfo, now: float) -> tuple[float, ...]:
-        """Return a sort key: who comes first is spared first. `now` in seconds since the epoch."""
+        """Return a sort key: who comes first is spared first. `now` in seconds since the epoch.
+
+        Among equals decides where they stand on the node, as kube-scheduler's sort leaves them. A key that grows with
+        `now` is looked at later the second time: each of two such pods comes before the other.
+        """
         return (-victim.pod.priority, start_time(victim.pod, now))
 
 

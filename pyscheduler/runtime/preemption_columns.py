@@ -73,13 +73,15 @@ def amount_filters(methods: Iterable[PluginMethod]) -> AbstractSet[str] | None:
 class Outcomes:
     """What a search came to: `rows` in the order in which they were looked at, and the verdict on each.
 
-    `wanted`: how many candidates of a kind were taken at most. `now` in seconds since the epoch.
+    `wanted`: how many candidates of a kind were taken at most. `now` in seconds since the epoch. `priority`: whose pod
+    asks.
     """
 
     rows: NDArray[np.int64]
     numbers: NDArray[np.int32]
     wanted: int
     now: float
+    priority: int
     rules: PreemptionRules
     nodes: Nodes
     line_ups: LineUps
@@ -95,7 +97,7 @@ class Outcomes:
         """Return the candidate that was looked at in that place."""
         row = int(self.rows[place])
         verdict = self.verdicts[int(self.numbers[place])]
-        victims = verdict.victims(self.line_ups.pods(row), self.rules, self.now)
+        victims = verdict.victims(self.line_ups.pods(row, self.priority), self.rules, self.now)
         return Candidate(node_name=self.nodes.name(row), victims=victims, pdb_violations=verdict.violations)
 
     def best(self) -> Sequence[int]:
@@ -204,6 +206,7 @@ class VictimColumns:
             numbers=numbers[:end],
             wanted=wanted,
             now=dry_run.now,
+            priority=dry_run.pod.priority,
             rules=self._rules,
             nodes=snapshot.nodes,
             line_ups=self._line_ups,
@@ -224,7 +227,7 @@ class VictimColumns:
     ) -> NDArray[np.int32]:
         """Return int32[n]: the shape of each row as far as this preemptor is concerned."""
         line_ups = self._line_ups
-        shapes = line_ups.shapes[rows]
+        shapes = line_ups.shapes_for(rows, dry_run.pod.priority)
         protected = self._protected_on(dry_run, rows.tolist())
         crowds = promised.numbers(rows)
         special = ~by_amounts
@@ -276,7 +279,7 @@ class VictimColumns:
                 if isinstance(outcome, Status) and outcome.is_error:
                     return False
                 place = places[name]
-                pods = line_ups.pods(int(rows[place]))
+                pods = line_ups.pods(int(rows[place]), dry_run.pod.priority)
                 start, guarded = self._guarded(dry_run, int(rows[place]))
                 table[shapes[place]] = verdicts.number(verdict_of(outcome, pods, guarded, start))
             await turns.give()
@@ -308,8 +311,8 @@ class VictimColumns:
 
     def _guarded(self, dry_run: DryRun, row: int) -> tuple[int, tuple[int, ...]]:
         """Return from which place on pods may have to go, and the places of those among them that budgets protect."""
-        pods = self._line_ups.pods(row)
         priority = dry_run.pod.priority
+        pods = self._line_ups.pods(row, priority)
         start = next((place for place, info in enumerate(pods) if info.pod.priority < priority), len(pods))
         if dry_run.budgets.is_empty:
             return start, ()

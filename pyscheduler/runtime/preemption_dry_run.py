@@ -21,6 +21,7 @@ import numpy as np
 
 from pyscheduler.framework.preemption import Candidate
 from pyscheduler.framework.status import Code, Status
+from pyscheduler.runtime.sparing_order import by_importance
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -146,7 +147,7 @@ class DryRun:
         return Candidate(node_name=name, victims=tuple(node.victims), pdb_violations=node.num_violations)
 
     def _by_importance(self, pods: list[PodInfo]) -> list[PodInfo]:
-        return sorted(pods, key=lambda each: self.rules.importance(each, self.now))
+        return by_importance(pods, self.rules, self.now)
 
     def _filter(self, nodes: Sequence[_Node], state: CycleState) -> NodeStatuses:
         view = self.handle.snapshot.nodes

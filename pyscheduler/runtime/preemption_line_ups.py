@@ -14,9 +14,11 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Final, TypeVar
 
+import attrs
 import numpy as np
 
 from pyscheduler.framework.preemption import start_time
+from pyscheduler.runtime.sparing_order import FEW, places_of
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
@@ -48,14 +50,48 @@ def request_key(info: PodInfo) -> Hashable:
     return requests.milli_cpu, requests.memory, requests.ephemeral_storage, scalars, info.non_zero
 
 
+@attrs.frozen
+class _LineUp:
+    """Who stands on a node, the most important first, and the number of the shape that makes."""
+
+    pods: Sequence[PodInfo]
+    shape: int
+
+
+@attrs.frozen
+class _Mixed:
+    """A node on which the order depends on who is sorted: its pods as they stand there, and its amounts.
+
+    `line_ups`: by priority of the preemptor.
+    """
+
+    pods: Sequence[PodInfo]
+    amounts: Hashable
+    line_ups: dict[int, _LineUp] = attrs.Factory(dict)
+
+
 class LineUps:
     """By row of a snapshot, who is there, the most important first.
 
     `least`: int64[n], the lowest priority on each node. `shapes`: int32[n], as `number` gives them. `epoch` grows when
     all numbers given so far have lost their meaning.
+
+    Where many stand, some of them equally important, the order of these depends on how many are sorted. So there may be
+    another line-up for a preemptor for which not all may have to go.
     """
 
-    __slots__ = ("_generations", "_ids", "_pods", "_starts", "epoch", "latest_start", "least", "shapes")
+    __slots__ = (
+        "_generations",
+        "_highest",
+        "_ids",
+        "_mixed",
+        "_pods",
+        "_starts",
+        "epoch",
+        "latest_start",
+        "least",
+        "shapes",
+    )
 
     def __init__(self) -> None:
         self._generations: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
@@ -63,6 +99,10 @@ class LineUps:
         #: float64[n, k]: when each was started, in the order of `pods`; infinite for one that was not.
         self._starts: NDArray[np.float64] = np.zeros((0, _MIN_WIDTH))
         self._ids: dict[Hashable, int] = {}
+        #: By row where the order depends on who is sorted, and what was worked out for it.
+        self._mixed: dict[int, _Mixed] = {}
+        #: int64[n]: the highest priority on these nodes, and less than any on others.
+        self._highest: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
         self.least: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
         self.shapes: NDArray[np.int32] = np.zeros(0, dtype=np.int32)
         self.epoch = 0
@@ -79,9 +119,30 @@ class LineUps:
         """Return the number that stands for `key`."""
         return self._ids.setdefault(key, len(self._ids))
 
-    def pods(self, row: int) -> Sequence[PodInfo]:
-        """Return the pods of a row, the most important first."""
-        return self._pods[row]
+    def pods(self, row: int, priority: int) -> Sequence[PodInfo]:
+        """Return the pods of a row, the most important first; those below `priority` are the ones that may go."""
+        if self._highest[row] < priority:
+            return self._pods[row]
+        return self._line_up_for(row, priority).pods
+
+    def shapes_for(self, rows: NDArray[np.int64], priority: int) -> NDArray[np.int32]:
+        """Return int32[k]: the shapes of these rows for a preemptor of that priority."""
+        shapes: NDArray[np.int32] = self.shapes[rows]
+        for place in np.flatnonzero(self._highest[rows] >= priority).tolist():
+            shapes[place] = self._line_up_for(int(rows[place]), priority).shape
+        return shapes
+
+    def _line_up_for(self, row: int, priority: int) -> _LineUp:
+        mixed = self._mixed[row]
+        known = mixed.line_ups.get(priority)
+        if known is None:
+            # Those who stay stand first, in whatever order.
+            below = [info for info in mixed.pods if info.pod.priority < priority]
+            keys = [(-info.pod.priority, start_time(info.pod, math.inf)) for info in below]
+            lined = [below[place] for place in places_of(keys, [start == math.inf for _, start in keys])]
+            pods = [*self._pods[row][: len(mixed.pods) - len(below)], *lined]
+            known = mixed.line_ups[priority] = _LineUp(pods, self.number((mixed.amounts, _line(pods))))
+        return known
 
     def generation(self, row: int) -> int:
         """Return the generation of a row's node when it was looked at."""
@@ -98,6 +159,7 @@ class LineUps:
         if len(self._ids) > _IDS_PER_NODE * total + _SPARE_IDS:
             self._ids.clear()
             self._generations[:] = 0
+            self._mixed.clear()
             self.epoch += 1
         if len(self._pods) != total:
             self._resize(total)
@@ -113,26 +175,38 @@ class LineUps:
         self._generations = _resized(self._generations, total)
         self._starts = _resized(self._starts, total)
         self.least = _resized(self.least, total)
+        self._highest = _resized(self._highest, total)
+        self._mixed = {row: mixed for row, mixed in self._mixed.items() if row < kept}
         self.shapes = _resized(self.shapes, total)
 
     def _put(self, row: int, nodes: NodeView) -> None:
         node = nodes[row]
-        lined = sorted(
-            [(-info.pod.priority, start_time(info.pod, math.inf), place) for place, info in enumerate(node.pods)]
-        )
-        pods = self._pods[row] = [node.pods[place] for _, _, place in lined]
+        keys = [(-info.pod.priority, start_time(info.pod, math.inf)) for info in node.pods]
+        places = places_of(keys, [start == math.inf for _, start in keys])
+        pods = self._pods[row] = [node.pods[place] for place in places]
         if len(pods) > self._starts.shape[1]:
             wider = np.full((len(self._starts), 2 * len(pods)), math.inf)
             wider[:, : self._starts.shape[1]] = self._starts
             self._starts = wider
-        for place, (_, start, _) in enumerate(lined):
-            self._starts[row, place] = start
+        for rank, place in enumerate(places):
+            start = keys[place][1]
+            self._starts[row, rank] = start
             if self.latest_start < start < math.inf:
                 self.latest_start = start
-        self.least[row] = -lined[-1][0] if lined else _NOBODY
-        line = tuple((priority, request_key(info)) for (priority, _, _), info in zip(lined, pods, strict=True))
-        self.shapes[row] = self.number((nodes.amounts(row), line))
+        self.least[row] = pods[-1].pod.priority if pods else _NOBODY
+        amounts = nodes.amounts(row)
+        self.shapes[row] = self.number((amounts, _line(pods)))
+        is_mixed = len(pods) > FEW and len(set(keys)) < len(keys)
+        self._highest[row] = pods[0].pod.priority if is_mixed else -_NOBODY
+        if is_mixed:
+            self._mixed[row] = _Mixed([*node.pods], amounts)
+        else:
+            self._mixed.pop(row, None)
         self._generations[row] = node.generation
+
+
+def _line(pods: Sequence[PodInfo]) -> tuple[Hashable, ...]:
+    return tuple((-info.pod.priority, request_key(info)) for info in pods)
 
 
 def _resized(array: NDArray[S], length: int) -> NDArray[S]:

@@ -13,6 +13,7 @@ import attrs
 import numpy as np
 
 from pyscheduler.framework.status import Status
+from pyscheduler.runtime.sparing_order import by_importance
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
@@ -65,7 +66,7 @@ class Verdict:
             return tuple(pods[place] for place in self.places)
         gone = set(self.places)
         found = [pods[place] for place in self.turns if place in gone]
-        return tuple(sorted(found, key=lambda info: rules.importance(info, now)))
+        return tuple(by_importance(found, rules, now))
 
 
 def verdict_of(outcome: Candidate | Status, pods: Sequence[PodInfo], protected: Sequence[int], first: int) -> Verdict:

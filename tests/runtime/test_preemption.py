@@ -313,6 +313,26 @@ def test_a_victim_that_was_not_started_starts_now() -> None:
     assert best_of([candidate("a", 5, started="23:00:00"), waiting], 2e9) == [waiting]
 
 
+@pytest.mark.parametrize(
+    ("statuses", "gone"),
+    [
+        pytest.param([{}, {}, {}], ["p0"], id="not started"),
+        pytest.param([{"startTime": "2026-01-01T00:00:00Z"}] * 3, ["p2"], id="started together"),
+        pytest.param([{}, {"startTime": "2026-01-01T00:00:00Z"}, {}], ["p0"], id="one was started"),
+    ],
+)
+def test_who_of_equals_has_to_go(statuses: list[dict[str, str]], gone: list[str]) -> None:
+    """The last on the node that was started; of pods that no kubelet has seen yet the first."""
+    node = make_node("n", allocatable={"cpu": "3"})
+    pods = [
+        make_pod(f"p{number}", node_name="n", requests={"cpu": "1"}, status=status)
+        for number, status in enumerate(statuses)
+    ]
+    asked = search(make_pod("w", priority=1, requests={"cpu": "1"}), [node], pods)
+    assert asked.findings.chosen is not None
+    assert victims(asked.findings.chosen) == gone
+
+
 # --- how many nodes -----------------------------------------------------------------------------
 
 

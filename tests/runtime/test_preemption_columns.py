@@ -42,6 +42,7 @@ from pyscheduler.runtime.kept_crowds import KeptCrowds
 from pyscheduler.runtime.preemption import Preemption
 from pyscheduler.runtime.preemption_columns import Outcomes, VictimColumns
 from pyscheduler.runtime.preemption_dry_run import DryRun
+from pyscheduler.runtime.preemption_line_ups import LineUps
 from pyscheduler.runtime.preemption_promises import Promised
 from pyscheduler.scheduler.assembly import build
 from pyscheduler.testing import make_node, make_pod
@@ -208,11 +209,23 @@ class World:
             node_name=rng.choice(sorted(self.nodes)),
             priority=rng.choice([-1, 0, 0, 0, 5, 30]),
             labels={"app": rng.choice("abc")},
-            status=rng.choice([{}, *({"startTime": f"2026-01-01T00:00:1{each}Z"} for each in range(4))]),
+            status=rng.choice([{}, {}, {}, *({"startTime": f"2026-01-01T00:00:1{each}Z"} for each in range(4))]),
             **keywords,
         )
         info = self.pods[pod.uid] = PodInfo.of(pod)
         self.scheduler.cache.add_pod(info)
+
+    def crowd(self) -> None:
+        """Fill a node with many that are alike, so that in which order they are spared depends on how many are."""
+        name = self.rng.choice(sorted(self.nodes))
+        status = self.rng.choice([{}, {}, {"startTime": "2026-01-01T00:00:11Z"}])
+        for _ in range(self.rng.randrange(10, 20)):
+            self.number += 1
+            requests = {"cpu": self.rng.choice(["50m", "50m", "150m"])}
+            priority = self.rng.choice([0, 0, 0, 0, 30])
+            pod = make_pod(f"p{self.number}", node_name=name, priority=priority, status=status, requests=requests)
+            info = self.pods[pod.uid] = PodInfo.of(pod)
+            self.scheduler.cache.add_pod(info)
 
     def remove_pod(self) -> None:
         if self.pods:
@@ -309,7 +322,8 @@ EVENTS = {
     World.change_node: 0.5,
     World.remove_node: 0.3,
     World.add_pod: 4.0,
-    World.remove_pod: 3.0,
+    World.crowd: 0.1,
+    World.remove_pod: 3.2,
     World.change_budgets: 0.7,
     World.change_groups: 0.7,
     World.promise: 1.0,
@@ -323,6 +337,7 @@ def watch(monkeypatch: pytest.MonkeyPatch, fired: Counter[str]) -> None:
     """Count which ways the search goes."""
     look, learn, shapes = VictimColumns.look, VictimColumns._learn, VictimColumns._shapes
     best, dry_run = Outcomes.best, DryRun.look
+    lined_up = LineUps._line_up_for
     draw, answered = Preemption._draw, KeptCrowds.answer
 
     async def looked(columns: VictimColumns, *args: Any, **keywords: Any) -> Outcomes | None:
@@ -370,6 +385,13 @@ def watch(monkeypatch: pytest.MonkeyPatch, fired: Counter[str]) -> None:
         fired["drawn among equals"] += len(among) > 1
         return draw(preemption, among)
 
+    def lined(line_ups: LineUps, row: int, priority: int) -> Any:
+        found = lined_up(line_ups, row, priority)
+        fired["lined up otherwise"] += found.pods != line_ups._pods[row]
+        fired["of another shape"] += found.shape != line_ups.shapes[row]
+        return found
+
+    monkeypatch.setattr(LineUps, "_line_up_for", lined)
     monkeypatch.setattr(VictimColumns, "look", looked)
     monkeypatch.setattr(VictimColumns, "_learn", learned)
     monkeypatch.setattr(VictimColumns, "_shapes", shaped)
@@ -424,8 +446,10 @@ WAYS = (
     "groups have budgets",
     "hopeless",
     "in columns",
+    "lined up otherwise",
     "nobody to choose",
     "numbers taken back",
+    "of another shape",
     "promised to others",
     "protected",
     "something learned",
