@@ -8,6 +8,7 @@ import pytest
 
 from pyscheduler.api import PersistentVolume, PersistentVolumeClaim
 from pyscheduler.cluster.embedded.faults import Fault
+from pyscheduler.podgroup.wire import IN_TREE_PODGROUPS, InTreePodGroup
 from pyscheduler.testing import FakeCluster
 from tests.plugins.storage import (
     HOST,
@@ -108,6 +109,33 @@ async def test_two_pods_share_a_claim(pyscheduler_cluster: FakeCluster, static: 
     await framework.start()
     for name in ("p1", "p2"):
         cluster.add_pod(name, spec=using("c"))
+    await framework.settle()
+    for _ in range(40):
+        Controller(cluster).work()
+        await cluster.clock.advance(1)
+    placed = {framework.result(name).node for name in ("p1", "p2")}
+    assert len(placed) == 1
+    assert placed <= ({"n2"} if static else {"n1", "n2"})
+
+
+@pytest.mark.parametrize("static", [True, False])
+async def test_members_of_a_group_share_a_claim(pyscheduler_cluster: FakeCluster, static: bool) -> None:
+    """What they reserve in thought, they reserve again in earnest."""
+    cluster = pyscheduler_cluster
+    if not cluster.serves(IN_TREE_PODGROUPS):
+        cluster.serve(IN_TREE_PODGROUPS)
+    cluster.add_node("n1")
+    cluster.add_node("n2")
+    add(cluster, storage_class(provisioner="kubernetes.io/no-provisioner" if static else "csi.example.com"), claim())
+    if static:
+        add(cluster, volume(at=reachable_from(HOST, "n2")))
+    group = {"apiVersion": "scheduling.k8s.io/v1alpha2", "kind": "PodGroup"}
+    policy = {"schedulingPolicy": {"gang": {"minCount": 2}}}
+    cluster.add({**group, "metadata": {"name": "g", "namespace": "default"}, "spec": policy}, InTreePodGroup)
+    framework = cluster.framework(feature_gates="GenericWorkload=true,GangScheduling=true")
+    await framework.start()
+    for name in ("p1", "p2"):
+        cluster.add_pod(name, spec={"schedulingGroup": {"podGroupName": "g"}, **using("c")})
     await framework.settle()
     for _ in range(40):
         Controller(cluster).work()
