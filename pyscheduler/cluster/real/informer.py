@@ -1,7 +1,9 @@
 """List and watch: keep a local copy of one kind of object, and tell every change exactly once.
 
 An informer lists in pages, then watches from the list's version. Bookmarks keep the version fresh, so that a watch
-that ends (servers end them every few minutes), breaks or falls silent is taken up where it stopped. When the server has
+that ends (servers end them every few minutes), breaks or falls silent is taken up where it stopped. Silence alone is no
+failure: where nothing happens to a kind, an API server sends bookmarks only as often as etcd tells it how far it is,
+which may be every ten minutes; but a dead stream looks the same. When the server has
 forgotten that version (410), or the stream is not to be trusted any more (a line that is no event, a version that runs
 backwards, a change to an object that was never announced), everything is listed again, and the handlers are told the
 difference. Failures are spaced by a backoff that a spell of good service resets.
@@ -81,6 +83,10 @@ class _RelistError(Exception):
     """The copy cannot be continued from where it is; the message says why."""
 
 
+class _SilenceError(Exception):
+    """A watch was open and brought nothing, not even a bookmark."""
+
+
 class RealInformer(Generic[T]):
     """The local copy of one kind. A lister for plugins; `start`, `wait_synced` and `stop` are for the scheduler."""
 
@@ -125,7 +131,7 @@ class RealInformer(Generic[T]):
         #: How many wait in `catch_up`.
         self._hurrying = 0
         self._failed: APIError | None = None
-        #: The connection broke: whoever answers next may know less than this copy.
+        #: The connection is gone: whoever answers next may know less than this copy.
         self._unsure = False
         self._task: asyncio.Task[None] | None = None
 
@@ -253,6 +259,9 @@ class RealInformer(Generic[T]):
                 self._recorder.warning("relisted")
                 _log.info("Listing again resource=%s reason=%s", self._kind.plural, error)
                 self._version = ""
+            case _SilenceError():
+                self._unsure = True
+                _log.debug("Asking again resource=%s reason=%s", self._kind.plural, error)
             case TransportError():
                 self._unsure = True
                 self._recorder.warning("watch_broken")
@@ -363,14 +372,16 @@ class RealInformer(Generic[T]):
 
     async def _watch(self) -> None:
         """Follow one watch stream until it ends; raise what says that it cannot be continued."""
+        seconds = int(_WATCH_SECONDS * (1 + self._rng.random()))
         query = {
             "watch": "1",
             "allowWatchBookmarks": "true",
             "resourceVersion": self._version,
-            "timeoutSeconds": str(int(_WATCH_SECONDS * (1 + self._rng.random()))),
+            "timeoutSeconds": str(seconds),
             **self._selection,
         }
         what = f"watch {self._kind.plural}"
+        due = self._clock.now() + seconds
         try:
             async with (
                 Watchdog(self._clock, self._silence_seconds) as dog,
@@ -381,13 +392,16 @@ class RealInformer(Generic[T]):
                 self._failures = 0
                 self._watching.set()
                 await self._follow(stream, dog)
+                # A server that stops ends its watches before their time, and another may come back in its place.
+                self._unsure = self._clock.now() < due
         except TimeoutError as error:
             self._silences += 1
             if self._silences >= _SILENCES:
                 # A server that came back from a backup counts from long ago, and says nothing until it gets here.
                 self._silences = 0
-                raise _RelistError(f"{what}: silent for {_SILENCES} times {self._silence_seconds:.0f} s") from error
-            raise TransportError(f"{what}: silent for {self._silence_seconds:.0f} s") from error
+                self._version = ""
+            kind = _SilenceError if self._watching.is_set() else TransportError
+            raise kind(f"{what}: silent for {self._silence_seconds:.0f} s") from error
         finally:
             self._watching.clear()
 
