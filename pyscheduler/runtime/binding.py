@@ -84,6 +84,7 @@ class PreBinding:
         context = context_of(state)
         status: Status | None = None
         for group in self._groups(context):
+            context.in_pre_bind = group[0]
             if len(group) == 1:
                 status = await self._pre_bind(group[0], context, state, pod, node_name)
             else:
@@ -92,6 +93,11 @@ class PreBinding:
                 break
         self.calls.point("PreBind", status, began)
         return status
+
+    def interrupted(self, state: CycleState) -> str:
+        """Return how the message begins that tells of a plugin which was stopped at work."""
+        at_work = context_of(state).in_pre_bind
+        return f"{at_work.running}: " if at_work is not None else ""
 
     def _groups(self, context: RunContext) -> Iterator[Sequence[PluginMethod]]:
         """Yield the plugins with work, cut so that those of one group may run at once."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from pyscheduler.framework.status import Code, Status
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine
+    from collections.abc import Callable, Coroutine
     from typing import Any
 
 __all__ = ["PodsInPreBind"]
@@ -28,9 +28,15 @@ class PodsInPreBind:
     def __len__(self) -> int:
         return len(self._phases)
 
-    async def run(self, uid: str, work: Coroutine[Any, Any, Status | None]) -> Status | None:
-        """Return what the pod's PreBind phase comes to; an ERROR that says why, where `cancel` ended it."""
+    async def run(
+        self, uid: str, work: Coroutine[Any, Any, Status | None], *, running: Callable[[], str] = str
+    ) -> Status | None:
+        """Return what the pod's PreBind phase comes to; an ERROR that says why, where `cancel` ended it.
+
+        `running` tells how the message begins where a plugin was interrupted, as in kube-scheduler.
+        """
         phase = self._phases[uid] = asyncio.create_task(work, name=f"pre-bind {uid}")
+        before = ""
         try:
             status = await phase
         except asyncio.CancelledError:
@@ -38,11 +44,12 @@ class PodsInPreBind:
             if uid not in self._called_off or (current is not None and current.cancelling()):
                 raise
             status = None
+            before = running()
         finally:
             del self._phases[uid]
             why = self._called_off.pop(uid, None)
         # Also where the phase was through at the very moment: whoever called it off was told that the pod will not go.
-        return status if why is None else Status(Code.ERROR, error=RuntimeError(why))
+        return status if why is None else Status(Code.ERROR, error=RuntimeError(before + why))
 
     def cancel(self, uid: str, why: str) -> bool:
         """Call off the pod's binding; return False where it is not in PreBind (any more)."""

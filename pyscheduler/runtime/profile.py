@@ -9,6 +9,7 @@ from __future__ import annotations
 import inspect
 import logging
 from collections import Counter
+from functools import partial
 from typing import TYPE_CHECKING, Final, TypeVar, cast
 
 from pyscheduler.framework.interfaces import GroupCyclePlugin
@@ -240,9 +241,11 @@ class Profile:
         self, state: CycleState, pod: Pod, node_name: str, *, may_be_called_off: bool = False
     ) -> Status | None:
         """Prepare the binding; where it may be called off, a preemption can end this with an error."""
-        work = self._wiring.pre_binding.run(state, pod, node_name)
+        pre_binding = self._wiring.pre_binding
+        work = pre_binding.run(state, pod, node_name)
         if may_be_called_off:
-            return await self._services.pods_in_pre_bind.run(pod.uid, work)
+            running = partial(pre_binding.interrupted, state)
+            return await self._services.pods_in_pre_bind.run(pod.uid, work, running=running)
         return await work
 
     async def run_bind(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:

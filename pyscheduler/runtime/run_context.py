@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from pyscheduler.framework.cycle_state import CycleState
     from pyscheduler.runtime.memories import PodMemory
+    from pyscheduler.runtime.plugin_calls import PluginMethod
 
 __all__ = ["RunContext", "begin_context", "context_of"]
 
@@ -24,7 +25,16 @@ _NOBODY: Final[frozenset[str]] = frozenset()
 class RunContext:
     """The notes on one cycle; sets hold plugin names."""
 
-    __slots__ = ("feasible", "memory", "parallel_pre_bind", "sampled", "skip_filter", "skip_pre_bind", "skip_score")
+    __slots__ = (
+        "feasible",
+        "in_pre_bind",
+        "memory",
+        "parallel_pre_bind",
+        "sampled",
+        "skip_filter",
+        "skip_pre_bind",
+        "skip_score",
+    )
 
     def __init__(self, *, sampled: bool = False) -> None:
         #: Whether the times of single plugins are taken in this cycle.
@@ -35,6 +45,8 @@ class RunContext:
         self.skip_pre_bind: AbstractSet[str] = _NOBODY
         #: Allowed their PreBind to run beside others'.
         self.parallel_pre_bind: AbstractSet[str] = _NOBODY
+        #: The PreBind plugin that is at work, or the first of several.
+        self.in_pre_bind: PluginMethod | None = None
         #: What is kept for pods like this one; None where nothing is.
         self.memory: PodMemory | None = None
         #: int64[k]: the rows of the snapshot that Filter found feasible by what is kept; None where it did not.

@@ -417,8 +417,11 @@ async def test_a_victim_that_is_not_bound_yet_is_turned_away(pyscheduler_cluster
     assert (low.state, gone(cluster)) == ("pending", set())
     assert not len(framework.scheduler.profiles["pyscheduler"]._services.pods_in_pre_bind)
     told = [event["note"] for event in cluster.events("FailedScheduling") if event["regarding"]["name"] == "low"]
-    why = "preempted" if label == "hold" else "preempted by DefaultPreemption"
-    assert any(note.endswith(why) for note in told)
+    why = {
+        "hold": "waiting on permit for pod: preempted",
+        "slow": 'running PreBind plugin "Slow": preempted by DefaultPreemption',
+    }
+    assert why[label] in told
     cluster.add_node("n2", allocatable={"cpu": "2"})
     await cluster.clock.advance(30)
     assert framework.scheduler.queue.place_of(low.pod.uid) is not Place.UNSCHEDULABLE
