@@ -70,8 +70,8 @@ class Lister(Protocol[T_co]):
 
 
 _KNOWN: Final = frozenset(EventResource)
-#: Whose kinds are Kubernetes' own, though they need not be served.
-_SCHEDULING: Final = "scheduling.k8s.io"
+#: Whose kinds are Kubernetes' own, though the scheduler itself need not read them, and they need not be served.
+_OWN_GROUPS: Final = frozenset({"scheduling.k8s.io", "resource.k8s.io"})
 
 
 def event_resource(kind: ResourceKind) -> str:
@@ -80,7 +80,7 @@ def event_resource(kind: ResourceKind) -> str:
     Built-in kinds are called as in kube-scheduler (`Pod`, `storage.k8s.io/CSINode`), any other
     `plural.version.group`.
     """
-    if kind in BUILT_IN_KINDS or kind.group == _SCHEDULING:
+    if kind in BUILT_IN_KINDS or kind.group in _OWN_GROUPS:
         name = f"{kind.group}/{kind.kind}" if kind.group else kind.kind
         if name in _KNOWN:
             return name

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from types import new_class
 from typing import Any
 
-from pyscheduler.api import Pod
+import pytest
+
+from pyscheduler.api import KubeObject, Pod, kind_of
 from pyscheduler.framework import (
     ActionType,
     ClusterEvent,
@@ -18,6 +21,7 @@ from pyscheduler.framework import (
     QueueingHint,
     ScorePlugin,
     Status,
+    event_resource,
 )
 from pyscheduler.runtime.requeueing import by_event, by_plugin, registrations_of
 
@@ -108,6 +112,21 @@ def test_who_waits_for_taints_anyway_keeps_the_own_hint() -> None:
     both = ClusterEvent(EventResource.NODE, ActionType.ADD | ActionType.UPDATE_NODE_TAINT)
     registered = [ClusterEventWithHint(both, hint)]
     assert list(registrations_of(waiting(*registered))) == registered
+
+
+@pytest.mark.parametrize(
+    ("api_version", "kind", "plural", "name"),
+    [
+        pytest.param("resource.k8s.io/v1", "DeviceClass", "deviceclasses", "resource.k8s.io/DeviceClass", id="DRA"),
+        pytest.param("scheduling.k8s.io/v1alpha2", "PodGroup", "podgroups", "scheduling.k8s.io/PodGroup", id="groups"),
+        pytest.param("resource.k8s.io/v1", "Other", "others", "others.v1.resource.k8s.io", id="no event of its own"),
+        pytest.param("example.com/v1", "Foo", "foos", "foos.v1.example.com", id="custom"),
+    ],
+)
+def test_kinds_are_called_in_events_as_by_kube_scheduler(api_version: str, kind: str, plural: str, name: str) -> None:
+    """A plugin that watches a kind of its own making hears of it under kube-scheduler's name, where that has one."""
+    cls = new_class(kind, (KubeObject,), {}, lambda body: body.update({"api_version": api_version, "kind": kind}))
+    assert event_resource(kind_of(cls, plural)) == name
 
 
 def test_registrations_are_turned_round() -> None:
