@@ -15,7 +15,7 @@ import attrs
 import msgspec
 
 from pyscheduler.api import CSINode, Node, ObjectReference, PersistentVolume, PersistentVolumeClaim, Pod
-from pyscheduler.api.csi_migration import disk_kind
+from pyscheduler.api.csi_migration import MigrationError, disk_kind
 from pyscheduler.framework import PySchedulerError
 from pyscheduler.plugins.volume_binding.candidates import is_promised
 from pyscheduler.plugins.volume_binding.claims import SELECTED_NODE, is_bound
@@ -166,7 +166,10 @@ class Binder:
             raise BindingError(f'failed to check binding: persistentvolumeclaims "{claim.key}" not found')
         if _is_behind(volume, taken.volume):
             return False
-        self._check_reach(volume, node)
+        try:
+            self._check_reach(volume, node)
+        except MigrationError as error:
+            raise BindingError(f"failed to translate pv to csi: {error}") from error
         reference = volume.spec.claim_ref
         if reference is None or not reference.uid:
             raise BindingError(f'ClaimRef got reset for pv "{name}"')

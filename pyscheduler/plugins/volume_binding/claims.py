@@ -73,7 +73,7 @@ def sort_claims(pod: Pod, claims: AssumeCache[PersistentVolumeClaim], classes: L
         claim = claims.get(named.name, pod.namespace)
         if claim is None:
             key = f"{pod.namespace}/{named.name}"
-            raise ClaimError(f'error getting PVC "{key}": could not find v1.PersistentVolumeClaim "{key}"')
+            raise ClaimError(f'error getting PVC "{key}": persistentvolumeclaims "{key}" not found')
         foreign = ownership_error(pod, claim) if named.ephemeral else None
         if foreign is not None:
             raise ClaimError(foreign)

@@ -35,7 +35,7 @@ def after_claim_change(pod: Pod, _old: object | None, new: object | None) -> Que
 def after_csi_node_change(_pod: Pod, old: object | None, new: object | None) -> QueueingHint:
     """Queue when a CSINode came, or serves other disks from before CSI."""
     assert isinstance(new, CSINode)
-    return _hint(not isinstance(old, CSINode) or old.annotations.get(MIGRATED) != new.annotations.get(MIGRATED))
+    return _hint(not isinstance(old, CSINode) or old.annotations.get(MIGRATED, "") != new.annotations.get(MIGRATED, ""))
 
 
 def after_driver_update(pod: Pod, old: object | None, new: object | None) -> QueueingHint:

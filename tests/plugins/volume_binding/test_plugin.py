@@ -10,8 +10,9 @@ import pytest
 
 from pyscheduler.api import Node, PersistentVolume, PersistentVolumeClaim, Pod
 from pyscheduler.cache.snapshot import Snapshot
-from pyscheduler.framework import Code, CycleState, PreBindPreFlightResult, StateNotFoundError, Status
+from pyscheduler.framework import Code, CycleState, PreBindPreFlightResult, QueueingHint, StateNotFoundError, Status
 from pyscheduler.framework.plugin_args import UtilizationShapePoint, VolumeBindingArgs
+from pyscheduler.plugins.volume_binding.hints import after_csi_node_change
 from pyscheduler.plugins.volume_binding.plugin import VolumeBinding
 from pyscheduler.plugins.volume_binding.scoring import score_use, shape_of
 from pyscheduler.testing import FakeCluster, VirtualClock
@@ -335,6 +336,15 @@ def taken(**changes: Any) -> Manifest:
             id="moved",
         ),
         pytest.param(
+            lambda h: (
+                h.put(csi_node("n1", annotations={MIGRATED: "kubernetes.io/aws-ebs"})),
+                h.put(taken(awsElasticBlockStore={"volumeID": "aws://zone/none"}), version="2"),
+            ),
+            "failed to translate pv to csi: could not translate pv: failed to translate Kubernetes ID to EBS Volume ID "
+            "Invalid format for AWS volume (aws://zone/none)",
+            id="no equivalent in CSI",
+        ),
+        pytest.param(
             lambda h: h.lister(Node).drop("n1", ""), 'failed to get node "n1": node "n1" not found', id="node gone"
         ),
         pytest.param(
@@ -513,3 +523,20 @@ def test_more_than_there_is_counts_as_full() -> None:
     assert score_use({"a": (5, 0)}, shape) == 100
     assert score_use({"a": (1, 4), "b": (2, 4)}, shape) == 38
     assert shape == ((0, 0), (100, 100))
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "expected"),
+    [
+        pytest.param(None, {}, QueueingHint.QUEUE, id="new"),
+        pytest.param({}, {MIGRATED: "kubernetes.io/aws-ebs"}, QueueingHint.QUEUE, id="serves other disks"),
+        pytest.param({}, {MIGRATED: ""}, QueueingHint.SKIP, id="says that it serves none"),
+        pytest.param({MIGRATED: "a"}, {MIGRATED: "a", "b": "c"}, QueueingHint.SKIP, id="something else"),
+    ],
+)
+def test_which_changes_of_a_csi_node_matter(
+    before: Mapping[str, str] | None, after: Mapping[str, str], expected: QueueingHint
+) -> None:
+    """Whether there is one, and which disks from before CSI it serves."""
+    old = read(csi_node("n1", annotations=before)) if before is not None else None
+    assert after_csi_node_change(POD, old, read(csi_node("n1", annotations=after))) is expected
