@@ -42,7 +42,11 @@ _log = logging.getLogger(__name__)
 K = TypeVar("K", bound=KubeObject)
 
 _TRIES: Final = 5
+#: The same for a request that the server refuses and asks for later (Retry-After): it is alive; as client-go.
+_TRIES_WHEN_ASKED: Final = 11
+#: Before the first retry; doubled with each, up to 32 times as much.
 _BACKOFF_SECONDS: Final = 0.1
+_DOUBLINGS: Final = 5
 #: What is waited at most because a server said Retry-After.
 _RETRY_AFTER_LIMIT_SECONDS: Final = 30.0
 #: Answers that say the request was not carried out.
@@ -305,7 +309,7 @@ class RealClient:
         repeatable = repeatable or method in {"GET", "PATCH", "DELETE"}
         retried = _RETRIED if repeatable else _NOT_DONE
         lost = False
-        for attempt in range(1, _TRIES + 1):
+        for attempt in range(1, _TRIES_WHEN_ASKED + 1):
             waited = 0.0 if self._limiter.unlimited else await self._limiter.acquire()
             self._recorder.request_throttled(method, self._host, seconds=waited)
             asked = 0.0
@@ -318,14 +322,15 @@ class RealClient:
                     )
                     return raise_for_status(response, f"{method} {path}")
             except TransportError:
-                if not repeatable or attempt == _TRIES:
+                if not repeatable or attempt >= _TRIES:
                     raise
                 lost = True
             except APIError as error:
                 if lost and method in {"DELETE", "POST"} and error.status in {404, 409}:
                     return b""  # an earlier try deleted it, though its answer was lost
                 tried_again = error.status in retried and not is_about_budgets(error)
-                if attempt == _TRIES or not (tried_again or _is_contention(error, method, body)):
+                tries = _TRIES if error.retry_after_seconds is None else _TRIES_WHEN_ASKED
+                if attempt >= tries or not (tried_again or _is_contention(error, method, body)):
                     raise
                 asked = error.retry_after_seconds or 0.0
                 code = str(error.status)
@@ -336,7 +341,7 @@ class RealClient:
 
     async def _pause(self, attempt: int, *, at_least: float = 0.0) -> None:
         """Wait before the next try, longer with every one; spread, so that many do not come back at once."""
-        delay = max(_BACKOFF_SECONDS * 2**attempt, min(at_least, _RETRY_AFTER_LIMIT_SECONDS))
+        delay = max(_BACKOFF_SECONDS * 2 ** min(attempt, _DOUBLINGS), min(at_least, _RETRY_AFTER_LIMIT_SECONDS))
         await self._clock.sleep(delay * (1 + 0.25 * self._rng.random()))
 
     def _decoded(self, kind: type[K], body: bytes) -> K:

@@ -19,6 +19,7 @@ from pyscheduler.framework.errors import (
     TooManyRequestsError,
     TransportError,
 )
+from pyscheduler.scheduler.ports import Response
 from pyscheduler.testing.clock import settle
 
 
@@ -160,6 +161,15 @@ class TestRetries:
         hit = stage.fault(lose="request")
         assert isinstance(await during(stage, 60, stage.client.get(Node, "n1")), TransportError)
         assert hit.hits == 5
+
+    @pytest.mark.parametrize("status", [429, 503])
+    async def test_who_is_asked_for_later_comes_back(self, stage: Any, script: Any, status: int) -> None:
+        """Retry-After is said by a server that is alive: ten retries, as client-go's, each in some seconds."""
+        refusal = Response(status=status, body=b"later", headers={"retry-after": "1"})
+        client = stage.connect(script(*[refusal] * 10, b'{"metadata":{"name":"n1"}}', *[refusal] * 11))
+        assert (await during(stage, 40, client.create(Node, {"metadata": {"name": "n1"}}))).name == "n1"
+        assert (await during(stage, 40, client.create(Node, {"metadata": {"name": "n1"}}))).status == status
+        assert client._transport.answers == []
 
     async def test_retry_after_is_a_lower_bound(self, stage: Any) -> None:
         """No sooner than the server asked for, and not much later; an absurd wish is not granted."""
