@@ -11,6 +11,8 @@ A running pod may be in the middle of a resize. What is wanted, what the node ha
 differ, and the largest of the three counts; of the last two only, when the node has called the resize infeasible.
 
 Sums are exact and are rounded once, at the end: CPU to thousandths of a core, everything else to whole units.
+
+Differs from kube-scheduler: pod-level requests count with the gate PodLevelResources off, too.
 """
 
 from __future__ import annotations

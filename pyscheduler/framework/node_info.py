@@ -47,7 +47,9 @@ class ImageState:
 class HostPorts:
     """Host ports in use on a node: by protocol and port, the addresses, each with the number of its users.
 
-    Counted, because two pods may use one port on one address while one of them terminates.
+    Counted, because two pods may use one port on one address: one of them that the kubelet turns away for it leaves the
+    port to the other. Differs from kube-scheduler: there it is free as soon as one of them is gone, until the other
+    changes.
     """
 
     __slots__ = ("_users",)

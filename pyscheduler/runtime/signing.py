@@ -1,6 +1,7 @@
 """A pod's signature: pods of one profile with equal signatures are feasible on the same nodes with the same scores.
 
-Source: kube-scheduler 1.36, `computeBatchablePlugins` and `SignPod`.
+Source: kube-scheduler 1.36, `computeBatchablePlugins` and `SignPod`. Differs from kube-scheduler: no list of nodes is
+carried over from one pod to the next by it.
 """
 
 from __future__ import annotations
