@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from prometheus_client.parser import text_string_to_metric_families
+
 from pyscheduler import (
     ActionType,
     ClusterEvent,
@@ -127,4 +129,24 @@ async def test_only_what_some_plugin_registered_is_an_event(pyscheduler_cluster:
         "storage.k8s.io/CSIDriverUpdate": 1,
         "PersistentVolumeAdd": 1,
     }
+    await measured.stop()
+
+
+async def test_that_a_pod_is_gated_is_no_failure_of_pre_enqueue(pyscheduler_cluster: FakeCluster) -> None:
+    """As with kube-scheduler, runs of PreEnqueue all count as successes; where the pod is says that it is gated."""
+    cluster = pyscheduler_cluster
+    measured = Measured(cluster, Deaf)
+    await measured.start()
+    cluster.add_pod("gated", scheduling_gates=["later"])
+    await cluster.clock.advance(0)
+    assert measured.values("scheduler_pending_pods", by="queue")["gated"] == 1
+    text = measured.metrics.render()[0].decode()
+    shown = {
+        (sample.labels["status"], sample.value)
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+        if sample.name == "scheduler_framework_extension_point_duration_seconds_count"
+        and sample.labels["extension_point"] == "PreEnqueue"
+    }
+    assert shown == {("Success", 1.0)}
     await measured.stop()
