@@ -60,10 +60,12 @@ class _Answer:
 class _Kind:
     """Pods that no question can tell apart: how many are on each row, and the answers they count in."""
 
-    __slots__ = ("answers", "key", "rows")
+    __slots__ = ("answers", "key", "labels", "rows")
 
-    def __init__(self, key: _Key) -> None:
+    def __init__(self, key: _Key, labels: Mapping[str, str]) -> None:
         self.key = key
+        #: Those of the pod that came first, which stay as they are.
+        self.labels = labels
         self.rows: dict[int, int] = {}
         self.answers: list[_Answer] = []
 
@@ -80,8 +82,8 @@ class _Namespace:
     def candidates(self, selector: CompiledSelector) -> Iterable[_Kind]:
         return self.labelled.candidates(selector, self.with_labels)
 
-    def with_labels(self) -> list[tuple[Mapping[str, str], _Kind]]:
-        return [(dict(key[2]), kind) for key, kind in self.kinds.items()]
+    def with_labels(self) -> Iterator[tuple[Mapping[str, str], _Kind]]:
+        return ((kind.labels, kind) for kind in self.kinds.values())
 
 
 class PodMatches:
@@ -156,12 +158,10 @@ class PodMatches:
         key = (name, metadata.deletion_timestamp is not None, tuple(labels.items()))
         kind = namespace.kinds.get(key)
         if kind is None:
-            kind = namespace.kinds[key] = _Kind(key)
+            kind = namespace.kinds[key] = _Kind(key, labels)
             namespace.labelled.add(labels, kind)
             kind.answers = [
-                self._answers[question]
-                for question in self._questions.candidates(labels)
-                if _concerns(question, kind, labels)
+                self._answers[question] for question in self._questions.candidates(labels) if _concerns(question, kind)
             ]
         rows = kind.rows
         count = rows.get(row, 0) + change
@@ -183,11 +183,15 @@ class PodMatches:
             self._forget(next(iter(self._answers)))
         answer = _Answer(len(self._seen))
         self._questions.add(question[0], question)
+        # Added up at the end, because there are kinds of one pod, and as many as pods.
+        rows: list[int] = []
+        counts: list[int] = []
         for kind in self._candidates(question):
-            if _concerns(question, kind, dict(kind.key[2])):
+            if _concerns(question, kind):
                 kind.answers.append(answer)
-                rows = np.fromiter(kind.rows, dtype=np.int64, count=len(kind.rows))
-                answer.counts[rows] += np.fromiter(kind.rows.values(), dtype=np.int64, count=len(kind.rows))
+                rows += kind.rows
+                counts += kind.rows.values()
+        np.add.at(answer.counts, np.array(rows, dtype=np.int64), np.array(counts, dtype=np.int64))
         return answer
 
     def _forget(self, question: _Question) -> None:
@@ -235,6 +239,7 @@ class PodMatches:
         kinds = [kind for each in self._namespaces.values() for kind in each.kinds.values()]
         assert sum(sum(kind.rows.values()) for kind in kinds) == sum(map(len, pods)), "pods by kind"
         assert all(kind.rows for kind in kinds), "a kind without pods is kept"
+        assert all(tuple(kind.labels.items()) == kind.key[2] for kind in kinds), "labels of a kind were changed"
         for each in self._namespaces.values():
             assert each.kinds, "a namespace without pods is kept"
             each.labelled.check_invariants(each.with_labels())
@@ -243,12 +248,12 @@ class PodMatches:
         assert len(self._answers) <= _MAX_ANSWERS, "too many answers are kept"
 
 
-def _concerns(question: _Question, kind: _Kind, labels: Mapping[str, str]) -> bool:
+def _concerns(question: _Question, kind: _Kind) -> bool:
     selector, namespaces, terminating = question
     namespace, is_terminating, _ = kind.key
     if namespaces is not None and namespace not in namespaces:
         return False
-    return (terminating or not is_terminating) and selector.matches(labels)
+    return (terminating or not is_terminating) and selector.matches(kind.labels)
 
 
 def _grown(array: NDArray[np.int64], capacity: int) -> NDArray[np.int64]:
