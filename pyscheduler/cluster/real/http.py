@@ -19,6 +19,7 @@ import socket
 import ssl
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Final
+from urllib.parse import urlsplit
 
 import aiohttp
 import attrs
@@ -128,8 +129,8 @@ class HTTPTransport(ConnectingTransport):
 
     @property
     def host(self) -> str:
-        """Return the server's host and port."""
-        return self._url.authority
+        """Return the server's host and port, as its URL has them."""
+        return urlsplit(self._base).netloc.rpartition("@")[2]
 
     def measure(self, *, clock: Clock, recorder: Recorder) -> None:
         """Tell `recorder` about connection pools and client certificates."""

@@ -212,6 +212,21 @@ async def test_paths_are_quoted_where_they_must_be(wire: Any, connect: Any, path
     assert server.heads[0].startswith(f"GET /k8s/clusters/c-1{line} HTTP/1.1\r\n")
 
 
+@pytest.mark.parametrize(
+    ("url", "host"),
+    [
+        pytest.param("https://10.0.0.1:6443", "10.0.0.1:6443", id="address"),
+        pytest.param("https://api.example.org", "api.example.org", id="name"),
+        pytest.param("https://api.example.org:443/k8s", "api.example.org:443", id="prefix"),
+        pytest.param("https://[fd00::1]:6443", "[fd00::1]:6443", id="ipv6"),
+        pytest.param("http://kim:secret@localhost:8001", "localhost:8001", id="password"),
+    ],
+)
+async def test_host_as_metrics_show_it(connect: Any, url: str, host: str) -> None:
+    """As client-go's do: what the URL says, without what nobody else should read."""
+    assert connect(url).host == host
+
+
 async def test_redirects_are_not_followed(wire: Any, connect: Any) -> None:
     """Credentials are for one server; where it points is the user's to decide."""
 
