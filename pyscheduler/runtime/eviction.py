@@ -8,8 +8,8 @@ lower priority that were promised the node are released first, so that they look
 
 Differs from kube-scheduler: a victim is deleted only if it has the uid it was chosen by, so that a pod made anew under
 its name is spared, and so is one that held its place in memory and has given it up since; and a preemptor that was held
-back is activated when all were told, since what it was held back from may have been the one event that would have
-helped it. Source: kube-scheduler 1.36, `framework/preemption/executor.go`.
+back is activated when all were told and the end of none is to be heard of any more, since what it was held back from
+may have been the one event that would have helped it. Source: kube-scheduler 1.36, `framework/preemption/executor.go`.
 """
 
 from __future__ import annotations
@@ -75,13 +75,23 @@ class Evictions:
         # The end of the last may be heard of before the request that causes it is answered. To wait for that answer
         # then would be to wait for an event that is over.
         if under_way.last is not None and self._is_leaving(under_way.last):
+            under_way.held_back = False
             return False
         under_way.held_back = True
         return True
 
     def _is_leaving(self, victim: Pod) -> bool:
+        newest = self._newest(victim)
+        return newest is None or newest.is_terminating
+
+    def _is_to_end(self, victim: Pod) -> bool:
+        """Tell whether the pod was deleted, and its end was not heard of yet."""
+        newest = self._newest(victim)
+        return newest is not None and (newest.is_terminating or victim.uid in self._told)
+
+    def _newest(self, victim: Pod) -> Pod | None:
         newest = self._pods.get(victim.name, victim.namespace)
-        return newest is None or newest.uid != victim.uid or newest.is_terminating
+        return newest if newest is not None and newest.uid == victim.uid else None
 
     async def evict(self, candidate: Candidate, preemptor: Pod) -> Status | None:
         """Tell the victims to go, or begin to; return an ERROR where that failed before anybody else could know."""
@@ -124,7 +134,11 @@ class Evictions:
             under_way.last = victims[-1]
             # Not in a task of its own: a victim that is turned away in memory announces its end a turn later, and the
             # preemptor must not be held back any more by then.
-            failure = await self._try_to_tell(victims[-1], node_name, preemptor)
+            answer = await self._try_to_tell(victims[-1], node_name, preemptor)
+            failure = answer if isinstance(answer, Exception) else None
+            if answer is True or any(map(self._is_to_end, victims)):
+                # What brings the preemptor is still to come. To try it now would be to find its victims there.
+                under_way.held_back = False
         failed = failed or failure is not None
         self._over(preemptor, under_way, failed=failed)
         handle.recorder.preemption_run(result="error" if failed else "success", seconds=handle.clock.now() - began)
@@ -146,34 +160,39 @@ class Evictions:
             for victim in left:
                 if failure is not None:
                     return
-                failed = await self._try_to_tell(victim, node_name, preemptor)
-                failure = failure or failed
+                answer = await self._try_to_tell(victim, node_name, preemptor)
+                failure = failure or (answer if isinstance(answer, Exception) else None)
 
         await asyncio.gather(*(tell_some() for _ in range(min(_PARALLEL, len(victims)))))
         return failure
 
-    async def _try_to_tell(self, victim: Pod, node_name: str, preemptor: Pod) -> Exception | None:
+    async def _try_to_tell(self, victim: Pod, node_name: str, preemptor: Pod) -> Exception | bool:
+        """Do as `_tell` does; return what went wrong."""
         try:
-            await self._tell(victim, node_name, preemptor)
+            return await self._tell(victim, node_name, preemptor)
         except Exception as error:  # noqa: BLE001 - whatever it is, this victim may still be there
             self._handle.recorder.warning("eviction_failed")
             _log.warning("Victim could not be preempted pod=%s victim=%s err=%s", preemptor.key, victim.key, error)
             return error
-        return None
 
-    async def _tell(self, victim: Pod, node_name: str, preemptor: Pod) -> None:
-        """Turn the victim away in memory, or delete it; say so in an event. One that is gone already is no failure."""
+    async def _tell(self, victim: Pod, node_name: str, preemptor: Pod) -> bool:
+        """Turn the victim away in memory, or delete it; say so in an event. One that is gone already is no failure.
+
+        Return whether it was turned away in memory.
+        """
         note = f"Preempted by pod {preemptor.uid} on node {node_name}"
-        if self._turned_away(victim):
+        turned_away = self._turned_away(victim)
+        if turned_away:
             note += " (in kube-scheduler memory)."
         elif self._holds_nothing(victim):
             _log.info("Victim has no place any more pod=%s victim=%s node=%s", preemptor.key, victim.key, node_name)
-            return
+            return False
         elif not await self._delete(victim, preemptor):
             _log.info("Victim is gone already pod=%s victim=%s node=%s", preemptor.key, victim.key, node_name)
-            return
+            return False
         _log.info("Preemptor preempted victim pod=%s victim=%s node=%s", preemptor.key, victim.key, node_name)
         self._handle.event_recorder.event(victim, type="Normal", reason="Preempted", action="Preempting", note=note)
+        return turned_away
 
     def _turned_away(self, victim: Pod) -> bool:
         held = self._handle.get_waiting_pod(victim.uid)
