@@ -21,7 +21,7 @@ from pyscheduler.api import (
 )
 from pyscheduler.api.claims import claim_class, volume_class
 from pyscheduler.framework.node_matching import match_node_selector
-from pyscheduler.plugins.volume_binding.shelves import Item, Shelf, Traits, VolumeIndex
+from pyscheduler.plugins.volume_binding.shelves import Item, Shelf, Traits, VolumeIndex, item_of
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterator, Mapping
@@ -117,8 +117,9 @@ class _Demand:
         """Yield the volumes that name the claim, as far as was decided here: for another pod that uses it, too."""
         for name in self._taken:
             volume = self._volumes.get(name)
-            if volume is not None and is_promised(volume, self._claim):
-                yield Item(0, name, volume, self._traits)
+            item = item_of(volume) if volume is not None and is_promised(volume, self._claim) else None
+            if item is not None and self.is_met_by_promised(item):
+                yield item
 
     def _suits(self, traits: Traits) -> bool:
         return (traits.mode, traits.attributes) == (self._traits.mode, self._traits.attributes)

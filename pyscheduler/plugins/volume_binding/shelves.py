@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from pyscheduler.framework import Lister
 
-__all__ = ["Item", "Shelf", "Traits", "VolumeIndex", "volume_selector"]
+__all__ = ["Item", "Shelf", "Traits", "VolumeIndex", "item_of", "volume_selector"]
 
 K = TypeVar("K")
 
@@ -154,7 +154,7 @@ class VolumeIndex:
 
     def _add(self, volume: PersistentVolume) -> None:
         self.changes += 1
-        item = _item_of(volume)
+        item = item_of(volume)
         if item is None:
             return
         claim = volume.spec.claim_ref
@@ -169,7 +169,7 @@ class VolumeIndex:
 
     def _remove(self, volume: PersistentVolume) -> None:
         self.changes += 1
-        item = _item_of(volume)
+        item = item_of(volume)
         if item is None:
             return
         claim = volume.spec.claim_ref
@@ -188,7 +188,7 @@ class VolumeIndex:
 _EMPTY: Final = Shelf()
 
 
-def _item_of(volume: PersistentVolume) -> Item | None:
+def item_of(volume: PersistentVolume) -> Item | None:
     """Return what is kept of a volume, None of one that is being deleted or whose size nobody can read."""
     if volume.metadata.deletion_timestamp is not None:
         return None
