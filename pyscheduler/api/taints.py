@@ -12,6 +12,7 @@ from collections.abc import Container, Sequence
 from typing import Final
 
 from pyscheduler.api.meta import Wire
+from pyscheduler.api.requirements import parse_int64
 
 NO_SCHEDULE: Final = "NoSchedule"
 """Effect: new pods stay away."""
@@ -23,9 +24,8 @@ NO_EXECUTE: Final = "NoExecute"
 HARD_EFFECTS: Final = frozenset({NO_SCHEDULE, NO_EXECUTE})
 """The effects that forbid a node to a pod without a toleration."""
 
-#: A canonical decimal integer of at most 64 bits; anything else compares with nothing.
+#: A canonical decimal integer; anything else, and what has more than 64 bits, compares with nothing.
 _INTEGER: Final = re.compile(r"0|-?[1-9][0-9]{0,18}")
-_MAX_INT64: Final = 2**63 - 1
 
 
 class Taint(Wire):
@@ -85,7 +85,7 @@ def find_untolerated(
 def _compares(operator: str, taint_value: str, toleration_value: str) -> bool:
     if _INTEGER.fullmatch(taint_value) is None or _INTEGER.fullmatch(toleration_value) is None:
         return False
-    have, bound = int(taint_value), int(toleration_value)
-    if max(abs(have), abs(bound)) > _MAX_INT64:
+    have, bound = parse_int64(taint_value), parse_int64(toleration_value)
+    if have is None or bound is None:
         return False
     return have > bound if operator == "Gt" else have < bound

@@ -49,6 +49,7 @@ def test_a_toleration_answers_a_taint(toleration: Toleration, taint: Taint, expe
         pytest.param("Lt", "99999999999999999999", "1", False, id="more than 64 bits"),
         pytest.param("Gt", "1", "9999999999999999999", False, id="just more than 64 bits"),
         pytest.param("Gt", "1", "9" * 5000, False, id="absurd"),
+        pytest.param("Gt", str(-(2**63)), "1", True, id="the least there is in 64 bits"),
     ],
 )
 def test_comparisons_need_their_gate(operator: str, bound: str, value: str, expected: bool) -> None:
