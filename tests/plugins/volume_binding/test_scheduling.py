@@ -40,8 +40,8 @@ async def test_a_static_volume_is_bound_to_the_claim_then_the_pod_to_the_node(py
     wanted = get(cluster, PersistentVolumeClaim, "c")
     assert (taken.spec.claim_ref.name, taken.spec.claim_ref.uid) == ("c", wanted.uid)
     assert taken.annotations["pv.kubernetes.io/bound-by-controller"] == "yes"
-    assert cluster.pod("p").status.nominated_node_name == "n2"
     await cluster.clock.advance(5)
+    assert cluster.pod("p").status.nominated_node_name == "n2"
     assert not framework.result("p").bound
     Controller(cluster).work()
     await cluster.clock.advance(1)
