@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, Generic, Protocol, TypeVar, cast, overload, runtime_checkable
 
+from pyscheduler.api.errors import PySchedulerError
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
@@ -35,8 +37,18 @@ class StateKey(str, Generic[T]):
     __slots__ = ()
 
 
-class StateNotFoundError(KeyError):
-    """Nothing was written under that key in this cycle (the plugin's PreFilter or PreScore did not run)."""
+class StateNotFoundError(PySchedulerError, KeyError):
+    """Nothing was written under that key in this cycle (the plugin's PreFilter or PreScore did not run).
+
+    The words are those of kube-scheduler's plugins, for whoever disables an extension point that others build on.
+    """
+
+    def __init__(self, key: str) -> None:
+        super().__init__(f'reading "{key}" from cycleState: not found')
+
+    def __str__(self) -> str:
+        # A KeyError would put its text in quotes.
+        return Exception.__str__(self)
 
 
 @runtime_checkable

@@ -80,3 +80,21 @@ async def test_what_is_only_read_wakes_nobody(pyscheduler_cluster: FakeCluster) 
     await framework.settle()
     assert framework.plugin("PodTopologySpread").handle.lister(ReplicaSet).get("r", "default") is not None
     assert seen == ["NodeAdd"]
+
+
+async def test_without_its_pre_filter_the_filter_says_what_it_misses(pyscheduler_cluster: FakeCluster) -> None:
+    """In kube-scheduler's words, whoever's pod it is: the profile is to blame."""
+    zoned(pyscheduler_cluster, a1="a")
+    config = """
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+profiles:
+  - schedulerName: pyscheduler
+    plugins:
+      preFilter:
+        disabled:
+          - name: PodTopologySpread
+"""
+    result = await pyscheduler_cluster.framework(config=config).schedule("p")
+    text = 'running "PodTopologySpread" filter plugin: reading "PreFilterPodTopologySpread" from cycleState: not found'
+    assert result.message == text
