@@ -49,8 +49,9 @@ _RETRY_SECONDS: Final = (1.0, 10.0)
 #: After so long without a repetition a series is over, and how often a long one is written, in seconds.
 _QUIET_SECONDS: Final = 360.0
 _REFRESH_SECONDS: Final = 1800.0
-#: Events that are remembered, in case they repeat.
-_REMEMBERED: Final = 4096
+#: How many events of a type are remembered, in case they repeat. Pods that are scheduled come by the thousand and are
+#: told of once; they must not displace those that wait, of whom there may be as many, and who are told of each time.
+_REMEMBERED: Final = {"Normal": 4096, "Warning": 16_384}
 _BUSY: Final = 429
 _SERVER_ERROR_FROM: Final = 500
 _PATCH: Final = "application/strategic-merge-patch+json"
@@ -104,43 +105,43 @@ class EventWriter:
         self._resting: deque[asyncio.Future[None]] = deque()
         #: What `close` waits for.
         self._all_written: asyncio.Future[None] | None = None
-        #: The one that has been quiet for longest comes first.
-        self._recent: OrderedDict[Hashable, _Series] = OrderedDict()
+        #: By type; the one that has been quiet for longest comes first.
+        self._recent: dict[str, OrderedDict[Hashable, _Series]] = {each: OrderedDict() for each in _REMEMBERED}
         #: Those that happened more than once and are not over.
         self._repeating: set[_Series] = set()
         self._sweeper: Timer | None = None
         self._closed = False
 
-    def record(self, key: Hashable, make: Callable[[float], Event]) -> None:
-        """Record an occurrence; `key` says which are alike, `make` gives the event for a wall-clock time."""
+    def record(self, type: str, key: Hashable, make: Callable[[float], Event]) -> None:
+        """Record an occurrence; `key` says which of a type are alike, `make` gives the event for a wall-clock time."""
         if self._closed:
             self._recorder.warning("event_dropped")
             return
         wall = self._clock.wall()
         now = self._clock.now()
-        series = self._recent.get(key)
+        series = self._recent[type].get(key)
         if series is None or now - series.latest >= _QUIET_SECONDS:
             series = _Series(event=make(wall), latest=now, latest_wall=wall)
             if self._put(series):
-                self._remember(key, series)
+                self._remember(type, key, series)
             return
         series.count += 1
         series.latest, series.latest_wall = now, wall
-        self._remember(key, series)
+        self._remember(type, key, series)
         self._repeating.add(series)
         if self._sweeper is None:
             self._sweeper = self._clock.call_later(_QUIET_SECONDS, self._sweep)
         if series.written < 2:
             self._put(series)
 
-    def _remember(self, key: Hashable, series: _Series) -> None:
+    def _remember(self, type: str, key: Hashable, series: _Series) -> None:
         """Remember a series from now on, and forget those that are over, or too many."""
-        recent = self._recent
+        recent, most = self._recent[type], _REMEMBERED[type]
         recent[key] = series
         recent.move_to_end(key)
         while True:
             first = next(iter(recent.values()))
-            if len(recent) <= _REMEMBERED and series.latest - first.latest < _QUIET_SECONDS:
+            if len(recent) <= most and series.latest - first.latest < _QUIET_SECONDS:
                 return
             recent.popitem(last=False)
 

@@ -86,7 +86,7 @@ class NamedEventRecorder:
                 type=type,
             )
 
-        self._writer.record((self._controller, type, reason, action, subject, other), make)
+        self._writer.record(type, (self._controller, reason, action, subject, other), make)
 
 
 def _reference(subject: object) -> ObjectReference:

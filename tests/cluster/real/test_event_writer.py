@@ -144,11 +144,23 @@ class TestSeries:
 
     async def test_memory_is_bounded(self, desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
         """The oldest of very many are forgotten: repeated, they are new events."""
-        monkeypatch.setattr(event_writer, "_REMEMBERED", 3)
+        monkeypatch.setitem(event_writer._REMEMBERED, "Warning", 3)
         for reason in ("A", "B", "C", "D", "A", "D"):
             desk.say(reason=reason)
             await settle()
         assert sorted(event["reason"] for event in await desk.events()) == ["A", "A", "B", "C", "D"]
+
+    async def test_many_that_are_scheduled_do_not_displace_one_that_waits(self, desk: Desk) -> None:
+        """A pod that found no node stays one series, however many others found one meanwhile."""
+        desk.say()
+        for number in range(5000):
+            pod = msgspec.structs.replace(
+                desk.pod, metadata=msgspec.structs.replace(desk.pod.metadata, uid=str(number))
+            )
+            desk.recorder.event(pod, type="Normal", reason="Scheduled", action="Binding", note="")
+        desk.say()
+        await desk.stage.clock.advance(1)
+        assert [count for count in await desk.series() if count > 1] == [2]
 
 
 class TestTrouble:
