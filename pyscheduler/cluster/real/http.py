@@ -54,6 +54,8 @@ _UNAUTHORIZED: Final = 401
 _REPEATABLE: Final = frozenset({"PUT", "DELETE"})
 #: Paths that need no quoting, which is all of them unless somebody made an object with a strange name.
 _PLAIN: Final = re.compile(r"[A-Za-z0-9/._~:-]*")
+#: The user in a URL, and the password.
+_USER: Final = re.compile(r"://[^/@\s]*@")
 #: When the other end of an idle connection is asked whether it is still there, how often then, and how many times.
 _PROBE: Final = (("TCP_KEEPIDLE", 30), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 3))
 
@@ -106,6 +108,8 @@ class HTTPTransport(ConnectingTransport):
         self._credentials = credentials
         self._base = credentials.server.rstrip("/")
         self._url = URL(self._base)
+        #: What is told of the server: messages end up in logs and in events that everybody reads.
+        self._shown = _without_password(self._base)
         self._sessions: dict[tuple[str, int], aiohttp.ClientSession] = {}
         #: For writes, by the number of the TLS context.
         self._pools: dict[int, ConnectionPool] = {}
@@ -125,7 +129,7 @@ class HTTPTransport(ConnectingTransport):
     @property
     def server(self) -> str:
         """Return the URL of the API server, for messages."""
-        return self._base
+        return self._shown
 
     @property
     def host(self) -> str:
@@ -202,7 +206,7 @@ class HTTPTransport(ConnectingTransport):
         try:
             return await self._pool().exchange(request, seconds=seconds, repeatable=method in _REPEATABLE)
         except (BrokenAnswerError, OSError) as error:
-            raise TransportError(f"{method} {self._base}{path}: {_why(error)}") from error
+            raise TransportError(f"{method} {self._shown}{path}: {_why(error)}") from error
 
     async def _send(
         self,
@@ -237,7 +241,7 @@ class HTTPTransport(ConnectingTransport):
                 # Names are found in any case in these, and as a rule nobody looks.
                 return Response(status=response.status, body=data, headers=response.headers)
         except (aiohttp.ClientError, OSError) as error:
-            raise TransportError(f"{method} {self._base}{path}: {_why(error)}") from error
+            raise TransportError(f"{method} {self._shown}{path}: {_why(error)}") from error
 
     @asynccontextmanager
     async def stream(
@@ -252,7 +256,7 @@ class HTTPTransport(ConnectingTransport):
                 authorization = await self._credentials.authorization()
                 response = await self._watch(path, query, authorization, timeout_seconds)
             self._open.add(response)
-            yield _HTTPStream(response, self._base + path)
+            yield _HTTPStream(response, self._shown + path)
         finally:
             self._open.discard(response)
             response.close()
@@ -272,7 +276,7 @@ class HTTPTransport(ConnectingTransport):
                     allow_redirects=False,
                 )
         except (aiohttp.ClientError, OSError) as error:
-            raise TransportError(f"GET {self._base}{path}: {_why(error)}") from error
+            raise TransportError(f"GET {self._shown}{path}: {_why(error)}") from error
 
     async def close(self) -> None:
         """Close all connections; idempotent. Requests under way end with `TransportError`."""
@@ -315,7 +319,7 @@ class HTTPTransport(ConnectingTransport):
     def _note_miss(self) -> None:
         """Count that connections of a new kind are needed; raise `TransportError` at the end."""
         if self._closed:
-            raise TransportError(f"{self._base}: the transport is closed")
+            raise TransportError(f"{self._shown}: the transport is closed")
         self._misses += 1
         if self._rotation is not None:
             self._rotation.note(self._credentials.certificates)
@@ -414,4 +418,11 @@ def _why(error: Exception) -> str:
             return "the answer ended in the middle"
         case aiohttp.ServerDisconnectedError():
             return "the connection was closed without an answer"
-    return " ".join(str(error).split()) or type(error).__name__
+        case aiohttp.ClientHttpProxyError(status=status, message=str(message)):
+            return f"the proxy answered {status} {message}".rstrip()
+    return _without_password(" ".join(str(error).split())) or type(error).__name__
+
+
+def _without_password(text: str) -> str:
+    """Return a text whose URLs name no user."""
+    return _USER.sub("://", text)

@@ -100,6 +100,23 @@ async def test_name_that_does_not_resolve(transports: list[HTTPTransport]) -> No
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.parametrize("method", ["GET", "POST"])
+async def test_passwords_are_not_told(wire: Any, method: str) -> None:
+    """What goes wrong stands in events, which more people read than the kubeconfig: no user, and no password."""
+    proxy = await wire(saying(b"HTTP/1.1 407 Proxy Authentication Required\r\nContent-Length: 0\r\n\r\n"))
+    named = proxy.url.replace("://", "://kim:secret@")
+    for server, message in (
+        ("https://kim:secret@10.0.0.1:6443", "GET https://10.0.0.1:6443/x: the proxy answered 407 Proxy Auth"),
+        ("http://kim:secret@127.0.0.1:1", "GET http://127.0.0.1:1/x: connection refused"),
+    ):
+        transport = HTTPTransport(Credentials(server=server, proxy=named if "https" in server else None))
+        with pytest.raises(TransportError) as caught:
+            await transport.request(method, "/x", body=b"{}")
+        await transport.close()
+        assert str(caught.value).startswith(message.replace("GET", method))
+        assert "kim" not in str(caught.value) + transport.server
+
+
 async def test_silence_until_the_timeout(start: Any) -> None:
     """A server that takes the request and says nothing is not waited for longer than asked."""
     _, transport = await start(saying(b"", then="keep"))
