@@ -419,8 +419,10 @@ def _why(error: Exception) -> str:
         case aiohttp.ServerDisconnectedError():
             return "the connection was closed without an answer"
         case aiohttp.ClientHttpProxyError(status=status, message=str(message)):
-            return f"the proxy answered {status} {message}".rstrip()
-    return _without_password(" ".join(str(error).split())) or type(error).__name__
+            text = f"the proxy answered {status} {message}"
+        case _:
+            text = _without_password(str(error))
+    return " ".join(text.split()) or type(error).__name__
 
 
 def _without_password(text: str) -> str:
