@@ -235,6 +235,20 @@ class SchedulingQueue:
         if place is Place.UNSCHEDULABLE:
             self._move_updated(queued, before)
 
+    def is_in_flight(self, uid: str) -> bool:
+        """Tell whether the pod was popped and may come back."""
+        return uid in self._in_flight
+
+    def update_placed(self, old: Pod, info: PodInfo) -> None:
+        """Keep for the return of a pod that waits at Permit what of it was changed, but for its status.
+
+        Differs from kube-scheduler, which ignores such changes: a pod that is rejected for what it was waits on there
+        until its nomination, taken back, wakes it.
+        """
+        flight = self._in_flight.get(info.pod.uid)
+        if flight is not None and _is_changed(old, info.pod):
+            self._update_in_flight(flight, old, info)
+
     def delete(self, pod: Pod) -> None:
         """Forget a pod that was deleted, or bound by somebody else; in flight, it will not come back."""
         self.nominator.delete(pod)

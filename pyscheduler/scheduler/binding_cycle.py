@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING
 import attrs
 
 from pyscheduler.framework.events import ASSIGNED_POD_DELETE
-from pyscheduler.framework.interfaces import NominatingInfo
 from pyscheduler.framework.status import Code, Status
 from pyscheduler.scheduler.failure import CLEAR_NOMINATION
 from pyscheduler.scheduler.scheduling_cycle import rejection_of
@@ -83,7 +82,7 @@ class BindingCycle:
             prepares = status is None
             if prepares or profile.will_wait_on_permit(pod):
                 # Others (an autoscaler) see where the pod is about to go while it waits or prepares.
-                self.statuses.write(attempt.queued.pod, nominating=NominatingInfo(node_name))
+                self.statuses.expect(attempt.queued.pod, node_name)
         status = await profile.wait_on_permit(pod)
         if status is not None:
             return rejection_of(status, node_name)

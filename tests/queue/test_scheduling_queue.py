@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pyscheduler.framework import Code, LoopClock, Status
+from pyscheduler.framework import Code, LoopClock, PodInfo, Status
 from pyscheduler.queue.nominator import Nominator
 from pyscheduler.queue.places import Place
 from pyscheduler.queue.scheduling_queue import SchedulingQueue
@@ -121,6 +121,25 @@ def test_close_forgets_what_is_in_flight(kit: Kit) -> None:
     kit.queue.done("uid-a")
     kit.fail(info, "A")
     assert kit.place("a") is Place.BACKOFF
+
+
+@pytest.mark.parametrize(
+    ("change", "kept"),
+    [
+        pytest.param({"labels": {"a": "b"}}, ["UnschedulablePodUpdatePodLabel"], id="labels"),
+        pytest.param({"annotations": {"a": "b"}}, ["UnschedulablePodUpdate"], id="annotations"),
+        pytest.param({"nominated": "n1"}, [], id="the status alone"),
+    ],
+)
+def test_a_change_of_a_placed_pod_is_kept_for_its_return(kit: Kit, change: dict[str, Any], kept: list[str]) -> None:
+    """So that nothing about it is lost; its nomination, which is our own doing, is no news."""
+    kit.add()
+    info = kit.pop()
+    kit.queue.update_placed(info.pod, PodInfo.of(kit.pod("p", **change)))
+    assert list(kit.queue.in_flight_events()) == [*kept, "PodPopped"]
+    kit.queue.done(info.pod.uid)
+    kit.queue.update_placed(info.pod, PodInfo.of(kit.pod("p", labels={"c": "d"})))
+    assert kit.place() is None
 
 
 @pytest.mark.parametrize(

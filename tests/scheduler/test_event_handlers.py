@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from pyscheduler import Pod
+from pyscheduler.cluster.embedded.faults import Fault
 from pyscheduler.queue.places import Place
 from pyscheduler.testing import pod_manifest
 from tests.scheduler.plugins import Holder
@@ -189,3 +191,33 @@ async def test_a_pod_that_is_being_deleted_is_not_tried(pyscheduler_cluster: Fak
     notes = [event["note"] for event in cluster.events("FailedScheduling") if event["regarding"]["name"] == "q"]
     assert notes == ["skip schedule deleting pod: default/q"]
     assert framework.scheduler.queue.place_of("uid-q") is None
+
+
+async def test_a_pod_that_changed_at_permit_is_tried_again_when_it_is_rejected(
+    pyscheduler_cluster: FakeCluster,
+) -> None:
+    """What changed about it may be what the plugin rejected it for, and comes no second time."""
+    cluster = pyscheduler_cluster
+    cluster.add_node("n1")
+    framework = await started(cluster, enable=[Holder])
+    await framework.schedule("p", labels={"hold": "yes"})
+    cluster.patch(Pod, "p", {"metadata": {"labels": {"hold": None}}})
+    await framework.settle()
+    (waiting,) = framework.profile.waiting_pods()
+    waiting.reject("Holder", "not like this")
+    await cluster.clock.advance(3)
+    assert framework.result("p").bound
+
+
+async def test_a_pod_that_changes_while_it_is_bound_comes_into_no_queue(pyscheduler_cluster: FakeCluster) -> None:
+    """It is assumed, and will not come back."""
+    cluster = pyscheduler_cluster
+    cluster.add_node("n1")
+    cluster.server.faults.add(Fault(path=r"/pods/p/binding$", delay_seconds=5, times=1))
+    framework = await started(cluster)
+    await framework.schedule("p")
+    cluster.patch(Pod, "p", {"metadata": {"labels": {"a": "b"}}})
+    await framework.settle()
+    assert framework.scheduler.queue.place_of(cluster.pod("p").uid) is None
+    await cluster.clock.advance(6)
+    assert framework.result("p").bound

@@ -174,3 +174,48 @@ async def test_cancelling_leaves_nothing_behind() -> None:
     writer.cancel()
     await settle()
     assert writer.idle
+
+
+async def test_an_expectation_is_written_when_it_has_lasted_for_half_a_second() -> None:
+    """Who is bound before, fails or goes is never nominated; the others are, each in its time and one patch each."""
+    client = Client()
+    clock = VirtualClock()
+    writer = PodStatusWriter(client=client, clock=clock, recorder=NullRecorder())  # type: ignore[arg-type] - the one method it uses
+    pods = {name: make_pod(name) for name in ("bound", "failed", "gone", "early", "late", "anew")}
+    for name in ("bound", "failed", "gone", "early", "anew"):
+        writer.expect(pods[name], "n1")
+    await clock.advance(0.3)
+    assert writer.drop(pods["bound"].uid) is None
+    writer.write(pods["failed"], reason="Unschedulable", message="full", nominating=NominatingInfo(""))
+    writer.forget(pods["gone"].uid)
+    writer.expect(pods["late"], "n2")
+    writer.expect(pods["anew"], "n3")
+    assert not writer.idle
+    await clock.advance(0.19)
+    assert [name for name, status in client.sent if "nominatedNodeName" in status] == []
+    await clock.advance(0.02)
+    assert client.sent[1:] == [("early", {"nominatedNodeName": "n1"})]
+    await clock.advance(0.28)
+    assert len(client.sent) == 2
+    await clock.advance(0.02)
+    assert client.sent[2:] == [("late", {"nominatedNodeName": "n2"}), ("anew", {"nominatedNodeName": "n3"})]
+    assert writer.idle
+    writer.expect(pods["bound"], "n1")
+    await clock.advance(1)
+    assert client.sent[4:] == [("bound", {"nominatedNodeName": "n1"})]
+
+
+@pytest.mark.parametrize("end", ["flush", "cancel"])
+async def test_what_is_only_expected_is_not_written_at_the_end(end: str) -> None:
+    """A stop lets waiting pods go, so they are about to go nowhere."""
+    client = Client()
+    clock = VirtualClock()
+    writer = PodStatusWriter(client=client, clock=clock, recorder=NullRecorder())  # type: ignore[arg-type] - the one method it uses
+    writer.expect(make_pod("p"), "n1")
+    if end == "flush":
+        await writer.flush()
+    else:
+        writer.cancel()
+    assert writer.idle
+    await clock.advance(5)
+    assert client.sent == []

@@ -92,12 +92,13 @@ async def test_pods_of_others_are_counted_and_never_touched(pyscheduler_cluster:
 
 
 async def test_a_pod_held_at_permit_is_bound_when_it_is_allowed(pyscheduler_cluster: FakeCluster) -> None:
-    """While it waits it keeps its reservation and carries its node as a nomination; allow lets it go on."""
+    """While it waits it keeps its reservation and soon carries its node as a nomination; allow lets it go on."""
     cluster = pyscheduler_cluster
     cluster.add_node("n1", allocatable={"cpu": "2"})
     framework = cluster.framework(enable=[Holder])
     result = await framework.schedule("p", requests={"cpu": "2"}, labels={"hold": "yes"})
     assert (result.state, result.node) == ("waiting", "n1")
+    await cluster.clock.advance(0.5)
     assert cluster.pod("p").status.nominated_node_name == "n1"
     other = await framework.schedule("q", requests={"cpu": "1"})
     assert other.message == (
