@@ -9,7 +9,8 @@ and of a gang of thousands nobody needs to be asked.
 For pods that nobody wakes there is a clock: who has been here for more than the maximum is tried again anyway, at the
 next of the ticks that are thirty seconds apart. Differs from kube-scheduler: pods behind a gate that time does not open
 are left out; there they are marked as brought back by time, count in scheduler_pod_scheduled_after_flush_total whatever
-opens the gate, and make pods in flight believe that something happened. Source: kube-scheduler 1.36, `unschedulable_pods.go`, `flushUnschedulablePodsLeftover`.
+opens the gate, and make pods in flight believe that something happened.
+Source: kube-scheduler 1.36, `unschedulable_pods.go`, `flushUnschedulablePodsLeftover`.
 """
 
 from __future__ import annotations
