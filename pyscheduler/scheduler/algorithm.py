@@ -15,24 +15,33 @@ import numpy as np
 
 from pyscheduler.framework.diagnosis import Diagnosis, FitError, NoNodesError
 from pyscheduler.framework.errors import PluginError
+from pyscheduler.framework.node_statuses import NodeStatuses
 from pyscheduler.framework.status import Code, Status
 
 if TYPE_CHECKING:
     import random
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
     from pyscheduler.api import Pod
     from pyscheduler.cache.snapshot import Snapshot
     from pyscheduler.framework.cycle_state import CycleState
-    from pyscheduler.framework.node_statuses import NodeStatuses
     from pyscheduler.framework.nodes import Nodes
     from pyscheduler.runtime.pre_filtering import PreFilterOutcome
     from pyscheduler.runtime.profile import Profile
     from pyscheduler.runtime.scoring import Ranking
 
-__all__ = ["Algorithm", "Found", "Placement", "note_filters", "note_pre_filter", "raise_error", "searched_nodes"]
+__all__ = [
+    "Algorithm",
+    "Found",
+    "Placement",
+    "note_broken_promise",
+    "note_filters",
+    "note_pre_filter",
+    "raise_error",
+    "searched_nodes",
+]
 
 #: Never fewer nodes than these are looked at, whatever the percentage.
 MIN_FEASIBLE_NODES: Final = 100
@@ -91,11 +100,13 @@ class Algorithm:
         if outcome is None:
             raise FitError(num_all_nodes=len(all_nodes), diagnosis=diagnosis)
         # Room was made there, so it is likely the only one that fits: look at it alone first.
-        one = self.nominated(profile, state, pod)
+        broken: dict[str, Status] = {}
+        one = self.nominated(profile, state, pod, broken)
         if one is not None:
             return Placement(node_name=one.name(0), evaluated_nodes=1, feasible_nodes=1)
         found = self.filter(profile, state, pod, searched_nodes(outcome, all_nodes, diagnosis), diagnosis)
         if found is None:
+            note_broken_promise(broken, diagnosis)
             raise FitError(num_all_nodes=len(all_nodes), diagnosis=diagnosis)
         nodes = found.feasible
         best = 0 if len(nodes) == 1 else self.draw(self.scores(profile, state, pod, nodes).best)
@@ -110,15 +121,20 @@ class Algorithm:
             raise_error(outcome.status)
         return None if note_pre_filter(outcome, diagnosis) else outcome
 
-    def nominated(self, profile: Profile, state: CycleState, pod: Pod) -> Nodes | None:
-        """Return the node that the pod was promised, if it fits there."""
+    def nominated(self, profile: Profile, state: CycleState, pod: Pod, broken: dict[str, Status]) -> Nodes | None:
+        """Return the node that the pod was promised, if it fits there; else say why not in `broken`."""
         name = pod.status.nominated_node_name
         row = self.snapshot.nodes.index(name) if name else None
         if row is None:
             return None
         one = self.snapshot.nodes.take(np.array([row], dtype=np.int64))
         found = profile.find_feasible(state, pod, one)
-        return one if found.status is None and len(found.rows) else None
+        if found.status is None and len(found.rows):
+            return one
+        status = found.statuses.status(0) if found.statuses is not None else None
+        if status is not None:
+            broken[name] = status
+        return None
 
     def filter(self, profile: Profile, state: CycleState, pod: Pod, nodes: Nodes, diagnosis: Diagnosis) -> Found | None:
         """Return the feasible ones of `nodes`; None, with `diagnosis` filled in, where there is none."""
@@ -201,6 +217,19 @@ def note_filters(statuses: NodeStatuses, diagnosis: Diagnosis) -> None:
     diagnosis.node_statuses = statuses
     for status, _ in statuses.counts():
         diagnosis.add_plugin_status(status)
+
+
+def note_broken_promise(broken: Mapping[str, Status], diagnosis: Diagnosis) -> None:
+    """Take down why a pod does not fit on the node it was promised, where that is not among those looked at after it.
+
+    It is not where PreFilter has narrowed the nodes meanwhile. Source: kube-scheduler 1.36, `evaluateNominatedNode`.
+    """
+    known = diagnosis.node_statuses
+    if not broken or all(known.get(name) is not known.absent for name in broken):
+        return
+    statuses = {**broken, **dict(known.items())}
+    diagnosis.node_statuses = NodeStatuses.from_mapping(statuses, absent=known.absent)
+    diagnosis.unschedulable_plugins.update(status.plugin for status in broken.values())
 
 
 def raise_error(status: Status, *, always: bool = False) -> None:

@@ -17,7 +17,7 @@ from pyscheduler.framework.diagnosis import Diagnosis, FitError, NoNodesError
 from pyscheduler.framework.node_statuses import NodeStatuses
 from pyscheduler.runtime.requeueing import EXTENDER
 from pyscheduler.runtime.scoring import best_of
-from pyscheduler.scheduler.algorithm import Placement, note_filters, searched_nodes
+from pyscheduler.scheduler.algorithm import Placement, note_broken_promise, note_filters, searched_nodes
 from pyscheduler.scheduler.extender_wire import ExtenderError
 
 if TYPE_CHECKING:
@@ -66,12 +66,14 @@ class ExtendedAlgorithm:
         outcome = algorithm.pre_filter(profile, state, pod, diagnosis)
         if outcome is None:
             return None
-        promised = algorithm.nominated(profile, state, pod)
+        broken: dict[str, Status] = {}
+        promised = algorithm.nominated(profile, state, pod, broken)
         if promised is not None and await self._agree(pod, promised, refused):
             return Placement(node_name=promised.name(0), evaluated_nodes=1, feasible_nodes=1)
         nodes = searched_nodes(outcome, algorithm.snapshot.nodes, diagnosis)
         found = algorithm.filter(profile, state, pod, nodes, diagnosis)
         if found is None:
+            note_broken_promise(broken, diagnosis)
             return None
         left = await self.extenders.filter(pod, found.feasible, refused)
         if len(left) < len(found.feasible):

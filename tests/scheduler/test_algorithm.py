@@ -114,6 +114,24 @@ async def test_pre_filter_narrows_the_search(pyscheduler_cluster: FakeCluster) -
     assert queued.unschedulable_plugins == {"Narrowing", "NodeResourcesFit", "NodeUnschedulable"}
 
 
+async def test_a_promised_node_that_pre_filter_leaves_out_says_so_itself(pyscheduler_cluster: FakeCluster) -> None:
+    """It was looked at, so it is not among those that PreFilter alone speaks for."""
+    cluster = pyscheduler_cluster
+    for number in range(4):
+        cluster.add_node(f"n{number}", unschedulable=number == 3)
+    framework = cluster.framework(enable=[Narrowing])
+    result = await framework.schedule(
+        "p", labels={"narrow": "yes"}, requests={"cpu": "99"}, status={"nominatedNodeName": "n3"}
+    )
+    assert result.message.startswith(
+        "0/4 nodes are available: 1 node(s) didn't satisfy plugin(s) [Narrowing], 1 node(s) were unschedulable, "
+        "2 Insufficient cpu. "
+    )
+    queued = framework.scheduler.queue.get(result.pod.uid)
+    assert queued is not None
+    assert queued.unschedulable_plugins == {"Narrowing", "NodeResourcesFit", "NodeUnschedulable"}
+
+
 async def test_equals_are_drawn_evenly(pyscheduler_cluster: FakeCluster) -> None:
     """Among nodes of the highest score each is as likely as the others."""
     cluster = pyscheduler_cluster
