@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import resource
 import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 from rich.console import Console
 from rich.table import Table
 
-from tests.bench import cases, page, report, results
+from tests.bench import cases, foreign, page, report, results
 from tests.bench.rows import (
     MODES,
     SPECS,
@@ -92,6 +93,30 @@ def _row(name: str, *, short: bool, **keywords: Any) -> Row:
     return next(row for row in program_rows(short=short) if row.name == name)
 
 
+def _is_a_row(name: str, *, kubeconfig: Path | None) -> bool:
+    setting = setting_of(name)
+    return setting is not None and (setting.mode == "cluster") == (kubeconfig is not None)
+
+
+#: What does not go together: options that say, each in its way, what is measured, and where.
+_CONTRADICTIONS: Final = {
+    "--write": ("--short", "--targets", "--scale", "--case", "--compare", "--save", "--kubeconfig", "--list"),
+    "--targets": ("--nodes", "--mode", "--specs", "--pods", "--kubeconfig"),
+    "--scale": ("--nodes", "--mode", "--specs", "--pods", "--kubeconfig"),
+    "--kubeconfig": ("--mode",),
+}
+
+
+def _refuse_contradictions(given: Mapping[str, object]) -> None:
+    """Refuse what would be passed over without a word."""
+    for option, others in _CONTRADICTIONS.items():
+        for other in others:
+            if given[option] and given[other]:
+                raise click.UsageError(f"{option} and {other} do not go together")
+    if given["--among-other-nodes"] and not given["--kubeconfig"]:
+        raise click.UsageError("--among-other-nodes is about the cluster of a --kubeconfig")
+
+
 @click.command("bench", context_settings={"help_option_names": ["-h", "--help"]})
 @click.option("--short", is_flag=True, help="Small sizes, under two minutes: the numbers mean nothing, but all runs.")
 @click.option(
@@ -144,6 +169,19 @@ def main(
       make bench BENCH_ARGS=--write
     """  # noqa: D301 - click reads the escape
     place = {"kubeconfig": str(kubeconfig) if kubeconfig else None, "shared": among_other_nodes}
+    asked = {
+        "--short": short,
+        "--targets": targets,
+        "--scale": scale,
+        "--case": wanted,
+        "--nodes": nodes,
+        "--mode": modes,
+        "--specs": specs,
+        "--pods": pods,
+        "--kubeconfig": kubeconfig,
+        "--among-other-nodes": among_other_nodes,
+    }
+    _refuse_contradictions({**asked, "--compare": compare, "--save": save, "--write": write, "--list": listing})
     if write:
         page.write(results.read(results.CARRIED))
         return
@@ -157,31 +195,26 @@ def main(
         rows = [_row(name, short=short, **place) for name in wanted_names if chosen(name)]
     else:
         names = standard_names(short=short, chosen=chosen, nodes=nodes, modes=asked_modes, specs=specs, pods=pods)
+        # A row by its whole name, as the page has it, is measured as that says, usual or not.
+        names = [*names, *(one for one in wanted if _is_a_row(one, kubeconfig=kubeconfig) and one not in names)]
         # Sizes, modes and specs are what cases have; asked for one, whoever wants the others names them.
-        besides = chosen if wanted or not (nodes or asked_modes or specs or pods) else lambda _: False
+        sizes = nodes or asked_modes or specs or pods
+        besides = chosen if kubeconfig is None and (wanted or not sizes) else lambda _: False
         rows = _rows(names, short=short, chosen=besides, **place)
     if not rows:
-        known = [*cases.all_cases(), *(row.name for row in program_rows(short=short))]
+        known = [*cases.all_cases(), *(row.name for row in program_rows(short=short) if kubeconfig is None)]
         raise click.ClickException(f"no such case; there are {', '.join(known)}")
     if listing:
         print("\n".join(row.name for row in rows))
         return
-    asked = {
-        "--short": short,
-        "--targets": targets,
-        "--scale": scale,
-        "--case": wanted,
-        "--nodes": nodes,
-        "--mode": modes,
-        "--specs": specs,
-        "--pods": pods,
-    }
-    asked |= {"--kubeconfig": kubeconfig, "--among-other-nodes": among_other_nodes}
+    before = results.rows(compare)
+    if kubeconfig is not None:
+        asyncio.run(foreign.check(place["kubeconfig"], shared=among_other_nodes))
     _run(
         rows,
         short=short,
         place=place,
-        before=results.rows(compare),
+        before=before,
         output=output,
         save=save,
         command=_command(asked),

@@ -1,7 +1,8 @@
 """A plan played on a cluster that somebody else runs: its objects are created over HTTP, and taken away at the end.
 
 Nodes are hollow: objects that no kubelet stands behind. So pods are bound and never run. A cluster with nodes of its
-own is refused unless told otherwise, for measured pods would be placed there, too, and run.
+own is refused unless told otherwise, for measured pods would be placed there, too, and run. Where a controller manager
+runs, it takes hollow nodes for lost after some time, and taints them.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from tests.bench.plan import Churn, Deletions, Plan
     from tests.bench.shapes import Manifest
 
-__all__ = ["ForeignWorld"]
+__all__ = ["ForeignWorld", "check"]
 
 #: How many requests are under way at once.
 _AT_ONCE: Final = 32
@@ -40,6 +41,15 @@ _PLURALS: Final = {
     "ServiceAccount": "serviceaccounts",
 }
 _AT_ONCE_GONE: Final = {"apiVersion": "v1", "kind": "DeleteOptions", "gracePeriodSeconds": 0}
+
+
+async def check(kubeconfig: str | None, *, shared: bool) -> None:
+    """Refuse a cluster that cannot be reached, or is somebody's, before one row after the other meets it."""
+    transport = await _connect(kubeconfig)
+    try:
+        await _check_nodes(transport, shared=shared)
+    finally:
+        await transport.close()
 
 
 class ForeignWorld:
@@ -103,14 +113,7 @@ class ForeignWorld:
 
     async def _check(self, *, shared: bool) -> None:
         """Refuse a cluster that is somebody's, or where an earlier run has left its objects."""
-        answer = await self._ask("GET", "/api/v1/nodes", query={"labelSelector": f"!{LABEL}", "limit": "1"})
-        if answer.status != 200:
-            raise click.ClickException(f"{self._transport.server} lists no nodes: {_message(answer)}")
-        if msgspec.json.decode(answer.body)["items"] and not shared:
-            raise click.ClickException(
-                f"{self._transport.server} has nodes of its own, on which measured pods would run; "
-                "use an empty cluster, or say --among-other-nodes"
-            )
+        await _check_nodes(self._transport, shared=shared)
         for name in self._plan.namespaces:
             answer = await self._ask("GET", f"/api/v1/namespaces/bench-{name}")
             found = msgspec.json.decode(answer.body)
@@ -150,6 +153,23 @@ class ForeignWorld:
                 "metadata": {"name": "default", "namespace": name},
             }
             await self._ask("POST", _path(account), body=account)
+        elif manifest["kind"] == "Node":
+            await self._take_off_taints(manifest, answer)
+
+    async def _take_off_taints(self, node: Manifest, answer: Response) -> None:
+        """Take off what admission has put on: TaintNodesByCondition taints each new node as not ready.
+
+        A controller takes that off when the node says that it is ready, as these do; but it may be absent.
+        """
+        wanted = node["spec"].get("taints", [])
+        # What an interrupted run left may have been left with its taint.
+        if answer.status != 409 and msgspec.json.decode(answer.body)["spec"].get("taints", []) == wanted:
+            return
+        patch = {"spec": {"taints": wanted}}
+        path = f"{_path(node)}/{quote(node['metadata']['name'])}"
+        patched = await self._ask("PATCH", path, body=patch, content_type="application/merge-patch+json")
+        if patched.status != 200:
+            raise click.ClickException(f"Node {node['metadata']['name']} keeps its taints: {_message(patched)}")
 
     async def _remove_pods(self) -> None:
         for name in self._plan.namespaces:
@@ -188,12 +208,45 @@ class ForeignWorld:
                 await self._forget([manifest])
                 await asyncio.sleep(1 / deletions.per_second)
 
-    async def _ask(self, method: str, path: str, *, query: dict[str, str] | None = None, body: Any = None) -> Response:
-        data = msgspec.json.encode(body) if body is not None else None
-        try:
-            return await self._transport.request(method, path, query=query, body=data, timeout_seconds=300)
-        except TransportError as error:
-            raise click.ClickException(str(error)) from error
+    async def _ask(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: dict[str, str] | None = None,
+        body: Any = None,
+        content_type: str = "application/json",
+    ) -> Response:
+        return await _ask(self._transport, method, path, query=query, body=body, content_type=content_type)
+
+
+async def _ask(
+    transport: HTTPTransport,
+    method: str,
+    path: str,
+    *,
+    query: dict[str, str] | None = None,
+    body: Any = None,
+    content_type: str = "application/json",
+) -> Response:
+    data = msgspec.json.encode(body) if body is not None else None
+    try:
+        return await transport.request(
+            method, path, query=query, body=data, content_type=content_type, timeout_seconds=300
+        )
+    except TransportError as error:
+        raise click.ClickException(str(error)) from error
+
+
+async def _check_nodes(transport: HTTPTransport, *, shared: bool) -> None:
+    answer = await _ask(transport, "GET", "/api/v1/nodes", query={"labelSelector": f"!{LABEL}", "limit": "1"})
+    if answer.status != 200:
+        raise click.ClickException(f"{transport.server} lists no nodes: {_message(answer)}")
+    if msgspec.json.decode(answer.body)["items"] and not shared:
+        raise click.ClickException(
+            f"{transport.server} has nodes of its own, on which measured pods would run; "
+            "use an empty cluster, or say --among-other-nodes"
+        )
 
 
 async def _connect(kubeconfig: str | None) -> HTTPTransport:

@@ -61,6 +61,7 @@ _SCALE: Final = (
     "search",
     "ready",
 )
+_ROW_NAME: Final = re.compile(rf"(\w+)/([1-9]\d*)(?:x([1-9]\d*))?/({'|'.join(MODES)})/({'|'.join(SPECS)})")
 _MORE_SHORT: Final = ("SchedulingBasic/50/http/equal", "SchedulingBasic/50/https/equal", "Gangs/50/http/equal")
 
 
@@ -79,15 +80,15 @@ class Row:
 
 def setting_of(name: str, *, kubeconfig: str | None = None, shared: bool = False) -> Setting | None:
     """Return what a row's name says, CASE/NODES/MODE/SPECS, or with NODESxPODS; None where it is no case's."""
-    parts = name.split("/")
-    if len(parts) != 4 or parts[0] not in cases.all_cases():
+    found = _ROW_NAME.fullmatch(name)
+    if found is None or found[1] not in cases.all_cases():
         return None
-    nodes, _, pods = parts[1].partition("x")
+    case, nodes, pods, mode, specs = found.groups()
     return Setting(
-        case=parts[0],
+        case=case,
         nodes=int(nodes),
-        mode=parts[2],
-        distinct=parts[3] == "distinct",
+        mode=mode,
+        distinct=specs == "distinct",
         pods=int(pods) if pods else None,
         kubeconfig=kubeconfig,
         shared=shared,

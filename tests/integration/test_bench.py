@@ -7,15 +7,19 @@ import random
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import click
 import pytest
+from click.testing import CliRunner
 
 from pyscheduler.api import Node, decode
 from pyscheduler.cluster.embedded.cluster import EmbeddedCluster
+from pyscheduler.cluster.real.http import HTTPTransport
 from pyscheduler.framework.clock import LoopClock
 from pyscheduler.testing.builders import node_manifest
-from tests.bench import cases, model, page, report, results, shapes, weight
+from tests.bench import cases, foreign, model, page, report, results, shapes, weight
+from tests.bench.__main__ import main
 from tests.bench.measure import measure, played
 from tests.bench.phases import Phases, sampled
 from tests.bench.plan import MEASURED, make_plan
@@ -223,17 +227,23 @@ def test_waiting_pods_are_measured() -> None:
     assert figures["seconds"] > 0
 
 
+def kubeconfig_of(url: str, folder: Path) -> Path:
+    """Write what leads to an API server."""
+    path = folder / "config"
+    path.write_text(
+        "apiVersion: v1\nkind: Config\ncurrent-context: c\n"
+        "contexts: [{name: c, context: {cluster: c, user: u}}]\nusers: [{name: u, user: {}}]\n"
+        f"clusters: [{{name: c, cluster: {{server: {url}}}}}]\n"
+    )
+    return path
+
+
 async def test_a_case_is_measured_on_any_cluster(tmp_path: Path) -> None:
     """Its objects are created, and gone afterwards; a cluster with nodes of its own is refused."""
     cluster = EmbeddedCluster(clock=LoopClock(), rng=random.Random(1))
     server = cluster.server()
     await server.start()
-    kubeconfig = tmp_path / "config"
-    kubeconfig.write_text(
-        "apiVersion: v1\nkind: Config\ncurrent-context: c\n"
-        "contexts: [{name: c, context: {cluster: c, user: u}}]\nusers: [{name: u, user: {}}]\n"
-        f"clusters: [{{name: c, cluster: {{server: {server.url}}}}}]\n"
-    )
+    kubeconfig = kubeconfig_of(server.url, tmp_path)
     setting = Setting(
         case="SchedulingWithMixedChurn", nodes=10, mode="cluster", distinct=True, kubeconfig=str(kubeconfig)
     )
@@ -243,8 +253,44 @@ async def test_a_case_is_measured_on_any_cluster(tmp_path: Path) -> None:
     cluster.add(node_manifest("theirs"))
     with pytest.raises(click.ClickException, match=r"has nodes of its own.*--among-other-nodes"):
         await played(setting, short=True)
+    with pytest.raises(click.ClickException, match=r"has nodes of its own"):
+        await foreign.check(str(kubeconfig), shared=False)
+    await foreign.check(str(kubeconfig), shared=True)
     assert [node["metadata"]["name"] for node in cluster.nodes()] == ["theirs"]
     await server.stop()
+
+
+async def test_nodes_that_admission_has_tainted_are_measured_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """TaintNodesByCondition taints new nodes, which a controller would mend; a case's own taints stay."""
+    cluster = EmbeddedCluster(clock=LoopClock(), rng=random.Random(1))
+    server = cluster.server()
+    await server.start()
+    send, tainted, seen = HTTPTransport.request, 0, []
+
+    async def admit(self: HTTPTransport, method: str, path: str, *, body: bytes | None = None, **others: Any) -> Any:
+        nonlocal tainted
+        if (method, path) == ("POST", "/api/v1/nodes") and body is not None:
+            node = json.loads(body)
+            node["spec"].setdefault("taints", []).append(
+                {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}
+            )
+            body, tainted = json.dumps(node).encode(), tainted + 1
+        if (method, path) == ("DELETE", "/api/v1/nodes"):
+            seen.extend(node["spec"].get("taints", []) for node in cluster.nodes())
+        return await send(self, method, path, body=body, **others)
+
+    monkeypatch.setattr(HTTPTransport, "request", admit)
+    kubeconfig = str(kubeconfig_of(server.url, tmp_path))
+    setting = Setting(
+        case="SchedulingWithNodeInclusionPolicy", nodes=10, mode="cluster", distinct=False, kubeconfig=kubeconfig
+    )
+    figures = await played(setting, short=True)
+    await server.stop()
+    assert figures["pods_per_second"] > 0
+    assert tainted == len(seen) == 10
+    assert [taints for taints in seen if taints] == [[{"key": "foo", "effect": "NoSchedule"}]] * 2
 
 
 # --- phases, page, mistakes -----------------------------------------------------------------------
@@ -302,3 +348,31 @@ def test_what_cannot_be_measured_or_compared(tmp_path: Path) -> None:
     assert bench("--case", "nothing").stderr.startswith("Error: no such case; there are SchedulingPodAntiAffinity, ")
     path = tmp_path / "before.json"
     assert bench("--case", "help", "--compare", str(path)).stderr.startswith(f"Error: {path} holds no earlier result")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        pytest.param(("--targets", "--kubeconfig", "x"), "--targets and --kubeconfig do not go together", id="where"),
+        pytest.param(("--scale", "--nodes", "5"), "--scale and --nodes do not go together", id="what"),
+        pytest.param(("--write", "--case", "Gangs"), "--write and --case do not go together", id="whether"),
+        pytest.param(("--among-other-nodes",), "is about the cluster of a --kubeconfig", id="whose"),
+        pytest.param(("--kubeconfig", "/there/is/none"), "kubeconfig /there/is/none does not exist", id="no such file"),
+        pytest.param(("--kubeconfig", "x", "--case", "sync"), "no such case; there are SchedulingPod", id="ours only"),
+        pytest.param(("--case", "Gangs/5/cluster/equal"), "no such case; there are SchedulingPod", id="no cluster"),
+    ],
+)
+def test_what_would_be_passed_over_is_refused(arguments: tuple[str, ...], said: str) -> None:
+    """Options that contradict each other, and a cluster that cannot be reached, end it before the first row."""
+    result = CliRunner().invoke(main, arguments)
+    assert result.exit_code in {1, 2}
+    assert said in result.output
+    assert "measuring" not in result.output
+
+
+def test_a_row_is_found_by_its_name() -> None:
+    """As the page names it, whatever sizes are usual."""
+    result = CliRunner().invoke(main, ["--list", "--case", "SchedulingBasic/70x30/https/distinct"])
+    assert result.output.splitlines() == ["SchedulingBasic/70x30/https/distinct"]
+    assert setting_of("SchedulingBasic/many/cycle/equal") is None
+    assert setting_of("SchedulingBasic/70/carrier/equal") is None
