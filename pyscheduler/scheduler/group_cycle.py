@@ -7,7 +7,8 @@ the next one sees it there; so does it see gone whom a member would preempt. In 
 stays as it was. In the end all of that is taken back. What comes of it is `group_commit`'s.
 
 Differs from kube-scheduler: victims are told to go only when the whole group can be placed; and a group that is tried
-again serves its backoff in full, whatever SchedulerPopFromBackoffQ says, or it would be tried without end.
+again serves its backoff in full, whatever SchedulerPopFromBackoffQ says, or it would be tried without end. There, a
+claim for one pod only may be given to two members, as who uses a claim is counted before the first of them is placed.
 Source: kube-scheduler 1.36, `schedule_one_podgroup.go`.
 """
 

@@ -9,7 +9,7 @@ import pytest
 from pyscheduler.api import PersistentVolume, PersistentVolumeClaim
 from pyscheduler.cluster.embedded.faults import Fault
 from pyscheduler.podgroup.wire import IN_TREE_PODGROUPS, InTreePodGroup
-from pyscheduler.testing import FakeCluster
+from pyscheduler.testing import FakeCluster, FakeFramework
 from tests.plugins.storage import (
     HOST,
     SELECTED,
@@ -118,17 +118,10 @@ async def test_two_pods_share_a_claim(pyscheduler_cluster: FakeCluster, static: 
     assert placed <= ({"n2"} if static else {"n1", "n2"})
 
 
-@pytest.mark.parametrize("static", [True, False])
-async def test_members_of_a_group_share_a_claim(pyscheduler_cluster: FakeCluster, static: bool) -> None:
-    """What they reserve in thought, they reserve again in earnest."""
-    cluster = pyscheduler_cluster
+async def gang_of_two(cluster: FakeCluster) -> FakeFramework:
+    """Let two pods that use the claim `c` be decided about together."""
     if not cluster.serves(IN_TREE_PODGROUPS):
         cluster.serve(IN_TREE_PODGROUPS)
-    cluster.add_node("n1")
-    cluster.add_node("n2")
-    add(cluster, storage_class(provisioner="kubernetes.io/no-provisioner" if static else "csi.example.com"), claim())
-    if static:
-        add(cluster, volume(at=reachable_from(HOST, "n2")))
     group = {"apiVersion": "scheduling.k8s.io/v1alpha2", "kind": "PodGroup"}
     policy = {"schedulingPolicy": {"gang": {"minCount": 2}}}
     cluster.add({**group, "metadata": {"name": "g", "namespace": "default"}, "spec": policy}, InTreePodGroup)
@@ -137,6 +130,31 @@ async def test_members_of_a_group_share_a_claim(pyscheduler_cluster: FakeCluster
     for name in ("p1", "p2"):
         cluster.add_pod(name, spec={"schedulingGroup": {"podGroupName": "g"}, **using("c")})
     await framework.settle()
+    return framework
+
+
+async def test_members_of_a_group_are_not_both_given_a_claim_for_one(pyscheduler_cluster: FakeCluster) -> None:
+    """The second sees the first use it, though neither has a node yet, and so the gang does not come to be."""
+    cluster = pyscheduler_cluster
+    cluster.add_node("n1")
+    single = {"accessModes": ["ReadWriteOncePod"]}
+    add(cluster, claim(volume="v", **single), volume(promised_to="c", phase="Bound", **single))
+    framework = await gang_of_two(cluster)
+    messages = sorted(framework.result(name).message for name in ("p1", "p2"))
+    assert "ReadWriteOncePod access mode already in-use" in messages[0]
+    assert "waiting for minCount pods from a gang" in messages[1]
+
+
+@pytest.mark.parametrize("static", [True, False])
+async def test_members_of_a_group_share_a_claim(pyscheduler_cluster: FakeCluster, static: bool) -> None:
+    """What they reserve in thought, they reserve again in earnest."""
+    cluster = pyscheduler_cluster
+    cluster.add_node("n1")
+    cluster.add_node("n2")
+    add(cluster, storage_class(provisioner="kubernetes.io/no-provisioner" if static else "csi.example.com"), claim())
+    if static:
+        add(cluster, volume(at=reachable_from(HOST, "n2")))
+    framework = await gang_of_two(cluster)
     for _ in range(40):
         Controller(cluster).work()
         await cluster.clock.advance(1)
