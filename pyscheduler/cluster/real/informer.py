@@ -77,6 +77,8 @@ _NOT_ABOUT_VERSIONS: Final = frozenset({401, 403, 429, 500, 502, 503})
 #: After so many failures in a row even those make a list due: perhaps the version was the trouble after all.
 _PATIENCE: Final = 5
 _ERROR_BODY_BYTES: Final = 1 << 16
+#: No event is longer than this; as client-go.
+_LINE_BYTES: Final = 16 << 20
 
 
 class _RelistError(Exception):
@@ -407,12 +409,15 @@ class RealInformer(Generic[T]):
 
     async def _follow(self, stream: Stream, dog: Watchdog) -> None:
         rest: list[bytes] = []
-        handled = 0
+        handled = size = 0
         async for chunk in stream:
             dog.heard()
             self._silences = 0
             if b"\n" not in chunk:
                 rest.append(chunk)
+                size += len(chunk)
+                if size > _LINE_BYTES:
+                    raise TransportError(f"watch {self._kind.plural}: a line of more than {_LINE_BYTES >> 20} MiB")
                 continue
             data = b"".join((*rest, chunk)) if rest else chunk
             begin = 0
@@ -425,6 +430,7 @@ class RealInformer(Generic[T]):
                     self._event(data[begin:end])
                 begin = end + 1
             rest = [data[begin:]] if begin < len(data) else []
+            size = len(data) - begin
         if rest:
             raise TransportError(f"watch {self._kind.plural}: ended in the middle of an event")
 

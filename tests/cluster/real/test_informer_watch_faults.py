@@ -95,6 +95,20 @@ async def test_lines_may_be_cut_anywhere(stage: Any, meddled: Any, size: int) ->
     stage.assert_equal(pods, ledger)
 
 
+async def test_line_without_end_is_not_listened_to_for_ever(stage: Any, script: Any) -> None:
+    """Who sends bytes and no lines is no API server, and is not given all the memory there is; an event may be long."""
+    listing = b'{"kind":"PodList","metadata":{"resourceVersion":"5"},"items":[]}'
+    event = b'{"type":"ADDED","object":{"metadata":{"name":"a","resourceVersion":"6","uid":"1"}}}'
+    piece = b" " * (1 << 20)
+    long = [event, *[piece] * 15, b"\n"]
+    streams = [[*long, *long, *[piece] * 16, b" ", forever], [forever]]
+    stage.client = stage.connect(script(listing, listing, streams=streams))
+    _, ledger = await stage.started()
+    await stage.clock.advance(5)
+    assert (ledger.take(), stage.warnings["watch_broken"]) == (["add a"], 1)
+    assert stage.client._transport.streams == []
+
+
 async def test_watches_that_end_at_once_are_spaced(warnings: Any, stage: Any, script: Any) -> None:
     """A server that ends every watch as soon as it is open is not asked in a tight loop."""
     listing = b'{"kind":"PodList","metadata":{"resourceVersion":"5"},"items":[]}'
