@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pyscheduler import CycleState, FilterPlugin, NodeInfo, Pod, PreFilterPlugin, PreFilterResult, Status
+from pyscheduler.framework.diagnosis import FitError
 from pyscheduler.framework.pod_info import PodInfo, QueuedPodInfo
 from pyscheduler.runtime.turns import run_now
 from pyscheduler.testing import FakeCluster, VirtualClock, make_pod, node_manifest
@@ -120,16 +121,18 @@ async def test_a_promised_node_that_pre_filter_leaves_out_says_so_itself(pysched
     for number in range(4):
         cluster.add_node(f"n{number}", unschedulable=number == 3)
     framework = cluster.framework(enable=[Narrowing])
-    result = await framework.schedule(
-        "p", labels={"narrow": "yes"}, requests={"cpu": "99"}, status={"nominatedNodeName": "n3"}
-    )
-    assert result.message.startswith(
+    await framework.start()
+    scheduler = framework.scheduler
+    scheduler.cache.update_snapshot(scheduler.snapshot)
+    pod = make_pod("p", labels={"narrow": "yes"}, requests={"cpu": "99"}, status={"nominatedNodeName": "n3"})
+    with pytest.raises(FitError) as caught:
+        scheduler.scheduling.algorithm.schedule_pod(framework.profile, CycleState(), pod)
+    assert str(caught.value) == (
         "0/4 nodes are available: 1 node(s) didn't satisfy plugin(s) [Narrowing], 1 node(s) were unschedulable, "
-        "2 Insufficient cpu. "
+        "2 Insufficient cpu."
     )
-    queued = framework.scheduler.queue.get(result.pod.uid)
-    assert queued is not None
-    assert queued.unschedulable_plugins == {"Narrowing", "NodeResourcesFit", "NodeUnschedulable"}
+    diagnosis = caught.value.diagnosis
+    assert diagnosis.unschedulable_plugins == {"Narrowing", "NodeResourcesFit", "NodeUnschedulable"}
 
 
 async def test_equals_are_drawn_evenly(pyscheduler_cluster: FakeCluster) -> None:
