@@ -121,6 +121,8 @@ class HTTPTransport(ConnectingTransport):
         #: Answers that are being read.
         self._open: set[aiohttp.ClientResponse] = set()
         self._closed = False
+        #: What ends the connections that nobody uses any more.
+        self._closing: set[asyncio.Task[None]] = set()
         #: How often a session was asked for and was there, and how often one had to be made.
         self._hits = 0
         self._misses = 0
@@ -292,6 +294,8 @@ class HTTPTransport(ConnectingTransport):
         self._sessions.clear()
         for session in sessions:
             await session.close()
+        if self._closing:
+            await asyncio.wait(self._closing)
         await self._credentials.close()
 
     def _pool(self) -> ConnectionPool:
@@ -323,6 +327,20 @@ class HTTPTransport(ConnectingTransport):
         self._misses += 1
         if self._rotation is not None:
             self._rotation.note(self._credentials.certificates)
+        self._let_go()
+
+    def _let_go(self) -> None:
+        """Close what was made for certificates before the last ones: what was under way on it has ended since.
+
+        A TLS context with the system's authorities takes a megabyte, and who rotates every hour makes many in a year.
+        """
+        oldest = self._credentials.contexts - 1
+        pools = [self._pools.pop(key) for key in tuple(self._pools) if key < oldest]
+        sessions = [self._sessions.pop(key) for key in tuple(self._sessions) if key[1] < oldest]
+        for close in (*(pool.close for pool in pools), *(session.close for session in sessions)):
+            task = asyncio.create_task(close(), name="close old connections")
+            self._closing.add(task)
+            task.add_done_callback(self._closing.discard)
 
     def _session(self, use: str) -> aiohttp.ClientSession:
         """Return the session for `requests` or `watches`, made when first needed.

@@ -115,6 +115,26 @@ async def test_client_certificate_written_anew_is_shown_at_once_after_a_refusal(
     assert server.connections == 2
 
 
+async def test_connections_of_old_certificates_are_let_go(wire: Any, rotating: Rotating) -> None:
+    """However often they are rotated, what is kept is what the last one and the one before it were shown on."""
+    authority = rotating.authority
+    server = await wire(ok, context=rotating.serve_by(authority, clients_of=authority))
+    certificate, key = authority.pair(rotating.folder, "client", client=True)
+    transport = await rotating.connect(server.url, {"client-certificate": certificate, "client-key": key})
+    for _ in range(5):
+        for method in ("GET", "POST"):
+            assert (await transport.request(method, "/x", body=b"{}")).status == 200
+        async with transport.stream("/x") as stream:
+            assert stream.status == 200
+        authority.pair(rotating.folder, "client", client=True)
+        await rotating.clock.advance(MINUTE)
+    assert server.connections == 5 * 3
+    assert (len(transport._pools), len(transport._sessions)) == (2, 4)
+    if transport._closing:
+        await asyncio.wait(transport._closing, timeout=5)
+    assert not transport._closing
+
+
 async def test_half_a_rotation_changes_nothing(wire: Any, rotating: Rotating, caplog: pytest.LogCaptureFixture) -> None:
     """A certificate whose key is still the old one is told of and not used; once both are there, they are."""
     authority = rotating.authority
