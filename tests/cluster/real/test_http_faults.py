@@ -137,11 +137,11 @@ async def test_silence_in_the_body(start: Any) -> None:
 async def test_stream_may_be_silent_once_it_has_begun(start: Any) -> None:
     """How long a watch may be silent is for its reader to say: the transport goes on waiting."""
     _, transport = await start(saying(CHUNKED + b"3\r\n{}\n\r\n", then="keep"))
-    async with transport.stream("/x", timeout_seconds=0.05) as stream:
+    async with transport.stream("/x", timeout_seconds=0.5) as stream:
         chunks = aiter(stream)
         assert await anext(chunks) == b"{}\n"
         with pytest.raises(TimeoutError):
-            await asyncio.wait_for(anext(chunks), 0.2)
+            await asyncio.wait_for(anext(chunks), 0.7)
 
 
 @pytest.mark.parametrize("then", ["close", "reset"])
