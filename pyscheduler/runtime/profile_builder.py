@@ -2,6 +2,8 @@
 
 The classes come first: they tell where a plugin takes part, which args it takes and which kinds it watches. Only then
 are plugins made, once each, in the order in which the profile names them.
+
+Differs from kube-scheduler: args for a plugin that is not installed are refused, where it ignores them.
 """
 
 from __future__ import annotations

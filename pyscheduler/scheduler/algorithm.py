@@ -104,7 +104,8 @@ class Algorithm:
         one = self.nominated(profile, state, pod, broken)
         if one is not None:
             return Placement(node_name=one.name(0), evaluated_nodes=1, feasible_nodes=1)
-        found = self.filter(profile, state, pod, searched_nodes(outcome, all_nodes, diagnosis), diagnosis)
+        nodes = searched_nodes(outcome, all_nodes, diagnosis, broken)
+        found = self.filter(profile, state, pod, nodes, diagnosis)
         if found is None:
             note_broken_promise(broken, diagnosis)
             raise FitError(num_all_nodes=len(all_nodes), diagnosis=diagnosis)
@@ -185,7 +186,11 @@ class Algorithm:
         return outcome
 
     def draw(self, best: Sequence[int] | NDArray[np.int64]) -> int:
-        """Return one of the best rows, drawn at random."""
+        """Return one of the best rows, drawn at random.
+
+        Differs from kube-scheduler: 1.36 draws only where an extender scored the nodes; else the order decides in which
+        its goroutines found them, which is no order to rely on.
+        """
         return int(best[0] if len(best) == 1 else best[self.rng.randrange(len(best))])
 
 
@@ -200,12 +205,19 @@ def note_pre_filter(outcome: PreFilterOutcome, diagnosis: Diagnosis) -> bool:
     return True
 
 
-def searched_nodes(outcome: PreFilterOutcome, all_nodes: Nodes, diagnosis: Diagnosis) -> Nodes:
-    """Return the nodes that PreFilter left to look at; take down what the others are told."""
+def searched_nodes(
+    outcome: PreFilterOutcome, all_nodes: Nodes, diagnosis: Diagnosis, broken: Mapping[str, Status] | None = None
+) -> Nodes:
+    """Return the nodes that PreFilter left to look at; take down what the others are told.
+
+    They are also told who refused the node that the pod was promised, as `broken` says: kube-scheduler has noted that
+    by then among the plugins it names.
+    """
     result = outcome.result
     if result is None or result.node_names is None:
         return all_nodes
-    absent = f"node(s) didn't satisfy plugin(s) [{' '.join(sorted(outcome.narrowed_by))}]"
+    named = {*outcome.narrowed_by, *(status.plugin for status in (broken or {}).values() if status.plugin)}
+    absent = f"node(s) didn't satisfy plugin(s) [{' '.join(sorted(named))}]"
     diagnosis.node_statuses.absent = Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, absent)
     rows = [row for name in result.node_names if (row := all_nodes.index(name)) is not None]
     return all_nodes.take(np.array(sorted(rows), dtype=np.int64))
