@@ -70,7 +70,7 @@ class ExtendedAlgorithm:
         promised = algorithm.nominated(profile, state, pod, broken)
         if promised is not None and await self._agree(pod, promised, refused):
             return Placement(node_name=promised.name(0), evaluated_nodes=1, feasible_nodes=1)
-        nodes = searched_nodes(outcome, algorithm.snapshot.nodes, diagnosis)
+        nodes = searched_nodes(outcome, algorithm.snapshot.nodes, diagnosis, broken)
         found = algorithm.filter(profile, state, pod, nodes, diagnosis)
         if found is None:
             note_broken_promise(broken, diagnosis)

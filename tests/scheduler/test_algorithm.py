@@ -116,7 +116,7 @@ async def test_pre_filter_narrows_the_search(pyscheduler_cluster: FakeCluster) -
 
 
 async def test_a_promised_node_that_pre_filter_leaves_out_says_so_itself(pyscheduler_cluster: FakeCluster) -> None:
-    """It was looked at, so it is not among those that PreFilter alone speaks for."""
+    """It was looked at, so it is not among those that PreFilter alone speaks for; they name who refused it."""
     cluster = pyscheduler_cluster
     for number in range(4):
         cluster.add_node(f"n{number}", unschedulable=number == 3)
@@ -128,8 +128,8 @@ async def test_a_promised_node_that_pre_filter_leaves_out_says_so_itself(pysched
     with pytest.raises(FitError) as caught:
         scheduler.scheduling.algorithm.schedule_pod(framework.profile, CycleState(), pod)
     assert str(caught.value) == (
-        "0/4 nodes are available: 1 node(s) didn't satisfy plugin(s) [Narrowing], 1 node(s) were unschedulable, "
-        "2 Insufficient cpu."
+        "0/4 nodes are available: 1 node(s) didn't satisfy plugin(s) [Narrowing NodeUnschedulable], "
+        "1 node(s) were unschedulable, 2 Insufficient cpu."
     )
     diagnosis = caught.value.diagnosis
     assert diagnosis.unschedulable_plugins == {"Narrowing", "NodeResourcesFit", "NodeUnschedulable"}
