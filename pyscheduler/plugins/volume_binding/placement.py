@@ -90,6 +90,8 @@ class Placement:
         self.claims = claims
         self._world = world
         self._changes = world.index.changes
+        #: Whether some node could not be judged.
+        self.has_failed = False
 
     @property
     def is_current(self) -> bool:
@@ -167,6 +169,7 @@ class Placement:
         except PySchedulerError as error:
             migrated = self._migrated(kind, nodes, undecided)
             statuses.fail(migrated, Status.from_error(error))
+            self.has_failed |= bool(migrated.any())
             return plain
         if plain is by_csi is None:
             return None

@@ -145,10 +145,13 @@ class VolumeBinding(
             return None
         current.is_filtered = True
         try:
-            return current.placement.judge(nodes)
+            statuses = current.placement.judge(nodes)
         except PySchedulerError as error:
             self.handle.recorder.volume_stage_failed("predicate")
             return NodeStatuses.failing(np.ones(len(nodes), dtype=np.bool_), Status.from_error(error))
+        if current.placement.has_failed:
+            self.handle.recorder.volume_stage_failed("predicate")
+        return statuses
 
     # Scoring
 

@@ -441,7 +441,7 @@ def test_a_volume_from_before_csi_is_reached_by_its_drivers_zone(snapshot_of: Sn
     refused = {snapshot.nodes.name(row) for row in range(3) if statuses.status(row) is not None}
     assert refused == {"far"}
     bad = volume("v", gcePersistentDisk={"pdName": "d"}, labels={ZONE: "x__y"})
-    _, plugin = made(snapshot, claim(volume="v"), bad, csi_node("new", annotations=served))
+    handle, plugin = made(snapshot, claim(volume="v"), bad, csi_node("new", annotations=served))
     plugin.pre_filter(state, POD, snapshot.nodes)
     statuses = plugin.filter_nodes(state, POD, snapshot.nodes)
     assert statuses is not None
@@ -449,6 +449,7 @@ def test_a_volume_from_before_csi_is_reached_by_its_drivers_zone(snapshot_of: Sn
     assert sorted(errors) == ["new"]
     assert errors["new"].code == Code.ERROR
     assert "could not translate pv: failed to get region from zones" in errors["new"].message
+    assert handle.recorder.stages == ["predicate"]
 
 
 # --- scoring, which is off by default -------------------------------------------------------------------------------
