@@ -2,8 +2,8 @@
 
 Everything goes through one `_call`, which waits for its turn (the rate limit, then a place among those in flight, see
 `concurrency`), sends, and tries again where that cannot do a thing twice: reads, patches, deletions and evictions
-after any broken connection, everything after 429 and 503 (the server refused before it did anything). A binding whose
-answer was lost is not repeated blindly; the pod is read, and its node says what happened. Informers are not held
+after any broken connection, everything after 408, 429 and 503 (the server refused before it did anything). A binding
+whose answer was lost is not repeated blindly; the pod is read, and its node says what happened. Informers are not held
 back: they ask seldom, and what they learn is what all else rests on.
 """
 
@@ -49,8 +49,9 @@ _BACKOFF_SECONDS: Final = 0.1
 _DOUBLINGS: Final = 5
 #: What is waited at most because a server said Retry-After.
 _RETRY_AFTER_LIMIT_SECONDS: Final = 30.0
-#: Answers that say the request was not carried out.
-_NOT_DONE: Final = frozenset({429, 503})
+#: Answers that say the request was not carried out. A balancer's 408 is meant for a connection that was idle for too
+#: long, and meets the request that was just sent on it (RFC 9110, 15.5.9).
+_NOT_DONE: Final = frozenset({408, 429, 503})
 #: Answers that leave open whether it was.
 _PERHAPS_DONE: Final = frozenset({500, 502, 504})
 _RETRIED: Final = _NOT_DONE | _PERHAPS_DONE

@@ -73,7 +73,7 @@ _BACKLOG_SECONDS: Final = 0.1
 _OK: Final = 200
 _GONE: Final = 410
 #: Refusals that say nothing about the version a watch was asked from: it is asked for again.
-_NOT_ABOUT_VERSIONS: Final = frozenset({401, 403, 429, 500, 502, 503})
+_NOT_ABOUT_VERSIONS: Final = frozenset({401, 403, 408, 429, 500, 502, 503})
 #: After so many failures in a row even those make a list due: perhaps the version was the trouble after all.
 _PATIENCE: Final = 5
 _ERROR_BODY_BYTES: Final = 1 << 16

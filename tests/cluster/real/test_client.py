@@ -112,10 +112,10 @@ class TestCustomKind:
 class TestRetries:
     """What is tried again, and what is not."""
 
-    @pytest.mark.parametrize("fault", [{"status": 429}, {"status": 503}], ids=["429", "503"])
+    @pytest.mark.parametrize("fault", [{"status": 408}, {"status": 429}, {"status": 503}], ids=["408", "429", "503"])
     @pytest.mark.parametrize("method", ["GET", "POST", "PATCH", "DELETE"])
     async def test_refused_before_anything_was_done(self, stage: Any, method: str, fault: dict[str, Any]) -> None:
-        """429 and 503 are tried again, whatever the method."""
+        """408, 429 and 503 are tried again, whatever the method."""
         stage.add_node("n1")
         hit = stage.fault(method=method, times=3, **fault)
         work = {
