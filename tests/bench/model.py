@@ -55,13 +55,24 @@ def measured_sizes(rows: Mapping[str, Mapping[str, Any]], mode: str) -> dict[str
 
 
 def fit(sizes: Sequence[tuple[int, int]], values: Sequence[float]) -> Line | None:
-    """Return the line that is nearest to the values; None where they are too few, or do not tell nodes from pods."""
+    """Return the line that is nearest to the values; None where they are too few, or do not tell nodes from pods.
+
+    Nothing becomes cheaper by more nodes or pods: where the nearest line says so, that is the spread of measurements,
+    which would come to a lot at the largest cluster. Then the nearest line without that slope is taken.
+    """
     table = np.array([(1, nodes, pods) for nodes, pods in sizes], dtype=float).reshape(-1, 3)
     if len(sizes) < _FEWEST or np.linalg.matrix_rank(table) < 3:
         return None
     # Each row by its share of what it measured, or the largest would decide alone.
     weights = 1 / np.array(values)
-    solution = np.linalg.lstsq(table * weights[:, None], np.ones(len(values)), rcond=None)[0]
+    solution, slopes = np.zeros(3), [1, 2]
+    while True:
+        columns = [0, *slopes]
+        solution[:] = 0
+        solution[columns] = np.linalg.lstsq(table[:, columns] * weights[:, None], np.ones(len(values)), rcond=None)[0]
+        if all(solution[slope] >= 0 for slope in slopes):
+            break
+        slopes.remove(min(slopes, key=lambda slope: solution[slope] * table[:, slope].max()))
     error = float(np.abs(table @ solution * weights - 1).max())
     fixed, node, pod = (float(value) for value in solution)
     return Line(fixed, node, pod, error, len(sizes))

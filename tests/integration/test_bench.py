@@ -161,6 +161,19 @@ def test_what_a_pod_costs_follows_from_rows_of_several_sizes() -> None:
     assert model.fit([(100, 100)] * 5, [1.0] * 5) is None
 
 
+def test_the_spread_of_measurements_is_not_taken_for_a_gain() -> None:
+    """A cost that seems to fall as pods become more is drawn on level: a large cluster is not promised a gain."""
+    sizes = [(500, 1000), (5000, 3000), (5000, 30_000), (15_000, 100_000)]
+    line = model.fit(sizes, [200, 212, 205, 201])
+    assert line is not None
+    assert (line.pod, line.node >= 0) == (0, True)
+    assert 200 <= line.at(5000, 150_000) <= 212
+    falling = model.fit(sizes, [210, 206, 204, 200])
+    assert falling is not None
+    assert (falling.node, falling.pod) == (0, 0)
+    assert falling.fixed == pytest.approx(205, abs=1)
+
+
 # --- the command ----------------------------------------------------------------------------------
 
 
