@@ -72,8 +72,6 @@ class Cache:
         self._tree = NodeTree()
         self._images = ImageRegistry()
         self._generation = 0
-        #: Nodes with images to be counted again, though nothing else changed there since the last snapshot.
-        self._recounted: set[str] = set()
         #: Nodes that went, with the generation of that moment.
         self._removals: deque[tuple[int, str]] = deque()
         self._forgotten_removals = 0
@@ -241,8 +239,7 @@ class Cache:
     def _replace(self, known: PodInfo, info: PodInfo) -> bool:
         """Put another object of a pod in its place, if its facts are the same (`PodInfo.with_pod`) and its node is.
 
-        That its binding was written changes nothing that is looked at, so snapshots need not hear of it; but in
-        kube-scheduler it is a change, with which the node learns how many others have its images.
+        That its binding was written changes nothing that is looked at, so snapshots need not hear of it.
         """
         pod = info.pod
         name = pod.node_name
@@ -252,8 +249,6 @@ class Cache:
         if node_info.replace_pod(info) or not _is_alike(known.pod, pod):
             node_info.generation = next_generation()
             self._touch(name, node_info)
-        elif node_info.image_states:
-            self._recounted.add(name)
         self._pods[pod.uid] = info
         return True
 
@@ -300,9 +295,6 @@ class Cache:
         news = [changed[name] for name in sorted(changed, key=self._serials.__getitem__)]
         removed = self._removed_since(since, snapshot.names) if self._removals else ()
         snapshot.apply(changed=news, removed=removed, generation=self._generation, tree=self._tree)
-        if self._recounted:
-            snapshot.recount_images(self._recounted)
-            self._recounted.clear()
 
     def _removed_since(self, since: int, names: Iterable[str]) -> Iterable[str]:
         """Return which of `names`, those of a snapshot of that generation, have no node now."""

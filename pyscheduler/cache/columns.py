@@ -141,9 +141,6 @@ class Columns:
             if old is not node:
                 self._sync_node(row, old, node)
                 self.changes.note_node(row)
-            elif self.images.recount(row):
-                # What it says of its images is another.
-                self.changes.note_node(row)
         ours.image_states = self.images.put(row, info.image_states)
         self.sync_pods(row)
 
@@ -151,13 +148,6 @@ class Columns:
         """Put back a NodeInfo that was here before, of the same node object."""
         self.infos[row] = info
         self.sync_pods(row)
-
-    def recount_images(self, name: str) -> None:
-        """Let the node of that name, if it is here, know how many others have its images by now."""
-        row = self.index.get(name)
-        if row is not None and self.images.recount(row):
-            self.version += 1
-            self.changes.note_node(row)
 
     def sync_pods(self, row: int) -> None:
         """Bring a row up to date after pods of its NodeInfo changed."""

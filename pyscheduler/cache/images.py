@@ -4,10 +4,6 @@ An image has one size for the whole cluster: the one given by the node that repo
 That depends on history, so the cache alone decides it (`ImageRegistry`); the snapshot's `ImageIndex` takes over sizes
 and adds the rows. Source: kube-scheduler 1.36, `addNodeImageStates` in `backend/cache/cache.go`.
 
-How many nodes have an image depends on history, too. As in kube-scheduler, a node in the snapshot says how many there
-were when it, or a pod on it, last changed; that others have pulled the image since reaches it with its next change.
-Source: `SnapshotConcrete` in `framework/types.go`, which only nodes of a new generation go through.
-
 A node lists its images again with every heartbeat; equal lists are recognised and cost nothing in the snapshot.
 """
 
@@ -16,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
-import attrs
 import numpy as np
 
 from pyscheduler.framework.node_info import ImageState
@@ -28,7 +23,7 @@ if TYPE_CHECKING:
 
     from pyscheduler.api import Node
 
-__all__ = ["ImageEntry", "ImageIndex", "ImageRegistry", "ImageRows", "NodeImages", "RowImages"]
+__all__ = ["ImageEntry", "ImageIndex", "ImageRegistry", "ImageRows", "NodeImages"]
 
 
 class ImageEntry:
@@ -44,28 +39,22 @@ class ImageEntry:
 class ImageRows(ImageEntry):
     """One image, and the rows of the nodes that have it."""
 
-    __slots__ = ("_array", "_counts", "rows")
+    __slots__ = ("_array", "rows")
 
     def __init__(self, size: int) -> None:
         super().__init__(size)
-        #: By row, the number of nodes that had the image when that row last changed.
-        self.rows: dict[int, int] = {}
+        self.rows: set[int] = set()
         self._array: NDArray[np.int64] | None = None
-        self._counts: NDArray[np.int64] | None = None
 
-    def put(self, row: int, num_nodes: int) -> bool:
-        """Count a node in, or renew what it knows; tell whether that is another number."""
-        if self.rows.get(row) == num_nodes:
-            return False
-        self.rows[row] = num_nodes
+    def add(self, row: int) -> None:
+        """Count a node in."""
+        self.rows.add(row)
         self._changed()
-        return True
 
-    def pop(self, row: int) -> int:
-        """Count a node out; return the number of nodes that it knew of."""
-        known = self.rows.pop(row)
+    def discard(self, row: int) -> None:
+        """Count a node out."""
+        self.rows.discard(row)
         self._changed()
-        return known
 
     def array(self) -> NDArray[np.int64]:
         """Return the rows in ascending order, read-only."""
@@ -75,32 +64,18 @@ class ImageRows(ImageEntry):
             self._array.flags.writeable = False
         return self._array
 
-    def counts(self) -> NDArray[np.int64]:
-        """Return the number of nodes with the image that each of these rows knows of, read-only."""
-        if self._counts is None:
-            known = self.rows
-            self._counts = np.array([known[row] for row in self.array().tolist()], dtype=np.int64)
-            self._counts.flags.writeable = False
-        return self._counts
-
     def _changed(self) -> None:
         self.num_nodes = len(self.rows)
-        self._array = self._counts = None
+        self._array = None
 
 
 class NodeImages(Mapping[str, ImageState]):
-    """The images of one node in the cache, by name. Always current, because it only points."""
+    """The images of one node by name, as `NodeInfo.image_states` shows them. Always current, because it only points."""
 
-    __slots__ = ("_registry", "entries")
+    __slots__ = ("entries",)
 
-    def __init__(self, entries: Mapping[str, ImageEntry], registry: ImageRegistry | None = None) -> None:
+    def __init__(self, entries: Mapping[str, ImageEntry]) -> None:
         self.entries = entries
-        self._registry = registry
-
-    @property
-    def version(self) -> int:
-        """Return a number that grows whenever some node of the cache has other images."""
-        return self._registry.version if self._registry is not None else 0
 
     def __len__(self) -> int:
         return len(self.entries)
@@ -113,38 +88,17 @@ class NodeImages(Mapping[str, ImageState]):
         return ImageState(size=entry.size, num_nodes=entry.num_nodes)
 
 
-class RowImages(Mapping[str, ImageState]):
-    """The images of one row of a snapshot, by name, as `NodeInfo.image_states` shows them to plugins."""
-
-    __slots__ = ("entries", "row")
-
-    def __init__(self, entries: Mapping[str, ImageRows], row: int) -> None:
-        self.entries = entries
-        self.row = row
-
-    def __len__(self) -> int:
-        return len(self.entries)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.entries)
-
-    def __getitem__(self, name: str) -> ImageState:
-        entry = self.entries[name]
-        return ImageState(size=entry.size, num_nodes=entry.rows[self.row])
-
-
 #: What every node without images has in common.
 NO_IMAGES: Final = NodeImages({})
 
 
 class ImageRegistry:
-    """The images of the nodes in the cache. `version` grows whenever some node has other images than before."""
+    """The images of the nodes in the cache."""
 
-    __slots__ = ("entries", "version")
+    __slots__ = ("entries",)
 
     def __init__(self) -> None:
         self.entries: dict[str, ImageEntry] = {}
-        self.version = 0
 
     def replace(self, old: Node | None, images: Mapping[str, ImageState], node: Node) -> NodeImages:
         """Count `node` instead of its version `old`, whose images were `images`; return its images.
@@ -163,16 +117,12 @@ class ImageRegistry:
                         entry = self.entries[name] = ImageEntry(image.size_bytes)
                     entry.num_nodes += 1
                     entries[name] = entry
-        if not entries:
-            return NO_IMAGES
-        self.version += 1
-        return NodeImages(entries, self)
+        return NodeImages(entries) if entries else NO_IMAGES
 
     def remove(self, images: Mapping[str, ImageState]) -> None:
         """Count a node out whose images were `images`."""
-        if not isinstance(images, NodeImages) or not images.entries:
+        if not isinstance(images, NodeImages):
             return
-        self.version += 1
         for name, entry in images.entries.items():
             entry.num_nodes -= 1
             if entry.num_nodes == 0:
@@ -198,15 +148,6 @@ class ImageRegistry:
         assert counts == {name: entry.num_nodes for name, entry in self.entries.items()}, "nodes per image"
 
 
-@attrs.define
-class _Row:
-    """What a row was counted with: the cache's mapping, to recognise it, with its version then, and ours."""
-
-    images: Mapping[str, ImageState]
-    version: int
-    ours: RowImages
-
-
 class ImageIndex:
     """The rows of a snapshot by image."""
 
@@ -214,16 +155,15 @@ class ImageIndex:
 
     def __init__(self) -> None:
         self.entries: dict[str, ImageRows] = {}
-        #: Rows without images lack it.
-        self._of_row: dict[int, _Row] = {}
+        # What each row was counted with: the cache's mapping, to recognise it, and ours. Rows without images lack it.
+        self._of_row: dict[int, tuple[Mapping[str, ImageState], NodeImages]] = {}
 
-    def put(self, row: int, images: Mapping[str, ImageState]) -> Mapping[str, ImageState]:
+    def put(self, row: int, images: Mapping[str, ImageState]) -> NodeImages:
         """Count the node of that row with its images in the cache; return them as of this snapshot."""
         known = self._of_row.get(row)
         if known is not None:
-            if known.images is images:
-                self.recount(row)
-                return known.ours
+            if known[0] is images:
+                return known[1]
         elif not images:
             return NO_IMAGES
         entries: dict[str, ImageRows] = {}
@@ -232,25 +172,16 @@ class ImageIndex:
             if entry is None:
                 entry = self.entries[name] = ImageRows(state.size)
             entry.size = state.size
-            entry.put(row, state.num_nodes)
+            entry.add(row)
             entries[name] = entry
         if known is not None:
-            self._discard(row, [name for name in known.ours.entries if name not in entries])
+            self._discard(row, [name for name in known[1].entries if name not in entries])
         if not entries:
             self._of_row.pop(row, None)
             return NO_IMAGES
-        ours = RowImages(entries, row)
-        self._of_row[row] = _Row(images, _version(images), ours)
+        ours = NodeImages(entries)
+        self._of_row[row] = (images, ours)
         return ours
-
-    def recount(self, row: int) -> bool:
-        """Let a row know how many nodes in the cache have its images by now; tell whether that is news."""
-        known = self._of_row.get(row)
-        if known is None or not isinstance(known.images, NodeImages) or known.version == known.images.version:
-            return False
-        known.version = known.images.version
-        ours = known.ours.entries
-        return sum(ours[name].put(row, entry.num_nodes) for name, entry in known.images.entries.items()) > 0
 
     def move(self, source: int, target: int) -> None:
         """Give the images of row `source` to row `target`, whose own are dropped."""
@@ -258,37 +189,32 @@ class ImageIndex:
         known = self._of_row.pop(source, None)
         if known is not None:
             self._of_row[target] = known
-            known.ours.row = target
-            for entry in known.ours.entries.values():
-                entry.put(target, entry.pop(source))
+            for name in known[1].entries:
+                entry = self.entries[name]
+                entry.discard(source)
+                entry.add(target)
 
     def remove(self, row: int) -> None:
         """Count the node of that row out."""
         known = self._of_row.pop(row, None)
         if known is not None:
-            self._discard(row, known.ours.entries)
+            self._discard(row, known[1].entries)
 
     def _discard(self, row: int, names: Iterable[str]) -> None:
         for name in names:
             entry = self.entries[name]
-            entry.pop(row)
+            entry.discard(row)
             if not entry.rows:
                 del self.entries[name]
 
     def check_invariants(self, nodes: Sequence[Mapping[str, ImageState]]) -> None:
         """Raise AssertionError unless the index is that of `nodes`, the images of each row."""
-        rows: dict[str, dict[int, int]] = {}
+        rows: dict[str, set[int]] = {}
         for row, images in enumerate(nodes):
-            for name, state in images.items():
-                rows.setdefault(name, {})[row] = state.num_nodes
+            for name in images:
+                rows.setdefault(name, set()).add(row)
         assert rows == {name: entry.rows for name, entry in self.entries.items()}, "rows per image"
         for name, entry in self.entries.items():
             assert entry.num_nodes == len(entry.rows), f"number of nodes with image {name}"
             assert entry.array().tolist() == sorted(entry.rows), f"array of image {name}"
-            assert entry.counts().tolist() == [entry.rows[row] for row in sorted(entry.rows)], f"counts of image {name}"
         assert self._of_row.keys() == {row for row, images in enumerate(nodes) if images}, "rows with images"
-        assert all(known.ours.row == row for row, known in self._of_row.items()), "a row's images think it is another"
-
-
-def _version(images: Mapping[str, ImageState]) -> int:
-    return images.version if isinstance(images, NodeImages) else 0

@@ -288,11 +288,6 @@ class Snapshot:
         if tree.version != self._tree_version:
             self._tree, self._tree_version, self._order = tree, tree.version, None
 
-    def recount_images(self, names: Iterable[str]) -> None:
-        """Let nodes know how many others have their images by now; for `Cache.update_snapshot`."""
-        for name in names:
-            self._columns.recount_images(name)
-
     def check_invariants(self) -> None:
         """Raise AssertionError unless all that is kept up to date is what a look at the nodes and their pods gives."""
         self._columns.check_invariants()

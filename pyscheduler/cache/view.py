@@ -142,9 +142,9 @@ class NodeView:
     def image(self, name: str) -> ImageColumn | None:
         """Return the nodes that have the image of that normalised name; None when none has."""
         entry = self._columns.images.entries.get(name)
-        if entry is None:
-            return None
-        return ImageColumn(rows=entry.array(), size=entry.size, num_nodes=entry.num_nodes, counts=entry.counts())
+        return (
+            ImageColumn(rows=entry.array(), size=entry.size, num_nodes=entry.num_nodes) if entry is not None else None
+        )
 
     def host_port_conflicts(self, ip: str, protocol: str, port: int) -> NDArray[np.int64]:
         """Return int64[k]: rows, ascending, on which a pod asking for that host port would clash."""
@@ -269,9 +269,7 @@ class NodeSubset:
         image = self._all.image(name)
         if image is None:
             return None
-        rows = self._positions(image.rows)
-        counts = image.counts[image.rows.searchsorted(self._rows[rows])]
-        return ImageColumn(rows=rows, size=image.size, num_nodes=image.num_nodes, counts=counts)
+        return ImageColumn(rows=self._positions(image.rows), size=image.size, num_nodes=image.num_nodes)
 
     def host_port_conflicts(self, ip: str, protocol: str, port: int) -> NDArray[np.int64]:
         """Return int64[k]: rows, ascending, on which a pod asking for that host port would clash."""

@@ -35,10 +35,7 @@ def next_generation() -> int:
 
 @attrs.frozen
 class ImageState:
-    """An image on a node: its size in bytes, as the first node reported it, and on how many nodes it is.
-
-    In a snapshot the number of nodes is of the moment when the node, or a pod on it, last changed.
-    """
+    """An image on a node: its size in bytes, as the first node reported it, and on how many nodes it is."""
 
     size: int
     num_nodes: int

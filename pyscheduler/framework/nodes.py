@@ -75,14 +75,12 @@ class ImageColumn:
     """The nodes that have one image.
 
     `rows`: int64[k], ascending positions in the view; `size` in bytes as the first node reported it; `num_nodes` counts
-    the nodes of the whole cluster that have it, also those outside the view. `counts`: int64[k], that number as each of
-    the rows knows it, from when the node or a pod on it last changed; scores go by it, as in kube-scheduler.
+    the nodes of the whole cluster that have it, also those outside the view.
     """
 
     rows: NDArray[np.int64]
     size: int
     num_nodes: int
-    counts: NDArray[np.int64]
 
 
 class Nodes(Protocol):

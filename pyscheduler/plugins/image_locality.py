@@ -1,8 +1,7 @@
 """ImageLocality: prefer nodes that have the pod's images already, the larger the better.
 
 An image counts with its size times the share of nodes that have it, so that one node with a rare image does not draw
-all pods to it. As in kube-scheduler, each node goes by how many had it when it, or a pod on it, last changed. The sum
-is scaled between 23 MiB, below which it is not worth a preference, and 1,000 MiB per container.
+all pods to it. The sum is scaled between 23 MiB, below which it is not worth a preference, and 1,000 MiB per container.
 """
 
 from __future__ import annotations
@@ -53,8 +52,7 @@ class ImageLocality(ScorePlugin, SignPlugin):
             image = nodes.image(name)
             if image is not None:
                 found = True
-                spread = image.counts.astype(np.float64) / float(total_nodes)
-                present[image.rows] += (float(image.size) * spread).astype(np.int64)
+                present[image.rows] += int(float(image.size) * (float(image.num_nodes) / float(total_nodes)))
         if not found:
             return present
         spec = pod.spec

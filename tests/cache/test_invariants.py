@@ -51,7 +51,7 @@ SNAPSHOT_BUGS: dict[str, Callable[[World], object]] = {
     "feature counts": lambda world: columns_of(world).features.acquire(frozenset({"G"})),
     "label keys": lambda world: columns_of(world).labels._keys.__setitem__("gone", 1),
     "label values": lambda world: columns_of(world).labels._columns["disk"].ids.__setitem__(1, 1),
-    "image rows": lambda world: columns_of(world).images.entries["red:1"].rows.update({1: 1}),
+    "image rows": lambda world: columns_of(world).images.entries["red:1"].rows.add(1),
     "image counts": lambda world: setattr(columns_of(world).images.entries["red:1"], "num_nodes", 5),
     "ports": lambda world: columns_of(world).ports._rows.clear(),
     "port answers": lambda world: columns_of(world).ports._arrays["TCP", 80].update({"10.0.0.1": np.zeros(0)}),

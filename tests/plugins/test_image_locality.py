@@ -7,12 +7,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from pyscheduler.cache.cache import Cache
 from pyscheduler.cache.snapshot import Snapshot
 from pyscheduler.framework import CycleState
 from pyscheduler.plugins.image_locality import ImageLocality, normalize_image
 from pyscheduler.testing.builders import make_node, make_pod
-from pyscheduler.testing.clock import VirtualClock
 
 MIB = 1024 * 1024
 
@@ -60,22 +58,6 @@ def test_image_volumes_add_bytes_only(snapshot_of: Callable[..., Snapshot]) -> N
     pod = make_pod("p", spec={"volumes": [{"name": "v", "image": {"reference": "data"}}]})
     plugin = ImageLocality(None, SimpleNamespace(snapshot=snapshot))
     assert plugin.score_nodes(CycleState(), pod, snapshot.nodes).tolist() == [100]
-
-
-def test_a_node_goes_by_the_share_it_last_heard_of() -> None:
-    """As in kube-scheduler: nodes that came with the image later score higher until something happens on the others."""
-    cache, snapshot = Cache(clock=VirtualClock()), Snapshot()
-    images = {"app:latest": 800 * MIB}
-    cache.add_node(make_node("old", images=images))
-    cache.update_snapshot(snapshot)
-    cache.add_node(make_node("new", images=images))
-    cache.update_snapshot(snapshot)
-    plugin, pod = ImageLocality(None, SimpleNamespace(snapshot=snapshot)), make_pod("p", images=["app"])
-    rows = [snapshot.nodes.index("old"), snapshot.nodes.index("new")]
-    assert plugin.score_nodes(CycleState(), pod, snapshot.nodes)[rows].tolist() == [38, 79]
-    cache.assume_pod(make_pod("q", node_name="old"))
-    cache.update_snapshot(snapshot)
-    assert plugin.score_nodes(CycleState(), pod, snapshot.nodes)[rows].tolist() == [79, 79]
 
 
 def test_signature_is_the_images() -> None:
