@@ -6,6 +6,8 @@ token, and for nothing else. It is imported late, because that takes over half a
 A credential lives shorter than a scheduler. A token in a file is read again every minute, an exec plugin is run again
 before its token ends, and both when the API server answers 401; what was valid stays in use while that fails. Files of
 certificates and of the authority are read again as often: who rotates them mostly writes the same files anew.
+
+Differs from kube-scheduler: to act as somebody else (`as`), and SOCKS5 proxies, are not supported, and refused.
 """
 
 from __future__ import annotations
