@@ -2,6 +2,9 @@
 
 An image counts with its size times the share of nodes that have it, so that one node with a rare image does not draw
 all pods to it. The sum is scaled between 23 MiB, below which it is not worth a preference, and 1,000 MiB per container.
+
+Differs from kube-scheduler, whose count of nodes with an image is as old as the last change of the node it is asked of.
+Source: kube-scheduler 1.36, `imagelocality`; `SnapshotConcrete` in `framework/types.go`.
 """
 
 from __future__ import annotations
