@@ -31,10 +31,7 @@ class Reuse(Enum):
     NEVER = "never"
     """Anything at all: asked anew for every pod. What plugins are that do not say otherwise."""
     WHILE_NODES_STAY = "while nodes stay"
-    """The node objects of the whole cluster, and no pods; for scores. Kept until any node changes, comes or goes.
-
-    That a node hears how many others have its images is such a change, too (`ImageColumn.counts`).
-    """
+    """The node objects of the whole cluster, and no pods; for scores. Kept until any node changes, comes or goes."""
     WHILE_NODE_STAYS = "while node stays"
     """The node object (labels, taints, ...), and no pods. Kept until that very node changes."""
     WHILE_PODS_STAY = "while pods stay"
