@@ -11,11 +11,14 @@ from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
 from pyscheduler.api.coordination import Event, Lease
+from pyscheduler.api.device_classes import DeviceClass
 from pyscheduler.api.errors import DecodeError
 from pyscheduler.api.meta import KubeObject
 from pyscheduler.api.nodes import Namespace, Node
 from pyscheduler.api.pods import EndedPod, Pod
 from pyscheduler.api.policy import PodDisruptionBudget, PriorityClass
+from pyscheduler.api.resource_claims import ResourceClaim, ResourceClaimTemplate
+from pyscheduler.api.resource_slices import ResourceSlice
 from pyscheduler.api.storage import (
     CSIDriver,
     CSINode,
@@ -95,6 +98,10 @@ BUILT_IN_KINDS: Final = (
     kind_of(ReplicationController, "replicationcontrollers"),
     kind_of(ReplicaSet, "replicasets"),
     kind_of(StatefulSet, "statefulsets"),
+    kind_of(DeviceClass, "deviceclasses", namespaced=False),
+    kind_of(ResourceSlice, "resourceslices", namespaced=False),
+    kind_of(ResourceClaim, "resourceclaims"),
+    kind_of(ResourceClaimTemplate, "resourceclaimtemplates"),
 )
 """All kinds that the scheduler itself reads or writes."""
 

@@ -36,6 +36,7 @@ CLIENT_NAMES = {
     "ContainerResourceClaim": "CoreV1ResourceClaim",
     "Event": "EventsV1Event",
     "EventSeries": "EventsV1EventSeries",
+    "ResourceClaim": "ResourceV1ResourceClaim",
     "EndedPod": "V1Pod",
     "EndedPodSpec": "V1PodSpec",
     "EndedPodStatus": "V1PodStatus",
