@@ -19,7 +19,7 @@ __all__ = ["PLUGINS", "pyscheduler_register"]
 PLUGINS: Final[Mapping[str, str]] = {
     "DefaultBinder": "default_binder",
     "DefaultPreemption": "default_preemption",
-    "DynamicResources": "dynamic_resources",
+    "DynamicResources": "dynamic_resources.plugin",
     "GangScheduling": "gang_scheduling",
     "ImageLocality": "image_locality",
     "InterPodAffinity": "inter_pod_affinity.plugin",

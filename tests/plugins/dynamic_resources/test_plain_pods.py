@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from pyscheduler.framework import CycleState, NodeStatuses, QueueingHint, Status
-from pyscheduler.plugins.dynamic_resources import DynamicResources
+from pyscheduler.plugins.dynamic_resources.plugin import DynamicResources
 from pyscheduler.testing import FakeCluster, make_pod
 
 CLAIMS = {"resourceClaims": [{"name": "gpu", "resourceClaimName": "gpu"}]}
