@@ -1,0 +1,154 @@
+"""What is allocated: by claims as the API server has them, by those just written, and by those still to be written.
+
+Reserve decides which devices a claim gets, PreBind writes it, and the watch tells of it later still; the pods scheduled
+in between must not be given the same devices. So an allocation is promised from Reserve on, until it was written or
+given back, and what the API server answered stands in for what the watch has not told yet. A claim counts once, with
+what is written about it before what is promised. One ledger serves all profiles.
+Source: kube-scheduler 1.36, `dynamicresources/dra_manager.go` and `allocateddevices.go`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import attrs
+
+from pyscheduler.api import AllocationResult, ResourceClaim
+from pyscheduler.plugins.dynamic_resources.allocated import AllocatedState
+
+if TYPE_CHECKING:
+    from pyscheduler.framework import GroupCycle, Lister
+
+__all__ = ["ClaimLedger", "Promise"]
+
+
+@attrs.define(eq=False)
+class Promise:
+    """An allocation that is not written yet, and how many pods of a group rely on it."""
+
+    claim: ResourceClaim
+    allocation: AllocationResult
+    sharers: int = 1
+
+
+class ClaimLedger:
+    """The claims of the cluster, and the devices that they have; follows the lister."""
+
+    def __init__(self, lister: Lister[ResourceClaim]) -> None:
+        self._lister = lister
+        #: By key, what the API server answered to a write that the watch has not told of yet.
+        self._written: dict[str, ResourceClaim] = {}
+        #: By uid of the claim.
+        self._promises: dict[str, Promise] = {}
+        #: By uid of the claim, what is counted in `allocated`.
+        self._counted: dict[str, AllocationResult] = {}
+        self._group_cycle: GroupCycle | None = None
+        self._shared: set[str] = set()
+        self.allocated = AllocatedState()
+        lister.add_event_handler(on_add=self._count, on_update=self._update, on_delete=self._drop)
+
+    def __len__(self) -> int:
+        """Return how many allocations are promised."""
+        return len(self._promises)
+
+    def get(self, name: str, namespace: str) -> ResourceClaim | None:
+        """Return a claim in its latest known state, None where there is none."""
+        stored = self._lister.get(name, namespace)
+        if stored is None or not self._written:
+            return stored
+        written = self._written.get(stored.key)
+        return stored if written is None or written.uid != stored.uid else written
+
+    # Writes
+
+    def note_written(self, claim: ResourceClaim) -> None:
+        """Let what the API server answered stand in for what the watch has told so far, unless that is newer."""
+        stored = self._lister.get(claim.name, claim.namespace)
+        if stored is None or stored.uid != claim.uid:
+            return
+        if not is_older(claim, stored):
+            self._written[claim.key] = claim
+        self._count(self.get(claim.name, claim.namespace) or stored)
+
+    # Promises
+
+    def promised(self, uid: str) -> AllocationResult | None:
+        """Return what is promised to a claim and not written yet."""
+        promise = self._promises.get(uid)
+        return None if promise is None else promise.allocation
+
+    def promise(self, claim: ResourceClaim, allocation: AllocationResult, cycle: GroupCycle | None = None) -> Promise:
+        """Promise devices to a claim, or share in the promise that there is; in `cycle` other members may share it."""
+        promise = self._promises.get(claim.uid)
+        if promise is None:
+            promise = self._promises[claim.uid] = Promise(claim, allocation)
+            self._count(self._current(promise))
+        else:
+            promise.sharers += 1
+        if cycle is not None:
+            self._shared_in(cycle).add(claim.uid)
+        return promise
+
+    def is_shared_in(self, cycle: GroupCycle, uid: str) -> bool:
+        """Tell whether what is promised to a claim was promised in this group cycle."""
+        return uid in self._shared_in(cycle)
+
+    def release(self, promise: Promise, *, entirely: bool = False) -> None:
+        """End a share in a promise, or the promise altogether, because it is kept; does nothing where it has ended."""
+        uid = promise.claim.uid
+        if self._promises.get(uid) is not promise:
+            return
+        promise.sharers -= 1
+        if promise.sharers and not entirely:
+            return
+        del self._promises[uid]
+        self._shared.discard(uid)
+        self._count(self._current(promise))
+
+    def _shared_in(self, cycle: GroupCycle) -> set[str]:
+        """Return the claims to which something was promised in a group cycle; one is under way at a time."""
+        if self._group_cycle is not cycle:
+            self._group_cycle, self._shared = cycle, set()
+        return self._shared
+
+    def _current(self, promise: Promise) -> ResourceClaim:
+        claim = promise.claim
+        known = self.get(claim.name, claim.namespace)
+        return known if known is not None and known.uid == claim.uid else claim
+
+    # Counting
+
+    def _update(self, _: ResourceClaim, new: ResourceClaim) -> None:
+        written = self._written.get(new.key)
+        if written is not None and (written.uid != new.uid or not is_older(new, written)):
+            del self._written[new.key]
+            written = None
+        self._count(new if written is None else written)
+
+    def _drop(self, old: ResourceClaim) -> None:
+        written = self._written.get(old.key)
+        if written is not None and written.uid == old.uid:
+            del self._written[old.key]
+        self._settle(old.uid, self.promised(old.uid))
+
+    def _count(self, claim: ResourceClaim) -> None:
+        allocation = claim.status.allocation
+        self._settle(claim.uid, self.promised(claim.uid) if allocation is None else allocation)
+
+    def _settle(self, uid: str, allocation: AllocationResult | None) -> None:
+        """Count what a claim has now instead of what it had."""
+        before = self._counted.get(uid)
+        if before is allocation:
+            return
+        if before is not None:
+            self.allocated.remove(before)
+            del self._counted[uid]
+        if allocation is not None:
+            self.allocated.add(allocation)
+            self._counted[uid] = allocation
+
+
+def is_older(claim: ResourceClaim, other: ResourceClaim) -> bool:
+    """Tell whether a state of a claim comes before another; versions that are no numbers cannot be ordered."""
+    version, than = claim.resource_version, other.resource_version
+    return version.isdecimal() and than.isdecimal() and int(version) < int(than)
