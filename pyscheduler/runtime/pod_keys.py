@@ -21,12 +21,13 @@ _encode = msgspec.msgpack.Encoder().encode
 
 
 def pod_key(pod: Pod) -> bytes | None:
-    """Return what stands for all that `pod` asks of a node; None for a pod that has run already, as resized ones have.
+    """Return what stands for all that `pod` asks of a node; None where nothing can.
 
-    Pods with equal keys ask the same. Not the other way round: one CPU can be written as `1` and as `1000m`.
+    So it is for a pod that has run already, as resized ones have, and for one with resource claims: what it may have
+    depends on what other claims have. Pods with equal keys ask the same. Not the other way round: one CPU can be written as `1` and as `1000m`.
     """
     spec, status = pod.spec, pod.status
-    if status.container_statuses or status.init_container_statuses or status.resources or status.allocated_resources:
+    if spec.resource_claims or status.container_statuses or status.init_container_statuses or status.resources or status.allocated_resources:
         return None
     affinity = spec.affinity
     return _encode(
@@ -42,6 +43,5 @@ def pod_key(pod: Pod) -> bytes | None:
             spec.host_network,
             spec.host_users,
             [volume.image for volume in spec.volumes if volume.image is not None] if spec.volumes else None,
-            spec.resource_claims,
         )
     )

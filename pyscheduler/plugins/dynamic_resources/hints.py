@@ -1,0 +1,65 @@
+"""Which changes may help a pod that DynamicResources rejected. Source: kube-scheduler 1.36, `dynamicresources`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import attrs
+
+from pyscheduler.api import Pod, ResourceClaim
+from pyscheduler.framework import ActionType, ClusterEvent, ClusterEventWithHint, EventResource, QueueingHint
+from pyscheduler.plugins.dynamic_resources.claims import ClaimError, find_claims
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pyscheduler.plugins.dynamic_resources.claims import Find
+
+__all__ = ["Hints"]
+
+_CHANGES: Final = ActionType.ADD | ActionType.UPDATE
+
+
+@attrs.frozen
+class Hints:
+    """The hints, with the claims they look at."""
+
+    find: Find
+
+    def events(self) -> Sequence[ClusterEventWithHint]:
+        """Return what DynamicResources registers."""
+        nodes = ActionType.ADD | ActionType.UPDATE_NODE_LABEL | ActionType.UPDATE_NODE_ALLOCATABLE
+        made = ActionType.UPDATE_POD_GENERATED_RESOURCE_CLAIM
+        return (
+            ClusterEventWithHint(ClusterEvent(EventResource.NODE, nodes)),
+            ClusterEventWithHint(ClusterEvent(EventResource.RESOURCE_CLAIM, _CHANGES), self.after_claim_change),
+            ClusterEventWithHint(ClusterEvent(EventResource.POD, made), self.after_pod_change),
+            ClusterEventWithHint(ClusterEvent(EventResource.DEVICE_CLASS, _CHANGES)),
+            ClusterEventWithHint(ClusterEvent(EventResource.RESOURCE_SLICE, _CHANGES)),
+        )
+
+    def after_claim_change(self, pod: Pod, old: object | None, new: object | None) -> QueueingHint:
+        """Queue when a claim gave its devices back, or one of the pod's came, or its status changed."""
+        assert isinstance(new, ResourceClaim)
+        try:
+            claims = find_claims(pod, self.find)
+        except ClaimError:
+            return QueueingHint.SKIP  # the pod could not be scheduled anyway
+        before = old.status if isinstance(old, ResourceClaim) else None
+        if before is not None and before.allocation is not None and new.status.allocation is None:
+            return QueueingHint.QUEUE
+        if all(claim.uid != new.uid for claim in claims):
+            return QueueingHint.SKIP
+        # What happens often is that somebody adds a finalizer.
+        return QueueingHint.SKIP if before is not None and before == new.status else QueueingHint.QUEUE
+
+    def after_pod_change(self, pod: Pod, old: object | None, new: object | None) -> QueueingHint:
+        """Queue when the last of the pod's claims was made."""
+        assert isinstance(new, Pod)
+        if pod.uid != new.uid:
+            return QueueingHint.SKIP
+        try:
+            find_claims(new, self.find)
+        except ClaimError:
+            return QueueingHint.SKIP
+        return QueueingHint.QUEUE
