@@ -105,6 +105,17 @@ class Recorder(Protocol):
         """
         ...
 
+    def device_wait(self, *, profile: str, driver: str, status: str, seconds: float) -> None:
+        """Note how long a pod waited for a device to get ready: `success`, `failure`, `timeout` or `error`.
+
+        scheduler_dra_bindingconditions_wait_duration_seconds.
+        """
+        ...
+
+    def device_wait_ended(self, *, profile: str, driver: str, status: str) -> None:
+        """Count a device with conditions that a pod waited for. scheduler_dra_bindingconditions_allocations_total."""
+        ...
+
     def request(
         self, verb: str, host: str, *, code: str, seconds: float | None, sent: int | None, received: int | None
     ) -> None:
@@ -199,6 +210,12 @@ class NullRecorder:
         """Do nothing."""
 
     def volume_stage_failed(self, operation: str) -> None:
+        """Do nothing."""
+
+    def device_wait(self, *, profile: str, driver: str, status: str, seconds: float) -> None:
+        """Do nothing."""
+
+    def device_wait_ended(self, *, profile: str, driver: str, status: str) -> None:
         """Do nothing."""
 
     def request(

@@ -104,6 +104,15 @@ _SCHEDULER: Final = (
         "Volume scheduling stage error count",
     ),
     Family(
+        "scheduler_dra_bindingconditions_allocations_total", "counter", ("profile", "driver", "status"), "ALPHA",
+        "Number of allocations using devices with BindingConditions, counted per driver per scheduling attempt",
+    ),
+    Family(
+        "scheduler_dra_bindingconditions_wait_duration_seconds", "histogram", ("profile", "driver", "status"), "ALPHA",
+        "Time in seconds spent waiting for BindingConditions to be satisfied during PreBind.",
+        _exponential(0.1, 2, 14),
+    ),
+    Family(
         "scheduler_pending_pods", "gauge", ("queue",), "STABLE",
         "Number of pending pods, by the queue type. 'active' means number of pods in activeQ; 'backoff' means number "
         "of pods in backoffQ; 'unschedulable' means number of pods in unschedulablePods that the scheduler attempted "

@@ -113,6 +113,8 @@ class Metrics:
         #: Made when the first group comes: kube-scheduler does not show it before groups are switched on.
         self._group_algorithm_seconds: FastHistogram | None = None
         self._volume_errors = self._count("scheduler_volume_scheduling_stage_error_total")
+        self._device_waits = self._count("scheduler_dra_bindingconditions_allocations_total")
+        self._device_seconds = self._histogram("scheduler_dra_bindingconditions_wait_duration_seconds")
         self._requests = self._count("rest_client_requests_total")
         self._retries = self._count("rest_client_request_retries_total")
         self._request_seconds = self._histogram("rest_client_request_duration_seconds")
@@ -219,6 +221,16 @@ class Metrics:
         """Count an error with a pod's volumes."""
         self._volume_errors[(operation,)] += 1
         self._also.volume_stage_failed(operation)
+
+    def device_wait(self, *, profile: str, driver: str, status: str, seconds: float) -> None:
+        """Note how long a pod waited for a device to get ready."""
+        self._device_seconds.record(seconds, profile, driver, status)
+        self._also.device_wait(profile=profile, driver=driver, status=status, seconds=seconds)
+
+    def device_wait_ended(self, *, profile: str, driver: str, status: str) -> None:
+        """Count a device with conditions that a pod waited for."""
+        self._device_waits[profile, driver, status] += 1
+        self._also.device_wait_ended(profile=profile, driver=driver, status=status)
 
     def request(
         self, verb: str, host: str, *, code: str, seconds: float | None, sent: int | None, received: int | None

@@ -49,6 +49,8 @@ def page() -> dict[str, Any]:
     metrics.group_attempt(result="scheduled", profile="p", seconds=0.01)
     metrics.group_algorithm(0.01)
     metrics.volume_stage_failed("bind")
+    metrics.device_wait(profile="p", driver="gpu.example.com", status="success", seconds=0.5)
+    metrics.device_wait_ended(profile="p", driver="gpu.example.com", status="success")
     metrics.request("POST", "api:6443", code="201", seconds=0.002, sent=300, received=70)
     metrics.request_retried("POST", "api:6443", code="429")
     metrics.request_throttled("POST", "api:6443", seconds=0.0)
