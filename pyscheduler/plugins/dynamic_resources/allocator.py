@@ -1,0 +1,123 @@
+"""The allocator: given a node, which devices the claims of a pod would get there.
+
+A pure computation over the claims, the classes, the slices and what is allocated already: it neither writes nor waits.
+It is made for one pod and one state of all that; asked about one node after the other, it works out nothing twice that
+is the same on several of them.
+Source: kube-scheduler 1.36, `dynamic-resource-allocation/structured`, in the variant ``incubating``, which the default
+feature gates select.
+"""
+
+from __future__ import annotations
+
+import uuid
+from typing import TYPE_CHECKING
+
+from pyscheduler.plugins.dynamic_resources.errors import AllocationError, NodeAllocationError
+from pyscheduler.plugins.dynamic_resources.requests import read_claims
+from pyscheduler.plugins.dynamic_resources.results import make_allocation
+from pyscheduler.plugins.dynamic_resources.search import Search
+from pyscheduler.plugins.dynamic_resources.situation import Reducer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from pyscheduler.api import AllocationResult, Node, ResourceClaim
+    from pyscheduler.plugins.dynamic_resources.allocated import AllocatedState
+    from pyscheduler.plugins.dynamic_resources.pools import Inventory, NodeOffer
+    from pyscheduler.plugins.dynamic_resources.requests import ClaimDemand, ClassLookup
+    from pyscheduler.plugins.dynamic_resources.search import Solution
+    from pyscheduler.plugins.dynamic_resources.selectors import DeviceSelectors
+    from pyscheduler.plugins.dynamic_resources.situation import Situation
+
+__all__ = ["Allocator"]
+
+
+def _new_uid() -> str:
+    return str(uuid.uuid4())
+
+
+class Allocator:
+    """Allocates `claims`, none of which is allocated yet.
+
+    `allocated` must not change while the allocator is in use. `new_share_id` names the shares of devices that several
+    claims may have.
+    """
+
+    def __init__(
+        self,
+        claims: Sequence[ResourceClaim],
+        allocated: AllocatedState,
+        classes: ClassLookup,
+        inventory: Inventory,
+        selectors: DeviceSelectors,
+        *,
+        new_share_id: Callable[[], str] = _new_uid,
+    ) -> None:
+        self._claims = claims
+        self._allocated = allocated
+        self._classes = classes
+        self._inventory = inventory
+        self._selectors = selectors
+        self._new_share_id = new_share_id
+        self._prepared: tuple[tuple[ClaimDemand, ...], Reducer] | None = None
+        self._solutions: dict[tuple[object, ...], Solution | None] = {}
+
+    def can_allocate(self, node: Node, expired: Callable[[], bool] | None = None) -> bool:
+        """Tell whether `allocate` has an answer for `node`; cheaper, and raises the same."""
+        return self._solve(node, expired)[1] is not None
+
+    def allocate(self, node: Node, expired: Callable[[], bool] | None = None) -> list[AllocationResult] | None:
+        """Return what each claim would get on `node`, in the order of the claims; None where not all can be satisfied.
+
+        Raise `AllocationError` where a claim, a class or a slice is at fault, so that no other node would help;
+        `NodeAllocationError` where pools of this node are; `AllocationTimeoutError` when `expired`, which is asked
+        after each step of the search, returns True.
+        """
+        situation, solution = self._solve(node, expired)
+        if solution is None:
+            return None
+        demands, _ = self._prepare()
+        return [
+            make_allocation(
+                demand,
+                [(request, situation.devices[position]) for request, position in chosen],
+                node.name,
+                self._new_share_id,
+            )
+            for demand, chosen in zip(demands, solution.chosen, strict=True)
+        ]
+
+    def _prepare(self) -> tuple[tuple[ClaimDemand, ...], Reducer]:
+        if self._prepared is None:
+            demands = read_claims(self._claims, self._classes)
+            self._prepared = demands, Reducer(demands, self._allocated, self._selectors)
+        return self._prepared
+
+    def _solve(self, node: Node, expired: Callable[[], bool] | None) -> tuple[Situation, Solution | None]:
+        offer = self._inventory.offer_to(node)
+        demands, reducer = self._prepare()
+        _require_whole_pools(demands, offer)
+        situation = reducer.reduce(offer, node)
+        key = situation.key
+        if key not in self._solutions:
+            self._solutions[key] = Search(demands, situation, expired).run()
+        solution = self._solutions[key]
+        if solution is None and any(pool.problem for pool in offer.pools):
+            raise NodeAllocationError("invalid resource pools were encountered")
+        return situation, solution
+
+
+def _require_whole_pools(demands: Sequence[ClaimDemand], offer: NodeOffer) -> None:
+    """Raise `AllocationError` where all devices are asked for and not all are known."""
+    bad = next((pool for pool in offer.pools if not pool.is_usable), None)
+    if bad is None:
+        return
+    state = "currently being updated" if bad.incomplete else "currently invalid"
+    for demand in demands:
+        for alternatives in demand.requests:
+            for request in alternatives:
+                if request.all_devices:
+                    raise AllocationError(
+                        f"claim {demand.claim.key}, request {request.name}: asks for all devices, but resource pool "
+                        f"{'/'.join(bad.id)} is {state}"
+                    )

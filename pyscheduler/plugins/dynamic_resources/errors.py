@@ -1,0 +1,19 @@
+"""What the allocator reports besides that there is no way to satisfy the claims on a node."""
+
+from __future__ import annotations
+
+from pyscheduler.api import PySchedulerError
+
+__all__ = ["AllocationError", "AllocationTimeoutError", "NodeAllocationError"]
+
+
+class AllocationError(PySchedulerError):
+    """Report that something is wrong with a claim, a class or a slice; another node would not help."""
+
+
+class NodeAllocationError(AllocationError):
+    """Report that something is wrong with what one node offers; another node may do."""
+
+
+class AllocationTimeoutError(AllocationError):
+    """Report that the search took longer than it was given."""

@@ -1,0 +1,249 @@
+"""What a node offers to the claims of a pod, reduced to what matters to them.
+
+Whether a device may serve a request depends on the device and on what is allocated already; which devices go together
+depends on the equality of some attributes, on counters and on capacity. All that, and nothing else, makes the `Kind` of
+a device. Nodes that offer the same kinds in the same order are in the same situation: whether and how the claims can be
+satisfied is worked out once for all of them, and among devices of one kind the search need not try the second where the
+first did not help.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+import attrs
+
+from pyscheduler.plugins.dynamic_resources.capacity import consumed_amounts, fits
+from pyscheduler.plugins.dynamic_resources.constraints import lookup_attribute
+from pyscheduler.plugins.dynamic_resources.selectors import DeviceSelectorError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from pyscheduler.api import DeviceTaint, DeviceToleration, Node
+    from pyscheduler.plugins.dynamic_resources.allocated import AllocatedState, DeviceId
+    from pyscheduler.plugins.dynamic_resources.capacity import Amount
+    from pyscheduler.plugins.dynamic_resources.constraints import AttributeValue
+    from pyscheduler.plugins.dynamic_resources.pools import (
+        Candidate,
+        CounterKey,
+        NodeOffer,
+        Pool,
+        PoolDevice,
+        PoolId,
+    )
+    from pyscheduler.plugins.dynamic_resources.requests import ClaimDemand, Request
+    from pyscheduler.plugins.dynamic_resources.selectors import DeviceSelectors
+
+__all__ = ["BLOCKED", "FREE", "UNFIT", "Kind", "Reducer", "Situation", "Verdict", "amounts_of"]
+
+UNFIT: Final = 0
+"""The device is not what is asked for."""
+BLOCKED: Final = 1
+"""It is, but cannot be had."""
+FREE: Final = 2
+"""It can be had, as far as it depends on nothing that is chosen in this search."""
+
+Verdict: TypeAlias = int | str
+"""Whether a device may serve a request, or why that cannot be told."""
+
+
+@attrs.frozen(eq=False)
+class Kind:
+    """What matters about a device."""
+
+    number: int
+    #: By request.
+    verdicts: tuple[Verdict, ...]
+    #: By claim and constraint.
+    values: tuple[tuple[AttributeValue | None, ...], ...]
+    #: Among the pools of the node of which devices consume counters; -1 where the device consumes none.
+    pool: int
+    consumes: tuple[tuple[CounterKey, int], ...]
+    shareable: bool
+    #: One of the devices of the kind, which have the same capacity, and the same taken of it, if they are shareable.
+    device: PoolDevice
+    #: Whether it is shared already, so that its counters are paid for; and what is taken of its capacity, in nanos.
+    in_use: bool
+    taken: Mapping[str, int]
+
+
+@attrs.frozen(eq=False)
+class Situation:
+    """A node's devices that may serve, in the order of preference, and the counters that their pools have left."""
+
+    kinds: tuple[Kind, ...]
+    devices: tuple[PoolDevice, ...]
+    counters: tuple[Mapping[CounterKey, int], ...]
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """What is equal for situations that have the same solution."""
+        return (
+            tuple(kind.number for kind in self.kinds),
+            tuple(tuple(counters.items()) for counters in self.counters),
+        )
+
+
+class Reducer:
+    """Makes situations, for the claims of one pod and one state of what is allocated."""
+
+    def __init__(self, demands: Sequence[ClaimDemand], allocated: AllocatedState, selectors: DeviceSelectors) -> None:
+        self._requests = [request for demand in demands for request in _requests(demand)]
+        self._attributes = [
+            [each.match_attribute or each.distinct_attribute or "" for each in demand.claim.spec.devices.constraints]
+            for demand in demands
+        ]
+        self._allocated = allocated
+        self._selectors = selectors
+        self._kinds: dict[object, Kind] = {}
+        self._matches: dict[tuple[int, int], bool | str] = {}
+        self._available: dict[tuple[PoolId, int], Mapping[CounterKey, int]] = {}
+        self._sharing: set[DeviceId] | None = None
+
+    def reduce(self, offer: NodeOffer, node: Node) -> Situation:
+        """Return the situation of a node."""
+        kinds: list[Kind] = []
+        devices: list[PoolDevice] = []
+        pools: dict[PoolId, int] = {}
+        counters: list[Mapping[CounterKey, int]] = []
+        names: list[dict[AttributeValue, AttributeValue]] = [{} for _ in self._attributes]
+        for candidate in offer.candidates:
+            verdicts = tuple(self._verdict(request, candidate, node) for request in self._requests)
+            if not any(verdicts):
+                continue
+            device, pool = candidate
+            number = -1
+            if device.consumes:
+                number = pools.setdefault(pool.id, len(pools))
+                if number == len(counters):
+                    counters.append(self._left(pool))
+            kinds.append(self._kind(device, verdicts, self._values(device, names), number))
+            devices.append(device)
+        return Situation(tuple(kinds), tuple(devices), tuple(counters))
+
+    def _kind(
+        self,
+        device: PoolDevice,
+        verdicts: tuple[Verdict, ...],
+        values: tuple[tuple[AttributeValue | None, ...], ...],
+        pool: int,
+    ) -> Kind:
+        share: object = None
+        in_use = False
+        taken: Mapping[str, int] = {}
+        if device.shareable:
+            taken = self._allocated.capacity.get(device.id, taken)
+            in_use = self._is_shared(device.id)
+            share = (id(device.facts), in_use, tuple(sorted(taken.items())))
+        key = (verdicts, values, pool, device.consumes, share)
+        kind = self._kinds.get(key)
+        if kind is None:
+            kind = self._kinds[key] = Kind(
+                number=len(self._kinds),
+                verdicts=verdicts,
+                values=values,
+                pool=pool,
+                consumes=device.consumes,
+                shareable=device.shareable,
+                device=device,
+                in_use=in_use,
+                taken=taken,
+            )
+        return kind
+
+    def _values(
+        self, device: PoolDevice, names: list[dict[AttributeValue, AttributeValue]]
+    ) -> tuple[tuple[AttributeValue | None, ...], ...]:
+        """Return the values that constraints compare, numbered as they come up: equal ones alike, on any node."""
+        values: list[tuple[AttributeValue | None, ...]] = []
+        for attributes, seen in zip(self._attributes, names, strict=True):
+            of_claim: list[AttributeValue | None] = []
+            for attribute in attributes:
+                value = lookup_attribute(device.device, device.id.driver, attribute)
+                if value is not None and value[0] != "list":
+                    value = seen.setdefault(value, ("", len(seen)))
+                of_claim.append(value)
+            values.append(tuple(of_claim))
+        return tuple(values)
+
+    def _verdict(self, request: Request, candidate: Candidate, node: Node) -> Verdict:
+        device, pool = candidate
+        allocated = self._allocated
+        is_taken = not request.admin_access and device.id in allocated.devices
+        if is_taken and not request.all_devices:
+            return UNFIT
+        matches = self._match(request, device)
+        if matches is not True:
+            return matches or UNFIT
+        if device.says_where and (device.place is None or not device.place.matches(node)):
+            return UNFIT
+        consumed = consumed_amounts(request.amounts, device.capacity)
+        if consumed is None or not fits(consumed, device.capacity, allocated.capacity.get(device.id, {})):
+            return UNFIT
+        if is_taken or not self._has_counters(device, pool):
+            return BLOCKED
+        return BLOCKED if _is_kept_away(device.taints, request.tolerations) else FREE
+
+    def _match(self, request: Request, device: PoolDevice) -> bool | str:
+        key = (request.index, id(device.facts))
+        known = self._matches.get(key)
+        if known is None:
+            known = self._matches[key] = self._ask(request, device)
+        return known
+
+    def _ask(self, request: Request, device: PoolDevice) -> bool | str:
+        for prefix, expression in request.selectors:
+            try:
+                if not self._selectors.matches(expression, device.facts):
+                    return False
+            except DeviceSelectorError as error:
+                return f"{prefix}{error}"
+        return True
+
+    def _has_counters(self, device: PoolDevice, pool: Pool) -> bool:
+        if not device.consumes or (device.shareable and self._is_shared(device.id)):
+            return True
+        left = self._left(pool)
+        return min(left.values(), default=0) >= 0 and all(left[counter] >= value for counter, value in device.consumes)
+
+    def _left(self, pool: Pool) -> Mapping[CounterKey, int]:
+        """Return what is left of the counters of a pool; below zero where more is allocated than there is."""
+        key = (pool.id, pool.generation)
+        known = self._available.get(key)
+        if known is None:
+            left = dict(pool.counters)
+            for device in (*pool.devices, *pool.others):
+                if device.consumes and (device.id in self._allocated.devices or self._is_shared(device.id)):
+                    for counter, value in device.consumes:
+                        left[counter] -= value
+            known = self._available[key] = left
+        return known
+
+    def _is_shared(self, device: DeviceId) -> bool:
+        if self._sharing is None:
+            self._sharing = {shared for shared, _ in self._allocated.shares} | self._allocated.capacity.keys()
+        return device in self._sharing
+
+
+def amounts_of(request: Request, kind: Kind) -> Mapping[str, Amount]:
+    """Return how much a request takes of the capacity of a shareable device that may serve it."""
+    return consumed_amounts(request.amounts, kind.device.capacity) or {}
+
+
+def _requests(demand: ClaimDemand) -> list[Request]:
+    return [request for alternatives in demand.requests for request in alternatives]
+
+
+def _is_kept_away(taints: Sequence[DeviceTaint], tolerations: Sequence[DeviceToleration]) -> bool:
+    return any(not any(_tolerates(toleration, taint) for toleration in tolerations) for taint in taints)
+
+
+def _tolerates(toleration: DeviceToleration, taint: DeviceTaint) -> bool:
+    if toleration.effect and toleration.effect != taint.effect:
+        return False
+    if toleration.key and toleration.key != taint.key:
+        return False
+    if toleration.operator in {"", "Equal"}:
+        return toleration.value == taint.value
+    return toleration.operator == "Exists"
