@@ -1,10 +1,16 @@
-"""Admission: before an object is stored, its namespace has to exist, and a pod gets its class's priority."""
+"""Admission: what new objects need of others.
+
+A namespace has to exist, a pod gets its class's priority, and who asks for devices as an administrator must do so in a
+namespace that is marked for it.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
 from pyscheduler.cluster.embedded import builtin, errors
+from pyscheduler.cluster.embedded.devices.kinds import CLAIM_TEMPLATES, CLAIMS
+from pyscheduler.cluster.embedded.devices.validation import admin_request, admin_result
 
 if TYPE_CHECKING:
     from pyscheduler.cluster.embedded.resources import Resource
@@ -12,6 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Admission"]
 
+_ADMIN_LABEL: Final = "resource.kubernetes.io/admin-access"
 _DEFAULT_PREEMPTION: Final = "PreemptLowerPriority"
 
 
@@ -47,6 +54,27 @@ class Admission:
                 )
         if resource.collection == builtin.PODS.collection:
             self._give_priority(obj)
+        elif resource is CLAIMS:
+            path = admin_request(obj.get("spec") or {})
+            self._admit_admin(resource, obj, f"spec.{path}" if path else "")
+        elif resource is CLAIM_TEMPLATES:
+            path = admin_request((obj.get("spec") or {}).get("spec") or {})
+            self._admit_admin(resource, obj, f"spec.spec.{path}" if path else "")
+
+    def admit_change(self, resource: Resource, before: Object, obj: Object) -> None:
+        """Refuse (422) that a claim is given devices as to an administrator in a namespace that is not for those."""
+        if resource is CLAIMS and not admin_result(before):
+            self._admit_admin(resource, obj, admin_result(obj))
+
+    def _admit_admin(self, resource: Resource, obj: Object, path: str) -> None:
+        """Refuse administrator's access, asked for at a path (empty: not), in a namespace without the label."""
+        if not path:
+            return
+        namespace = self._namespaces.get(obj["metadata"]["namespace"])
+        if namespace is None or namespace.labels.get(_ADMIN_LABEL) != "true":
+            why = f"admin access to devices requires the `{_ADMIN_LABEL}: true` label on the containing namespace"
+            problem = errors.FieldProblem.forbidden(path, why)
+            raise errors.invalid(resource.storage_group, resource.kind, obj["metadata"].get("name") or "", [problem])
 
     def _give_priority(self, pod: Object) -> None:
         spec = pod["spec"]

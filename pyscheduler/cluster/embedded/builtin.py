@@ -6,6 +6,7 @@ from typing import Final
 
 from pyscheduler.cluster.embedded import event_views
 from pyscheduler.cluster.embedded.access.kinds import RBAC_RESOURCES, REVIEW_RESOURCES
+from pyscheduler.cluster.embedded.devices.kinds import DEVICE_RESOURCES
 from pyscheduler.cluster.embedded.resources import Resource, Subresource
 from pyscheduler.cluster.embedded.scale import WORKLOAD
 
@@ -247,6 +248,7 @@ BUILTIN_RESOURCES: Final = (
     EVENTS_V1,
     DISRUPTION_BUDGETS,
     *RBAC_RESOURCES,
+    *DEVICE_RESOURCES,
     PRIORITY_CLASSES,
     Resource(
         "storage.k8s.io",

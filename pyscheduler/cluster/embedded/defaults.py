@@ -12,8 +12,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from pyscheduler.api.quantity import parse_quantity
+from pyscheduler.api.times import format_time
 from pyscheduler.cluster.embedded import crds
 from pyscheduler.cluster.embedded.access.objects import default_binding
+from pyscheduler.cluster.embedded.devices.claims import (
+    default_claim,
+    default_slice,
+    default_template,
+    keep_status_of_allocated,
+)
 from pyscheduler.cluster.embedded.event_views import complete_core
 from pyscheduler.cluster.embedded.workload_defaults import WORKLOAD_DEFAULTS, WORKLOAD_STATUS, service_defaults
 
@@ -63,8 +70,15 @@ def prepare_creation(collection: str, obj: Object, now: str) -> None:
         rule(obj, now)
 
 
-def prepare_update(collection: str, obj: Object, before: Object) -> None:
-    """Complete a changed object by what it was `before`, where admission does: a pod keeps its priority."""
+def prepare_update(collection: str, obj: Object, before: Object, wall: Callable[[], float]) -> None:
+    """Complete a changed object by what it was `before`, where admission does: a pod keeps its priority.
+
+    `wall` tells seconds since the epoch.
+    """
+    if collection == "resourceclaims.resource.k8s.io":
+        keep_status_of_allocated(obj, before)
+    elif collection == "resourceslices.resource.k8s.io":
+        default_slice(obj, format_time(wall()))
     if collection != "pods":
         return
     spec, old = obj["spec"], before.get("spec") or {}
@@ -297,6 +311,10 @@ def _first_workload_status(collection: str) -> Callable[[Object, str], None]:
     return begin
 
 
+def _create_claim(claim: Object, _now: str) -> None:
+    claim["status"] = {}
+
+
 def _create_service(service: Object, _now: str) -> None:
     service["status"] = {"loadBalancer": {}}
 
@@ -316,6 +334,8 @@ _DEFAULTS: Final[dict[str, Callable[[Object], None]]] = {
     **{collection: _default_workload(collection) for collection in WORKLOAD_DEFAULTS},
     "rolebindings.rbac.authorization.k8s.io": default_binding,
     "clusterrolebindings.rbac.authorization.k8s.io": default_binding,
+    "resourceclaims.resource.k8s.io": default_claim,
+    "resourceclaimtemplates.resource.k8s.io": default_template,
 }
 _CREATION: Final[dict[str, Callable[[Object, str], None]]] = {
     "pods": _create_pod,
@@ -325,5 +345,7 @@ _CREATION: Final[dict[str, Callable[[Object, str], None]]] = {
     "poddisruptionbudgets.policy": _create_budget,
     "customresourcedefinitions.apiextensions.k8s.io": _create_definition,
     "services": _create_service,
+    "resourceclaims.resource.k8s.io": _create_claim,
+    "resourceslices.resource.k8s.io": default_slice,
     **{collection: _first_workload_status(collection) for collection in WORKLOAD_STATUS},
 }

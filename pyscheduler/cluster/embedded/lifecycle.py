@@ -23,6 +23,7 @@ from pyscheduler.api.times import format_time
 from pyscheduler.cluster.embedded import pod_progress
 from pyscheduler.cluster.embedded.builtin import EVENTS, NODES, PODS
 from pyscheduler.cluster.embedded.deletion import DeleteOptions
+from pyscheduler.cluster.embedded.devices.controller import ClaimController
 from pyscheduler.cluster.embedded.disruption import DisruptionBudgets
 from pyscheduler.cluster.embedded.errors import StatusError
 from pyscheduler.cluster.embedded.following import Follower
@@ -81,6 +82,7 @@ class Lifecycle:
         self._own: set[int] = set()
         self._addresses = 0
         self._budgets = DisruptionBudgets(registry, clock=clock) if run_pods else None
+        self._claims = ClaimController(registry, clock=clock) if run_pods else None
         self._node_news = Follower(self._nodes, clock=clock, listed=self._list_nodes, changed=self._node_changed)
         self._followers = (
             self._node_news,
@@ -93,15 +95,17 @@ class Lifecycle:
         """Take up the pods that are there, then follow every change."""
         for follower in self._followers:
             follower.start()
-        if self._budgets is not None:
-            self._budgets.start()
+        for controller in (self._budgets, self._claims):
+            if controller is not None:
+                controller.start()
 
     def stop(self) -> None:
         """Leave all pods as they are; idempotent."""
         for follower in self._followers:
             follower.stop()
-        if self._budgets is not None:
-            self._budgets.stop()
+        for controller in (self._budgets, self._claims):
+            if controller is not None:
+                controller.stop()
         for timer in self._timers.values():
             timer.cancel()
         self._timers.clear()

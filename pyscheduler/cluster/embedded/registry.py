@@ -253,10 +253,11 @@ class Registry:
                 metadata.pop(name, None)
         metadata["name"] = old.name
         apply_defaults(resource.collection, new)
-        prepare_update(resource.collection, new, before)
+        prepare_update(resource.collection, new, before, self.wall)
         if resource.schema is not None:
             check_schema(resource, new)
         validation.check_update(resource, before, new, resizing=subresource == "resize")
+        self._admission.admit_change(resource, before, new)
         if resource.has_generation and subresource != "status" and _owners_part(before) != _owners_part(new):
             metadata["generation"] = metadata.get("generation", 0) + 1
         if self.guard is not None:

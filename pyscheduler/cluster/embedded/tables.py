@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from pyscheduler.cluster.embedded.devices.tables import DEVICE_PRINTERS
 from pyscheduler.cluster.embedded.other_tables import OTHER_PRINTERS
 from pyscheduler.cluster.embedded.pod_table import POD_COLUMNS, pod_cells
 from pyscheduler.cluster.embedded.printing import (
@@ -255,4 +256,5 @@ _PRINTERS: Final[dict[str, Printer]] = {
     ),
     **WORKLOAD_PRINTERS,
     **OTHER_PRINTERS,
+    **DEVICE_PRINTERS,
 }

@@ -19,8 +19,12 @@ from pyscheduler.api.quantity import parse_quantity
 from pyscheduler.cluster.embedded import crds, errors
 from pyscheduler.cluster.embedded.access.kinds import RBAC_GROUP
 from pyscheduler.cluster.embedded.access.objects import rbac_problems
+from pyscheduler.cluster.embedded.devices.kinds import DEVICE_GROUP
+from pyscheduler.cluster.embedded.devices.quantities import quantities_of
+from pyscheduler.cluster.embedded.devices.validation import device_problems
 from pyscheduler.cluster.embedded.errors import FieldProblem
 from pyscheduler.cluster.embedded.kinds.fields import prune
+from pyscheduler.cluster.embedded.name_rules import label_problems, subdomain_problems
 from pyscheduler.cluster.embedded.pod_groups import POD_GROUP_COLLECTIONS, pod_group_problems
 
 if TYPE_CHECKING:
@@ -33,19 +37,6 @@ if TYPE_CHECKING:
 
 __all__ = ["check_creation", "check_fits", "check_update", "fit"]
 
-_SUBDOMAIN_FORMAT: Final = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*"
-_LABEL_FORMAT: Final = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
-_SUBDOMAIN: Final = re.compile(_SUBDOMAIN_FORMAT)
-_LABEL: Final = re.compile(_LABEL_FORMAT)
-
-_SUBDOMAIN_RULE: Final = (
-    "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and "
-    f"end with an alphanumeric character (e.g. 'example.com', regex used for validation is '{_SUBDOMAIN_FORMAT}')"
-)
-_LABEL_RULE: Final = (
-    "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with "
-    f"an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is '{_LABEL_FORMAT}')"
-)
 _QUANTITY_RULE: Final = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
 _POD_IMMUTABLE: Final = (
     "pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,"
@@ -128,7 +119,7 @@ def _without_nulls(value: Any) -> Any:
 
 
 def _quantities(resource: Resource, obj: Object) -> Iterator[str | int | float]:
-    """Yield every resource quantity of a pod or node whose shape is right."""
+    """Yield every quantity of a pod, a node or devices whose shape is right."""
     if resource.collection == "nodes":
         status = obj.get("status") or {}
         for name in ("capacity", "allocatable"):
@@ -141,6 +132,8 @@ def _quantities(resource: Resource, obj: Object) -> Iterator[str | int | float]:
             if resources:
                 yield from (resources.get("requests") or {}).values()
                 yield from (resources.get("limits") or {}).values()
+    elif resource.group == DEVICE_GROUP and not resource.custom:
+        yield from quantities_of(resource.kind, obj)
 
 
 def _not_decodable(kind: str, version: str, why: str) -> errors.StatusError:
@@ -173,6 +166,8 @@ def check_creation(resource: Resource, obj: Object) -> None:
         problems += rbac_problems(resource.kind, None, obj)
     elif resource.collection in POD_GROUP_COLLECTIONS and not resource.custom:
         problems += pod_group_problems(resource, None, obj)
+    elif resource.group == DEVICE_GROUP and not resource.custom:
+        problems += device_problems(resource, None, obj)
     if problems:
         raise errors.invalid(resource.storage_group, resource.kind, obj["metadata"].get("name") or "", problems)
 
@@ -188,6 +183,8 @@ def check_update(resource: Resource, old: Object, new: Object, *, resizing: bool
         problems += rbac_problems(resource.kind, old, new)
     elif resource.collection in POD_GROUP_COLLECTIONS and not resource.custom:
         problems += pod_group_problems(resource, old, new)
+    elif resource.group == DEVICE_GROUP and not resource.custom:
+        problems += device_problems(resource, old, new)
     if problems:
         raise errors.invalid(resource.storage_group, resource.kind, new["metadata"]["name"], problems)
 
@@ -202,14 +199,9 @@ def _name_problems(resource: Resource, obj: Object) -> Iterator[FieldProblem]:
         if name in (".", "..") or set("/%") & set(name):
             yield FieldProblem.invalid("metadata.name", name, "may not be '.' or '..' and may not contain '/' or '%'")
     elif resource.collection in _NAMED_BY_LABEL:
-        if not _LABEL.fullmatch(name):
-            yield FieldProblem.invalid("metadata.name", name, _LABEL_RULE)
-        elif len(name) > 63:
-            yield FieldProblem.invalid("metadata.name", name, "must be no more than 63 bytes")
-    elif len(name) > 253:
-        yield FieldProblem.invalid("metadata.name", name, "must be no more than 253 bytes")
-    elif not _SUBDOMAIN.fullmatch(name):
-        yield FieldProblem.invalid("metadata.name", name, _SUBDOMAIN_RULE)
+        yield from label_problems("metadata.name", name)
+    else:
+        yield from subdomain_problems("metadata.name", name)
 
 
 def _label_problems(obj: Object) -> Iterator[FieldProblem]:

@@ -1,0 +1,92 @@
+"""What a claim asks for, found in its spec; and its defaults."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pyscheduler.cluster.embedded.store import Object
+
+__all__ = [
+    "EXACT_COUNT",
+    "asked_for",
+    "default_claim",
+    "default_slice",
+    "default_template",
+    "keep_status_of_allocated",
+]
+
+EXACT_COUNT: Final = "ExactCount"
+
+_SHARED: Final = ("driver", "pool", "device", "shareID")
+
+
+def asked_for(spec: Object) -> Iterator[tuple[Object, str]]:
+    """Yield each way in which each request of a claim's spec can be met, and its path below the spec."""
+    for index, request in enumerate((spec.get("devices") or {}).get("requests") or ()):
+        path = f"devices.requests[{index}]"
+        if request.get("exactly") is not None:
+            yield request["exactly"], f"{path}.exactly"
+        for number, one in enumerate(request.get("firstAvailable") or ()):
+            yield one, f"{path}.firstAvailable[{number}]"
+
+
+def default_claim(claim: Object) -> None:
+    """Fill in what a claim leaves open; in its status too, where tolerations are repeated."""
+    _default_spec(claim.setdefault("spec", {}))
+    allocation = (claim.get("status") or {}).get("allocation") or {}
+    for result in (allocation.get("devices") or {}).get("results") or ():
+        _default_tolerations(result)
+
+
+def default_template(template: Object) -> None:
+    """Fill in what the claims of a template leave open."""
+    inner = template.setdefault("spec", {})
+    inner.setdefault("metadata", {})
+    _default_spec(inner.setdefault("spec", {}))
+
+
+def default_slice(resource_slice: Object, now: str) -> None:
+    """Note since when devices are tainted; `now` is a wire timestamp."""
+    for device in (resource_slice.get("spec") or {}).get("devices") or ():
+        for taint in device.get("taints") or ():
+            if taint.get("timeAdded") is None:
+                taint["timeAdded"] = now
+
+
+def keep_status_of_allocated(claim: Object, before: Object) -> None:
+    """Drop what drivers report of devices that the claim has no longer."""
+    status = claim.get("status") or {}
+    lost = _devices(before) - _devices(claim)
+    kept = [one for one in status.get("devices") or () if _identity(one) not in lost]
+    if kept:
+        status["devices"] = kept
+    else:
+        status.pop("devices", None)
+
+
+def _devices(claim: Object) -> set[tuple[str, ...]]:
+    allocation = (claim.get("status") or {}).get("allocation") or {}
+    return {_identity(one) for one in (allocation.get("devices") or {}).get("results") or ()}
+
+
+def _identity(device: Object) -> tuple[str, ...]:
+    return tuple(device.get(name) or "" for name in _SHARED)
+
+
+def _default_spec(spec: Object) -> None:
+    spec.setdefault("devices", {})
+    for asked, _ in asked_for(spec):
+        if not asked.get("allocationMode"):
+            asked["allocationMode"] = EXACT_COUNT
+        if asked["allocationMode"] == EXACT_COUNT and not asked.get("count"):
+            asked["count"] = 1
+        _default_tolerations(asked)
+
+
+def _default_tolerations(owner: Object) -> None:
+    for toleration in owner.get("tolerations") or ():
+        if not toleration.get("operator"):
+            toleration["operator"] = "Equal"
