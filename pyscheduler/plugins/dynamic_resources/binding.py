@@ -23,7 +23,7 @@ from pyscheduler.framework.errors import text_of
 from pyscheduler.plugins.dynamic_resources.claims import FINALIZER, consumer, is_reserved_for
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine
+    from collections.abc import Coroutine, Mapping, Sequence
 
     from pyscheduler.api import AllocationResult, Pod
     from pyscheduler.framework import Handle
@@ -34,7 +34,7 @@ __all__ = ["ClaimWriteError", "ClaimWriter"]
 #: So often a write is tried that meets a newer version, and so long it is waited in between; as client-go.
 _TRIES: Final = 5
 _PAUSE_SECONDS: Final = 0.01
-#: How long it is waited before a claim is read again, where the API server does not answer; doubled up to the second.
+#: How long it is waited before a claim is read again, where the API server does not answer: at first, and at most.
 _READ_AGAIN_SECONDS: Final = 1.0
 _READ_AGAIN_LIMIT_SECONDS: Final = 30.0
 
@@ -72,9 +72,8 @@ class ClaimWriter:
                 self._ledger.release(promise, entirely=True)
             return written
         finally:
-            if promise is not None:
-                if is_known or self._spawn(self._find_out(promise), claim) is None:
-                    self._ledger.release(promise)
+            if promise is not None and (is_known or self._spawn(self._find_out(promise, pod), claim) is None):
+                self._ledger.release(promise)
 
     async def _bind(self, pod: Pod, claim: ResourceClaim, allocation: AllocationResult | None) -> ResourceClaim:
         uid = claim.uid
@@ -104,8 +103,8 @@ class ClaimWriter:
             if claim.status.allocation is not None:
                 raise ClaimWriteError(f"claim {key} got allocated elsewhere in the meantime")
             if FINALIZER not in claim.metadata.finalizers:
-                patch = {"metadata": {"finalizers": [*claim.metadata.finalizers, FINALIZER]}}
-                claim = await self._patch(claim, patch, f"add finalizer to claim {key}")
+                finalizers = [*claim.metadata.finalizers, FINALIZER]
+                claim = await self._patch(claim, f"add finalizer to claim {key}", finalizers=finalizers)
             stamped = msgspec.structs.replace(allocation, allocation_timestamp=self._timestamp())
             status["allocation"] = msgspec.to_builtins(stamped)
         elif claim.status.allocation is None:
@@ -113,7 +112,7 @@ class ClaimWriter:
         users = (*claim.status.reserved_for, consumer(pod))
         status["reservedFor"] = msgspec.to_builtins(users)
         what = "allocation and reservation" if allocation is not None else "reservation"
-        return await self._patch(claim, {"status": status}, f"add {what} to claim {key}", status=True)
+        return await self._patch(claim, f"add {what} to claim {key}", status=status)
 
     def _timestamp(self) -> str | None:
         gates = self._handle.feature_gates
@@ -173,8 +172,11 @@ class ClaimWriter:
             self._ledger.note_written(written)
             return
 
-    async def _find_out(self, promise: Promise) -> None:
-        """Read a claim of which nobody knows whether it was written, however long it takes; then end the promise."""
+    async def _find_out(self, promise: Promise, pod: Pod) -> None:
+        """Read a claim of which nobody knows whether it was written, however long it takes; then end the promise.
+
+        The pod may have been tried meanwhile, and is tried again, as no event comes where nothing was written.
+        """
         pause, claim = _READ_AGAIN_SECONDS, promise.claim
         while True:
             try:
@@ -187,6 +189,7 @@ class ClaimWriter:
                 await self._handle.clock.sleep(pause)
                 pause = min(2 * pause, _READ_AGAIN_LIMIT_SECONDS)
         self._ledger.release(promise)
+        self._handle.activate([pod])
 
     def _spawn(self, work: Coroutine[object, object, None], claim: ResourceClaim) -> asyncio.Task[None] | None:
         """Do something about a claim in the background; None where the scheduler has stopped."""
@@ -196,13 +199,25 @@ class ClaimWriter:
             return None
 
     async def _patch(
-        self, claim: ResourceClaim, patch: dict[str, dict[str, object]], what: str, *, status: bool = False
+        self,
+        claim: ResourceClaim,
+        what: str,
+        *,
+        finalizers: Sequence[str] | None = None,
+        status: Mapping[str, object] | None = None,
     ) -> ResourceClaim:
-        """Change a claim, unless it is not any more what it was; raise `ClaimWriteError`, which tells what failed."""
-        versioned = {**patch, "metadata": {**patch.get("metadata", {}), "resourceVersion": claim.resource_version}}
+        """Change finalizers or status, unless the claim is not any more what it was; raise `ClaimWriteError`."""
+        metadata: dict[str, object] = {"resourceVersion": claim.resource_version}
+        patch: dict[str, object] = {"metadata": metadata}
+        if finalizers is not None:
+            metadata["finalizers"] = finalizers
+        if status is not None:
+            patch["status"] = status
         client = self._handle.client
         try:
-            return await client.patch(ResourceClaim, claim.name, claim.namespace, patch=versioned, status=status)
+            return await client.patch(
+                ResourceClaim, claim.name, claim.namespace, patch=patch, status=status is not None
+            )
         except (APIError, TransportError) as error:
             raise ClaimWriteError(f"{what}: {text_of(error)}") from error
 

@@ -8,7 +8,7 @@ Source: kube-scheduler 1.36, `dynamicresources` (KEP-5007).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from pyscheduler.api import DecodeError, parse_time
 from pyscheduler.framework import PySchedulerError
@@ -18,11 +18,20 @@ if TYPE_CHECKING:
 
     from pyscheduler.api import AllocatedDeviceStatus, Condition, DeviceRequestAllocationResult, ResourceClaim
 
-__all__ = ["DeviceBindingError", "has_conditions", "has_timed_out", "is_ready", "unready_devices"]
+__all__ = ["DeviceBindingError", "DeviceTimeoutError", "has_conditions", "has_timed_out", "is_ready", "unready_devices"]
 
 
 class DeviceBindingError(PySchedulerError):
-    """Report devices that failed, or did not become ready in time; the pod is tried again."""
+    """Report devices that failed; the pod is tried again."""
+
+    #: How the wait ended, in metrics.
+    status: ClassVar[str] = "failure"
+
+
+class DeviceTimeoutError(DeviceBindingError):
+    """Report devices that did not become ready in time; the pod is tried again."""
+
+    status: ClassVar[str] = "timeout"
 
 
 def is_ready(claim: ResourceClaim) -> bool:

@@ -1,108 +1,429 @@
-"""DynamicResources: the pod's resource claims get devices allocated.
+"""The plugin: what it does at each extension point. Source: kube-scheduler 1.36, `dynamicresources`.
 
-Here for pods without claims: they skip its filter, every node scores 0, and when nothing fits it has no claim to give
-back, which is what its PostFilter says. Claims themselves are not allocated yet, so a pod that names one is rejected,
-and never placed as if it had none.
-Differs from kube-scheduler: a pod with resource claims is unschedulable, with a message that says so.
-Source: kube-scheduler 1.36, `dynamicresources`.
+Differs from kube-scheduler: where devices were taken or given back between the choice of a node and Reserve (members of
+a group), they are chosen again there. Extended resources that device classes offer are not looked at.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+import logging
+from typing import TYPE_CHECKING, ClassVar, Final
 
 import numpy as np
 
-from pyscheduler.api import Pod
+from pyscheduler.api import (
+    DeviceClass,
+    Pod,
+    ResourceClaim,
+    ResourceSlice,
+    SelectorError,
+    compile_node_selector,
+    kind_of,
+)
 from pyscheduler.framework import (
-    ActionType,
-    ClusterEvent,
+    GROUP_CYCLE,
+    PREEMPTION_INQUIRY,
+    WHAT_IF,
+    APIError,
     ClusterEventWithHint,
+    CycleState,
     EnqueueExtensions,
-    EventResource,
     FilterPlugin,
+    Handle,
+    Nodes,
     NodeStatuses,
+    PolicyRule,
     PostFilterPlugin,
+    PostFilterResult,
+    PreBindPlugin,
+    PreBindPreFlightResult,
+    PreEnqueuePlugin,
     PreFilterPlugin,
-    QueueingHint,
+    PreFilterResult,
+    PySchedulerError,
+    ReservePlugin,
     Reuse,
     ScorePlugin,
+    SignFragment,
     SignPlugin,
     StateKey,
     Status,
+    TransportError,
 )
 from pyscheduler.framework.plugin_args import DynamicResourcesArgs
+from pyscheduler.framework.scoring import default_normalize
+from pyscheduler.plugins.dynamic_resources.allocator import Allocator
+from pyscheduler.plugins.dynamic_resources.binding import ClaimWriter
+from pyscheduler.plugins.dynamic_resources.choice import Choice, PodClaim
+from pyscheduler.plugins.dynamic_resources.claims import ClaimError, find_claims, is_reserved_for
+from pyscheduler.plugins.dynamic_resources.conditions import (
+    DeviceBindingError,
+    DeviceTimeoutError,
+    has_conditions,
+    has_timed_out,
+    is_ready,
+    unready_devices,
+)
+from pyscheduler.plugins.dynamic_resources.hints import Hints
+from pyscheduler.plugins.dynamic_resources.ledger import ClaimLedger
+from pyscheduler.plugins.dynamic_resources.selectors import CelSelectors
+from pyscheduler.plugins.dynamic_resources.stock import Stock
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Awaitable, Callable, Sequence
 
     from numpy.typing import NDArray
 
-    from pyscheduler.framework import (
-        CycleState,
-        Nodes,
-        PostFilterResult,
-        PreFilterResult,
-        SignFragment,
-    )
+    from pyscheduler.api import ResourceKind
 
 __all__ = ["DynamicResources"]
 
-_STATE: Final[StateKey[bool]] = StateKey("DynamicResources")
+_log = logging.getLogger(__name__)
 
-_CLAIMS: Final = Status.unresolvable(
-    "pod uses spec.resourceClaims, for which plugin DynamicResources would allocate devices; it does not do that yet"
-)
+_STATE: Final[StateKey[Choice]] = StateKey("DynamicResources")
+#: Of pods without claims, which are most; nobody changes it.
+_NO_CLAIMS: Final = Choice(())
+
 _NOTHING_TO_GIVE_BACK: Final = Status.unschedulable("no new claims to deallocate")
+_GIVEN_BACK: Final = Status.unschedulable("deallocation of ResourceClaim completed")
+_NOT_YET: Final = Status.unschedulable("still not schedulable")
+_NOT_SIGNABLE: Final = Status.unschedulable("pods with dra resource claims are not signable")
 _NOT_FOUND: Final = Status.from_error(LookupError("not found"))
+_LOST: Final = Status.from_error(LookupError("claim allocation not found for node"))
+_WORK: Final = PreBindPreFlightResult(allow_parallel=True)
+
+#: How long devices may take to get ready, where the args do not say.
+_BINDING_TIMEOUT_SECONDS: Final = 600.0
+#: So often it is looked whether devices are ready.
+_POLL_SECONDS: Final = 5.0
 
 
-class DynamicResources(PreFilterPlugin, FilterPlugin, PostFilterPlugin, ScorePlugin, EnqueueExtensions, SignPlugin):
-    """Reject pods with resource claims; have nothing to say about others."""
+class DynamicResources(
+    PreEnqueuePlugin,
+    PreFilterPlugin,
+    FilterPlugin,
+    PostFilterPlugin,
+    ScorePlugin,
+    ReservePlugin,
+    PreBindPlugin,
+    EnqueueExtensions,
+    SignPlugin,
+):
+    """Refuse nodes that do not have the devices that the pod's claims ask for; then allocate them."""
 
+    # Of pods without claims; for others nothing is kept.
     reuse = Reuse.WHILE_NODE_STAYS
     args_type = DynamicResourcesArgs
+    watches: ClassVar[Sequence[ResourceKind]] = (
+        kind_of(ResourceClaim, "resourceclaims"),
+        kind_of(ResourceSlice, "resourceslices", namespaced=False),
+        kind_of(DeviceClass, "deviceclasses", namespaced=False),
+    )
+    rbac: ClassVar[Sequence[PolicyRule]] = (
+        PolicyRule(
+            api_groups=("resource.k8s.io",),
+            resources=("resourceclaims", "resourceclaims/status", "resourceclaims/binding"),
+            verbs=("patch",),
+        ),
+        PolicyRule(api_groups=("resource.k8s.io",), resources=("resourceclaims",), verbs=("get",)),
+    )
 
-    def pre_filter(self, state: CycleState, pod: Pod, nodes: Nodes) -> PreFilterResult | Status | None:
-        state.write(_STATE, True)
-        return _CLAIMS if pod.spec.resource_claims else Status.skip()
+    def __init__(self, args: DynamicResourcesArgs | None, handle: Handle) -> None:
+        super().__init__(args, handle)
+        given = args if args is not None else DynamicResourcesArgs()
+        self._filter_timeout_seconds = given.filter_timeout_seconds or 0.0
+        if not handle.feature_gates["DRASchedulerFilterTimeout"]:
+            self._filter_timeout_seconds = 0.0
+        binding = given.binding_timeout_seconds
+        self._binding_timeout_seconds = _BINDING_TIMEOUT_SECONDS if binding is None else binding
+        self._classes = handle.lister(DeviceClass)
+        claims = handle.lister(ResourceClaim)
+        self._ledger = handle.shared("pyscheduler/resource-claims", lambda: ClaimLedger(claims))
+        slices = handle.lister(ResourceSlice)
+        self._stock = handle.shared("pyscheduler/devices", lambda: Stock(slices, CelSelectors()))
+        self._writer = ClaimWriter(handle, self._ledger)
+        self._hints = Hints(self._ledger.get)
 
-    def filter_nodes(self, state: CycleState, pod: Pod, nodes: Nodes) -> NodeStatuses | None:
-        # Reached by pods with claims only in a profile that disables PreFilter of this plugin.
+    # Queueing
+
+    def pre_enqueue(self, pod: Pod) -> Status | None:
         if not pod.spec.resource_claims:
             return None
-        return NodeStatuses.failing(np.ones(len(nodes), dtype=np.bool_), _CLAIMS)
+        try:
+            find_claims(pod, self._ledger.get)
+        except ClaimError as error:
+            return Status.unresolvable(str(error))
+        return None
+
+    def events_to_register(self) -> Sequence[ClusterEventWithHint]:
+        return self._hints.events()
+
+    def sign_pod(self, pod: Pod) -> Sequence[SignFragment] | Status:
+        return _NOT_SIGNABLE if pod.spec.resource_claims else ()
+
+    # Filtering
+
+    def pre_filter(self, state: CycleState, pod: Pod, nodes: Nodes) -> PreFilterResult | Status | None:
+        state.write(_STATE, _NO_CLAIMS)
+        if not pod.spec.resource_claims:
+            return Status.skip()
+        try:
+            claims = [PodClaim(claim) for claim in find_claims(pod, self._ledger.get)]
+        except ClaimError as error:
+            return Status.unresolvable(str(error))
+        if not claims:
+            return Status.skip()
+        for each in claims:
+            refused = self._look_at(each, state)
+            if refused is not None:
+                return refused
+        choice = Choice(claims)
+        self._prepare(choice)
+        state.write(_STATE, choice)
+        return None
+
+    def _look_at(self, each: PodClaim, state: CycleState) -> Status | None:
+        """Find out what there is to do about a claim; return why the pod cannot be scheduled because of it."""
+        claim = each.claim
+        allocation = claim.status.allocation
+        if allocation is None:
+            allocation = self._ledger.promised(claim.uid)
+            if allocation is None:
+                return self._check_classes(claim)
+            cycle = state.get(GROUP_CYCLE)
+            if cycle is None or not self._ledger.is_shared_in(cycle, claim.uid):
+                return _in_progress(claim)
+            each.shared = allocation
+        if allocation.node_selector is not None:
+            try:
+                each.nodes = compile_node_selector(allocation.node_selector)
+                each.nodes.check()
+            except SelectorError as error:
+                return Status.from_error(error)
+        return None
+
+    def _check_classes(self, claim: ResourceClaim) -> Status | None:
+        """Return what is wrong with the requests of a claim, before any node is looked at."""
+        for request in claim.spec.devices.requests:
+            if request.exactly is not None:
+                named = [(request.name, request.exactly.device_class_name)]
+            elif not request.first_available:
+                return _wrong_request(claim, request.name, "unknown request type")
+            elif not self.handle.feature_gates["DRAPrioritizedList"]:
+                return _wrong_request(
+                    claim, request.name, "has subrequests, but the DRAPrioritizedList feature is disabled"
+                )
+            else:
+                named = [(f"{request.name}/{way.name}", way.device_class_name) for way in request.first_available]
+            for name, class_name in named:
+                if not class_name:
+                    return Status.from_error(ClaimError(f"request {name}: unsupported request type"))
+                if self._classes.get(class_name) is None:
+                    return Status.unresolvable(f"request {name}: device class {class_name} does not exist")
+        return None
+
+    def _prepare(self, choice: Choice) -> None:
+        """Make what chooses devices for the claims that have none, as things are now."""
+        choice.changes = self._ledger.allocated.changes
+        if choice.pending:
+            choice.allocator = Allocator(
+                [each.claim for each in choice.pending if each.shared is None],
+                self._ledger.allocated,
+                self._classes.get,
+                self._stock.inventory(),
+                self._stock.selectors,
+            )
+
+    def filter_nodes(self, state: CycleState, pod: Pod, nodes: Nodes) -> NodeStatuses | None:
+        choice = state.get(_STATE)
+        if choice is None:
+            return NodeStatuses.failing(np.ones(len(nodes), dtype=np.bool_), _NOT_FOUND)
+        if not choice.claims:
+            return None
+        self._keep_up(choice)
+        timeout = self._binding_timeout_seconds if self._waits_for_devices else None
+        return choice.judge(nodes, wall=self.handle.clock.wall(), timeout_seconds=timeout, stop=self._stop)
+
+    def _stop(self) -> Callable[[], bool] | None:
+        """Return what tells, from now on, that the search on a node takes too long; None where it may take for ever."""
+        if not self._filter_timeout_seconds:
+            return None
+        now = self.handle.clock.now
+        deadline = now() + self._filter_timeout_seconds
+        return lambda: now() >= deadline
+
+    def _keep_up(self, choice: Choice) -> None:
+        """Choose by what is allocated now; the loop may have turned since, as it does where room is made."""
+        if choice.changes != self._ledger.allocated.changes:
+            self._prepare(choice)
 
     def post_filter(
         self, state: CycleState, pod: Pod, statuses: NodeStatuses
-    ) -> tuple[PostFilterResult | None, Status]:
+    ) -> tuple[PostFilterResult | None, Status] | Awaitable[tuple[PostFilterResult | None, Status]]:
+        choice = state.get(_STATE)
         # Where another plugin rejected the pod before this one's PreFilter, there is no state to look into, which
         # kube-scheduler takes for an error; it keeps preemption from being tried.
-        return None, _NOTHING_TO_GIVE_BACK if state.get(_STATE) else _NOT_FOUND
+        if choice is None:
+            return None, _NOT_FOUND
+        if not choice.claims:
+            return None, _NOTHING_TO_GIVE_BACK
+        for position in sorted(choice.unavailable):
+            claim = choice.claims[position].claim
+            if claim.status.allocation is None or any(each.uid != pod.uid for each in claim.status.reserved_for):
+                continue
+            # Who only asks is told what would be done; a group's members are tried in earnest as far as claims go.
+            if state.get(WHAT_IF) or (state.get(PREEMPTION_INQUIRY) and state.get(GROUP_CYCLE) is None):
+                return None, _GIVEN_BACK
+            return self._deallocate(claim)
+        return None, _NOT_YET
+
+    async def _deallocate(self, claim: ResourceClaim) -> tuple[PostFilterResult | None, Status]:
+        try:
+            await self._writer.deallocate(claim)
+        except (APIError, TransportError) as error:
+            return None, Status.from_error(error)
+        return None, _GIVEN_BACK
+
+    # Scoring
 
     def score_nodes(self, state: CycleState, pod: Pod, nodes: Nodes) -> NDArray[np.int64]:
-        return np.zeros(len(nodes), dtype=np.int64)
+        scores = np.zeros(len(nodes), dtype=np.int64)
+        choice = state.get(_STATE)
+        if choice is None or choice.allocator is None or not choice.has_ways:
+            return scores
+        self._keep_up(choice)
+        for row, info in enumerate(nodes):
+            assert info.node is not None, "the snapshot has nodes only"
+            scores[row] = choice.score(info.node)
+        # Here, and not for each pod without claims, whose scores are all the same.
+        default_normalize(scores)
+        return scores
 
-    def sign_pod(self, pod: Pod) -> Sequence[SignFragment] | Status:
-        if pod.spec.resource_claims:
-            return Status.unschedulable("pods with dra resource claims are not signable")
-        return ()
+    # Reserving
 
-    def events_to_register(self) -> Sequence[ClusterEventWithHint]:
-        node_actions = ActionType.ADD | ActionType.UPDATE_NODE_LABEL | ActionType.UPDATE_NODE_ALLOCATABLE
-        changes = ActionType.ADD | ActionType.UPDATE
-        return (
-            ClusterEventWithHint(ClusterEvent(EventResource.NODE, node_actions)),
-            ClusterEventWithHint(ClusterEvent(EventResource.RESOURCE_CLAIM, changes)),
-            ClusterEventWithHint(
-                ClusterEvent(EventResource.POD, ActionType.UPDATE_POD_GENERATED_RESOURCE_CLAIM), self.after_pod_change
-            ),
-            ClusterEventWithHint(ClusterEvent(EventResource.DEVICE_CLASS, changes)),
-            ClusterEventWithHint(ClusterEvent(EventResource.RESOURCE_SLICE, changes)),
+    def reserve(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
+        choice = state.get(_STATE)
+        if choice is None:
+            return _NOT_FOUND
+        pending = choice.pending if choice.claims else None
+        if not pending:
+            return None
+        for each in pending:
+            promised = self._ledger.promised(each.claim.uid)
+            if promised is not None and each.shared is None:
+                return _in_progress(each.claim)
+            each.shared = promised
+        found = self.handle.snapshot.get(node_name)
+        if found is None or found.node is None:
+            return _LOST
+        self._keep_up(choice)
+        allocations = choice.allocate_on(found.node)
+        if isinstance(allocations, Status):
+            return allocations
+        cycle = state.get(GROUP_CYCLE)
+        for each, allocation in zip(pending, allocations, strict=True):
+            each.promise = self._ledger.promise(each.claim, allocation, cycle)
+        return None
+
+    def unreserve(self, state: CycleState, pod: Pod, node_name: str) -> None:
+        choice = state.get(_STATE)
+        if choice is None:
+            return
+        in_earnest = state.get(GROUP_CYCLE) is None
+        for each in choice.claims:
+            if each.promise is not None:
+                self._ledger.release(each.promise)
+                each.promise = None
+            if in_earnest and each.is_allocated and is_reserved_for(each.claim, pod):
+                self._writer.take_back(pod, each.claim)
+
+    # Binding
+
+    def pre_bind_pre_flight(
+        self, state: CycleState, pod: Pod, node_name: str
+    ) -> PreBindPreFlightResult | Status | None:
+        choice = state.get(_STATE)
+        if choice is None:
+            return _NOT_FOUND
+        return _WORK if choice.claims else Status.skip()
+
+    async def pre_bind(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
+        choice = state.get(_STATE)
+        if choice is None:
+            return _NOT_FOUND
+        try:
+            for each in choice.claims:
+                if await self._writer.wait_until_taken_back(pod, each.claim):
+                    each.claim = self._ledger.get(each.claim.name, each.claim.namespace) or each.claim
+                if not is_reserved_for(each.claim, pod):
+                    promise, each.promise = each.promise, None
+                    each.claim = await self._writer.bind(pod, each.claim, promise)
+            if self._waits_for_devices and any(has_conditions(each.claim) for each in choice.claims):
+                await self._wait_for_devices(choice, pod, node_name)
+        except PySchedulerError as error:
+            return Status.from_error(error)
+        return None
+
+    @property
+    def _waits_for_devices(self) -> bool:
+        gates = self.handle.feature_gates
+        return gates["DRADeviceBindingConditions"] and gates["DRAResourceClaimDeviceStatus"]
+
+    async def _wait_for_devices(self, choice: Choice, pod: Pod, node_name: str) -> None:
+        """Wait until all devices are ready; raise `PySchedulerError` where they will not be."""
+        self.handle.event_recorder.event(
+            pod,
+            type="Normal",
+            reason="BindingConditionsPending",
+            action="Scheduling",
+            note=f"waiting for binding conditions for device on node {node_name}",
         )
+        clock, status = self.handle.clock, "error"
+        began = clock.now()
+        deadline = began + self._binding_timeout_seconds
+        try:
+            while not self._are_ready(choice):
+                left = deadline - clock.now()
+                if left <= 0:
+                    raise DeviceTimeoutError("device binding timeout: context deadline exceeded")
+                await clock.sleep(min(_POLL_SECONDS, left))
+            status = "success"
+        except PySchedulerError as error:
+            status = error.status if isinstance(error, DeviceBindingError) else status
+            devices = unready_devices(each.claim for each in choice.claims)
+            _log.info("Devices are not ready pod=%s node=%s devices=%s err=%s", pod.key, node_name, devices, error)
+            raise
+        finally:
+            self._tell(choice, status, clock.now() - began)
 
-    def after_pod_change(self, pod: Pod, old: object | None, new: object | None) -> QueueingHint:
-        """Queue when the pod itself changed and has no claims left to wait for."""
-        if not isinstance(new, Pod):
-            return QueueingHint.QUEUE
-        return QueueingHint.QUEUE if pod.uid == new.uid and not new.spec.resource_claims else QueueingHint.SKIP
+    def _tell(self, choice: Choice, status: str, seconds: float) -> None:
+        """Record how a wait for devices ended."""
+        recorder, profile = self.handle.recorder, self.handle.profile_name
+        for each in choice.claims:
+            allocation = each.claim.status.allocation
+            for result in allocation.devices.results if allocation is not None else ():
+                recorder.device_wait(profile=profile, driver=result.driver, status=status, seconds=seconds)
+                if result.binding_conditions:
+                    recorder.device_wait_ended(profile=profile, driver=result.driver, status=status)
+
+    def _are_ready(self, choice: Choice) -> bool:
+        """Tell whether the devices are ready by now; raise `PySchedulerError` where they will not be."""
+        for each in choice.claims:
+            claim = self._ledger.get(each.claim.name, each.claim.namespace)
+            if claim is None:
+                raise ClaimError(f'could not find ResourceClaim "{each.claim.key}"')
+            each.claim = claim
+            if is_ready(claim):
+                continue
+            if has_timed_out(claim, now=self.handle.clock.wall(), timeout_seconds=self._binding_timeout_seconds):
+                raise DeviceTimeoutError(f"device binding timeout: claim={claim.name}")
+            return False
+        return True
+
+
+def _in_progress(claim: ResourceClaim) -> Status:
+    return Status.unresolvable(f"resource claim {claim.key} is in the process of being allocated")
+
+
+def _wrong_request(claim: ResourceClaim, name: str, what: str) -> Status:
+    return Status.unresolvable(f"resource claim {claim.key}, request {name}: {what}")
