@@ -20,6 +20,7 @@ from pyscheduler.cluster.embedded.access.kinds import RBAC_GROUP
 from pyscheduler.cluster.embedded.access.reviews import REVIEWS, request_token, review
 from pyscheduler.cluster.embedded.access.users import User
 from pyscheduler.cluster.embedded.deletion import read_options
+from pyscheduler.cluster.embedded.devices.kinds import DEVICE_GROUP
 from pyscheduler.cluster.embedded.kinds.fields import FieldCheck, field_check, repeated_fields
 from pyscheduler.cluster.embedded.listing import (
     ListOptions,
@@ -60,6 +61,8 @@ _GOLDEN_RATIO: Final = 0.618034
 _HEALTH_PATHS: Final = frozenset({"/healthz", "/livez", "/readyz"})
 _YAML_TYPES: Final = frozenset({"application/yaml", "application/apply-patch+yaml"})
 _WHOLE_SUBRESOURCES: Final = frozenset({"status", "resize", "finalize"})
+#: Groups in which more than the request decides who may write what.
+_GUARDED: Final = frozenset({RBAC_GROUP, DEVICE_GROUP})
 _INITIAL_EVENTS_END: Final = b',"annotations":{"k8s.io/initial-events-end":"true"}'
 
 
@@ -252,7 +255,7 @@ class Router:
                 allowed = one.verbs
         if verb not in allowed:
             raise errors.method_not_allowed()
-        if resource.group == RBAC_GROUP and request.user is not None:
+        if resource.group in _GUARDED and request.user is not None:
             with self.gate.acting(request.user, attributes_of(method, request.path, request.query)):
                 return _OPERATIONS[verb](self, request, target)
         return _OPERATIONS[verb](self, request, target)

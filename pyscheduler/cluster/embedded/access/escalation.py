@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pyscheduler.cluster.embedded import errors
 from pyscheduler.cluster.embedded.access.attributes import Attributes
+from pyscheduler.cluster.embedded.access.claims import check_binding
 from pyscheduler.cluster.embedded.access.kinds import RBAC_GROUP
 from pyscheduler.cluster.embedded.access.rules import Cell, compile_rule, uncovered
 from pyscheduler.cluster.embedded.access.usage import RoleName
 from pyscheduler.cluster.embedded.access.users import MASTERS, User
+from pyscheduler.cluster.embedded.devices.kinds import CLAIMS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -33,7 +35,7 @@ _EVERYTHING: Final = (
 
 
 class EscalationGuard:
-    """Checks writes of roles and bindings while somebody is `acting`."""
+    """Checks writes of roles and bindings, and who allocates devices, while somebody is `acting`."""
 
     def __init__(self, authorizer: RbacAuthorizer) -> None:
         self._authorizer = authorizer
@@ -49,10 +51,14 @@ class EscalationGuard:
             self._acting = None
 
     def check(self, resource: Resource, before: Object | None, new: Object) -> None:
-        """Refuse (403, 404) a write by which the acting user would give away what they do not hold."""
-        if self._acting is None or resource.group != RBAC_GROUP:
+        """Refuse (403, 404, 422) a write by which the acting user would give away what they do not hold."""
+        if self._acting is None:
             return
         user, asked = self._acting
+        if resource is CLAIMS and before is not None:
+            check_binding(self._authorizer, user, asked.verb, before, new)
+        if resource.group != RBAC_GROUP:
+            return
         if MASTERS in user.groups or (before is not None and _same_but_for_collection(before, new)):
             return
         name, namespace = new["metadata"]["name"], new["metadata"].get("namespace") or ""

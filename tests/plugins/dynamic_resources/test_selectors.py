@@ -1,0 +1,214 @@
+"""Device selectors in CEL: what matches, what does not, and what is an error and never a match."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from pyscheduler.api import Device, DeviceAttribute, DeviceCapacity
+from pyscheduler.plugins.dynamic_resources import selectors as module
+from pyscheduler.plugins.dynamic_resources.selectors import CelSelectors, DeviceSelectorError
+
+DRIVER = "dra.example.com"
+OWN = f'device.attributes["{DRIVER}"]'
+SIZES = f'device.capacity["{DRIVER}"]'
+ATTRIBUTES: Mapping[str, DeviceAttribute] = {
+    "on": DeviceAttribute(bool_value=True),
+    "count": DeviceAttribute(int_value=4),
+    "model": DeviceAttribute(string_value="A100-é"),
+    "version": DeviceAttribute(version_value="1.10.0-rc.2"),
+    "other.example.com/on": DeviceAttribute(bool_value=False),
+}
+
+
+def device(**fields: Any) -> Device:
+    """Return a device with one attribute of each kind, and memory."""
+    return Device(
+        **{"name": "d", "attributes": ATTRIBUTES, "capacity": {"memory": DeviceCapacity(value="40Gi")}, **fields}
+    )
+
+
+def ask(expression: str, **fields: Any) -> bool:
+    """Return whether the device satisfies an expression."""
+    selectors = CelSelectors()
+    return selectors.matches(expression, selectors.facts_of(DRIVER, device(**fields)))
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        pytest.param("true", id="constant"),
+        pytest.param(f'device.driver == "{DRIVER}"', id="driver"),
+        pytest.param(f"device.driver == r'{DRIVER}' // as it is", id="raw text and comment"),
+        pytest.param(f"{OWN}.on", id="a bool attribute is the answer"),
+        pytest.param(f'{OWN}["on"]', id="by key"),
+        pytest.param('device.attributes["other.example.com"].on == false', id="qualified name"),
+        pytest.param(f"{OWN}.count > 3 && {OWN}.count == 4u", id="numbers across types"),
+        pytest.param(f'{OWN}.model.startsWith("A100") && {OWN}.model.size() == 6', id="text counts characters"),
+        pytest.param(f'size({OWN}.model.split("-")) == 2', id="split"),
+        pytest.param(f'{OWN}.model.matches("^A[0-9]+")', id="regular expression"),
+        pytest.param(f'{OWN}.model.lowerAscii().contains("a1")', id="lower case"),
+        pytest.param(f'{OWN}.model.substring(1, 4) == "100" && {OWN}.model.indexOf("0") == 2', id="parts of text"),
+        pytest.param(f'{OWN}.model.replace("A", "B", 1).charAt(0) == "B"', id="replace"),
+        pytest.param(f'["a", "b"].join(",") == "a,b" && {OWN}.model in ["x", "A100-é"]', id="lists"),
+        pytest.param(f'{OWN}.version.isGreaterThan(semver("1.9.0"))', id="versions sort as numbers"),
+        pytest.param(f'{OWN}.version.isLessThan(semver("v1.10", true))', id="before the release; relaxed"),
+        pytest.param(f'{OWN}.version.compareTo(semver("1.10.0-rc.2+build")) == 0', id="build does not count"),
+        pytest.param(f'{OWN}.version.minor() == 10 && isSemver("1.0.0") && !isSemver("1.0")', id="parts of version"),
+        pytest.param(f'{SIZES}.memory.compareTo(quantity("40Gi")) == 0', id="quantity"),
+        pytest.param(f'{SIZES}.memory == quantity("40960Mi")', id="equal however written"),
+        pytest.param(f'{SIZES}.memory.sub(quantity("1Gi")).isLessThan({SIZES}.memory)', id="arithmetic"),
+        pytest.param(f'{SIZES}.memory.asInteger() == 42949672960 && !isQuantity("x")', id="as integer"),
+        pytest.param('"memory" in device.capacity["no.such"] == false', id="unknown domain holds nothing"),
+        pytest.param('!("no.such" in device.attributes)', id="unknown domain is not listed"),
+        pytest.param('has(device.attributes["no.such"].x) == false', id="has, unknown domain"),
+        pytest.param(f"has({OWN}.on) && !has({OWN}.off)", id="has"),
+        pytest.param(f'device.attributes["no.such"].x || {OWN}.on', id="an error beside true"),
+        pytest.param(f'device.attributes.exists_one(d, d == "{DRIVER}")', id="loop over domains"),
+        pytest.param(f'{OWN}.exists(name, name == "count") && [1, 2].all(x, x > 0)', id="loop over names"),
+        pytest.param(f"cel.bind(own, {OWN}, own.on && own.count == 4)", id="bind"),
+        pytest.param("cel.bind(a, 1, cel.bind(b, a + 1, b == 2))", id="bind in bind"),
+        pytest.param("device.allowMultipleAllocations == false", id="shared: not by default"),
+        pytest.param("string(true) == 'true' && bool('true') && int('4') == 4", id="conversions"),
+    ],
+)
+def test_match(expression: str) -> None:
+    """What kube-scheduler's CEL takes for true is true here."""
+    assert ask(expression)
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        pytest.param("false", id="constant"),
+        pytest.param('device.attributes["other.example.com"].on', id="false attribute"),
+        pytest.param(f"{OWN}.model == 4", id="other types are not equal"),
+        pytest.param(f'device.attributes["no.such"].x && {OWN}.count == 5', id="an error beside false"),
+    ],
+)
+def test_no_match(expression: str) -> None:
+    """False is not an error."""
+    assert not ask(expression)
+
+
+@pytest.mark.parametrize(
+    ("expression", "why"),
+    [
+        pytest.param("?!", "compile error: compilation failed: ERROR: <input>:1:1: Syntax error", id="syntax"),
+        pytest.param("1", "compile error: must evaluate to bool or the unknown type, not int", id="not a bool"),
+        pytest.param("nope || true", "undeclared reference to 'nope'", id="unknown name is not hidden by true"),
+        pytest.param("nope(1) || true", "undeclared reference to 'nope'", id="unknown function"),
+        pytest.param("device.nope", "undefined field 'nope'", id="unknown field"),
+        pytest.param("device", "device can be asked for its fields only", id="device itself"),
+        pytest.param('device.driver.find("a") == ""', "find is not supported by pyscheduler", id="not here"),
+        pytest.param(f'{OWN}[?"on"]', "unsupported syntax '[?'", id="optional"),
+        pytest.param(f"{OWN}.all(k, v, v)", "all with 3 arguments is not supported", id="two variables"),
+        pytest.param(f"cel.bind(x, {OWN})", "cel.bind() takes a variable", id="short bind"),
+        pytest.param(f"[1].all(true, {OWN}.on)", "argument must be a simple name", id="no variable"),
+        pytest.param("true" + " " * 10240, "Too long: may not be more than 10240 bytes", id="long"),
+        pytest.param(f"{OWN}.off", "runtime error: no such key: off", id="unknown attribute"),
+        pytest.param('device.attributes["no.such"].x', "runtime error: no such key: x", id="unknown domain"),
+        pytest.param(f"{OWN}.model > 4", "runtime error: no such overload", id="wrong types"),
+        pytest.param(f'{OWN}.count.isGreaterThan(quantity("1"))', "no such overload", id="wrong receiver"),
+        pytest.param(f'{OWN}.version.isGreaterThan(quantity("1"))', "no such overload", id="version and quantity"),
+        pytest.param(f"{OWN}.count / 0 == 1", "runtime error: division by zero", id="division by zero"),
+        pytest.param(f"{OWN}.count + 9223372036854775807 > 0", "runtime error: integer overflow", id="overflow"),
+        pytest.param("[1][2] == 1", "runtime error: index out of bounds: 2", id="index"),
+        pytest.param(
+            f"{OWN}.model", "runtime error: CEL result of type string could not be converted to bool", id="result"
+        ),
+        pytest.param(
+            'quantity("1x") == quantity("1")', "runtime error: quantities must match the regular expression", id="q"
+        ),
+        pytest.param('semver("1.0").major() == 1', "runtime error: No Major.Minor.Patch elements found", id="version"),
+        pytest.param('"abc".substring(2, 1) == ""', "invalid substring range. start: 2, end: 1", id="substring"),
+    ],
+)
+def test_error(expression: str, why: str) -> None:
+    """What cannot be answered is told, in kube-scheduler's words where it has the same error."""
+    with pytest.raises(DeviceSelectorError) as caught:
+        ask(expression)
+    assert str(caught.value).startswith("CEL ")
+    assert why in str(caught.value)
+
+
+def nested(depth: int) -> str:
+    """Return loops within loops over ten numbers."""
+    text = "true"
+    for level in range(depth):
+        text = f"[1, 2, 3, 4, 5, 6, 7, 8, 9, 10].all(v{level}, {text})"
+    return text
+
+
+def test_cost_is_bounded() -> None:
+    """Loops within loops that would hold the scheduler up are refused before they run."""
+    assert ask(nested(4))
+    with pytest.raises(DeviceSelectorError, match="actual cost limit exceeded"):
+        ask(nested(6))
+    with pytest.raises(DeviceSelectorError, match="actual cost limit exceeded"):
+        ask('"x"' + '.replace("x", "xxxxxxxx")' * 8 + ' == ""')
+
+
+@pytest.mark.parametrize(
+    ("attribute", "why"),
+    [
+        pytest.param(DeviceAttribute(), "attribute bad: unsupported attribute value", id="nothing"),
+        pytest.param(
+            DeviceAttribute(string_values=("a", "b")), "attribute bad: unsupported attribute value", id="list"
+        ),
+        pytest.param(
+            DeviceAttribute(version_value="1.2"),
+            "attribute bad: parse semantic version: No Major.Minor.Patch elements found",
+            id="version",
+        ),
+    ],
+)
+def test_attributes_that_nobody_can_read(attribute: DeviceAttribute, why: str) -> None:
+    """Such a device makes every selector an error, as in kube-scheduler: allocating wrongly is harder to mend."""
+    with pytest.raises(DeviceSelectorError, match=f"CEL runtime error: {why}"):
+        ask("true", attributes={"bad": attribute})
+
+
+def test_alike_devices_are_asked_once() -> None:
+    """Devices that differ in nothing but their name share their facts, and each expression runs once for all."""
+    selectors = CelSelectors()
+    one, two, more = device(name="a"), device(name="b"), device(name="c", allow_multiple_allocations=True)
+    facts = selectors.facts_of(DRIVER, one)
+    assert selectors.facts_of(DRIVER, two) is facts
+    assert selectors.facts_of(DRIVER, one) is facts
+    assert selectors.facts_of(DRIVER, more) is not facts
+    assert selectors.facts_of("other.example.com", one) is not facts
+    assert selectors.matches(f"{OWN}.on", facts)
+    facts.context = None  # asked again, it would have to be made anew
+    assert selectors.matches(f"{OWN}.on", facts)
+    assert facts.context is None
+
+
+def test_many_devices_do_not_fill_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is remembered of devices is bounded, and forgetting changes no answer."""
+    monkeypatch.setattr(module, "_MOST_DEVICES", 3)
+    selectors = CelSelectors()
+    devices = [device(name=f"d{index}", attributes={"n": DeviceAttribute(int_value=index)}) for index in range(10)]
+    for index, one in enumerate(devices):
+        assert selectors.matches(f"{OWN}.n == {index}", selectors.facts_of(DRIVER, one))
+        assert len(selectors._by_identity) <= 3
+
+
+def test_without_the_extra_every_selector_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One clear message says what to install; nothing is taken for a match."""
+
+    def missing(name: str) -> Any:
+        raise ModuleNotFoundError(name)
+
+    module._library.cache_clear()
+    module._compiled.cache_clear()
+    with monkeypatch.context() as patch:
+        patch.setattr(importlib, "import_module", missing)
+        with pytest.raises(DeviceSelectorError, match=r"pip install 'pyscheduler\[dra\]'"):
+            ask("true")
+    module._library.cache_clear()
+    module._compiled.cache_clear()
+    assert ask("true")
