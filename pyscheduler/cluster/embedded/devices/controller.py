@@ -5,7 +5,8 @@ place in `reservedFor` is taken back; a claim that nobody uses any more is deall
 was made for. The last is the garbage collector's part in a real cluster.
 
 Rules and words are those of ``pkg/controller/resourceclaim/controller.go`` with the default feature gates. Differs from
-the real controller: what fails is tried again when the pod, the claim or the template changes, not on a timer.
+the real controller: what fails is tried again when the pod, the claim or the template changes, not on a timer,
+and a pod that has ended gets no claim in the place of the one it has given up.
 """
 
 from __future__ import annotations
@@ -184,7 +185,7 @@ class ClaimController:
 
     def _sync_pod(self, record: Record) -> None:
         pod = record.decode()
-        if "deletionTimestamp" in pod["metadata"]:
+        if "deletionTimestamp" in pod["metadata"] or _is_done(pod):
             return
         made: dict[str, str] = {}
         for podclaim in (pod.get("spec") or {}).get("resourceClaims") or ():
@@ -198,7 +199,7 @@ class ClaimController:
         if made:
             record = self._name_claims(record, pod, made)
             pod = record.decode()
-        if (pod.get("spec") or {}).get("nodeName") and not _is_done(pod):
+        if (pod.get("spec") or {}).get("nodeName"):
             self._reserve(record, pod)
 
     def _ensure(self, record: Record, pod: Object, podclaim: Object) -> str:
