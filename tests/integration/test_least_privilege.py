@@ -239,6 +239,29 @@ async def bind_volumes(installed: Installed) -> None:
     await installed.until_so(lambda: installed.found("Pod", "stores")["spec"].get("nodeName"))
 
 
+async def allocate_devices(installed: Installed) -> None:
+    """Let the leader allocate a device, and look for itself what became of a write whose answer was lost."""
+    cluster = installed.cluster
+    api = "resource.k8s.io/v1"
+    selector = {"cel": {"expression": 'device.driver == "gpu.example.com"'}}
+    asked = {"name": "one", "exactly": {"deviceClassName": "gpu"}}
+    pool = {"name": "small", "generation": 1, "resourceSliceCount": 1}
+    offered = {"driver": "gpu.example.com", "pool": pool, "nodeName": "small", "devices": [{"name": "gpu-0"}]}
+    for kind, spec in (
+        ("DeviceClass", {"selectors": [selector]}),
+        ("ResourceSlice", offered),
+        ("ResourceClaim", {"devices": {"requests": [asked]}}),
+    ):
+        place = {"namespace": "default"} if kind == "ResourceClaim" else {}
+        cluster.add({"apiVersion": api, "kind": kind, "metadata": {"name": "gpu", **place}, "spec": spec})
+    cluster.faults.add(Fault(method="PATCH", path="/resourceclaims/gpu/status$", lose="answer", times=1))
+    claims = [{"name": "device", "resourceClaimName": "gpu"}]
+    cluster.add(pod_manifest("computes", spec={"resourceClaims": claims}))
+    await installed.until("computes", node="small")
+    status = cluster.get(api, "ResourceClaim", "gpu", namespace="default")["status"]
+    assert [user["name"] for user in status["reservedFor"]] == ["computes"]
+
+
 async def test_the_shipped_roles_are_enough_and_none_of_their_rules_is_idle(installed: Installed) -> None:
     """Two replicas as deployed: pods of all sorts, events, metrics, a takeover; no refusal, no idle rule."""
     ports = free_port(), free_port()
@@ -250,6 +273,7 @@ async def test_the_shipped_roles_are_enough_and_none_of_their_rules_is_idle(inst
             await work(installed, first)
             await make_room(installed)
             await bind_volumes(installed)
+            await allocate_devices(installed)
             await look_at_the_port(installed, ports[0])
             # A standby is ready, too, and takes over as soon as the lease is given back.
             assert await asyncio.to_thread(fetched, f"https://127.0.0.1:{ports[1]}/readyz") == (200, "ok")
@@ -260,7 +284,7 @@ async def test_the_shipped_roles_are_enough_and_none_of_their_rules_is_idle(inst
             await second.said("Successfully acquired lease")
             cluster.add(pod_manifest("late", requests={"cpu": "1"}))
             await installed.until("late", node="small")
-            await installed.until_events("Scheduled", 7)
+            await installed.until_events("Scheduled", 8)
             second.send(signal.SIGTERM)
             assert await second.ended() == 0
     assert cluster.rbac.usage.refusals(ACCOUNT) == {}
@@ -341,7 +365,7 @@ async def test_a_plugin_that_writes_gets_what_it_asks_for(monkeypatch: pytest.Mo
         "    multiPoint:\n"
         "      enabled: [{name: Ledger}]\n"
         # These write, too, but not for such pods.
-        "      disabled: [{name: DefaultPreemption}, {name: VolumeBinding}]\n",
+        "      disabled: [{name: DefaultPreemption}, {name: DynamicResources}, {name: VolumeBinding}]\n",
         source="test",
     )
     grants = grants_of(offline_scheduler(config, registry), config, delegated_auth=False)
