@@ -65,9 +65,7 @@ def allocation(*devices: str, pool: str = "n1", ask: str = "gpu", **more: Any) -
     """Make the status of a claim that was given these devices of a node's pool."""
     named = {"key": "metadata.name", "operator": "In", "values": [pool]}
     return {
-        "devices": {
-            "results": [{"request": ask, "driver": DRIVER, "pool": pool, "device": each} for each in devices]
-        },
+        "devices": {"results": [{"request": ask, "driver": DRIVER, "pool": pool, "device": each} for each in devices]},
         "nodeSelector": {"nodeSelectorTerms": [{"matchFields": [named]}]},
         **more,
     }

@@ -235,7 +235,7 @@ class DynamicResources(
             )
 
     def filter_nodes(self, state: CycleState, pod: Pod, nodes: Nodes) -> NodeStatuses | None:
-        choice = state.get(_STATE)
+        choice = _of(state, pod)
         if choice is None:
             return NodeStatuses.failing(np.ones(len(nodes), dtype=np.bool_), _NOT_FOUND)
         if not choice.claims:
@@ -288,7 +288,7 @@ class DynamicResources(
 
     def score_nodes(self, state: CycleState, pod: Pod, nodes: Nodes) -> NDArray[np.int64]:
         scores = np.zeros(len(nodes), dtype=np.int64)
-        choice = state.get(_STATE)
+        choice = _of(state, pod)
         if choice is None or choice.allocator is None or not choice.has_ways:
             return scores
         self._keep_up(choice)
@@ -302,7 +302,7 @@ class DynamicResources(
     # Reserving
 
     def reserve(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
-        choice = state.get(_STATE)
+        choice = _of(state, pod)
         if choice is None:
             return _NOT_FOUND
         pending = choice.pending if choice.claims else None
@@ -326,7 +326,7 @@ class DynamicResources(
         return None
 
     def unreserve(self, state: CycleState, pod: Pod, node_name: str) -> None:
-        choice = state.get(_STATE)
+        choice = _of(state, pod)
         if choice is None:
             return
         in_earnest = state.get(GROUP_CYCLE) is None
@@ -342,13 +342,13 @@ class DynamicResources(
     def pre_bind_pre_flight(
         self, state: CycleState, pod: Pod, node_name: str
     ) -> PreBindPreFlightResult | Status | None:
-        choice = state.get(_STATE)
+        choice = _of(state, pod)
         if choice is None:
             return _NOT_FOUND
         return _WORK if choice.claims else Status.skip()
 
     async def pre_bind(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
-        choice = state.get(_STATE)
+        choice = _of(state, pod)
         if choice is None:
             return _NOT_FOUND
         try:
@@ -419,6 +419,11 @@ class DynamicResources(
                 raise DeviceTimeoutError(f"device binding timeout: claim={claim.name}")
             return False
         return True
+
+
+def _of(state: CycleState, pod: Pod) -> Choice | None:
+    """Return what PreFilter wrote; None where it did not run though the pod has claims."""
+    return state.get(_STATE) or (None if pod.spec.resource_claims else _NO_CLAIMS)
 
 
 def _in_progress(claim: ResourceClaim) -> Status:

@@ -1,41 +1,33 @@
-"""DynamicResources, as far as pods without claims go."""
+"""DynamicResources and pods without claims: it has next to nothing to do."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from pyscheduler.framework import CycleState, NodeStatuses, QueueingHint, Status
+from pyscheduler.framework import CycleState, NodeStatuses, Status
 from pyscheduler.plugins.dynamic_resources.plugin import DynamicResources
+from pyscheduler.runtime.pod_keys import pod_key
 from pyscheduler.testing import FakeCluster, make_pod
+from tests.plugins.devices import using
 
-CLAIMS = {"resourceClaims": [{"name": "gpu", "resourceClaimName": "gpu"}]}
 
-
-async def test_a_pod_with_claims_is_never_placed_as_if_it_had_none(pyscheduler_cluster: FakeCluster) -> None:
-    """It stays pending with a message that names the field and the plugin."""
+async def test_it_has_nothing_to_say(pyscheduler_cluster: FakeCluster) -> None:
+    """It skips filter and PreBind, scores 0, and reserves nothing."""
     cluster = pyscheduler_cluster
     cluster.add_node("n1")
     framework = cluster.framework()
-    result = await framework.schedule("claims", spec=CLAIMS)
-    assert result.state == "pending"
-    assert "spec.resourceClaims" in result.message
-    assert "DynamicResources" in result.message
-    assert (await framework.schedule("plain")).bound
-
-
-async def test_without_prefilter_its_filter_refuses_every_node(pyscheduler_cluster: FakeCluster) -> None:
-    """A profile may disable PreFilter of the plugin; the pod is not placed then either."""
-    cluster = pyscheduler_cluster
-    cluster.add_node("n1")
-    cluster.add_node("n2")
-    plugin = cluster.framework().plugin("DynamicResources")
+    plugin = framework.plugin("DynamicResources")
     assert isinstance(plugin, DynamicResources)
-    nodes = cluster.framework().nodes()
-    refused = plugin.filter_nodes(CycleState(), make_pod("claims", spec=CLAIMS), nodes)
-    assert isinstance(refused, NodeStatuses)
-    assert not refused.passed().any()
-    assert plugin.filter_nodes(CycleState(), make_pod("plain"), nodes) is None
-    assert np.array_equal(plugin.score_nodes(CycleState(), make_pod("plain"), nodes), [0, 0])
+    state, pod, nodes = CycleState(), make_pod("plain"), framework.nodes()
+    assert plugin.pre_enqueue(pod) is None
+    assert plugin.pre_filter(state, pod, nodes) is Status.skip()
+    assert plugin.filter_nodes(state, pod, nodes) is None
+    assert np.array_equal(plugin.score_nodes(state, pod, nodes), [0])
+    assert plugin.reserve(state, pod, "n1") is None
+    assert plugin.pre_bind_pre_flight(state, pod, "n1") is Status.skip()
+    plugin.unreserve(state, pod, "n1")
+    assert plugin.sign_pod(pod) == ()
+    assert (await framework.schedule("plain")).bound
 
 
 async def test_postfilter_has_nothing_to_give_back(pyscheduler_cluster: FakeCluster) -> None:
@@ -47,22 +39,33 @@ async def test_postfilter_has_nothing_to_give_back(pyscheduler_cluster: FakeClus
     assert "no new claims to deallocate" in result.message
     plugin = framework.plugin("DynamicResources")
     assert isinstance(plugin, DynamicResources)
-    nominated, status = plugin.post_filter(CycleState(), make_pod("p"), NodeStatuses(0))
-    assert nominated is None
-    assert (status.is_error, status.message) == (True, "not found")
+    answer = plugin.post_filter(CycleState(), make_pod("p"), NodeStatuses(0))
+    assert isinstance(answer, tuple)
+    assert answer[0] is None
+    assert (answer[1].is_error, answer[1].message) == (True, "not found")
 
 
-def test_only_the_pods_own_change_matters_to_it() -> None:
-    """A change of another pod does not help; one of a pod with claims does not help yet."""
-    plugin = DynamicResources(None, None)
-    pod, claims = make_pod("p"), make_pod("p", spec=CLAIMS)
-    assert plugin.after_pod_change(pod, pod, pod) is QueueingHint.QUEUE
-    assert plugin.after_pod_change(pod, pod, make_pod("other")) is QueueingHint.SKIP
-    assert plugin.after_pod_change(pod, pod, claims) is QueueingHint.SKIP
+async def test_without_prefilter_pods_with_claims_fail(pyscheduler_cluster: FakeCluster) -> None:
+    """A profile may disable PreFilter of the plugin; nothing is known of the pod's claims then, which is an error."""
+    cluster = pyscheduler_cluster
+    cluster.add_node("n1")
+    framework = cluster.framework()
+    plugin = framework.plugin("DynamicResources")
+    assert isinstance(plugin, DynamicResources)
+    pod = make_pod("claims", spec=using("c"))
+    refused = plugin.filter_nodes(CycleState(), pod, framework.nodes())
+    assert refused is not None
+    for status in (refused.status(0), plugin.reserve(CycleState(), pod, "n1")):
+        assert status is not None
+        assert (status.is_error, status.message) == (True, "not found")
+    plugin.unreserve(CycleState(), pod, "n1")
 
 
-def test_pods_with_claims_have_no_signature() -> None:
-    """Two such pods are never taken for equal."""
-    plugin = DynamicResources(None, None)
-    assert plugin.sign_pod(make_pod("p")) == ()
-    assert isinstance(plugin.sign_pod(make_pod("p", spec=CLAIMS)), Status)
+async def test_pods_with_claims_are_like_no_other(pyscheduler_cluster: FakeCluster) -> None:
+    """They have no signature, and no answer about them is kept for another."""
+    plugin = pyscheduler_cluster.framework().plugin("DynamicResources")
+    assert isinstance(plugin, DynamicResources)
+    pod = make_pod("p", spec=using("c"))
+    assert isinstance(plugin.sign_pod(pod), Status)
+    assert pod_key(pod) is None
+    assert pod_key(make_pod("p")) is not None
