@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from pyscheduler.api import AllocationResult, Node, ResourceClaim
     from pyscheduler.plugins.dynamic_resources.allocated import AllocatedState
-    from pyscheduler.plugins.dynamic_resources.pools import Inventory, NodeOffer
+    from pyscheduler.plugins.dynamic_resources.pools import Inventory, NodeOffer, Pool
     from pyscheduler.plugins.dynamic_resources.requests import ClaimDemand, ClassLookup
     from pyscheduler.plugins.dynamic_resources.search import Solution
     from pyscheduler.plugins.dynamic_resources.selectors import DeviceSelectors
@@ -60,11 +60,12 @@ class Allocator:
         self._selectors = selectors
         self._new_share_id = new_share_id
         self._prepared: tuple[tuple[ClaimDemand, ...], Reducer] | None = None
+        self._situations: dict[tuple[object, ...], Situation] = {}
         self._solutions: dict[tuple[object, ...], Solution | None] = {}
 
     def can_allocate(self, node: Node, expired: Callable[[], bool] | None = None) -> bool:
         """Tell whether `allocate` has an answer for `node`; cheaper, and raises the same."""
-        return self._solve(node, expired)[1] is not None
+        return self._solve(node, expired)[2] is not None
 
     def allocate(self, node: Node, expired: Callable[[], bool] | None = None) -> list[AllocationResult] | None:
         """Return what each claim would get on `node`, in the order of the claims; None where not all can be satisfied.
@@ -73,14 +74,14 @@ class Allocator:
         `NodeAllocationError` where pools of this node are; `AllocationTimeoutError` when `expired`, which is asked
         after each step of the search, returns True.
         """
-        situation, solution = self._solve(node, expired)
+        offer, situation, solution = self._solve(node, expired)
         if solution is None:
             return None
         demands, _ = self._prepare()
         return [
             make_allocation(
                 demand,
-                [(request, situation.devices[position]) for request, position in chosen],
+                [(request, offer.candidates[situation.places[position]].device) for request, position in chosen],
                 node.name,
                 self._new_share_id,
             )
@@ -93,25 +94,38 @@ class Allocator:
             self._prepared = demands, Reducer(demands, self._allocated, self._selectors)
         return self._prepared
 
-    def _solve(self, node: Node, expired: Callable[[], bool] | None) -> tuple[Situation, Solution | None]:
+    def _solve(self, node: Node, expired: Callable[[], bool] | None) -> tuple[NodeOffer, Situation, Solution | None]:
         offer = self._inventory.offer_to(node)
         demands, reducer = self._prepare()
-        _require_whole_pools(demands, offer)
-        situation = reducer.reduce(offer, node)
+        if offer.bad_pool is not None:
+            _require_whole_pools(demands, offer.bad_pool)
+        sight = self._sight(offer)
+        situation = self._situations.get(sight) if sight is not None else None
+        if situation is None:
+            situation = reducer.reduce(offer, node)
+            if sight is not None:
+                self._situations[sight] = situation
         key = situation.key
         if key not in self._solutions:
-            self._solutions[key] = Search(demands, situation, expired).run()
+            self._solutions[key] = Search(demands, offer, situation, expired).run()
         solution = self._solutions[key]
         if solution is None and any(pool.problem for pool in offer.pools):
             raise NodeAllocationError("invalid resource pools were encountered")
-        return situation, solution
+        return offer, situation, solution
+
+    def _sight(self, offer: NodeOffer) -> tuple[object, ...] | None:
+        """Return what makes the situation of a node the same as another's at first sight; None where it takes more."""
+        if offer.shape is None:
+            return None
+        allocated = self._allocated
+        devices = [device.id for device, _ in offer.candidates]
+        if allocated.capacity and not allocated.capacity.keys().isdisjoint(devices):
+            return None
+        return (offer.shape, *[device in allocated.devices for device in devices])
 
 
-def _require_whole_pools(demands: Sequence[ClaimDemand], offer: NodeOffer) -> None:
-    """Raise `AllocationError` where all devices are asked for and not all are known."""
-    bad = next((pool for pool in offer.pools if not pool.is_usable), None)
-    if bad is None:
-        return
+def _require_whole_pools(demands: Sequence[ClaimDemand], bad: Pool) -> None:
+    """Raise `AllocationError` where all devices are asked for, as those of one pool are not known."""
     state = "currently being updated" if bad.incomplete else "currently invalid"
     for demand in demands:
         for alternatives in demand.requests:

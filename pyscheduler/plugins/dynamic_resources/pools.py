@@ -117,12 +117,19 @@ class NodeOffer:
     """The pools that a node can reach, and the devices of those that are usable, in the order of preference."""
 
     pools: tuple[Pool, ...]
-    candidates: tuple[Candidate, ...] = attrs.field(init=False)
+    candidates: tuple[Candidate, ...]
+    #: A pool that is not usable, if there is one.
+    bad_pool: Pool | None
+    #: The same for offers of devices that are equal but for their names, as long as each is for one claim at a time and
+    #: takes from no counters; None for other offers.
+    shape: int | None = None
 
-    def __attrs_post_init__(self) -> None:
-        self.candidates = tuple(
-            Candidate(device, pool) for pool in self.pools if pool.is_usable for device in pool.devices
-        )
+    @classmethod
+    def of(cls, pools: Iterable[Pool]) -> NodeOffer:
+        """Return the offer of these pools, without its shape."""
+        ordered = tuple(sorted(pools, key=lambda pool: (pool.is_slow, pool.id)))
+        candidates = tuple(Candidate(device, pool) for pool in ordered if pool.is_usable for device in pool.devices)
+        return cls(ordered, candidates, next((pool for pool in ordered if not pool.is_usable), None))
 
 
 @attrs.define(eq=False)
@@ -160,22 +167,31 @@ class Inventory:
             else:
                 self._shared.append(each)
         self._pools: dict[tuple[int, ...], Pool | None] = {}
+        #: By the facts, which live as long as the slices read, and the taints of the devices.
+        self._shapes: dict[tuple[tuple[int, tuple[DeviceTaint, ...]], ...], int] = {}
         self._offers: dict[str, tuple[Mapping[str, str], NodeOffer]] = {}
 
     def offer_to(self, node: Node) -> NodeOffer:
         """Return what `node` can reach; raise `AllocationError` where a slice does not say it in a readable way."""
         known = self._offers.get(node.name)
-        if known is not None and known[0] == node.labels:
+        labels = node.labels
+        if known is not None and (known[0] is labels or known[0] == labels):
             return known[1]
         reached: dict[PoolId, list[_Slice]] = {}
         for each in (*self._local.get(node.name, ()), *self._shared):
             if _reaches(each, node):
                 _add_newest(reached.setdefault(each.pool, []), each)
-        pools = [pool for slices in reached.values() if (pool := self._pool(slices)) is not None]
-        pools.sort(key=lambda pool: (pool.is_slow, pool.id))
-        offer = NodeOffer(tuple(pools))
-        self._offers[node.name] = (node.labels, offer)
+        offer = NodeOffer.of(pool for slices in reached.values() if (pool := self._pool(slices)) is not None)
+        offer.shape = self._shape(offer)
+        self._offers[node.name] = (labels, offer)
         return offer
+
+    def _shape(self, offer: NodeOffer) -> int | None:
+        devices = [device for device, _ in offer.candidates]
+        if any(device.consumes or device.shareable or device.says_where for device in devices):
+            return None
+        key = tuple((id(device.facts), device.taints) for device in devices)
+        return self._shapes.setdefault(key, len(self._shapes))
 
     def _pool(self, slices: list[_Slice]) -> Pool | None:
         """Return the pool of which a node reaches `slices`, None where they are outdated."""

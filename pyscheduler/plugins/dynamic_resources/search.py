@@ -24,11 +24,12 @@ from pyscheduler.plugins.dynamic_resources.capacity import fits
 from pyscheduler.plugins.dynamic_resources.constraints import Constraint
 from pyscheduler.plugins.dynamic_resources.errors import AllocationError, AllocationTimeoutError
 from pyscheduler.plugins.dynamic_resources.requests import MOST_DEVICES
-from pyscheduler.plugins.dynamic_resources.situation import BLOCKED, FREE, UNFIT, Kind, amounts_of
+from pyscheduler.plugins.dynamic_resources.situation import BLOCKED, FREE, UNFIT, UNIQUE, Kind, amounts_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from pyscheduler.plugins.dynamic_resources.pools import NodeOffer
     from pyscheduler.plugins.dynamic_resources.requests import ClaimDemand, Request
     from pyscheduler.plugins.dynamic_resources.situation import Situation
 
@@ -62,12 +63,17 @@ class _Taken:
 
 
 class Search:
-    """Works out one situation."""
+    """Works out one situation; `offer` is that of the node."""
 
     def __init__(
-        self, demands: Sequence[ClaimDemand], situation: Situation, expired: Callable[[], bool] | None = None
+        self,
+        demands: Sequence[ClaimDemand],
+        offer: NodeOffer,
+        situation: Situation,
+        expired: Callable[[], bool] | None = None,
     ) -> None:
         self._demands = demands
+        self._offer = offer
         self._situation = situation
         self._expired = expired
         self._kinds = situation.kinds
@@ -83,6 +89,13 @@ class Search:
         #: By position of a shareable device, the amounts that each share takes.
         self._shares: dict[int, list[Mapping[str, int]]] = {}
         self._counters = [dict(counters) for counters in situation.counters]
+        # Where all devices must meet a constraint, it depends on which comes first whether that fails or is an error.
+        self._kinds_stand = not any(
+            request.all_devices and request.constraints
+            for demand in demands
+            for alternatives in demand.requests
+            for request in alternatives
+        )
 
     def run(self) -> Solution | None:
         """Return the first solution, None where there is none.
@@ -178,7 +191,7 @@ class Search:
         for index in range(start, len(positions)):
             position = positions[index]
             state = self._state(position)
-            if state in failed:
+            if state in failed and self._kinds_stand:
                 continue
             if self._take(request, position):
                 outcome = yield self._devices(request, number, had + 1, index + 1)
@@ -221,7 +234,7 @@ class Search:
             self._undo(taken)
             if request.all_devices:
                 claim = self._demands[request.claim_index].claim
-                device = "/".join(self._situation.devices[position].id)
+                device = "/".join(self._offer.candidates[self._situation.places[position]].device.id)
                 raise AllocationError(
                     f"claim {claim.key}, request {request.name}: cannot add device {device} because a claim "
                     "constraint would not be satisfied"
@@ -284,7 +297,10 @@ class Search:
     def _meet_constraints(self, taken: _Taken, kind: Kind) -> bool:
         claim = taken.request.claim_index
         for number in taken.request.constraints:
-            if not self._constraints[claim][number].add(kind.values[claim][number]):
+            value = kind.values[claim][number]
+            if value == UNIQUE:
+                value = ("unique", taken.position)
+            if not self._constraints[claim][number].add(value):
                 return False
             taken.constraints += 1
         return True

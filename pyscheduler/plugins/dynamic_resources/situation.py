@@ -9,12 +9,13 @@ first did not help.
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 import attrs
 
 from pyscheduler.plugins.dynamic_resources.capacity import consumed_amounts, fits
-from pyscheduler.plugins.dynamic_resources.constraints import lookup_attribute
+from pyscheduler.plugins.dynamic_resources.constraints import LIST_VALUE, lookup_attribute
 from pyscheduler.plugins.dynamic_resources.selectors import DeviceSelectorError
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
     from pyscheduler.plugins.dynamic_resources.requests import ClaimDemand, Request
     from pyscheduler.plugins.dynamic_resources.selectors import DeviceSelectors
 
-__all__ = ["BLOCKED", "FREE", "UNFIT", "Kind", "Reducer", "Situation", "Verdict", "amounts_of"]
+__all__ = ["BLOCKED", "FREE", "UNFIT", "UNIQUE", "Kind", "Reducer", "Situation", "Verdict", "amounts_of"]
 
 UNFIT: Final = 0
 """The device is not what is asked for."""
@@ -43,6 +44,9 @@ BLOCKED: Final = 1
 """It is, but cannot be had."""
 FREE: Final = 2
 """It can be had, as far as it depends on nothing that is chosen in this search."""
+
+UNIQUE: Final[AttributeValue] = ("unique", "")
+"""What stands for a value that one device alone has: it equals nothing but itself, whatever it is."""
 
 Verdict: TypeAlias = int | str
 """Whether a device may serve a request, or why that cannot be told."""
@@ -55,7 +59,7 @@ class Kind:
     number: int
     #: By request.
     verdicts: tuple[Verdict, ...]
-    #: By claim and constraint.
+    #: By claim and constraint; `UNIQUE` where no other device of the node has that value.
     values: tuple[tuple[AttributeValue | None, ...], ...]
     #: Among the pools of the node of which devices consume counters; -1 where the device consumes none.
     pool: int
@@ -73,7 +77,8 @@ class Situation:
     """A node's devices that may serve, in the order of preference, and the counters that their pools have left."""
 
     kinds: tuple[Kind, ...]
-    devices: tuple[PoolDevice, ...]
+    #: Which candidates of the node's offer they are.
+    places: tuple[int, ...]
     counters: tuple[Mapping[CounterKey, int], ...]
 
     @property
@@ -103,12 +108,11 @@ class Reducer:
 
     def reduce(self, offer: NodeOffer, node: Node) -> Situation:
         """Return the situation of a node."""
-        kinds: list[Kind] = []
-        devices: list[PoolDevice] = []
+        places: list[int] = []
+        found: list[tuple[PoolDevice, tuple[Verdict, ...], int]] = []
         pools: dict[PoolId, int] = {}
         counters: list[Mapping[CounterKey, int]] = []
-        names: list[dict[AttributeValue, AttributeValue]] = [{} for _ in self._attributes]
-        for candidate in offer.candidates:
+        for place, candidate in enumerate(offer.candidates):
             verdicts = tuple(self._verdict(request, candidate, node) for request in self._requests)
             if not any(verdicts):
                 continue
@@ -118,9 +122,14 @@ class Reducer:
                 number = pools.setdefault(pool.id, len(pools))
                 if number == len(counters):
                     counters.append(self._left(pool))
-            kinds.append(self._kind(device, verdicts, self._values(device, names), number))
-            devices.append(device)
-        return Situation(tuple(kinds), tuple(devices), tuple(counters))
+            places.append(place)
+            found.append((device, verdicts, number))
+        values = self._values([device for device, _, _ in found])
+        kinds = tuple(
+            self._kind(device, verdicts, tuple(each), number)
+            for (device, verdicts, number), each in zip(found, values, strict=True)
+        )
+        return Situation(kinds, tuple(places), tuple(counters))
 
     def _kind(
         self,
@@ -152,20 +161,17 @@ class Reducer:
             )
         return kind
 
-    def _values(
-        self, device: PoolDevice, names: list[dict[AttributeValue, AttributeValue]]
-    ) -> tuple[tuple[AttributeValue | None, ...], ...]:
-        """Return the values that constraints compare, numbered as they come up: equal ones alike, on any node."""
-        values: list[tuple[AttributeValue | None, ...]] = []
-        for attributes, seen in zip(self._attributes, names, strict=True):
-            of_claim: list[AttributeValue | None] = []
-            for attribute in attributes:
-                value = lookup_attribute(device.device, device.id.driver, attribute)
-                if value is not None and value[0] != "list":
-                    value = seen.setdefault(value, ("", len(seen)))
-                of_claim.append(value)
-            values.append(tuple(of_claim))
-        return tuple(values)
+    def _values(self, devices: Sequence[PoolDevice]) -> list[list[tuple[AttributeValue | None, ...]]]:
+        """Return by device and claim the values that constraints compare, in a form that is the same on other nodes."""
+        rows: list[list[tuple[AttributeValue | None, ...]]] = [[] for _ in devices]
+        for attributes in self._attributes:
+            columns = [
+                _anonymous([lookup_attribute(device.device, device.id.driver, attribute) for device in devices])
+                for attribute in attributes
+            ]
+            for row, of_claim in zip(rows, zip(*columns, strict=True) if columns else [()] * len(rows), strict=True):
+                row.append(of_claim)
+        return rows
 
     def _verdict(self, request: Request, candidate: Candidate, node: Node) -> Verdict:
         device, pool = candidate
@@ -224,6 +230,20 @@ class Reducer:
         if self._sharing is None:
             self._sharing = {shared for shared, _ in self._allocated.shares} | self._allocated.capacity.keys()
         return device in self._sharing
+
+
+def _anonymous(values: Sequence[AttributeValue | None]) -> list[AttributeValue | None]:
+    """Replace values by their numbers, as they come up, and those that come up once by `UNIQUE`."""
+    counts = Counter(values)
+    numbers: dict[AttributeValue, AttributeValue] = {}
+    return [
+        value
+        if value is None or value == LIST_VALUE
+        else UNIQUE
+        if counts[value] == 1
+        else numbers.setdefault(value, ("number", len(numbers)))
+        for value in values
+    ]
 
 
 def amounts_of(request: Request, kind: Kind) -> Mapping[str, Amount]:

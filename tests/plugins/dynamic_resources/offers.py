@@ -61,11 +61,12 @@ class NamedSelectors:
     """Selectors whose expressions are names of predicates; one that is not known is an error."""
 
     def __init__(self) -> None:
-        self._facts: dict[tuple[str, int], DeviceFacts] = {}
+        self._facts: dict[bytes, DeviceFacts] = {}
         self.asked = 0
 
     def facts_of(self, driver: str, device: Device) -> DeviceFacts:
-        return self._facts.setdefault((driver, id(device)), DeviceFacts(driver, device))
+        asked = (driver, device.allow_multiple_allocations, device.attributes, device.capacity)
+        return self._facts.setdefault(msgspec.json.encode(asked, order="sorted"), DeviceFacts(driver, device))
 
     def matches(self, expression: str, facts: DeviceFacts) -> bool:
         self.asked += 1
