@@ -64,7 +64,8 @@ _ELSEWHERE: Final = frozenset(
 )
 _FIELDS: Final = frozenset({"driver", "attributes", "capacity", "allowMultipleAllocations"})
 _MAPS: Final = {"attributes": "attributes_", "capacity": "capacity_"}
-_OPENING: Final = {"(": ")", "[": "]", "{": "}"}
+_OPENING: Final = frozenset("([{")
+_CLOSING: Final = frozenset(")]}")
 #: How many entries a list or map can have that is not written out: that many attributes fit a device.
 _MOST_ENTRIES: Final = 32
 #: How many turns nested loops may take together.
@@ -132,6 +133,8 @@ class _Reader:
     def _name(self, at: int, bound: frozenset[str], turns: int) -> tuple[str, int]:
         name, after = self.tokens[at].text, self._mark(at + 1)
         member = self._mark(at - 1) == "."
+        if member and not self._is_operand(at - 2):
+            raise SourceError(_unknown(f".{name}"))
         if after == "(":
             if member and name in _MACROS:
                 return self._macro(at, bound, turns)
@@ -205,12 +208,18 @@ class _Reader:
         depth = 0
         for start in range(at, -1, -1):
             mark = self._mark(start)
-            depth += (mark in ("]", ")", "}")) - (mark in _OPENING)
+            depth += (mark in _CLOSING) - (mark in _OPENING)
             if depth == 0:
-                before = self.tokens[start - 1] if start else _Token("mark", "(")
-                indexed = before.kind != "mark" or before.text in ("]", ")", "}")
+                indexed = self._is_operand(start - 1)
                 return self._unwritten() if indexed else len(list(self._arguments(start, at)))
         return self._unwritten()
+
+    def _is_operand(self, at: int) -> bool:
+        """Tell whether something ends at a token that can be asked for a part of it."""
+        if at < 0:
+            return False
+        token = self.tokens[at]
+        return token.text != "in" if token.kind != "mark" else token.text in _CLOSING
 
     def _unwritten(self) -> int:
         """Return how many entries a list may have that some other expression made: as many as could be written."""
@@ -235,7 +244,7 @@ class _Reader:
         depth = 0
         for at in range(opening, len(self.tokens)):
             mark = self._mark(at)
-            depth += (mark in _OPENING) - (mark in ("]", ")", "}"))
+            depth += (mark in _OPENING) - (mark in _CLOSING)
             if depth == 0:
                 return at
         raise SourceError("Syntax error: missing closing bracket")

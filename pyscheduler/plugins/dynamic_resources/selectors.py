@@ -43,6 +43,8 @@ _LONGEST: Final = 10 * 1024
 _FUNCTION_FAILED: Final = re.compile(
     r"Python function call failed: \w+: (?P<why>.*?)(?:\. Check function arguments and their types\.?)?$", re.DOTALL
 )
+#: How Python says that a function does not take so many arguments.
+_WRONG_NUMBER: Final = re.compile(r"\) (?:missing|takes) ")
 _INSTALL: Final = "device selectors need a package that is not installed: pip install 'pyscheduler[dra]'"
 
 
@@ -186,7 +188,12 @@ def _reason(error: Exception) -> str:
             return "integer overflow"
         case TypeError():
             return "no such overload"
+    # Names are known to be right: a function that is not found has no form for what it was given.
     failed = _FUNCTION_FAILED.search(text)
+    if text.startswith("Undefined variable or function") or (
+        failed is not None and _WRONG_NUMBER.search(failed["why"])
+    ):
+        return "no such overload"
     return failed["why"] if failed is not None else text
 
 
