@@ -6,7 +6,8 @@ again, so that its devices are not given to somebody else meanwhile.
 
 Differs from kube-scheduler: pods that share an allocation which one of them has written all use it, where there the
 others fail once and are tried again; an allocation from before 1.36 is not given a time, which the API server would
-refuse; and reservations are taken back in the background, which a later attempt of the pod waits for.
+refuse; reservations are taken back in the background, which a later attempt of the pod waits for; and devices are free
+there at once when a write fails, whatever has become of it.
 Source: kube-scheduler 1.36, `dynamicresources`.
 """
 

@@ -1,7 +1,8 @@
 """The plugin: what it does at each extension point. Source: kube-scheduler 1.36, `dynamicresources`.
 
 Differs from kube-scheduler: where devices were taken or given back between the choice of a node and Reserve (members of
-a group), they are chosen again there. Extended resources that device classes offer are not looked at.
+a group), they are chosen again there; a member of a group that shares what was promised to a claim goes only where that
+can be used. Extended resources that device classes offer are not looked at.
 """
 
 from __future__ import annotations

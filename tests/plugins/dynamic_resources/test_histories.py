@@ -113,26 +113,26 @@ class History:
         await self.framework.settle()
 
     async def do_pod(self) -> None:
-        """A pod comes with claims of its own."""
+        """Let a pod come with claims of its own."""
         self.number += 1
         names = [f"c{self.number}-{each}" for each in range(self.rng.choice([1, 1, 2]))]
         add(self.cluster, *(demand(self.rng, name) for name in names))
         self.cluster.add_pod(f"p{self.number}", spec=using(*names))
 
     async def do_pods(self) -> None:
-        """Several come at once."""
+        """Let several come at once."""
         for _ in range(4):
             await self.do_pod()
 
     async def do_share(self) -> None:
-        """A pod comes for a claim that is there already."""
+        """Let a pod come for a claim that is there already."""
         claims = self.cluster.objects(ResourceClaim)
         if claims:
             self.number += 1
             self.cluster.add_pod(f"p{self.number}", spec=using(self.rng.choice(claims).name))
 
     async def do_end(self) -> None:
-        """A pod goes, and so do its reservations; a claim that nobody uses any more is given back."""
+        """Let a pod go, with its reservations; a claim that nobody uses any more is given back."""
         pods = self.cluster.pods()
         if not pods:
             return
@@ -156,7 +156,7 @@ class History:
                 self.cluster.patch(ResourceClaim, found.name, {"status": {"allocation": None}}, status=True)
 
     async def do_slices(self) -> None:
-        """A driver goes away, or comes back."""
+        """Let a driver go away, or come back."""
         node = self.rng.choice(NODES)
         if node not in self.offering:
             self.offer(node)
@@ -167,18 +167,18 @@ class History:
                 self.cluster.delete(ResourceSlice, each.name)
 
     async def do_fault(self) -> None:
-        """Some request for a claim or a binding goes wrong."""
+        """Let requests for a claim or a binding go wrong."""
         kind = self.rng.choice([{"status": 409}, {"status": 403}, {"lose": "request"}, {"lose": "answer"}])
         where = self.rng.choice(["/resourceclaims/[^/]*$", "/resourceclaims/[^/]*/status$", "/binding$"])
         self.cluster.server.faults.add(Fault(path=where, times=self.rng.choice([1, 1, 3, 8]), **kind))
 
     async def do_time(self) -> None:
-        """Time passes."""
+        """Let time pass."""
         for _ in range(self.rng.choice([1, 3, 12])):
             await self.cluster.clock.advance(1)
 
     async def do_bind(self) -> None:
-        """Time passes, but so little that writes are under way."""
+        """Let so little time pass that writes are under way."""
         await self.cluster.clock.advance(0.01)
 
     def check(self) -> None:
@@ -206,7 +206,7 @@ class History:
                     self.check_bound(pod, claims[named.resource_claim_name or ""])
 
     def check_bound(self, pod: Pod, found: ResourceClaim) -> None:
-        """A pod that is bound has its devices, on its node, and may use them."""
+        """Make sure that a pod that is bound has its devices, on its node, and may use them."""
         given = found.status.allocation
         assert given is not None, found.name
         assert {each.pool for each in given.devices.results} == {pod.node_name}
@@ -215,7 +215,7 @@ class History:
         FIRED["shared by pods"] += len(found.status.reserved_for) > 1
 
     def check_account(self) -> None:
-        """When all is quiet, the account is that of the API server, and nothing is promised."""
+        """Make sure, when all is quiet, that the account is that of the API server, and nothing is promised."""
         assert len(self.ledger) == 0
         fresh = AllocatedState()
         for found in self.cluster.objects(ResourceClaim):
@@ -254,7 +254,6 @@ def test_every_rule_has_its_turn() -> None:
     FIRED.clear()
     for seed in range(12):
         asyncio.run(live(Random(seed)))
-    print(dict(FIRED))
     rules = {"bound", "waits", "given back", "shared by pods", "full card", "for an administrator", "slices", "fault"}
     rules |= {f"given {each}" for each in ("plain", "shared", "quarter", "half", "whole")}
     assert all(FIRED[rule] >= 3 for rule in rules), FIRED
