@@ -102,7 +102,7 @@ class Allocator:
         sight = self._sight(offer)
         situation = self._situations.get(sight) if sight is not None else None
         if situation is None:
-            situation = reducer.reduce(offer, node)
+            situation = reducer.reduce(offer)
             if sight is not None:
                 self._situations[sight] = situation
         key = situation.key

@@ -22,8 +22,8 @@ from pyscheduler.plugins.dynamic_resources.errors import AllocationError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from pyscheduler.plugins.dynamic_resources.pools import PoolDevice
     from pyscheduler.plugins.dynamic_resources.requests import ClaimDemand, Request
+    from pyscheduler.plugins.dynamic_resources.slices import PoolDevice
 
 __all__ = ["make_allocation"]
 
@@ -91,7 +91,7 @@ def _node_selector(demand: ClaimDemand, devices: Iterable[PoolDevice], node_name
     fields: list[NodeSelectorRequirement] = []
     expressions: list[NodeSelectorRequirement] = []
     for device in devices:
-        place = device.reach
+        place = device.place
         if device.device.binds_to_node or (place is not None and place.node_name):
             only = NodeSelectorRequirement(key="metadata.name", operator="In", values=(node_name,))
             return NodeSelector(node_selector_terms=(NodeSelectorTerm(match_fields=(only,)),))

@@ -21,20 +21,14 @@ from pyscheduler.plugins.dynamic_resources.selectors import DeviceSelectorError
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from pyscheduler.api import DeviceTaint, DeviceToleration, Node
+    from pyscheduler.api import DeviceTaint, DeviceToleration
     from pyscheduler.plugins.dynamic_resources.allocated import AllocatedState, DeviceId
     from pyscheduler.plugins.dynamic_resources.capacity import Amount
     from pyscheduler.plugins.dynamic_resources.constraints import AttributeValue
-    from pyscheduler.plugins.dynamic_resources.pools import (
-        Candidate,
-        CounterKey,
-        NodeOffer,
-        Pool,
-        PoolDevice,
-        PoolId,
-    )
+    from pyscheduler.plugins.dynamic_resources.pools import Candidate, NodeOffer, Pool
     from pyscheduler.plugins.dynamic_resources.requests import ClaimDemand, Request
     from pyscheduler.plugins.dynamic_resources.selectors import DeviceSelectors
+    from pyscheduler.plugins.dynamic_resources.slices import CounterKey, PoolDevice, PoolId
 
 __all__ = ["BLOCKED", "FREE", "UNFIT", "UNIQUE", "Kind", "Reducer", "Situation", "Verdict", "amounts_of"]
 
@@ -106,14 +100,14 @@ class Reducer:
         self._available: dict[tuple[PoolId, int], Mapping[CounterKey, int]] = {}
         self._sharing: set[DeviceId] | None = None
 
-    def reduce(self, offer: NodeOffer, node: Node) -> Situation:
+    def reduce(self, offer: NodeOffer) -> Situation:
         """Return the situation of a node."""
         places: list[int] = []
         found: list[tuple[PoolDevice, tuple[Verdict, ...], int]] = []
         pools: dict[PoolId, int] = {}
         counters: list[Mapping[CounterKey, int]] = []
         for place, candidate in enumerate(offer.candidates):
-            verdicts = tuple(self._verdict(request, candidate, node) for request in self._requests)
+            verdicts = tuple(self._verdict(request, candidate) for request in self._requests)
             if not any(verdicts):
                 continue
             device, pool = candidate
@@ -173,7 +167,7 @@ class Reducer:
                 row.append(of_claim)
         return rows
 
-    def _verdict(self, request: Request, candidate: Candidate, node: Node) -> Verdict:
+    def _verdict(self, request: Request, candidate: Candidate) -> Verdict:
         device, pool = candidate
         allocated = self._allocated
         is_taken = not request.admin_access and device.id in allocated.devices
@@ -182,8 +176,6 @@ class Reducer:
         matches = self._match(request, device)
         if matches is not True:
             return matches or UNFIT
-        if device.says_where and (device.place is None or not device.place.matches(node)):
-            return UNFIT
         consumed = consumed_amounts(request.amounts, device.capacity)
         if consumed is None or not fits(consumed, device.capacity, allocated.capacity.get(device.id, {})):
             return UNFIT
