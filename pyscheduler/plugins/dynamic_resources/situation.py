@@ -96,7 +96,7 @@ class Reducer:
         self._allocated = allocated
         self._selectors = selectors
         self._kinds: dict[object, Kind] = {}
-        self._matches: dict[tuple[int, int], bool | str] = {}
+        self._suits: dict[tuple[int, int], bool | str] = {}
         self._available: dict[tuple[PoolId, int], Mapping[CounterKey, int]] = {}
         self._sharing: set[DeviceId] | None = None
 
@@ -173,34 +173,33 @@ class Reducer:
         is_taken = not request.admin_access and device.id in allocated.devices
         if is_taken and not request.all_devices:
             return UNFIT
-        matches = self._match(request, device)
-        if matches is not True:
-            return matches or UNFIT
-        consumed = consumed_amounts(request.amounts, device.capacity)
-        if consumed is None or not fits(consumed, device.capacity, allocated.capacity.get(device.id, {})):
-            return UNFIT
-        if is_taken or not self._has_counters(device, pool):
-            return BLOCKED
-        return BLOCKED if _is_kept_away(device.taints, request.tolerations) else FREE
-
-    def _match(self, request: Request, device: PoolDevice) -> bool | str:
         key = (request.index, id(device.facts))
-        known = self._matches.get(key)
-        if known is None:
-            known = self._matches[key] = self._ask(request, device)
-        return known
+        suits = self._suits.get(key)
+        if suits is None:
+            suits = self._suits[key] = self._suit(request, device)
+        if suits is not True:
+            return suits or UNFIT
+        if device.id in allocated.capacity:
+            consumed = consumed_amounts(request.amounts, device.capacity) or {}
+            if not fits(consumed, device.capacity, allocated.capacity[device.id]):
+                return UNFIT
+        if is_taken or (device.consumes and not self._has_counters(device, pool)):
+            return BLOCKED
+        return BLOCKED if device.taints and _is_kept_away(device.taints, request.tolerations) else FREE
 
-    def _ask(self, request: Request, device: PoolDevice) -> bool | str:
+    def _suit(self, request: Request, device: PoolDevice) -> bool | str:
+        """Tell whether a device that nobody uses is what is asked for, or why that cannot be told."""
         for prefix, expression in request.selectors:
             try:
                 if not self._selectors.matches(expression, device.facts):
                     return False
             except DeviceSelectorError as error:
                 return f"{prefix}{error}"
-        return True
+        consumed = consumed_amounts(request.amounts, device.capacity)
+        return consumed is not None and fits(consumed, device.capacity, {})
 
     def _has_counters(self, device: PoolDevice, pool: Pool) -> bool:
-        if not device.consumes or (device.shareable and self._is_shared(device.id)):
+        if device.shareable and self._is_shared(device.id):
             return True
         left = self._left(pool)
         return min(left.values(), default=0) >= 0 and all(left[counter] >= value for counter, value in device.consumes)
