@@ -205,7 +205,10 @@ class Reducer:
         return min(left.values(), default=0) >= 0 and all(left[counter] >= value for counter, value in device.consumes)
 
     def _left(self, pool: Pool) -> Mapping[CounterKey, int]:
-        """Return what is left of the counters of a pool; below zero where more is allocated than there is."""
+        """Return what is left of the counters of a pool; below zero where more is allocated than there is.
+
+        Differs from kube-scheduler: pools are told apart by driver and name, there by name alone.
+        """
         key = (pool.id, pool.generation)
         known = self._available.get(key)
         if known is None:
@@ -218,6 +221,10 @@ class Reducer:
         return known
 
     def _is_shared(self, device: DeviceId) -> bool:
+        """Tell whether somebody has a share of a device.
+
+        Differs from kube-scheduler: also where the share takes no capacity, as the device has none.
+        """
         if self._sharing is None:
             self._sharing = {shared for shared, _ in self._allocated.shares} | self._allocated.capacity.keys()
         return device in self._sharing
