@@ -13,6 +13,7 @@ import uuid
 from typing import TYPE_CHECKING
 
 from pyscheduler.plugins.dynamic_resources.errors import AllocationError, NodeAllocationError
+from pyscheduler.plugins.dynamic_resources.features import ALL_FEATURES, Features
 from pyscheduler.plugins.dynamic_resources.requests import read_claims
 from pyscheduler.plugins.dynamic_resources.results import make_allocation
 from pyscheduler.plugins.dynamic_resources.search import Search
@@ -50,6 +51,7 @@ class Allocator:
         classes: ClassLookup,
         inventory: Inventory,
         selectors: DeviceSelectors,
+        features: Features = ALL_FEATURES,
         *,
         new_share_id: Callable[[], str] = _new_uid,
     ) -> None:
@@ -58,6 +60,7 @@ class Allocator:
         self._classes = classes
         self._inventory = inventory
         self._selectors = selectors
+        self._features = features
         self._new_share_id = new_share_id
         self._prepared: tuple[tuple[ClaimDemand, ...], Reducer] | None = None
         self._situations: dict[tuple[object, ...], Situation] = {}
@@ -90,7 +93,7 @@ class Allocator:
 
     def _prepare(self) -> tuple[tuple[ClaimDemand, ...], Reducer]:
         if self._prepared is None:
-            demands = read_claims(self._claims, self._classes)
+            demands = read_claims(self._claims, self._classes, self._features)
             self._prepared = demands, Reducer(demands, self._allocated, self._selectors)
         return self._prepared
 

@@ -65,6 +65,7 @@ from pyscheduler.plugins.dynamic_resources.conditions import (
     is_ready,
     unready_devices,
 )
+from pyscheduler.plugins.dynamic_resources.features import Features
 from pyscheduler.plugins.dynamic_resources.hints import Hints
 from pyscheduler.plugins.dynamic_resources.ledger import ClaimLedger
 from pyscheduler.plugins.dynamic_resources.selectors import CelSelectors
@@ -141,7 +142,8 @@ class DynamicResources(
         claims = handle.lister(ResourceClaim)
         self._ledger = handle.shared("pyscheduler/resource-claims", lambda: ClaimLedger(claims))
         slices = handle.lister(ResourceSlice)
-        self._stock = handle.shared("pyscheduler/devices", lambda: Stock(slices, CelSelectors()))
+        features = Features.of(handle.feature_gates)
+        self._stock = handle.shared("pyscheduler/devices", lambda: Stock(slices, CelSelectors(), features))
         self._writer = ClaimWriter(handle, self._ledger)
         self._hints = Hints(self._ledger.get)
 
@@ -233,6 +235,7 @@ class DynamicResources(
                 self._classes.get,
                 self._stock.inventory(),
                 self._stock.selectors,
+                self._stock.features,
             )
 
     def filter_nodes(self, state: CycleState, pod: Pod, nodes: Nodes) -> NodeStatuses | None:

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 import attrs
 
+from pyscheduler.plugins.dynamic_resources.features import ALL_FEATURES, Features
 from pyscheduler.plugins.dynamic_resources.slices import SliceContent, read_slice
 
 if TYPE_CHECKING:
@@ -85,7 +86,7 @@ class NodeOffer:
             for pool in ordered
             if pool.is_usable
             for device in pool.devices
-            if device.is_reached_from(node)
+            if not device.is_hidden and device.is_reached_from(node)
         )
         bad_pool = next((pool for pool in ordered if not pool.is_usable), None)
         return cls(ordered, candidates, bad_pool, frozenset(reached))
@@ -99,7 +100,12 @@ class Inventory:
     """
 
     def __init__(
-        self, slices: Iterable[ResourceSlice], selectors: DeviceSelectors, previous: Inventory | None = None
+        self,
+        slices: Iterable[ResourceSlice],
+        selectors: DeviceSelectors,
+        features: Features = ALL_FEATURES,
+        *,
+        previous: Inventory | None = None,
     ) -> None:
         known = previous.contents if previous is not None else {}
         self.contents: dict[str, SliceContent] = {}
@@ -113,7 +119,7 @@ class Inventory:
         self._counting: dict[tuple[PoolId, int], bool] = {}
         for source in slices:
             old = known.get(source.name)
-            content = old if old is not None and old.source is source else read_slice(source, selectors)
+            content = old if old is not None and old.source is source else read_slice(source, selectors, features)
             self.contents[source.name] = content
             self._generations[content.pool][content.generation].append(content)
             (self._local[content.only_node] if content.only_node else self._shared).append(content)
@@ -157,7 +163,7 @@ class Inventory:
 
     def _shape(self, offer: NodeOffer) -> int | None:
         devices = [device for device, _ in offer.candidates]
-        if any(device.consumes or device.shareable for device in devices):
+        if any(device.consumes or device.shareable or device.is_barred for device in devices):
             return None
         return self.shapes.setdefault(tuple((device.facts, device.taints) for device in devices), len(self.shapes))
 

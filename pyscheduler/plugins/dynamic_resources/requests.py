@@ -28,6 +28,7 @@ if TYPE_CHECKING:
         ExactDeviceRequest,
         ResourceClaim,
     )
+    from pyscheduler.plugins.dynamic_resources.features import Features
 
 __all__ = ["MOST_DEVICES", "ClaimDemand", "ClassLookup", "Request", "read_claims"]
 
@@ -77,12 +78,12 @@ class ClaimDemand:
     requests: tuple[tuple[Request, ...], ...]
 
 
-def read_claims(claims: Sequence[ResourceClaim], classes: ClassLookup) -> tuple[ClaimDemand, ...]:
+def read_claims(claims: Sequence[ResourceClaim], classes: ClassLookup, features: Features) -> tuple[ClaimDemand, ...]:
     """Return what `claims` ask for; raise `AllocationError` for what cannot be satisfied anywhere."""
     demands: list[ClaimDemand] = []
     numbers = itertools.count()
     for claim_index, claim in enumerate(claims):
-        reader = _Reader(claim, claim_index, classes, numbers)
+        reader = _Reader(claim, claim_index, classes, features, numbers)
         demands.append(ClaimDemand(claim, tuple(map(reader.read, claim.spec.devices.requests))))
         for number, constraint in enumerate(claim.spec.devices.constraints):
             if constraint.match_attribute is None and constraint.distinct_attribute is None:
@@ -97,6 +98,7 @@ class _Reader:
     claim: ResourceClaim
     claim_index: int
     classes: ClassLookup
+    features: Features
     numbers: Iterator[int]
 
     def read(self, request: DeviceRequest) -> tuple[Request, ...]:
@@ -117,6 +119,12 @@ class _Reader:
         if asked.allocation_mode not in {"", _EXACT_COUNT, _ALL}:
             raise AllocationError(f"{where}: unsupported count mode {asked.allocation_mode}")
         amounts = None
+        if asked.capacity is not None and not self.features.consumable_capacity:
+            what = f"{'subrequest' if parent else 'request'} {name}"
+            raise AllocationError(
+                f"claim {self.claim.key}, {what}: has capacity requests, but the DRAConsumableCapacity feature is "
+                "disabled"
+            )
         if asked.capacity is not None and asked.capacity.requests:
             try:
                 amounts = {capacity: Amount.of(raw) for capacity, raw in asked.capacity.requests.items()}

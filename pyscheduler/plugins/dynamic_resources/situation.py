@@ -183,7 +183,7 @@ class Reducer:
             consumed = consumed_amounts(request.amounts, device.capacity) or {}
             if not fits(consumed, device.capacity, allocated.capacity[device.id]):
                 return UNFIT
-        if is_taken or (device.consumes and not self._has_counters(device, pool)):
+        if is_taken or device.is_barred or (device.consumes and not self._has_counters(device, pool)):
             return BLOCKED
         return BLOCKED if device.taints and _is_kept_away(device.taints, request.tolerations) else FREE
 

@@ -13,6 +13,7 @@ from pyscheduler.api import NodeSelector, QuantityError, compile_node_selector, 
 from pyscheduler.plugins.dynamic_resources.allocated import DeviceId
 from pyscheduler.plugins.dynamic_resources.capacity import Capacity
 from pyscheduler.plugins.dynamic_resources.errors import AllocationError
+from pyscheduler.plugins.dynamic_resources.features import Features
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -74,6 +75,9 @@ class PoolDevice:
     capacity: Mapping[str, Capacity]
     consumes: tuple[tuple[CounterKey, int], ...]
     taints: tuple[DeviceTaint, ...]
+    #: Whether it needs something that is turned off: then it is not offered, or cannot be had.
+    is_hidden: bool
+    is_barred: bool
 
     def is_reached_from(self, node: Node) -> bool:
         """Tell whether a node that reaches something of the slice reaches this device; raise `AllocationError`."""
@@ -88,6 +92,8 @@ class SliceContent:
     pool: PoolId
     generation: int
     place: Place | None
+    #: Whether it needs something that is turned off.
+    is_ignored: bool = False
     devices: tuple[PoolDevice, ...] = ()
     #: What is wrong with it, or "".
     problem: str = ""
@@ -107,8 +113,8 @@ class SliceContent:
     def matters_to(self, node: Node) -> bool:
         """Tell whether a node reaches something of it; counters always matter. Raise `AllocationError`."""
         spec = self.source.spec
-        if spec.shared_counters:
-            return True
+        if self.is_ignored or spec.shared_counters:
+            return not self.is_ignored
         what = f"slice {self.source.name}"
         try:
             if self.place is not None:
@@ -126,13 +132,15 @@ class SliceContent:
         return False
 
 
-def read_slice(source: ResourceSlice, selectors: DeviceSelectors) -> SliceContent:
+def read_slice(source: ResourceSlice, selectors: DeviceSelectors, features: Features) -> SliceContent:
     """Return what is in a slice; what cannot be read of it makes its pool unusable."""
     spec = source.spec
     place = Place.of(spec.node_name, spec.all_nodes, spec.node_selector)
     content = SliceContent(source, (spec.driver, spec.pool.name), spec.pool.generation, place)
+    if not features.partitionable_devices:
+        content.is_ignored = spec.per_device_node_selection is not None or bool(spec.shared_counters)
     try:
-        content.devices = tuple(_read_device(content, device, selectors) for device in spec.devices)
+        content.devices = tuple(_read_device(content, device, selectors, features) for device in spec.devices)
         content.counters = tuple(
             (one.name, {name: parse_quantity(counter.value) for name, counter in one.counters.items()})
             for one in spec.shared_counters
@@ -142,7 +150,7 @@ def read_slice(source: ResourceSlice, selectors: DeviceSelectors) -> SliceConten
     return content
 
 
-def _read_device(content: SliceContent, device: Device, selectors: DeviceSelectors) -> PoolDevice:
+def _read_device(content: SliceContent, device: Device, selectors: DeviceSelectors, features: Features) -> PoolDevice:
     spec = content.source.spec
     says_where = bool(spec.per_device_node_selection)
     own = Place.of(device.node_name, device.all_nodes, device.node_selector)
@@ -152,12 +160,17 @@ def _read_device(content: SliceContent, device: Device, selectors: DeviceSelecto
         facts=selectors.facts_of(spec.driver, device),
         place=own if says_where else content.place,
         says_where=says_where,
-        shareable=bool(device.allow_multiple_allocations),
-        capacity={name: Capacity.of(capacity) for name, capacity in device.capacity.items()},
+        shareable=bool(device.allow_multiple_allocations) and features.consumable_capacity,
+        capacity={name: Capacity.of(capacity) for name, capacity in device.capacity.items()}
+        if features.consumable_capacity
+        else {},
         consumes=tuple(
             ((one.counter_set, name), parse_quantity(counter.value))
             for one in device.consumes_counters
             for name, counter in one.counters.items()
+            if features.partitionable_devices
         ),
-        taints=tuple(taint for taint in device.taints if taint.effect in _KEEPING_AWAY),
+        taints=tuple(taint for taint in device.taints if features.device_taints and taint.effect in _KEEPING_AWAY),
+        is_hidden=bool(device.binding_conditions) and not features.binding_conditions,
+        is_barred=bool(device.consumes_counters) and not features.partitionable_devices,
     )

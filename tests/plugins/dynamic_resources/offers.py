@@ -40,6 +40,7 @@ from pyscheduler.api import (
 )
 from pyscheduler.plugins.dynamic_resources.allocated import AllocatedState
 from pyscheduler.plugins.dynamic_resources.allocator import Allocator
+from pyscheduler.plugins.dynamic_resources.features import ALL_FEATURES, Features
 from pyscheduler.plugins.dynamic_resources.pools import Inventory
 from pyscheduler.plugins.dynamic_resources.selectors import DeviceFacts, DeviceSelectorError
 from pyscheduler.testing.builders import make_node
@@ -264,6 +265,7 @@ def allocator_of(
     slices: Sequence[ResourceSlice],
     allocated: AllocatedState | None = None,
     classes: Mapping[str, DeviceClass] = CLASSES,
+    features: Features = ALL_FEATURES,
 ) -> Allocator:
     """Return an allocator; shares are named one after the other."""
     selectors = NamedSelectors()
@@ -272,8 +274,9 @@ def allocator_of(
         claims,
         allocated or AllocatedState(),
         classes.get,
-        Inventory(slices, selectors),
+        Inventory(slices, selectors, features),
         selectors,
+        features,
         new_share_id=lambda: f"share-{next(numbers)}",
     )
 

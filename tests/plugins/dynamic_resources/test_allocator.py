@@ -32,6 +32,7 @@ from pyscheduler.api import (
 )
 from pyscheduler.plugins.dynamic_resources.allocated import AllocatedState
 from pyscheduler.plugins.dynamic_resources.errors import AllocationError, AllocationTimeoutError, NodeAllocationError
+from pyscheduler.plugins.dynamic_resources.features import Features
 from tests.plugins.dynamic_resources.offers import (
     CLASSES,
     DRIVER,
@@ -935,3 +936,96 @@ def test_a_search_can_be_ended() -> None:
     with pytest.raises(AllocationTimeoutError, match=r"^filter operation aborted: context deadline exceeded$"):
         allocator.allocate(a_node(), lambda: True)
     assert allocator.can_allocate(a_node(), lambda: False)
+
+
+@pytest.mark.parametrize(
+    ("feature", "requests", "slices", "answer"),
+    [
+        pytest.param(
+            "device_taints",
+            [exactly("r")],
+            [slice_of(device("d", taints=["broken:NoSchedule"]))],
+            [["r=d"]],
+            id="taints mean nothing",
+        ),
+        pytest.param(
+            "binding_conditions",
+            [exactly("r", 0)],
+            [slice_of(device("slow", binding_conditions=("ready",)), device("quick"))],
+            [["r=quick"]],
+            id="devices that have to get ready are left alone",
+        ),
+        pytest.param(
+            "consumable_capacity",
+            [exactly("r"), exactly("s")],
+            shared(m="2"),
+            [["r=a", "s=b"]],
+            id="devices are for one claim at a time",
+        ),
+        pytest.param(
+            "partitionable_devices",
+            [exactly("r")],
+            [slice_of(device("a", consumes={("c", "m"): "1"}), device("b"))],
+            [["r=b"]],
+            id="devices that take from counters are left alone",
+        ),
+        pytest.param(
+            "partitionable_devices",
+            [exactly("r", 0)],
+            [slice_of(device("a", consumes={("c", "m"): "1"}), device("b"))],
+            None,
+            id="but count among all",
+        ),
+        pytest.param(
+            "partitionable_devices",
+            [exactly("r")],
+            [slice_of(device("a", all_nodes=True), per_device=True)],
+            None,
+            id="slices that leave it to devices where they are, too",
+        ),
+    ],
+)
+def test_what_is_turned_off_is_not_taken_part_in(
+    feature: str, requests: list[DeviceRequest], slices: Slices, answer: Answer
+) -> None:
+    """With a feature gate off, devices that need it are as if they were not there, or as if they did not."""
+    allocator = allocator_of([claim(*requests)], slices, features=Features(**{feature: False}))
+    results = allocator.allocate(a_node())
+    assert shown(results) == answer
+    assert all(one.share_id is None for result in results or () for one in result.devices.results)
+
+
+def test_capacity_cannot_be_asked_for_where_that_is_turned_off() -> None:
+    """The message names the gate."""
+    for request, what in (
+        (exactly("r", capacity={"m": "1"}), "request r"),
+        (first_of("r", either("w", capacity={"m": "1"})), "subrequest w"),
+    ):
+        with pytest.raises(AllocationError) as raised:
+            allocator_of([claim(request)], GPUS, features=Features(consumable_capacity=False)).allocate(a_node())
+        assert str(raised.value) == (
+            f"claim default/claim, {what}: has capacity requests, but the DRAConsumableCapacity feature is disabled"
+        )
+
+
+def test_features_follow_the_gates() -> None:
+    """Each gate turns off what it is for; what devices need to get ready has two."""
+    gates = dict.fromkeys(
+        (
+            "DRAConsumableCapacity",
+            "DRADeviceBindingConditions",
+            "DRADeviceTaints",
+            "DRAPartitionableDevices",
+            "DRAResourceClaimDeviceStatus",
+        ),
+        True,
+    )
+    assert Features.of(gates) == Features()
+    for gate, feature in (
+        ("DRAConsumableCapacity", "consumable_capacity"),
+        ("DRADeviceBindingConditions", "binding_conditions"),
+        ("DRADeviceTaints", "device_taints"),
+        ("DRAPartitionableDevices", "partitionable_devices"),
+        ("DRAResourceClaimDeviceStatus", "binding_conditions"),
+    ):
+        assert Features.of({**gates, gate: False}) == Features(**{feature: False})

@@ -46,13 +46,13 @@ def test_what_did_not_change_is_kept() -> None:
     slices = [a_slice(node, "a", "b") for node in NODES]
     first = Inventory(slices, selectors)
     offers = {node: first.offer_to(a_node(node)) for node in NODES}
-    second = Inventory([a_slice("node-1", "c"), *slices[1:]], selectors, first)
+    second = Inventory([a_slice("node-1", "c"), *slices[1:]], selectors, previous=first)
     assert found(second, "node-1") == ["c"]
     assert [second.offer_to(a_node(node)) is offers[node] for node in NODES] == [False, True, True]
     everywhere = slice_of(device("x"), name="everywhere", driver=OTHER_DRIVER, all_nodes=True)
-    third = Inventory([*slices, everywhere], selectors, second)
+    third = Inventory([*slices, everywhere], selectors, previous=second)
     assert [found(third, node) for node in NODES] == [["a", "b", "x"]] * 3
-    fourth = Inventory(slices[1:], selectors, third)
+    fourth = Inventory(slices[1:], selectors, previous=third)
     assert [found(fourth, node) for node in NODES] == [[], ["a", "b"], ["a", "b"]]
 
 
@@ -63,7 +63,7 @@ def test_a_pool_over_several_nodes_changes_for_all_of_them() -> None:
     first = Inventory(slices, selectors)
     assert [found(first, node) for node in NODES] == [["node-1"], ["node-2"], []]
     newer = slice_of(device("new"), name="node-1", node="node-1", count=2, generation=2)
-    second = Inventory([newer, slices[1]], selectors, first)
+    second = Inventory([newer, slices[1]], selectors, previous=first)
     assert [found(second, node) for node in NODES] == [[], [], []]
     assert second.offer_to(a_node("node-1")).bad_pool is not None
 
