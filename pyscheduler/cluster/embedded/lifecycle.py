@@ -13,6 +13,7 @@ A pod bound to a node that does not exist waits for the node.
 from __future__ import annotations
 
 import logging
+from contextlib import suppress
 from ipaddress import IPv4Address
 from typing import TYPE_CHECKING, Final
 
@@ -24,6 +25,7 @@ from pyscheduler.cluster.embedded import pod_progress
 from pyscheduler.cluster.embedded.builtin import EVENTS, NODES, PODS
 from pyscheduler.cluster.embedded.deletion import DeleteOptions
 from pyscheduler.cluster.embedded.devices.controller import ClaimController
+from pyscheduler.cluster.embedded.devices.preparing import DeviceTakenError, NotPreparedError, Preparing
 from pyscheduler.cluster.embedded.disruption import DisruptionBudgets
 from pyscheduler.cluster.embedded.errors import StatusError
 from pyscheduler.cluster.embedded.following import Follower
@@ -42,6 +44,7 @@ RUN_DURATION: Final = "pyscheduler.io/run-duration"
 """Annotation of a pod: how long it runs before it succeeds, as in ``90s`` or ``1h30m``."""
 
 _TERMINAL: Final = frozenset({"Succeeded", "Failed"})
+_HAS_CLAIMS: Final = b'"resourceClaims"'
 _LEAVING: Final = b'"deletionTimestamp"'
 _FIRST_ADDRESS: Final = int(IPv4Address("10.0.0.1"))
 _ADDRESSES: Final = 1 << 24
@@ -83,19 +86,22 @@ class Lifecycle:
         self._addresses = 0
         self._budgets = DisruptionBudgets(registry, clock=clock) if run_pods else None
         self._claims = ClaimController(registry, clock=clock) if run_pods else None
+        self._preparing = Preparing(registry, clock=clock, ready=self._run) if run_pods else None
+        #: By uid, what was last said of a pod whose claims cannot be prepared.
+        self._unprepared: dict[str, str] = {}
         self._node_news = Follower(self._nodes, clock=clock, listed=self._list_nodes, changed=self._node_changed)
         self._followers = (
             self._node_news,
             Follower(self._pods, clock=clock, listed=self._list_pods, changed=self._pod_changed),
         )
-        #: How many pods were not taken in by their node.
+        #: How many pods were not taken in by their node, or were given a device that another pod has.
         self.rejections = 0
 
     def start(self) -> None:
         """Take up the pods that are there, then follow every change."""
         for follower in self._followers:
             follower.start()
-        for controller in (self._budgets, self._claims):
+        for controller in (self._budgets, self._claims, self._preparing):
             if controller is not None:
                 controller.start()
 
@@ -103,7 +109,7 @@ class Lifecycle:
         """Leave all pods as they are; idempotent."""
         for follower in self._followers:
             follower.stop()
-        for controller in (self._budgets, self._claims):
+        for controller in (self._budgets, self._claims, self._preparing):
             if controller is not None:
                 controller.stop()
         for timer in self._timers.values():
@@ -191,6 +197,7 @@ class Lifecycle:
         if record.fields.get("status.phase") != "Pending":
             self._known[record.uid] = (node, generation)
             room.hold(record.uid, demand_of(pod))
+            self._hold_devices(record, pod)
             self._plan_end(record, pod)
             return
         try:
@@ -229,6 +236,9 @@ class Lifecycle:
         room = self._rooms.get(node)
         if room is not None:
             room.release(uid)
+        if self._preparing is not None:
+            self._unprepared.pop(uid, None)
+            self._preparing.release(uid)
 
     # --- what happens in time --------------------------------------------------------------------
 
@@ -249,9 +259,14 @@ class Lifecycle:
 
     def _run(self, key: str, uid: str) -> None:
         record = self._present(key, uid)
-        if record is None or record.fields.get("status.phase") != "Pending" or _LEAVING in record.body:
+        if record is None or _LEAVING in record.body:
             return
         pod = record.decode()
+        if record.fields.get("status.phase") != "Pending":
+            self._hold_devices(record, pod)
+            return
+        if not self._prepare(record, pod):
+            return
         host = self._nodes.get(record.fields["spec.nodeName"])
         now = format_time(self._registry.wall())
         self._addresses += 1
@@ -259,6 +274,28 @@ class Lifecycle:
         node = host.decode() if host is not None else None
         pod_progress.run(pod, now, host=pod_progress.host_address(node), address=address)
         self._plan_end(self._write(record, pod), pod)
+
+    def _prepare(self, record: Record, pod: Object) -> bool:
+        """Tell whether a pod has its devices; where it has not, say so, and try again when that may change."""
+        if self._preparing is None or _HAS_CLAIMS not in record.body:
+            return True
+        try:
+            self._preparing.prepare(record, pod)
+        except NotPreparedError as error:
+            why = f"Failed to prepare dynamic resources: {error}"
+            if self._unprepared.get(record.uid) != why:
+                self._unprepared[record.uid] = why
+                self.rejections += isinstance(error, DeviceTakenError)
+                _log.warning("pod=%s node=%s %s", record.key, record.fields["spec.nodeName"], why)
+                self._announce(record, record.fields["spec.nodeName"], "FailedPrepareDynamicResources", why)
+            return False
+        return True
+
+    def _hold_devices(self, record: Record, pod: Object) -> None:
+        """Note the devices of a pod that runs already; its claims may come after it."""
+        if self._preparing is not None and _HAS_CLAIMS in record.body and record.uid in self._known:
+            with suppress(NotPreparedError):
+                self._preparing.prepare(record, pod)
 
     def _plan_end(self, record: Record, pod: Object) -> None:
         text = (pod["metadata"].get("annotations") or {}).get(RUN_DURATION)

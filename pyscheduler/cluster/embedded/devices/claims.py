@@ -1,4 +1,4 @@
-"""What a claim asks for, found in its spec; and its defaults."""
+"""What a claim asks for, found in its spec; its defaults; and which claims a pod has."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ __all__ = [
     "default_slice",
     "default_template",
     "keep_status_of_allocated",
+    "named_claims",
 ]
 
 EXACT_COUNT: Final = "ExactCount"
@@ -54,6 +55,21 @@ def default_slice(resource_slice: Object, now: str) -> None:
         for taint in device.get("taints") or ():
             if taint.get("timeAdded") is None:
                 taint["timeAdded"] = now
+
+
+def named_claims(pod: Object) -> Iterator[tuple[str, str, bool]]:
+    """Yield what each claim of a pod is called in the pod, its own name, and whether it was made from a template.
+
+    A name is empty where none is needed; claims that are yet to be made are left out.
+    """
+    status = pod.get("status") or {}
+    made = {one.get("name"): one.get("resourceClaimName") for one in status.get("resourceClaimStatuses") or ()}
+    for one in (pod.get("spec") or {}).get("resourceClaims") or ():
+        wanted = one.get("name") or ""
+        if one.get("resourceClaimName"):
+            yield wanted, one["resourceClaimName"], False
+        elif wanted in made:
+            yield wanted, made[wanted] or "", True
 
 
 def keep_status_of_allocated(claim: Object, before: Object) -> None:

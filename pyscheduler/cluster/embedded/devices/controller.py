@@ -18,13 +18,14 @@ from typing import TYPE_CHECKING, Final
 from pyscheduler.api.times import format_time
 from pyscheduler.cluster.embedded.builtin import EVENTS, PODS
 from pyscheduler.cluster.embedded.deletion import DeleteOptions
+from pyscheduler.cluster.embedded.devices.claims import named_claims
 from pyscheduler.cluster.embedded.devices.kinds import CLAIM_TEMPLATES, CLAIMS, FINALIZER
 from pyscheduler.cluster.embedded.errors import StatusError
 from pyscheduler.cluster.embedded.following import Follower
 from pyscheduler.cluster.embedded.store import StaleRecordError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Sequence
 
     from pyscheduler.cluster.embedded.registry import Registry
     from pyscheduler.cluster.embedded.store import Change, Object, Record
@@ -113,7 +114,7 @@ class ClaimController:
     def _note(self, record: Record) -> None:
         """Remember which claims a pod names."""
         named = self._used.setdefault(record.uid, (record.key, set()))[1]
-        for _, name, _ in _named_claims(record.decode()):
+        for _, name, _ in named_claims(record.decode()):
             key = f"{record.namespace}/{name}"
             named.add(key)
             self._users.setdefault(key, set()).add(record.key)
@@ -207,7 +208,7 @@ class ClaimController:
         wanted, template = podclaim.get("name") or "", podclaim.get("resourceClaimTemplateName")
         if not template:
             return ""
-        known = next((one for one in _named_claims(pod) if one[0] == wanted), None)
+        known = next((one for one in named_claims(pod) if one[0] == wanted), None)
         if known is not None:
             if not known[1]:
                 return ""  # it was decided that none is needed
@@ -262,7 +263,7 @@ class ClaimController:
 
     def _reserve(self, record: Record, pod: Object) -> None:
         """Reserve allocated claims for a pod that was bound past the scheduler."""
-        for _, name, of_template in _named_claims(pod):
+        for _, name, of_template in named_claims(pod):
             present = self._claims.get(f"{record.namespace}/{name}")
             if present is None:
                 continue
@@ -354,21 +355,6 @@ class ClaimController:
             self._registry.create(EVENTS, record.namespace, event)
         except StatusError as error:  # the namespace is going: nobody is left to read it
             _log.debug("pod=%s event was not stored: %s", record.key, error)
-
-
-def _named_claims(pod: Object) -> Iterator[tuple[str, str, bool]]:
-    """Yield what each claim of a pod is called in the pod, its own name, and whether it was made from a template.
-
-    A name is empty where none is needed; claims that are yet to be made are left out.
-    """
-    status = pod.get("status") or {}
-    made = {one.get("name"): one.get("resourceClaimName") for one in status.get("resourceClaimStatuses") or ()}
-    for one in (pod.get("spec") or {}).get("resourceClaims") or ():
-        wanted = one.get("name") or ""
-        if one.get("resourceClaimName"):
-            yield wanted, one["resourceClaimName"], False
-        elif wanted in made:
-            yield wanted, made[wanted] or "", True
 
 
 def _base_of(pod: str, wanted: str) -> str:
