@@ -61,6 +61,8 @@ class Choice:
     changes: int = 0
     #: Positions of claims that have devices which keep the pod from a node.
     unavailable: set[int] = attrs.Factory(set)
+    #: Whether devices were promised to the claims since.
+    is_promised: bool = False
 
     @property
     def pending(self) -> list[PodClaim]:

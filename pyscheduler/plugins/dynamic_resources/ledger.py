@@ -9,7 +9,7 @@ Source: kube-scheduler 1.36, `dynamicresources/dra_manager.go` and `allocateddev
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import attrs
 
@@ -17,9 +17,13 @@ from pyscheduler.api import AllocationResult, ResourceClaim
 from pyscheduler.plugins.dynamic_resources.allocated import AllocatedState
 
 if TYPE_CHECKING:
+    from pyscheduler.api import Pod
     from pyscheduler.framework import GroupCycle, Lister
 
 __all__ = ["ClaimLedger", "Promise"]
+
+#: So many pods are remembered that gave back what was promised to them; it is asked about them right afterwards.
+_MOST_FREED: Final = 1000
 
 
 @attrs.define(eq=False)
@@ -44,6 +48,8 @@ class ClaimLedger:
         self._counted: dict[str, AllocationResult] = {}
         self._group_cycle: GroupCycle | None = None
         self._shared: set[str] = set()
+        #: By uid, pods that gave back what was promised to them, the last at the end.
+        self._freed: dict[str, None] = {}
         self.allocated = AllocatedState()
         lister.add_event_handler(on_add=self._count, on_update=self._update, on_delete=self._drop)
 
@@ -104,6 +110,16 @@ class ClaimLedger:
         del self._promises[uid]
         self._shared.discard(uid)
         self._count(self._current(promise))
+
+    def note_freed(self, pod: Pod) -> None:
+        """Remember that a pod gave back what was promised to its claims."""
+        self._freed[pod.uid] = None
+        if len(self._freed) > _MOST_FREED:
+            del self._freed[next(iter(self._freed))]
+
+    def has_freed(self, pod: Pod) -> bool:
+        """Tell whether a pod gave back lately what was promised to its claims."""
+        return pod.uid in self._freed
 
     def _shared_in(self, cycle: GroupCycle) -> set[str]:
         """Return the claims to which something was promised in a group cycle; one is under way at a time."""

@@ -145,7 +145,7 @@ class DynamicResources(
         features = Features.of(handle.feature_gates)
         self._stock = handle.shared("pyscheduler/devices", lambda: Stock(slices, CelSelectors(), features))
         self._writer = ClaimWriter(handle, self._ledger)
-        self._hints = Hints(self._ledger.get)
+        self._hints = Hints(self._ledger.get, self._ledger.has_freed)
 
     # Queueing
 
@@ -327,11 +327,12 @@ class DynamicResources(
         cycle = state.get(GROUP_CYCLE)
         for each, allocation in zip(pending, allocations, strict=True):
             each.promise = self._ledger.promise(each.claim, allocation, cycle)
+        choice.is_promised = True
         return None
 
     def unreserve(self, state: CycleState, pod: Pod, node_name: str) -> None:
         choice = _of(state, pod)
-        if choice is None:
+        if choice is None or not choice.claims:
             return
         in_earnest = state.get(GROUP_CYCLE) is None
         for each in choice.claims:
@@ -340,6 +341,9 @@ class DynamicResources(
                 each.promise = None
             if in_earnest and each.is_allocated and is_reserved_for(each.claim, pod):
                 self._writer.take_back(pod, each.claim)
+        if in_earnest and choice.is_promised:
+            self._ledger.note_freed(pod)
+        choice.is_promised = False
 
     # Binding
 

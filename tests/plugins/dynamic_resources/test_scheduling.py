@@ -9,6 +9,7 @@ import pytest
 
 from pyscheduler.api import Pod, ResourceClaim
 from pyscheduler.cluster.embedded.faults import Fault
+from pyscheduler.framework import CycleState, PermitPlugin, Status
 from pyscheduler.plugins.dynamic_resources.ledger import ClaimLedger
 from pyscheduler.plugins.dynamic_resources.plugin import DynamicResources
 from pyscheduler.podgroup.wire import IN_TREE_PODGROUPS, InTreePodGroup
@@ -384,27 +385,78 @@ async def test_devices_that_do_not_get_ready(pyscheduler_cluster: FakeCluster, f
     assert framework.result("p").node == "n1"
 
 
+async def gang(cluster: FakeCluster, *claims: str) -> FakeFramework:
+    """Add a gang with a pod for each of these claims, and let it be tried."""
+    if not cluster.serves(IN_TREE_PODGROUPS):
+        cluster.serve(IN_TREE_PODGROUPS)
+    group = {"apiVersion": "scheduling.k8s.io/v1alpha2", "kind": "PodGroup"}
+    policy = {"schedulingPolicy": {"gang": {"minCount": len(claims)}}}
+    cluster.add({**group, "metadata": {"name": "g", "namespace": "default"}, "spec": policy}, InTreePodGroup)
+    add(cluster, *map(claim, sorted(set(claims))))
+    framework = cluster.framework(feature_gates="GenericWorkload=true,GangScheduling=true")
+    await framework.start()
+    for number, name in enumerate(claims):
+        cluster.add_pod(f"p{number}", spec={**using(name), "schedulingGroup": {"podGroupName": "g"}})
+    await framework.settle()
+    for _ in range(10):
+        await cluster.clock.advance(0.05)
+    return framework
+
+
 async def test_a_gang_shares_a_claim_that_is_not_allocated_yet(pyscheduler_cluster: FakeCluster) -> None:
     """Members see what was promised to those before them, and all of them may use it in the end."""
     cluster = pyscheduler_cluster
     two_nodes(cluster)
-    if not cluster.serves(IN_TREE_PODGROUPS):
-        cluster.serve(IN_TREE_PODGROUPS)
-    group = {"apiVersion": "scheduling.k8s.io/v1alpha2", "kind": "PodGroup"}
-    policy = {"schedulingPolicy": {"gang": {"minCount": 3}}}
-    cluster.add({**group, "metadata": {"name": "g", "namespace": "default"}, "spec": policy}, InTreePodGroup)
-    add(cluster, claim())
-    framework = cluster.framework(feature_gates="GenericWorkload=true,GangScheduling=true")
-    await framework.start()
-    names = [f"p{number}" for number in range(3)]
-    for name in names:
-        cluster.add_pod(name, spec={**using("c"), "schedulingGroup": {"podGroupName": "g"}})
-    await framework.settle()
-    for _ in range(10):
-        await cluster.clock.advance(0.05)
-    assert {framework.result(name).node for name in names} == {"n2"}
-    assert sorted(users_of(get_claim(cluster))) == names
+    framework = await gang(cluster, "c", "c", "c")
+    assert {framework.result(f"p{number}").node for number in range(3)} == {"n2"}
+    assert sorted(users_of(get_claim(cluster))) == ["p0", "p1", "p2"]
     assert len(ledger_of(framework)) == 0
+
+
+async def test_a_gang_with_a_device_for_each(pyscheduler_cluster: FakeCluster) -> None:
+    """Each member gets a device of its own."""
+    cluster = pyscheduler_cluster
+    two_nodes(cluster)
+    framework = await gang(cluster, "c0", "c1")
+    assert {framework.result(f"p{number}").node for number in range(2)} == {"n2"}
+    assert not taken_twice(cluster.objects(ResourceClaim))
+    assert len(ledger_of(framework).allocated.devices) == 2
+
+
+async def test_a_gang_that_lacks_a_device(pyscheduler_cluster: FakeCluster) -> None:
+    """It gets none, and holds none."""
+    cluster = pyscheduler_cluster
+    two_nodes(cluster)
+    framework = await gang(cluster, "c0", "c1", "c2")
+    assert not any(framework.result(f"p{number}").bound for number in range(3))
+    assert len(ledger_of(framework).allocated.devices) == 0
+
+
+class Hold(PermitPlugin):
+    """Lets every pod wait until its time is up."""
+
+    def permit(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
+        """Wait."""
+        return Status.wait(timeout=5)
+
+
+async def test_who_waits_at_permit_holds_its_devices(pyscheduler_cluster: FakeCluster) -> None:
+    """Nobody else is given them or uses the claim, and nothing is written; once it is gone they are free."""
+    cluster = pyscheduler_cluster
+    cluster.add_node("n1")
+    add(cluster, device_class(), resource_slice(), claim("c"), claim("d"))
+    framework = cluster.framework(enable=[Hold])
+    assert (await framework.schedule("p", spec=using("c"))).state == "waiting"
+    assert "cannot allocate all claims" in (await framework.schedule("q", spec=using("d"))).message
+    result = await framework.schedule("r", spec=using("c"))
+    assert "resource claim default/c is in the process of being allocated" in result.message
+    found = get_claim(cluster)
+    assert (found.status.allocation, found.metadata.finalizers) == (None, ())
+    cluster.delete_pod("p")
+    await framework.settle()
+    assert framework.result("q").state == "waiting"
+    await cluster.clock.advance(5)
+    assert len(ledger_of(framework)) <= 1
 
 
 async def test_explaining_takes_nothing_away(pyscheduler_cluster: FakeCluster) -> None:
