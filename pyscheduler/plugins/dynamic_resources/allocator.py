@@ -62,7 +62,7 @@ class Allocator:
         self._selectors = selectors
         self._features = features
         self._new_share_id = new_share_id
-        self._prepared: tuple[tuple[ClaimDemand, ...], Reducer] | None = None
+        self._prepared: tuple[tuple[ClaimDemand, ...], Reducer, int] | None = None
         self._situations: dict[tuple[object, ...], Situation] = {}
         self._solutions: dict[tuple[object, ...], Solution | None] = {}
 
@@ -80,7 +80,7 @@ class Allocator:
         offer, situation, solution = self._solve(node, expired)
         if solution is None:
             return None
-        demands, _ = self._prepare()
+        demands, *_ = self._prepare()
         return [
             make_allocation(
                 demand,
@@ -91,18 +91,20 @@ class Allocator:
             for demand, chosen in zip(demands, solution.chosen, strict=True)
         ]
 
-    def _prepare(self) -> tuple[tuple[ClaimDemand, ...], Reducer]:
+    def _prepare(self) -> tuple[tuple[ClaimDemand, ...], Reducer, int]:
+        """Return what the claims ask for, what looks at nodes for that, and the number of its question."""
         if self._prepared is None:
             demands = read_claims(self._claims, self._classes, self._features)
-            self._prepared = demands, Reducer(demands, self._allocated, self._selectors)
+            reducer = Reducer(demands, self._allocated, self._selectors)
+            self._prepared = demands, reducer, self._inventory.number_of(reducer.question)
         return self._prepared
 
     def _solve(self, node: Node, expired: Callable[[], bool] | None) -> tuple[NodeOffer, Situation, Solution | None]:
         offer = self._inventory.offer_to(node)
-        demands, reducer = self._prepare()
+        demands, reducer, question = self._prepare()
         if offer.bad_pool is not None:
             _require_whole_pools(demands, offer.bad_pool)
-        sight = self._sight(offer)
+        sight = self._sight(offer, reducer, question)
         situation = self._situations.get(sight) if sight is not None else None
         if situation is None:
             situation = reducer.reduce(offer)
@@ -116,15 +118,16 @@ class Allocator:
             raise NodeAllocationError("invalid resource pools were encountered")
         return offer, situation, solution
 
-    def _sight(self, offer: NodeOffer) -> tuple[object, ...] | None:
+    def _sight(self, offer: NodeOffer, reducer: Reducer, question: int) -> tuple[object, ...] | None:
         """Return what makes the situation of a node the same as another's at first sight; None where it takes more."""
-        if offer.shape is None:
+        view = self._inventory.view(offer, question, reducer.answer)
+        if view is None:
             return None
         allocated = self._allocated
         devices = [device.id for device, _ in offer.candidates]
         if allocated.capacity and not allocated.capacity.keys().isdisjoint(devices):
             return None
-        return (offer.shape, *[device in allocated.devices for device in devices])
+        return (view, *[device in allocated.devices for device in devices])
 
 
 def _require_whole_pools(demands: Sequence[ClaimDemand], bad: Pool) -> None:

@@ -14,8 +14,9 @@ Source: kube-scheduler 1.36, `dynamic-resource-allocation/structured/internal/in
 
 from __future__ import annotations
 
+import itertools
 from collections import defaultdict
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import attrs
 
@@ -23,17 +24,15 @@ from pyscheduler.plugins.dynamic_resources.features import ALL_FEATURES, Feature
 from pyscheduler.plugins.dynamic_resources.slices import SliceContent, read_slice
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 
-    from pyscheduler.api import DeviceTaint, Node, ResourceSlice
-    from pyscheduler.plugins.dynamic_resources.selectors import DeviceFacts, DeviceSelectors
+    from pyscheduler.api import Node, ResourceSlice
+    from pyscheduler.plugins.dynamic_resources.selectors import DeviceSelectors
     from pyscheduler.plugins.dynamic_resources.slices import CounterKey, PoolDevice, PoolId
 
 __all__ = ["Candidate", "Inventory", "NodeOffer", "Pool"]
 
-_MOST_SHAPES: Final = 50_000
-
-_Shape: TypeAlias = "tuple[tuple[DeviceFacts, tuple[DeviceTaint, ...]], ...]"
+_MOST_LOOKS: Final = 200_000
 
 
 @attrs.define(eq=False)
@@ -76,6 +75,8 @@ class NodeOffer:
     #: The same for offers of devices that are equal but for their names, as long as each is for one claim at a time and
     #: takes from no counters; None for other offers.
     shape: int | None = None
+    #: By question, what the devices look like to it; see `Inventory.view`.
+    views: dict[int, int] = attrs.Factory(dict)
 
     @classmethod
     def of(cls, node: Node, pools: Iterable[Pool], reached: Iterable[PoolId]) -> NodeOffer:
@@ -95,8 +96,8 @@ class NodeOffer:
 class Inventory:
     """All slices; `previous` lends what it worked out of those that have not changed.
 
-    Its `contents` are the slices by name; `offers` are kept by node, each with the labels that it holds for, and
-    `shapes` number what offers look like.
+    Its `contents` are the slices by name; `offers` are kept by node, each with the labels that it holds for; `looks`
+    number what there is to be seen in them.
     """
 
     def __init__(
@@ -110,7 +111,9 @@ class Inventory:
         known = previous.contents if previous is not None else {}
         self.contents: dict[str, SliceContent] = {}
         self.offers: dict[str, tuple[Mapping[str, str], NodeOffer]] = {}
-        self.shapes: dict[_Shape, int] = {}
+        self.looks: dict[object, int] = {}
+        #: Never given twice, as allocators hold them that outlive a change of the slices.
+        self.numbers = itertools.count()
         self._local: defaultdict[str, list[SliceContent]] = defaultdict(list)
         self._shared: list[SliceContent] = []
         self._generations: defaultdict[PoolId, defaultdict[int, list[SliceContent]]]
@@ -128,17 +131,18 @@ class Inventory:
 
     def _keep(self, previous: Inventory) -> None:
         """Keep the offers to nodes that nothing has changed for."""
+        self.numbers = previous.numbers
         changed = [
             content
             for here, there in ((self.contents, previous.contents), (previous.contents, self.contents))
             for name, content in here.items()
             if there.get(name) is not content
         ]
-        if len(previous.shapes) > _MOST_SHAPES or not all(content.only_node for content in changed):
+        if len(previous.looks) > _MOST_LOOKS or not all(content.only_node for content in changed):
             return
         nodes = {content.only_node for content in changed}
         pools = {content.pool for content in changed}
-        self.shapes = previous.shapes
+        self.looks = previous.looks
         self.offers = {
             name: (labels, offer)
             for name, (labels, offer) in previous.offers.items()
@@ -165,7 +169,36 @@ class Inventory:
         devices = [device for device, _ in offer.candidates]
         if any(device.consumes or device.shareable or device.is_barred for device in devices):
             return None
-        return self.shapes.setdefault(tuple((device.facts, device.taints) for device in devices), len(self.shapes))
+        return self._number(tuple((device.facts, device.taints) for device in devices))
+
+    def _number(self, look: Hashable) -> int:
+        number = self.looks.get(look)
+        if number is None:
+            number = self.looks[look] = next(self.numbers)
+        return number
+
+    def number_of(self, question: Hashable) -> int:
+        """Return what stands for a question in `view`; equal questions have the same number."""
+        if len(self.looks) > _MOST_LOOKS:
+            self.looks.clear()
+            self.offers.clear()
+        return self._number(question)
+
+    def view(self, offer: NodeOffer, question: int, ask: Callable[[NodeOffer], Hashable]) -> int | None:
+        """Return a number that offers have in common where `ask` answers the same; None where the offer has no shape.
+
+        The answer may depend on the devices of the offer and on the question, which is asked once, and on nothing else.
+        """
+        if offer.shape is None:
+            return None
+        view = offer.views.get(question)
+        if view is None:
+            same = (question, offer.shape)
+            view = self.looks.get(same)
+            if view is None:
+                view = self.looks[same] = self._number((question, ask(offer)))
+            offer.views[question] = view
+        return view
 
     def _pool(self, contents: list[SliceContent]) -> Pool | None:
         """Return the pool of which a node reaches `contents`, None where they are outdated."""

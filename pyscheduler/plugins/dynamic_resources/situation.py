@@ -19,7 +19,7 @@ from pyscheduler.plugins.dynamic_resources.constraints import LIST_VALUE, lookup
 from pyscheduler.plugins.dynamic_resources.selectors import DeviceSelectorError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Hashable, Mapping, Sequence
 
     from pyscheduler.api import DeviceTaint, DeviceToleration
     from pyscheduler.plugins.dynamic_resources.allocated import AllocatedState, DeviceId
@@ -125,6 +125,31 @@ class Reducer:
         )
         return Situation(kinds, tuple(places), tuple(counters))
 
+    @property
+    def question(self) -> Hashable:
+        """What is asked about each device, whoever asks."""
+        return (
+            tuple(
+                (
+                    tuple(expression for _, expression in request.selectors),
+                    tuple(sorted((name, amount.nanos) for name, amount in (request.amounts or {}).items())),
+                )
+                for request in self._requests
+            ),
+            tuple(map(tuple, self._attributes)),
+        )
+
+    def answer(self, offer: NodeOffer) -> Hashable:
+        """Return what matters about the devices of an offer that has a shape, as long as none of them is taken."""
+        devices = [device for device, _ in offer.candidates]
+        return (
+            tuple(
+                (tuple(self._suits_request(request, device) for request in self._requests), device.taints)
+                for device in devices
+            ),
+            tuple(map(tuple, self._values(devices))),
+        )
+
     def _kind(
         self,
         device: PoolDevice,
@@ -173,10 +198,7 @@ class Reducer:
         is_taken = not request.admin_access and device.id in allocated.devices
         if is_taken and not request.all_devices:
             return UNFIT
-        key = (request.index, id(device.facts))
-        suits = self._suits.get(key)
-        if suits is None:
-            suits = self._suits[key] = self._suit(request, device)
+        suits = self._suits_request(request, device)
         if suits is not True:
             return suits or UNFIT
         if device.id in allocated.capacity:
@@ -186,6 +208,13 @@ class Reducer:
         if is_taken or device.is_barred or (device.consumes and not self._has_counters(device, pool)):
             return BLOCKED
         return BLOCKED if device.taints and _is_kept_away(device.taints, request.tolerations) else FREE
+
+    def _suits_request(self, request: Request, device: PoolDevice) -> bool | str:
+        key = (request.index, id(device.facts))
+        suits = self._suits.get(key)
+        if suits is None:
+            suits = self._suits[key] = self._suit(request, device)
+        return suits
 
     def _suit(self, request: Request, device: PoolDevice) -> bool | str:
         """Tell whether a device that nobody uses is what is asked for, or why that cannot be told."""

@@ -90,6 +90,22 @@ def test_equal_nodes_are_worked_out_once() -> None:
     assert selectors.asked == asked
 
 
+def test_what_nodes_look_like_is_known_to_the_next_pod() -> None:
+    """Devices that differ in what nobody asks for are looked at once, and not again by a pod with the same request."""
+    selectors = NamedSelectors()
+    slices = [
+        slice_of(device("a", attributes={"uuid": node}), name=node, pool=node, node=node, generation=1)
+        for node in NODES
+    ]
+    inventory = Inventory(slices, selectors)
+    asked = []
+    for name in ("one", "two"):
+        allocator = Allocator([claim(exactly("r"), name=name)], AllocatedState(), CLASSES.get, inventory, selectors)
+        assert [shown(allocator.allocate(a_node(node))) for node in NODES] == [[[f"r={node}/a"]] for node in NODES]
+        asked.append(selectors.asked)
+    assert asked == [len(NODES), len(NODES) + 1]
+
+
 def test_a_search_may_be_deep() -> None:
     """The number of devices is not bounded by how deep Python calls may nest."""
     claims = [claim(exactly("r", 32), name=f"claim-{number}") for number in range(40)]
