@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import importlib
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
 import pytest
+from hypothesis import given, strategies as st
 
 from pyscheduler.api import Device, DeviceAttribute, DeviceCapacity
 from pyscheduler.plugins.dynamic_resources import selectors as module
@@ -215,3 +217,97 @@ def test_without_the_extra_every_selector_is_an_error(monkeypatch: pytest.Monkey
     module._library.cache_clear()
     module._compiled.cache_clear()
     assert ask("true")
+
+
+# Random expressions against rules written down
+
+FAILS = object()
+LEAVES: dict[str, object] = {
+    "true": True,
+    "false": False,
+    f"{OWN}.on": True,
+    f'{OWN}["count"]': 4,
+    f"{OWN}.model": "A100-é",
+    f"{OWN}.off": FAILS,
+    'device.attributes["no.such"].x': FAILS,
+    f"has({OWN}.on)": True,
+    f"has({OWN}.off)": False,
+    '("x" in device.capacity["no.such"])': False,
+    f'{SIZES}.memory.isGreaterThan(quantity("1Gi"))': True,
+    f"{SIZES}.disk.isGreaterThan(quantity('1Gi'))": FAILS,
+    f'{OWN}.version.isGreaterThan(semver("2.0.0"))': False,
+    f'{OWN}.count.isGreaterThan(quantity("1"))': FAILS,
+}
+Tree = tuple[str, object]
+
+
+def both(left: Tree, right: Tree, mark: str) -> Tree:
+    """Join two expressions by && or ||: what decides alone decides, whatever becomes of the other."""
+    decisive = mark == "||"
+    values = (left[1], right[1])
+    joined = decisive if any(one is decisive for one in values) else not decisive
+    if joined is not decisive and not all(isinstance(one, bool) for one in values):
+        return f"({left[0]} {mark} {right[0]})", FAILS
+    return f"({left[0]} {mark} {right[0]})", joined
+
+
+def equal(left: Tree, right: Tree, mark: str) -> Tree:
+    """Compare two expressions; values of different types are not equal, and that is no error."""
+    text = f"({left[0]} {mark} {right[0]})"
+    if FAILS in (left[1], right[1]):
+        return text, FAILS
+    same = type(left[1]) is type(right[1]) and left[1] == right[1]
+    return text, same is (mark == "==")
+
+
+def negated(one: Tree) -> Tree:
+    """Negate what is a bool."""
+    return f"!({one[0]})", not one[1] if isinstance(one[1], bool) else FAILS
+
+
+def chosen(condition: Tree, left: Tree, right: Tree) -> Tree:
+    """Choose by a bool; what is not chosen does not count."""
+    text = f"({condition[0]} ? {left[0]} : {right[0]})"
+    if not isinstance(condition[1], bool):
+        return text, FAILS
+    return text, left[1] if condition[1] else right[1]
+
+
+def bound(one: Tree) -> Tree:
+    """Give a value a name."""
+    return f"cel.bind(v, {one[0]}, v)", one[1]
+
+
+def trees() -> st.SearchStrategy[Tree]:
+    """Return expressions with what becomes of them."""
+    return st.recursive(
+        st.sampled_from(sorted(LEAVES)).map(lambda text: (text, LEAVES[text])),
+        lambda inner: st.one_of(
+            st.builds(both, inner, inner, st.sampled_from(["&&", "||"])),
+            st.builds(equal, inner, inner, st.sampled_from(["==", "!="])),
+            st.builds(negated, inner),
+            st.builds(chosen, inner, inner, inner),
+            st.builds(bound, inner),
+        ),
+        max_leaves=8,
+    )
+
+
+def test_random_expressions_go_by_the_rules() -> None:
+    """Never a match where the rules say no or error, and the other way round."""
+    fired: Counter[str] = Counter()
+
+    @given(trees())
+    def check(tree: Tree) -> None:
+        text, value = tree
+        expected = str(value) if isinstance(value, bool) else "error"
+        try:
+            found = str(ask(text))
+        except DeviceSelectorError:
+            found = "error"
+        assert found == expected, text
+        fired[expected] += 1
+
+    check()
+    print(dict(fired))  # noqa: T201 - shown when a count below is missing
+    assert all(fired[one] for one in ("True", "False", "error"))
