@@ -117,6 +117,8 @@ STEPS = DeviceCapacity(
 )
 VALUES = DeviceCapacity(value="10", request_policy=CapacityRequestPolicy(default="1", valid_values=("1", "4")))
 
+NOTHING = DeviceCapacity(value="1", request_policy=CapacityRequestPolicy(default="0", valid_values=("0",)))
+
 
 @pytest.mark.parametrize(
     ("claims", "slices", "answer"),
@@ -548,6 +550,35 @@ def test_taints_keep_claims_away(taints: list[str], tolerations: list[DeviceTole
         pytest.param([exactly("r", capacity={"m": "5"})], shared(m=VALUES), taken(), None, id="over the values"),
         pytest.param([exactly("r")], shared(m="2"), taken("a", "b"), None, id="taken as a whole"),
         pytest.param(
+            [exactly("r"), exactly("s")],
+            shared(m=NOTHING),
+            taken(),
+            [("a", {"m": "0"}), ("a", {"m": "0"})],
+            id="the default is nothing",
+        ),
+        pytest.param([exactly("r", capacity={"m": "1"})], shared(m=NOTHING), taken(), None, id="nothing is all"),
+        pytest.param(
+            [exactly("r", capacity={"m": "1Gi", "n": "1"})],
+            shared(m=STEPS, n="3"),
+            taken(),
+            [("a", {"m": "1Gi", "n": "1"})],
+            id="two capacities",
+        ),
+        pytest.param(
+            [exactly("r", capacity={"m": "1Gi"}), exactly("s", capacity={"m": "1Gi"})],
+            shared(m=STEPS, n="3"),
+            taken(),
+            [("a", {"m": "1Gi", "n": "3"}), ("b", {"m": "1Gi", "n": "3"})],
+            id="all of the one that is not asked for",
+        ),
+        pytest.param(
+            [first_of("r", either("w", capacity={"m": "4"}), either("v", capacity={"m": "2"}))],
+            shared(m="2"),
+            taken(),
+            [("a", {"m": "2"})],
+            id="the second way",
+        ),
+        pytest.param(
             [exactly("r"), exactly("all", 0, capacity={"m": "1"})],
             shared(m=DeviceCapacity(value="2", request_policy=CapacityRequestPolicy(default="1"))),
             taken(),
@@ -626,6 +657,11 @@ def test_shares_of_a_device_pay_its_counters_once() -> None:
             [slice_of(device("d", binds_to_node=True), selector=in_region("west"))], on_node(), id="bound to the node"
         ),
         pytest.param([slice_of(device("d", node_name=NODE), per_device=True)], on_node(), id="the device's node"),
+        pytest.param(
+            [slice_of(device("d"), selector=in_region("west"), count=2), slice_of(name="b", count=2)],
+            in_region("west"),
+            id="only slices with devices that were taken count",
+        ),
         pytest.param([slice_of(device("d", all_nodes=True), per_device=True)], None, id="every node by device"),
         pytest.param(
             [slice_of(device("d", node_selector=in_region("west")), per_device=True)],
