@@ -63,7 +63,7 @@ class Allocator:
         self._features = features
         self._new_share_id = new_share_id
         self._prepared: tuple[tuple[ClaimDemand, ...], Reducer, int] | None = None
-        self._situations: dict[tuple[object, ...], Situation] = {}
+        self._at_sight: dict[tuple[object, ...], tuple[Situation, Solution | None]] = {}
         self._solutions: dict[tuple[object, ...], Solution | None] = {}
 
     def can_allocate(self, node: Node, expired: Callable[[], bool] | None = None) -> bool:
@@ -105,18 +105,27 @@ class Allocator:
         if offer.bad_pool is not None:
             _require_whole_pools(demands, offer.bad_pool)
         sight = self._sight(offer, reducer, question)
-        situation = self._situations.get(sight) if sight is not None else None
-        if situation is None:
-            situation = reducer.reduce(offer)
+        known = self._at_sight.get(sight) if sight is not None else None
+        if known is None:
+            known = self._work_out(offer, demands, reducer.reduce(offer), expired)
             if sight is not None:
-                self._situations[sight] = situation
-        key = situation.key
-        if key not in self._solutions:
-            self._solutions[key] = Search(demands, offer, situation, expired).run()
-        solution = self._solutions[key]
+                self._at_sight[sight] = known
+        situation, solution = known
         if solution is None and any(pool.problem for pool in offer.pools):
             raise NodeAllocationError("invalid resource pools were encountered")
         return offer, situation, solution
+
+    def _work_out(
+        self,
+        offer: NodeOffer,
+        demands: tuple[ClaimDemand, ...],
+        situation: Situation,
+        expired: Callable[[], bool] | None,
+    ) -> tuple[Situation, Solution | None]:
+        key = situation.key
+        if key not in self._solutions:
+            self._solutions[key] = Search(demands, offer, situation, expired).run()
+        return situation, self._solutions[key]
 
     def _sight(self, offer: NodeOffer, reducer: Reducer, question: int) -> tuple[object, ...] | None:
         """Return what makes the situation of a node the same as another's at first sight; None where it takes more."""
@@ -124,10 +133,11 @@ class Allocator:
         if view is None:
             return None
         allocated = self._allocated
-        devices = [device.id for device, _ in offer.candidates]
-        if allocated.capacity and not allocated.capacity.keys().isdisjoint(devices):
+        if allocated.capacity and not allocated.capacity.keys().isdisjoint(offer.ids):
             return None
-        return (view, *[device in allocated.devices for device in devices])
+        if allocated.devices.keys().isdisjoint(offer.ids):
+            return (view,)
+        return (view, *[device in allocated.devices for device in offer.ids])
 
 
 def _require_whole_pools(demands: Sequence[ClaimDemand], bad: Pool) -> None:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 
     from pyscheduler.api import Node, ResourceSlice
+    from pyscheduler.plugins.dynamic_resources.allocated import DeviceId
     from pyscheduler.plugins.dynamic_resources.selectors import DeviceSelectors
     from pyscheduler.plugins.dynamic_resources.slices import CounterKey, PoolDevice, PoolId
 
@@ -68,6 +69,8 @@ class NodeOffer:
 
     pools: tuple[Pool, ...]
     candidates: tuple[Candidate, ...]
+    #: Of the candidates.
+    ids: tuple[DeviceId, ...]
     #: A pool that is not usable, if there is one.
     bad_pool: Pool | None
     #: All pools of which the node reaches a slice, be it outdated.
@@ -90,7 +93,8 @@ class NodeOffer:
             if not device.is_hidden and device.is_reached_from(node)
         )
         bad_pool = next((pool for pool in ordered if not pool.is_usable), None)
-        return cls(ordered, candidates, bad_pool, frozenset(reached))
+        ids = tuple(device.id for device, _ in candidates)
+        return cls(ordered, candidates, ids, bad_pool, frozenset(reached))
 
 
 class Inventory:
