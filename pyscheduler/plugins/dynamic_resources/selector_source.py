@@ -80,6 +80,8 @@ _TOKEN: Final = re.compile(
     |(?P<mark>&&|\|\||[<>=!]=|.)""",
     re.VERBOSE,
 )
+#: A text without prefix and escapes.
+_PLAIN_TEXT: Final = re.compile(r"""(?P<quote>["'])(?P<text>[^"'\\\n]+)(?P=quote)""")
 
 
 class SourceError(ValueError):
@@ -91,6 +93,8 @@ class Source(NamedTuple):
 
     text: str
     uses_device: bool
+    #: The attributes and capacities that are asked for, as field, domain and name; None where that shows only later.
+    references: tuple[tuple[str, str, str], ...] | None
 
 
 class _Token(NamedTuple):
@@ -101,7 +105,9 @@ class _Token(NamedTuple):
 def adapt(expression: str) -> Source:
     """Return an expression, whose syntax is right, for the library; raise `SourceError` where it cannot be done."""
     reader = _Reader(_tokens(expression))
-    return Source(reader.read(0, len(reader.tokens), frozenset(), 1), reader.uses_device)
+    text = reader.read(0, len(reader.tokens), frozenset(), 1)
+    references = None if reader.asks_for_more else tuple(sorted(reader.references))
+    return Source(text, reader.uses_device, references)
 
 
 def _tokens(expression: str) -> list[_Token]:
@@ -115,6 +121,9 @@ class _Reader:
     def __init__(self, tokens: Sequence[_Token]) -> None:
         self.tokens = tokens
         self.uses_device = False
+        self.references: set[tuple[str, str, str]] = set()
+        #: Some part of the device is asked for as a whole, or by a name that is worked out.
+        self.asks_for_more = False
 
     def read(self, start: int, end: int, bound: frozenset[str], turns: int) -> str:
         """Return the tokens from `start` to `end` rewritten; `bound` are variables, `turns` how often they run."""
@@ -166,10 +175,30 @@ class _Reader:
             return f"device.{field}", at
         if self._mark(at) == "[":
             end = self._closing(at)
+            self._refer(field, at, end)
             return f"{_MAPS[field]}({self.read(at + 1, end, bound, turns)})", end + 1
+        self.asks_for_more = True
         if self._mark(at) == "." and self._mark(at + 2) != "(":
             return f'{_MAPS[field]}("{self._text(at + 1)}")', at + 2
         return f"device.{field}", at
+
+    def _refer(self, field: str, opening: int, closing: int) -> None:
+        """Note which attribute is asked for, in a domain that stands between two brackets."""
+        domain = self._plain_text(opening + 1) if closing == opening + 2 else ""
+        name = ""
+        if self._mark(closing + 1) == "." and self._mark(closing + 3) != "(":
+            name = self._text(closing + 2)
+        elif self._mark(closing + 1) == "[" and self._mark(closing + 3) == "]":
+            name = self._plain_text(closing + 2)
+        if domain and name:
+            self.references.add((field, domain, name))
+        else:
+            self.asks_for_more = True
+
+    def _plain_text(self, at: int) -> str:
+        """Return what a text between quotes says, where it says it as it stands; else nothing."""
+        found = _PLAIN_TEXT.fullmatch(self._text(at))
+        return found["text"] if found is not None else ""
 
     def _macro(self, at: int, bound: frozenset[str], turns: int) -> tuple[str, int]:
         """Rewrite a loop, whose variable is known within it."""

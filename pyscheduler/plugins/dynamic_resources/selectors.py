@@ -2,8 +2,9 @@
 
 The allocator asks through `DeviceSelectors` and knows nothing of the language. `CelSelectors` answers with the package
 common-expression-language, which comes with the extra ``dra``; without it every selector is an error, and a claim with
-one waits. Devices that differ in nothing but their name share their `DeviceFacts`, and a fact remembers what each
-expression said of it, so an expression runs once per kind of device, not once per device, node or cycle.
+one waits. Devices that differ in nothing but their name share their `DeviceFacts`, which remember what each expression
+said; and those that differ in what an expression does not ask for, as serial numbers, share what it says. So an
+expression runs once per kind of device, not once per device, node or cycle.
 
 Texts of errors are kube-scheduler's where the cause is the same; see `selector_source` for what is refused here.
 Source: kube-scheduler 1.36, `k8s.io/dynamic-resource-allocation/cel`.
@@ -31,7 +32,7 @@ from pyscheduler.plugins.dynamic_resources.selector_source import SourceError, a
 from pyscheduler.plugins.dynamic_resources.versions import parse_version
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from pyscheduler.api import Device, DeviceAttribute
 
@@ -39,6 +40,7 @@ __all__ = ["CelSelectors", "DeviceFacts", "DeviceSelectorError", "DeviceSelector
 
 _MOST_DEVICES: Final = 200_000
 _MOST_EXPRESSIONS: Final = 1024
+_MOST_VERDICTS: Final = 100_000
 _LONGEST: Final = 10 * 1024
 _FUNCTION_FAILED: Final = re.compile(
     r"Python function call failed: \w+: (?P<why>.*?)(?:\. Check function arguments and their types\.?)?$", re.DOTALL
@@ -63,7 +65,9 @@ class DeviceFacts:
     device: Device
     #: By expression, whether the device satisfies it, or the text of the error.
     verdicts: dict[str, bool | str] = attrs.Factory(dict)
-    #: The variables and functions of an evaluation, once there was one; or why there can be none.
+    #: What is wrong with its attributes, once that was looked at.
+    problem: str | None = None
+    #: The variables and functions of an evaluation, once there was one.
     context: Any = None
 
 
@@ -114,9 +118,34 @@ class CelSelectors:
 
 
 def _verdict(expression: str, facts: DeviceFacts) -> bool | str:
-    program, why = _compiled(expression)
-    if program is None:
-        return f"CEL compile error: {why}"
+    compiled = _compiled(expression)
+    if compiled.program is None:
+        return f"CEL compile error: {compiled.why}"
+    if facts.problem is None:
+        facts.problem = _problem(facts.device)
+    if facts.problem:
+        return f"CEL runtime error: {facts.problem}"
+    if compiled.references is None:
+        return _run(compiled.program, facts)
+    # Devices differ in serial numbers, which nobody asks for: what is asked for decides.
+    asked = (facts.driver, facts.device.allow_multiple_allocations, *_values(facts, compiled.references))
+    verdict = compiled.verdicts.get(asked)
+    if verdict is None:
+        if len(compiled.verdicts) >= _MOST_VERDICTS:
+            compiled.verdicts.clear()
+        verdict = compiled.verdicts[asked] = _run(compiled.program, facts)
+    return verdict
+
+
+def _values(facts: DeviceFacts, references: Sequence[tuple[str, str, str]]) -> Iterator[object]:
+    """Yield what a device has under the names, each with its domain, and without where the driver's is meant."""
+    for field, domain, name in references:
+        found: Mapping[str, object] = facts.device.attributes if field == "attributes" else facts.device.capacity
+        yield found.get(f"{domain}/{name}")
+        yield found.get(name) if domain == facts.driver else None
+
+
+def _run(program: Any, facts: DeviceFacts) -> bool | str:
     try:
         if facts.context is None:
             facts.context = _context(facts.driver, facts.device)
@@ -147,39 +176,48 @@ def _library() -> Any:
     return library
 
 
+@attrs.define(eq=False)
+class _Compiled:
+    """An expression, ready to run, or `why` it is not; see `Source` for its references."""
+
+    program: Any = None
+    why: str = ""
+    references: tuple[tuple[str, str, str], ...] | None = None
+    #: By what a device has of what is asked for.
+    verdicts: dict[tuple[object, ...], bool | str] = attrs.Factory(dict)
+
+
 @functools.lru_cache(maxsize=_MOST_EXPRESSIONS)
-def _compiled(expression: str) -> tuple[Any, str]:
-    """Return a program, or None and why there is none."""
+def _compiled(expression: str) -> _Compiled:
     library = _library()
     if library is None:
-        return None, _INSTALL
+        return _Compiled(why=_INSTALL)
     if len(expression) > _LONGEST:
-        return None, f"compilation failed: Too long: may not be more than {_LONGEST} bytes"
+        return _Compiled(why=f"compilation failed: Too long: may not be more than {_LONGEST} bytes")
     try:
         library.compile(expression)
         source = adapt(expression)
         program = library.compile(source.text)
     except SourceError as error:
-        return None, f"compilation failed: {error}"
+        return _Compiled(why=f"compilation failed: {error}")
     except ValueError as error:
         before, mark, what = str(error).partition("ERROR:")
-        return None, f"compilation failed: {(mark + what) or before}"
+        return _Compiled(why=f"compilation failed: {(mark + what) or before}")
+    compiled = _Compiled(program, references=source.references)
     if not source.uses_device:
         try:
             kind = kind_of(program.execute(library.Context({}, FUNCTION_TABLE)))
         except Exception:  # noqa: BLE001  # what it ends in is told when it is asked about a device
-            return program, ""
+            return compiled
         if kind != "bool":
-            return None, f"must evaluate to bool or the unknown type, not {kind}"
-    return program, ""
+            return _Compiled(why=f"must evaluate to bool or the unknown type, not {kind}")
+    return compiled
 
 
 def _reason(error: Exception) -> str:
     """Return the text of an error in cel-go's words where the library has its own."""
     text = str(error)
     match error:
-        case DeviceSelectorError():
-            return text
         case KeyError():
             return f"no such key: {error.args[0]}"
         case ZeroDivisionError():
@@ -205,7 +243,7 @@ def _context(driver: str, device: Device) -> Any:
     attributes: dict[str, dict[str, Any]] = {}
     for name, attribute in device.attributes.items():
         domain, identifier = _qualified(name, driver)
-        attributes.setdefault(domain, {})[identifier] = _attribute_value(name, attribute)
+        attributes.setdefault(domain, {})[identifier] = _attribute_value(attribute)
     capacity: dict[str, dict[str, Any]] = {}
     for name, one in device.capacity.items():
         domain, identifier = _qualified(name, driver)
@@ -237,14 +275,24 @@ def _qualified(name: str, driver: str) -> tuple[str, str]:
     return (domain, identifier) if slash else (driver, name)
 
 
-def _attribute_value(name: str, attribute: DeviceAttribute) -> Any:
-    """Return the value of an attribute; raise `DeviceSelectorError` for a form that is not known, as lists are not."""
+def _problem(device: Device) -> str:
+    """Return what is wrong with an attribute that cannot be read, as lists cannot; empty where all can."""
+    for name, attribute in device.attributes.items():
+        try:
+            _attribute_value(attribute)
+        except ValueError as error:
+            return f"attribute {name}: {error}"
+    return ""
+
+
+def _attribute_value(attribute: DeviceAttribute) -> Any:
+    """Return the value of an attribute; raise `ValueError` for a form that is not known."""
     for value in (attribute.int_value, attribute.bool_value, attribute.string_value):
         if value is not None:
             return value
     if attribute.version_value is None:
-        raise DeviceSelectorError(f"attribute {name}: unsupported attribute value")
+        raise ValueError("unsupported attribute value")
     try:
         return version_value_of(parse_version(attribute.version_value))
     except ValueError as error:
-        raise DeviceSelectorError(f"attribute {name}: parse semantic version: {error}") from error
+        raise ValueError(f"parse semantic version: {error}") from error

@@ -192,6 +192,44 @@ def test_alike_devices_are_asked_once() -> None:
     assert facts.context is None
 
 
+@pytest.mark.parametrize(
+    ("expression", "runs"),
+    [
+        pytest.param(f'{OWN}.model == "a" && {SIZES}["memory"].sign() == 0', 2, id="named"),
+        pytest.param("device.attributes['dra.example.com']['other.example.com'] == 1 || true", 1, id="nobody has it"),
+        pytest.param(f'device.driver == "{DRIVER}"', 1, id="driver"),
+        pytest.param("true", 1, id="nothing"),
+        pytest.param(f'{OWN}.serial == "7"', 20, id="serial number"),
+        pytest.param(f'"model" in {OWN}', 20, id="all of a domain"),
+        pytest.param('device.attributes["dra." + "example.com"].model == "a"', 20, id="worked out"),
+        pytest.param(f"cel.bind(own, {OWN}, own.model != own.model)", 20, id="by another name"),
+        pytest.param('"x" in device.attributes', 20, id="all domains"),
+    ],
+)
+def test_what_nobody_asks_for_makes_no_difference(expression: str, runs: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Devices with serial numbers of their own share the answer, where it can be seen that it does not ask for them."""
+    ran = Counter[str]()
+    run = module._run
+
+    def counted(program: Any, facts: Any) -> bool | str:
+        ran[expression] += 1
+        return run(program, facts)
+
+    monkeypatch.setattr(module, "_run", counted)
+    module._compiled.cache_clear()
+    selectors = CelSelectors()
+    for index in range(20):
+        attributes = {
+            "serial": DeviceAttribute(string_value=str(index)),
+            "dra.example.com/model": DeviceAttribute(string_value="ab"[index % 2]),
+        }
+        one = device(attributes=attributes, capacity={"memory": DeviceCapacity(value="0")})
+        facts = selectors.facts_of(DRIVER, one)
+        fresh = run(module._compiled(expression).program, facts)
+        assert selectors.matches(expression, facts) is fresh
+    assert ran[expression] == runs
+
+
 def test_many_devices_do_not_fill_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is remembered of devices is bounded, and forgetting changes no answer."""
     monkeypatch.setattr(module, "_MOST_DEVICES", 3)
