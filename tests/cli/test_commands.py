@@ -109,7 +109,7 @@ def test_what_a_profile_enables(capsys: pytest.CaptureFixture[str]) -> None:
     path = str(ROOT / "configs" / "default.yaml")
     text = said(capsys, "plugins", "--config", path)
     assert max(map(len, text.splitlines())) <= 80
-    assert text.startswith("profile pyscheduler\n  preEnqueue  SchedulingGates, DefaultPreemption\n")
+    assert text.startswith("profile pyscheduler\n  preEnqueue  SchedulingGates, DynamicResources, DefaultPreemption\n")
     data = json.loads(said(capsys, "plugins", "--config", path, "-o", "json"))
     assert data["pyscheduler"]["filter"][:3] == ["NodeUnschedulable", "NodeName", "TaintToleration"]
 
