@@ -135,9 +135,10 @@ class Allocator:
         allocated = self._allocated
         if allocated.capacity and not allocated.capacity.keys().isdisjoint(offer.ids):
             return None
-        if allocated.devices.keys().isdisjoint(offer.ids):
-            return (view,)
-        return (view, *[device in allocated.devices for device in offer.ids])
+        taken: tuple[bool, ...] = ()
+        if not allocated.devices.keys().isdisjoint(offer.ids):
+            taken = tuple(device in allocated.devices for device in offer.ids)
+        return (view, taken, *[tuple(reducer.left(pool).items()) for pool in offer.counting])
 
 
 def _require_whole_pools(demands: Sequence[ClaimDemand], bad: Pool) -> None:

@@ -71,12 +71,16 @@ class NodeOffer:
     candidates: tuple[Candidate, ...]
     #: Of the candidates.
     ids: tuple[DeviceId, ...]
+    #: The pools that have counters.
+    counting: tuple[Pool, ...]
+    #: By candidate, from which of `counting` it takes; -1 where it takes from none.
+    takes_from: tuple[int, ...]
     #: A pool that is not usable, if there is one.
     bad_pool: Pool | None
     #: All pools of which the node reaches a slice, be it outdated.
     reached: frozenset[PoolId]
-    #: The same for offers of devices that are equal but for their names, as long as each is for one claim at a time and
-    #: takes from no counters; None for other offers.
+    #: The same for offers of devices that are equal but for their names, as long as each is for one claim at a time;
+    #: None for other offers.
     shape: int | None = None
     #: By question, what the devices look like to it; see `Inventory.view`.
     views: dict[int, int] = attrs.Factory(dict)
@@ -93,15 +97,24 @@ class NodeOffer:
             if not device.is_hidden and device.is_reached_from(node)
         )
         bad_pool = next((pool for pool in ordered if not pool.is_usable), None)
-        ids = tuple(device.id for device, _ in candidates)
-        return cls(ordered, candidates, ids, bad_pool, frozenset(reached))
+        counting = tuple(pool for pool in ordered if pool.is_usable and pool.counters)
+        numbers = {pool.id: number for number, pool in enumerate(counting)}
+        return cls(
+            pools=ordered,
+            candidates=candidates,
+            ids=tuple(device.id for device, _ in candidates),
+            counting=counting,
+            takes_from=tuple(numbers[pool.id] if device.consumes else -1 for device, pool in candidates),
+            bad_pool=bad_pool,
+            reached=frozenset(reached),
+        )
 
 
 class Inventory:
     """All slices; `previous` lends what it worked out of those that have not changed.
 
-    Its `contents` are the slices by name; `offers` are kept by node, each with the labels that it holds for; `looks`
-    number what there is to be seen in them.
+    Its `contents` are the slices by name, `counters` those with counters by pool; `offers` are kept by node, each with
+    the labels that it holds for; `looks` number what there is to be seen in them.
     """
 
     def __init__(
@@ -118,18 +131,23 @@ class Inventory:
         self.looks: dict[object, int] = {}
         #: Never given twice, as allocators hold them that outlive a change of the slices.
         self.numbers = itertools.count()
+        self.counters: defaultdict[PoolId, list[SliceContent]] = defaultdict(list)
         self._local: defaultdict[str, list[SliceContent]] = defaultdict(list)
         self._shared: list[SliceContent] = []
         self._generations: defaultdict[PoolId, defaultdict[int, list[SliceContent]]]
         self._generations = defaultdict(lambda: defaultdict(list))
         self._pools: dict[tuple[SliceContent, ...], Pool | None] = {}
+        self._bad_counters: list[Pool] | None = None
         self._counting: dict[tuple[PoolId, int], bool] = {}
         for source in slices:
             old = known.get(source.name)
             content = old if old is not None and old.source is source else read_slice(source, selectors, features)
             self.contents[source.name] = content
             self._generations[content.pool][content.generation].append(content)
-            (self._local[content.only_node] if content.only_node else self._shared).append(content)
+            if source.spec.shared_counters:
+                self.counters[content.pool].append(content)
+            else:
+                (self._local[content.only_node] if content.only_node else self._shared).append(content)
         if previous is not None:
             self._keep(previous)
 
@@ -146,6 +164,8 @@ class Inventory:
             return
         nodes = {content.only_node for content in changed}
         pools = {content.pool for content in changed}
+        if not (pools.isdisjoint(self.counters) and pools.isdisjoint(previous.counters)):
+            return  # whether such a pool is whole matters to every node
         self.looks = previous.looks
         self.offers = {
             name: (labels, offer)
@@ -163,17 +183,38 @@ class Inventory:
         for content in (*self._local.get(node.name, ()), *self._shared):
             if content.matters_to(node):
                 _add_newest(reached[content.pool], content)
+        for pool_id, contents in reached.items():
+            for content in self.counters.get(pool_id, ()):
+                if not content.is_ignored:
+                    _add_newest(contents, content)
         pools = [pool for contents in reached.values() if (pool := self._pool(contents)) is not None]
+        pools += [pool for pool in self._pools_of_counters() if pool.id not in reached]
         offer = NodeOffer.of(node, pools, reached)
         offer.shape = self._shape(offer)
         self.offers[node.name] = (labels, offer)
         return offer
 
+    def _pools_of_counters(self) -> list[Pool]:
+        """Return the pools that are not usable and that matter to every node, as counters do, whoever has the devices."""
+        if self._bad_counters is None:
+            found = []
+            for contents in self.counters.values():
+                newest: list[SliceContent] = []
+                for content in contents:
+                    if not content.is_ignored:
+                        _add_newest(newest, content)
+                pool = self._pool(newest) if newest else None
+                if pool is not None and not pool.is_usable:
+                    found.append(pool)
+            self._bad_counters = found
+        return self._bad_counters
+
     def _shape(self, offer: NodeOffer) -> int | None:
         devices = [device for device, _ in offer.candidates]
-        if any(device.consumes or device.shareable or device.is_barred for device in devices):
+        if any(device.shareable or device.is_barred for device in devices):
             return None
-        return self._number(tuple((device.facts, device.taints) for device in devices))
+        facts = tuple((device.facts, device.taints, device.consumes) for device in devices)
+        return self._number((facts, offer.takes_from))
 
     def _number(self, look: Hashable) -> int:
         number = self.looks.get(look)

@@ -55,7 +55,7 @@ class Kind:
     verdicts: tuple[Verdict, ...]
     #: By claim and constraint; `UNIQUE` where no other device of the node has that value.
     values: tuple[tuple[AttributeValue | None, ...], ...]
-    #: Among the pools of the node of which devices consume counters; -1 where the device consumes none.
+    #: Among the pools of the offer that have counters; -1 where the device consumes none.
     pool: int
     consumes: tuple[tuple[CounterKey, int], ...]
     shareable: bool
@@ -103,27 +103,19 @@ class Reducer:
     def reduce(self, offer: NodeOffer) -> Situation:
         """Return the situation of a node."""
         places: list[int] = []
-        found: list[tuple[PoolDevice, tuple[Verdict, ...], int]] = []
-        pools: dict[PoolId, int] = {}
-        counters: list[Mapping[CounterKey, int]] = []
+        devices: list[PoolDevice] = []
+        found: list[tuple[Verdict, ...]] = []
         for place, candidate in enumerate(offer.candidates):
             verdicts = tuple(self._verdict(request, candidate) for request in self._requests)
-            if not any(verdicts):
-                continue
-            device, pool = candidate
-            number = -1
-            if device.consumes:
-                number = pools.setdefault(pool.id, len(pools))
-                if number == len(counters):
-                    counters.append(self._left(pool))
-            places.append(place)
-            found.append((device, verdicts, number))
-        values = self._values([device for device, _, _ in found])
+            if any(verdicts):
+                places.append(place)
+                devices.append(candidate.device)
+                found.append(verdicts)
         kinds = tuple(
-            self._kind(device, verdicts, tuple(each), number)
-            for (device, verdicts, number), each in zip(found, values, strict=True)
+            self._kind(device, verdicts, tuple(values), offer.takes_from[place])
+            for place, device, verdicts, values in zip(places, devices, found, self._values(devices), strict=True)
         )
-        return Situation(kinds, tuple(places), tuple(counters))
+        return Situation(kinds, tuple(places), tuple(self.left(pool) for pool in offer.counting))
 
     @property
     def question(self) -> Hashable:
@@ -140,13 +132,18 @@ class Reducer:
         )
 
     def answer(self, offer: NodeOffer) -> Hashable:
-        """Return what matters about the devices of an offer that has a shape, as long as none of them is taken."""
+        """Return what matters about the devices of an offer that has a shape, but for what is taken."""
         devices = [device for device, _ in offer.candidates]
         return (
             tuple(
-                (tuple(self._suits_request(request, device) for request in self._requests), device.taints)
+                (
+                    tuple(self._suits_request(request, device) for request in self._requests),
+                    device.taints,
+                    device.consumes,
+                )
                 for device in devices
             ),
+            offer.takes_from,
             tuple(map(tuple, self._values(devices))),
         )
 
@@ -230,10 +227,10 @@ class Reducer:
     def _has_counters(self, device: PoolDevice, pool: Pool) -> bool:
         if device.shareable and self._is_shared(device.id):
             return True
-        left = self._left(pool)
+        left = self.left(pool)
         return min(left.values(), default=0) >= 0 and all(left[counter] >= value for counter, value in device.consumes)
 
-    def _left(self, pool: Pool) -> Mapping[CounterKey, int]:
+    def left(self, pool: Pool) -> Mapping[CounterKey, int]:
         """Return what is left of the counters of a pool; below zero where more is allocated than there is.
 
         Differs from kube-scheduler: pools are told apart by driver and name, there by name alone.

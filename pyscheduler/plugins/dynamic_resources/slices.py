@@ -111,10 +111,10 @@ class SliceContent:
         return bool(self.counters or self.problem or any(device.consumes for device in self.devices))
 
     def matters_to(self, node: Node) -> bool:
-        """Tell whether a node reaches something of it; counters always matter. Raise `AllocationError`."""
+        """Tell whether a node reaches something of it, which has no counters; raise `AllocationError`."""
         spec = self.source.spec
-        if self.is_ignored or spec.shared_counters:
-            return not self.is_ignored
+        if self.is_ignored:
+            return False
         what = f"slice {self.source.name}"
         try:
             if self.place is not None:

@@ -54,8 +54,8 @@ FIRED: Counter[str] = Counter()
 # --- draws ---------------------------------------------------------------------------------------
 
 
-def draw_device(rng: Random, name: str, *, plain: bool) -> Device:
-    """Draw a device; some lack an attribute, some take from counters, some can be shared; plain ones do neither."""
+def draw_device(rng: Random, name: str, *, counting: bool, sharing: bool) -> Device:
+    """Draw a device; some lack an attribute, some take from counters, some can be shared, where there are such."""
     attributes: dict[str, str | int] = {}
     if rng.random() < 0.98:
         attributes["size"] = rng.choice(["big", "small"])
@@ -65,14 +65,14 @@ def draw_device(rng: Random, name: str, *, plain: bool) -> Device:
     if rng.random() < 0.4:
         policy = CapacityRequestPolicy(default="1", valid_values=("1", "2"))
         capacity["m"] = DeviceCapacity(value=str(rng.randint(1, 4)), request_policy=rng.choice([None, policy]))
-    consumes = {("c", "m"): str(rng.randint(1, 2))} if rng.random() < 0.4 and not plain else {}
+    consumes = {("c", "m"): str(rng.randint(1, 2))} if rng.random() < 0.4 and counting else {}
     return device(
         name,
         attributes=attributes,
         capacity=capacity,
         consumes=consumes,
         taints=["broken:NoSchedule"] if rng.random() < 0.15 else [],
-        shareable=rng.random() < 0.3 and not plain,
+        shareable=rng.random() < 0.3 and sharing,
     )
 
 
@@ -80,10 +80,10 @@ def draw_slices(rng: Random) -> list[ResourceSlice]:
     """Draw one or two pools for each node; both nodes may have the same."""
     slices: list[ResourceSlice] = []
     shapes: list[list[list[Device]]] = []
-    plain = rng.random() < 0.2
+    counting, sharing = rng.choice([(True, True), (True, True), (True, False), (False, False)])
     for _ in NODES:
         shape = [
-            [draw_device(rng, f"d{at}", plain=plain) for at in range(rng.randint(1, 4))]
+            [draw_device(rng, f"d{at}", counting=counting, sharing=sharing) for at in range(rng.randint(1, 4))]
             for _ in range(rng.randint(1, 2))
         ]
         shapes.append(rng.choice([shape, *shapes]))

@@ -68,6 +68,19 @@ def test_a_pool_over_several_nodes_changes_for_all_of_them() -> None:
     assert second.offer_to(a_node("node-1")).bad_pool is not None
 
 
+def test_counters_matter_to_nodes_without_their_devices_only_where_they_are_out_of_order() -> None:
+    """A pool with counters that is not whole is every node's; a whole one only of those who reach its devices."""
+    selectors = NamedSelectors()
+    devices = slice_of(device("d", consumes={("c", "m"): "1"}), count=2)
+    counters = slice_of(name="counters", count=2, counters={"c": {"m": "1"}})
+    broken = Inventory([counters], selectors)
+    assert [broken.offer_to(a_node(node)).bad_pool is None for node in NODES] == [False] * 3
+    whole = Inventory([counters, devices], selectors, previous=broken)
+    assert [len(whole.offer_to(a_node(node)).pools) for node in NODES] == [1, 0, 0]
+    again = Inventory([counters], selectors, previous=whole)
+    assert [again.offer_to(a_node(node)).bad_pool is None for node in NODES] == [False] * 3
+
+
 def test_a_node_that_moves_is_offered_something_else() -> None:
     """What was found for a node holds for its labels."""
     inventory = Inventory([slice_of(device("d"), selector=in_region("west"))], NamedSelectors())
