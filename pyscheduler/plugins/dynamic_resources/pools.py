@@ -195,7 +195,7 @@ class Inventory:
         return offer
 
     def _pools_of_counters(self) -> list[Pool]:
-        """Return the pools that are not usable and that matter to every node, as counters do, whoever has the devices."""
+        """Return the pools that are not usable and matter to every node, as counters do, whoever has the devices."""
         if self._bad_counters is None:
             found = []
             for contents in self.counters.values():
