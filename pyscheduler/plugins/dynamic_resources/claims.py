@@ -2,6 +2,8 @@
 
 A pod names a claim of its namespace, or a template from which a claim is made for it; which one that is stands in the
 pod's status then, and the claim is only the pod's if it is owned by it.
+Differs from kube-scheduler: a claim that a pod names twice counts once; there, devices are sought for it twice, and
+writing the second allocation fails.
 Source: kube-scheduler 1.36, `dynamic-resource-allocation/resourceclaim`.
 """
 
@@ -43,7 +45,8 @@ def find_claims(pod: Pod, find: Find) -> list[ResourceClaim]:
             raise ClaimError(f'resourceclaim "{claim.name}" is being deleted')
         if is_made and not _is_owned(claim, pod):
             raise ClaimError(f"ResourceClaim {claim.key} was not created for Pod {pod.key} (Pod is not owner)")
-        claims.append(claim)
+        if claim not in claims:
+            claims.append(claim)
     return claims
 
 

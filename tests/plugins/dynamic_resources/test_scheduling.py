@@ -91,6 +91,16 @@ async def test_pods_share_a_claim(pyscheduler_cluster: FakeCluster) -> None:
     assert users_of(get_claim(cluster)) == ["p", "q"]
 
 
+async def test_a_pod_names_a_claim_twice(pyscheduler_cluster: FakeCluster) -> None:
+    """It is allocated once, and the pod is bound."""
+    cluster = pyscheduler_cluster
+    cluster.add_node("n1")
+    add(cluster, device_class(), resource_slice(), claim())
+    spec = {"resourceClaims": [{"name": name, "resourceClaimName": "c"} for name in ("a", "b")]}
+    assert (await cluster.framework().schedule("p", spec=spec)).node == "n1"
+    assert (devices_of(get_claim(cluster)), users_of(get_claim(cluster))) == (["n1/gpu-0"], ["p"])
+
+
 async def test_devices_that_are_promised_are_not_given_twice(pyscheduler_cluster: FakeCluster) -> None:
     """Three pods come at once for two devices: two get one each, and the third says why it waits."""
     cluster = pyscheduler_cluster
