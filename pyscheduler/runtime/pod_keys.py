@@ -24,10 +24,13 @@ def pod_key(pod: Pod) -> bytes | None:
     """Return what stands for all that `pod` asks of a node; None where nothing can.
 
     So it is for a pod that has run already, as resized ones have, and for one with resource claims: what it may have
-    depends on what other claims have. Pods with equal keys ask the same. Not the other way round: one CPU can be written as `1` and as `1000m`.
+    depends on what other claims have. Pods with equal keys ask the same. Not the other way round: one CPU can be
+    written as `1` and as `1000m`.
     """
     spec, status = pod.spec, pod.status
-    if spec.resource_claims or status.container_statuses or status.init_container_statuses or status.resources or status.allocated_resources:
+    if status.container_statuses or status.init_container_statuses or status.resources or status.allocated_resources:
+        return None
+    if spec.resource_claims:
         return None
     affinity = spec.affinity
     return _encode(
