@@ -72,6 +72,7 @@ _RETRY_AFTER_LIMIT_SECONDS: Final = 60.0
 _BACKLOG_SECONDS: Final = 0.1
 _OK: Final = 200
 _GONE: Final = 410
+_BUSY: Final = 429
 #: Refusals that say nothing about the version a watch was asked from: it is asked for again.
 _NOT_ABOUT_VERSIONS: Final = frozenset({401, 403, 408, 429, 500, 502, 503})
 #: After so many failures in a row even those make a list due: perhaps the version was the trouble after all.
@@ -462,6 +463,9 @@ class RealInformer(Generic[T]):
 
     def _ended_by(self, status: APIStatus) -> Exception:
         message = f"watch {self._kind.plural}: {status.message or status.reason}"
+        if status.code != _BUSY:
+            # What the server cannot get past, say an entry of etcd that it cannot read, it would not get past again.
+            self._version = ""
         if status.code == _GONE:
             return GoneError(message, status=_GONE, reason=status.reason)
         seconds = float(status.details.retry_after_seconds) if status.details is not None else None

@@ -312,6 +312,17 @@ async def test_line_that_ends_a_watch(stage: Any, meddled: Any, line: bytes, war
     stage.assert_equal(pods, ledger)
 
 
+@pytest.mark.parametrize("code", [401, 403, 500, 502, 503])
+async def test_event_that_the_server_cannot_get_past(stage: Any, script: Any, code: int) -> None:
+    """A watch that ends with an error would end so for ever, asked from the same version: a list gets past it."""
+    listings = [b'{"kind":"PodList","metadata":{"resourceVersion":"%d"},"items":[]}' % version for version in (5, 8)]
+    stage.client = stage.connect(script(*listings, streams=[[error_line(code)], [forever]]))
+    await stage.started()
+    await stage.clock.advance(1)
+    asked = [(what, query.get("resourceVersion")) for what, _, query, _ in stage.client._transport.asked]
+    assert asked == [("GET", None), ("WATCH", "5"), ("GET", None), ("WATCH", "8")]
+
+
 async def test_retry_after_in_a_watch_is_honoured(stage: Any, meddled: Any) -> None:
     """A server that asks for a pause in the stream gets it."""
     meddler = meddled(stage, lambda line: [error_line(429, "TooManyRequests", 20)])
