@@ -200,7 +200,9 @@ def test_a_wait_takes_a_number_of_seconds_above_zero(kit: Any, asked: Any) -> No
     status, timeouts = profile.run_permit(CycleState(), make_pod("p"), "n1")
     assert timeouts == {}
     assert (status.code, status.plugin) == (Code.ERROR, "A")
-    assert status.message.startswith('running Permit plugin "A": ValueError: returned WAIT without a timeout in seconds')
+    assert status.message.startswith(
+        'running Permit plugin "A": ValueError: returned WAIT without a timeout in seconds'
+    )
 
 
 @pytest.mark.parametrize(
