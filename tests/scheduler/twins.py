@@ -144,6 +144,10 @@ class Twins:
         self.runner.run(self._happen(name))
         for pod, expected, actual in self._differing:
             assert actual == expected, f"{pod} after {name}"
+        for pod in self.cluster.pods():
+            counted = self.framework.scheduler.cache.get_pod(pod.uid)
+            if counted is not None and pod.node_name:
+                assert counted.requests == PodInfo.of(pod).requests, f"{pod.key} after {name}"
 
     async def _happen(self, name: str) -> None:
         try:
@@ -162,10 +166,6 @@ class Twins:
     async def _end(self) -> None:
         # Not that no node is overcommitted: some were made smaller.
         self.framework.assert_invariants()
-        for pod in self.cluster.pods():
-            known = self.framework.scheduler.cache.get_pod(pod.uid)
-            if known is not None and pod.node_name:
-                assert known.requests == PodInfo.of(pod).requests, pod.key
         await self.cluster.close()
 
     # Deciding twice
