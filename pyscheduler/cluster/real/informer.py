@@ -342,6 +342,10 @@ class RealInformer(Generic[T]):
                 # The list took longer than the server keeps its versions: next time in fewer pages.
                 self._page_size *= 4
                 raise
+            except (APIError, TransportError):
+                # Perhaps the page was too large: a server gives each request a minute.
+                self._page_size = max(self._page_size // 2, _PAGE)
+                raise
             except DecodeError as error:
                 raise TransportError(f"{what}: the answer is not a list: {error}") from error
             for failure in page.malformed:
