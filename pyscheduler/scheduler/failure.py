@@ -69,10 +69,14 @@ class FailureHandler:
                 attempt.is_settled = True
                 return
             _refresh(queued, cached)
-            pod = cached
             self.queue.requeue_failed(queued, attempt.after_failure)
-            # Before the API server's echo of the nomination arrives, the next cycle must know it already.
-            self.queue.nominator.add(queued.pod_info, nominating)
+            # Before the API server's echo of the nomination arrives, the next cycle must know it already. Where there
+            # is no news of it, the one that is still to be written stays.
+            if nominating is not None and nominating.override:
+                self.queue.nominator.add(queued.pod_info, nominating)
+            else:
+                self.queue.nominator.update(pod, queued.pod_info)
+            pod = cached
         else:
             # Gone, or bound after all (a bind whose answer was lost): nothing to retry.
             _log.info("Pod is not requeued pod=%s reason=%s", pod.key, "bound" if cached else "deleted")

@@ -329,6 +329,35 @@ async def test_a_disruption_budget_decides_between_nodes(pyscheduler_cluster: Fa
     assert gone(cluster) == {"free", "kept"}
 
 
+@pytest.mark.parametrize("gates", ["", "SchedulerAsyncPreemption=false"], ids=["in the background", "in the cycle"])
+async def test_a_nomination_that_is_not_written_yet_counts(pyscheduler_cluster: FakeCluster, gates: str) -> None:
+    """A preemptor that comes back before its status shows its node waits for its victims, and takes no other node."""
+    cluster = pyscheduler_cluster
+    cluster.add_node("n1", allocatable={"cpu": "3"})
+    framework = cluster.framework(feature_gates=gates)
+    for number, grace in enumerate((30, 0, 0)):
+        spec = {"terminationGracePeriodSeconds": grace}
+        await framework.schedule(f"low{number}", requests={"cpu": "1"}, priority=3 - number, spec=spec)
+    cluster.server.faults.add(Fault(method="PATCH", path=r"/high/status$", delay_seconds=5.0))
+    high = await framework.schedule("high", requests={"cpu": "3"}, priority=10)
+    assert {pod.name for pod in cluster.pods()} == {"low0", "high"}
+    assert high.pod.status.nominated_node_name == ""
+    # What is left on the node is a victim, and this one would be another.
+    cluster.add_node("n2", allocatable={"cpu": "3"})
+    cluster.add_pod("other", node_name="n2", requests={"cpu": "3"})
+    await cluster.clock.advance(2)
+    framework.scheduler.queue.activate([high.pod])
+    await framework.settle()
+    assert gone(cluster) == {"low0"}
+    assert set(preempted(cluster)) == {"low0", "low1", "low2"}
+    await cluster.clock.advance(10)
+    assert framework.result("high").message.endswith("not eligible due to a terminating pod on the nominated node.")
+    cluster.add_node("n3", allocatable={"cpu": "1"})
+    cluster.delete_pod("low0")
+    await framework.settle()
+    assert framework.result("high").node == "n1"
+
+
 async def test_who_never_preempts_waits(pyscheduler_cluster: FakeCluster) -> None:
     """With `preemptionPolicy: Never` the message says so, and nobody goes."""
     cluster = pyscheduler_cluster
