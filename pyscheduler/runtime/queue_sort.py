@@ -157,6 +157,12 @@ class _Compared(LiveKey):
         self._method = method
         self._calls = calls
 
+    def __eq__(self, other: object) -> bool:
+        # Who checks the queue makes a pod's key once more, and it is to be the same.
+        return isinstance(other, _Compared) and self._info is other._info
+
+    __hash__ = None  # type: ignore[assignment]  # what it compares with may change
+
     def __lt__(self, other: _Compared) -> bool:
         answer = self._calls.run(self._method, self._info.pod, self._info, other._info)
         if isinstance(answer, bool):
@@ -173,6 +179,11 @@ class _Last:
 
     def __init__(self, info: QueuedPodInfo) -> None:
         self._info = info
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Last) and self._info is other._info
+
+    __hash__ = None  # type: ignore[assignment]  # likewise
 
     def __lt__(self, other: object) -> bool:
         return isinstance(other, _Last) and _by_priority(self._info) < _by_priority(other._info)

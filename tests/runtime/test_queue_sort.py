@@ -91,6 +91,15 @@ def test_keys_that_cannot_be_compared_stop_nobody(
     assert (said or "") in caplog.text
 
 
+@pytest.mark.parametrize("plugin", [ByName, Less])
+def test_a_pods_key_is_the_same_when_it_is_made_again(kit: Any, plugin: type[Plugin]) -> None:
+    """So a queue of such pods passes its own check, which the end of each test on a fake cluster makes."""
+    heap = PodHeap(kit.profile(plugin).sort_key)
+    for name in ("bad-1", "a", "bad-2"):
+        heap.put(kit.queued(name))
+    heap.check_invariants()
+
+
 def test_a_comparison_that_fails_goes_by_priority(kit: Any) -> None:
     """When `less` raises, priority and then arrival decide."""
     pods = [kit.queued("bad", enqueued_at=2.0), kit.queued("a", enqueued_at=3.0), kit.queued("b", priority=1)]
