@@ -111,6 +111,8 @@ class Listener:
         held = self._handle.get_waiting_pod(pod.uid)
         if held is not None and held.reject(self._plugin, f"pod does not belong to PodGroup {state.id} any more"):
             self._lost(state)
+        # It may sleep since a failure, and was told nothing of the room that its group gave back meanwhile.
+        self._handle.activate([now])
 
     def _lost(self, state: GroupState) -> None:
         """Roll back a group that lost a member that held a node, unless it has enough without it."""
