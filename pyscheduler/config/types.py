@@ -13,7 +13,7 @@ from typing import Final
 
 import attrs
 
-from pyscheduler.framework.plugin_args import Duration, Int32, wire
+from pyscheduler.framework.plugin_args import Duration, Float32, Int32, wire
 
 __all__ = [
     "API_VERSION",
@@ -57,7 +57,7 @@ class ClientConnection:
     kubeconfig: str = ""
     accept_content_types: str = ""
     content_type: str = attrs.field(default="application/vnd.kubernetes.protobuf", metadata=wire(zero_is_unset=True))
-    qps: float = attrs.field(default=50.0, metadata=wire(zero_is_unset=True))
+    qps: Float32 = attrs.field(default=50.0, metadata=wire(zero_is_unset=True))
     burst: Int32 = attrs.field(default=100, metadata=wire(zero_is_unset=True))
 
 

@@ -241,7 +241,7 @@ def test_values_that_cannot_be_read(typed: str, reason: str) -> None:
         ),
         pytest.param(
             ["--leader-elect-lease-duration=5s"],
-            '--leader-elect-lease-duration: Invalid value: "5s": must be greater than `RenewDeadline`',
+            '--leader-elect-lease-duration: Invalid value: "10s": must be greater than `RenewDeadline`',
             id="the same, by its flag",
         ),
         pytest.param(
