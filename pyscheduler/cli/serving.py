@@ -82,6 +82,7 @@ async def serve(
     from pyscheduler.telemetry.metrics import Metrics
 
     metrics = Metrics(also=recorder, view=metric_view(options.flags.metrics) if options.flags is not None else None)
+    _show_program(metrics, options)
     elector = _elector(options, lease_transport, metrics)
     if elector is not None:
         transport = FencedTransport(transport, leads=lambda: elector.is_leader)
@@ -107,6 +108,18 @@ async def serve(
         finally:
             await inspection.stop()
             await _end(scheduler, elector, ports, stop)
+
+
+def _show_program(metrics: Metrics, options: RunOptions) -> None:
+    """Show which features are on, and what the process takes."""
+    from pyscheduler.config.feature_gates import default_gates, stage_of
+
+    gates = options.feature_gates if options.feature_gates is not None else default_gates()
+    values: dict[tuple[tuple[str, str], ...], float] = {
+        (("name", name), ("stage", stage_of(name))): float(on) for name, on in sorted(gates.items())
+    }
+    metrics.gauge("kubernetes_feature_enabled", lambda: values)
+    metrics.show_process()
 
 
 def build_scheduler(options: RunOptions, transport: Transport, recorder: Recorder) -> Scheduler:
