@@ -152,6 +152,7 @@ def _ports(
 ) -> Ports:
     from pyscheduler.cli.pages import Pages
     from pyscheduler.cli.ports import Ports, probes
+    from pyscheduler.config.completed import completed
     from pyscheduler.config.dump import to_json
     from pyscheduler.config.feature_gates import default_gates
     from pyscheduler.telemetry.pod_resources import render_pod_resources
@@ -164,7 +165,7 @@ def _ports(
     pages = Pages(
         probes=probes(scheduler, elector, stop),
         metrics=metrics.render,
-        configz=lambda: to_json(options.config),
+        configz=lambda: to_json(completed(options.config)),
         routes=scheduler.routes,
         resources=pod_resources,
     )
