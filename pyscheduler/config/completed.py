@@ -1,7 +1,7 @@
 """A configuration as it shows once its profiles are built: at /configz, and in what `--write-config-to` writes.
 
 Source: kube-scheduler 1.36: LogOrWriteConfig in cmd/kube-scheduler/app/options, which shows the profiles that
-NewFramework captured, and buildExtenders, which has changed their args before.
+NewFramework captured, and buildExtenders and NewHTTPExtender, which have changed args and extenders before.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import Final
 
 import attrs
 
-from pyscheduler.config.types import Configuration, PluginConfig, SchedulerProfile
+from pyscheduler.config.types import EXTENDER_TIMEOUT_SECONDS, Configuration, PluginConfig, SchedulerProfile
 from pyscheduler.framework.plugin_args import NodeResourcesFitArgs
 
 __all__ = ["completed"]
@@ -19,7 +19,10 @@ _FIT: Final = "NodeResourcesFit"
 
 
 def completed(configuration: Configuration) -> Configuration:
-    """Return `configuration` with the args that its profiles run with: those of enabled plugins, by name."""
+    """Return `configuration` with the args that its profiles run with: those of enabled plugins, by name.
+
+    Extenders have the time that they are given for an answer.
+    """
     ignored = tuple(
         resource.name
         for extender in configuration.extenders
@@ -27,7 +30,11 @@ def completed(configuration: Configuration) -> Configuration:
         if resource.ignored_by_scheduler
     )
     profiles = tuple(_completed(profile, ignored) for profile in configuration.profiles)
-    return attrs.evolve(configuration, profiles=profiles)
+    extenders = tuple(
+        attrs.evolve(extender, http_timeout_seconds=extender.http_timeout_seconds or EXTENDER_TIMEOUT_SECONDS)
+        for extender in configuration.extenders
+    )
+    return attrs.evolve(configuration, profiles=profiles, extenders=extenders)
 
 
 def _completed(profile: SchedulerProfile, ignored: tuple[str, ...]) -> SchedulerProfile:

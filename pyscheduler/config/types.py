@@ -17,6 +17,7 @@ from pyscheduler.framework.plugin_args import Duration, Float32, Int32, wire
 
 __all__ = [
     "API_VERSION",
+    "EXTENDER_TIMEOUT_SECONDS",
     "GROUP",
     "KIND",
     "ClientConnection",
@@ -35,6 +36,9 @@ __all__ = [
 GROUP: Final = "kubescheduler.config.k8s.io"
 API_VERSION: Final = f"{GROUP}/v1"
 KIND: Final = "KubeSchedulerConfiguration"
+
+#: How long an extender may take for an answer where `httpTimeout` is 0.
+EXTENDER_TIMEOUT_SECONDS: Final = 5.0
 
 
 @attrs.frozen(kw_only=True)

@@ -40,6 +40,12 @@ def test_fit_looks_away_from_what_extenders_keep_account_of(config_text: Callabl
     assert found == [("e.com/a", "f.com/c")] * 2
 
 
+def test_extenders_have_five_seconds_unless_they_say_otherwise(config_text: Callable[[str], str]) -> None:
+    """Which is when a call ends."""
+    extenders = completed(loads(config_text("extenders: [{urlPrefix: a}, {urlPrefix: b, httpTimeout: 1m}]"))).extenders
+    assert [extender.http_timeout_seconds for extender in extenders] == [5.0, 60.0]
+
+
 def test_the_default_configuration_is_complete() -> None:
     """There is nothing to leave out of it, nor to sort."""
     given = loads("apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration")
