@@ -3,6 +3,8 @@
 cattrs finds the hook for a type; the hooks here decide what is accepted: no coercion between text, numbers and
 booleans, no unknown keys, and instead of the first mistake all of them, each with its path. `null` is what it is to
 Go's decoder: a key with `null` is as good as left out, and in a list it stands for the empty value.
+
+Differs from kube-scheduler: that goes for durations, too, whose `null` is refused there but for a few.
 """
 
 from __future__ import annotations

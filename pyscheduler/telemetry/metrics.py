@@ -327,7 +327,7 @@ def _reader(read: _Read) -> Callable[[CallbackOptions], Iterator[Observation]]:
 
 @lru_cache(maxsize=1024)
 def _go_bound(text: bytes) -> bytes:
-    bound: str = floatToGoString(float(text))  # type: ignore[no-untyped-call]
+    bound: str = floatToGoString(float(text))  # type: ignore[no-untyped-call] # the library has no annotations here
     return bound.removesuffix(".0").encode()
 
 
