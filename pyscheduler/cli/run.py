@@ -86,6 +86,7 @@ def command(**parameters: Any) -> None:
         return
     _set_up_logging(flags)
     found = effective(flags)
+    _log.info("Starting scheduler version=%s config=%s", version_text(""), flags.main.config or "none")
     for name, value in flags.items():
         _log.debug("FLAG name=%s value=%s", name, value)
     for warning in found.warnings:
