@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from pyscheduler.api import Pod
     from pyscheduler.cache.node_tree import NodeTree
     from pyscheduler.framework.handle import Nominator
     from pyscheduler.framework.pod_info import PodInfo
@@ -204,6 +205,11 @@ class Snapshot:
         """Return the pods nominated to a node: the queue's, plus this statement's."""
         queued = self._nominator.pods_on(node_name) if self._nominator is not None else ()
         return self._nominations.merge(node_name, queued)
+
+    def nominated_node(self, pod: Pod) -> str:
+        """Return the node that a pod was promised, also where the API server has not heard of it yet; "" for none."""
+        name = pod.status.nominated_node_name
+        return name or (self._nominator.node_of(pod.uid) if self._nominator is not None else "")
 
     @property
     def nominated_nodes(self) -> Collection[str]:

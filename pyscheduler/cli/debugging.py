@@ -23,6 +23,7 @@ from aiohttp import web
 
 from pyscheduler.cli import go_values
 from pyscheduler.cli.logs import set_verbosity
+from pyscheduler.cli.zpages import Page
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -66,14 +67,33 @@ class DebugPages:
             return await _change_level(request)
         if request.method not in {"GET", "HEAD"}:
             return None
+        accept = ",".join(request.headers.getall("Accept", []))
         if path == "/flagz" and self.with_flagz:
-            lines = [f"{name}={value}" for name, value in sorted(self.flags.items())]
-            return _text("\n".join(["\npyscheduler flagz", _WARNING, *lines, ""]))
+            return Page("Flagz", self._flagz, lambda: {"flags": dict(sorted(self.flags.items()))}).answer(accept)
         if path == "/statusz" and self.with_statusz:
-            return _text(self._statusz())
+            return Page("Statusz", self._statusz, self._status).answer(accept)
         if self.profiling:
             return await self._profiling(request)
         return None
+
+    def _flagz(self) -> str:
+        lines = [f"{name}={value}" for name, value in sorted(self.flags.items())]
+        return "\n".join(["\npyscheduler flagz", _WARNING, *lines, ""])
+
+    def _folders(self) -> list[str]:
+        """Return the first parts of all paths, which are what /statusz lists."""
+        flagz = ["/flagz"] if self.with_flagz else []
+        return sorted({f"/{path.split('/')[1]}" for path in (*self.paths(), *flagz)})
+
+    def _status(self) -> dict[str, object]:
+        started = datetime.fromtimestamp(self.started_at, UTC)
+        return {
+            "startTime": f"{started:%Y-%m-%dT%H:%M:%SZ}",
+            "uptimeSeconds": int(self.clock.wall() - self.started_at),
+            "binaryVersion": self.version,
+            "emulationVersion": "1.36",
+            "paths": self._folders(),
+        }
 
     def _statusz(self) -> str:
         started = datetime.fromtimestamp(self.started_at, UTC)
@@ -87,7 +107,7 @@ class DebugPages:
             f"Python version: {sys.version.split()[0]}",
             f"Binary version: {self.version}",
             "Emulation version: 1.36",
-            f"Paths: {' '.join(self.paths())}\n",
+            f"Paths: {' '.join(self._folders())}\n",
         ]
         return "\n".join(lines)
 
@@ -141,7 +161,7 @@ async def _change_level(request: web.BaseRequest) -> web.Response:
     try:
         level = go_values.parse_level(body)
     except ValueError as error:
-        return _text(f"failed set klog.logging.verbosity {body}: {error}\n", status=400)
+        return _text(f"{error}\n", status=400)
     set_verbosity(level)
     return _text(f"successfully set klog.logging.verbosity to {body}\n")
 

@@ -9,8 +9,10 @@ Source: strconv, time and net of Go; pflag; component-base's cli/flag and logs/a
 from __future__ import annotations
 
 import csv
+import ctypes
 import ipaddress
 import json
+import math
 import re
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -71,10 +73,13 @@ def parse_int(bits: int = 64) -> Callable[[str], int]:
 
 
 def parse_float(text: str) -> float:
-    """Return a number; no infinities, which no flag here can mean."""
+    """Return a number of 32 bits; no infinities, which no flag here can mean."""
     if not _FLOAT.fullmatch(text):
         raise ValueError(f"strconv.ParseFloat: parsing {_quoted(text)}: invalid syntax")
-    return float(text)
+    number = float(text)
+    if math.isinf(ctypes.c_float(number).value):
+        raise ValueError(f"strconv.ParseFloat: parsing {_quoted(text)}: value out of range")
+    return number
 
 
 def parse_level(text: str) -> int:
@@ -95,7 +100,9 @@ def parse_duration(text: str) -> float:
 
 
 def parse_address(text: str) -> str:
-    """Return an IP address in its usual form."""
+    """Return an IP address in its usual form; nothing is as good as not given, which means all there are."""
+    if not text:
+        return "0.0.0.0"  # noqa: S104 - what kube-scheduler's flag says
     try:
         return str(ipaddress.ip_address(text.strip()))
     except ValueError:

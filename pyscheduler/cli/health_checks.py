@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Final
 
 import attrs
 
+from pyscheduler.telemetry.families import CONTENT_TYPE
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
@@ -118,7 +120,7 @@ class Probes:
                 kind, text = _HELP[family]
                 lines += [f"# HELP {family} {text}", f"# TYPE {family} {kind}"]
                 lines += [f"{family}{labels} {value}" for labels, value in found]
-        return "".join(f"{line}\n" for line in lines).encode(), "text/plain; version=0.0.4; charset=utf-8"
+        return "".join(f"{line}\n" for line in lines).encode(), CONTENT_TYPE
 
     def reset_slis(self) -> None:
         """Forget what came of the checks."""

@@ -2,6 +2,9 @@
 
 The HTTPS port adds what kube-scheduler offers to those who may: flags, status, profiling and the log level.
 
+Differs from kube-scheduler: only GET and HEAD are answered, and DELETE of /metrics/slis; DELETE of /metrics, which sets
+counts back there, is refused.
+
 Source: newEndpointsHandler in cmd/kube-scheduler/app/server.go.
 """
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import random
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import attrs
 
@@ -28,6 +28,11 @@ if TYPE_CHECKING:
 __all__ = ["Ports", "probes"]
 
 _log = logging.getLogger(__name__)
+
+#: Lists and maps that are printed without brackets.
+_BARE: Final = frozenset({"feature-gates", "vmodule"})
+#: What stands for a value that was not given, where it is not nothing.
+_EMPTY: Final = {"log-json-info-buffer-size": "0", "log-text-info-buffer-size": "0", "version": "false"}
 
 
 def probes(scheduler: Scheduler, elector: LeaderElector | None, stop: asyncio.Event) -> Probes:
@@ -108,7 +113,7 @@ class Ports:
             clock=clock,
             started_at=clock.wall(),
             version=version_text(""),
-            flags={name: _shown(name, value) for name, value in flags.items()},
+            flags={"help": "false", **{name: _shown(name, value) for name, value in flags.items()}},
             profiling=self.profiling,
             with_flagz=self.feature("ComponentFlagz"),
             with_statusz=self.feature("ComponentStatusz"),
@@ -129,8 +134,10 @@ def _shown(name: str, value: object) -> str:
         return str(value).lower()
     if isinstance(value, float) and not name.endswith("qps"):
         return format_duration(value)
-    if isinstance(value, tuple):
-        return f"[{','.join(map(str, value))}]"
-    if isinstance(value, dict):
-        return ",".join(f"{key}={item}" for key, item in value.items())
+    if isinstance(value, (tuple, dict)):
+        items = value if isinstance(value, tuple) else [f"{key}={item}" for key, item in value.items()]
+        text = ",".join(map(str, items))
+        return text if name in _BARE else f"[{text}]"
+    if value == "":
+        return _EMPTY.get(name, "")
     return "" if value is None else f"{value:g}" if isinstance(value, float) else str(value)

@@ -86,6 +86,7 @@ def command(**parameters: Any) -> None:
         return
     _set_up_logging(flags)
     found = effective(flags)
+    _log.info("Starting scheduler version=%s config=%s", version_text(""), flags.main.config or "none")
     for name, value in flags.items():
         _log.debug("FLAG name=%s value=%s", name, value)
     for warning in found.warnings:
@@ -119,6 +120,7 @@ def _write_config(found: Effective, flags: Flags) -> None:
     """Write the effective configuration, once its profiles have been looked into."""
     from pyscheduler.cli.mistakes import found_in
     from pyscheduler.cli.offline import offline_scheduler
+    from pyscheduler.config.completed import completed
     from pyscheduler.config.dump import dump
     from pyscheduler.framework.errors import ConfigError
     from pyscheduler.runtime.discovery import discover
@@ -127,7 +129,7 @@ def _write_config(found: Effective, flags: Flags) -> None:
         offline_scheduler(found.config, discover(blocked=flags.own.blocked), gates=found.gates)
     path = flags.main.write_config_to
     try:
-        Path(path).write_text(dump(found.config, sort_keys=True), encoding="utf-8")
+        Path(path).write_text(dump(completed(found.config), sort_keys=True), encoding="utf-8")
     except OSError as error:
         raise ConfigError(f"--write-config-to: {path}: {(error.strerror or str(error)).lower()}") from error
     _log.info("Wrote configuration file=%s", path)

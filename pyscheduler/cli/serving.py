@@ -82,6 +82,7 @@ async def serve(
     from pyscheduler.telemetry.metrics import Metrics
 
     metrics = Metrics(also=recorder, view=metric_view(options.flags.metrics) if options.flags is not None else None)
+    _show_program(metrics, options)
     elector = _elector(options, lease_transport, metrics)
     if elector is not None:
         transport = FencedTransport(transport, leads=lambda: elector.is_leader)
@@ -107,6 +108,18 @@ async def serve(
         finally:
             await inspection.stop()
             await _end(scheduler, elector, ports, stop)
+
+
+def _show_program(metrics: Metrics, options: RunOptions) -> None:
+    """Show which features are on, and what the process takes."""
+    from pyscheduler.config.feature_gates import default_gates, stage_of
+
+    gates = options.feature_gates if options.feature_gates is not None else default_gates()
+    values: dict[tuple[tuple[str, str], ...], float] = {
+        (("name", name), ("stage", stage_of(name))): float(on) for name, on in sorted(gates.items())
+    }
+    metrics.gauge("kubernetes_feature_enabled", lambda: values)
+    metrics.show_process()
 
 
 def build_scheduler(options: RunOptions, transport: Transport, recorder: Recorder) -> Scheduler:
@@ -139,6 +152,7 @@ def _ports(
 ) -> Ports:
     from pyscheduler.cli.pages import Pages
     from pyscheduler.cli.ports import Ports, probes
+    from pyscheduler.config.completed import completed
     from pyscheduler.config.dump import to_json
     from pyscheduler.config.feature_gates import default_gates
     from pyscheduler.telemetry.pod_resources import render_pod_resources
@@ -151,7 +165,7 @@ def _ports(
     pages = Pages(
         probes=probes(scheduler, elector, stop),
         metrics=metrics.render,
-        configz=lambda: to_json(options.config),
+        configz=lambda: to_json(completed(options.config)),
         routes=scheduler.routes,
         resources=pod_resources,
     )

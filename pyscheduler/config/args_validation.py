@@ -212,7 +212,7 @@ def _volume_binding(path: Path, args: VolumeBindingArgs, gates: _Gates) -> Itera
     if gates["StorageCapacityScoring"]:
         yield from _shape(here, args.shape or ())
     elif args.shape is not None:
-        shape = [{"utilization": point.utilization, "score": point.score} for point in args.shape]
+        shape = [{"Utilization": point.utilization, "Score": point.score} for point in args.shape]
         text = "unexpected field `shape`, remove it or turn on the feature gate StorageCapacityScoring"
         yield invalid(here, shape, text)
 

@@ -3,6 +3,8 @@
 cattrs finds the hook for a type; the hooks here decide what is accepted: no coercion between text, numbers and
 booleans, no unknown keys, and instead of the first mistake all of them, each with its path. `null` is what it is to
 Go's decoder: a key with `null` is as good as left out, and in a list it stands for the empty value.
+
+Differs from kube-scheduler: that goes for durations, too, whose `null` is refused there but for a few.
 """
 
 from __future__ import annotations
@@ -10,9 +12,11 @@ from __future__ import annotations
 import base64
 import binascii
 import contextlib
+import ctypes
 import difflib
 import enum
 import functools
+import math
 import types
 import typing
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -24,7 +28,7 @@ from pyscheduler.api.durations import parse_duration
 from pyscheduler.config.fields import Field, fields_of, is_record
 from pyscheduler.config.problems import Path, Problem, shown, unsupported
 from pyscheduler.config.types import API_VERSION, GROUP, PluginConfig
-from pyscheduler.framework.plugin_args import IN_TREE_ARGS, Duration, Int32
+from pyscheduler.framework.plugin_args import IN_TREE_ARGS, Duration, Float32, Int32
 
 __all__ = ["Mistakes", "decode", "decode_args", "decode_what_can_be"]
 
@@ -92,8 +96,9 @@ def decode_args(name: str, value: Mapping[str, object] | None, kind: type[T]) ->
         expected = f"{name}Args.{GROUP}"
         problems.append(Problem(("kind",), f"args for plugin {name} were not of type {expected}, got {stated}.{GROUP}"))
     # Plugins of others may have a group of their own.
-    elif name in IN_TREE_ARGS and isinstance(version, str) and version not in {"", API_VERSION}:
-        problems.append(Problem(("apiVersion",), f'no kind "{name}Args" is registered for version "{version}"'))
+    if name in IN_TREE_ARGS and isinstance(version, str) and version not in {"", API_VERSION}:
+        meant = stated if isinstance(stated, str) and stated else f"{name}Args"
+        problems.append(Problem(("apiVersion",), f'no kind "{meant}" is registered for version "{version}"'))
     try:
         args = decode(given, kind)
     except Mistakes as mistakes:
@@ -113,6 +118,7 @@ def _converter() -> cattrs.Converter:
     converter.register_structure_hook(bytes, _bytes)
     converter.register_structure_hook_func(lambda kind: kind is object or kind is Any, lambda value, _: value)
     converter.register_structure_hook_func(lambda kind: kind == Int32, _integer(32))
+    converter.register_structure_hook_func(lambda kind: kind == Float32, _single)
     converter.register_structure_hook_func(lambda kind: kind == Duration, _duration)
     converter.register_structure_hook_factory(_is_choice, _choice_hook)
     converter.register_structure_hook_factory(_is_list, lambda kind: _list_hook(converter, kind))
@@ -164,6 +170,16 @@ def _number(value: object, _: object) -> float:
     return float(value)
 
 
+def _single(value: object, kind: object) -> float:
+    """Return a number as 32 bits hold it, by the shortest text that means it: as Go reads and shows a float32."""
+    number = _number(value, kind)
+    held = ctypes.c_float(number).value
+    if math.isinf(held):
+        raise ValueError(f"{number:g} does not fit a float of 32 bits")
+    texts = (f"{held:.{digits}g}" for digits in range(1, 10))
+    return next(float(text) for text in texts if ctypes.c_float(float(text)).value == held)
+
+
 def _duration(value: object, _: object) -> float:
     if not isinstance(value, str):
         raise _refusal('a duration such as "15s" or "1m30s"', value)
@@ -176,7 +192,8 @@ def _bytes(value: object, _: object) -> bytes:
     if not isinstance(value, str):
         raise _refusal("a string in base64", value)
     try:
-        return base64.b64decode(value, validate=True)
+        # Go passes over the ends of lines, with which `base64` breaks long ones.
+        return base64.b64decode(value.replace("\r", "").replace("\n", ""), validate=True)
     except binascii.Error:
         raise ValueError("illegal base64 data") from None
 

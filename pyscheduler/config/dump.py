@@ -9,11 +9,12 @@ import base64
 import enum
 import json
 from collections.abc import Collection, Mapping
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 import yaml
 
+from pyscheduler.api import NodeAffinity
 from pyscheduler.api.durations import format_duration
 from pyscheduler.config.fields import Field, fields_of, is_record
 from pyscheduler.config.types import API_VERSION, KIND, Configuration, PluginConfig
@@ -21,6 +22,9 @@ from pyscheduler.config.yaml_text import resolve
 from pyscheduler.framework.plugin_args import IN_TREE_ARGS
 
 __all__ = ["dump", "encode", "to_data", "to_json"]
+
+_REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
+_PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"
 
 
 def dump(configuration: Configuration, *, sort_keys: bool = False) -> str:
@@ -46,6 +50,8 @@ def encode(value: object) -> object:
         return {"name": value.name, "args": _args(value)}
     if isinstance(value, enum.Enum):
         return value.value
+    if isinstance(value, NodeAffinity):
+        return _node_affinity(value)
     if isinstance(value, msgspec.Struct):
         return msgspec.to_builtins(value)
     if is_record(type(value)):
@@ -58,6 +64,16 @@ def encode(value: object) -> object:
         return [encode(item) for item in value]
     # Go shows a float without a fraction as an integer.
     return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def _node_affinity(affinity: NodeAffinity) -> dict[str, Any]:
+    """Return node affinity with the fields that Go shows though nothing is in them."""
+    shown: dict[str, Any] = msgspec.to_builtins(affinity)
+    if (required := shown.get(_REQUIRED)) is not None:
+        required.setdefault("nodeSelectorTerms", None)
+    if terms := shown.get(_PREFERRED):
+        shown[_PREFERRED] = [{"weight": 0, "preference": {}, **term} for term in terms]
+    return shown
 
 
 def _args(config: PluginConfig) -> object:

@@ -17,7 +17,7 @@ from pyscheduler.framework.errors import ConfigError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["default_gates", "parse"]
+__all__ = ["default_gates", "parse", "stage_of"]
 
 _SOURCE: Final = "--feature-gates"
 _STAGES: Final = {"AllAlpha": "ALPHA", "AllBeta": "BETA"}
@@ -33,6 +33,12 @@ _COMPONENT: Final = "kube"
 def default_gates() -> Mapping[str, bool]:
     """Return every gate at its default."""
     return MappingProxyType({**dict.fromkeys(_STAGES, False), **{name: gate.default for name, gate in GATES.items()}})
+
+
+def stage_of(name: str) -> str:
+    """Return the stage of a gate as `kubernetes_feature_enabled` has it: empty where the feature is done."""
+    stage = _STAGES[name] if name in _STAGES else GATES[name].stage
+    return "" if stage == "GA" else stage
 
 
 def parse(text: str) -> Mapping[str, bool]:

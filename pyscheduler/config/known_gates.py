@@ -127,8 +127,13 @@ _TABLE: Final = (
     (
         Gate(True, "DEPRECATED", locked=True),
         """
-        AggregatedDiscoveryRemoveBetaType AllowOverwriteTerminationGracePeriodSeconds DisableNodeKubeProxyVersion
-        GitRepoVolumeDriver SeparateCacheWatchRPC
+        AggregatedDiscoveryRemoveBetaType DisableNodeKubeProxyVersion
+        """,
+    ),
+    (
+        Gate(False, "DEPRECATED", locked=True),
+        """
+        AllowOverwriteTerminationGracePeriodSeconds GitRepoVolumeDriver SeparateCacheWatchRPC
         """,
     ),
 )

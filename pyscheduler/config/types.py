@@ -13,10 +13,11 @@ from typing import Final
 
 import attrs
 
-from pyscheduler.framework.plugin_args import Duration, Int32, wire
+from pyscheduler.framework.plugin_args import Duration, Float32, Int32, wire
 
 __all__ = [
     "API_VERSION",
+    "EXTENDER_TIMEOUT_SECONDS",
     "GROUP",
     "KIND",
     "ClientConnection",
@@ -35,6 +36,9 @@ __all__ = [
 GROUP: Final = "kubescheduler.config.k8s.io"
 API_VERSION: Final = f"{GROUP}/v1"
 KIND: Final = "KubeSchedulerConfiguration"
+
+#: How long an extender may take for an answer where `httpTimeout` is 0.
+EXTENDER_TIMEOUT_SECONDS: Final = 5.0
 
 
 @attrs.frozen(kw_only=True)
@@ -57,7 +61,7 @@ class ClientConnection:
     kubeconfig: str = ""
     accept_content_types: str = ""
     content_type: str = attrs.field(default="application/vnd.kubernetes.protobuf", metadata=wire(zero_is_unset=True))
-    qps: float = attrs.field(default=50.0, metadata=wire(zero_is_unset=True))
+    qps: Float32 = attrs.field(default=50.0, metadata=wire(zero_is_unset=True))
     burst: Int32 = attrs.field(default=100, metadata=wire(zero_is_unset=True))
 
 

@@ -69,7 +69,8 @@ def _leader_election(election: LeaderElection) -> Iterator[Problem]:
         if seconds <= 0:
             yield invalid(("leaderElection", key), format_duration(seconds), "must be greater than zero")
     if election.lease_duration_seconds <= election.renew_deadline_seconds:
-        value = format_duration(election.lease_duration_seconds)
+        # The value that is shown is the other one, as there.
+        value = format_duration(election.renew_deadline_seconds)
         yield invalid(("leaderElection", "leaseDuration"), value, "must be greater than `RenewDeadline`")
     if election.resource_lock != "leases":
         yield invalid(("leaderElection", "resourceLock"), election.resource_lock, 'resourceLock value must be "leases"')
@@ -124,9 +125,7 @@ def _plugins(path: Path, plugins: Plugins) -> Iterator[Problem]:
 
 
 def _removed(path: Path, name: str) -> Problem:
-    return invalid(
-        path, name, f'was invalid in version "{API_VERSION}" (KubeSchedulerConfiguration is version "{API_VERSION}")'
-    )
+    return invalid(path, name, f'was invalid in version "v1" (KubeSchedulerConfiguration is version "{API_VERSION}")')
 
 
 def _common_queue_sort(profiles: tuple[SchedulerProfile, ...]) -> Iterator[Problem]:

@@ -7,7 +7,7 @@ and this module builds the values from its events: dicts with text keys, lists, 
 Building from events rather than from PyYAML's nodes costs no recursion, however deep the text is nested, and shows
 where each key stands. A key that is there twice is a mistake, also when one of the two came with a merge (`<<`).
 
-Differs from kube-scheduler: a second document in the file is refused rather than ignored.
+Differs from kube-scheduler: a second document in the file is refused rather than ignored, unless it is empty.
 """
 
 from __future__ import annotations
@@ -42,6 +42,8 @@ _WORDS: Final[dict[str, Scalar]] = {
     **dict.fromkeys(("-.inf", "-.Inf", "-.INF"), -math.inf),
 }
 _FLOAT: Final = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
+#: Between two of its digits.
+_SPLIT_FRACTION: Final = re.compile(r"\.[0-9]+(_[0-9]+)+([eE][-+]?[0-9]+)?")
 _BASES: Final = (
     (re.compile(r"[-+]?0[xX][0-9a-fA-F]+"), 16),
     (re.compile(r"[-+]?0[oO]?[0-7]+"), 8),
@@ -86,12 +88,14 @@ def resolve(text: str) -> Scalar:
         return _WORDS[text]
     if text[0] not in "+-.0123456789":
         return text
-    plain = text if text[0] == "." else text.replace("_", "")
+    plain = text if text[0] == "." and not _SPLIT_FRACTION.fullmatch(text) else text.replace("_", "")
     for pattern, base in _BASES:
         if pattern.fullmatch(plain):
             number = int(plain.lower().replace("o", ""), base)
-            # Beyond 64 bits Go goes on with what the digits make as a float.
-            return number if -_HALF <= number < 2 * _HALF or not _FLOAT.fullmatch(plain) else float(plain)
+            if -_HALF <= number < 2 * _HALF:
+                return number
+            # Beyond 64 bits Go goes on with what the digits make as a float, or with text.
+            break
     if _FLOAT.fullmatch(plain) and math.isfinite(amount := float(plain)):
         return amount
     return text
@@ -171,9 +175,14 @@ class _Reader:
         self._anchors: dict[str, tuple[object, int]] = {}
         self._open: set[str] = set()
         self._documents = 0
+        #: Where the last of them begins.
+        self._begun: _Mark | None = None
 
     def take(self, event: yaml.Event) -> None:
         """Take the next event."""
+        if self._documents > 1 and isinstance(event, yaml.NodeEvent):
+            self._beyond(event)
+            return
         match event:
             case yaml.ScalarEvent():
                 self._scalar(event)
@@ -187,8 +196,12 @@ class _Reader:
                 self._alias(event)
             case yaml.DocumentStartEvent():
                 self._documents += 1
-                if self._documents > 1:
-                    _fail(event.start_mark, "a second document begins; a configuration file holds one")
+                self._begun = event.start_mark
+
+    def _beyond(self, event: yaml.NodeEvent) -> None:
+        """Pass over an empty document after the first, such as a last line of `---` makes, and over no other."""
+        if not (isinstance(event, yaml.ScalarEvent) and event.value == "" and event.implicit[0]):
+            _fail(self._begun, "a second document begins; a configuration file holds one")
 
     def _path(self) -> Path:
         return tuple(frame.step for frame in self._stack)
@@ -238,6 +251,8 @@ class _Reader:
         match _value_of(event):
             case bool(value):
                 return "true" if value else "false"
+            case int(value):
+                return str(value)
             case None:
                 _fail(event.start_mark, "a key is missing here (null is none)")
             case _:

@@ -190,7 +190,11 @@ class QueueSortPlugin(Plugin):
     """
 
     def sort_key(self, info: QueuedPodInfo) -> tuple[object, ...]:
-        """Return a key; the smallest pops first. Where it changes while the pod queues, call `handle.resort`."""
+        """Return a key; the smallest pops first. Where it changes while the pod queues, call `handle.resort`.
+
+        At each place all keys have parts that can be compared: one with None where others have a text is an error,
+        and its pod comes last.
+        """
         raise NotImplementedError
 
     def adjacency_key(self, info: QueuedPodInfo) -> Hashable | None:

@@ -30,6 +30,7 @@ __all__ = [
     "DefaultPreemptionArgs",
     "Duration",
     "DynamicResourcesArgs",
+    "Float32",
     "Int32",
     "InterPodAffinityArgs",
     "NodeAffinityArgs",
@@ -49,6 +50,9 @@ Duration: TypeAlias = Annotated[float, "duration"]
 
 #: An integer that fits 32 bits; a plain `int` must fit 64.
 Int32: TypeAlias = Annotated[int, "int32"]
+
+#: A number in single precision; a plain `float` has double.
+Float32: TypeAlias = Annotated[float, "float32"]
 
 
 def wire(*, key: str = "", zero_is_unset: bool = False, omit_empty: bool = False) -> dict[str, object]:

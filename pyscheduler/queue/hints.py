@@ -76,13 +76,12 @@ class Matches(NamedTuple):
 
 
 class Hints:
-    """The registrations of all profiles, looked up by event. With `enabled` False no hint function is ever called."""
+    """The registrations of all profiles, looked up by event."""
 
-    def __init__(self, hints: Mapping[str, HintMap], *, clock: Clock, recorder: Recorder, enabled: bool = True) -> None:
+    def __init__(self, hints: Mapping[str, HintMap], *, clock: Clock, recorder: Recorder) -> None:
         self._hints = hints
         self._clock = clock
         self._recorder = recorder
-        self._enabled = enabled
         #: Until when failures of a plugin's hints are only counted.
         self._quiet_until: dict[str, float] = {}
         #: There are few kinds of events, and they come all the time.
@@ -141,7 +140,7 @@ class Hints:
         """Return a plugin's answer; one that fails is taken for QUEUE, so that no pod is stuck through a bug."""
         label = "Queue"
         began = self._clock.now()
-        if hint is not None and self._enabled:
+        if hint is not None:
             try:
                 if hint(pod, old, new) is QueueingHint.SKIP:
                     label = "QueueSkip"

@@ -15,10 +15,9 @@ Pods are known by uid. An update or an `add` of a pod that is in flight is remem
 deleted in flight does not return.
 
 Differs from kube-scheduler: that a pod in flight was named, which concerns nobody else, is kept once, however often it
-is. Pods in flight are known with queueing hints off, too (there, an update in flight puts a
-second copy of the pod into activeQ). A pod leaves scheduler_unschedulable_pods also when it is deleted from activeQ or
-backoffQ. PreEnqueue plugins run in profile order, not the gating one first, so that where several refuse a pod the
-first of them is named. Source: kube-scheduler 1.36, `scheduling_queue.go`.
+is. A pod leaves scheduler_unschedulable_pods also when it is deleted from activeQ or backoffQ. PreEnqueue plugins run
+in profile order, not the gating one first, so that where several refuse a pod the first of them is named.
+Source: kube-scheduler 1.36, `scheduling_queue.go`.
 """
 
 from __future__ import annotations
@@ -75,7 +74,7 @@ class SchedulingQueue:
 
     `sort_key` is the QueueSort plugin's. `pre_enqueue`, `hints` and `gating_events` are looked up by the pod's
     `schedulerName`: the profile's PreEnqueue, its registrations by event, and the events that each plugin registered.
-    `pop_from_backoff` and `queueing_hints` are the feature gates SchedulerPopFromBackoffQ and SchedulerQueueingHints.
+    `pop_from_backoff` is the feature gate SchedulerPopFromBackoffQ.
     `max_backoff_seconds` 0 means no backoff at all. `adjacency_key` tells which pods leave activeQ back to back;
     without it all go by `sort_key`. `is_placed` tells by uid whether a pod in flight has its place. With
     `generic_workload`, the feature gate, pods of a `spec.schedulingGroup` are tried again after their backoff, whatever
@@ -96,7 +95,6 @@ class SchedulingQueue:
         max_backoff_seconds: float = 10.0,
         max_unschedulable_seconds: float = 300.0,
         pop_from_backoff: bool = True,
-        queueing_hints: bool = True,
         adjacency_key: AdjacencyKey | None = None,
         is_placed: Callable[[str], bool] = _nobody,
         generic_workload: bool = False,
@@ -104,8 +102,7 @@ class SchedulingQueue:
         self._clock = clock
         self._recorder = recorder
         self.nominator = nominator
-        self._hints = Hints(hints, clock=clock, recorder=recorder, enabled=queueing_hints)
-        self._queueing_hints = queueing_hints
+        self._hints = Hints(hints, clock=clock, recorder=recorder)
         self._active = ActiveQueue(sort_key=sort_key, recorder=recorder, adjacency_key=adjacency_key)
         self._is_placed = is_placed
         self._generic_workload = generic_workload
@@ -128,8 +125,6 @@ class SchedulingQueue:
             gating_events=gating_events,
         )
         self._in_flight = InFlight()
-        #: The scheduling cycle in which the last event came; decides about failed pods when queueing hints are off.
-        self._move_request_cycle = -1
         self._closed = False
 
     def start(self) -> None:
@@ -270,10 +265,9 @@ class SchedulingQueue:
             if self._activate(pod.uid) or self._is_placed(pod.uid):
                 continue
             flight = self._in_flight.get(pod.uid)
-            if self._queueing_hints and flight is not None and not flight.is_named:
+            if flight is not None and not flight.is_named:
                 flight.is_named = True
                 self._in_flight.observe(FORCE_ACTIVATE, None, pod)
-            self._move_request_cycle = self.scheduling_cycle
 
     def resort(self, pods: Iterable[Pod]) -> None:
         """Sort these pods anew where they are in activeQ or backoffQ, because their sort keys have changed."""
@@ -281,12 +275,11 @@ class SchedulingQueue:
         self._active.resort(info for uid in uids if (info := self._active.get(uid)) is not None)
         self._backoff.resort(info for uid in uids if (info := self._backoff.get(uid)) is not None)
 
-    def requeue_failed(self, info: QueuedPodInfo, cycle: int, after_failure: AfterFailure | None = None) -> None:
+    def requeue_failed(self, info: QueuedPodInfo, after_failure: AfterFailure | None = None) -> None:
         """Take back a pod whose attempt failed; it is not in flight any more.
 
         The caller has set `unschedulable_plugins` and `pending_plugins` to those of this attempt, both empty after an
-        error. `cycle` is the scheduling cycle of the attempt; it matters only with queueing hints off. A pod that was
-        deleted meanwhile is dropped. `after_failure` is what plugins want to hold from now on.
+        error. A pod that was deleted meanwhile is dropped. `after_failure` is what plugins want to hold from now on.
         """
         uid = info.pod.uid
         flight = self._in_flight.get(uid)
@@ -301,13 +294,8 @@ class SchedulingQueue:
                 info.pod_info = flight.latest
             self._count_failure(info)
             info.after_failure = after_failure
-            if self._queueing_hints:
-                strategy = self._strategy_after_flight(info, flight)
-                self._places.requeue(info, strategy, _SCHEDULE_ATTEMPT_FAILURE)
-            elif self._move_request_cycle >= cycle or not (info.unschedulable_plugins or info.pending_plugins):
-                self._places.to_backoff(info, _SCHEDULE_ATTEMPT_FAILURE)
-            else:
-                self._places.to_unschedulable(info, _SCHEDULE_ATTEMPT_FAILURE)
+            strategy = self._strategy_after_flight(info, flight)
+            self._places.requeue(info, strategy, _SCHEDULE_ATTEMPT_FAILURE)
         finally:
             self.done(uid)
 
@@ -442,18 +430,11 @@ class SchedulingQueue:
             old = (flight.latest if flight.latest is not None else flight.info.pod_info).pod
         flight.latest = info
         flight.is_gone = False
-        if self._queueing_hints:
-            for event in pod_changes(old, info.pod):
-                self._in_flight.observe(event, old, info.pod)
-        else:
-            self._move_request_cycle = self.scheduling_cycle
+        for event in pod_changes(old, info.pod):
+            self._in_flight.observe(event, old, info.pod)
 
     def _move_updated(self, info: QueuedPodInfo, old: Pod) -> None:
         """Move an unschedulable pod that was updated, if that may have made it schedulable."""
-        if not self._queueing_hints:
-            if _is_changed(old, info.pod):
-                self._places.requeue(info, Strategy.AFTER_BACKOFF, UNSCHEDULED_POD_UPDATE.label)
-            return
         for event in pod_changes(old, info.pod):
             strategy = self._hints.evaluate(info, self._hints.match(event), old, info.pod)
             if self._places.requeue(info, strategy, event.label) is not Place.UNSCHEDULABLE:
@@ -549,9 +530,7 @@ class SchedulingQueue:
                 continue
             self._unschedulable.remove(uid)
             self._places.requeue(info, strategy, matches.label)
-        self._move_request_cycle = self.scheduling_cycle
-        if self._queueing_hints:
-            self._in_flight.observe(matches.event, old, new, quiet_for)
+        self._in_flight.observe(matches.event, old, new, quiet_for)
 
     def _flush_backoff(self, now: float) -> None:
         for info in self._backoff.pop_completed(now):
@@ -568,7 +547,7 @@ class SchedulingQueue:
 
 
 def _is_changed(old: Pod, new: Pod) -> bool:
-    """Tell whether a pod changed in anything but its status, and what each write changes; for hints off."""
+    """Tell whether a pod changed in anything but its status, and what each write changes."""
     return _essence(old) != _essence(new)
 
 

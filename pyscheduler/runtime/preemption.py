@@ -147,7 +147,8 @@ class Preemption:
 
     def refusal(self, pod: Pod, statuses: NodeStatuses) -> str:
         """Return why the pod may not preempt now, or ""."""
-        name = pod.status.nominated_node_name
+        # The API server may not have heard yet of what was promised a moment ago.
+        name = pod.status.nominated_node_name or self._handle.nominator.node_of(pod.uid)
         nominated = self._handle.snapshot.get(name) if name else None
         return self._rules.refusal(pod, nominated, statuses.get(name))
 

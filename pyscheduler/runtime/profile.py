@@ -110,9 +110,10 @@ class Profile:
             permit_wait_limit=services.permit_wait_limit_seconds,
             memories=None if services.extenders else Memories(),
         )
-        profile._registrations = (
-            with_extenders(assembly.registrations) if services.extenders else assembly.registrations
-        )
+        profile._registrations = assembly.registrations
+        if services.extenders:
+            generic_workload = services.feature_gates.get("GenericWorkload", False)
+            profile._registrations = with_extenders(assembly.registrations, generic_workload=generic_workload)
         return profile
 
     def __repr__(self) -> str:

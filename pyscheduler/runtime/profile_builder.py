@@ -81,7 +81,8 @@ def assemble(spec: ProfileSpec, registry: Registry, handle: Handle, declare: _De
     }
     for name in plugins.keys() & dialects.keys():
         _grant(plugins[name], dialects[name])
-    registrations = _registrations(plugins, problems, path)
+    generic_workload = handle.feature_gates.get("GenericWorkload", False)
+    registrations = _registrations(plugins, problems, path, generic_workload=generic_workload)
     if problems:
         raise ConfigError(*problems)
     return Assembly(plugins=plugins, args=args, points=points, weights=weights, registrations=registrations)
@@ -213,13 +214,13 @@ def _make(
 
 
 def _registrations(
-    plugins: Mapping[str, Plugin], problems: list[str], path: str
+    plugins: Mapping[str, Plugin], problems: list[str], path: str, *, generic_workload: bool
 ) -> dict[str, Sequence[ClusterEventWithHint]]:
     """Ask each plugin once for the events it waits for."""
     registrations: dict[str, Sequence[ClusterEventWithHint]] = {}
     for name, plugin in plugins.items():
         try:
-            registrations[name] = registrations_of(plugin)
+            registrations[name] = registrations_of(plugin, generic_workload=generic_workload)
         except PLUGIN_FAILURES as error:
             problems.append(f'plugin "{name}" cannot register its events: {one_line(error)} @ {path}.plugins')
     return registrations

@@ -47,12 +47,20 @@ _ANYTHING: Final = tuple(
     )
 )
 
+#: With the gate GenericWorkload.
+_ANYTHING_OF_GROUPS: Final = ClusterEventWithHint(ClusterEvent(EventResource.POD_GROUP, ActionType.ALL))
+
 _NODE_TAINT: Final = ClusterEvent(EventResource.NODE, ActionType.UPDATE_NODE_TAINT)
 
 
-def registrations_of(plugin: Plugin) -> Sequence[ClusterEventWithHint]:
+def _anything(*, generic_workload: bool) -> Sequence[ClusterEventWithHint]:
+    return (*_ANYTHING, _ANYTHING_OF_GROUPS) if generic_workload else _ANYTHING
+
+
+def registrations_of(plugin: Plugin, *, generic_workload: bool = False) -> Sequence[ClusterEventWithHint]:
     """Return what the plugin registers. Lets its exceptions through; raises `TypeError` for what is no registration.
 
+    With the gate GenericWorkload, PodGroups are among what a plugin waits for that does not say.
     As in Go, a plugin that has the method registers, whether or not it names `EnqueueExtensions` among its bases: one
     that forgot to would be woken by everything, and nobody would notice.
     """
@@ -60,7 +68,7 @@ def registrations_of(plugin: Plugin) -> Sequence[ClusterEventWithHint]:
         return ()
     register = getattr(plugin, "events_to_register", None)
     if register is None:
-        return _ANYTHING
+        return _anything(generic_workload=generic_workload)
     registered = list(register())
     for each in registered:
         if not isinstance(each, ClusterEventWithHint):
@@ -75,10 +83,10 @@ def registrations_of(plugin: Plugin) -> Sequence[ClusterEventWithHint]:
 
 
 def with_extenders(
-    registrations: Mapping[str, Sequence[ClusterEventWithHint]],
+    registrations: Mapping[str, Sequence[ClusterEventWithHint]], *, generic_workload: bool = False
 ) -> Mapping[str, Sequence[ClusterEventWithHint]]:
     """Return the registrations, with one for the extenders first: they cannot say what they wait for."""
-    return {EXTENDER: _ANYTHING, **registrations}
+    return {EXTENDER: _anything(generic_workload=generic_workload), **registrations}
 
 
 def by_event(

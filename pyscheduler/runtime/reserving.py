@@ -147,12 +147,11 @@ class Permitting:
                 timeouts.clear()
                 return status.with_plugin(method.plugin) if status.is_rejected else calls.wrapped(method, status)
             seconds = status.timeout_seconds
-            if seconds is None or not seconds > 0:
+            if not isinstance(seconds, (int, float)) or not seconds > 0:
                 # A wait that is over as it begins would be tried again at once, for ever; an error backs off.
                 timeouts.clear()
-                return calls.failed(
-                    method, pod, ValueError("returned WAIT without a timeout; use Status.wait(timeout=...)")
-                )
+                error = ValueError("returned WAIT without a timeout in seconds; use Status.wait(timeout=...)")
+                return calls.failed(method, pod, error)
             timeouts[method.plugin] = min(seconds, self.max_wait_seconds[method.plugin])
             held = status.with_plugin(method.plugin)
         if held is None:

@@ -124,7 +124,7 @@ class Algorithm:
 
     def nominated(self, profile: Profile, state: CycleState, pod: Pod, broken: dict[str, Status]) -> Nodes | None:
         """Return the node that the pod was promised, if it fits there; else say why not in `broken`."""
-        name = pod.status.nominated_node_name
+        name = self.snapshot.nominated_node(pod)
         row = self.snapshot.nodes.index(name) if name else None
         if row is None:
             return None

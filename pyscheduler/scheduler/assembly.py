@@ -257,7 +257,6 @@ def _make_queue(
         max_backoff_seconds=config.pod_max_backoff_seconds,
         max_unschedulable_seconds=settings.max_unschedulable_seconds,
         pop_from_backoff=gates["SchedulerPopFromBackoffQ"],
-        queueing_hints=gates["SchedulerQueueingHints"],
         adjacency_key=next(iter(profiles.values())).adjacency_key,
         is_placed=is_placed,
         generic_workload=gates["GenericWorkload"],

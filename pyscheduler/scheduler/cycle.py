@@ -28,8 +28,6 @@ class Attempt:
     after_failure: AfterFailure
     #: Clock seconds when the pod was popped.
     started_at: float
-    #: The queue's scheduling cycle of this attempt.
-    cycle: int
     #: The assumed pod, until the assumption is taken back.
     assumed: PodInfo | None = None
     node_name: str = ""

@@ -6,9 +6,7 @@ An object that cannot be read (a selector or a quantity that does not parse) is 
 must not stop the others. The users of a pod that is kept out of the queue for this are told by event and condition. Of
 a pod that has a node, what can be read is counted.
 
-Differs from kube-scheduler: with queueing hints off, too, every event goes to all waiting pods that it may help; there
-new nodes and assigned pods are first held against what in-tree plugins want. Source: kube-scheduler 1.36,
-`eventhandlers.go`.
+Source: kube-scheduler 1.36, `eventhandlers.go`.
 """
 
 from __future__ import annotations

@@ -91,7 +91,7 @@ class ExtendedAlgorithm:
         try:
             return len(await self.extenders.filter(pod, promised, refused)) > 0
         except ExtenderError as error:
-            node_name = pod.status.nominated_node_name
+            node_name = promised.name(0)
             _log.warning('Evaluation failed on nominated node pod=%s node=%s err="%s"', pod.key, node_name, error)
             return False
 

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Final, TypedDict, TypeVar
 import attrs
 import numpy as np
 
+from pyscheduler.config.types import EXTENDER_TIMEOUT_SECONDS
 from pyscheduler.framework.errors import TransportError
 from pyscheduler.framework.preemption import Candidate
 from pyscheduler.framework.status import MAX_SCORE, Code, Status
@@ -52,8 +53,6 @@ _log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-#: Where the configuration is silent, in seconds.
-_TIMEOUT_SECONDS: Final = 5.0
 #: Extenders score from 0 to this.
 _MAX_PRIORITY: Final = 10
 _OK: Final = 200
@@ -200,7 +199,7 @@ class Extender:
     async def _ask(self, verb: str, question: Sequence[bytes]) -> bytes:
         """Return the body of the answer."""
         url = f"{self.config.url_prefix.rstrip('/')}/{verb}"
-        seconds = self.config.http_timeout_seconds or _TIMEOUT_SECONDS
+        seconds = self.config.http_timeout_seconds or EXTENDER_TIMEOUT_SECONDS
         try:
             response: Response = await _within(self.connection.post(url, question), seconds, self.clock)
         except TimeoutError:

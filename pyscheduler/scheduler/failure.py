@@ -1,8 +1,7 @@
 """What happens to a pod whose attempt failed: back into the queue, and users are told why.
 
 Differs from kube-scheduler: a pod that turns out to be bound, or gone, gets the event but no `PodScheduled=False`,
-which would stay on a bound pod for good. With queueing hints off, a pod whose binding failed is retried if an event
-came since its attempt began; there only events since the last pod's attempt began count.
+which would stay on a bound pod for good.
 Source: kube-scheduler 1.36, `handleSchedulingFailure`.
 """
 
@@ -70,10 +69,14 @@ class FailureHandler:
                 attempt.is_settled = True
                 return
             _refresh(queued, cached)
+            self.queue.requeue_failed(queued, attempt.after_failure)
+            # Before the API server's echo of the nomination arrives, the next cycle must know it already. Where there
+            # is no news of it, the one that is still to be written stays.
+            if nominating is not None and nominating.override:
+                self.queue.nominator.add(queued.pod_info, nominating)
+            else:
+                self.queue.nominator.update(pod, queued.pod_info)
             pod = cached
-            self.queue.requeue_failed(queued, attempt.cycle, attempt.after_failure)
-            # Before the API server's echo of the nomination arrives, the next cycle must know it already.
-            self.queue.nominator.add(queued.pod_info, nominating)
         else:
             # Gone, or bound after all (a bind whose answer was lost): nothing to retry.
             _log.info("Pod is not requeued pod=%s reason=%s", pod.key, "bound" if cached else "deleted")

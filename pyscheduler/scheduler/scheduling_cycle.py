@@ -76,7 +76,6 @@ class SchedulingCycle:
             to_activate=to_activate,
             after_failure=after_failure,
             started_at=self.clock.now(),
-            cycle=self.queue.scheduling_cycle,
         )
 
     async def run_scheduling_cycle(self, profile: Profile, queued: QueuedPodInfo) -> Attempt | None:

@@ -1,7 +1,8 @@
 """kube-scheduler's metric families: names, labels, stability, help and buckets, as its `/metrics` page shows them.
 
 Facts only; `metrics` says where each number comes from. Names that begin with `pyscheduler_` are our own.
-Source: kube-scheduler 1.36, `pkg/scheduler/metrics`, and component-base's `restclient` and `leaderelection` metrics.
+Source: kube-scheduler 1.36, `pkg/scheduler/metrics`, and component-base's metrics of `restclient`, `leaderelection`
+and `feature`.
 """
 
 from __future__ import annotations
@@ -13,7 +14,10 @@ import attrs
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["FAMILIES", "Family"]
+__all__ = ["CONTENT_TYPE", "FAMILIES", "Family"]
+
+#: What pages for Prometheus are served as. A newer version of the format would mean nothing to scrapers before 3.0.
+CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8; escaping=underscores"
 
 
 @attrs.frozen
@@ -235,6 +239,13 @@ _CLIENT: Final = (
     ),
 )  # fmt: skip
 
+_COMPONENT: Final = (
+    Family(
+        "kubernetes_feature_enabled", "gauge", ("name", "stage"), "BETA",
+        "This metric records the data about the stage and enablement of a k8s feature.",
+    ),
+)  # fmt: skip
+
 _OURS: Final = (
     Family(
         "pyscheduler_queue_wait_duration_seconds", "histogram", (), "",
@@ -247,4 +258,4 @@ _OURS: Final = (
 )  # fmt: skip
 
 #: Every family that is recorded, by name.
-FAMILIES: Final[Mapping[str, Family]] = {family.name: family for family in (*_SCHEDULER, *_CLIENT, *_OURS)}
+FAMILIES: Final[Mapping[str, Family]] = {family.name: family for family in (*_SCHEDULER, *_CLIENT, *_COMPONENT, *_OURS)}

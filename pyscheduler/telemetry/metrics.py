@@ -2,12 +2,17 @@
 
 Histograms are `FastHistogram`s; counts are kept in plain dictionaries that observable counters and gauges of the
 OpenTelemetry SDK read when somebody scrapes. Between two scrapes a measurement is a dictionary look-up and an addition.
+
+Bounds of buckets are written as Prometheus' Go client writes them (`le="1"`), so that sums over this scheduler and
+kube-scheduler meet.
 """
 
 from __future__ import annotations
 
 import math
+import re
 from collections import defaultdict
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from opentelemetry.exporter.prometheus import PrometheusMetricReader
@@ -23,11 +28,12 @@ from opentelemetry.sdk.metrics.export import (
 )
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.util.instrumentation import InstrumentationScope
-from prometheus_client import CollectorRegistry
-from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
+from prometheus_client import CollectorRegistry, ProcessCollector
+from prometheus_client.exposition import generate_latest
+from prometheus_client.utils import floatToGoString
 
 from pyscheduler.framework.recorder import NullRecorder
-from pyscheduler.telemetry.families import FAMILIES
+from pyscheduler.telemetry.families import CONTENT_TYPE, FAMILIES
 from pyscheduler.telemetry.histograms import FastHistogram
 
 if TYPE_CHECKING:
@@ -48,6 +54,8 @@ __all__ = ["Metrics"]
 
 #: From so many attempts on, a pod is counted in one group.
 _MANY_ATTEMPTS: Final = 15
+#: The bound of a bucket, as a label; quotes within a label's value are escaped.
+_BOUND: Final = re.compile(rb'(?<=[{,]le=")[0-9.e+-]+(?=")')
 
 
 class _Reader(PrometheusMetricReader):
@@ -285,9 +293,14 @@ class Metrics:
 
     # Export
 
+    def show_process(self) -> None:
+        """Show what this process takes of memory, CPU and files, too: `process_*`, where the system tells."""
+        ProcessCollector(registry=self._registry)
+
     def render(self) -> tuple[bytes, str]:
         """Return the text that Prometheus scrapes, and its content type."""
-        return generate_latest(self if self._view is not None else self._registry), CONTENT_TYPE_LATEST
+        page = generate_latest(self if self._view is not None else self._registry)
+        return _BOUND.sub(lambda found: _go_bound(found[0]), page), CONTENT_TYPE
 
     def collect(self) -> Iterator[PrometheusMetric]:
         """Yield what there is to show, as the view leaves it."""
@@ -322,6 +335,12 @@ def _reader(read: _Read) -> Callable[[CallbackOptions], Iterator[Observation]]:
                 yield Observation(value, dict(labels))
 
     return observe
+
+
+@lru_cache(maxsize=1024)
+def _go_bound(text: bytes) -> bytes:
+    bound: str = floatToGoString(float(text))  # type: ignore[no-untyped-call] # the library has no annotations here
+    return bound.removesuffix(".0").encode()
 
 
 def _infinite(name: str, description: str, read: _Read) -> Metric | None:

@@ -9,10 +9,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from prometheus_client.exposition import CONTENT_TYPE_LATEST
-
 from pyscheduler.api import PySchedulerError, pod_limits, pod_requests
-from pyscheduler.telemetry.families import Family
+from pyscheduler.telemetry.families import CONTENT_TYPE, Family
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -56,7 +54,7 @@ def render_pod_resources(pods: Iterable[Pod]) -> tuple[bytes, str]:
             continue  # whoever took the pod in has complained
         requests.extend(_lines(REQUEST, pod, wanted))
         limits.extend(_lines(LIMIT, pod, allowed))
-    return "".join((*_page(REQUEST, requests), *_page(LIMIT, limits))).encode(), CONTENT_TYPE_LATEST
+    return "".join((*_page(REQUEST, requests), *_page(LIMIT, limits))).encode(), CONTENT_TYPE
 
 
 def _page(family: Family, lines: list[str]) -> Iterator[str]:

@@ -187,6 +187,7 @@ def test_each_flag_has_kube_schedulers_default(name: str) -> None:
             id="pairs with commas, quoted",
         ),
         pytest.param(["--bind-address=::"], "bind-address", "::", id="IPv6"),
+        pytest.param(["--bind-address="], "bind-address", "0.0.0.0", id="all addresses"),
         pytest.param(["--log-format", "json"], "log-format", "json", id="the old name"),
     ],
 )
@@ -208,6 +209,7 @@ def test_spelling(typed: list[str], name: str, expected: object) -> None:
         pytest.param("--leader-elect=maybe", 'strconv.ParseBool: parsing "maybe": invalid syntax', id="no boolean"),
         pytest.param("--leader-elect-retry-period=2", 'time: missing unit in duration "2"', id="no unit"),
         pytest.param("--pod-max-in-unschedulable-pods-duration=300", "time: missing unit", id="bare seconds"),
+        pytest.param("--kube-api-qps=1e39", 'strconv.ParseFloat: parsing "1e39": value out of range', id="too large"),
         pytest.param("--bind-address=localhost", 'failed to parse IP: "localhost"', id="no address"),
         pytest.param("--v=-1", 'strconv.ParseUint: parsing "-1": invalid syntax', id="a negative level"),
         pytest.param("--v=3000000000", "value out of range", id="a huge level"),
@@ -241,7 +243,7 @@ def test_values_that_cannot_be_read(typed: str, reason: str) -> None:
         ),
         pytest.param(
             ["--leader-elect-lease-duration=5s"],
-            '--leader-elect-lease-duration: Invalid value: "5s": must be greater than `RenewDeadline`',
+            '--leader-elect-lease-duration: Invalid value: "10s": must be greater than `RenewDeadline`',
             id="the same, by its flag",
         ),
         pytest.param(

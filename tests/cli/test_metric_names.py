@@ -107,6 +107,28 @@ def test_what_has_no_labels_is_there_from_the_beginning() -> None:
     assert "scheduler_schedule_attempts_total" not in shown
 
 
+def test_bounds_of_buckets_are_written_as_there() -> None:
+    """Sums by `le` over this scheduler and kube-scheduler meet; what a label's value says is left alone."""
+    metrics = Metrics()
+    metrics.preemption_victims(3)
+    metrics.request("POST", 'x{le="1.0"}', code="201", seconds=0.002, sent=300, received=70)
+    text = metrics.render()[0].decode()
+    assert 'scheduler_preemption_victims_bucket{le="4"} 1.0\n' in text
+    assert {'le="0.005"', 'le="64"', 'le="1.6777216e+07"', 'le="+Inf"'} <= set(re.findall(r'le="[^"]+"', text))
+    assert r'host="x{le=\"1.0\"}"' in text
+
+
+def test_the_process_is_shown_where_one_asks_for_it() -> None:
+    """Memory, CPU and files, under the names that every Prometheus knows."""
+    metrics = Metrics()
+    assert "process_" not in metrics.render()[0].decode()
+    metrics.show_process()
+    text, kind = metrics.render()
+    shown = set(re.findall("^[a-z_]+", text.decode(), re.MULTILINE))
+    assert {"process_cpu_seconds_total", "process_resident_memory_bytes"} <= shown
+    assert kind.startswith("text/plain; version=0.0.4;")
+
+
 def test_nothing_is_batched() -> None:
     """The families of opportunistic batching are left out for as long as no cycle asks for a pod's signature."""
     sources = (Path(pyscheduler.__file__).parent / "scheduler").rglob("*.py")

@@ -162,6 +162,7 @@ async def test_members_at_permit_are_seen_waiting(pyscheduler_cluster: FakeClust
         name = "pyscheduler-coscheduling"
         cluster.server.add(pod_manifest(f"p{number}", labels={SIGS: "g"}, requests={"cpu": "1"}, scheduler_name=name))
     await framework.settle()
+    await cluster.clock.advance(1)
     (waiting,) = await groups_in(cluster)
     assert (waiting.bound, waiting.waiting, waiting.pending) == (0, 9, 1)
     assert "Insufficient cpu" in waiting.reason

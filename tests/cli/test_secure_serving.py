@@ -15,6 +15,7 @@ from typing import Any
 import aiohttp
 import attrs
 import pytest
+import yaml
 
 from pyscheduler.cli.debugging import DebugPages
 from pyscheduler.cli.flags import AuthenticationFlags, AuthorizationFlags, Flags, SecureServingFlags
@@ -348,7 +349,49 @@ async def test_flags_and_status(world: World) -> None:
     status, text = await port.get("/statusz", "root")
     assert "\nUp: 1 hr 02 min 05 sec\n" in text
     assert f"\nPython version: {sys.version.split()[0]}\n" in text
-    assert "/metrics /metrics/slis /readyz /readyz/ping" in text
+    assert "\nPaths: /configz /flagz /healthz /livez /metrics /readyz\n" in text
+
+
+@pytest.mark.parametrize("form", ["json", "yaml"])
+@pytest.mark.parametrize("version", ["v1alpha1", "v1beta1"])
+async def test_flags_and_status_as_objects(world: World, version: str, form: str) -> None:
+    """For programs: who names the object in `Accept` gets it, as from kube-scheduler."""
+    port = await world.open()
+    found = {}
+    for kind in ("Flagz", "Statusz"):
+        accept = f"text/plain;q=0.9, application/{form};v={version};g=config.k8s.io;as={kind}"
+        status, text = await port.get(f"/{kind.lower()}", "root", headers={"Accept": accept})
+        assert status == 200
+        found[kind] = yaml.safe_load(text)
+        assert found[kind].pop("metadata") == {"name": "pyscheduler"}
+        assert (found[kind].pop("kind"), found[kind].pop("apiVersion")) == (kind, f"config.k8s.io/{version}")
+    assert found["Flagz"] == {"flags": {"config": "x.yaml", "v": "2"}}
+    assert isinstance(found["Statusz"].pop("startTime"), str)
+    assert found["Statusz"] == {
+        "uptimeSeconds": 3725,
+        "binaryVersion": "pyscheduler 1",
+        "emulationVersion": "1.36",
+        "paths": ["/configz", "/flagz", "/healthz", "/livez", "/metrics", "/readyz"],
+    }
+
+
+@pytest.mark.parametrize(
+    ("accept", "status"),
+    [
+        pytest.param("*/*", 200, id="anything"),
+        pytest.param("application/json, text/*;q=0.1", 200, id="text at last"),
+        pytest.param("application/json", 406, id="which object is not said"),
+        pytest.param("application/json;v=v1;g=config.k8s.io;as=Statusz", 406, id="a version that is not there"),
+        pytest.param("application/json;v=v1beta1;g=config.k8s.io;as=Flagz", 406, id="the other object"),
+        pytest.param("text/html, text/plain;q=0", 406, id="no text, please"),
+    ],
+)
+async def test_what_is_not_offered_is_not_acceptable(world: World, accept: str, status: int) -> None:
+    """With an answer that says what there is."""
+    port = await world.open()
+    found, text = await port.get("/statusz", "root", headers={"Accept": accept})
+    assert found == status
+    assert ("only the following media types are accepted" in text) is (status == 406)
 
 
 async def test_profiles(world: World) -> None:

@@ -207,7 +207,7 @@ NO_SHAPE = "unexpected field `shape`, remove it or turn on the feature gate Stor
         pytest.param(
             "VolumeBinding",
             "{shape: [{utilization: 5}]}",
-            [f'Invalid value: [{{"utilization":5,"score":0}}]: {NO_SHAPE} .shape'],
+            [f'Invalid value: [{{"Utilization":5,"Score":0}}]: {NO_SHAPE} .shape'],
             id="volumes, shape",
         ),
         pytest.param(

@@ -11,7 +11,7 @@ import pytest
 
 from pyscheduler.api import NodeAffinity, NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
 from pyscheduler.config.decode import Mistakes, decode, decode_args
-from pyscheduler.framework.plugin_args import Duration, Int32, NodeAffinityArgs, wire
+from pyscheduler.framework.plugin_args import Duration, Float32, Int32, NodeAffinityArgs, wire
 
 Queue = NewType("Queue", str)
 
@@ -39,6 +39,7 @@ class Everything:
     number: int = 1
     small: Int32 = 1
     share: float = 1.0
+    single: Float32 = 1.0
     flag: bool = False
     data: bytes = b""
     permit_wait_seconds: Duration = 60.0
@@ -95,7 +96,12 @@ class Tree:
             ({"small": -(2**31)}, {"small": -(2**31)}),
             ({"share": 2}, {"share": 2.0}),
             ({"flag": True}, {"flag": True}),
+            ({"single": 16777217}, {"single": 16777216.0}),
+            ({"single": 0.1}, {"single": 0.1}),
+            ({"single": 1e-50}, {"single": 0.0}),
+            ({"single": 3.4028235e38}, {"single": 3.4028235e38}),
             ({"data": "aGk="}, {"data": b"hi"}),
+            ({"data": "aG\r\nk=\n"}, {"data": b"hi"}),
             ({"permitWait": "1m30s"}, {"permit_wait_seconds": 90.0}),
             ({"limit": "0s"}, {"limit_seconds": 0.0}),
             ({"plainSeconds": 9}, {"plain_seconds": 9}),
@@ -171,6 +177,7 @@ def test_classes_may_contain_themselves() -> None:
             ({"number": 1.5}, "expected an integer, found 1.5 @ $.number"),
             ({"number": 2**63}, "9223372036854775808 does not fit an integer of 64 bits @ $.number"),
             ({"small": 2**31}, "2147483648 does not fit an integer of 32 bits @ $.small"),
+            ({"single": 1e39}, "1e+39 does not fit a float of 32 bits @ $.single"),
             ({"share": "1"}, 'expected a number, found the string "1" @ $.share'),
             ({"share": False}, "expected a number, found false @ $.share"),
             ({"flag": "true"}, 'expected true or false, found the string "true" @ $.flag'),
@@ -249,6 +256,11 @@ def test_all_mistakes_are_told() -> None:
             {"apiVersion": "v1beta3"},
             ['no kind "NodeAffinityArgs" is registered for version "v1beta3" @ $.apiVersion'],
             id="another version",
+        ),
+        pytest.param(
+            {"kind": "InterPodAffinityArgs", "apiVersion": "v1beta3"},
+            [OTHER_KIND, 'no kind "InterPodAffinityArgs" is registered for version "v1beta3" @ $.apiVersion'],
+            id="another kind and another version",
         ),
         pytest.param({"kind": 1}, ["expected a string, found 1, put it in quotes @ $.kind"], id="no kind at all"),
     ],

@@ -101,6 +101,22 @@ def test_values_are_shown_as_go_shows_them(config_text: Callable[[str], str], te
             id="node affinity",
         ),
         pytest.param(
+            "{name: NodeAffinity, args: {addedAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {},"
+            " preferredDuringSchedulingIgnoredDuringExecution: [{weight: 1}, {}]}}}",
+            {
+                "kind": "NodeAffinityArgs",
+                "apiVersion": "kubescheduler.config.k8s.io/v1",
+                "addedAffinity": {
+                    "requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": None},
+                    "preferredDuringSchedulingIgnoredDuringExecution": [
+                        {"weight": 1, "preference": {}},
+                        {"weight": 0, "preference": {}},
+                    ],
+                },
+            },
+            id="node affinity with nothing in it",
+        ),
+        pytest.param(
             "{name: PodTopologySpread, args: {defaultingType: List, defaultConstraints: [{maxSkew: 1, topologyKey: z,"
             " whenUnsatisfiable: DoNotSchedule, minDomains: 2}]}}",
             {

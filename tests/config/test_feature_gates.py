@@ -124,6 +124,14 @@ def test_a_named_gate_wins_over_its_stage(text: str) -> None:
             id="locked",
         ),
         pytest.param(
+            "SeparateCacheWatchRPC=true,GitRepoVolumeDriver=true",
+            [
+                "cannot set feature gate SeparateCacheWatchRPC to true, feature is locked to false",
+                "cannot set feature gate GitRepoVolumeDriver to true, feature is locked to false",
+            ],
+            id="locked to off",
+        ),
+        pytest.param(
             "GangScheduling=true",
             ["GangScheduling is enabled, but depends on features that are disabled: [GenericWorkload]"],
             id="without what it needs",

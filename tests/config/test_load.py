@@ -355,6 +355,17 @@ def test_other_kinds_and_versions_are_refused(text: str, problems: list[str]) ->
     [
         pytest.param("foo: bar", ['unknown field "foo" @ $.foo'], id="unknown at the top"),
         pytest.param(
+            "profiles: [{pluginConfig: [{name: NodeAffinity, args: {kind: Foo, apiVersion: v1}}]}]",
+            [
+                (
+                    "args for plugin NodeAffinity were not of type NodeAffinityArgs.kubescheduler.config.k8s.io, "
+                    "got Foo.kubescheduler.config.k8s.io @ $.profiles[0].pluginConfig[0].args.kind"
+                ),
+                'no kind "Foo" is registered for version "v1" @ $.profiles[0].pluginConfig[0].args.apiVersion',
+            ],
+            id="args of another kind and version",
+        ),
+        pytest.param(
             "Parallelism: 1", ['unknown field "Parallelism", did you mean "parallelism"? @ $.Parallelism'], id="case"
         ),
         pytest.param(

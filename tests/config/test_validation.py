@@ -54,7 +54,7 @@ NAME = (
                 'Invalid value: "-15s": must be greater than zero @ $.leaderElection.leaseDuration',
                 'Invalid value: "-10s": must be greater than zero @ $.leaderElection.renewDeadline',
                 'Invalid value: "-1m0s": must be greater than zero @ $.leaderElection.retryPeriod',
-                'Invalid value: "-15s": must be greater than `RenewDeadline` @ $.leaderElection.leaseDuration',
+                'Invalid value: "-10s": must be greater than `RenewDeadline` @ $.leaderElection.leaseDuration',
             ],
             id="negative times of the lease",
         ),
@@ -88,7 +88,7 @@ NAME = (
             "profiles: [{plugins: {filter: {enabled: [{name: A}, {name: EBSLimits}]}}}]",
             [
                 (
-                    'Invalid value: "EBSLimits": was invalid in version "kubescheduler.config.k8s.io/v1" '
+                    'Invalid value: "EBSLimits": was invalid in version "v1" '
                     '(KubeSchedulerConfiguration is version "kubescheduler.config.k8s.io/v1") '
                     "@ $.profiles[0].plugins.filter.enabled[1]"
                 )
@@ -99,7 +99,7 @@ NAME = (
             "profiles: [{pluginConfig: [{name: CinderLimits}]}]",
             [
                 (
-                    'Invalid value: "CinderLimits": was invalid in version "kubescheduler.config.k8s.io/v1" '
+                    'Invalid value: "CinderLimits": was invalid in version "v1" '
                     '(KubeSchedulerConfiguration is version "kubescheduler.config.k8s.io/v1") '
                     "@ $.profiles[0].pluginConfig[0]"
                 )

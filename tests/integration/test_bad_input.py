@@ -168,7 +168,7 @@ async def test_a_port_in_use() -> None:
         pytest.param(
             NOBODY, f"the API server cannot be reached: GET {NOBODY}/api/v1: connection refused", id="refused"
         ),
-        pytest.param("nonsense", "must be a URL like https://", id="no URL"),
+        pytest.param("/nonsense", "must be a URL like https://", id="no URL"),
         pytest.param("http://no-such-host.invalid", "no-such-host.invalid", id="no such host"),
     ],
 )

@@ -163,46 +163,6 @@ async def test_the_preemptor_is_gated_until_all_victims_were_told(pyscheduler_cl
     assert framework.result("high").bound
 
 
-async def test_a_preemptor_is_not_tried_while_the_end_of_a_victim_is_to_come(pyscheduler_cluster: FakeCluster) -> None:
-    """The end of one while others were told does not bring it: it would find the last one there."""
-    cluster = pyscheduler_cluster
-    cluster.add_node("n1", allocatable={"cpu": "2"})
-    framework = cluster.framework()
-    for number, grace in enumerate((0, 30)):
-        spec = {"terminationGracePeriodSeconds": grace}
-        await framework.schedule(f"low{number}", requests={"cpu": "1"}, priority=1 - number, spec=spec)
-    cluster.server.faults.add(Fault(method="DELETE", path=r"/pods/low1$", delay_seconds=5.0))
-    await framework.schedule("high", requests={"cpu": "2"}, priority=10)
-    await cluster.clock.advance(10)
-    assert {pod.name for pod in cluster.pods()} == {"low1", "high"}
-    assert gone(cluster) == {"low1"}
-    assert framework.result("high").message == NOMINATED
-    assert len(cluster.events("FailedScheduling")) == 1
-    cluster.delete_pod("low1")
-    await framework.settle()
-    assert framework.result("high").bound
-
-
-async def test_a_preemptor_that_was_held_back_is_tried_where_nothing_is_to_come(
-    pyscheduler_cluster: FakeCluster,
-) -> None:
-    """The last victim had ended before it was told, and nothing else will wake the preemptor."""
-    cluster = pyscheduler_cluster
-    cluster.add_node("n1", allocatable={"cpu": "2"})
-    framework = cluster.framework()
-    for number in range(2):
-        spec = {"terminationGracePeriodSeconds": 0}
-        await framework.schedule(f"low{number}", requests={"cpu": "1"}, priority=1 - number, spec=spec)
-    cluster.server.faults.add(Fault(method="PATCH", path=r"/low0/status$", delay_seconds=5.0))
-    await framework.schedule("high", requests={"cpu": "2"}, priority=10)
-    cluster.delete_pod("low0")
-    cluster.delete_pod("low1")
-    await cluster.clock.advance(4)
-    assert framework.result("high").state == "gated"
-    await cluster.clock.advance(2)
-    assert framework.result("high").bound
-
-
 @pytest.mark.parametrize("path", [r"/status$", DELETE], ids=["the condition", "the deletion"])
 async def test_a_victim_that_cannot_be_told_is_tried_again(pyscheduler_cluster: FakeCluster, path: str) -> None:
     """The preemptor is activated at once, and finds its victim where it was."""

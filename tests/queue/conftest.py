@@ -220,7 +220,7 @@ class Kit:
         """Bring a popped pod back: rejected by `plugins`, or, without any, after an error."""
         info.unschedulable_plugins = set(plugins)
         info.pending_plugins = set(pending)
-        self.queue.requeue_failed(info, self.queue.scheduling_cycle)
+        self.queue.requeue_failed(info)
 
     def rejected(self, name: str = "p", *plugins: str, pending: Iterable[str] = (), **fields: object) -> Pod:
         """Add a pod, pop it, and bring it back rejected. It must be the first in activeQ."""

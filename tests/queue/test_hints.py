@@ -242,13 +242,6 @@ def test_hints_see_pod_and_objects(kit: Kit) -> None:
     assert seen == [("p", "before", "after")]
 
 
-def test_with_hints_off_nobody_is_called(kit: Kit) -> None:
-    """Every matching registration counts as yes then."""
-    hints = Hints({kit.PROFILE: {NODE_ADD: [("A", skip)]}}, clock=kit.clock, recorder=kit.recorder, enabled=False)
-    info = QueuedPodInfo(pod_info=kit.info(kit.pod()), enqueued_at=0, unschedulable_plugins={"A"})
-    assert hints.evaluate(info, hints.match(NODE_ADD), None, None) is Strategy.AFTER_BACKOFF
-
-
 @pytest.mark.parametrize(
     ("event", "rejectors", "of_interest", "may_move"),
     [

@@ -223,7 +223,7 @@ def _come_back(
     after.quiet_for = own
     strategy, calls = look_through(info.pod, missed.events, rejected, pending)
     before = len(kit.recorder.hints)
-    kit.queue.requeue_failed(info, kit.queue.scheduling_cycle, after)
+    kit.queue.requeue_failed(info, after)
     assert kit.recorder.hints[before:] == calls
     assert kit.place(name) is PLACES[strategy]
     seen[strategy.name] += 1
@@ -264,7 +264,7 @@ def test_thousands_that_come_back_at_once_cost_what_each_of_them_does(
     after.quiet_for = own
     for info in flying:
         info.unschedulable_plugins, info.pending_plugins = {"A"}, set()
-        kit.queue.requeue_failed(info, kit.queue.scheduling_cycle, after)
+        kit.queue.requeue_failed(info, after)
         kit.queue.move_all(POD_DELETE, info.pod, None, quiet_for=own)
     print(len(kit.recorder.hints), "hints")  # noqa: T201 - shown with -s, and when the test fails
     assert len(kit.recorder.hints) <= most

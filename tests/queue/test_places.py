@@ -231,7 +231,7 @@ def test_gating_leaves_the_set_of_the_diagnosis_alone(gated: Kit) -> None:
     info.unschedulable_plugins = diagnosis
     gated.queue.move_all(NODE_ADD, None, None)
     gated.shut["p"] = "G"
-    gated.queue.requeue_failed(info, gated.queue.scheduling_cycle)
+    gated.queue.requeue_failed(info)
     assert info.unschedulable_plugins == {"A", "G"}
     assert diagnosis == {"A"}
 

@@ -358,7 +358,7 @@ def test_every_profile_has_its_own_hints_and_gates(kit: Kit) -> None:
         info = queue.pop_nowait()
         assert info is not None
         info.unschedulable_plugins = {"A"}
-        queue.requeue_failed(info, queue.scheduling_cycle)
+        queue.requeue_failed(info)
     queue.add(kit.info(kit.pod("shut", profile="shut")))
     queue.move_all(kit.NODE_ADD, None, None)
     assert queue.place_of("uid-one") is Place.BACKOFF
@@ -384,7 +384,7 @@ async def test_it_runs_on_an_event_loop_s_clock(kit: Kit) -> None:
     queue.add(kit.info(kit.pod()))
     info = queue.pop_nowait()
     assert info is not None
-    queue.requeue_failed(info, 1)
+    queue.requeue_failed(info)
     assert queue.place_of("uid-p") is Place.BACKOFF
     assert await asyncio.wait_for(queue.pop(), 5) is info
     queue.close()

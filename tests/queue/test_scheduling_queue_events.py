@@ -300,48 +300,6 @@ def test_activating_an_unknown_pod_leaves_no_trace(kit: Kit) -> None:
     assert kit.queue.in_flight_events() == {"PodPopped": 1}
 
 
-# Queueing hints off
-
-
-@pytest.mark.parametrize(
-    ("happens", "plugins", "place"),
-    [
-        pytest.param("nothing", ["A"], Place.UNSCHEDULABLE, id="nothing happened"),
-        pytest.param("event", ["A"], Place.BACKOFF, id="any event of interest counts, hints or no hints"),
-        pytest.param("event", ["B"], Place.BACKOFF, id="also one that its plugin did not register"),
-        pytest.param("activation", ["A"], Place.BACKOFF, id="it was activated"),
-        pytest.param("update", ["A"], Place.BACKOFF, id="it was updated"),
-        pytest.param("nothing", [], Place.BACKOFF, id="an error"),
-    ],
-)
-def test_without_hints_the_cycle_of_the_last_event_decides(
-    make_kit: Callable[..., Kit], happens: str, plugins: list[str], place: Place
-) -> None:
-    """A pod that failed in, or before, the cycle in which something happened is tried again."""
-    kit = make_kit(hints={NODE_ADD: [("A", skip)]}, queueing_hints=False)
-    kit.queue.move_all(NODE_ADD, None, None)
-    pod = kit.add()
-    info = kit.pop()
-    if happens == "event":
-        kit.queue.move_all(NODE_ADD, None, None)
-    elif happens == "activation":
-        kit.queue.activate([pod])
-    elif happens == "update":
-        kit.update(pod, kit.pod(labels={"a": "b"}))
-    assert kit.queue.in_flight_events() == {"PodPopped": 1}
-    kit.fail(info, *plugins)
-    assert kit.place() is place
-
-
-def test_without_hints_a_registration_is_a_yes(make_kit: Callable[..., Kit]) -> None:
-    """Unschedulable pods move at any event that a rejecting plugin registered."""
-    kit = make_kit(hints={NODE_ADD: [("A", skip)], PV_ADD: [("B", skip)]}, queueing_hints=False)
-    kit.rejected("a", "A")
-    kit.rejected("b", "B")
-    kit.queue.move_all(NODE_ADD, None, None)
-    assert (kit.place("a"), kit.place("b")) == (Place.BACKOFF, Place.UNSCHEDULABLE)
-
-
 def test_labels_of_the_special_events() -> None:
     """They are written in metrics as kube-scheduler writes them."""
     assert (FORCE_ACTIVATE.label, UNSCHEDULABLE_TIMEOUT.label) == ("ForceActivate", "UnschedulableTimeout")

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import msgspec
 import pytest
 
-from pyscheduler.api import PodResourceClaimStatus, PodStatus, Toleration
+from pyscheduler.api import Toleration
 from pyscheduler.framework import ActionType, ClusterEvent, EventResource, NominatingInfo, QueueingHint
 from pyscheduler.queue.places import Place
 
@@ -121,47 +120,6 @@ def test_a_moved_pod_is_moved_once(make_kit: Callable[..., Kit]) -> None:
             ("backoff", "UnschedulablePodUpdatePodLabel"): 1
         }
         assert len(kit.queue) == 1
-
-
-@pytest.mark.parametrize(
-    ("change", "place"),
-    [
-        pytest.param({"labels": {"a": "b"}}, Place.ACTIVE, id="labels"),
-        pytest.param({"tolerations": TOLERATION}, Place.ACTIVE, id="spec"),
-        pytest.param({"nominated": "n1"}, Place.UNSCHEDULABLE, id="status"),
-        pytest.param({}, Place.UNSCHEDULABLE, id="nothing"),
-    ],
-)
-def test_without_hints_any_change_but_the_status_moves_a_pod(
-    make_kit: Callable[..., Kit], change: dict[str, object], place: Place
-) -> None:
-    """SchedulerQueueingHints off: whoever changed the pod will have had a reason."""
-    kit = make_kit(queueing_hints=False)
-    old = kit.rejected("p", "A")
-    kit.clock.advance(2)
-    kit.update(old, kit.pod(**change))
-    assert kit.place() is place
-
-
-def test_without_hints_what_every_write_changes_does_not_count(make_kit: Callable[..., Kit]) -> None:
-    """Versions differ after each write, and finalizers are for those who delete."""
-    kit = make_kit(queueing_hints=False)
-    old = kit.rejected("p", "A")
-    kit.clock.advance(2)
-    written = msgspec.structs.replace(old.metadata, resource_version="2", generation=2, finalizers=("example.com/f",))
-    kit.update(old, msgspec.structs.replace(old, metadata=written))
-    assert kit.place() is Place.UNSCHEDULABLE
-
-
-def test_without_hints_a_generated_claim_moves_a_pod(make_kit: Callable[..., Kit]) -> None:
-    """Of the status only claims count."""
-    kit = make_kit(queueing_hints=False)
-    old = kit.rejected("p", "A")
-    kit.clock.advance(2)
-    status = PodStatus(resource_claim_statuses=(PodResourceClaimStatus(name="c", resource_claim_name="c-1"),))
-    kit.update(old, msgspec.structs.replace(old, status=status))
-    assert kit.place() is Place.ACTIVE
-    assert kit.recorder.incoming["active", "UnschedulablePodUpdate"] == 1
 
 
 def test_an_update_of_an_unknown_pod_adds_it(updates: Kit) -> None:

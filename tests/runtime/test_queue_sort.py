@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 from pyscheduler.framework import Plugin, QueuedPodInfo, QueueSortPlugin
+from pyscheduler.queue.heap import PodHeap
 
 
 class ByName(QueueSortPlugin):
@@ -59,6 +61,43 @@ def test_a_pod_whose_key_fails_comes_last(kit: Any) -> None:
     ]
     assert order(kit, ByName, *pods) == ["a", "z", "bad-9", "bad-1", "bad-2"]
     assert kit.recorder.warnings == {"plugin_error": 3}
+
+
+@pytest.mark.parametrize(
+    ("keys", "expected", "said"),
+    [
+        pytest.param(
+            [("b",), (None,), ("a",)], "2 0 1", "NoneType at [0], where others have str", id="none among texts"
+        ),
+        pytest.param([(1, "x"), (2.5, "y"), (1, 7)], "0 1 2", "Real at [1], where others have str", id="behind equals"),
+        pytest.param([(1, (2, "x")), (1, (2, 3))], "0 1", "Real at [1][1], where others have str", id="nested"),
+        pytest.param([(1,), (2, "x"), (2, None)], "0 1 2", "NoneType at [1], where others have str", id="longer"),
+        pytest.param([({},), (1,)], "1 0", "dict at [0] has no order", id="what has no order"),
+        pytest.param([(3,), (2.5,), (np.int64(1),), (True, "x")], "2 3 1 0", None, id="numbers of all kinds"),
+        pytest.param([(None, 2), (None, 1)], "1 0", None, id="always none"),
+    ],
+)
+def test_keys_that_cannot_be_compared_stop_nobody(
+    kit: Any, keys: list[tuple[Any, ...]], expected: str, said: str | None, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The pod whose key is unlike those before comes last, and the log says in what; all others keep their order."""
+    profile = kit.profile(type("Odd", (QueueSortPlugin,), {"sort_key": lambda _, info: keys[int(info.pod.name)]}))
+    heap = PodHeap(profile.sort_key)
+    for number in range(len(keys)):
+        heap.put(kit.queued(str(number), enqueued_at=float(number)))
+    popped = [info.pod.name for info in iter(heap.pop, None)]
+    assert popped == expected.split()
+    assert kit.recorder.warnings == ({"plugin_error": 1} if said else {})
+    assert (said or "") in caplog.text
+
+
+@pytest.mark.parametrize("plugin", [ByName, Less])
+def test_a_pods_key_is_the_same_when_it_is_made_again(kit: Any, plugin: type[Plugin]) -> None:
+    """So a queue of such pods passes its own check, which the end of each test on a fake cluster makes."""
+    heap = PodHeap(kit.profile(plugin).sort_key)
+    for name in ("bad-1", "a", "bad-2"):
+        heap.put(kit.queued(name))
+    heap.check_invariants()
 
 
 def test_a_comparison_that_fails_goes_by_priority(kit: Any) -> None:

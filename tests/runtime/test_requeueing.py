@@ -23,7 +23,8 @@ from pyscheduler.framework import (
     Status,
     event_resource,
 )
-from pyscheduler.runtime.requeueing import by_event, by_plugin, registrations_of
+from pyscheduler.runtime.requeueing import EXTENDER, by_event, by_plugin, registrations_of, with_extenders
+from pyscheduler.testing import FakeCluster
 
 NODE_ADD = ClusterEvent(EventResource.NODE, ActionType.ADD)
 NODE_TAINT = ClusterEvent(EventResource.NODE, ActionType.UPDATE_NODE_TAINT)
@@ -79,6 +80,23 @@ def test_a_plugin_that_does_not_say_waits_for_anything() -> None:
     }
     assert {each.event.action for each in registered} == {ActionType.ALL}
     assert {each.queueing_hint for each in registered} == {None}
+
+
+def test_with_generic_workload_pod_groups_are_among_anything() -> None:
+    """A group that comes may be what a pod lacks; without the gate the API server need not know the kind."""
+    more = {each.event.resource for each in registrations_of(Silent(), generic_workload=True)}
+    assert more - {each.event.resource for each in registrations_of(Silent())} == {"scheduling.k8s.io/PodGroup"}
+    assert {each.event for each in with_extenders({}, generic_workload=True)[EXTENDER]} == {
+        each.event for each in registrations_of(Silent(), generic_workload=True)
+    }
+
+
+@pytest.mark.parametrize("gate", ["true", "false"])
+async def test_the_gate_is_asked_when_a_profile_is_built(pyscheduler_cluster: FakeCluster, gate: str) -> None:
+    """What a plugin that does not say waits for is what the scheduler's gates make of it."""
+    framework = pyscheduler_cluster.framework(enable=[Silent], feature_gates=f"GenericWorkload={gate}")
+    waited_for = {event.resource for event in framework.profile.registered_events()["Silent"]}
+    assert ("scheduling.k8s.io/PodGroup" in waited_for) is (gate == "true")
 
 
 def test_the_method_alone_registers() -> None:

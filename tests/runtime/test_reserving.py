@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -189,6 +191,18 @@ def test_waits_are_clamped(kit: Any, longest: float, asked: float, given: float)
     """A plugin cannot hold a pod for longer than its class says."""
     profile = kit.profile(gate("A", Status.wait(timeout=asked), longest))
     assert profile.run_permit(CycleState(), make_pod("p"), "n1")[1] == {"A": given}
+
+
+@pytest.mark.parametrize("asked", [None, 0, -1.0, math.nan, "5", timedelta(seconds=5)], ids=repr)
+def test_a_wait_takes_a_number_of_seconds_above_zero(kit: Any, asked: Any) -> None:
+    """Anything else is an error of the plugin that names it, whatever its type."""
+    profile = kit.profile(gate("A", Status.wait(timeout=asked)))
+    status, timeouts = profile.run_permit(CycleState(), make_pod("p"), "n1")
+    assert timeouts == {}
+    assert (status.code, status.plugin) == (Code.ERROR, "A")
+    assert status.message.startswith(
+        'running Permit plugin "A": ValueError: returned WAIT without a timeout in seconds'
+    )
 
 
 @pytest.mark.parametrize(

@@ -144,6 +144,10 @@ class Twins:
         self.runner.run(self._happen(name))
         for pod, expected, actual in self._differing:
             assert actual == expected, f"{pod} after {name}"
+        for pod in self.cluster.pods():
+            counted = self.framework.scheduler.cache.get_pod(pod.uid)
+            if counted is not None and pod.node_name:
+                assert counted.requests == PodInfo.of(pod).requests, f"{pod.key} after {name}"
 
     async def _happen(self, name: str) -> None:
         try:
@@ -323,6 +327,19 @@ class Twins:
             pod = self.rng.choice(placed)
             patch = {"metadata": {"labels": {"app": self.rng.choice(("web", "db", None))}}}
             self.cluster.patch(Pod, pod.name, patch, namespace=pod.namespace)
+
+    def resize_pod(self) -> None:
+        """Let a node report what it has set aside for a pod, and what is in force, as in the middle of a resize."""
+        placed = [pod for pod in self.cluster.pods() if pod.node_name]
+        if not placed:
+            return
+        pod = self.rng.choice(placed)
+        amounts = [{"cpu": cpu} for cpu in self.rng.choices(("100m", "300m", "900m", "2"), k=2)]
+        reported = {"resources": {"requests": amounts[0]}, "allocatedResources": amounts[1]}
+        statuses = [{"name": pod.spec.containers[0].name, "image": "", "imageID": "", **reported}]
+        pending = {"type": "PodResizePending", "status": "True", "reason": self.rng.choice(("Deferred", "Infeasible"))}
+        patch = {"status": {"containerStatuses": statuses, "conditions": [pending]}}
+        self.cluster.patch(Pod, pod.name, patch, namespace=pod.namespace, status=True)
 
     def add_service(self) -> None:
         spec = {"selector": {"app": self.rng.choice(("web", "db"))}}

@@ -43,7 +43,7 @@ class Listener:
         self._gated: dict[GroupId, int] = {}
         self._telling: dict[GroupId, Timer] = {}
         members.directory.subscribe(self._changed)
-        handle.lister(Pod).add_event_handler(on_delete=self._pod_gone)
+        handle.lister(Pod).add_event_handler(on_update=self._pod_changed, on_delete=self._pod_gone)
         handle.lister(Node).add_event_handler(
             on_add=self._node_added, on_update=self._node_changed, on_delete=self._node_gone
         )
@@ -111,6 +111,8 @@ class Listener:
         held = self._handle.get_waiting_pod(pod.uid)
         if held is not None and held.reject(self._plugin, f"pod does not belong to PodGroup {state.id} any more"):
             self._lost(state)
+        # It may sleep since a failure, and was told nothing of the room that its group gave back meanwhile.
+        self._handle.activate([now])
 
     def _lost(self, state: GroupState) -> None:
         """Roll back a group that lost a member that held a node, unless it has enough without it."""
@@ -127,8 +129,14 @@ class Listener:
 
     # --- room
 
+    def _pod_changed(self, old: Pod, new: Pod) -> None:
+        if old.uid != new.uid:
+            self._pod_gone(old)
+        elif not new.node_name and old.status.nominated_node_name not in {"", new.status.nominated_node_name}:
+            self._members.lost_promise(new)
+
     def _pod_gone(self, pod: Pod) -> None:
-        if pod.node_name:
+        if pod.node_name or pod.status.nominated_node_name:
             self._members.failures.released()
 
     def _node_added(self, _node: Node) -> None:

@@ -14,7 +14,7 @@ from pyscheduler_coscheduling import quorum
 from pyscheduler_coscheduling.windows import Failures
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from pyscheduler.api import Pod
     from pyscheduler.framework import Handle
@@ -46,6 +46,7 @@ class Members:
             denied_seconds=args.denied_pg_expiration_time_seconds,
             backoff_seconds=args.pod_group_backoff_seconds,
             wake=self.wake,
+            promises=self._promises,
         )
         #: Groups that had their minResources a short while ago.
         self.permitted: ExpiringMap[GroupId, bool] = ExpiringMap(handle.clock, args.permitted_seconds)
@@ -85,6 +86,13 @@ class Members:
         if self._node_of.pop(pod.uid, None) is not None and group is not None:
             self.failures.gave_back(group, pod.uid)
         self.directory.release(pod.uid)
+
+    def lost_promise(self, pod: Pod) -> None:
+        """Take down that a pod, of whatever kind, is not nominated any more to the node it was nominated to."""
+        group = self.directory.group_id(pod)
+        if group is not None and pod.uid not in self._node_of:
+            self.failures.gave_back(group, pod.uid)
+        self.failures.released(by=group)
 
     def settled(self, state: GroupState, pod: Pod) -> None:
         """Take down that a member is bound, or no member any more."""
@@ -183,6 +191,12 @@ class Members:
     def close(self) -> None:
         """Let no timer fire any more."""
         self.failures.close()
+
+    def _promises(self) -> Mapping[str, GroupId]:
+        """Return the groups of members that are nominated to nodes, by uid."""
+        nominator = self._handle.nominator
+        nominated = [info.pod for node_name in nominator.nodes for info in nominator.pods_on(node_name)]
+        return {pod.uid: group for pod in nominated if (group := self.directory.group_id(pod)) is not None}
 
     def _waits_for(self, pod: Pod) -> GroupId | None:
         state = self.of(pod)

@@ -6,6 +6,7 @@ event wakes it. Waking it unconditionally would try every hopeless group once pe
 
 What a group gives back that failed itself is news for those only that failed while it held that: to all others it was
 there before. Otherwise groups that each find room for a part, and then give it back, would wake each other for ever.
+Who is nominated to a node holds it, as far as others are concerned: filters count it in.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import attrs
 from pyscheduler.podgroup import ExpiringMap
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Set as AbstractSet
 
     from pyscheduler.framework import Clock
     from pyscheduler.podgroup import GroupId
@@ -39,20 +40,30 @@ class _Seen:
     releases: int
     #: The groups that held nodes, and how often each had given any back.
     holders: Mapping[GroupId, int]
+    #: Members of the group that were nominated to nodes, by uid: one that failed made room for them.
+    promised: AbstractSet[str]
     at: float
 
 
 class Failures:
     """The windows of denied and backed off groups of one profile, by group.
 
-    `wake` is called with a group whose last window has ended, where there is a reason to try it.
+    `wake` is called with a group whose last window has ended, where there is a reason to try it; `promises` returns the
+    members of groups that are nominated to nodes, by uid.
     """
 
     def __init__(
-        self, clock: Clock, *, denied_seconds: float, backoff_seconds: float, wake: Callable[[GroupId], object]
+        self,
+        clock: Clock,
+        *,
+        denied_seconds: float,
+        backoff_seconds: float,
+        wake: Callable[[GroupId], object],
+        promises: Callable[[], Mapping[str, GroupId]],
     ) -> None:
         self._clock = clock
         self._wake = wake
+        self._promises = promises
         self._denied: ExpiringMap[GroupId, None] = ExpiringMap(clock, denied_seconds, on_expiry=self._ended)
         self._backed_off: ExpiringMap[GroupId, None] = ExpiringMap(clock, backoff_seconds, on_expiry=self._ended)
         #: Groups that failed and were not woken since.
@@ -178,13 +189,22 @@ class Failures:
         self._backed_off.clear()
 
     def _now(self, group: GroupId) -> _Seen:
-        holders = {other: self._own.get(other, 0) for other in self._holding if other != group}
-        return _Seen(self._changes.get(group, 0), self._releases, holders, self._clock.now())
+        promises = self._promises()
+        holding = {*self._holding, *promises.values()} - {group}
+        return _Seen(
+            self._changes.get(group, 0),
+            self._releases,
+            holders={other: self._own.get(other, 0) for other in holding},
+            promised={uid for uid, other in promises.items() if other == group},
+            at=self._clock.now(),
+        )
 
     def _has_news(self, group: GroupId, seen: _Seen) -> bool:
         if (seen.changes, seen.releases) != self.moment(group):
             return True
-        return any(self._own.get(other, 0) != count for other, count in seen.holders.items())
+        if any(self._own.get(other, 0) != count for other, count in seen.holders.items()):
+            return True
+        return bool(seen.promised) and bool(seen.promised - self._holding.get(group, set()) - self._promises().keys())
 
     def _ended(self, group: GroupId, _value: None) -> None:
         seen = self._seen.get(group)

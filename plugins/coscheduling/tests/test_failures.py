@@ -219,3 +219,36 @@ async def test_a_surplus_pod_whose_binding_fails_denies_nobody(world: Any) -> No
     await world.settle(15)
     assert world.states("g") == {"bound": 4}
     assert not any("last failed in" in message for message in world.messages("g-"))
+
+
+@pytest.mark.parametrize(
+    ("preemptors", "ends", "bound"),
+    [
+        pytest.param("g", "refused", 2, id="its own members', refused in the window"),
+        pytest.param("", "deleted", 1, id="plain pods', deleted"),
+        pytest.param("undeclared", "refused", 1, id="another group's members', refused at Permit"),
+    ],
+)
+async def test_the_end_of_a_nomination_is_a_reason_to_try_a_group_again(
+    world: Any, preemptors: str, ends: str, bound: int
+) -> None:
+    """It failed while room was kept for somebody; where that is over, the end of its window wakes it."""
+    world.nodes(1, cpu="2")
+    world.schedule(preemption=True, gates="SchedulerPopFromBackoffQ=false")
+    world.cluster.add_pod("victim", requests={"cpu": "2"})
+    await world.settle()
+    world.group("g", 2 if preemptors == "g" else 1)
+    labels = {"scheduling.x-k8s.io/pod-group": preemptors}
+    for name in ("urgent-0", "urgent-1"):
+        world.cluster.add_pod(name, priority=100, requests={"cpu": "1"}, labels=labels)
+    await world.settle(0.1)
+    world.cluster.delete_pod("victim")
+    assert world.result("urgent-0").pod.status.nominated_node_name == "n0"
+    world.pods("g", 1)
+    await world.settle()
+    assert "PodGroup default/g gets rejected due to Pod g-0" in world.result("g-0").message
+    if ends == "deleted":
+        world.cluster.delete_pod("urgent-0")
+        world.cluster.delete_pod("urgent-1")
+    await world.settle(29)
+    assert world.states("g").get("bound") == bound

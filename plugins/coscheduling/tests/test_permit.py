@@ -296,3 +296,18 @@ async def test_a_restart_with_half_a_group_bound(world: Any) -> None:
     world.pods("g", 1, start=3)
     await world.settle()
     assert world.states("g") == {"bound": 4}
+
+
+@pytest.mark.parametrize("target", [pytest.param("small", id="another group"), pytest.param(None, id="none")])
+async def test_a_pod_that_failed_in_one_group_is_tried_for_what_it_is_now(world: Any, target: str | None) -> None:
+    """Its group gave back room without waking it; where it does not belong there any more, that room is news."""
+    world.nodes(3)
+    world.schedule()
+    world.group("large", 4)
+    world.group("small", 1)
+    world.pods("large", 4)
+    await world.settle(30)
+    assert world.states("large") == {"pending": 4}
+    world.cluster.patch(Pod, "large-3", {"metadata": {"labels": {"scheduling.x-k8s.io/pod-group": target}}})
+    await world.settle(3)
+    assert world.result("large-3").bound

@@ -104,6 +104,9 @@ class Following:
         self._marks.stored(pod.uid)
         if self._lives(pod):
             self._verdicts.member_left(record, pod)
+            # It may sleep since a failure, and was told nothing of the room that its gang gave back meanwhile; where it
+            # held a node in memory, the queue was not told what it changed to.
+            self._handle.activate([pod])
         self._reconsider(record)
         if not was_bound and not self._gangs.is_settled(record) and not self._gangs.is_short(record):
             # The member that found no room may have been the one that left.
@@ -139,6 +142,7 @@ class Following:
         for pod in self._verdicts.waiting_in(record):
             if self._lives(pod):
                 self._verdicts.member_left(record, pod)
+                self._handle.activate([pod])
         self._gangs.drop(record)
         for each in listing:
             self._verdicts.reconsider(each)

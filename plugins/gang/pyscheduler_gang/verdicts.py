@@ -160,8 +160,6 @@ class Verdicts:
         """Reject a waiting pod that names another gang now; what it left goes by the loss of a member."""
         if not self._reject(record, pod, messages.moved(record.id, pod)):
             return
-        # What it changed to, the queue was not told: it held its node in memory.
-        self._handle.activate([pod])
         if self._gangs.is_strict(record):
             self._lose_place(record, pod)
 

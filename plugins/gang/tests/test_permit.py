@@ -218,3 +218,21 @@ async def test_a_bound_pod_that_comes_to_name_a_gang_counts_and_no_more(world: A
     world.cluster.patch(Pod, "plain-1", {"metadata": {"labels": label}})
     await world.settle(1)
     assert world.states("g") == {"bound": 2, "pending": 2}
+
+
+@pytest.mark.parametrize("target", [pytest.param("small", id="another gang"), pytest.param(None, id="none")])
+@pytest.mark.parametrize("mode", ["Strict", "NonStrict"])
+async def test_a_pod_that_failed_in_one_gang_is_tried_for_what_it_is_now(
+    world: Any, mode: str, target: str | None
+) -> None:
+    """Its gang gave back room without waking it; where it does not belong there any more, that room is news."""
+    world.node("n0", 3)
+    world.schedule()
+    world.gang("large", 4, mode=mode)
+    world.gang("small", 1)
+    world.pods("large", 4, gang="large")
+    await world.settle(30)
+    label = {"pod-group.scheduling.sigs.k8s.io": target}
+    world.cluster.patch(type(world.result("large-3").pod), "large-3", {"metadata": {"labels": label}})
+    await world.settle(3)
+    assert world.result("large-3").bound

@@ -51,6 +51,9 @@ _EXPIRY_MARGIN_SECONDS: Final = 300.0
 _PLUGIN_SECONDS: Final = 60.0
 #: Where a pod finds the name of its own namespace.
 _NAMESPACE_FILE: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
+#: What of a cluster and of a user says that the server speaks TLS.
+_CLUSTER_TLS: Final = ("certificate-authority", "certificate-authority-data", "insecure-skip-tls-verify")
+_USER_TLS: Final = ("client-certificate", "client-certificate-data")
 _CLIENT_LOGGER: Final = "kubernetes.aio.config.kube_config"
 #: How it shows what a plugin wrote.
 _BYTES: Final = re.compile(r"\bb'(.*)'$")
@@ -203,7 +206,7 @@ class Credentials:
 
 def plain(server: str) -> Credentials:
     """Return credentials for a server that asks for none (the embedded one, or a local proxy)."""
-    server = _checked(server, "the API server's address")
+    server = _checked(_with_scheme(server, secure=False), "the API server's address")
     return Credentials(server=server, proxy=_proxy(None, server, server))
 
 
@@ -243,7 +246,11 @@ async def load(
         raise
     except Exception as error:  # the client raises many kinds, all of them about the user's files
         raise ConfigError(f"{source.name} cannot be used: {_one_line(error)}") from error
-    server = _checked(master or configuration.host, f"{source.name}: server")
+    if master:
+        tls = bool(configuration.ssl_ca_cert or configuration.cert_file or not configuration.verify_ssl)
+        server = _checked(_with_scheme(master, secure=tls), "--master")
+    else:
+        server = _checked(configuration.host, f"{source.name}: server")
     secure = server.startswith("https:")
     ssl_context = await asyncio.to_thread(make_context, configuration, source.name) if secure else None
     return Credentials(
@@ -359,6 +366,13 @@ def _open_kubeconfig(paths: str, context: str) -> Any:
     plugin = user.safe_get("exec") if user is not None else None
     if isinstance(plugin, dict) and isinstance(plugin.get("command"), str):
         plugin["command"] = kubeconfigs.resolve_command(plugin["command"], Path(user.path))
+    cluster = loader._cluster  # noqa: SLF001 - likewise
+    server = cluster.safe_get("server")
+    if isinstance(server, str):
+        # The client reads certificates only where the server's URL says https. Whoever names some means TLS.
+        said = [cluster.safe_get(name) for name in _CLUSTER_TLS]
+        said += [user.safe_get(name) for name in _USER_TLS] if user is not None else []
+        cluster.value["server"] = _with_scheme(server, secure=any(said))
     return loader
 
 
@@ -398,6 +412,20 @@ def _complaints() -> Iterator[list[str]]:
         logger.removeFilter(hear)
 
 
+def _with_scheme(given: str, *, secure: bool) -> str:
+    """Return the URL of a server or proxy, which may be given as `host:port`: over HTTPS where that is `secure`.
+
+    As client-go's DefaultServerURL reads it: what has no scheme, or no host behind it, and no path.
+    """
+    whole = f"{'https' if secure else 'http'}://{given}"
+    try:
+        parts = urlsplit(given)
+        is_url = bool(parts.scheme and parts.netloc)
+        return given if is_url or not given or urlsplit(whole).path not in {"", "/"} else whole
+    except ValueError:
+        return given
+
+
 def _checked(url: str, what: str) -> str:
     """Return the URL without a slash at its end; raise `ConfigError` where it is none."""
     try:
@@ -415,7 +443,9 @@ def _proxy(named: str | None, server: str, source: str) -> str | None:
     if named:
         return _checked(named, f"{source}: proxy-url")
     proxy = environment_proxy(server, os.environ)
-    return _checked(proxy, f"{urlsplit(server).scheme}_proxy in the environment") if proxy else None
+    if not proxy:
+        return None
+    return _checked(_with_scheme(proxy, secure=False), f"{urlsplit(server).scheme}_proxy in the environment")
 
 
 def _one_line(error: BaseException) -> str:

@@ -12,6 +12,7 @@ compression would cost as much CPU as decoding, and the server several times tha
 from __future__ import annotations
 
 import asyncio
+import base64
 import ipaddress
 import math
 import re
@@ -55,7 +56,7 @@ _REPEATABLE: Final = frozenset({"PUT", "DELETE"})
 #: Paths that need no quoting, which is all of them unless somebody made an object with a strange name.
 _PLAIN: Final = re.compile(r"[A-Za-z0-9/._~:-]*")
 #: The user in a URL, and the password.
-_USER: Final = re.compile(r"://[^/@\s]*@")
+_USER: Final = re.compile(r"://[^/\s]*@")
 #: When the other end of an idle connection is asked whether it is still there, how often then, and how many times.
 _PROBE: Final = (("TCP_KEEPIDLE", 30), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 3))
 
@@ -106,15 +107,16 @@ class HTTPTransport(ConnectingTransport):
 
     def __init__(self, credentials: Credentials) -> None:
         self._credentials = credentials
-        self._base = credentials.server.rstrip("/")
+        #: Without a user and a password, which messages must not tell: they end up in events that everybody reads.
+        self._base = _without_password(credentials.server.rstrip("/"))
         self._url = URL(self._base)
-        #: What is told of the server: messages end up in logs and in events that everybody reads.
-        self._shown = _without_password(self._base)
+        #: What these come to as a header, where the credentials have none.
+        self._own = _basic(URL(credentials.server))
         self._sessions: dict[tuple[str, int], aiohttp.ClientSession] = {}
         #: For writes, by the number of the TLS context.
         self._pools: dict[int, ConnectionPool] = {}
         #: Whether writes need nothing that only aiohttp can do.
-        self._writes_directly = credentials.proxy is None and self._url.user is None
+        self._writes_directly = credentials.proxy is None
         #: What is the same in each write, for the credential that was used last.
         self._head = b""
         self._head_authorization: str | None = None
@@ -131,12 +133,12 @@ class HTTPTransport(ConnectingTransport):
     @property
     def server(self) -> str:
         """Return the URL of the API server, for messages."""
-        return self._shown
+        return self._base
 
     @property
     def host(self) -> str:
         """Return the server's host and port, as its URL has them."""
-        return urlsplit(self._base).netloc.rpartition("@")[2]
+        return urlsplit(self._base).netloc
 
     def measure(self, *, clock: Clock, recorder: Recorder) -> None:
         """Tell `recorder` about connection pools and client certificates."""
@@ -195,7 +197,7 @@ class HTTPTransport(ConnectingTransport):
             self._head_authorization = authorization
             # Answers to writes are too short to be compressed.
             headers = {"Host": self._url.host_port_subcomponent, **_HEADERS, "Accept-Encoding": "identity"}
-            headers |= _headers(authorization)
+            headers |= self._headers(authorization)
             self._head = "".join(f"{name}: {value}\r\n" for name, value in headers.items()).encode("latin-1")
         kind = "" if body is None else f"Content-Type: {content_type}\r\n"
         data = body or b""
@@ -208,7 +210,7 @@ class HTTPTransport(ConnectingTransport):
         try:
             return await self._pool().exchange(request, seconds=seconds, repeatable=method in _REPEATABLE)
         except (BrokenAnswerError, OSError) as error:
-            raise TransportError(f"{method} {self._shown}{path}: {_why(error)}") from error
+            raise TransportError(f"{method} {self._base}{path}: {_why(error)}") from error
 
     async def _send(
         self,
@@ -220,7 +222,7 @@ class HTTPTransport(ConnectingTransport):
         authorization: str | None,
         seconds: float,
     ) -> Response:
-        headers = _headers(authorization)
+        headers = self._headers(authorization)
         if body is not None:
             headers["Content-Type"] = content_type
         try:
@@ -243,7 +245,7 @@ class HTTPTransport(ConnectingTransport):
                 # Names are found in any case in these, and as a rule nobody looks.
                 return Response(status=response.status, body=data, headers=response.headers)
         except (aiohttp.ClientError, OSError) as error:
-            raise TransportError(f"{method} {self._shown}{path}: {_why(error)}") from error
+            raise TransportError(f"{method} {self._base}{path}: {_why(error)}") from error
 
     @asynccontextmanager
     async def stream(
@@ -258,7 +260,7 @@ class HTTPTransport(ConnectingTransport):
                 authorization = await self._credentials.authorization()
                 response = await self._watch(path, query, authorization, timeout_seconds)
             self._open.add(response)
-            yield _HTTPStream(response, self._shown + path)
+            yield _HTTPStream(response, self._base + path)
         finally:
             self._open.discard(response)
             response.close()
@@ -271,14 +273,14 @@ class HTTPTransport(ConnectingTransport):
                 return await self._session("watches").get(
                     self._url_of(path),
                     params=query,
-                    headers=_headers(authorization),
+                    headers=self._headers(authorization),
                     proxy=self._credentials.proxy,
                     server_hostname=self._credentials.server_hostname,
                     timeout=_NO_TIMEOUT,
                     allow_redirects=False,
                 )
         except (aiohttp.ClientError, OSError) as error:
-            raise TransportError(f"GET {self._shown}{path}: {_why(error)}") from error
+            raise TransportError(f"GET {self._base}{path}: {_why(error)}") from error
 
     async def close(self) -> None:
         """Close all connections; idempotent. Requests under way end with `TransportError`."""
@@ -323,7 +325,7 @@ class HTTPTransport(ConnectingTransport):
     def _note_miss(self) -> None:
         """Count that connections of a new kind are needed; raise `TransportError` at the end."""
         if self._closed:
-            raise TransportError(f"{self._shown}: the transport is closed")
+            raise TransportError(f"{self._base}: the transport is closed")
         self._misses += 1
         if self._rotation is not None:
             self._rotation.note(self._credentials.certificates)
@@ -375,9 +377,16 @@ class HTTPTransport(ConnectingTransport):
     def _url_of(self, path: str) -> URL:
         return URL(self._base + path, encoded=_PLAIN.fullmatch(path) is not None)
 
+    def _headers(self, authorization: str | None) -> dict[str, str]:
+        shown = authorization or self._own
+        return {"Authorization": shown} if shown else {}
 
-def _headers(authorization: str | None) -> dict[str, str]:
-    return {} if authorization is None else {"Authorization": authorization}
+
+def _basic(url: URL) -> str:
+    """Return the header that says who the URL says one is; nothing where it does not."""
+    if not url.user:
+        return ""
+    return "Basic " + base64.b64encode(f"{url.user}:{url.password or ''}".encode()).decode()
 
 
 def _lower(headers: Mapping[str, str]) -> dict[str, str]:

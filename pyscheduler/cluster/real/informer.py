@@ -72,6 +72,7 @@ _RETRY_AFTER_LIMIT_SECONDS: Final = 60.0
 _BACKLOG_SECONDS: Final = 0.1
 _OK: Final = 200
 _GONE: Final = 410
+_BUSY: Final = 429
 #: Refusals that say nothing about the version a watch was asked from: it is asked for again.
 _NOT_ABOUT_VERSIONS: Final = frozenset({401, 403, 408, 429, 500, 502, 503})
 #: After so many failures in a row even those make a list due: perhaps the version was the trouble after all.
@@ -121,8 +122,9 @@ class RealInformer(Generic[T]):
         #: Where to watch on from; "" when a list is due.
         self._version = ""
         self._failures = 0
-        #: Watches in a row that brought nothing at all.
+        #: Watches in a row that brought nothing at all, and those that were open for a moment and brought no event.
         self._silences = 0
+        self._fruitless = 0
         self._page_size = _PAGE
         self._synced = False
         self._settled = asyncio.Event()
@@ -234,11 +236,14 @@ class RealInformer(Generic[T]):
                     began = self._clock.now()
                 elif self._unsure:
                     await self._check_version()
+                    began = self._clock.now()
                 await self._watch()
             except Exception as error:  # noqa: BLE001 - whatever ends a stream, the informer has to live on
+                self._note_end(self._clock.now() - began)
                 pause = await self._recover(error)
             else:
-                if self._clock.now() - began >= _SHORT_WATCH_SECONDS:
+                self._note_end(lasted := self._clock.now() - began)
+                if lasted >= _SHORT_WATCH_SECONDS:
                     continue
             await self._rest(max(pause, _BACKLOG_SECONDS if self._hurrying else self._backoff.next()))
 
@@ -252,6 +257,19 @@ class RealInformer(Generic[T]):
             timer.cancel()
 
     # What went wrong
+
+    def _note_end(self, lasted: float) -> None:
+        """Make a list due where watch after watch ends at once, after so many seconds, and brings nothing.
+
+        Something between here and the server breaks at the same event each time; client-go lists at the first of them.
+        """
+        if lasted >= _SHORT_WATCH_SECONDS:
+            self._fruitless = 0
+        elif self._fruitless >= _PATIENCE:
+            self._fruitless = 0
+            self._version = ""
+            self._recorder.warning("relisted")
+            _log.info("Listing again resource=%s reason=watches end at once", self._kind.plural)
 
     async def _recover(self, error: Exception) -> float:
         """Report why list or watch ended and decide how to go on; return how long to wait at least, in seconds."""
@@ -324,6 +342,10 @@ class RealInformer(Generic[T]):
                 # The list took longer than the server keeps its versions: next time in fewer pages.
                 self._page_size *= 4
                 raise
+            except (APIError, TransportError):
+                # Perhaps the page was too large: a server gives each request a minute.
+                self._page_size = max(self._page_size // 2, _PAGE)
+                raise
             except DecodeError as error:
                 raise TransportError(f"{what}: the answer is not a list: {error}") from error
             for failure in page.malformed:
@@ -392,6 +414,7 @@ class RealInformer(Generic[T]):
                 if stream.status != _OK:
                     raise error_of(stream.status, await _error_body(stream), stream.headers, what)
                 self._failures = 0
+                self._fruitless += 1
                 self._watching.set()
                 await self._follow(stream, dog)
                 # A server that stops ends its watches before their time, and another may come back in its place.
@@ -459,9 +482,13 @@ class RealInformer(Generic[T]):
             except UnannouncedError as error:
                 raise _RelistError(str(error)) from error
         self._version = version or self._version
+        self._fruitless = 0
 
     def _ended_by(self, status: APIStatus) -> Exception:
         message = f"watch {self._kind.plural}: {status.message or status.reason}"
+        if status.code != _BUSY:
+            # What the server cannot get past, say an entry of etcd that it cannot read, it would not get past again.
+            self._version = ""
         if status.code == _GONE:
             return GoneError(message, status=_GONE, reason=status.reason)
         seconds = float(status.details.retry_after_seconds) if status.details is not None else None

@@ -1,4 +1,7 @@
-"""A first question to the API server, so that a wrong address or a refused credential is one clear line at start."""
+"""A first question to the API server, so that a wrong address or a refused credential is one clear line at start.
+
+Differs from kube-scheduler, which waits without end for a server that does not answer.
+"""
 
 from __future__ import annotations
 

@@ -73,7 +73,7 @@ def _load_authority(context: ssl.SSLContext, files: TLSFiles, source: str) -> No
             context.load_verify_locations(cafile=files.ssl_ca_cert, cadata=files.ca_cert_data)
         else:
             context.load_default_certs()
-    except (OSError, ValueError) as error:
+    except (OSError, TypeError, ValueError) as error:  # TypeError: the data is text beyond ASCII
         raise ConfigError(f"{source}: the certificate-authority cannot be used: {_why(error)}") from error
 
 

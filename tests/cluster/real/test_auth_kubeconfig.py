@@ -23,6 +23,7 @@ from pyscheduler.testing.clock import VirtualClock
 
 SERVER = "https://10.0.0.1:6443"
 PKI = Path(__file__).parent / "pki"
+AUTHORITY = str(PKI / "authority.crt")
 
 
 def document(user: dict[str, Any] | None = None, **cluster: Any) -> dict[str, Any]:
@@ -171,6 +172,7 @@ async def test_home_is_the_last_resort(tmp_path: Path) -> None:
     [
         pytest.param({}, None, id="none"),
         pytest.param({"HTTPS_PROXY": "http://proxy:3128"}, "http://proxy:3128", id="set"),
+        pytest.param({"HTTPS_PROXY": "proxy:3128"}, "http://proxy:3128", id="set-without-a-scheme"),
         pytest.param({"HTTPS_PROXY": "http://proxy:3128", "NO_PROXY": "10.0.0.1"}, None, id="excepted"),
         pytest.param({"HTTP_PROXY": "http://proxy:3128"}, None, id="for-http-only"),
     ],
@@ -223,7 +225,7 @@ def with_text(**fields: str) -> dict[str, Any]:
         pytest.param(without("clusters"), "has no cluster 'here'", id="unknown-cluster"),
         pytest.param(without("users"), "has no user 'me'", id="unknown-user"),
         pytest.param(without("clusters", 0, "cluster", "server"), "cluster 'here' has no server", id="no-server"),
-        pytest.param(document(server="10.0.0.1:6443"), "server must be a URL like", id="no-scheme"),
+        pytest.param(document(server="10.0.0.1:6443/api"), "server must be a URL like", id="no-scheme"),
         pytest.param(document(server="https://[::1"), "server must be a URL like", id="bad-url"),
         pytest.param(document({"tokenFile": "none"}), "cannot be used: .*none", id="no-token-file"),
         pytest.param(document({"token": "two\nlines"}), "characters that no token has", id="token-with-newline"),
@@ -287,7 +289,28 @@ async def test_file_that_is_none(tmp_path: Path) -> None:
         await auth.load(kubeconfig=os.pathsep.join([str(tmp_path / "a"), str(tmp_path / "b")]))
 
 
-@pytest.mark.parametrize("server", ["localhost:8080", "", "ftp://x", "http://", "http://x:port"])
+@pytest.mark.parametrize(
+    ("server", "cluster", "url"),
+    [
+        pytest.param("10.0.0.1:6443", {}, "http://10.0.0.1:6443", id="nothing-says-tls"),
+        pytest.param("localhost:8080/", {}, "http://localhost:8080", id="a-name-that-looks-like-a-scheme"),
+        pytest.param("[::1]:6443", {"certificate-authority": AUTHORITY}, "https://[::1]:6443", id="authority"),
+        pytest.param("api", {"insecure-skip-tls-verify": True}, "https://api", id="unchecked"),
+    ],
+)
+async def test_a_server_may_be_given_as_host_and_port(
+    write: Any, server: str, cluster: dict[str, Any], url: str
+) -> None:
+    """As kubectl and kube-scheduler take it: over TLS where something in the kubeconfig is about TLS."""
+    credentials = await auth.load(kubeconfig=write(document(server=server, **cluster)))
+    assert credentials.server == url
+    trusted = credentials.ssl_context.get_ca_certs() if credentials.ssl_context is not None else []
+    assert len(trusted) == ("certificate-authority" in cluster), "the authority that is named, and no other"
+    assert (await auth.load(kubeconfig=write(document(**cluster)), master=server)).server == url
+    assert auth.plain(server).server == url.replace("https:", "http:")
+
+
+@pytest.mark.parametrize("server", ["localhost:8080/api", "", "ftp://x", "http://", "http://x:port", "//x"])
 def test_plain_server_must_be_a_url(server: str) -> None:
     """What `--master` takes is checked before anybody connects to it."""
     with pytest.raises(ConfigError, match="must be a URL like"):

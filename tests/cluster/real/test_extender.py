@@ -239,6 +239,7 @@ async def test_a_client_certificate(wire: Any, connect: Any, pki: Path, form: st
         ),
         pytest.param({"cert_data": b"x"}, "a client certificate needs its key", id="no key"),
         pytest.param({"ca_data": b"nonsense"}, "the certificate-authority cannot be used", id="no authority at all"),
+        pytest.param({"ca_data": b"\xf7\xdf"}, "the certificate-authority cannot be used", id="no text at all"),
         pytest.param({"ca_file": "nowhere.crt"}, "the certificate-authority cannot be used", id="no such file"),
         pytest.param(
             {"cert_data": b"nonsense", "key_data": b"nonsense"}, "client certificate", id="no certificate at all"

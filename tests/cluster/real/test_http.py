@@ -227,6 +227,20 @@ async def test_host_as_metrics_show_it(connect: Any, url: str, host: str) -> Non
     assert connect(url).host == host
 
 
+async def test_user_in_the_address(wire: Any, connect: Any) -> None:
+    """Who stands in the URL is who asks, unless there are credentials; as for Go's clients."""
+    server = await wire(ok)
+    url = server.url.replace("://", "://kim:s%40crt@")
+    for credentials in (None, Credentials(server=url, authorization="Bearer abc")):
+        transport = connect(url, credentials)
+        await transport.request("GET", "/x")
+        await transport.request("POST", "/x", body=b"{}")
+        async with transport.stream("/x") as stream:
+            assert stream.status == 200
+    shown = [head.partition("Authorization: ")[2].partition("\r\n")[0] for head in server.heads]
+    assert shown == ["Basic a2ltOnNAY3J0"] * 3 + ["Bearer abc"] * 3
+
+
 async def test_redirects_are_not_followed(wire: Any, connect: Any) -> None:
     """Credentials are for one server; where it points is the user's to decide."""
 

@@ -9,6 +9,7 @@ import msgspec
 import pytest
 
 from pyscheduler.api.kinds import NODES
+from pyscheduler.framework.errors import TransportError
 from pyscheduler.testing.clock import settle
 
 
@@ -84,6 +85,19 @@ async def test_continuation_that_expired_begins_anew_with_larger_pages(stage: An
     assert [query.get("limit") for query in seen] == ["500", "2000", None]
     assert stage.warnings["relisted"] == 1
     stage.assert_equal(pods)
+
+
+async def test_pages_that_are_too_large_are_asked_for_smaller(stage: Any, script: Any) -> None:
+    """A page that a server cannot make in a minute is asked for by halves: else it would be asked for without end."""
+    gone = (410, b'{"kind":"Status","code":410,"reason":"Expired"}')
+    late = (504, b'{"kind":"Status","code":504,"reason":"Timeout"}')
+    listing = b'{"kind":"PodList","metadata":{"resourceVersion":"5"},"items":[]}'
+    cut = TransportError("no answer in time")
+    stage.client = stage.connect(script(gone, gone, late, cut, cut, cut, listing, streams=[[asyncio.Event().wait]]))
+    stage.informer().start()
+    await stage.clock.advance(60)
+    asked = [query.get("limit") for _, _, query, _ in stage.client._transport.asked]
+    assert asked == ["500", "2000", "8000", "4000", "2000", "1000", "500", None]
 
 
 @pytest.mark.parametrize(

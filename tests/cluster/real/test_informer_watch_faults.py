@@ -12,7 +12,7 @@ import pytest
 
 from pyscheduler.api.kinds import PODS
 from pyscheduler.cluster.real.informer import RealInformer
-from pyscheduler.framework.errors import ForbiddenError
+from pyscheduler.framework.errors import ForbiddenError, TransportError
 from pyscheduler.testing.clock import settle
 
 
@@ -310,6 +310,31 @@ async def test_line_that_ends_a_watch(stage: Any, meddled: Any, line: bytes, war
     assert ledger.take() == ["add a", "add b"]
     assert stage.warnings[warning] == 1
     stage.assert_equal(pods, ledger)
+
+
+@pytest.mark.parametrize("code", [401, 403, 500, 502, 503])
+async def test_event_that_the_server_cannot_get_past(stage: Any, script: Any, code: int) -> None:
+    """A watch that ends with an error would end so for ever, asked from the same version: a list gets past it."""
+    listings = [b'{"kind":"PodList","metadata":{"resourceVersion":"%d"},"items":[]}' % version for version in (5, 8)]
+    stage.client = stage.connect(script(*listings, streams=[[error_line(code)], [forever]]))
+    await stage.started()
+    await stage.clock.advance(1)
+    asked = [(what, query.get("resourceVersion")) for what, _, query, _ in stage.client._transport.asked]
+    assert asked == [("GET", None), ("WATCH", "5"), ("GET", None), ("WATCH", "8")]
+
+
+@pytest.mark.parametrize(
+    "broken", [[b'{"type":"ADDED","obj'], [], [TransportError("cut off")]], ids=["half an event", "nothing", "cut off"]
+)
+async def test_watches_that_break_at_the_same_place(stage: Any, script: Any, broken: list[Any]) -> None:
+    """A proxy that cannot carry some event would never let anything pass again: after five watches it is listed."""
+    listing = b'{"kind":"PodList","metadata":{"resourceVersion":"5"},"items":[]}'
+    stage.client = stage.connect(script(*[listing] * 20, streams=[*[broken] * 5, [forever]]))
+    await stage.started()
+    await stage.clock.advance(20)
+    asked = [(what, query.get("resourceVersion")) for what, _, query, _ in stage.client._transport.asked]
+    assert asked == [("GET", None), ("WATCH", "5"), *[("GET", "5"), ("WATCH", "5")] * 4, ("GET", None), ("WATCH", "5")]
+    assert stage.warnings["relisted"] == 1
 
 
 async def test_retry_after_in_a_watch_is_honoured(stage: Any, meddled: Any) -> None:

@@ -1,0 +1,51 @@
+"""A configuration as it shows once its profiles are built: at /configz, and in what `--write-config-to` writes.
+
+Source: kube-scheduler 1.36: LogOrWriteConfig in cmd/kube-scheduler/app/options, which shows the profiles that
+NewFramework captured, and buildExtenders and NewHTTPExtender, which have changed args and extenders before.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import attrs
+
+from pyscheduler.config.types import EXTENDER_TIMEOUT_SECONDS, Configuration, PluginConfig, SchedulerProfile
+from pyscheduler.framework.plugin_args import NodeResourcesFitArgs
+
+__all__ = ["completed"]
+
+_FIT: Final = "NodeResourcesFit"
+
+
+def completed(configuration: Configuration) -> Configuration:
+    """Return `configuration` with the args that its profiles run with: those of enabled plugins, by name.
+
+    Extenders have the time that they are given for an answer.
+    """
+    ignored = tuple(
+        resource.name
+        for extender in configuration.extenders
+        for resource in extender.managed_resources
+        if resource.ignored_by_scheduler
+    )
+    profiles = tuple(_completed(profile, ignored) for profile in configuration.profiles)
+    extenders = tuple(
+        attrs.evolve(extender, http_timeout_seconds=extender.http_timeout_seconds or EXTENDER_TIMEOUT_SECONDS)
+        for extender in configuration.extenders
+    )
+    return attrs.evolve(configuration, profiles=profiles, extenders=extenders)
+
+
+def _completed(profile: SchedulerProfile, ignored: tuple[str, ...]) -> SchedulerProfile:
+    enabled = {entry.name for _, chosen in profile.plugins.sets() for entry in chosen.enabled}
+    configs = [config for config in profile.plugin_config if config.name in enabled and config.args is not None]
+    if ignored:
+        configs = [_ignoring(config, ignored) for config in configs]
+    return attrs.evolve(profile, plugin_config=tuple(sorted(configs, key=lambda config: config.name)))
+
+
+def _ignoring(config: PluginConfig, ignored: tuple[str, ...]) -> PluginConfig:
+    if config.name != _FIT or not isinstance(config.args, NodeResourcesFitArgs):
+        return config
+    return attrs.evolve(config, args=attrs.evolve(config.args, ignored_resources=ignored))
