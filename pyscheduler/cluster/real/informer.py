@@ -11,7 +11,8 @@ difference. Failures are spaced by a backoff that a spell of good service resets
 An object that cannot be decoded is counted and passed over: what was last readable of it stays in the copy until a
 readable state or its deletion comes. A kind that is not served at all (its CRD is absent) is no failure where it is
 optional: the copy is empty, and it is looked for now and then. Nor is one that may not be listed, since that is said of
-absent kinds, too. But a built-in kind is there, and to decide as if it had no objects would be to decide wrongly.
+absent kinds, too. But a built-in kind is there, and to decide as if it had no objects would be to decide wrongly; other
+than with kinds of devices, without which the pods that need them wait.
 
 Handlers run on the event loop, in order, one object at a time; long lists and bursts yield between chunks.
 """
@@ -78,6 +79,8 @@ _NOT_ABOUT_VERSIONS: Final = frozenset({401, 403, 408, 429, 500, 502, 503})
 #: After so many failures in a row even those make a list due: perhaps the version was the trouble after all.
 _PATIENCE: Final = 5
 _ERROR_BODY_BYTES: Final = 1 << 16
+#: Kinds of this group may be refused: only pods that need devices wait then, and nothing is decided wrongly.
+_OF_DEVICES: Final = "resource.k8s.io"
 #: No event is longer than this; as client-go.
 _LINE_BYTES: Final = 16 << 20
 
@@ -299,7 +302,7 @@ class RealInformer(Generic[T]):
     def _refused(self, error: APIError) -> float:
         """Deal with a refusal: fatal for a first list that will never be granted, else a reason to wait."""
         if not self._settled.is_set() and isinstance(error, UnauthorizedError | ForbiddenError | NotFoundError):
-            if not self._optional or self._kind in BUILT_IN_KINDS:
+            if not self._optional or (self._kind in BUILT_IN_KINDS and self._kind.group != _OF_DEVICES):
                 self._failed = error
             self._settled.set()
         self._recorder.warning("watch_refused")
