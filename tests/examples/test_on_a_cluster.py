@@ -23,6 +23,7 @@ from pyscheduler.framework import NullRecorder
 from pyscheduler.scheduler.ports import Response, Stream, Transport
 from pyscheduler.testing import FakeCluster
 from tests.examples.conftest import ROOT
+from tests.plugins import devices
 from tests.plugins.storage import COMPLETED, claim, storage_class, volume
 
 PAGE = (ROOT / "examples/03-on-a-cluster/README.md").read_text(encoding="utf-8")
@@ -143,6 +144,10 @@ async def test_the_rules_are_enough_and_none_is_idle(
         done = {"metadata": {"annotations": {COMPLETED: "yes"}}, "spec": {"volumeName": held}}
         cluster.patch(PersistentVolumeClaim, name, done)
         cluster.patch(PersistentVolumeClaim, name, {"status": {"phase": "Bound"}}, status=True)
+    # A claim gets a device; the scheduler has to ask what became of the write whose answer was lost.
+    devices.add(cluster, devices.device_class(), devices.resource_slice(), devices.claim("gpu"))
+    cluster.server.faults.add(Fault(method="PATCH", path="/resourceclaims/gpu/status$", lose="answer", times=1))
+    await framework.schedule("computes", spec=devices.using("gpu"))
     # An event that repeats becomes a series, which is patched when it has been quiet for a while.
     for name in ("n2", "n3"):
         cluster.add_node(name, allocatable={"cpu": "5"})
@@ -150,9 +155,11 @@ async def test_the_rules_are_enough_and_none_is_idle(
     await cluster.clock.advance(900)
     assert framework.result("fits").node == "n1"
     assert framework.result("stores").bound
+    assert framework.result("computes").bound
     assert framework.result("large").message.startswith("0/3 nodes are available: 3 Insufficient cpu.")
     await lead(guard, cluster)
-    assert guard.seen == granted()
+    # Whoever writes an allocation is asked for this right, too, though no request names it.
+    assert guard.seen | {("resource.k8s.io", "resourceclaims/binding", "patch")} == granted()
     await framework.close()
 
 

@@ -1,8 +1,4 @@
-"""Which changes may help a pod that DynamicResources rejected. Source: kube-scheduler 1.36, `dynamicresources`.
-
-Differs from kube-scheduler: pods are also tried again when another one gives back devices that were promised to it and
-never written, of which no claim tells; there, they wait until some other event comes, or five minutes are over.
-"""
+"""Which changes may help a pod that DynamicResources rejected. Source: kube-scheduler 1.36, `dynamicresources`."""
 
 from __future__ import annotations
 
@@ -15,7 +11,7 @@ from pyscheduler.framework import ActionType, ClusterEvent, ClusterEventWithHint
 from pyscheduler.plugins.dynamic_resources.claims import ClaimError, find_claims
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from pyscheduler.plugins.dynamic_resources.claims import Find
 
@@ -29,8 +25,6 @@ class Hints:
     """The hints, with the claims they look at."""
 
     find: Find
-    #: Tells whether a pod has just given back devices that were promised to it.
-    has_freed: Callable[[Pod], bool]
 
     def events(self) -> Sequence[ClusterEventWithHint]:
         """Return what DynamicResources registers."""
@@ -40,7 +34,6 @@ class Hints:
             ClusterEventWithHint(ClusterEvent(EventResource.NODE, nodes)),
             ClusterEventWithHint(ClusterEvent(EventResource.RESOURCE_CLAIM, _CHANGES), self.after_claim_change),
             ClusterEventWithHint(ClusterEvent(EventResource.POD, made), self.after_pod_change),
-            ClusterEventWithHint(ClusterEvent(EventResource.POD, ActionType.DELETE), self.after_pod_end),
             ClusterEventWithHint(ClusterEvent(EventResource.DEVICE_CLASS, _CHANGES)),
             ClusterEventWithHint(ClusterEvent(EventResource.RESOURCE_SLICE, _CHANGES)),
         )
@@ -70,8 +63,3 @@ class Hints:
         except ClaimError:
             return QueueingHint.SKIP
         return QueueingHint.QUEUE
-
-    def after_pod_end(self, pod: Pod, old: object | None, new: object | None) -> QueueingHint:
-        """Queue when devices are free that were promised to another pod."""
-        assert isinstance(old, Pod)
-        return QueueingHint.QUEUE if self.has_freed(old) else QueueingHint.SKIP

@@ -9,7 +9,7 @@ Source: kube-scheduler 1.36, `dynamicresources/dra_manager.go` and `allocateddev
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import attrs
 
@@ -21,9 +21,6 @@ if TYPE_CHECKING:
     from pyscheduler.framework import GroupCycle, Lister
 
 __all__ = ["ClaimLedger", "Promise"]
-
-#: So many pods are remembered that gave back what was promised to them; it is asked about them right afterwards.
-_MOST_FREED: Final = 1000
 
 
 @attrs.define(eq=False)
@@ -48,8 +45,8 @@ class ClaimLedger:
         self._counted: dict[str, AllocationResult] = {}
         self._group_cycle: GroupCycle | None = None
         self._shared: set[str] = set()
-        #: By uid, pods that gave back what was promised to them, the last at the end.
-        self._freed: dict[str, None] = {}
+        #: By uid, pods that were refused while something was promised to others.
+        self._refused: dict[str, Pod] = {}
         self.allocated = AllocatedState()
         lister.add_event_handler(on_add=self._count, on_update=self._update, on_delete=self._drop)
 
@@ -109,17 +106,20 @@ class ClaimLedger:
             return
         del self._promises[uid]
         self._shared.discard(uid)
+        if not self._promises and entirely:
+            self._refused.clear()
         self._count(self._current(promise))
 
-    def note_freed(self, pod: Pod) -> None:
-        """Remember that a pod gave back what was promised to its claims."""
-        self._freed[pod.uid] = None
-        if len(self._freed) > _MOST_FREED:
-            del self._freed[next(iter(self._freed))]
+    def note_refused(self, pod: Pod) -> None:
+        """Remember a pod that was refused, if something is promised to others, which they may give back."""
+        if self._promises:
+            self._refused[pod.uid] = pod
 
-    def has_freed(self, pod: Pod) -> bool:
-        """Tell whether a pod gave back lately what was promised to its claims."""
-        return pod.uid in self._freed
+    def take_refused(self) -> list[Pod]:
+        """Return the pods that were refused while something was promised, and forget them."""
+        refused = list(self._refused.values())
+        self._refused.clear()
+        return refused
 
     def _shared_in(self, cycle: GroupCycle) -> set[str]:
         """Return the claims to which something was promised in a group cycle; one is under way at a time."""

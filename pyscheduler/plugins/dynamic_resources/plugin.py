@@ -1,8 +1,10 @@
 """The plugin: what it does at each extension point. Source: kube-scheduler 1.36, `dynamicresources`.
 
-Differs from kube-scheduler: where devices were taken or given back between the choice of a node and Reserve (members of
-a group), they are chosen again there; a member of a group that shares what was promised to a claim goes only where that
-can be used. Extended resources that device classes offer are not looked at.
+Differs from kube-scheduler: pods are also tried again when another one gives back devices that were promised to it and
+never written, of which no claim tells; there, they wait until some other event comes, or five minutes are over. Where
+devices were taken or given back between the choice of a node and Reserve (members of a group), they are chosen again
+there; a member of a group that shares what was promised to a claim goes only where that can be used. Extended resources
+that device classes offer are not looked at.
 """
 
 from __future__ import annotations
@@ -145,7 +147,7 @@ class DynamicResources(
         features = Features.of(handle.feature_gates)
         self._stock = handle.shared("pyscheduler/devices", lambda: Stock(slices, CelSelectors(), features))
         self._writer = ClaimWriter(handle, self._ledger)
-        self._hints = Hints(self._ledger.get, self._ledger.has_freed)
+        self._hints = Hints(self._ledger.get)
 
     # Queueing
 
@@ -179,6 +181,7 @@ class DynamicResources(
         for each in claims:
             refused = self._look_at(each, state)
             if refused is not None:
+                self._ledger.note_refused(pod)
                 return refused
         choice = Choice(claims)
         self._prepare(choice)
@@ -246,7 +249,10 @@ class DynamicResources(
             return None
         self._keep_up(choice)
         timeout = self._binding_timeout_seconds if self._waits_for_devices else None
-        return choice.judge(nodes, wall=self.handle.clock.wall(), timeout_seconds=timeout, stop=self._stop)
+        statuses = choice.judge(nodes, wall=self.handle.clock.wall(), timeout_seconds=timeout, stop=self._stop)
+        if statuses is not None:
+            self._ledger.note_refused(pod)
+        return statuses
 
     def _stop(self) -> Callable[[], bool] | None:
         """Return what tells, from now on, that the search on a node takes too long; None where it may take for ever."""
@@ -342,7 +348,8 @@ class DynamicResources(
             if in_earnest and each.is_allocated and is_reserved_for(each.claim, pod):
                 self._writer.take_back(pod, each.claim)
         if in_earnest and choice.is_promised:
-            self._ledger.note_freed(pod)
+            # No claim tells of devices that were promised and never written.
+            self.handle.activate([each for each in self._ledger.take_refused() if each.uid != pod.uid])
         choice.is_promised = False
 
     # Binding

@@ -27,7 +27,7 @@ def read(name: str = "c", *, status: Any = None, **metadata: Any) -> ResourceCla
 def hints(*claims: ResourceClaim) -> Hints:
     """Return the hints where there are these claims."""
     known = {(each.name, each.namespace): each for each in claims}
-    return Hints(lambda name, namespace: known.get((name, namespace)), lambda pod: pod.name == "freed")
+    return Hints(lambda name, namespace: known.get((name, namespace)))
 
 
 GIVEN = {"allocation": allocation("gpu-0")}
@@ -60,13 +60,6 @@ def test_after_a_pod_changed() -> None:
     assert hints(MINE).after_pod_change(pod, pod, pod) is QUEUE
     assert hints().after_pod_change(pod, pod, pod) is SKIP
     assert hints(MINE).after_pod_change(pod, pod, make_pod("other", spec=using("c"))) is SKIP
-
-
-def test_after_a_pod_ended() -> None:
-    """It counts only if it gave back devices that no claim has told of."""
-    pod = make_pod("p", spec=using("c"))
-    assert hints(MINE).after_pod_end(pod, make_pod("freed"), None) is QUEUE
-    assert hints(MINE).after_pod_end(pod, make_pod("other"), None) is SKIP
 
 
 def templated(**status: Any) -> Pod:
