@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 import numpy as np
-from hypothesis import given, strategies as st
+from hypothesis import example, given, strategies as st
 
 from pyscheduler.runtime.top_rows import TopRows
 
@@ -18,6 +18,8 @@ def test_rows_come_and_go_as_a_look_at_all_finds_them() -> None:
         totals=st.lists(st.integers(-2, 2), min_size=1, max_size=6),
         changes=st.lists(st.tuples(st.integers(0, 5), st.integers(-3, 3)), max_size=12),
     )
+    @example(totals=[2, 2, 1], changes=[(0, 0), (1, 1), (2, 1), (0, 2)])
+    @example(totals=[1, 2], changes=[(0, 2), (1, 3), (0, 3), (0, 0)])
     def follow(totals: list[int], changes: list[tuple[int, int]]) -> None:
         top = TopRows(np.array(totals, dtype=np.int32))
         for number, after in changes:
