@@ -41,7 +41,9 @@ texts = st.text(
         "\ufeffa",
     ]
 )
-names = texts | st.sampled_from(DEFAULT_PLUGINS)
+#: Plugins that are gone are refused by name; Hypothesis draws texts from our own code, too.
+GONE = {"AzureDiskLimits", "CinderLimits", "EBSLimits", "GCEPDLimits"}
+names = texts.filter(lambda name: name not in GONE) | st.sampled_from(DEFAULT_PLUGINS)
 entries = st.fixed_dictionaries({"name": names}, optional={"weight": st.integers(-(2**31), 2**31 - 1)})
 disabled = st.lists(st.fixed_dictionaries({"name": names | st.just("*")}), max_size=3)
 # More than one enabled queue sort plugin is refused.
