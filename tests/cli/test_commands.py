@@ -87,7 +87,7 @@ def test_plugins_as_text(capsys: pytest.CaptureFixture[str]) -> None:
     """80 columns are enough; a plugin stands under its distribution with its extension points and args."""
     text = said(capsys, "plugins")
     assert max(map(len, text.splitlines())) <= 80
-    assert re.search(r"^pyscheduler \S+ \(in-tree = pyscheduler\.plugins\.hooks\)$", text, re.MULTILINE)
+    assert re.search(r"^kube-pyscheduler \S+ \(in-tree = pyscheduler\.plugins\.hooks\)$", text, re.MULTILINE)
     assert re.search(r"^  NodeName +filter$", text, re.MULTILINE)
     assert re.search(r"^  NodeAffinity +preFilter, filter, preScore, score\n +args: addedAffinity$", text, re.MULTILINE)
 
@@ -98,10 +98,10 @@ def test_plugins_as_json(capsys: pytest.CaptureFixture[str]) -> None:
     fit = next(plugin for plugin in data["plugins"] if plugin["name"] == "NodeResourcesFit")
     assert fit["extensionPoints"] == ["preFilter", "filter", "preScore", "score"]
     assert set(fit["args"]) == {"ignoredResources", "ignoredResourceGroups", "scoringStrategy"}
-    assert (fit["distribution"], fit["error"]) == ("pyscheduler", "")
+    assert (fit["distribution"], fit["error"]) == ("kube-pyscheduler", "")
     blocked = {each["name"]: each["blocked"] for each in data["distributions"]}
-    assert blocked["pyscheduler-queuesort"]
-    assert not any(blocked[name] for name in ("pyscheduler", "pyscheduler-coscheduling"))
+    assert blocked["kube-pyscheduler-queuesort"]
+    assert not any(blocked[name] for name in ("kube-pyscheduler", "kube-pyscheduler-coscheduling"))
 
 
 def test_what_a_profile_enables(capsys: pytest.CaptureFixture[str]) -> None:

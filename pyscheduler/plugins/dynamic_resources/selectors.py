@@ -47,7 +47,7 @@ _FUNCTION_FAILED: Final = re.compile(
 )
 #: How Python says that a function does not take so many arguments.
 _WRONG_NUMBER: Final = re.compile(r"\) (?:missing|takes) ")
-_INSTALL: Final = "device selectors need a package that is not installed: pip install 'pyscheduler[dra]'"
+_INSTALL: Final = "device selectors need a package that is not installed: pip install 'kube-pyscheduler[dra]'"
 
 
 class DeviceSelectorError(PySchedulerError):

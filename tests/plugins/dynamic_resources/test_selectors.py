@@ -250,7 +250,7 @@ def test_without_the_extra_every_selector_is_an_error(monkeypatch: pytest.Monkey
     module._compiled.cache_clear()
     with monkeypatch.context() as patch:
         patch.setattr(importlib, "import_module", missing)
-        with pytest.raises(DeviceSelectorError, match=r"pip install 'pyscheduler\[dra\]'"):
+        with pytest.raises(DeviceSelectorError, match=r"pip install 'kube-pyscheduler\[dra\]'"):
             ask("true")
     module._library.cache_clear()
     module._compiled.cache_clear()
