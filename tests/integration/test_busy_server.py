@@ -32,6 +32,7 @@ from pyscheduler.scheduler.scheduler import Scheduler
 from pyscheduler.telemetry.metrics import Metrics
 from pyscheduler.testing import node_manifest, pod_manifest
 from tests.integration.cables import HurriedClock
+from tests.processes import PATIENCE_SECONDS
 
 CONFIG = """
 apiVersion: kubescheduler.config.k8s.io/v1
@@ -113,7 +114,7 @@ class Site:
 
     async def until(self, so: Callable[[], bool]) -> None:
         """Wait until something is so."""
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(PATIENCE_SECONDS):
             while not so():  # noqa: ASYNC110 - nobody tells
                 await asyncio.sleep(0.005)
 
