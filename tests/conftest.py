@@ -19,12 +19,14 @@ HERE = Path(__file__).parent
 #: How long processes may take to end after the last test, in seconds.
 ENDING_SECONDS = 10.0
 
-# No deadline: on a busy machine a slow example says nothing about the code. The pytest timeout still bounds the test.
+# No deadline, and no check of how long data takes to make: on a busy machine a slow example says nothing about the code.
+# The pytest timeout still bounds the test.
 # The same examples in every run: many tests demand that each rule had its turn, and a search that is lucky only mostly
 # would fail changes that have nothing to do with it. To look for what nobody has seen yet there is `thorough`.
-hypothesis.settings.register_profile("default", deadline=None, max_examples=60, derandomize=True)
-hypothesis.settings.register_profile("quick", deadline=None, max_examples=15, derandomize=True)
-hypothesis.settings.register_profile("thorough", deadline=None, max_examples=1000)
+_TIMELESS = hypothesis.settings(deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
+hypothesis.settings.register_profile("default", _TIMELESS, max_examples=60, derandomize=True)
+hypothesis.settings.register_profile("quick", _TIMELESS, max_examples=15, derandomize=True)
+hypothesis.settings.register_profile("thorough", _TIMELESS, max_examples=1000)
 hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 
 
