@@ -19,8 +19,8 @@ HERE = Path(__file__).parent
 #: How long processes may take to end after the last test, in seconds.
 ENDING_SECONDS = 10.0
 
-# No deadline, and no check of how long data takes to make: on a busy machine a slow example says nothing about the code.
-# The pytest timeout still bounds the test.
+# No deadline, and no check of how long data takes to make: on a busy machine a slow example says nothing about the
+# code. The pytest timeout still bounds the test.
 # The same examples in every run: many tests demand that each rule had its turn, and a search that is lucky only mostly
 # would fail changes that have nothing to do with it. To look for what nobody has seen yet there is `thorough`.
 _TIMELESS = hypothesis.settings(deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])

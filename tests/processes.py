@@ -16,7 +16,7 @@ from pathlib import Path
 from tests.leftovers import VARIABLE
 
 #: The limit for anything that a test waits for, in seconds. It only ends what hangs: machines may be very busy.
-PATIENCE_SECONDS = 120.0
+PATIENCE_SECONDS = 300.0
 
 
 #: A launcher that has the command after it start with SIGINT ignored, as a background job of a shell script does.

@@ -20,7 +20,7 @@ STEPS = list(instructions(TEXT))
 HADOLINT = Path(sys.executable).with_name("hadolint")
 
 #: The limit for installing everything anew, in seconds; it only ends what hangs.
-TIMEOUT_SECONDS = 900
+TIMEOUT_SECONDS = 1200
 
 
 def last(word: str) -> str:
