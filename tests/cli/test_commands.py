@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
 import sys
 import tomllib
 from pathlib import Path
@@ -13,6 +12,7 @@ import click
 import pytest
 
 from pyscheduler.cli.main import cli, main
+from tests import processes
 
 ROOT = Path(__file__).parents[2]
 COMMANDS = ["run", "demo", "demo-gang", "cluster", "explain", "simulate", "plugins", "config"]
@@ -37,7 +37,7 @@ def test_help_imports_nothing_heavy(arguments: list[str]) -> None:
         f"try:\n    cli({arguments!r})\nexcept SystemExit:\n    pass\n"
         f"print(sorted({heavy!r} & set(sys.modules)))"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    done = processes.run(sys.executable, "-c", code, check=True)
     assert done.stdout.splitlines()[-1] == "[]"
 
 

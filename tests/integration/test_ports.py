@@ -17,6 +17,7 @@ import yaml
 from tests.integration.conftest import Served
 from tests.integration.programs import Api, free_port, nodes, pods, program, served
 from tests.integration.test_bad_input import NOBODY, mistakes
+from tests.processes import PATIENCE_SECONDS
 
 _TOKENS = 'prometheus-token,prometheus,1,"monitoring"\n'
 _RBAC = "rbac.authorization.k8s.io"
@@ -29,7 +30,7 @@ def get(url: str, token: str = "") -> tuple[int, str]:
     context.verify_mode = ssl.CERT_NONE
     request = urllib.request.Request(url, headers={"Authorization": f"Bearer {token}"} if token else {})
     try:
-        with urllib.request.urlopen(request, timeout=10, context=context) as answer:
+        with urllib.request.urlopen(request, timeout=PATIENCE_SECONDS, context=context) as answer:
             return answer.status, answer.read().decode()
     except urllib.error.HTTPError as error:
         with error:
