@@ -11,7 +11,7 @@ import attrs
 from pyscheduler.api.durations import format_duration
 from pyscheduler.cli.debugging import DebugPages
 from pyscheduler.cli.health import HealthServer
-from pyscheduler.cli.health_checks import Check, Probes
+from pyscheduler.cli.health_checks import PING, Check, Probes
 from pyscheduler.cli.listening import listen
 from pyscheduler.cli.secure_serving import SecureServer
 from pyscheduler.cli.version import version_text
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from pyscheduler.cli.flags import Flags
     from pyscheduler.cli.pages import Pages
+    from pyscheduler.cluster.real.heartbeat import Heartbeat
     from pyscheduler.cluster.real.lease import LeaderElector
     from pyscheduler.scheduler.scheduler import Scheduler
 
@@ -35,8 +36,15 @@ _BARE: Final = frozenset({"feature-gates", "vmodule"})
 _EMPTY: Final = {"log-json-info-buffer-size": "0", "log-text-info-buffer-size": "0", "version": "false"}
 
 
-def probes(scheduler: Scheduler, elector: LeaderElector | None, stop: asyncio.Event) -> Probes:
-    """Return the probes of kube-scheduler: alive while leadership is in order, ready from the first sync to the end."""
+def probes(
+    scheduler: Scheduler, elector: LeaderElector | None, stop: asyncio.Event, heartbeat: Heartbeat | None
+) -> Probes:
+    """Return the probes of kube-scheduler: alive while leadership is in order, ready from the first sync to the end.
+
+    A loop that does not turn answers no probe, and one that turns slowly is not alive.
+
+    Differs from kube-scheduler: /livez has the check `event-loop` beside `ping`.
+    """
 
     def election() -> str:
         assert elector is not None
@@ -48,7 +56,8 @@ def probes(scheduler: Scheduler, elector: LeaderElector | None, stop: asyncio.Ev
         Check("shutdown", lambda: "process is shutting down" if stop.is_set() else ""),
         Check("sched-handler-sync", lambda: "" if scheduler.synced else "handlers are not fully synchronized"),
     )
-    return Probes(started_at=scheduler.clock.wall(), healthz=healthy, livez=(), readyz=ready)
+    alive = (PING, Check("event-loop", heartbeat.why_slow)) if heartbeat is not None else ()
+    return Probes(started_at=scheduler.clock.wall(), healthz=healthy, livez=alive, readyz=ready)
 
 
 @attrs.define(kw_only=True)
