@@ -1,4 +1,4 @@
-"""The two ports of a running scheduler: plain HTTP for probes and scrapes, and HTTPS as kube-scheduler has it."""
+"""The ports of a running scheduler: HTTPS as kube-scheduler has it, and plain HTTP where one asks for it."""
 
 from __future__ import annotations
 
@@ -30,6 +30,7 @@ __all__ = ["Ports", "probes"]
 
 _log = logging.getLogger(__name__)
 
+_LOOPBACK: Final = "127.0.0.1"
 #: Lists and maps that are printed without brackets.
 _BARE: Final = frozenset({"feature-gates", "vmodule"})
 #: What stands for a value that was not given, where it is not nothing.
@@ -85,13 +86,13 @@ class Ports:
     async def _open_health(self) -> None:
         if self.health_port is None:
             return
-        named = self.flags is None or "health_port" in self.flags.given
-        listening = listen(self.bind_address, self.health_port, flag="--health-port", named=named)
-        if listening is None:
-            return
+        # It asks nobody for credentials: who wants it open to other machines has to name an address.
+        address = self.bind_address if self.flags is None or "bind_address" in self.flags.given else _LOOPBACK
+        listening = listen(address, self.health_port, flag="--health-port", named=True)
+        assert listening is not None
         self._health = HealthServer(self.pages)
         await self._health.start(listening)
-        _log.info("Serving health and metrics address=%s port=%d", self.bind_address, self._health.port)
+        _log.info("Serving health and metrics address=%s port=%d", address, self._health.port)
 
     async def _open_secure(self, flags: Flags) -> None:
         serving = flags.secure_serving
