@@ -127,6 +127,7 @@ class Ports:
             profiling=self.profiling,
             with_flagz=self.feature("ComponentFlagz"),
             with_statusz=self.feature("ComponentStatusz"),
+            with_cbor=self.feature("CBORServingAndStorage"),
             paths=self.pages.paths,
         )
 
