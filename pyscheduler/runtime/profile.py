@@ -417,5 +417,5 @@ class Profile:
         return cast("S", shared[key])
 
     def add_route(self, path: str, handler: Callable[[Mapping[str, str]], object]) -> None:
-        """Answer GET `path` on the health port."""
+        """Answer GET `path` beside the metrics."""
         self._services.routes.add(path, handler, profile=self.name)

@@ -84,7 +84,7 @@ class Scheduler:
     in_tree_groups: InTreeGroups | None = None
     pods: Informer[Pod]
     nodes: Informer[Node]
-    #: What plugins answer on the health port.
+    #: What plugins answer over HTTP.
     routes: Routes
     #: Who may use the snapshot: a scheduling cycle, or what a plugin asks between two of them.
     exclusive: Exclusive

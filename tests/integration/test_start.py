@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from pathlib import Path
 
 from tests import processes
-from tests.integration.programs import Api, free_port, nodes, program, served
+from tests.integration.programs import Api, free_port, nodes, pods, program, served
 
 
 def test_help_answers_at_once() -> None:
@@ -30,3 +31,24 @@ async def test_it_is_ready_when_its_caches_are(tmp_path: Path) -> None:
             line = await scheduler.said("Caches are synced")
             assert '"nodes":"300"' in line
             assert await Api(f"http://127.0.0.1:{port}")("GET", "/readyz") == (200, "ok")
+
+
+async def test_an_api_server_that_is_not_there_yet_is_waited_for(tmp_path: Path) -> None:
+    """Not ready and not leading meanwhile, with one line in the log; then it schedules as if it had come later."""
+    health, port = free_port(), free_port()
+    waiting = ("run", "--master", f"http://127.0.0.1:{port}", "--health-port", str(health), "--secure-port=0")
+    async with program(*waiting) as scheduler:
+        line = await scheduler.said("Waiting for the API server")
+        assert "connection refused" in line
+        probes = Api(f"http://127.0.0.1:{health}")
+        status, text = await probes("GET", "/readyz")
+        assert (status, "[-]sched-handler-sync failed" in text) == (500, True)
+        assert await probes("GET", "/livez") == (200, "ok")
+        async with served(tmp_path, [*nodes(1), *pods(1)], options=("--port", str(port))) as api:
+            await scheduler.said("The API server answers")
+            await api.until_bound(1)
+            assert await probes("GET", "/readyz") == (200, "ok")
+            assert scheduler.count("Waiting for the API server") == 1
+            assert scheduler.count("warning") == 1, scheduler.err
+            scheduler.send(signal.SIGTERM)
+            assert await scheduler.ended() == 0
