@@ -100,6 +100,11 @@ def wire(
         _optional(assembly, point.PRE_FILTER, "add_pod", "PreFilterExtensionAddPod"),
         _optional(assembly, point.PRE_FILTER, "remove_pod", "PreFilterExtensionRemovePod"),
         memories,
+        tuple(
+            _method(name, plugin, "may_reuse", "Sign")
+            for name, plugin in assembly.plugins.items()
+            if hasattr(plugin, "may_reuse")
+        ),
     )
     return Wiring(
         sort_key=make_sort_key(queue_sort, assembly.plugins[queue_sort], calls),
