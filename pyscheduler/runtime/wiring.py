@@ -194,7 +194,7 @@ def _pre_binds(assembly: Assembly) -> list[PreBindEntry]:
     return entries
 
 
-def _signers(assembly: Assembly) -> tuple[PluginMethod, ...] | None:
+def _signers(assembly: Assembly) -> list[PluginMethod] | None:
     """Return the plugins that sign; None where one takes part in judging nodes and does not."""
     judges = {
         name: assembly.plugins[name]
@@ -203,4 +203,4 @@ def _signers(assembly: Assembly) -> tuple[PluginMethod, ...] | None:
     }
     if not all(isinstance(plugin, SignPlugin) for plugin in judges.values()):
         return None
-    return tuple(_method(name, plugin, "sign_pod", "Sign") for name, plugin in judges.items())
+    return [_method(name, plugin, "sign_pod", "Sign") for name, plugin in judges.items()]
