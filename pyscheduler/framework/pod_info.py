@@ -110,6 +110,8 @@ class QueuedPodInfo:
     attempts: int = 0
     #: When it first entered activeQ (time spent gated does not count); None before that.
     first_attempt_at: float | None = None
+    #: Its rank among all pods by when they first entered activeQ; 0 before that.
+    first_attempt_rank: int = 0
     #: Moment after which it may leave backoffQ; None where no backoff was worked out yet.
     backoff_until: float | None = None
     #: Attempts that ended in a rejection, ever; drives the backoff.

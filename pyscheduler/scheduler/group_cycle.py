@@ -7,7 +7,8 @@ the next one sees it there; so does it see gone whom a member would preempt. In 
 stays as it was. In the end all of that is taken back. What comes of it is `group_commit`'s.
 
 Differs from kube-scheduler: victims are told to go only when the whole group can be placed; and a group that is tried
-again serves its backoff in full, whatever SchedulerPopFromBackoffQ says, or it would be tried without end. There, a
+again serves its backoff in full, whatever SchedulerPopFromBackoffQ says, or it would be tried without end. A group of
+unlike members that finds no place is tried in a second order at once. There, a
 claim for one pod only may be given to two members, as who uses a claim is counted before the first of them is placed.
 Source: kube-scheduler 1.36, `schedule_one_podgroup.go`.
 """
@@ -29,6 +30,7 @@ from pyscheduler.framework.group_cycle import (
 )
 from pyscheduler.framework.preemption import PREEMPTION_INQUIRY, PreemptionInquiry
 from pyscheduler.framework.status import Code, Status
+from pyscheduler.runtime.pod_keys import pod_key
 from pyscheduler.runtime.turns import Turns
 from pyscheduler.scheduler.failure import CLEAR_NOMINATION
 from pyscheduler.scheduler.group_commit import Decision, Member
@@ -170,7 +172,8 @@ class GroupCycles:
         for start in range(0, len(others), _POPPED_PER_TURN):
             popped += self.queue.pop_these(others[start : start + _POPPED_PER_TURN])
             await turns.give()
-        popped.sort(key=lambda info: (-info.pod.priority, info.first_attempt_at or 0.0))
+        # By rank, not by time: pods may enter activeQ at the same time, and the one that let the others in is first.
+        popped.sort(key=lambda info: (-info.pod.priority, info.first_attempt_rank))
         return popped
 
     def _refuse(self, popped: Iterable[QueuedPodInfo], name: str, other: str) -> None:
@@ -298,13 +301,16 @@ def _other_order(decision: Decision) -> Sequence[Member]:
         return ()
     placed = [member for member in decision.members if member.is_placed]
     failed = [member for member in decision.members if not member.is_placed]
-    amounts = [{_amounts(member) for member in members} for members in (placed, failed)]
-    return [*failed, *placed] if placed and len(set.union(*amounts)) > 1 else ()
+    kinds = {_asks(member) for member in decision.members} if placed else set()
+    return [*failed, *placed] if len(kinds) > 1 else ()
 
 
-def _amounts(member: Member) -> tuple[object, ...]:
-    requests = member.attempt.queued.pod_info.requests
-    return requests.milli_cpu, requests.memory, requests.ephemeral_storage, *sorted(requests.scalars.items())
+def _asks(member: Member) -> object:
+    """Return what a member asks of a node; equal where members are alike."""
+    info = member.attempt.queued.pod_info
+    requests = info.requests
+    amounts = requests.milli_cpu, requests.memory, requests.ephemeral_storage, *sorted(requests.scalars.items())
+    return pod_key(info.pod) or amounts
 
 
 def _go_on(decision: Decision, member: Member) -> bool:

@@ -62,7 +62,7 @@ class InTreeGroups:
     #: The plugin that makes members wait for each other.
     name: str = attrs.field(default=_PLUGIN, init=False)
     retries_after_backoff: bool = attrs.field(default=True, init=False)
-    tries_again: bool = attrs.field(default=False, init=False)
+    tries_again: bool = attrs.field(default=True, init=False)
     directory: GroupDirectory
     groups: Lister[InTreePodGroup]
     client: Client
