@@ -142,9 +142,17 @@ class Members:
 
     def fail(self, state: GroupState, *, back_off: bool = False, retry: bool = False) -> None:
         """Take down that the group failed: it is refused for a while, and goes behind those that have waited longer."""
-        group = state.id
+        self.failures.deny(state.id, back_off=back_off, retry=retry)
+        self._sort_last(state.id)
+
+    def refused(self, state: GroupState, *, back_off: bool) -> None:
+        """Take down that a member was refused untried: its group goes behind the others, and may be backed off."""
+        if back_off:
+            self.failures.back_off(state.id)
+        self._sort_last(state.id)
+
+    def _sort_last(self, group: GroupId) -> None:
         self.permitted.remove(group)
-        self.failures.deny(group, back_off=back_off, retry=retry)
         if self.groups.last_failed.get(group) != self._handle.clock.wall():
             self.groups.failed(group)
 

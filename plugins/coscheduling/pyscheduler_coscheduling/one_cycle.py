@@ -58,12 +58,13 @@ class OneCycle:
         # The time means nothing: nobody waits.
         return Status.wait(reason, timeout=self._args.wait_seconds)
 
-    def post_filter(self, group: GroupState, pod: Pod, cycle: GroupCycle) -> Status:
-        """Note that a member fits nowhere, and say so unless the group may do without it."""
+    def post_filter(self, group: GroupState, pod: Pod, cycle: GroupCycle, *, was_tried: bool) -> Status:
+        """Note that a member that was tried fits nowhere, and say so unless the group may do without it."""
         missing = self._missing(group, cycle)
         if missing * 100 <= self._args.pod_group_reject_percentage * group.group.min:
             return Status.unschedulable()
-        self._lacking.add(group.id)
+        if was_tried:
+            self._lacking.add(group.id)
         return Status.unschedulable(
             f"PodGroup {group.id} gets rejected due to Pod {pod.name} is unschedulable even after PostFilter"
         )
