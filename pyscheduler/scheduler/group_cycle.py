@@ -30,7 +30,7 @@ from pyscheduler.framework.group_cycle import (
 )
 from pyscheduler.framework.preemption import PREEMPTION_INQUIRY, PreemptionInquiry
 from pyscheduler.framework.status import Code, Status
-from pyscheduler.runtime.pod_keys import pod_key
+from pyscheduler.podgroup import asks
 from pyscheduler.runtime.turns import Turns
 from pyscheduler.scheduler.failure import CLEAR_NOMINATION
 from pyscheduler.scheduler.group_commit import Decision, Member
@@ -83,6 +83,10 @@ class GroupSource(Protocol):
         """Tell whether a group that cannot be placed is tried in another order before it is given up."""
         ...
 
+    def places_missing(self, group: Hashable) -> int:
+        """Return how many members without a place must find one before the group can start."""
+        ...
+
     def group_cycle_ended(self, groups: Collection[Hashable], verdict: GroupVerdict) -> None:
         """Be told what came of a cycle."""
         ...
@@ -131,6 +135,8 @@ class GroupCycles:
         began = self.clock.now()
         turns = Turns(self.clock)
         popped = await self._pop_all(groups, first, turns)
+        for info in popped:
+            info.woken_by = first.woken_by
         profile = self.profiles[popped[0].pod.scheduler_name]
         stranger = next((info.pod for info in popped if info.pod.scheduler_name != profile.name), None)
         if stranger is not None:
@@ -301,16 +307,8 @@ def _other_order(decision: Decision) -> Sequence[Member]:
         return ()
     placed = [member for member in decision.members if member.is_placed]
     failed = [member for member in decision.members if not member.is_placed]
-    kinds = {_asks(member) for member in decision.members} if placed else set()
-    return [*failed, *placed] if len(kinds) > 1 else ()
-
-
-def _asks(member: Member) -> object:
-    """Return what a member asks of a node; equal where members are alike."""
-    info = member.attempt.queued.pod_info
-    requests = info.requests
-    amounts = requests.milli_cpu, requests.memory, requests.ephemeral_storage, *sorted(requests.scalars.items())
-    return pod_key(info.pod) or amounts
+    first, *rest = [asks(member.attempt.queued.pod) for member in decision.members]
+    return [*failed, *placed] if placed and any(other != first for other in rest) else ()
 
 
 def _go_on(decision: Decision, member: Member) -> bool:

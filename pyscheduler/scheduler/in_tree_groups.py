@@ -87,6 +87,11 @@ class InTreeGroups:
         members[pod.uid] = pod
         return {group: members.values()}
 
+    def places_missing(self, group: Hashable) -> int:
+        """Return how many members the gang is short of."""
+        state = self.directory.get(group) if isinstance(group, GroupId) else None
+        return max(1, state.group.min - state.assigned_count) if state is not None and state.group.is_gang else 1
+
     def group_cycle_ended(self, groups: Collection[Hashable], verdict: GroupVerdict) -> None:
         """Write the condition, in the background."""
         for group in groups:

@@ -82,6 +82,11 @@ class OneCycle:
                 enough = quorum.siblings(state, count_succeeded=members.counts_succeeded(state)) >= state.group.min
                 members.fail(state, back_off=enough and self._args.pod_group_backoff_seconds > 0)
 
+    def missing(self, group: Hashable) -> int:
+        """Return how many members a group is short of; one at least."""
+        state = self._members.directory.get(group) if isinstance(group, GroupId) else None
+        return 1 if state is None else self._members.missing(state)
+
     def _missing(self, group: GroupState, cycle: GroupCycle) -> int:
         assigned = quorum.assigned(group, count_succeeded=self._members.counts_succeeded(group))
         return group.group.min - assigned - len(cycle.placed(group.id))

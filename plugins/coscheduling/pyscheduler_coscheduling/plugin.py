@@ -33,7 +33,7 @@ from pyscheduler.framework import (
     StateKey,
     Status,
 )
-from pyscheduler.podgroup import DIALECTS, StatusController, coscheduling_key, kinds_of, status_rules
+from pyscheduler.podgroup import DIALECTS, StatusController, coscheduling_key, kinds_of, places_needed, status_rules
 from pyscheduler_coscheduling import quorum
 from pyscheduler_coscheduling.args import CoschedulingArgs
 from pyscheduler_coscheduling.deadlock import DeadlockSide
@@ -151,6 +151,9 @@ class Coscheduling(
     def groups_to_schedule(self, pod: Pod) -> Mapping[Hashable, Iterable[Pod]] | None:
         return self._one_cycle.groups(pod)
 
+    def places_missing(self, group: Hashable) -> int:
+        return self._one_cycle.missing(group)
+
     def group_cycle_ended(self, groups: Collection[Hashable], verdict: GroupVerdict) -> None:
         self._one_cycle.ended(groups, verdict)
 
@@ -247,6 +250,7 @@ class Coscheduling(
         back_off = enough and self.args.pod_group_backoff_seconds > 0
         if was_tried:
             members.fail(group, back_off=back_off)
+            self._listen_for_room(state, group, pod)
         else:
             # The window of denied groups is for groups that were tried: a member that is missing must help at once.
             members.refused(group, back_off=back_off)
@@ -327,6 +331,14 @@ class Coscheduling(
     def post_bind(self, state: CycleState, pod: Pod, node_name: str) -> None:
         if self.members.of(pod) is not None:
             self._statuses.bound(pod)
+
+    def _listen_for_room(self, state: CycleState, group: GroupState, pod: Pod) -> None:
+        """Let one pod that fits nowhere say how much room its group needs; in a window no room is of use."""
+        members, after = self.members, state.get(AFTER_FAILURE)
+        if after is None or members.failures.is_refused(group.id) or not members.may_listen(group, pod):
+            return
+        unplaced = (*group.pending.values(), *group.waiting.values())
+        after.room_for = places_needed(pod, unplaced, members.missing(group))
 
     def _serve_backoff(self, state: CycleState) -> None:
         after = state.get(AFTER_FAILURE)
