@@ -370,6 +370,10 @@ class GroupCyclePlugin(Plugin):
         """
         raise NotImplementedError
 
+    def places_missing(self, group: Hashable) -> int:
+        """Return how many members without a place must find one before the group can start; 1 where that is unknown."""
+        return 1
+
     def group_cycle_ended(self, groups: Collection[Hashable], verdict: GroupVerdict) -> None:
         """Be told what came of a cycle, after its members were dealt with."""
 

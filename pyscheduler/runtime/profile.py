@@ -175,6 +175,10 @@ class Profile:
         """Search `nodes` from row `start` on, round the end, until `limit` feasible ones were found (None: all)."""
         return self._wiring.filtering.find_feasible(state, pod, nodes, limit=limit, start=start)
 
+    def others_may_help(self, statuses: NodeStatuses) -> bool:
+        """Tell whether a node may take a pod that it refused alone, once other pods are placed."""
+        return self._wiring.filtering.others_may_help(statuses)
+
     def run_filters(self, state: CycleState, pod: Pod, nodes: Nodes) -> NodeStatuses:
         """Return the complete statuses of `nodes`, nominated pods taken into account.
 
