@@ -97,7 +97,8 @@ async def serve(
     if elector is not None:
         transport = FencedTransport(transport, leads=lambda: elector.is_leader)
         if watchdog is not None:
-            watchdog.lost = lambda: elector.reason
+            deadline = options.config.leader_election.renew_deadline_seconds
+            watchdog.guard(elector, renew_deadline_seconds=deadline)
         elector.watch()
     try:
         # Before the server is waited for: a mistake in the profiles is told whether the cluster is there or not.
