@@ -12,6 +12,9 @@ left to faulthandler, which needs no GIL, and writes where every thread is. It i
 the lease is lost, unless it is set anew before; and at a signal, which regular expressions look for, to end the program
 after all else has failed. What remains is a library that keeps the GIL and looks for no signals, in a program that does
 not lead: kubelet kills that in the end.
+
+Differs from kube-scheduler: there, a plugin that never returns keeps the lease for good, and SIGTERM ends the program
+at once.
 """
 
 from __future__ import annotations

@@ -22,6 +22,8 @@ async def test_probes_and_pages(served_cluster: Served) -> None:
         await scheduler.said("API server refused resource=nodes")
         assert await health("GET", "/healthz") == (200, "ok")
         assert await health("GET", "/livez") == (200, "ok")
+        alive = "[+]ping ok\n[+]event-loop ok\nlivez check passed\n"
+        assert await health("GET", "/livez?verbose") == (200, alive)
         status, text = await health("GET", "/readyz")
         assert (status, "[-]sched-handler-sync failed: reason withheld" in text) == (500, True)
         cluster.faults.clear()
@@ -32,6 +34,7 @@ async def test_probes_and_pages(served_cluster: Served) -> None:
         status, text = await health("GET", "/metrics")
         assert status == 200
         assert 'scheduler_schedule_attempts_total{profile="pyscheduler",result="scheduled"} 3.0' in text
+        assert "\npyscheduler_event_loop_longest_block_seconds " in text
         status, text = await health("GET", "/metrics/resources")
         assert (status, text.count("kube_pod_resource_request{")) == (200, 6)
         assert (await health("GET", "/nothing"))[0] == 404
