@@ -71,9 +71,8 @@ class SecureServer:
 
     async def prepare(self) -> None:
         """Read all that the flags name. Raises `ConfigError` for what cannot be used; `stop` follows in any case."""
-        self._tls = ServingTLS(
-            self._flags.secure_serving, client_authorities=await asyncio.to_thread(self._authorities)
-        )
+        authorities = await asyncio.to_thread(self._authorities)
+        self._tls = await asyncio.to_thread(ServingTLS, self._flags.secure_serving, client_authorities=authorities)
         asks = await self._reviewer(self._flags.authentication.authentication_kubeconfig, "--authentication-kubeconfig")
         decides = await self._reviewer(self._flags.authorization.authorization_kubeconfig, "--authorization-kubeconfig")
         self._authenticator = _authenticator(self._flags.authentication, asks, self._clock)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import random
+import re
 import socket
 import ssl
 import sys
@@ -347,7 +348,7 @@ async def test_flags_and_status(world: World) -> None:
         ["config=x.yaml", "v=2"],
     )
     status, text = await port.get("/statusz", "root")
-    assert "\nUp: 1 hr 02 min 05 sec\n" in text
+    assert re.search(r"\nUp: 1 hr 02 min \d\d sec\n", text)
     assert f"\nPython version: {sys.version.split()[0]}\n" in text
     assert "\nPaths: /configz /flagz /healthz /livez /metrics /readyz\n" in text
 
@@ -367,8 +368,9 @@ async def test_flags_and_status_as_objects(world: World, version: str, form: str
         assert (found[kind].pop("kind"), found[kind].pop("apiVersion")) == (kind, f"config.k8s.io/{version}")
     assert found["Flagz"] == {"flags": {"config": "x.yaml", "v": "2"}}
     assert isinstance(found["Statusz"].pop("startTime"), str)
+    # The certificate of the port takes a second to make on a busy machine.
+    assert 3725 <= found["Statusz"].pop("uptimeSeconds") < 3785
     assert found["Statusz"] == {
-        "uptimeSeconds": 3725,
         "binaryVersion": "pyscheduler 1",
         "emulationVersion": "1.36",
         "paths": ["/configz", "/flagz", "/healthz", "/livez", "/metrics", "/readyz"],
