@@ -19,7 +19,7 @@ async def test_probes_and_pages(served_cluster: Served) -> None:
     arguments = ("--config", str(FAST), "--master", served_cluster.url, "--health-port", str(port))
     async with program("run", "--bind-address", "127.0.0.1", *arguments) as scheduler:
         await scheduler.said(f"Serving health and metrics address=127.0.0.1 port={port}")
-        await scheduler.said("API server refused resource=nodes")
+        await scheduler.said("API server unreachable watches=1 resources=nodes ")
         assert await health("GET", "/healthz") == (200, "ok")
         assert await health("GET", "/livez") == (200, "ok")
         status, text = await health("GET", "/readyz")
