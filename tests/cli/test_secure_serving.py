@@ -29,6 +29,7 @@ from pyscheduler.cluster.embedded.faults import Fault
 from pyscheduler.framework.clock import LoopClock
 from pyscheduler.framework.errors import ConfigError
 from pyscheduler.runtime.routes import Routes
+from pyscheduler.telemetry.metrics import Metrics
 from tests.cli.pem import Authority
 
 ANONYMOUS = "system:anonymous"
@@ -68,6 +69,8 @@ class World:
     kubeconfig: Path
     folder: Path
     servers: list[SecureServer] = attrs.Factory(list)
+    #: What was recorded of all its ports.
+    metrics: Metrics = attrs.Factory(Metrics)
 
     async def open(
         self, *, asking: bool = True, profiling: bool = True, authentication: Mapping[str, Any] | None = None
@@ -96,7 +99,14 @@ class World:
             with_statusz=True,
             paths=pages.paths,
         )
-        server = SecureServer(pages, flags, clock=clock, rng=random.Random(1), debugging=debugging.answer)
+        server = SecureServer(
+            pages,
+            flags,
+            clock=clock,
+            rng=random.Random(1),
+            debugging=debugging.answer,
+            visits=self.metrics.visits(),
+        )
         self.servers.append(server)
         await server.prepare()
         await server.start(socket.create_server(("127.0.0.1", 0)))
@@ -285,6 +295,44 @@ async def test_a_client_certificate_of_the_file(world: World) -> None:
     with pytest.raises(aiohttp.ClientError):
         await port.get("/healthz", pair=Authority().pair(world.folder, "eve", client=True))
     assert await port.get("/healthz") == (200, "ok")
+
+
+async def test_requests_are_measured_as_by_kube_scheduler(world: World) -> None:
+    """Users, decisions, tokens and questions to the cluster are counted in kube-scheduler's families."""
+    authority = Authority()
+    file = world.folder / "ca.crt"
+    file.write_bytes(authority.pem)
+    port = await world.open(authentication={"client_ca_file": str(file)})
+    for _ in range(2):
+        assert (await port.get("/metrics", "prometheus"))[0] == 200
+    assert (await port.get("/metrics", "nobody"))[0] == 401
+    assert (await port.get("/metrics"))[0] == 403
+    masters = authority.pair(world.folder, "admin", organizations=["system:masters"], client=True)
+    assert (await port.get("/metrics", pair=masters))[0] == 200
+    world.cluster.faults.add(Fault(method="POST", path="subjectaccessreviews", status=403))
+    assert (await port.get("/configz", "prometheus"))[0] == 500
+    text = world.metrics.render()[0].decode()
+    found = dict(re.findall(r"(?m)^(\S+?(?:total|requests|attempts|_count)(?:{.*})?) (\d+)\.0$", text))
+    expected = {
+        'authenticated_user_requests{username="admin"}': 1,
+        'authenticated_user_requests{username="other"}': 4,
+        'authentication_attempts{result="error"}': 1,
+        'authentication_attempts{result="success"}': 5,
+        'authentication_duration_seconds_count{result="success"}': 5,
+        'authentication_token_cache_active_fetch_count{status="in_flight"}': 0,
+        'authentication_token_cache_fetch_total{status="error"}': 1,
+        'authentication_token_cache_fetch_total{status="ok"}': 1,
+        'authentication_token_cache_request_total{status="hit"}': 2,
+        'authentication_token_cache_request_total{status="miss"}': 2,
+        'authorization_attempts_total{result="allowed"}': 3,
+        'authorization_attempts_total{result="no-opinion"}': 1,
+        'authorization_attempts_total{result="error"}': 1,
+        'apiserver_delegated_authn_request_total{code="201"}': 2,
+        'apiserver_delegated_authz_request_total{code="201"}': 2,
+        'apiserver_delegated_authz_request_total{code="403"}': 1,
+        "apiserver_client_certificate_expiration_seconds_count": 1,
+    }
+    assert {name: int(found.get(name, -1)) for name in expected} == expected
 
 
 async def publish(world: World, authority: Authority) -> None:

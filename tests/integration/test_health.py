@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 
 from pyscheduler.cluster.embedded.faults import Fault
@@ -32,6 +33,9 @@ async def test_probes_and_pages(served_cluster: Served) -> None:
         status, text = await health("GET", "/metrics")
         assert status == 200
         assert 'scheduler_schedule_attempts_total{profile="pyscheduler",result="scheduled"} 3.0' in text
+        assert re.search(r'kubernetes_build_info{.*git_version="v\d.*major="1",minor="36".*} 1.0', text)
+        assert 'version_info{binary="1.36",component="kube",emulation="1.36",min_compat="1.35"} 1.0' in text
+        assert re.search(r'registered_metrics_total{deprecated_version="",stability_level="STABLE"} \d+', text)
         status, text = await health("GET", "/metrics/resources")
         assert (status, text.count("kube_pod_resource_request{")) == (200, 6)
         assert (await health("GET", "/nothing"))[0] == 404
