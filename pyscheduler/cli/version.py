@@ -1,7 +1,7 @@
 """What this program says it is.
 
-Differs from kube-scheduler: `kubernetes_build_info` has this program's own version as `git_version`, and what only a build
-from Go has is empty.
+Differs from kube-scheduler: `kubernetes_build_info` has this program's own version as `git_version`, and what only a
+build from Go has is empty.
 """
 
 from __future__ import annotations
