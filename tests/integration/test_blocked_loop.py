@@ -158,7 +158,7 @@ async def test_a_blocked_loop_is_told_of(served_cluster: Served, trap: dict[str,
         scheduler.send(signal.SIGTERM)
         await asyncio.sleep(0.1)  # two signals at once are one
         scheduler.send(signal.SIGTERM)
-        assert await scheduler.ended(seconds=5) == 1
+        assert await scheduler.ended() == 1
         assert scheduler.count("Stopping at once, for a second signal") == 1
         assert scheduler.count("s in plugin Trap (filter)") == 1
 
@@ -172,7 +172,7 @@ async def test_sigterm_while_the_api_server_is_waited_for(served_cluster: Served
         await until_hit(slow)
         for scheduler in (refused, hanging):
             scheduler.send(signal.SIGTERM)
-            assert await scheduler.ended(seconds=10) == 0
+            assert await scheduler.ended() == 0
 
 
 async def test_sigterm_while_the_lease_is_waited_for(served_cluster: Served) -> None:
@@ -183,6 +183,6 @@ async def test_sigterm_while_the_lease_is_waited_for(served_cluster: Served) -> 
         async with program(*run) as standby:
             await standby.said("New leader elected")
             standby.send(signal.SIGTERM)
-            assert await standby.ended(seconds=10) == 0
+            assert await standby.ended() == 0
         leader.send(signal.SIGTERM)
         assert await leader.ended() == 0
