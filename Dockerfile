@@ -9,7 +9,7 @@ ARG BASE=python:3.13.15-slim-bookworm@sha256:2325bb286ec344af3e5898cc224b5844e27
 
 FROM ${BASE} AS build
 WORKDIR /src
-COPY pyproject.toml README.md LICENSE ./
+COPY pyproject.toml README.md LICENSE kube_pyscheduler.py ./
 COPY pyscheduler pyscheduler
 COPY plugins plugins
 # An environment without pip of its own: nothing is installed into a running image.
@@ -18,7 +18,11 @@ RUN pip wheel --no-cache-dir --no-deps --wheel-dir /wheels . ./plugins/* \
 # Wheels only, so that no compiler is needed. PLUGINS is a list of words, whose versions are the builder's to pin.
 ARG PLUGINS=""
 # hadolint ignore=SC2086,DL3013
+<<<<<<< HEAD
 RUN pip --python /opt/pyscheduler install --no-cache-dir --only-binary=:all: /wheels/*.whl ${PLUGINS}
+=======
+RUN pip --python /opt/pyscheduler install --no-cache-dir --only-binary=:all: /wheels/*.whl "kube-pyscheduler[dra]" ${PLUGINS}
+>>>>>>> main
 
 FROM ${BASE}
 COPY --from=build /opt/pyscheduler /opt/pyscheduler

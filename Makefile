@@ -12,8 +12,9 @@ BENCH_ARGS ?=
 BIN := $(VENV)/bin
 PLUGINS := $(patsubst %/pyproject.toml,%,$(wildcard plugins/*/pyproject.toml))
 # What is installed depends on the interpreter, on the place of the checkout and on every pyproject.toml. The stamp's
-# name says which: a first part for what needs a new environment, a second for what needs another install.
-PLACE := $(shell echo "$(CURDIR) $(PYTHON)" | cksum | tr ' ' '-')
+# name says which: a first part for what needs a new environment, a second for what needs another install. A new name of
+# the distribution needs a new environment, because the old one would stay installed beside it.
+PLACE := $(shell echo "$(CURDIR) $(PYTHON) kube-pyscheduler" | cksum | tr ' ' '-')
 NEEDS := $(shell (cat pyproject.toml plugins/*/pyproject.toml; echo "$(PIP_ARGS)") 2>/dev/null | cksum | tr ' ' '-')
 STAMP := $(VENV)/.setup-$(PLACE).$(NEEDS)
 # Two workers are enough for this suite, and what most machines can spare.

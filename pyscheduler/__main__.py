@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pyscheduler.cli.main import main
+from kube_pyscheduler import main
 
 __all__ = ["main"]
 

@@ -1,23 +1,32 @@
-"""What holds for every test: how hard hypothesis searches, and which tests `make test-quick` leaves out."""
+"""What holds for every test: how hard hypothesis searches, which tests are slow, and that no process is left behind."""
 
 from __future__ import annotations
 
 import logging
 import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
+from types import FrameType
 
 import hypothesis
 import pytest
 
+from tests import leftovers
+
 HERE = Path(__file__).parent
 
-# No deadline: on a busy machine a slow example says nothing about the code. The pytest timeout still bounds the test.
+#: How long processes may take to end after the last test, in seconds.
+ENDING_SECONDS = 10.0
+
+# No deadline, and no check of how long data takes to make: on a busy machine a slow example says nothing about the
+# code. The pytest timeout still bounds the test.
 # The same examples in every run: many tests demand that each rule had its turn, and a search that is lucky only mostly
 # would fail changes that have nothing to do with it. To look for what nobody has seen yet there is `thorough`.
-hypothesis.settings.register_profile("default", deadline=None, max_examples=60, derandomize=True)
-hypothesis.settings.register_profile("quick", deadline=None, max_examples=15, derandomize=True)
-hypothesis.settings.register_profile("thorough", deadline=None, max_examples=1000)
+_TIMELESS = hypothesis.settings(deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
+hypothesis.settings.register_profile("default", _TIMELESS, max_examples=60, derandomize=True)
+hypothesis.settings.register_profile("quick", _TIMELESS, max_examples=15, derandomize=True)
+hypothesis.settings.register_profile("thorough", _TIMELESS, max_examples=1000)
 hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 
 
@@ -42,6 +51,47 @@ def _levels() -> dict[str, int]:
         for name, logger in logging.root.manager.loggerDict.items()
         if isinstance(logger, logging.Logger) and logger.level and name.startswith("pyscheduler")
     }
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Have children start with default signal dispositions; mark them, and watch over them, once in each run."""
+    for number in signal.valid_signals() - {signal.SIGPIPE, signal.SIGXFSZ}:  # Python ignores these, and restores them
+        if signal.getsignal(number) == signal.SIG_IGN:
+            # An ignored signal stays ignored in a child, a handled one does not: a shell's background jobs ignore
+            # SIGINT, and so would all that tests start.
+            signal.signal(number, _ignore)
+    if not hasattr(config, "workerinput"):  # workers of xdist inherit the mark
+        config.pluginmanager.register(LeftBehind(), "left-behind")
+
+
+def _ignore(number: int, frame: FrameType | None) -> None:
+    """Do nothing at a signal."""
+
+
+class LeftBehind:
+    """Fails the run when processes outlive it that were started in it, and ends them."""
+
+    def __init__(self) -> None:
+        self._mark, self._watchdog = leftovers.mark_run()
+        self._found: list[leftovers.Leftover] = []
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        """Look for processes, after the workers of xdist have ended."""
+        self._found = leftovers.left_behind(self._mark, seconds=ENDING_SECONDS)
+        if self._found and session.exitstatus == pytest.ExitCode.OK:
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+    def pytest_unconfigure(self) -> None:
+        """End the watchdog."""
+        self._watchdog.communicate()
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        """Name the processes and the tests that started them."""
+        if self._found:
+            terminalreporter.section("processes left behind", sep="=", red=True)
+            for each in self._found:
+                terminalreporter.write_line(str(each))
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

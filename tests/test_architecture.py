@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from tests import processes
+
 ROOT = Path(__file__).parents[1]
 CONTRACTS = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"]["contracts"]
 
@@ -59,19 +61,10 @@ OFFENDERS = {
 def lint_imports(folder: Path) -> subprocess.CompletedProcess[str]:
     """Run the import contracts on the checkout in `folder`, which shadows the installed packages."""
     plugins = [str(path) for path in (folder / "plugins").iterdir() if path.is_dir()]
-    return subprocess.run(
-        [
-            sys.executable,
-            "-c",
-            "import importlinter.cli as c; c.lint_imports_command()",
-            "--no-cache",
-            "--no-logo",
-        ],
+    return processes.run(
+        *(sys.executable, "-c", "import importlinter.cli as c; c.lint_imports_command()", "--no-cache", "--no-logo"),
         cwd=folder,
         env=os.environ | {"PYTHONPATH": os.pathsep.join(plugins), "COLUMNS": "200"},
-        text=True,
-        capture_output=True,
-        check=False,
     )
 
 

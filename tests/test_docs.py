@@ -24,6 +24,7 @@ from pyscheduler.config.load import load, loads
 from pyscheduler.framework import Handle
 from pyscheduler.telemetry.families import FAMILIES
 from pyscheduler.testing.fake_framework import FakeFramework
+from tests import processes
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "pyscheduler"
@@ -161,7 +162,7 @@ def test_the_tutorial_works_to_the_letter(tmp_path: Path) -> None:
 def python(*arguments: str, cwd: Path, path: Path | None = None) -> subprocess.CompletedProcess[str]:
     """Run Python in a folder, with another on its path."""
     env = os.environ | ({"PYTHONPATH": str(path)} if path is not None else {})
-    return subprocess.run([sys.executable, *arguments], cwd=cwd, env=env, text=True, capture_output=True, check=False)
+    return processes.run(sys.executable, *arguments, cwd=cwd, env=env)
 
 
 # --- what is there must be named ----------------------------------------------------------------

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import importlib
 import inspect
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +13,7 @@ import pytest
 
 import pyscheduler
 from pyscheduler import framework
+from tests import processes
 
 PACKAGE = Path(pyscheduler.__file__).parent
 HEAVY = {"aiohttp", "click", "kubernetes", "numpy", "opentelemetry", "prometheus_client", "rich", "yaml"}
@@ -105,7 +105,7 @@ def test_codes_have_the_numbers_and_labels_of_kube_scheduler(label: str, value: 
 def modules_after(statement: str) -> set[str]:
     """Name the top-level packages that a fresh interpreter has loaded after `statement`."""
     code = f"import sys\n{statement}\nprint(*{{name.partition('.')[0] for name in sys.modules}})"
-    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    result = processes.run(sys.executable, "-c", code, check=True)
     return set(result.stdout.splitlines()[-1].split())
 
 

@@ -12,7 +12,7 @@ say() { printf '\n$ %s\n' "$*"; "$@"; }
 
 pyscheduler cluster --port 0 --load cluster.yaml --write-kubeconfig "$KUBECONFIG" >"$work/cluster.log" &
 until [ -s "$KUBECONFIG" ]; do sleep 0.1; done
-pyscheduler run --config ../../configs/default.yaml --health-port 0 2>"$work/run.log" &
+pyscheduler run --config ../../configs/default.yaml 2>"$work/run.log" &
 
 say kubectl get nodes
 say kubectl apply -f pods.yaml

@@ -76,6 +76,7 @@ class NodeView:
         """Return the view of the given rows, in that order. The array is kept: do not change it afterwards."""
         taken = self._taken
         if taken is None or not taken.shows(rows):
+            _check_rows(rows)
             taken = self._taken = NodeSubset(self, self._columns, rows)
         return taken
 
@@ -217,6 +218,7 @@ class NodeSubset:
     def take(self, rows: NDArray[np.int64]) -> NodeSubset:
         """Return the view of the given rows of this view, in that order."""
         self._check()
+        _check_rows(rows)
         return NodeSubset(self._all, self._columns, self._rows[rows])
 
     def allocatable(self, resource: str) -> NDArray[np.int64]:
@@ -319,3 +321,11 @@ class NodeSubset:
     def _check(self) -> None:
         if self._moves != self._columns.moves:
             raise RuntimeError("a node has left the snapshot since this view was taken: take a new one")
+
+
+def _check_rows(rows: NDArray[np.int64]) -> None:
+    """Raise `TypeError` for anything but row numbers: a mask would be read as rows 0 and 1."""
+    if rows.dtype.kind not in "iu":
+        raise TypeError(
+            f"`rows` must be a numpy array of row numbers, not of {rows.dtype}; write np.flatnonzero(mask) for a mask"
+        )

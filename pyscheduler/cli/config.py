@@ -62,7 +62,7 @@ def command(
     from pyscheduler.cli.offline import offline_scheduler
     from pyscheduler.cli.rbac import as_list, as_yaml, grants_of, parse_account
     from pyscheduler.config.dump import dump, to_data
-    from pyscheduler.config.feature_gates import parse
+    from pyscheduler.config.feature_gates import parse, warnings_of
     from pyscheduler.config.load import load
     from pyscheduler.framework.errors import ConfigError
     from pyscheduler.runtime.discovery import discover
@@ -71,6 +71,8 @@ def command(
         raise ConfigError(f"--{'name' if name else 'service-account'} is about roles; add --rbac")
     account = parse_account(service_account) if service_account is not None else None
     gates = parse(feature_gates)
+    for warning in warnings_of(feature_gates):
+        click.echo(f"warning: {warning}", err=True)
     config = load(config_file, gates=gates)
     with found_in(config_file):
         scheduler = offline_scheduler(config, discover(blocked=blocked), gates=gates)

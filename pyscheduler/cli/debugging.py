@@ -23,7 +23,7 @@ from aiohttp import web
 
 from pyscheduler.cli import go_values
 from pyscheduler.cli.logs import set_verbosity
-from pyscheduler.cli.zpages import Page
+from pyscheduler.cli.zpages import COMPONENT, Page
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -37,6 +37,7 @@ _WARNING: Final = (
     "for debugging purposes only."
 )
 _PLAIN: Final = {"X-Content-Type-Options": "nosniff"}
+_OF_AN_API: Final = frozenset({"/api", "/apis", "/openapi", "/openid", "/.well-known"})
 _LONGEST_PROFILE_SECONDS: Final = 300.0
 _PROFILES: Final = {
     "/debug/pprof/cmdline": "the command line",
@@ -56,6 +57,8 @@ class DebugPages:
     profiling: bool
     with_flagz: bool
     with_statusz: bool
+    #: Whether these two are offered in CBOR.
+    with_cbor: bool
     #: The paths that /statusz lists.
     paths: Callable[[], Sequence[str]]
     _busy: bool = False
@@ -69,21 +72,22 @@ class DebugPages:
             return None
         accept = ",".join(request.headers.getall("Accept", []))
         if path == "/flagz" and self.with_flagz:
-            return Page("Flagz", self._flagz, lambda: {"flags": dict(sorted(self.flags.items()))}).answer(accept)
+            flags = dict(sorted(self.flags.items()))
+            return Page("Flagz", self._flagz, lambda: {"flags": flags}, self.with_cbor).answer(accept)
         if path == "/statusz" and self.with_statusz:
-            return Page("Statusz", self._statusz, self._status).answer(accept)
+            return Page("Statusz", self._statusz, self._status, self.with_cbor).answer(accept)
         if self.profiling:
             return await self._profiling(request)
         return None
 
     def _flagz(self) -> str:
         lines = [f"{name}={value}" for name, value in sorted(self.flags.items())]
-        return "\n".join(["\npyscheduler flagz", _WARNING, *lines, ""])
+        return "\n".join([f"\n{COMPONENT} flagz", _WARNING, *lines, ""])
 
     def _folders(self) -> list[str]:
-        """Return the first parts of all paths, which are what /statusz lists."""
+        """Return the first parts of all paths, which are what /statusz lists, but for those of an API."""
         flagz = ["/flagz"] if self.with_flagz else []
-        return sorted({f"/{path.split('/')[1]}" for path in (*self.paths(), *flagz)})
+        return sorted({f"/{path.split('/')[1]}" for path in (*self.paths(), *flagz)} - _OF_AN_API)
 
     def _status(self) -> dict[str, object]:
         started = datetime.fromtimestamp(self.started_at, UTC)
@@ -100,7 +104,7 @@ class DebugPages:
         up = int(self.clock.wall() - self.started_at)
         hours, rest = divmod(up, 3600)
         lines = [
-            "\npyscheduler statusz",
+            f"\n{COMPONENT} statusz",
             f"{_WARNING}\n",
             f"Started: {started:%a %b %e %H:%M:%S UTC %Y}",
             f"Up: {hours} hr {rest // 60:02d} min {rest % 60:02d} sec",

@@ -69,10 +69,11 @@ class Effective:
 
 def effective(flags: Flags) -> Effective:
     """Return the configuration that the flags name and change; raise `ConfigError` with every mistake among them."""
-    from pyscheduler.config.feature_gates import parse
+    from pyscheduler.config.feature_gates import parse, warnings_of
     from pyscheduler.config.load import load
 
-    gates = parse(",".join(flags.feature_gate.feature_gates))
+    named = ",".join(flags.feature_gate.feature_gates)
+    gates = parse(named)
     problems = [
         *_refusals(flags, gates),
         *_version_problems(flags),
@@ -82,7 +83,7 @@ def effective(flags: Flags) -> Effective:
     if problems:
         raise ConfigError(*problems)
     config = load(flags.main.config or None, gates=gates)
-    warnings = []
+    warnings = [*warnings_of(named)]
     if flags.main.config:
         ignored = [name for name in _DEPRECATED if name in flags.given]
         warnings += [f"--{name.replace('_', '-')} is ignored, for --config is given" for name in ignored]

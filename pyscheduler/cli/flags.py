@@ -81,10 +81,10 @@ class OwnFlags:
     """What kube-scheduler does not have."""
 
     health_port: int = flag(
-        10251,
+        0,
         INT,
-        "Port on --bind-address for /healthz, /readyz, /metrics over plain HTTP; 0 serves none. "
-        "Where the default is taken, none is served.",
+        "Port for /healthz, /livez, /readyz, /metrics and /configz over plain HTTP, for everybody who can reach it; 0 "
+        "serves none. On 127.0.0.1, unless --bind-address is given.",
         metavar="PORT",
     )
     seed: int | None = flag(None, INT, "Make the choice among equal nodes repeatable.")
@@ -187,7 +187,7 @@ class SecureServingFlags:
     bind_address: str = flag(
         "0.0.0.0",  # noqa: S104 - probes and scrapes come from outside, as with kube-scheduler
         ADDRESS,
-        "Address of --secure-port and --health-port; 0.0.0.0 or :: is all.",
+        "Address of --secure-port, and of --health-port where it is given; 0.0.0.0 or :: is all.",
     )
     secure_port: int = flag(
         10259,

@@ -1,4 +1,4 @@
-"""The health port: plain HTTP, GET only, open to whoever reaches it.
+"""The health port: plain HTTP, GET only, open to whoever reaches it. It is off by default.
 
 Differs from kube-scheduler: it has no such port, and serves probes over HTTPS only.
 """

@@ -20,7 +20,7 @@ from pyscheduler.telemetry.families import CONTENT_TYPE
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
-__all__ = ["Check", "Probes"]
+__all__ = ["PING", "Check", "Probes"]
 
 _log = logging.getLogger(__name__)
 
@@ -42,14 +42,15 @@ class Check:
     why_not: Callable[[], str]
 
 
-_PING: Final = Check("ping", str)
+#: The check that fails only where nobody answers.
+PING: Final = Check("ping", str)
 
 
 class Probes:
     """The probes of one program, by name: `healthz`, `livez`, `readyz`. One without checks only says that it lives."""
 
     def __init__(self, *, started_at: float, **checks: Sequence[Check]) -> None:
-        self._probes: Mapping[str, Sequence[Check]] = {name: found or (_PING,) for name, found in checks.items()}
+        self._probes: Mapping[str, Sequence[Check]] = {name: found or (PING,) for name, found in checks.items()}
         #: Wall clock seconds.
         self._started_at = started_at
         self._last: dict[tuple[str, str], bool] = {}

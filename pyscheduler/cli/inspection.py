@@ -21,16 +21,20 @@ class Inspection:
         self._debugger = Debugger(scheduler)
         self._loop = asyncio.get_running_loop()
         try:
-            self._loop.add_signal_handler(signal.SIGUSR2, self._debugger.look)
-        except (NotImplementedError, RuntimeError, ValueError, AttributeError):
+            # Not through the loop, which would take signals away from the watchdog.
+            signal.signal(signal.SIGUSR2, self._hear)
+        except (ValueError, AttributeError):
             # No such signal on this system, or none for this thread, as where a test runs the program in one.
             self._answers = False
         else:
             self._answers = True
 
+    def _hear(self, *_: object) -> None:
+        self._loop.call_soon_threadsafe(self._debugger.look)
+
     async def stop(self) -> None:
         """Answer no more, and break off a look that is under way; idempotent."""
         if self._answers:
             self._answers = False
-            self._loop.remove_signal_handler(signal.SIGUSR2)
+            signal.signal(signal.SIGUSR2, signal.SIG_DFL)
         await self._debugger.stop()

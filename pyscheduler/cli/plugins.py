@@ -70,7 +70,7 @@ def _show_installed(registry: Registry) -> None:
     for number, distribution in enumerate(registry.distributions):
         if number:
             click.echo()
-        click.echo(f"{distribution} ({distribution.entry_point})")
+        _echo_wrapped(f"{distribution} ({distribution.entry_point})", indent=0)
         state = ["blocked"] if distribution.blocked else [f"broken: {error}" for error in distribution.errors]
         for line in state:
             _echo_wrapped(line, indent=2)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 import sys
 import time
 from typing import TYPE_CHECKING, Any
@@ -99,6 +100,9 @@ def get(output: str | None, watch: bool, no_headers: bool, **options: Any) -> No
     """List groups, or some of them by name."""
     question = _Question(output=output or "", watch=watch, headers=not no_headers, **options)
     question.check()
+    if watch and signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+        # So starts a background job of a shell script; `kubectl get --watch` ends at SIGINT there, too.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     sys.exit(asyncio.run(_answered(question, _get)))
 
 

@@ -1,4 +1,4 @@
-"""The two ports of a running scheduler: plain HTTP for probes and scrapes, and HTTPS as kube-scheduler has it."""
+"""The ports of a running scheduler: HTTPS as kube-scheduler has it, and plain HTTP where one asks for it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import attrs
 from pyscheduler.api.durations import format_duration
 from pyscheduler.cli.debugging import DebugPages
 from pyscheduler.cli.health import HealthServer
-from pyscheduler.cli.health_checks import Check, Probes
+from pyscheduler.cli.health_checks import PING, Check, Probes
 from pyscheduler.cli.listening import listen
 from pyscheduler.cli.secure_serving import SecureServer
 from pyscheduler.cli.version import version_text
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from pyscheduler.cli.flags import Flags
     from pyscheduler.cli.pages import Pages
+    from pyscheduler.cluster.real.heartbeat import Heartbeat
     from pyscheduler.cluster.real.lease import LeaderElector
     from pyscheduler.scheduler.scheduler import Scheduler
 
@@ -29,14 +30,22 @@ __all__ = ["Ports", "probes"]
 
 _log = logging.getLogger(__name__)
 
+_LOOPBACK: Final = "127.0.0.1"
 #: Lists and maps that are printed without brackets.
 _BARE: Final = frozenset({"feature-gates", "vmodule"})
 #: What stands for a value that was not given, where it is not nothing.
 _EMPTY: Final = {"log-json-info-buffer-size": "0", "log-text-info-buffer-size": "0", "version": "false"}
 
 
-def probes(scheduler: Scheduler, elector: LeaderElector | None, stop: asyncio.Event) -> Probes:
-    """Return the probes of kube-scheduler: alive while leadership is in order, ready from the first sync to the end."""
+def probes(
+    scheduler: Scheduler, elector: LeaderElector | None, stop: asyncio.Event, heartbeat: Heartbeat | None
+) -> Probes:
+    """Return the probes of kube-scheduler: alive while leadership is in order, ready from the first sync to the end.
+
+    A loop that does not turn answers no probe, and one that turns slowly is not alive.
+
+    Differs from kube-scheduler: /livez has the check `event-loop` beside `ping`.
+    """
 
     def election() -> str:
         assert elector is not None
@@ -48,7 +57,8 @@ def probes(scheduler: Scheduler, elector: LeaderElector | None, stop: asyncio.Ev
         Check("shutdown", lambda: "process is shutting down" if stop.is_set() else ""),
         Check("sched-handler-sync", lambda: "" if scheduler.synced else "handlers are not fully synchronized"),
     )
-    return Probes(started_at=scheduler.clock.wall(), healthz=healthy, livez=(), readyz=ready)
+    alive = (PING, Check("event-loop", heartbeat.why_slow)) if heartbeat is not None else ()
+    return Probes(started_at=scheduler.clock.wall(), healthz=healthy, livez=alive, readyz=ready)
 
 
 @attrs.define(kw_only=True)
@@ -76,13 +86,13 @@ class Ports:
     async def _open_health(self) -> None:
         if self.health_port is None:
             return
-        named = self.flags is None or "health_port" in self.flags.given
-        listening = listen(self.bind_address, self.health_port, flag="--health-port", named=named)
-        if listening is None:
-            return
+        # It asks nobody for credentials: who wants it open to other machines has to name an address.
+        address = self.bind_address if self.flags is None or "bind_address" in self.flags.given else _LOOPBACK
+        listening = listen(address, self.health_port, flag="--health-port", named=True)
+        assert listening is not None
         self._health = HealthServer(self.pages)
         await self._health.start(listening)
-        _log.info("Serving health and metrics address=%s port=%d", self.bind_address, self._health.port)
+        _log.info("Serving health and metrics address=%s port=%d", address, self._health.port)
 
     async def _open_secure(self, flags: Flags) -> None:
         serving = flags.secure_serving
@@ -117,6 +127,7 @@ class Ports:
             profiling=self.profiling,
             with_flagz=self.feature("ComponentFlagz"),
             with_statusz=self.feature("ComponentStatusz"),
+            with_cbor=self.feature("CBORServingAndStorage"),
             paths=self.pages.paths,
         )
 

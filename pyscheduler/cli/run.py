@@ -7,9 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
-import signal
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +18,6 @@ from pyscheduler.cli.flags import Flags, all_options
 if TYPE_CHECKING:
     from pyscheduler.cli.flag_rules import Effective
     from pyscheduler.cli.serving import RunOptions
-    from pyscheduler.scheduler.ports import Transport
 
 __all__ = ["command"]
 
@@ -29,38 +25,28 @@ _log = logging.getLogger(__name__)
 
 
 async def run_on_cluster(options: RunOptions, *, kubeconfig: str | None, master: str | None) -> None:
-    """Find the cluster, check that it answers, and schedule until a signal comes."""
-    from pyscheduler.cli.serving import serve
+    """Find the cluster, wait until it answers, and schedule until a signal comes."""
+    from pyscheduler.cli.serving import serve, unless_stopped
+    from pyscheduler.cli.watchdog import Watchdog
     from pyscheduler.cluster.real import auth
     from pyscheduler.cluster.real.http import HTTPTransport
 
     stop = asyncio.Event()
-    _stop_at_signals(stop)
+    watchdog = Watchdog(stop)
     path = kubeconfig or options.config.client_connection.kubeconfig or None
 
-    async def lease_transport() -> Transport:
-        # Credentials of its own: it lives on the loop of another thread.
+    async def open_transport() -> HTTPTransport:
         return HTTPTransport(await auth.find(kubeconfig=path, master=master))
 
-    transport = HTTPTransport(await auth.find(kubeconfig=path, master=master))
+    opened = await unless_stopped(open_transport(), stop)
+    if opened is None:
+        return
+    transport = opened.result()
     try:
-        await serve(options, transport, stop=stop, lease_transport=lease_transport)
+        # The lease has credentials of its own: it lives on the loop of another thread.
+        await serve(options, transport, stop=stop, lease_transport=open_transport, watchdog=watchdog)
     finally:
         await transport.close()
-
-
-def _stop_at_signals(stop: asyncio.Event) -> None:
-    """Set `stop` at SIGTERM and SIGINT; a second one ends the program at once, with 1."""
-
-    def heard() -> None:
-        if stop.is_set():
-            _log.warning("Stopping at once, for a second signal")
-            sys.stderr.flush()
-            os._exit(1)
-        stop.set()
-
-    for number in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(number, heard)
 
 
 @click.command("run", cls=FlagCommand, params=[*all_options()])

@@ -1,4 +1,4 @@
-"""The HTTPS port: what the health port has and more, for those whom the cluster knows and lets.
+"""The HTTPS port: probes, metrics and more, for those whom the cluster knows and lets.
 
 Each request goes through three doors: who asks (401 where credentials are wrong), whether they may (403), and the page
 itself. The answers of the first two are those of Kubernetes' API server.

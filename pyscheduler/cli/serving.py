@@ -1,6 +1,7 @@
 """One scheduler from its first list to its last write: leadership, ports, and a clean end.
 
-`serve` is what `run` and the demo have in common. At the end, everything together has ten seconds: first the probe says
+`serve` is what `run` and the demo have in common. The lease is watched from the very beginning, and taken once the
+caches are filled: whoever leads can schedule. At the end, everything together has ten seconds: first the probe says
 that this replica goes, then bindings under way finish while the lease is still renewed, then the lease is given back
 and a standby takes over at once; the ports are closed last. An API server that is gone makes none of it longer.
 """
@@ -11,7 +12,7 @@ import asyncio
 import logging
 import random
 import socket
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import attrs
 
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 
     from pyscheduler.cli.flags import Flags
     from pyscheduler.cli.ports import Ports
+    from pyscheduler.cli.watchdog import Watchdog
+    from pyscheduler.cluster.real.heartbeat import Heartbeat
     from pyscheduler.cluster.real.lease import LeaderElector
     from pyscheduler.config.types import Configuration
     from pyscheduler.framework.recorder import Recorder
@@ -30,10 +33,14 @@ if TYPE_CHECKING:
     from pyscheduler.scheduler.scheduler import Scheduler
     from pyscheduler.telemetry.metrics import Metrics
 
-__all__ = ["RunOptions", "serve"]
+__all__ = ["RunOptions", "serve", "unless_stopped"]
+
+T = TypeVar("T")
 
 _log = logging.getLogger(__name__)
 
+_BLOCKED: Final = "pyscheduler_event_loop_longest_block_seconds"
+_BLOCKED_HELP: Final = "Longest time for which the event loop was blocked within the last minute or two."
 #: How long the end may take, from the signal on.
 _STOP_SECONDS: Final = 10.0
 #: How much of that is kept for giving back the lease.
@@ -68,32 +75,44 @@ async def serve(
     recorder: Recorder | None = None,
     on_ready: Callable[[Scheduler], Awaitable[None]] | None = None,
     lease_transport: Callable[[], Awaitable[Transport]] | None = None,
+    watchdog: Watchdog | None = None,
 ) -> None:
     """Run a scheduler over `transport` until `stop` is set, then end cleanly.
 
     `recorder` also gets every measurement; `on_ready` is called once the caches are synced, before the first cycle.
     With `lease_transport`, which opens a connection for the lease alone, it schedules only while it leads, if the
-    configuration asks for that. Raises `PySchedulerError` when leadership is lost.
+    configuration asks for that. With a `watchdog`, leadership and liveness depend on its heartbeat. Raises
+    `PySchedulerError` when leadership is lost.
     """
     from pyscheduler.cli.inspection import Inspection
     from pyscheduler.cli.metric_views import metric_view
     from pyscheduler.cluster.real.lease_fence import FencedTransport
-    from pyscheduler.cluster.real.probe import check_server
+    from pyscheduler.cluster.real.probe import wait_for_server
     from pyscheduler.telemetry.metrics import Metrics
 
     metrics = Metrics(also=recorder, view=metric_view(options.flags.metrics) if options.flags is not None else None)
-    _show_program(metrics, options)
-    elector = _elector(options, lease_transport, metrics)
+    heartbeat = watchdog.heartbeat if watchdog is not None else None
+    _show_program(metrics, options, heartbeat)
+    elector = _elector(options, lease_transport, metrics, heartbeat)
     if elector is not None:
         transport = FencedTransport(transport, leads=lambda: elector.is_leader)
-    # Before the first request: a mistake in the profiles is told whether the cluster is there or not.
-    scheduler = build_scheduler(options, transport, metrics)
-    ports = _ports(options, scheduler, elector, metrics, stop)
+        if watchdog is not None:
+            watchdog.lost = lambda: elector.reason
+        elector.watch()
+    try:
+        # Before the server is waited for: a mistake in the profiles is told whether the cluster is there or not.
+        scheduler = build_scheduler(options, transport, metrics)
+        ports = _ports(options, scheduler, elector, metrics, heartbeat, stop)
+    except BaseException:
+        if elector is not None:
+            await elector.release()
+        raise
     inspection = Inspection(scheduler)
     with rare_collections():
         try:
             await ports.open()
-            await check_server(transport)
+            if await unless_stopped(wait_for_server(transport, clock=scheduler.clock), stop) is None:
+                return
             if not await _begin(scheduler, elector, stop, delay=options.config.delay_cache_until_active):
                 return
             _announce(scheduler, elector, "became leader")
@@ -110,8 +129,8 @@ async def serve(
             await _end(scheduler, elector, ports, stop)
 
 
-def _show_program(metrics: Metrics, options: RunOptions) -> None:
-    """Show which features are on, and what the process takes."""
+def _show_program(metrics: Metrics, options: RunOptions, heartbeat: Heartbeat | None) -> None:
+    """Show which features are on, what the process takes, and for how long its event loop is blocked."""
     from pyscheduler.config.feature_gates import default_gates, stage_of
 
     gates = options.feature_gates if options.feature_gates is not None else default_gates()
@@ -120,6 +139,8 @@ def _show_program(metrics: Metrics, options: RunOptions) -> None:
     }
     metrics.gauge("kubernetes_feature_enabled", lambda: values)
     metrics.show_process()
+    if heartbeat is not None:
+        metrics.gauge(_BLOCKED, lambda: {(): heartbeat.longest_seconds()}, description=_BLOCKED_HELP)
 
 
 def build_scheduler(options: RunOptions, transport: Transport, recorder: Recorder) -> Scheduler:
@@ -148,7 +169,12 @@ def build_scheduler(options: RunOptions, transport: Transport, recorder: Recorde
 
 
 def _ports(
-    options: RunOptions, scheduler: Scheduler, elector: LeaderElector | None, metrics: Metrics, stop: asyncio.Event
+    options: RunOptions,
+    scheduler: Scheduler,
+    elector: LeaderElector | None,
+    metrics: Metrics,
+    heartbeat: Heartbeat | None,
+    stop: asyncio.Event,
 ) -> Ports:
     from pyscheduler.cli.pages import Pages
     from pyscheduler.cli.ports import Ports, probes
@@ -163,7 +189,7 @@ def _ports(
 
     gates = options.feature_gates if options.feature_gates is not None else default_gates()
     pages = Pages(
-        probes=probes(scheduler, elector, stop),
+        probes=probes(scheduler, elector, stop, heartbeat),
         metrics=metrics.render,
         configz=lambda: to_json(completed(options.config)),
         routes=scheduler.routes,
@@ -181,7 +207,10 @@ def _ports(
 
 
 def _elector(
-    options: RunOptions, lease_transport: Callable[[], Awaitable[Transport]] | None, recorder: Recorder
+    options: RunOptions,
+    lease_transport: Callable[[], Awaitable[Transport]] | None,
+    recorder: Recorder,
+    heartbeat: Heartbeat | None,
 ) -> LeaderElector | None:
     """Return what competes for the lease; None where there is to be none."""
     from pyscheduler.cluster.real.lease import LeaderElector
@@ -190,7 +219,9 @@ def _elector(
     if lease_transport is None or not election.leader_elect:
         return None
     # Its own randomness: it runs in a thread of its own, and must not shift the choice among nodes.
-    return LeaderElector(config=election, transport=lease_transport, rng=random.Random(), recorder=recorder)
+    return LeaderElector(
+        config=election, transport=lease_transport, rng=random.Random(), recorder=recorder, heartbeat=heartbeat
+    )
 
 
 async def _begin(scheduler: Scheduler, elector: LeaderElector | None, stop: asyncio.Event, *, delay: bool) -> bool:
@@ -208,7 +239,7 @@ async def _begin(scheduler: Scheduler, elector: LeaderElector | None, stop: asyn
         steps = [scheduler.start, elector.acquire, scheduler.catch_up]
     for step in steps:
         try:
-            if not await _unless_stopped(step(), stop):
+            if await unless_stopped(step(), stop) is None:
                 return False
         except ForbiddenError as error:
             raise ConfigError(f"{error}; grant it (`pyscheduler config --rbac` prints the rules)") from error
@@ -260,15 +291,15 @@ async def _end(scheduler: Scheduler, elector: LeaderElector | None, ports: Ports
     await ports.close()
 
 
-async def _unless_stopped(work: Coroutine[Any, Any, None], stop: asyncio.Event) -> bool:
-    """Await `work`; return False when the program was told to stop meanwhile."""
-    start = asyncio.create_task(work, name="start")
+async def unless_stopped(work: Coroutine[Any, Any, T], stop: asyncio.Event) -> asyncio.Task[T] | None:
+    """Await `work` and return it, done; None when the program was told to stop meanwhile. Raises what `work` raises."""
+    task = asyncio.create_task(work, name="start")
     stopped = asyncio.create_task(stop.wait(), name="stop signal")
-    await asyncio.wait({start, stopped}, return_when=asyncio.FIRST_COMPLETED)
+    await asyncio.wait({task, stopped}, return_when=asyncio.FIRST_COMPLETED)
     stopped.cancel()
-    if not start.done():
-        start.cancel()
-        await asyncio.gather(start, return_exceptions=True)
-        return False
-    await start
-    return True
+    if not task.done():
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        return None
+    await task
+    return task

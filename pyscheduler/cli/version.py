@@ -12,7 +12,7 @@ def version_text(value: str) -> str:
     """Return one line with the versions; for `raw`, all that is known, field by field."""
     from importlib.metadata import version
 
-    ours, python = version("pyscheduler"), sys.version.split()[0]
+    ours, python = version("kube-pyscheduler"), sys.version.split()[0]
     if value != "raw":
         return f"pyscheduler {ours} (kube-scheduler 1.36), Python {python}"
     fields = {

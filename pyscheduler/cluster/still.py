@@ -147,9 +147,10 @@ class _StillInformer:
         on_add: Callable[[Any], None] | None = None,
         on_update: Callable[[Any, Any], None] | None = None,
         on_delete: Callable[[Any], None] | None = None,
+        late: bool = False,
     ) -> None:
         """Call `on_add` for every object; the others never have a reason to be called."""
-        self._copy.add_handler(on_add=on_add, on_update=on_update, on_delete=on_delete)
+        self._copy.add_handler(on_add=on_add, on_update=on_update, on_delete=on_delete, late=late)
 
     def add_unreadable_handler(self, callback: Callable[[Malformed, bool], None]) -> None:
         """Do nothing: who reads a still picture is told what in it cannot be read."""

@@ -2,6 +2,9 @@
 
 A gate that is not named keeps its default; `AllAlpha` and `AllBeta` set those of their stage that are not named. Gates
 come to the others as a plain mapping from every known name to whether it is on.
+
+Features that are not implemented here (`gate_support`) stay off: naming one is a mistake, and `warnings_of` tells which
+ones `AllAlpha` and `AllBeta` would have switched on.
 """
 
 from __future__ import annotations
@@ -11,13 +14,14 @@ import functools
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
+from pyscheduler.config.gate_support import NO_EFFECT, NOT_IMPLEMENTED
 from pyscheduler.config.known_gates import DEPENDENCIES, GATES
 from pyscheduler.framework.errors import ConfigError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
-__all__ = ["default_gates", "parse", "stage_of"]
+__all__ = ["default_gates", "parse", "stage_of", "warnings_of"]
 
 _SOURCE: Final = "--feature-gates"
 _STAGES: Final = {"AllAlpha": "ALPHA", "AllBeta": "BETA"}
@@ -52,20 +56,40 @@ def parse(text: str) -> Mapping[str, bool]:
         elif gate is not None and gate.locked and value != gate.default:
             locked = str(gate.default).lower()
             problems.append(f"cannot set feature gate {name} to {str(value).lower()}, feature is locked to {locked}")
+        elif value and name in NOT_IMPLEMENTED:
+            problems.append(f"feature gate {name} is not implemented: {NOT_IMPLEMENTED[name]}; leave the gate out")
     if problems:
         raise ConfigError(*problems, source=_SOURCE)
-    gates = dict(default_gates())
-    for special, stage in _STAGES.items():
-        if special in named:
-            gates |= {name: named[special] for name, gate in GATES.items() if gate.stage == stage}
-    gates |= named
+    gates = _set(named)
     for name, needed in DEPENDENCIES.items():
         off = [other for other in needed if not gates[other]]
         if gates[name] and off:
             problems.append(f"{name} is enabled, but depends on features that are disabled: [{' '.join(off)}]")
     if problems:
         raise ConfigError(*problems, source=_SOURCE)
-    return MappingProxyType(gates)
+    return MappingProxyType({**gates, **dict.fromkeys(NOT_IMPLEMENTED, False)})
+
+
+def warnings_of(text: str) -> Sequence[str]:
+    """Return a line about what `text`, which `parse` accepts, asks for in vain; none where it has its way."""
+    named = _read(text, [])
+    gates = _set(named)
+    missing = sorted(name for name in NOT_IMPLEMENTED if gates[name])
+    warnings = []
+    if missing:
+        stages = " and ".join(stage for stage in _STAGES if named.get(stage))
+        warnings.append(f"{_SOURCE}: features that are not implemented stay off with {stages}: {', '.join(missing)}")
+    vain = {name: why for name, (value, why) in NO_EFFECT.items() if gates[name] is value}
+    return [*warnings, *(f"{_SOURCE}: {name}={str(gates[name]).lower()} has no effect: {vain[name]}" for name in vain)]
+
+
+def _set(named: Mapping[str, bool]) -> dict[str, bool]:
+    """Return every gate, where these are set, by whole stages or one by one."""
+    gates = dict(default_gates())
+    for special, stage in _STAGES.items():
+        if special in named:
+            gates |= {name: named[special] for name, gate in GATES.items() if gate.stage == stage}
+    return gates | dict(named)
 
 
 def _read(text: str, problems: list[str]) -> dict[str, bool]:

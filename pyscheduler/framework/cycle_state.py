@@ -140,12 +140,16 @@ class AfterFailure:
     event goes to all others. A plugin that rolls back a group names its members here, or the room that each of them
     gives back brings the others back at once, into the same rollback. Hand over the same object, or an equal one, for
     all of them: pods that failed under one that is equal are then left out together, without being asked about.
+    `room_for`: the pod stands for a group that can start when so many pods like it find room (`podgroup.places_needed`
+    counts them). While it is backing off, an event that a plugin which rejected it finds worth an attempt has the
+    scheduler look whether there is that much room, and try the pod at once where there is. With 0 it is not looked for.
     """
 
-    __slots__ = ("quiet_for", "serve_backoff")
+    __slots__ = ("quiet_for", "room_for", "serve_backoff")
 
     def __init__(self) -> None:
         self.serve_backoff = False
+        self.room_for = 0
         self.quiet_for: Callable[[Pod], bool] | None = None
 
     def clone(self) -> AfterFailure:

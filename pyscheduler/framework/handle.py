@@ -278,7 +278,7 @@ class Handle(Protocol):
         ...
 
     def add_route(self, path: str, handler: Callable[[Mapping[str, str]], object]) -> None:
-        """Answer GET `path` on the health port with what `handler(query)` returns: text, or data shown as JSON.
+        """Answer GET `path` beside the metrics with what `handler(query)` returns: text, or data shown as JSON.
 
         A segment `{name}` stands for any text, which the handler finds in its query. Where it raises `NotFoundError`,
         the answer is 404 with that text.

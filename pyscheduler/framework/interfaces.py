@@ -138,7 +138,8 @@ class Plugin:
     - `args_type`: attrs class of its `pluginConfig` args; without one, the plugin gets the mapping that the file says;
     - `watches`: further kinds it reads or reacts to; a kind whose CRD is absent is picked up when it appears;
     - `rbac`: rules it needs beyond reading its watches; a plugin may set it on itself when it is made, from its args;
-    - `reuse`: how long its answers about nodes hold; what a base class says does not count;
+    - `reuse`: how long its answers about nodes hold; what a base class says does not count. Where that is not so for
+      some pods, the plugin defines `may_reuse(pod) -> bool`: of a pod for which it returns False, nothing is kept;
     - `max_permit_wait_seconds`: the longest it may make a pod wait at Permit, where more than 900 is needed; longer
       waits are cut to it. A plugin may set it on itself when it is made, from its args.
 
@@ -368,6 +369,10 @@ class GroupCyclePlugin(Plugin):
         out by the scheduler, those that PreEnqueue refuses, too.
         """
         raise NotImplementedError
+
+    def places_missing(self, group: Hashable) -> int:
+        """Return how many members without a place must find one before the group can start; 1 where that is unknown."""
+        return 1
 
     def group_cycle_ended(self, groups: Collection[Hashable], verdict: GroupVerdict) -> None:
         """Be told what came of a cycle, after its members were dealt with."""

@@ -51,7 +51,11 @@ class NodeStatuses:
 
     @classmethod
     def failing(cls, failed: NDArray[np.bool_], status: Status) -> NodeStatuses | None:
-        """Return statuses that are `status` where `failed` (bool[n]) is true; None when it is true nowhere."""
+        """Return statuses that are `status` where `failed` (bool[n]) is true; None when it is true nowhere.
+
+        Raises `TypeError` or `ValueError` where `failed` is anything but a bool[n].
+        """
+        _check_mask(failed)
         if not failed.any():
             return None
         statuses = cls(len(failed))
@@ -98,7 +102,11 @@ class NodeStatuses:
         return len(self.table) - 1
 
     def fail(self, failed: NDArray[np.bool_], status: Status) -> None:
-        """Give `status` to the nodes where `failed` (bool[n]) is true and which have none yet."""
+        """Give `status` to the nodes where `failed` (bool[n]) is true and which have none yet.
+
+        Raises `TypeError` or `ValueError` where `failed` is anything but a bool[n].
+        """
+        _check_mask(failed, len(self.codes))
         self._own()
         rows = failed & (self.reason_ids == 0)
         self.codes[rows] = status.code
@@ -166,3 +174,26 @@ class NodeStatuses:
             self.codes, self.reason_ids, self.table = self.codes.copy(), self.reason_ids.copy(), self.table.copy()
             self._is_shared = False
             self._counts = None
+
+
+def _check_mask(failed: object, size: int | None = None) -> None:
+    """Raise `TypeError` where `failed` is no bool array, `ValueError` where its shape is not (`size`,).
+
+    An integer array would be combined bit by bit with the rows that passed, and would mark the wrong nodes in silence.
+    """
+    if type(failed) is np.ndarray and failed.dtype == np.bool_ and failed.ndim == 1 and size in {None, len(failed)}:
+        return
+    expected = "one bool per node" if size is None else f"one bool for each of {size} nodes"
+    if not isinstance(failed, np.ndarray):
+        raise TypeError(
+            f"`failed` must be a numpy array with {expected}, not {type(failed).__name__}; "
+            "write np.asarray(failed, dtype=np.bool_)"
+        )
+    if failed.dtype != np.bool_:
+        raise TypeError(
+            f"`failed` must be a numpy array with {expected}, not {failed.dtype}; "
+            "write `failed != 0` for flags, or set `mask = np.zeros(len(nodes), dtype=np.bool_); mask[failed] = True` "
+            "for row numbers"
+        )
+    if failed.ndim != 1 or size not in {None, len(failed)}:
+        raise ValueError(f"`failed` must be a numpy array with {expected}, not of shape {failed.shape}")

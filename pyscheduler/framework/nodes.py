@@ -107,7 +107,7 @@ class Nodes(Protocol):
         ...
 
     def take(self, rows: NDArray[np.int64]) -> Nodes:
-        """Return the view of the given rows of this view, in that order."""
+        """Return the view of the given rows of this view, in that order; raise `TypeError` for a mask."""
         ...
 
     def allocatable(self, resource: str) -> NDArray[np.int64]:

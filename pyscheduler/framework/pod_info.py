@@ -110,6 +110,8 @@ class QueuedPodInfo:
     attempts: int = 0
     #: When it first entered activeQ (time spent gated does not count); None before that.
     first_attempt_at: float | None = None
+    #: Its rank among all pods by when they first entered activeQ; 0 before that.
+    first_attempt_rank: int = 0
     #: Moment after which it may leave backoffQ; None where no backoff was worked out yet.
     backoff_until: float | None = None
     #: Attempts that ended in a rejection, ever; drives the backoff.
@@ -120,6 +122,12 @@ class QueuedPodInfo:
     popped_from_backoff: bool = False
     #: What plugins wanted of the failure of its last attempt; None before the first.
     after_failure: AfterFailure | None = None
+    #: The event that brought it to activeQ before its backoff was over, to be tried if there is room; else "".
+    woken_by: str = ""
+    #: Attempts that such events brought and that failed, since there was last seen to be no room; and when the next may
+    #: be made.
+    early_failures: int = 0
+    early_from: float = 0.0
     #: Whether only the time it had spent among the unschedulable pods brought it back to this attempt.
     was_flushed: bool = False
     #: Plugins that rejected the last attempt; only their hints are asked.

@@ -116,6 +116,29 @@ class Recorder(Protocol):
         """Count a device with conditions that a pod waited for. scheduler_dra_bindingconditions_allocations_total."""
         ...
 
+    def claim_created(self, *, succeeded: bool) -> None:
+        """Count a request to create a claim for extended resources. scheduler_resourceclaim_creates_total."""
+        ...
+
+    def node_hint(self, *, profile: str, hinted: bool, seconds: float) -> None:
+        """Note how long it took to find a node for a pod by what was found for the one before, with success or not.
+
+        scheduler_get_node_hint_duration_seconds.
+        """
+        ...
+
+    def batch_attempt(self, *, profile: str, result: str) -> None:
+        """Count `no_hint`, or what became of one: `hint_used`, `hint_not_used`. scheduler_batch_attempts_total."""
+        ...
+
+    def batch_flushed(self, *, profile: str, reason: str) -> None:
+        """Count a list of nodes that was of no use for the next pod. scheduler_batch_cache_flushed_total."""
+        ...
+
+    def batch_stored(self, *, profile: str, seconds: float) -> None:
+        """Note how long it took to store the list. scheduler_store_schedule_results_duration_seconds."""
+        ...
+
     def request(
         self, verb: str, host: str, *, code: str, seconds: float | None, sent: int | None, received: int | None
     ) -> None:
@@ -216,6 +239,21 @@ class NullRecorder:
         """Do nothing."""
 
     def device_wait_ended(self, *, profile: str, driver: str, status: str) -> None:
+        """Do nothing."""
+
+    def claim_created(self, *, succeeded: bool) -> None:
+        """Do nothing."""
+
+    def node_hint(self, *, profile: str, hinted: bool, seconds: float) -> None:
+        """Do nothing."""
+
+    def batch_attempt(self, *, profile: str, result: str) -> None:
+        """Do nothing."""
+
+    def batch_flushed(self, *, profile: str, reason: str) -> None:
+        """Do nothing."""
+
+    def batch_stored(self, *, profile: str, seconds: float) -> None:
         """Do nothing."""
 
     def request(

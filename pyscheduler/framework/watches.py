@@ -64,8 +64,13 @@ class Lister(Protocol[T_co]):
         on_add: Callable[[T_co], None] | None = None,
         on_update: Callable[[T_co, T_co], None] | None = None,
         on_delete: Callable[[T_co], None] | None = None,
+        late: bool = False,
     ) -> None:
-        """Call back on every change from now on, and `on_add` at once for what is already there."""
+        """Call back on every change from now on, and `on_add` at once for what is already there.
+
+        Handlers run in order of registration, and those that are `late` after all others: the scheduler's queue and
+        cache know of the change by then.
+        """
         ...
 
 

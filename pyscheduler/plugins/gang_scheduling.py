@@ -4,8 +4,11 @@ Members stand in line only when their PodGroup is there and has `minCount` pods.
 runs for them, Permit lets a member pass when as many have found a node; when they are reserved in earnest, those that
 came before wait until the same is true of what is reserved and bound.
 
-Differs from kube-scheduler: a pod that completes its gang brings the others to activeQ at once, rather than by an event
-about each pod that all gated pods are asked about. Source: kube-scheduler 1.36, `plugins/gangscheduling`.
+The pod that completes a gang enters activeQ before the members that were kept out, so it is tried first among members
+of its priority.
+
+Differs from kube-scheduler: the members that were kept out enter activeQ once, when their gang is complete; there all
+gated pods are asked about each pod that comes. Source: kube-scheduler 1.36, `plugins/gangscheduling`.
 """
 
 from __future__ import annotations
@@ -63,10 +66,13 @@ class GangScheduling(PreEnqueuePlugin, ReservePlugin, PermitPlugin, EnqueueExten
         self._profiles.add(handle.profile_name)
         #: Gangs of which a member was kept out of the queue.
         self._short: set[GroupId] = set()
+        #: Gangs that a pod has completed which the queue is yet to hear of.
+        self._completed: list[GroupState] = []
         #: Members that wait at Permit, by gang.
         self._held: dict[GroupId, list[str]] = {}
         self._in_one_cycle = handle.feature_gates.get("GenericWorkload", False)
         self._directory.subscribe(self._changed)
+        handle.lister(Pod).add_event_handler(on_add=self._queued, on_update=lambda _, pod: self._queued(pod), late=True)
 
     def events_to_register(self) -> Sequence[ClusterEventWithHint]:
         # Neither a pod's group nor a PodGroup's policy ever changes.
@@ -163,7 +169,19 @@ class GangScheduling(PreEnqueuePlugin, ReservePlugin, PermitPlugin, EnqueueExten
             complete = not state.group.is_gang or self._pods_count(state) >= state.group.min
             if state.object is not None and complete:
                 self._short.discard(state.id)
-                self.handle.activate(list(state.pending.values()))
+                self._completed.append(state)
+                if change.pod is None or change.pod.uid not in state.pending:
+                    self._let_in()
+
+    def _queued(self, _pod: Pod) -> None:
+        """Let the others in behind the pod that has completed their gang."""
+        if self._completed:
+            self._let_in()
+
+    def _let_in(self) -> None:
+        completed, self._completed = self._completed, []
+        for state in completed:
+            self.handle.activate(list(state.pending.values()))
 
 
 def _group_of(pod: Pod) -> GroupId | None:

@@ -3,7 +3,8 @@
 Belongs here: what a group is, however it is written down (`dialects`, `declarations`, `wire`, `model`); who its
 members are and where they stand (`directory`, `membership`); the order in which groups are tried (`sort_keys`); what
 belongs into a group's status (`status_facts`), and who keeps it there (`controller`); windows of time in which a group
-may not do something (`expiry`); and what all group plugins of a scheduler share (`groups`, where to begin).
+may not do something (`expiry`); how much room a group needs (`places`); and what all group plugins of a scheduler share
+(`groups`, where to begin).
 Does not belong here: who schedules a group, and when; any I/O.
 """
 
@@ -47,6 +48,7 @@ from pyscheduler.podgroup.membership import (
     created_at as created_at,
 )
 from pyscheduler.podgroup.model import Group as Group, Origin as Origin, merge as merge
+from pyscheduler.podgroup.places import asks as asks, places_needed as places_needed
 from pyscheduler.podgroup.sort_keys import (
     QueueOrder as QueueOrder,
     coscheduling_key as coscheduling_key,
@@ -98,6 +100,7 @@ __all__ = [
     "StatusController",
     "StatusStyle",
     "UnitKey",
+    "asks",
     "coscheduling_key",
     "created_at",
     "gang_key",
@@ -107,6 +110,7 @@ __all__ = [
     "merge",
     "next_status",
     "occupied_by",
+    "places_needed",
     "resolve",
     "scheduled_condition",
     "status_patch",

@@ -21,6 +21,7 @@ from __future__ import annotations
 from math import floor, inf
 from typing import TYPE_CHECKING, Final
 
+from pyscheduler.queue.early import listens
 from pyscheduler.queue.heap import PodHeap, SortKey
 from pyscheduler.queue.ticks import TickTimer
 
@@ -67,6 +68,8 @@ class BackoffQueue:
         self.serving = PodHeap(self._window_key if pop_early else self.end_of_backoff)
         self.failed = PodHeap(self.end_of_backoff)
         self._heaps = (self.rejected, self.serving, self.failed)
+        #: Those that events can bring back before their backoff is over, by uid.
+        self.listening: dict[str, QueuedPodInfo] = {}
         self._timer = TickTimer(clock, WINDOW_SECONDS)
 
     def start(self, flush: Callable[[float], object]) -> None:
@@ -106,13 +109,19 @@ class BackoffQueue:
 
     def add(self, info: QueuedPodInfo, event: str) -> None:
         """Put a pod in, by whether plugins rejected it or an error befell it; `event` says why, in metrics."""
+        self.put(info)
+        self._recorder.incoming_pod(queue="backoff", event=event)
+
+    def put(self, info: QueuedPodInfo) -> None:
+        """Put a pod in without a word."""
         if not (info.unschedulable_plugins or info.pending_plugins):
             self.failed.put(info)
         elif info.after_failure is not None and info.after_failure.serve_backoff:
             self.serving.put(info)
         else:
             self.rejected.put(info)
-        self._recorder.incoming_pod(queue="backoff", event=event)
+        if listens(info):
+            self.listening[info.pod.uid] = info
         self._timer.arm(self.end_of_backoff(info))
 
     def resort(self, infos: Iterable[QueuedPodInfo]) -> None:
@@ -123,11 +132,15 @@ class BackoffQueue:
 
     def remove(self, uid: str) -> QueuedPodInfo | None:
         """Take a pod out; return None when it is not here."""
+        self.listening.pop(uid, None)
         return self.rejected.remove(uid) or self.serving.remove(uid) or self.failed.remove(uid)
 
     def pop_early_one(self) -> QueuedPodInfo | None:
         """Take out the first rejected pod, where pods may be taken early; None when there is none."""
-        return self.rejected.pop() if self.pop_early else None
+        info = self.rejected.pop() if self.pop_early else None
+        if info is not None:
+            self.listening.pop(info.pod.uid, None)
+        return info
 
     def pop_completed(self, now: float) -> list[QueuedPodInfo]:
         """Take out all pods whose backoff is over at `now`: first the rejected ones, then the others."""
@@ -135,6 +148,7 @@ class BackoffQueue:
         for heap in self._heaps:
             while (first := heap.peek()) is not None and not self.is_backing_off(first, now):
                 heap.pop()
+                self.listening.pop(first.pod.uid, None)
                 completed.append(first)
         return completed
 
@@ -162,9 +176,15 @@ class BackoffQueue:
             heap.check_invariants()
         for info in (*self.rejected, *self.serving):
             assert info.unschedulable_plugins or info.pending_plugins, f"pod {info.pod.key} was rejected by nobody"
+        wanted = {info.pod.uid for info in self if listens(info)}
+        assert self.listening.keys() == wanted, "pods listen that are not here, or the other way round"
         for info in self.failed:
             rejectors = info.rejectors
             assert not rejectors, f"pod {info.pod.key} was rejected, yet waits among the failed"
+
+    def end_at(self, info: QueuedPodInfo, moment: float) -> None:
+        """Let the pod's backoff, which is not here, end at a moment, unless it ends before."""
+        info.backoff_until = min(self.end_of_backoff(info), self._align(moment))
 
     def _window_key(self, info: QueuedPodInfo) -> tuple[float, object]:
         return self.end_of_backoff(info), self._sort_key(info)

@@ -78,6 +78,8 @@ class Places:
         self._nominator = nominator
         self._pre_enqueue = pre_enqueue
         self._gating_events = gating_events
+        #: How many pods have entered activeQ.
+        self._entered = 0
         #: How many pods each plugin rejected or gates, by (plugin, profile), until they are popped or deleted.
         self.rejections: Counter[tuple[str, str]] = Counter()
 
@@ -100,6 +102,8 @@ class Places:
             return self.to_unschedulable(info, event)
         if info.first_attempt_at is None:
             info.first_attempt_at = self._clock.now()
+            self._entered += 1
+            info.first_attempt_rank = self._entered
         self.unschedulable.remove(info.pod.uid)
         self.active.add(info, event)
         if event in _NEWS:

@@ -33,6 +33,7 @@ from pyscheduler.framework.events import UNSCHEDULED_POD_ADD, UNSCHEDULED_POD_UP
 from pyscheduler.framework.pod_info import QueuedPodInfo
 from pyscheduler.queue.active import ActiveQueue
 from pyscheduler.queue.backoff import BackoffQueue
+from pyscheduler.queue.early import EarlyWakes, listens
 from pyscheduler.queue.hints import FORCE_ACTIVATE, UNSCHEDULABLE_TIMEOUT, Hints, Strategy
 from pyscheduler.queue.in_flight import POD_POPPED, Flight, InFlight
 from pyscheduler.queue.places import Place, Places
@@ -124,6 +125,7 @@ class SchedulingQueue:
             pre_enqueue=pre_enqueue,
             gating_events=gating_events,
         )
+        self._early = EarlyWakes(clock)
         self._in_flight = InFlight()
         self._closed = False
 
@@ -131,12 +133,14 @@ class SchedulingQueue:
         """Let time move pods: out of backoff each second, out of the unschedulable pods each thirty seconds."""
         self._backoff.start(self._flush_backoff)
         self._unschedulable.start(self._flush_unschedulable)
+        self._early.start(self._flush_early)
 
     def close(self) -> None:
         """End: timers stop, and `pop` returns None, to whoever waits in it as well. Pods stay where they are."""
         self._closed = True
         self._backoff.stop()
         self._unschedulable.stop()
+        self._early.stop()
         self._in_flight.clear()
         self._active.wake()
 
@@ -229,6 +233,9 @@ class SchedulingQueue:
         self._places.update(place, queued, info)
         if place is Place.UNSCHEDULABLE:
             self._move_updated(queued, before)
+        elif place is Place.BACKOFF and listens(queued):
+            for event in pod_changes(before, info.pod):
+                self._wake(queued, self._hints.match(event), before, info.pod)
 
     def is_in_flight(self, uid: str) -> bool:
         """Tell whether the pod was popped and may come back."""
@@ -294,10 +301,35 @@ class SchedulingQueue:
                 info.pod_info = flight.latest
             self._count_failure(info)
             info.after_failure = after_failure
-            strategy = self._strategy_after_flight(info, flight)
-            self._places.requeue(info, strategy, _SCHEDULE_ATTEMPT_FAILURE)
+            worth = self._strategy_after_flight(info, flight)
+            place = self._places.requeue(info, self._at_least(worth, info), _SCHEDULE_ATTEMPT_FAILURE)
+            if place is Place.BACKOFF and worth is not Strategy.SKIP and listens(info):
+                self._early.wake(uid, _SCHEDULE_ATTEMPT_FAILURE)
         finally:
             self.done(uid)
+
+    def settle_early(self, info: QueuedPodInfo, *, has_room: bool) -> bool:
+        """Tell whether a pod that was popped because an event woke it is to be tried; else it is put back.
+
+        What was popped in vain does not count as an attempt.
+        """
+        if has_room and self._clock.now() >= info.early_from:
+            self._recorder.incoming_pod(queue="active", event=info.woken_by)
+            return True
+        uid, flight = info.pod.uid, self._in_flight.get(info.pod.uid)
+        info.attempts -= 1
+        info.woken_by = ""
+        if has_room:
+            self._backoff.end_at(info, info.early_from)
+        else:
+            info.early_failures, info.early_from = 0, 0.0
+        if flight is None or not flight.is_gone:
+            if flight is not None and flight.latest is not None:
+                info.pod_info = flight.latest
+            self._places.count_rejections(info)
+            self._backoff.put(info)
+        self.done(uid)
+        return False
 
     def done(self, uid: str) -> None:
         """Note that a popped pod is not coming back, or that no event can matter to it any more; idempotent."""
@@ -330,6 +362,11 @@ class SchedulingQueue:
         if quiet_for is not None:
             pods = [info for info in pods if not self._is_quiet(quiet_for, info.pod)]
         self._move(pods, matches, old, new, quiet_for)
+        for info in list(self._backoff.listening.values()):
+            if info.pod.uid in self._early:
+                continue
+            if (pre_check is None or pre_check(info.pod)) and not (quiet_for and self._is_quiet(quiet_for, info.pod)):
+                self._wake(info, matches, old, new)
 
     def quiet_for(self, uid: str) -> Callable[[Pod], bool] | None:
         """Return which pods are not to hear of what the pod gives back after its last attempt; None where all are."""
@@ -442,6 +479,10 @@ class SchedulingQueue:
 
     def _activate(self, uid: str) -> bool:
         """Move one pod to activeQ; return False when it is not waiting elsewhere, or PreEnqueue refused it."""
+        ready = self._active.get(uid)
+        if ready is not None and ready.woken_by:
+            ready.woken_by = ""
+            return True
         info = self._unschedulable.get(uid)
         from_backoff = info is None
         if info is None:
@@ -451,12 +492,16 @@ class SchedulingQueue:
         return self._places.to_active(info, FORCE_ACTIVATE.label, from_backoff=from_backoff) is Place.ACTIVE
 
     def _count_failure(self, info: QueuedPodInfo) -> None:
-        if info.unschedulable_plugins or info.pending_plugins:
+        info.enqueued_at = self._clock.now()
+        if info.woken_by:
+            info.woken_by = ""
+            info.early_failures += 1
+            info.early_from = info.enqueued_at + self._backoff.duration(info.early_failures)
+        elif info.unschedulable_plugins or info.pending_plugins:
             info.unschedulable_count += 1
             info.consecutive_errors = 0
         else:
             info.consecutive_errors += 1
-        info.enqueued_at = self._clock.now()
         info.backoff_until = None
         info.was_flushed = False
         self._places.count_rejections(info)
@@ -466,7 +511,7 @@ class SchedulingQueue:
         if flight is None or not (info.unschedulable_plugins or info.pending_plugins):
             # Nobody rejected it, or nobody knows what it missed: only another attempt can tell.
             return Strategy.AFTER_BACKOFF
-        if self._generic_workload and info.pod.spec.scheduling_group is not None:
+        if self._generic_workload and info.pod.spec.scheduling_group is not None and not listens(info):
             return Strategy.AFTER_BACKOFF
         best = Strategy.SKIP
         if flight.is_named:
@@ -482,6 +527,11 @@ class SchedulingQueue:
                 if not info.pending_plugins:
                     break
         return best
+
+    def _at_least(self, worth: Strategy, info: QueuedPodInfo) -> Strategy:
+        """Return what becomes of the pod: one of Kubernetes' own groups is tried after its backoff in any case."""
+        by_backoff = self._generic_workload and info.pod.spec.scheduling_group is not None
+        return Strategy.AFTER_BACKOFF if by_backoff else worth
 
     def _missed(self, info: QueuedPodInfo, flight: Flight) -> Iterable[ObservedEvent]:
         """Return the events since the pop of a pod that was rejected, but for those that cannot matter to it."""
@@ -529,13 +579,30 @@ class SchedulingQueue:
             if strategy is Strategy.SKIP:
                 continue
             self._unschedulable.remove(uid)
-            self._places.requeue(info, strategy, matches.label)
+            if self._places.requeue(info, strategy, matches.label) is Place.BACKOFF and listens(info):
+                self._early.wake(uid, matches.label)
         self._in_flight.observe(matches.event, old, new, quiet_for)
 
     def _flush_backoff(self, now: float) -> None:
         for info in self._backoff.pop_completed(now):
             self._places.to_active(info, _BACKOFF_COMPLETE, from_backoff=True)
         self._backoff.arm()
+
+    def _wake(self, info: QueuedPodInfo, matches: Matches, old: object | None, new: object | None) -> None:
+        """Have it looked into whether there is room for a pod that is backing off, if an event may help it."""
+        if matches.may_move(info.pod.scheduler_name, info.rejectors) and (
+            self._hints.evaluate(info, matches, old, new) is not Strategy.SKIP
+        ):
+            self._early.wake(info.pod.uid, matches.label)
+
+    def _flush_early(self, _now: float) -> None:
+        for uid, event in self._early.take():
+            info = self._backoff.listening.get(uid)
+            if info is not None:
+                self._backoff.remove(uid)
+                info.woken_by = event
+                self._active.put(info)
+        self._active.wake()
 
     def _flush_unschedulable(self, now: float) -> None:
         overdue = self._unschedulable.overdue(now)

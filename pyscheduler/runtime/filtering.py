@@ -22,6 +22,7 @@ from pyscheduler.cache.nominated_rows import before
 from pyscheduler.cache.snapshot import Snapshot as CacheSnapshot
 from pyscheduler.cache.view import NodeView
 from pyscheduler.framework.node_statuses import NodeStatuses
+from pyscheduler.framework.reuse import Reuse
 from pyscheduler.framework.status import Status
 from pyscheduler.runtime.attribution import all_failing, blank_statuses, fail_rows, first_error, merge_statuses
 from pyscheduler.runtime.kept_crowds import Crowds, KeptCrowds
@@ -131,6 +132,14 @@ class Filtering:
         """Return the method of every plugin that takes part in this cycle, in profile order."""
         skipped = context_of(state).skip_filter
         return [entry.method for entry in self._entries if entry.method.plugin not in skipped]
+
+    def others_may_help(self, statuses: NodeStatuses) -> bool:
+        """Tell whether a node may take a pod that it refused alone, once other pods are placed, there or elsewhere.
+
+        It may where a filter refused that goes by more than the node and what is on it.
+        """
+        by_node = {method.plugin for method in self.methods if method.reuse is not Reuse.NEVER}
+        return any(status.plugin not in by_node for status, _ in statuses.counts())
 
     def find_feasible(
         self, state: CycleState, pod: Pod, nodes: Nodes, *, limit: int | None, start: int

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pyscheduler.framework.node_info import NodeInfo
     from pyscheduler.framework.nodes import Nodes
     from pyscheduler.framework.pod_info import PodInfo
-    from pyscheduler.runtime.memories import Memories, Step
+    from pyscheduler.runtime.memories import Memories, PodMemory, Step
     from pyscheduler.runtime.plugin_calls import PluginCalls, PluginMethod
 
 __all__ = ["PreFilterOutcome", "PreFiltering"]
@@ -59,13 +59,18 @@ class PreFiltering:
     remove_pod_methods: Sequence[PluginMethod]
     #: Keeps what can be kept between pods that ask the same; None where nothing is.
     memories: Memories | None = None
+    #: Plugins' `may_reuse`, of those that have it.
+    reuse_methods: Sequence[PluginMethod] = ()
 
     def run(self, state: CycleState, pod: Pod, nodes: Nodes, *, sampled: bool) -> PreFilterOutcome:
         """Begin the cycle of `pod`: run all plugins, note who skips."""
         began = self.calls.clock.now()
         skipped: set[str] = set()
         context = begin_context(state, sampled=sampled)
-        memory = context.memory = self.memories.of(pod) if self.memories is not None else None
+        context.is_reusable = all(self.calls.run(each, pod, pod) is True for each in self.reuse_methods)
+        memory: PodMemory | None = None
+        if context.is_reusable and self.memories is not None:
+            memory = context.memory = self.memories.of(pod)
         known = memory.pre_filter if memory is not None else None
         lesson = Lesson(self.calls, state) if memory is not None and known is None else None
         outcome = self._run(state, pod, nodes, skipped, known, lesson, sampled=sampled)

@@ -27,6 +27,7 @@ from pyscheduler.runtime.pod_keys import pod_key
 from pyscheduler.runtime.preemption_line_ups import LineUps
 from pyscheduler.runtime.preemption_promises import Promised, Promises
 from pyscheduler.runtime.preemption_verdicts import UNKNOWN, Verdicts, verdict_of
+from pyscheduler.runtime.run_context import context_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence, Set as AbstractSet
@@ -179,7 +180,7 @@ class VictimColumns:
         `by_amounts`: bool[n], of each of `rows` whether amounts are all that is in question. `portions` cuts nodes into
         handfuls that can go through a dry run together.
         """
-        key = pod_key(dry_run.pod)
+        key = pod_key(dry_run.pod) if context_of(dry_run.state).is_reusable else None
         if key is None or dry_run.now <= self._line_ups.latest_start:
             return None
         snapshot = dry_run.handle.snapshot

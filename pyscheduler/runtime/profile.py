@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final, TypeVar, cast
 from pyscheduler.framework.interfaces import GroupCyclePlugin
 from pyscheduler.framework.profile import ExtensionPoint
 from pyscheduler.runtime.background import Background
+from pyscheduler.runtime.batching import Batch, BatchTurn
 from pyscheduler.runtime.eviction import Evictions
 from pyscheduler.runtime.memories import Memories
 from pyscheduler.runtime.plugin_calls import PluginCalls
@@ -54,6 +55,7 @@ if TYPE_CHECKING:
     from pyscheduler.runtime.registry import Registry
     from pyscheduler.runtime.scoring import Ranking, ScoreOutcome
     from pyscheduler.runtime.services import Services
+    from pyscheduler.runtime.signing import Signature
     from pyscheduler.runtime.waiting_index import WaitingPodIndex
     from pyscheduler.runtime.waiting_pods import HeldPod
     from pyscheduler.runtime.wiring import Wiring
@@ -91,6 +93,10 @@ class Profile:
         self._background = Background(recorder=services.recorder)
         self._closed = False
         self.plugins = {}
+        #: What is carried from one pod to the next; None with the gate OpportunisticBatching off.
+        self.batch: Batch | None = None
+        if services.feature_gates.get("OpportunisticBatching", False):
+            self.batch = Batch(profile=spec.scheduler_name, clock=services.clock, recorder=services.recorder)
         #: What preempts, by the plugin in whose name.
         self.preemptors: dict[str, Preemption] = {}
 
@@ -168,6 +174,10 @@ class Profile:
     ) -> FilterOutcome:
         """Search `nodes` from row `start` on, round the end, until `limit` feasible ones were found (None: all)."""
         return self._wiring.filtering.find_feasible(state, pod, nodes, limit=limit, start=start)
+
+    def others_may_help(self, statuses: NodeStatuses) -> bool:
+        """Tell whether a node may take a pod that it refused alone, once other pods are placed."""
+        return self._wiring.filtering.others_may_help(statuses)
 
     def run_filters(self, state: CycleState, pod: Pod, nodes: Nodes) -> NodeStatuses:
         """Return the complete statuses of `nodes`, nominated pods taken into account.
@@ -258,7 +268,11 @@ class Profile:
         await self._wiring.binding.post_bind(state, pod, node_name)
         self._services.waiting_pods.forget(pod.uid)
 
-    def sign_pod(self, pod: Pod) -> tuple[tuple[str, object], ...] | None:
+    def batch_turn(self, pod: Pod, cycle: int) -> BatchTurn | None:
+        """Return a pod's part in opportunistic batching; None with the gate off. `cycle` numbers the popped pods."""
+        return None if self.batch is None else BatchTurn(self.batch, self.sign_pod(pod), cycle)
+
+    def sign_pod(self, pod: Pod) -> Signature | None:
         """Return the pod's signature, hashable; None where it has none: with extenders no two pods are surely alike."""
         return None if self._services.extenders else self._wiring.signing.sign(pod)
 
@@ -417,5 +431,5 @@ class Profile:
         return cast("S", shared[key])
 
     def add_route(self, path: str, handler: Callable[[Mapping[str, str]], object]) -> None:
-        """Answer GET `path` on the health port."""
+        """Answer GET `path` beside the metrics."""
         self._services.routes.add(path, handler, profile=self.name)

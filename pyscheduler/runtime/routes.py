@@ -1,4 +1,4 @@
-"""The GET routes that plugins answer on the health port.
+"""The GET routes that plugins answer beside the metrics.
 
 A segment of a path in braces stands for any text: `/gang/{name}` answers `/gang/a` with `name` = `a` in its query. One
 path may be answered by the same plugin in several profiles; the query parameter `profile` then picks one, and

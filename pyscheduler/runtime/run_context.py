@@ -28,6 +28,7 @@ class RunContext:
     __slots__ = (
         "feasible",
         "in_pre_bind",
+        "is_reusable",
         "memory",
         "parallel_pre_bind",
         "sampled",
@@ -47,6 +48,8 @@ class RunContext:
         self.parallel_pre_bind: AbstractSet[str] = _NOBODY
         #: The PreBind plugin that is at work, or the first of several.
         self.in_pre_bind: PluginMethod | None = None
+        #: Whether answers about this pod may be kept for others, as far as plugins say.
+        self.is_reusable = True
         #: What is kept for pods like this one; None where nothing is.
         self.memory: PodMemory | None = None
         #: int64[k]: the rows of the snapshot that Filter found feasible by what is kept; None where it did not.

@@ -100,6 +100,11 @@ def wire(
         _optional(assembly, point.PRE_FILTER, "add_pod", "PreFilterExtensionAddPod"),
         _optional(assembly, point.PRE_FILTER, "remove_pod", "PreFilterExtensionRemovePod"),
         memories,
+        tuple(
+            _method(name, plugin, "may_reuse", "Sign")
+            for name, plugin in assembly.plugins.items()
+            if hasattr(plugin, "may_reuse")
+        ),
     )
     return Wiring(
         sort_key=make_sort_key(queue_sort, assembly.plugins[queue_sort], calls),
@@ -189,7 +194,7 @@ def _pre_binds(assembly: Assembly) -> list[PreBindEntry]:
     return entries
 
 
-def _signers(assembly: Assembly) -> tuple[PluginMethod, ...] | None:
+def _signers(assembly: Assembly) -> list[PluginMethod] | None:
     """Return the plugins that sign; None where one takes part in judging nodes and does not."""
     judges = {
         name: assembly.plugins[name]
@@ -198,4 +203,4 @@ def _signers(assembly: Assembly) -> tuple[PluginMethod, ...] | None:
     }
     if not all(isinstance(plugin, SignPlugin) for plugin in judges.values()):
         return None
-    return tuple(_method(name, plugin, "sign_pod", "Sign") for name, plugin in judges.items())
+    return [_method(name, plugin, "sign_pod", "Sign") for name, plugin in judges.items()]

@@ -8,6 +8,7 @@ Source: kube-scheduler 1.36, `schedulePod` and what it calls.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import attrs
@@ -17,6 +18,7 @@ from pyscheduler.framework.diagnosis import Diagnosis, FitError, NoNodesError
 from pyscheduler.framework.errors import PluginError
 from pyscheduler.framework.node_statuses import NodeStatuses
 from pyscheduler.framework.status import Code, Status
+from pyscheduler.runtime.batching import NodeList
 
 if TYPE_CHECKING:
     import random
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
     from pyscheduler.cache.snapshot import Snapshot
     from pyscheduler.framework.cycle_state import CycleState
     from pyscheduler.framework.nodes import Nodes
+    from pyscheduler.runtime.batching import BatchTurn
     from pyscheduler.runtime.pre_filtering import PreFilterOutcome
     from pyscheduler.runtime.profile import Profile
     from pyscheduler.runtime.scoring import Ranking
@@ -87,8 +90,10 @@ class Algorithm:
     extenders_choose: bool = False
     _next_start: int = 0
 
-    def schedule_pod(self, profile: Profile, state: CycleState, pod: Pod) -> Placement:
-        """Return the best node for `pod`.
+    def schedule_pod(
+        self, profile: Profile, state: CycleState, pod: Pod, *, turn: BatchTurn | None = None
+    ) -> Placement:
+        """Return the best node for `pod`; with `turn`, by what was found for the pod before, where that is possible.
 
         Raises `NoNodesError` on an empty cluster, `FitError` when no node fits, `PluginError` when a plugin failed.
         """
@@ -99,19 +104,50 @@ class Algorithm:
         outcome = self.pre_filter(profile, state, pod, diagnosis)
         if outcome is None:
             raise FitError(num_all_nodes=len(all_nodes), diagnosis=diagnosis)
-        # Room was made there, so it is likely the only one that fits: look at it alone first.
+        nominated = self.snapshot.nominated_node(pod)
+        if turn is not None and (nominated or self._limit(profile, len(all_nodes)) < len(all_nodes)):
+            turn.hint(lambda name: self._rejects(profile, state, pod, name))
+        # Room was made there, or all others are worse, so it is likely the one: look at it alone first.
         broken: dict[str, Status] = {}
-        one = self.nominated(profile, state, pod, broken)
+        one = self.nominated(profile, state, pod, broken, nominated or (turn.hinted if turn is not None else ""))
         if one is not None:
+            if turn is not None:
+                turn.settle(one.name(0))
             return Placement(node_name=one.name(0), evaluated_nodes=1, feasible_nodes=1)
         nodes = searched_nodes(outcome, all_nodes, diagnosis, broken)
         found = self.filter(profile, state, pod, nodes, diagnosis)
+        if turn is not None and turn.hinted is None:
+            hint = turn.hint(lambda name: _is_missing(found, name, all_nodes))
+            if hint and found is not None and found.feasible.index(hint) is not None:
+                turn.settle(hint)
+                return Placement(node_name=hint, evaluated_nodes=1, feasible_nodes=1)
         if found is None:
             note_broken_promise(broken, diagnosis)
             raise FitError(num_all_nodes=len(all_nodes), diagnosis=diagnosis)
         nodes = found.feasible
-        best = 0 if len(nodes) == 1 else self.draw(self.scores(profile, state, pod, nodes).best)
+        best = self._best(profile, state, pod, nodes, turn)
         return Placement(node_name=nodes.name(best), evaluated_nodes=found.evaluated, feasible_nodes=len(nodes))
+
+    def _best(self, profile: Profile, state: CycleState, pod: Pod, nodes: Nodes, turn: BatchTurn | None) -> int:
+        """Return the row of the best of the feasible nodes, and keep the others' places for the next pod."""
+        if len(nodes) == 1:
+            if turn is not None:
+                turn.settle(nodes.name(0))
+            return 0
+        ranking = self.scores(profile, state, pod, nodes)
+        best = self.draw(ranking.best)
+        if turn is not None:
+            others = partial(NodeList.without, best, nodes, view=self.snapshot.nodes, rng=self.rng)
+            turn.settle(nodes.name(best), lambda: others(ranking.totals))
+        return best
+
+    def _rejects(self, profile: Profile, state: CycleState, pod: Pod, name: str) -> bool | None:
+        """Return True if the filters reject a pod on a node; None where there is no such node."""
+        row = self.snapshot.nodes.index(name)
+        if row is None:
+            return None
+        found = profile.find_feasible(state, pod, self.snapshot.nodes.take(np.array([row], dtype=np.int64)))
+        return found.status is None and not len(found.rows)
 
     def pre_filter(
         self, profile: Profile, state: CycleState, pod: Pod, diagnosis: Diagnosis
@@ -122,9 +158,12 @@ class Algorithm:
             raise_error(outcome.status)
         return None if note_pre_filter(outcome, diagnosis) else outcome
 
-    def nominated(self, profile: Profile, state: CycleState, pod: Pod, broken: dict[str, Status]) -> Nodes | None:
-        """Return the node that the pod was promised, if it fits there; else say why not in `broken`."""
-        name = self.snapshot.nominated_node(pod)
+    def nominated(
+        self, profile: Profile, state: CycleState, pod: Pod, broken: dict[str, Status], name: str | None = None
+    ) -> Nodes | None:
+        """Return the node that the pod was promised, or `name`, if it fits there; else say why not in `broken`."""
+        if name is None:
+            name = self.snapshot.nominated_node(pod)
         row = self.snapshot.nodes.index(name) if name else None
         if row is None:
             return None
@@ -192,6 +231,13 @@ class Algorithm:
         its goroutines found them, which is no order to rely on.
         """
         return int(best[0] if len(best) == 1 else best[self.rng.randrange(len(best))])
+
+
+def _is_missing(found: Found | None, name: str, nodes: Nodes) -> bool | None:
+    """Return True if a node is not among those that were found; None where there is no such node."""
+    if nodes.index(name) is None:
+        return None
+    return found is None or found.feasible.index(name) is None
 
 
 def note_pre_filter(outcome: PreFilterOutcome, diagnosis: Diagnosis) -> bool:

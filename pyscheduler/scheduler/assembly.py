@@ -38,6 +38,7 @@ from pyscheduler.scheduler.informers import LIVE_PODS, Informers
 from pyscheduler.scheduler.permissions import needs
 from pyscheduler.scheduler.pod_status import PodStatusWriter
 from pyscheduler.scheduler.ports import ClientSettings
+from pyscheduler.scheduler.room import Room
 from pyscheduler.scheduler.scheduler import Scheduler
 from pyscheduler.scheduler.scheduling_cycle import SchedulingCycle
 
@@ -216,6 +217,7 @@ def build(
         scheduling=scheduling,
         binding=binding,
         group_cycles=group_cycles,
+        room=Room(cache=cache, snapshot=snapshot),
         in_tree_groups=in_tree,
         pods=pods,
         nodes=nodes,

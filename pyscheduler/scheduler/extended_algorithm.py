@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from pyscheduler.framework.cycle_state import CycleState
     from pyscheduler.framework.nodes import Nodes
     from pyscheduler.framework.status import Status
+    from pyscheduler.runtime.batching import BatchTurn
     from pyscheduler.runtime.profile import Profile
     from pyscheduler.scheduler.algorithm import Algorithm
     from pyscheduler.scheduler.extenders import Extenders
@@ -43,10 +44,15 @@ class ExtendedAlgorithm:
     algorithm: Algorithm
     extenders: Extenders
 
-    async def schedule_pod(self, profile: Profile, state: CycleState, pod: Pod) -> Placement:
-        """Return the best node for `pod`; raise as `Algorithm.schedule_pod` does, or `ExtenderError`."""
+    async def schedule_pod(
+        self, profile: Profile, state: CycleState, pod: Pod, *, turn: BatchTurn | None = None
+    ) -> Placement:
+        """Return the best node for `pod`; raise as `Algorithm.schedule_pod` does, or `ExtenderError`.
+
+        With extenders no pod has a signature, so `turn` comes to nothing.
+        """
         if not self.extenders.have_a_say(pod):
-            return self.algorithm.schedule_pod(profile, state, pod)
+            return self.algorithm.schedule_pod(profile, state, pod, turn=turn)
         all_nodes = self.algorithm.snapshot.nodes
         if not len(all_nodes):
             raise NoNodesError

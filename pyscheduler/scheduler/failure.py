@@ -69,6 +69,8 @@ class FailureHandler:
                 attempt.is_settled = True
                 return
             _refresh(queued, cached)
+            if not rejected:
+                queued.woken_by = ""  # an error counts, whatever brought the pod
             self.queue.requeue_failed(queued, attempt.after_failure)
             # Before the API server's echo of the nomination arrives, the next cycle must know it already. Where there
             # is no news of it, the one that is still to be written stays.

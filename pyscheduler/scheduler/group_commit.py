@@ -22,6 +22,7 @@ from pyscheduler.framework.group_cycle import GROUP_CYCLE, GroupOutcome, GroupVe
 from pyscheduler.framework.interfaces import NominatingInfo
 from pyscheduler.framework.preemption import PREEMPTION_INQUIRY
 from pyscheduler.framework.status import Code, Status
+from pyscheduler.podgroup import asks, places_needed
 from pyscheduler.runtime.turns import Turns
 from pyscheduler.scheduler.failure import CLEAR_NOMINATION, pending_version
 
@@ -43,6 +44,8 @@ __all__ = ["Decision", "GroupCommit", "Member"]
 
 _log = logging.getLogger(__name__)
 
+#: So many kinds of members listen for room at most.
+_KINDS = 8
 _CHANGED = "pod or node changed while the pod group was being scheduled"
 _TAKEN_BACK = "pod group lost members while it was being scheduled"
 
@@ -158,6 +161,7 @@ class GroupCommit:
 
     async def _reject_all(self, decision: Decision) -> None:
         rejectors, turns = decision.rejectors(), Turns(self.clock)
+        _listen(decision)
         for member in decision.members:
             self._reject(member, rejectors)
             await turns.give()
@@ -200,6 +204,7 @@ class GroupCommit:
             await self._reject_all(decision)
             return ()
         rejectors = decision.rejectors()
+        _listen(decision)
         bound = {id(member) for member in reserved}
         for member in decision.members:
             if id(member) not in bound:
@@ -265,3 +270,22 @@ class GroupCommit:
 
 def _unschedulable(message: str, rejectors: set[str] | None = None) -> Status:
     return Status(Code.UNSCHEDULABLE, message or (), error=PodGroupUnschedulableError(rejectors or ()))
+
+
+def _listen(decision: Decision) -> None:
+    """Let one member of each kind that found no node say how much room its group needs.
+
+    When its filters hear of an event, the group is tried at once if there is that much room, not after its backoff.
+    """
+    told: list[tuple[Hashable, object]] = []
+    for member in decision.members:
+        if member.is_placed or member.status is None or not isinstance(member.status.error, FitError):
+            continue
+        pod = member.attempt.queued.pod
+        kind = member.group, asks(pod)
+        if kind in told or len(told) == _KINDS:
+            continue
+        told.append(kind)
+        unplaced = [each.attempt.queued.pod for each in decision.members if each.group == member.group]
+        missing = decision.source.places_missing(member.group)
+        member.attempt.after_failure.room_for = places_needed(pod, unplaced, missing)

@@ -7,7 +7,8 @@ the next one sees it there; so does it see gone whom a member would preempt. In 
 stays as it was. In the end all of that is taken back. What comes of it is `group_commit`'s.
 
 Differs from kube-scheduler: victims are told to go only when the whole group can be placed; and a group that is tried
-again serves its backoff in full, whatever SchedulerPopFromBackoffQ says, or it would be tried without end. There, a
+again serves its backoff in full, whatever SchedulerPopFromBackoffQ says, or it would be tried without end. A group of
+unlike members that finds no place is tried in a second order at once. There, a
 claim for one pod only may be given to two members, as who uses a claim is counted before the first of them is placed.
 Source: kube-scheduler 1.36, `schedule_one_podgroup.go`.
 """
@@ -29,6 +30,7 @@ from pyscheduler.framework.group_cycle import (
 )
 from pyscheduler.framework.preemption import PREEMPTION_INQUIRY, PreemptionInquiry
 from pyscheduler.framework.status import Code, Status
+from pyscheduler.podgroup import asks
 from pyscheduler.runtime.turns import Turns
 from pyscheduler.scheduler.failure import CLEAR_NOMINATION
 from pyscheduler.scheduler.group_commit import Decision, Member
@@ -81,6 +83,10 @@ class GroupSource(Protocol):
         """Tell whether a group that cannot be placed is tried in another order before it is given up."""
         ...
 
+    def places_missing(self, group: Hashable) -> int:
+        """Return how many members without a place must find one before the group can start."""
+        ...
+
     def group_cycle_ended(self, groups: Collection[Hashable], verdict: GroupVerdict) -> None:
         """Be told what came of a cycle."""
         ...
@@ -129,6 +135,8 @@ class GroupCycles:
         began = self.clock.now()
         turns = Turns(self.clock)
         popped = await self._pop_all(groups, first, turns)
+        for info in popped:
+            info.woken_by = first.woken_by
         profile = self.profiles[popped[0].pod.scheduler_name]
         stranger = next((info.pod for info in popped if info.pod.scheduler_name != profile.name), None)
         if stranger is not None:
@@ -170,7 +178,8 @@ class GroupCycles:
         for start in range(0, len(others), _POPPED_PER_TURN):
             popped += self.queue.pop_these(others[start : start + _POPPED_PER_TURN])
             await turns.give()
-        popped.sort(key=lambda info: (-info.pod.priority, info.first_attempt_at or 0.0))
+        # By rank, not by time: pods may enter activeQ at the same time, and the one that let the others in is first.
+        popped.sort(key=lambda info: (-info.pod.priority, info.first_attempt_rank))
         return popped
 
     def _refuse(self, popped: Iterable[QueuedPodInfo], name: str, other: str) -> None:
@@ -298,13 +307,8 @@ def _other_order(decision: Decision) -> Sequence[Member]:
         return ()
     placed = [member for member in decision.members if member.is_placed]
     failed = [member for member in decision.members if not member.is_placed]
-    amounts = [{_amounts(member) for member in members} for members in (placed, failed)]
-    return [*failed, *placed] if placed and len(set.union(*amounts)) > 1 else ()
-
-
-def _amounts(member: Member) -> tuple[object, ...]:
-    requests = member.attempt.queued.pod_info.requests
-    return requests.milli_cpu, requests.memory, requests.ephemeral_storage, *sorted(requests.scalars.items())
+    first, *rest = [asks(member.attempt.queued.pod) for member in decision.members]
+    return [*failed, *placed] if placed and any(other != first for other in rest) else ()
 
 
 def _go_on(decision: Decision, member: Member) -> bool:

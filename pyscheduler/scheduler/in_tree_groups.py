@@ -62,7 +62,7 @@ class InTreeGroups:
     #: The plugin that makes members wait for each other.
     name: str = attrs.field(default=_PLUGIN, init=False)
     retries_after_backoff: bool = attrs.field(default=True, init=False)
-    tries_again: bool = attrs.field(default=False, init=False)
+    tries_again: bool = attrs.field(default=True, init=False)
     directory: GroupDirectory
     groups: Lister[InTreePodGroup]
     client: Client
@@ -86,6 +86,11 @@ class InTreeGroups:
         members = dict(state.pending) if state is not None else {}
         members[pod.uid] = pod
         return {group: members.values()}
+
+    def places_missing(self, group: Hashable) -> int:
+        """Return how many members the gang is short of."""
+        state = self.directory.get(group) if isinstance(group, GroupId) else None
+        return max(1, state.group.min - state.assigned_count) if state is not None and state.group.is_gang else 1
 
     def group_cycle_ended(self, groups: Collection[Hashable], verdict: GroupVerdict) -> None:
         """Write the condition, in the background."""

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from pyscheduler.scheduler.in_tree_groups import InTreeGroups
     from pyscheduler.scheduler.pod_status import PodStatusWriter
     from pyscheduler.scheduler.ports import ClusterClient, Informer
+    from pyscheduler.scheduler.room import Room
     from pyscheduler.scheduler.scheduling_cycle import SchedulingCycle
 
 __all__ = ["Scheduler"]
@@ -80,11 +81,12 @@ class Scheduler:
     scheduling: SchedulingCycle
     binding: BindingCycle
     group_cycles: GroupCycles
+    room: Room
     #: With the gate GenericWorkload.
     in_tree_groups: InTreeGroups | None = None
     pods: Informer[Pod]
     nodes: Informer[Node]
-    #: What plugins answer on the health port.
+    #: What plugins answer over HTTP.
     routes: Routes
     #: Who may use the snapshot: a scheduling cycle, or what a plugin asks between two of them.
     exclusive: Exclusive
@@ -177,6 +179,8 @@ class Scheduler:
             is_gone = has_waited and pending_version(self.pods, pod) is None
             if profile is None or is_gone or self._skip(profile, pod):
                 self.queue.done(pod.uid)
+                return False
+            if queued.woken_by and not self.queue.settle_early(queued, has_room=self.room.has_room(profile, queued)):
                 return False
             self.cycles += 1
             groups = self.group_cycles.find(pod)

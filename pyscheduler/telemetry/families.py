@@ -117,6 +117,28 @@ _SCHEDULER: Final = (
         _exponential(0.1, 2, 14),
     ),
     Family(
+        "scheduler_resourceclaim_creates_total", "counter", ("status",), "ALPHA",
+        "Number of ResourceClaims creation requests within scheduler",
+    ),
+    Family(
+        "scheduler_batch_attempts_total", "counter", ("profile", "result"), "ALPHA",
+        "Counts of results when we attempt to use batching.",
+    ),
+    Family(
+        "scheduler_batch_cache_flushed_total", "counter", ("profile", "reason"), "ALPHA",
+        "Counts of cache flushes by reason.",
+    ),
+    Family(
+        "scheduler_get_node_hint_duration_seconds", "histogram", ("hinted", "profile"), "ALPHA",
+        "Latency for getting a node hint.",
+        _exponential(0.00001, 2, 12),
+    ),
+    Family(
+        "scheduler_store_schedule_results_duration_seconds", "histogram", ("profile",), "ALPHA",
+        "Latency for getting a no.",
+        _exponential(0.00001, 2, 12),
+    ),
+    Family(
         "scheduler_pending_pods", "gauge", ("queue",), "STABLE",
         "Number of pending pods, by the queue type. 'active' means number of pods in activeQ; 'backoff' means number "
         "of pods in backoffQ; 'unschedulable' means number of pods in unschedulablePods that the scheduler attempted "

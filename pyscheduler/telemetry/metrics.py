@@ -123,6 +123,11 @@ class Metrics:
         self._volume_errors = self._count("scheduler_volume_scheduling_stage_error_total")
         self._device_waits = self._count("scheduler_dra_bindingconditions_allocations_total")
         self._device_seconds = self._histogram("scheduler_dra_bindingconditions_wait_duration_seconds")
+        self._claims_created = self._count("scheduler_resourceclaim_creates_total")
+        self._batch_attempts = self._count("scheduler_batch_attempts_total")
+        self._batch_flushes = self._count("scheduler_batch_cache_flushed_total")
+        self._hint_search_seconds = self._histogram("scheduler_get_node_hint_duration_seconds")
+        self._batch_store_seconds = self._histogram("scheduler_store_schedule_results_duration_seconds")
         self._requests = self._count("rest_client_requests_total")
         self._retries = self._count("rest_client_request_retries_total")
         self._request_seconds = self._histogram("rest_client_request_duration_seconds")
@@ -239,6 +244,31 @@ class Metrics:
         """Count a device with conditions that a pod waited for."""
         self._device_waits[profile, driver, status] += 1
         self._also.device_wait_ended(profile=profile, driver=driver, status=status)
+
+    def claim_created(self, *, succeeded: bool) -> None:
+        """Count a request to create a claim for extended resources."""
+        self._claims_created[("success" if succeeded else "failure",)] += 1
+        self._also.claim_created(succeeded=succeeded)
+
+    def node_hint(self, *, profile: str, hinted: bool, seconds: float) -> None:
+        """Note a search for a node by what was found for the pod before."""
+        self._hint_search_seconds.record(seconds, "hint" if hinted else "no_hint", profile)
+        self._also.node_hint(profile=profile, hinted=hinted, seconds=seconds)
+
+    def batch_attempt(self, *, profile: str, result: str) -> None:
+        """Count what became of such a search."""
+        self._batch_attempts[profile, result] += 1
+        self._also.batch_attempt(profile=profile, result=result)
+
+    def batch_flushed(self, *, profile: str, reason: str) -> None:
+        """Count a list of nodes that was of no use."""
+        self._batch_flushes[profile, reason] += 1
+        self._also.batch_flushed(profile=profile, reason=reason)
+
+    def batch_stored(self, *, profile: str, seconds: float) -> None:
+        """Note how long it took to store a list of nodes."""
+        self._batch_store_seconds.record(seconds, profile)
+        self._also.batch_stored(profile=profile, seconds=seconds)
 
     def request(
         self, verb: str, host: str, *, code: str, seconds: float | None, sent: int | None, received: int | None

@@ -186,9 +186,13 @@ class FakeCluster:
 
     def _assert_capacity(self) -> None:
         nodes = {node.name: NodeInfo.of(node) for node in self.nodes()}
+        #: Nodes with the resources that devices serve there.
+        served: set[tuple[str, str]] = set()
         for pod in self.pods():
             if pod.node_name in nodes and not pod.is_terminal:
                 nodes[pod.node_name].add_pod(PodInfo.of(pod))
+                made = pod.status.extended_resource_claim_status
+                served.update((pod.node_name, each.resource_name) for each in (made.request_mappings if made else ()))
         for name, info in nodes.items():
             limits = info.allocatable
             wanted = info.requested
@@ -196,7 +200,8 @@ class FakeCluster:
             assert wanted.memory <= limits.memory, f"node {name} is overcommitted: memory"
             assert len(info.pods) <= limits.allowed_pods, f"node {name} is overcommitted: pods"
             for scalar, amount in wanted.scalars.items():
-                assert amount <= limits.get(scalar), f"node {name} is overcommitted: {scalar}"
+                offered = amount <= limits.get(scalar) or (name, scalar) in served
+                assert offered, f"node {name} is overcommitted: {scalar}"
 
     async def close(self) -> None:
         """Stop all frameworks; raise `TimeoutError` where one does not end. Closing again does nothing."""

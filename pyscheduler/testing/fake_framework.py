@@ -270,7 +270,7 @@ class FakeFramework:
     # The rest
 
     def get_route(self, path: str, **query: str) -> object:
-        """Return what a plugin answers to GET `path` on the health port; raise `KeyError` where none does."""
+        """Return what a plugin answers to GET `path`; raise `KeyError` where none does."""
         return self.scheduler.routes.answer(path, query)
 
     def assert_invariants(self) -> None:

@@ -202,3 +202,12 @@ def test_a_subset_refuses_to_outlive_its_nodes(world: World, nodes: Nodes) -> No
         with pytest.raises(RuntimeError, match="take a new one"):
             ask()
     assert len(nodes) == NODES - 1
+
+
+def test_take_refuses_a_mask(nodes: Nodes) -> None:
+    """`take` wants row numbers: a mask raises TypeError, in the view of all nodes and in a part of it."""
+    mask = np.array([True, False, True, False, False])
+    with pytest.raises(TypeError, match=r"not of bool; write np\.flatnonzero"):
+        nodes.take(mask)
+    with pytest.raises(TypeError, match=r"not of bool; write np\.flatnonzero"):
+        nodes.take(rows(0, 1, 2, 3, 4)).take(mask)

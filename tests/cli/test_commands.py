@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
 import sys
 import tomllib
 from pathlib import Path
@@ -13,6 +12,7 @@ import click
 import pytest
 
 from pyscheduler.cli.main import cli, main
+from tests import processes
 
 ROOT = Path(__file__).parents[2]
 COMMANDS = ["run", "demo", "demo-gang", "cluster", "explain", "simulate", "plugins", "config"]
@@ -37,7 +37,7 @@ def test_help_imports_nothing_heavy(arguments: list[str]) -> None:
         f"try:\n    cli({arguments!r})\nexcept SystemExit:\n    pass\n"
         f"print(sorted({heavy!r} & set(sys.modules)))"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    done = processes.run(sys.executable, "-c", code, check=True)
     assert done.stdout.splitlines()[-1] == "[]"
 
 
@@ -87,7 +87,7 @@ def test_plugins_as_text(capsys: pytest.CaptureFixture[str]) -> None:
     """80 columns are enough; a plugin stands under its distribution with its extension points and args."""
     text = said(capsys, "plugins")
     assert max(map(len, text.splitlines())) <= 80
-    assert re.search(r"^pyscheduler \S+ \(in-tree = pyscheduler\.plugins\.hooks\)$", text, re.MULTILINE)
+    assert re.search(r"^kube-pyscheduler \S+ \(in-tree = pyscheduler\.plugins\.hooks\)$", text, re.MULTILINE)
     assert re.search(r"^  NodeName +filter$", text, re.MULTILINE)
     assert re.search(r"^  NodeAffinity +preFilter, filter, preScore, score\n +args: addedAffinity$", text, re.MULTILINE)
 
@@ -98,10 +98,10 @@ def test_plugins_as_json(capsys: pytest.CaptureFixture[str]) -> None:
     fit = next(plugin for plugin in data["plugins"] if plugin["name"] == "NodeResourcesFit")
     assert fit["extensionPoints"] == ["preFilter", "filter", "preScore", "score"]
     assert set(fit["args"]) == {"ignoredResources", "ignoredResourceGroups", "scoringStrategy"}
-    assert (fit["distribution"], fit["error"]) == ("pyscheduler", "")
+    assert (fit["distribution"], fit["error"]) == ("kube-pyscheduler", "")
     blocked = {each["name"]: each["blocked"] for each in data["distributions"]}
-    assert blocked["pyscheduler-queuesort"]
-    assert not any(blocked[name] for name in ("pyscheduler", "pyscheduler-coscheduling"))
+    assert blocked["kube-pyscheduler-queuesort"]
+    assert not any(blocked[name] for name in ("kube-pyscheduler", "kube-pyscheduler-coscheduling"))
 
 
 def test_what_a_profile_enables(capsys: pytest.CaptureFixture[str]) -> None:

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-import pyscheduler
 from pyscheduler.telemetry.families import FAMILIES
 from pyscheduler.telemetry.metrics import Metrics
 
@@ -19,15 +18,9 @@ SEEN = json.loads((Path(__file__).parents[1] / "integration" / "observed" / "met
 
 #: Served at /metrics/resources.
 RESOURCES = {"kube_pod_resource_request"}
+
+
 #: What only opportunistic batching measures, of which there is none; see `test_nothing_is_batched`.
-BATCHING = {
-    "scheduler_batch_attempts_total",
-    "scheduler_batch_cache_flushed_total",
-    "scheduler_get_node_hint_duration_seconds",
-    "scheduler_store_schedule_results_duration_seconds",
-}
-
-
 @pytest.fixture(scope="module")
 def page() -> dict[str, Any]:
     """Return the families of a page on which everything was recorded once."""
@@ -51,6 +44,11 @@ def page() -> dict[str, Any]:
     metrics.volume_stage_failed("bind")
     metrics.device_wait(profile="p", driver="gpu.example.com", status="success", seconds=0.5)
     metrics.device_wait_ended(profile="p", driver="gpu.example.com", status="success")
+    metrics.claim_created(succeeded=True)
+    metrics.node_hint(profile="p", hinted=False, seconds=0.00001)
+    metrics.batch_attempt(profile="p", result="no_hint")
+    metrics.batch_flushed(profile="p", reason="expired")
+    metrics.batch_stored(profile="p", seconds=0.00001)
     metrics.request("POST", "api:6443", code="201", seconds=0.002, sent=300, received=70)
     metrics.request_retried("POST", "api:6443", code="429")
     metrics.request_throttled("POST", "api:6443", seconds=0.0)
@@ -74,7 +72,7 @@ def page() -> dict[str, Any]:
 def test_as_kube_scheduler_has_it(seen: dict[str, Any]) -> None:
     """Dashboards and alerts written for kube-scheduler work."""
     name = seen["name"]
-    if name in BATCHING | RESOURCES:
+    if name in RESOURCES:
         assert name not in FAMILIES
         return
     family = FAMILIES[name]
@@ -127,10 +125,3 @@ def test_the_process_is_shown_where_one_asks_for_it() -> None:
     shown = set(re.findall("^[a-z_]+", text.decode(), re.MULTILINE))
     assert {"process_cpu_seconds_total", "process_resident_memory_bytes"} <= shown
     assert kind.startswith("text/plain; version=0.0.4;")
-
-
-def test_nothing_is_batched() -> None:
-    """The families of opportunistic batching are left out for as long as no cycle asks for a pod's signature."""
-    sources = (Path(pyscheduler.__file__).parent / "scheduler").rglob("*.py")
-    asking = [path.name for path in sources if re.search(r"\.sign_pod\(", path.read_text(encoding="utf-8"))]
-    assert not asking, f"{asking} sign pods: record {sorted(BATCHING)}"

@@ -26,6 +26,7 @@ from pyscheduler.framework.clock import LoopClock
 from pyscheduler.podgroup.summary import Summary, summaries
 from pyscheduler.scheduler.ports import ClientSettings
 from pyscheduler.testing import FakeCluster, make_pod, pod_manifest
+from tests import processes
 from tests.podgroup.builders import GANG, SIGS, make_group, member
 from tests.podgroup.test_summary import refused, summed
 
@@ -216,28 +217,14 @@ async def environment(tmp_path: Path, cluster: EmbeddedCluster) -> AsyncIterator
     await server.stop()
 
 
-async def start(environment: dict[str, str], *arguments: str) -> asyncio.subprocess.Process:
-    """Start `kubectl podgroup`."""
-    assert KUBECTL is not None
-    return await asyncio.create_subprocess_exec(
-        KUBECTL,
-        "podgroup",
-        *arguments,
-        env=environment,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-    )
-
-
 @pytest.fixture
 def kubectl(environment: dict[str, str]) -> Kubectl:
     """Run `kubectl podgroup` to its end; return exit code, output and errors."""
 
     async def run(*arguments: str) -> tuple[int, str, str]:
-        process = await start(environment, *arguments)
-        out, err = await asyncio.wait_for(process.communicate(), 30)
-        assert process.returncode is not None
-        return process.returncode, out.decode(), err.decode()
+        assert KUBECTL is not None
+        done = await processes.run_async(KUBECTL, "podgroup", *arguments, env=environment)
+        return done.returncode, done.stdout, done.stderr
 
     return run
 
@@ -340,18 +327,32 @@ async def test_kubectl_describe(kubectl: Kubectl, cluster: EmbeddedCluster) -> N
 
 @needs_kubectl
 @pytest.mark.slow
-async def test_kubectl_watch(environment: dict[str, str], cluster: EmbeddedCluster) -> None:
+@pytest.mark.parametrize(
+    "launcher",
+    [
+        pytest.param((), id="as usual"),
+        pytest.param(processes.IGNORING_SIGINT, id="SIGINT is ignored at the start"),
+    ],
+)
+async def test_kubectl_watch(environment: dict[str, str], cluster: EmbeddedCluster, launcher: tuple[str, ...]) -> None:
     """A row for each group that changes, and none for one that does not; Ctrl-C ends it with 130."""
-    process = await start(environment, "get", "--watch")
-    assert process.stdout is not None
-    lines = [(await asyncio.wait_for(process.stdout.readline(), 20)).decode() for _ in range(2)]
-    assert lines[0].startswith("NAME ")
-    cluster.add(pod_manifest("late-0", annotations={f"{GANG}name": "late", f"{GANG}min-available": "1"}))
-    line = (await asyncio.wait_for(process.stdout.readline(), 20)).decode()
-    assert line.split()[:2] == ["late", "annotation"]
-    cluster.remove("v1", "Pod", "train-1", namespace="default")
-    line = (await asyncio.wait_for(process.stdout.readline(), 20)).decode()
-    assert line.split()[:7] == ["train", "sigs", "Pending", "2", "0", "0", "1"]
-    process.send_signal(signal.SIGINT)
-    out, err = await asyncio.wait_for(process.communicate(), 20)
+    assert KUBECTL is not None
+    process = await processes.start(*launcher, KUBECTL, "podgroup", "get", "--watch", env=environment)
+    output = process.stdout
+    assert output is not None
+
+    async def line() -> str:
+        return (await asyncio.wait_for(output.readline(), processes.PATIENCE_SECONDS)).decode()
+
+    try:
+        lines = [await line() for _ in range(2)]
+        assert lines[0].startswith("NAME ")
+        cluster.add(pod_manifest("late-0", annotations={f"{GANG}name": "late", f"{GANG}min-available": "1"}))
+        assert (await line()).split()[:2] == ["late", "annotation"]
+        cluster.remove("v1", "Pod", "train-1", namespace="default")
+        assert (await line()).split()[:7] == ["train", "sigs", "Pending", "2", "0", "0", "1"]
+        process.send_signal(signal.SIGINT)
+        out, err = await asyncio.wait_for(process.communicate(), processes.PATIENCE_SECONDS)
+    finally:
+        processes.kill(process)
     assert (process.returncode, out, err.strip()) == (130, b"", b"")

@@ -69,7 +69,12 @@ class World:
     servers: list[SecureServer] = attrs.Factory(list)
 
     async def open(
-        self, *, asking: bool = True, profiling: bool = True, authentication: Mapping[str, Any] | None = None
+        self,
+        *,
+        asking: bool = True,
+        profiling: bool = True,
+        cbor: bool = False,
+        authentication: Mapping[str, Any] | None = None,
     ) -> Port:
         """Open an HTTPS port; with `asking`, it asks the cluster as `scheduler`."""
         file = str(self.kubeconfig) if asking else ""
@@ -93,6 +98,7 @@ class World:
             profiling=profiling,
             with_flagz=True,
             with_statusz=True,
+            with_cbor=cbor,
             paths=pages.paths,
         )
         server = SecureServer(pages, flags, clock=clock, rng=random.Random(1), debugging=debugging.answer)
@@ -343,10 +349,11 @@ async def test_flags_and_status(world: World) -> None:
     status, text = await port.get("/flagz", "root")
     assert (status, text.splitlines()[1], text.splitlines()[-2:]) == (
         200,
-        "pyscheduler flagz",
+        "kube-scheduler flagz",
         ["config=x.yaml", "v=2"],
     )
     status, text = await port.get("/statusz", "root")
+    assert text.startswith("\nkube-scheduler statusz\nWarning: This endpoint is not meant to be machine parseable")
     assert "\nUp: 1 hr 02 min 05 sec\n" in text
     assert f"\nPython version: {sys.version.split()[0]}\n" in text
     assert "\nPaths: /configz /flagz /healthz /livez /metrics /readyz\n" in text
@@ -363,7 +370,7 @@ async def test_flags_and_status_as_objects(world: World, version: str, form: str
         status, text = await port.get(f"/{kind.lower()}", "root", headers={"Accept": accept})
         assert status == 200
         found[kind] = yaml.safe_load(text)
-        assert found[kind].pop("metadata") == {"name": "pyscheduler"}
+        assert found[kind].pop("metadata") == {"name": "kube-scheduler"}
         assert (found[kind].pop("kind"), found[kind].pop("apiVersion")) == (kind, f"config.k8s.io/{version}")
     assert found["Flagz"] == {"flags": {"config": "x.yaml", "v": "2"}}
     assert isinstance(found["Statusz"].pop("startTime"), str)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ import yaml
 
 from pyscheduler.cli.main import main
 from pyscheduler.config.load import loads
+from tests import processes
 
 ROOT = Path(__file__).parents[2]
 TWO = """
@@ -135,13 +135,11 @@ def test_an_id_may_be_in_one_file_only(file: Path, capsysbinary: pytest.CaptureF
 def test_the_same_seed_gives_the_same_bytes_in_every_process(file: Path) -> None:
     """No order of a set, no clock and no number of a process has a part in it; another seed chooses otherwise."""
 
-    def run(seed: int, hash_seed: str) -> bytes:
-        done = subprocess.run(
-            [sys.executable, "-m", "pyscheduler", "simulate", file, "-o", "json", "--seed", str(seed)],
-            stdout=subprocess.PIPE,
+    def run(seed: int, hash_seed: str) -> str:
+        done = processes.run(
+            *(sys.executable, "-m", "pyscheduler", "simulate", file, "-o", "json", "--seed", str(seed)),
             env={**os.environ, "PYTHONHASHSEED": hash_seed},
             cwd=ROOT,
-            check=False,
         )
         assert done.returncode == 1
         return done.stdout

@@ -71,12 +71,6 @@ def test_points_do_not_mix() -> None:
         pytest.param(
             "GenericWorkload=true,GangScheduling=true", {("GangScheduling", 0)}, set(), id="GangScheduling on"
         ),
-        pytest.param(
-            "GenericWorkload=true,TopologyAwareWorkloadScheduling=true",
-            {("TopologyPlacementGenerator", 0), ("PodGroupPodsCount", 1)},
-            set(),
-            id="TopologyAwareWorkloadScheduling on",
-        ),
     ],
 )
 def test_feature_gates_change_the_default_plugins(

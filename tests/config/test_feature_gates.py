@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
-from pyscheduler.config.feature_gates import default_gates, parse
+import pyscheduler
+from pyscheduler.config.feature_gates import default_gates, parse, warnings_of
+from pyscheduler.config.gate_support import NO_EFFECT, NOT_IMPLEMENTED
 from pyscheduler.config.known_gates import DEPENDENCIES, GATES
 from pyscheduler.framework import ConfigError
 
@@ -89,9 +93,10 @@ def test_gates_are_set(text: str, changed: dict[str, bool]) -> None:
     ],
 )
 def test_a_whole_stage_is_set(text: str, stage: str, value: bool) -> None:
-    """`AllAlpha` and `AllBeta` set every gate of their stage and no other."""
+    """`AllAlpha` and `AllBeta` set every gate of their stage that is implemented, and no other."""
     gates = parse(text)
-    assert {name for name, gate in GATES.items() if gate.stage == stage and gates[name] is not value} == set()
+    left = {name for name in NOT_IMPLEMENTED if GATES[name].stage == stage} if value else set()
+    assert {name for name, gate in GATES.items() if gate.stage == stage and gates[name] is not value} == left
     assert {name for name, gate in GATES.items() if gate.stage != stage and gates[name] is not gate.default} == set()
 
 
@@ -158,3 +163,106 @@ def test_mistakes_are_told(text: str, problems: list[str]) -> None:
         parse(text)
     assert list(caught.value.problems) == problems
     assert str(caught.value).splitlines() == [f"--feature-gates: {problem}" for problem in problems]
+
+
+NEEDED = "GenericWorkload=true,GangScheduling=true,"
+
+
+@pytest.mark.parametrize("name", sorted(NOT_IMPLEMENTED))
+def test_a_feature_that_is_not_implemented_is_refused(name: str) -> None:
+    """Switching it on is one line that names the gate; switching it off is fine."""
+    with pytest.raises(ConfigError) as caught:
+        parse(f"{NEEDED}{name}=true")
+    (problem,) = caught.value.problems
+    assert problem.startswith(f"feature gate {name} is not implemented: ")
+    assert problem.endswith("; leave the gate out")
+    assert parse(f"{name}=false") == default_gates()
+    assert not warnings_of(f"{name}=false")
+
+
+def test_stages_leave_off_what_is_not_implemented() -> None:
+    """`AllAlpha` and `AllBeta` work, and one warning lists the gates that stay off."""
+    alpha = parse("AllAlpha=true")
+    assert alpha["GangScheduling"]
+    assert not any(alpha[name] for name in NOT_IMPLEMENTED)
+    first, *others = warnings_of("AllAlpha=true")
+    assert first == (
+        "--feature-gates: features that are not implemented stay off with AllAlpha: DRAListTypeAttributes, "
+        "DRANodeAllocatableResources, DRAWorkloadResourceClaims, TopologyAwareWorkloadScheduling, "
+        "WorkloadAwarePreemption"
+    )
+    assert others == ["--feature-gates: NativeHistograms=true has no effect: histograms have fixed buckets"]
+    both, *_ = warnings_of("AllAlpha=true,AllBeta=true")
+    assert "CoordinatedLeaderElection, DRADeviceTaintRules" in both
+    assert not warnings_of("AllAlpha=false")
+
+
+@pytest.mark.parametrize("name", sorted(NO_EFFECT))
+def test_a_value_without_effect_is_warned_about(name: str) -> None:
+    """The gate may be set like that, as other components read the line, too; a warning says what holds here."""
+    value, _ = NO_EFFECT[name]
+    text = f"{name}={str(value).lower()}"
+    if name == "PodLevelResources":
+        text += ",InPlacePodLevelResourcesVerticalScaling=false,PodLevelResourceManagers=false"
+    assert parse(text)[name] is value
+    assert any(line.startswith(f"--feature-gates: {text.split(',')[0]} has no effect: ") for line in warnings_of(text))
+    assert not warnings_of(f"{name}={str(GATES[name].default).lower()}")
+
+
+#: What is read by name somewhere in the package.
+IMPLEMENTED = {
+    "ComponentFlagz",
+    "ComponentStatusz",
+    "DRAConsumableCapacity",
+    "DRADeviceBindingConditions",
+    "DRADeviceTaints",
+    "DRAExtendedResource",
+    "DRAPartitionableDevices",
+    "DRAPrioritizedList",
+    "DRAResourceClaimDeviceStatus",
+    "DRASchedulerFilterTimeout",
+    "GangScheduling",
+    "GenericWorkload",
+    "LoggingAlphaOptions",
+    "MatchLabelKeysInPodTopologySpread",
+    "NodeDeclaredFeatures",
+    "NominatedNodeNameForExpectation",
+    "OpportunisticBatching",
+    "SchedulerAsyncPreemption",
+    "SchedulerPopFromBackoffQ",
+    "StorageCapacityScoring",
+    "TaintTolerationComparisonOperators",
+    "VolumeLimitScaling",
+}
+#: What kube-scheduler 1.36 reads under pkg/scheduler and cmd/kube-scheduler.
+READ_THERE = {
+    *IMPLEMENTED,
+    *NOT_IMPLEMENTED,
+    "DRAAdminAccess",
+    "DynamicResourceAllocation",
+    "InPlacePodLevelResourcesVerticalScaling",
+    "InPlacePodVerticalScaling",
+    "NodeInclusionPolicyInPodTopologySpread",
+    "PodLevelResources",
+    "SchedulerAsyncAPICalls",
+    "SchedulerQueueingHints",
+    "SidecarContainers",
+    "VolumeAttributesClass",
+}
+#: Conditions are written beside the cycle whatever it says; see the parity page.
+EITHER_WAY = {"SchedulerAsyncAPICalls"}
+
+
+@pytest.mark.parametrize("name", sorted(READ_THERE))
+def test_every_gate_of_a_scheduler_is_accounted_for(name: str) -> None:
+    """A gate that kube-scheduler reads is locked, implemented, refused, or warned about."""
+    gate = GATES[name]
+    assert gate.locked or name in IMPLEMENTED or name in NOT_IMPLEMENTED or name in NO_EFFECT or name in EITHER_WAY
+
+
+@pytest.mark.parametrize("name", sorted(IMPLEMENTED))
+def test_gates_that_count_are_read(name: str) -> None:
+    """Each gate that is said to be implemented is asked for by name somewhere in the package."""
+    root = Path(pyscheduler.__file__).parent
+    sources = [path for path in root.rglob("*.py") if path.name not in {"known_gates.py", "gate_support.py"}]
+    assert any(f'"{name}"' in path.read_text(encoding="utf-8") for path in sources)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 import random
@@ -15,6 +14,7 @@ import pytest
 
 from pyscheduler.cluster.embedded.cluster import EmbeddedCluster
 from pyscheduler.testing import VirtualClock
+from tests import processes
 from tests.deploy.conftest import FOLDER, ROOT, manifests, shell_lines
 from tests.integration.programs import program
 
@@ -53,18 +53,10 @@ async def kubectl(tmp_path: Path) -> AsyncIterator[Kubectl]:
 
     async def run(*arguments: str, quiet: bool = True) -> str:
         assert KUBECTL is not None
-        process = await asyncio.create_subprocess_exec(
-            KUBECTL,
-            f"--cache-dir={tmp_path / 'cache'}",
-            *arguments,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE,
-            cwd=ROOT,
-            env={**os.environ, "KUBECONFIG": str(config)},
-        )
-        out, err = await asyncio.wait_for(process.communicate(), 30)
-        assert (process.returncode, err.decode() if quiet else "") == (0, ""), err.decode()
-        return out.decode()
+        env = {**os.environ, "KUBECONFIG": str(config)}
+        done = await processes.run_async(KUBECTL, f"--cache-dir={tmp_path / 'cache'}", *arguments, cwd=ROOT, env=env)
+        assert (done.returncode, done.stderr if quiet else "") == (0, ""), done.stderr
+        return done.stdout
 
     async with program("cluster", *options) as server:
         await server.said("serving ")

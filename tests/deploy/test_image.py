@@ -6,18 +6,21 @@ import json
 import os
 import re
 import shutil
-import subprocess
 import sys
 import tomllib
 from pathlib import Path
 
 import pytest
 
+from tests import processes
 from tests.deploy.conftest import FOLDER, ROOT, instructions, manifest
 
 TEXT = (ROOT / "Dockerfile").read_text(encoding="utf-8")
 STEPS = list(instructions(TEXT))
 HADOLINT = Path(sys.executable).with_name("hadolint")
+
+#: The limit for installing everything anew, in seconds; it only ends what hangs.
+TIMEOUT_SECONDS = 1200
 
 
 def last(word: str) -> str:
@@ -27,9 +30,7 @@ def last(word: str) -> str:
 
 def test_the_linter_has_nothing_to_say() -> None:
     """Hadolint, which reads the shell commands, too; what it is told to overlook is said at the line."""
-    done = subprocess.run(
-        [HADOLINT, "--no-color", ROOT / "Dockerfile"], capture_output=True, text=True, check=False, timeout=30
-    )
+    done = processes.run(HADOLINT, "--no-color", ROOT / "Dockerfile")
     assert (done.returncode, done.stdout) == (0, "")
 
 
@@ -94,10 +95,8 @@ def replayed(scratch: Path) -> dict[str, str]:
                 for source in sources:
                     copy(ROOT / source, workdir / target / ("" if target != "./" else source))
             case "RUN":
-                command = ["/bin/sh", "-ec", moved(step.rest)]
-                done = subprocess.run(
-                    command, cwd=workdir, env=env | kept, capture_output=True, text=True, check=False, timeout=240
-                )
+                command = ("/bin/sh", "-ec", moved(step.rest))
+                done = processes.run(*command, cwd=workdir, env=env | kept, seconds=TIMEOUT_SECONDS)
                 assert done.returncode == 0, f"{step.rest}\n{done.stdout}{done.stderr}"
             case "ENV":
                 for name, value in re.findall(r"(\w+)=(\"[^\"]*\"|\S+)", step.rest):
@@ -118,7 +117,7 @@ ignored_in_package = shutil.ignore_patterns("__pycache__", "*.egg-info")
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(TIMEOUT_SECONDS)
 def test_its_steps_make_a_scheduler(tmp_path: Path) -> None:
     """The very lines of the file, below a scratch folder: what comes out is quick to start, complete and read-only."""
     env = replayed(tmp_path)
@@ -130,7 +129,7 @@ def test_its_steps_make_a_scheduler(tmp_path: Path) -> None:
     def says(*arguments: str) -> str:
         path = shutil.which(program, path=env["PATH"])
         assert path == str(prefix / "bin" / program)
-        done = subprocess.run([path, *arguments], cwd="/", env=env, capture_output=True, text=True, check=False)
+        done = processes.run(path, *arguments, cwd=Path("/"), env=env)
         assert (done.returncode, done.stderr) == (0, ""), done.stderr
         return done.stdout
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
 import sys
 import urllib.request
 from collections.abc import Callable, Iterator
@@ -14,6 +13,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+from tests import processes
+from tests.processes import PATIENCE_SECONDS
 
 ROOT = Path(__file__).parents[2]
 
@@ -24,14 +26,8 @@ class Command:
     def __init__(self, log: Path, *arguments: str, env: dict[str, str]) -> None:
         self._log = log
         with log.open("wb") as errors:
-            self.process = subprocess.Popen(
-                [sys.executable, "-m", "pyscheduler", *arguments],
-                cwd=ROOT,
-                env=os.environ | env,
-                stdout=subprocess.PIPE,
-                stderr=errors,
-                text=True,
-            )
+            command = (sys.executable, "-m", "pyscheduler", *arguments)
+            self.process = processes.popen(*command, cwd=ROOT, env=os.environ | env, stderr=errors.fileno())
 
     @property
     def log(self) -> str:
@@ -48,7 +44,10 @@ class Command:
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)
         with self.process:
-            return self.process.wait(timeout=20)
+            try:
+                return self.process.wait(PATIENCE_SECONDS)
+            finally:
+                processes.kill(self.process)
 
 
 Start = Callable[..., Command]
@@ -70,10 +69,11 @@ def start(tmp_path: Path) -> Iterator[Start]:
         yield begin
 
 
-def bound_pod(server: str, name: str, *, seconds: int = 20) -> dict[str, Any]:
-    """Watch the API until the pod has a node, and return it; the server ends the watch after `seconds`."""
+def bound_pod(server: str, name: str) -> dict[str, Any]:
+    """Watch the API until the pod has a node, and return it; the server ends a watch that takes too long."""
+    seconds = int(PATIENCE_SECONDS)
     url = f"{server}/api/v1/namespaces/default/pods?watch=1&timeoutSeconds={seconds}"
-    with urllib.request.urlopen(url, timeout=seconds + 5) as answer:
+    with urllib.request.urlopen(url, timeout=2 * seconds) as answer:
         for line in answer:
             pod: dict[str, Any] = json.loads(line)["object"]
             if pod.get("metadata", {}).get("name") == name and pod["spec"].get("nodeName"):

@@ -58,8 +58,9 @@ async def test_pods_go_where_the_page_says(cluster: FakeCluster) -> None:
 async def test_claims_go_as_the_page_says(cluster: FakeCluster) -> None:
     """A claim from a template goes with its pod; one that is shared stays, and gives its device back in the end."""
     await started(cluster)
-    assert len(cluster.objects(ResourceClaim)) == 4
+    assert len(cluster.objects(ResourceClaim)) == 5
     cluster.delete_pod("own")
+    cluster.delete_pod("plain")
     cluster.delete_pod("together-0")
     await cluster.clock.advance(5)
     assert {found.name for found in cluster.objects(ResourceClaim)} == {

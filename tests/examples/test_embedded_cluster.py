@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
@@ -12,6 +11,7 @@ import pytest
 
 from pyscheduler.api import Node
 from pyscheduler.testing import FakeCluster
+from tests import processes
 from tests.examples.conftest import ROOT, Start, bound_pod
 
 EXAMPLE = ROOT / "examples/02-embedded-cluster"
@@ -30,9 +30,7 @@ NO_ZONE = "node(s) didn't match pod topology spread constraints (missing require
 def test_the_session_runs() -> None:
     """The script runs to its end; all four pods are running in the end, and the last told what it waited for."""
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
-    result = subprocess.run(
-        [EXAMPLE / "session.sh"], env=os.environ | {"PATH": path}, text=True, capture_output=True, check=False
-    )
+    result = processes.run(EXAMPLE / "session.sh", env=os.environ | {"PATH": path})
     assert result.returncode == 0, result.stdout + result.stderr
     last = result.stdout.rpartition("$ kubectl get pods -o wide")[2]
     phases = {line.split()[0]: line.split()[2] for line in last.splitlines() if "/1 " in line}

@@ -6,7 +6,6 @@ import os
 import re
 import shlex
 import shutil
-import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
@@ -16,7 +15,9 @@ import pytest
 from pyscheduler.podgroup import GroupDirectory
 from pyscheduler.podgroup.wire import IN_TREE_PODGROUPS
 from pyscheduler.testing import FakeCluster
+from tests import processes
 from tests.examples.conftest import ROOT, Start
+from tests.processes import PATIENCE_SECONDS
 
 FOLDERS = ("06-coscheduling", "07-ming-compatible", "08-gang", "09-in-tree-gang")
 #: The rows of a page's table: group, how many of its pods are bound, and why not the others.
@@ -93,11 +94,9 @@ def test_the_commands_work_over_http(folder: str, last: list[str], start: Start,
     start(*run[1:], "--health-port", "0")
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
     env = os.environ | {"PATH": path, "KUBECONFIG": kubeconfig}
-    subprocess.run(apply, cwd=ROOT, env=env, check=True, capture_output=True)
-    wait = ["kubectl", "wait", "--for=condition=PodScheduled", "--timeout=30s", *last]
-    subprocess.run(wait, env=env, check=True, capture_output=True)
-    shown = subprocess.run(
-        ["kubectl", "podgroup", "get", "--no-headers"], env=env, check=True, capture_output=True, text=True
-    )
+    processes.run(*apply, cwd=ROOT, env=env, check=True)
+    limit = f"--timeout={PATIENCE_SECONDS:.0f}s"
+    processes.run("kubectl", "wait", "--for=condition=PodScheduled", limit, *last, env=env, check=True)
+    shown = processes.run("kubectl", "podgroup", "get", "--no-headers", env=env, check=True)
     bound = {line.split()[0]: int(line.split()[4]) for line in shown.stdout.splitlines()}
     assert bound == {name: int(number) for name, number, _, _ in ROW.findall(page_of(folder))}

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import ast
 import os
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from tests import processes
 from tests.examples.conftest import ROOT
 
 EXAMPLE = ROOT / "examples/04-small-plugins"
@@ -21,14 +21,8 @@ def test_their_own_tests_pass() -> None:
     modules = {path.stem for path in (EXAMPLE / "small_plugins").glob("[!_]*.py")}
     assert {path.stem.removeprefix("test_") for path in (EXAMPLE / "tests").glob("test_*.py")} == modules
     options = ["-c", os.devnull, "--rootdir=.", "-p", "no:cacheprovider", "-p", "no:asyncio", "-W", "error"]
-    result = subprocess.run(
-        [sys.executable, "-m", "pytest", *options, "tests"],
-        cwd=EXAMPLE,
-        env=os.environ | {"PYTHONPATH": "."},
-        text=True,
-        capture_output=True,
-        check=False,
-    )
+    env = os.environ | {"PYTHONPATH": "."}
+    result = processes.run(sys.executable, "-m", "pytest", *options, "tests", cwd=EXAMPLE, env=env)
     assert result.returncode == 0, result.stdout + result.stderr
 
 

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 import yaml
 
+from tests import processes
 from tests.examples.conftest import ROOT, Start, bound_pod
 
 EXAMPLE = ROOT / "examples/01-third-party-plugin"
@@ -40,15 +41,13 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     shutil.copytree(EXAMPLE, source)
     target = folder / "site"
     command = "-m pip install --quiet --disable-pip-version-check --no-index --no-deps --no-build-isolation --target"
-    subprocess.run([sys.executable, *command.split(), target, source], check=True)
+    processes.run(sys.executable, *command.split(), target, source, check=True)
     return {"PYTHONPATH": str(target)}
 
 
 def run(*arguments: str, env: dict[str, str], cwd: Path = ROOT) -> subprocess.CompletedProcess[str]:
     """Run Python with the example installed and return what it printed."""
-    return subprocess.run(
-        [sys.executable, *arguments], cwd=cwd, env=os.environ | env, text=True, capture_output=True, check=False
-    )
+    return processes.run(sys.executable, *arguments, cwd=cwd, env=os.environ | env)
 
 
 def plugins(env: dict[str, str]) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from pyscheduler.framework.clock import LoopClock
 from tests.integration.programs import Api
 
 #: The limit for one test, in seconds: a test waits for several things, each as long as a busy machine may need.
-TIMEOUT_SECONDS = 240
+TIMEOUT_SECONDS = 1200
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -16,9 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from pyscheduler.testing import node_manifest, pod_manifest
-
-#: What a process may take for anything that it is waited for, in seconds. Generous: other work may be going on here.
-PATIENCE_SECONDS = 60.0
+from tests import processes
+from tests.processes import PATIENCE_SECONDS
 
 #: A ready-made configuration that does not hold requests back.
 FAST = Path(__file__).parents[2] / "configs" / "default.yaml"
@@ -68,33 +67,27 @@ class Program:
         """Send a signal."""
         self.process.send_signal(number)
 
-    async def ended(self, *, seconds: float = PATIENCE_SECONDS) -> int:
+    async def ended(self) -> int:
         """Wait for the end; return the exit code, once all that was written has been read."""
-        async with asyncio.timeout(seconds):
+        async with asyncio.timeout(PATIENCE_SECONDS):
             await self.process.wait()
             await asyncio.gather(*self._readers)
         assert self.process.returncode is not None
         return self.process.returncode
 
     async def kill(self) -> None:
-        """End it at once, if it runs still."""
-        if self.process.returncode is None:
-            self.process.kill()
+        """End it at once, if it runs still, and what it has started."""
+        processes.kill(self.process)
         await self.ended()
 
 
 @asynccontextmanager
-async def program(*arguments: str, env: Mapping[str, str] | None = None) -> AsyncIterator[Program]:
-    """Run `pyscheduler` with these arguments while the block runs."""
-    process = await asyncio.create_subprocess_exec(
-        sys.executable,
-        *("-m", "pyscheduler", *arguments),
-        stdin=asyncio.subprocess.DEVNULL,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-        env={**os.environ, **(env or {})},
-    )
-    running = Program(process)
+async def program(
+    *arguments: str, env: Mapping[str, str] | None = None, launcher: Sequence[str] = ()
+) -> AsyncIterator[Program]:
+    """Run `pyscheduler` with these arguments while the block runs; a launcher is a command that is given all of it."""
+    command = (*launcher, sys.executable, "-m", "pyscheduler", *arguments)
+    running = Program(await processes.start(*command, env={**os.environ, **(env or {})}))
     try:
         yield running
     finally:
@@ -139,7 +132,7 @@ class Api:
             self.url + path, data=data, method=method, headers={"Content-Type": "application/json", **self._headers}
         )
         try:
-            with urllib.request.urlopen(request, timeout=10) as answer:
+            with urllib.request.urlopen(request, timeout=PATIENCE_SECONDS) as answer:
                 return answer.status, _decoded(answer.read())
         except urllib.error.HTTPError as error:
             with error:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import re
 import shutil
@@ -14,6 +13,7 @@ import pytest
 
 from pyscheduler.cluster.real import auth
 from pyscheduler.cluster.real.http import HTTPTransport
+from tests import processes
 from tests.integration.programs import PATIENCE_SECONDS, program
 
 KUBECTL = shutil.which("kubectl")
@@ -42,18 +42,10 @@ def of(kubeconfig: Path, token: str) -> Path:
 async def kubectl(kubeconfig: Path, *arguments: str, code: int = 0) -> str:
     """Run kubectl; return what it prints, on standard error where it is to fail."""
     assert KUBECTL is not None
-    process = await asyncio.create_subprocess_exec(
-        KUBECTL,
-        *arguments,
-        f"--kubeconfig={kubeconfig}",
-        f"--cache-dir={kubeconfig.parent / 'cache'}",
-        stdin=asyncio.subprocess.DEVNULL,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-    )
-    out, err = await asyncio.wait_for(process.communicate(), 60)
-    assert process.returncode == code, (out + err).decode()
-    return (out if code == 0 else err or out).decode()
+    options = (f"--kubeconfig={kubeconfig}", f"--cache-dir={kubeconfig.parent / 'cache'}")
+    done = await processes.run_async(KUBECTL, *arguments, *options)
+    assert done.returncode == code, done
+    return done.stdout if code == 0 else done.stderr or done.stdout
 
 
 async def ask(kubeconfig: Path, path: str) -> tuple[int, Any]:

@@ -18,6 +18,7 @@ from pyscheduler.cluster.embedded.cluster import EmbeddedCluster
 from pyscheduler.cluster.real.http import HTTPTransport
 from pyscheduler.framework.clock import LoopClock
 from pyscheduler.testing.builders import node_manifest
+from tests import processes
 from tests.bench import cases, foreign, model, page, report, results, shapes, weight
 from tests.bench.__main__ import main
 from tests.bench.measure import measure, played
@@ -32,9 +33,7 @@ ROOT = Path(__file__).parents[2]
 
 def bench(*arguments: str) -> subprocess.CompletedProcess[str]:
     """Run the benchmarks as `make bench` does."""
-    return subprocess.run(
-        [sys.executable, "-m", "tests.bench", *arguments], cwd=ROOT, capture_output=True, text=True, check=False
-    )
+    return processes.run(sys.executable, "-m", "tests.bench", *arguments, cwd=ROOT)
 
 
 def rows_of(*arguments: str) -> dict[str, dict[str, float]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import shutil
 import signal
@@ -11,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from pyscheduler.testing import node_manifest, pod_manifest
+from tests import processes
 from tests.integration.conftest import Served
 from tests.integration.programs import free_port, nodes, program, served
 
@@ -64,13 +64,10 @@ async def test_what_users_see_with_kubectl(tmp_path: Path) -> None:
 
     async def kubectl(*arguments: str, stdin: str = "") -> str:
         assert KUBECTL is not None
-        process = await asyncio.create_subprocess_exec(
-            KUBECTL, f"--kubeconfig={config}", f"--cache-dir={tmp_path / 'cache'}", *arguments,
-            stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
-        )  # fmt: skip
-        out, err = await asyncio.wait_for(process.communicate(stdin.encode()), 20)
-        assert process.returncode == 0, err.decode()
-        return out.decode()
+        options = (f"--kubeconfig={config}", f"--cache-dir={tmp_path / 'cache'}")
+        done = await processes.run_async(KUBECTL, *options, *arguments, stdin=stdin)
+        assert done.returncode == 0, done
+        return done.stdout
 
     node = node_manifest("node-1", allocatable={"cpu": "2"})
     run = ("run", "--kubeconfig", str(config), "--health-port", "0")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import statistics
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -32,6 +33,7 @@ from pyscheduler.scheduler.scheduler import Scheduler
 from pyscheduler.telemetry.metrics import Metrics
 from pyscheduler.testing import node_manifest, pod_manifest
 from tests.integration.cables import HurriedClock
+from tests.processes import PATIENCE_SECONDS
 
 CONFIG = """
 apiVersion: kubescheduler.config.k8s.io/v1
@@ -48,6 +50,8 @@ class BusyRouter(Router):
     places = 8
     seconds = 0.004
     queues = False
+    #: So many writes at once must have come before one is answered.
+    awaited = 0
 
     def prepare(self) -> None:
         """Begin to count."""
@@ -57,6 +61,8 @@ class BusyRouter(Router):
         self.room = asyncio.Semaphore(self.places)
         #: How often each pod was bound.
         self.bindings: Counter[str] = Counter()
+        #: How many places were busy when a request ended, for each.
+        self.busy: list[int] = []
 
     async def handle(self, request: Request) -> Response | WatchStream:
         """Answer reads at once, and writes as far as there is room."""
@@ -68,10 +74,13 @@ class BusyRouter(Router):
         self.under_way += 1
         self.most = max(self.most, self.under_way)
         try:
+            while self.most < self.awaited:  # noqa: ASYNC110 - it is a server, which sees requests when they come
+                await asyncio.sleep(0)
             async with self.room:
                 await self._clock.sleep(self.seconds)
             answer = await super().handle(request)
         finally:
+            self.busy.append(min(self.under_way, self.places))
             self.under_way -= 1
         if request.path.endswith("/binding") and answer.status == 201:
             self.bindings[request.path] += 1
@@ -113,7 +122,7 @@ class Site:
 
     async def until(self, so: Callable[[], bool]) -> None:
         """Wait until something is so."""
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(PATIENCE_SECONDS):
             while not so():  # noqa: ASYNC110 - nobody tells
                 await asyncio.sleep(0.005)
 
@@ -152,14 +161,21 @@ async def site() -> AsyncIterator[Site]:
 
 async def test_a_server_that_takes_eight_at_a_time(site: Site) -> None:
     """One burst is refused; afterwards hardly any, and once there is room the full width comes back."""
+
+    def cuts() -> float:
+        return site.shown("pyscheduler_request_window_cuts_total")['{reason="429"}']
+
     first = await site.bind(200, "first")
     assert 1 <= first <= FULL
+    first_cuts = cuts()
     later = await site.bind(400, "later")
     print({"refused of the first 200": first, "of 400 later": later})  # noqa: T201 - the figures behind the bound
     assert later <= 20
     assert site.router.most == 8
     assert site.shown("pyscheduler_request_window")[""] < FULL
-    assert site.shown("pyscheduler_request_window_cuts_total")['{reason="429"}'] <= 1 + later
+    # The first burst is one cut, or a few where the machine is busy.
+    assert cuts() - first_cuts <= later
+    assert 1 <= first_cuts <= first
     attempts = site.shown("scheduler_schedule_attempts_total")
     assert attempts == {'{profile="pyscheduler",result="scheduled"}': 600.0}
 
@@ -174,17 +190,17 @@ async def test_a_server_that_becomes_slow() -> None:
     async with at_work(HurriedClock(10.0)) as site:
         site.router.queues, site.router.seconds = True, 0.5
         site.router.places, site.router.room = 5, asyncio.Semaphore(5)
-        began = site.clock.now()
+        site.router.awaited = FULL
         assert await site.bind(128, "slow") == 0
-        seconds = site.clock.now() - began
+        busy = statistics.mean(site.router.busy)
         cuts = site.shown("pyscheduler_request_window_cuts_total")
-        print({"seconds": seconds, "cuts": cuts, "most": site.router.most})  # noqa: T201 - the figures behind the bounds
+        print({"busy": busy, "cuts": cuts, "most": site.router.most})  # noqa: T201 - the figures behind the bounds
         assert site.router.most == FULL
         assert cuts['{reason="slow"}'] >= 1
         assert set(cuts) == {'{reason="slow"}'}
         assert 8 <= site.shown("pyscheduler_request_window")[""] <= 32
-        # A server with something to do in all its five places needs half of that; one by one it would be 64.
-        assert seconds < 2 * 128 * 0.5 / 5
+        # Places, not seconds, which are longer on a busy machine. One by one it would be 1.
+        assert busy > 2.5
         site.router.seconds = 0.0
 
 
@@ -192,6 +208,7 @@ async def test_a_server_that_refuses_everything() -> None:
     """It hears of the scheduler once a second, not of every pod that waits."""
     async with at_work(HurriedClock(10.0)) as site:
         site.router.places = 0
+        began = site.clock.now()
         binding = asyncio.create_task(site.bind(300, "refused"))
         await site.until(lambda: site.router.refused > 0)
         await site.clock.sleep(1.0)
@@ -199,8 +216,8 @@ async def test_a_server_that_refuses_everything() -> None:
         await site.clock.sleep(5.0)
         later, seconds = site.router.refused - before, site.clock.now() - since
         print({"refused at first": before, "later": later, "in seconds": seconds})  # noqa: T201 - behind the bounds
-        assert before <= 80
         # By the clock: on a busy machine the sleep takes longer than it was asked to.
+        assert before <= 80 + (since - began)
         assert 1 <= later <= seconds + 2
         site.router.places = 8
         await binding

@@ -34,6 +34,7 @@ from pyscheduler.testing import node_manifest, pod_manifest
 from tests.integration.cables import Cable, HurriedClock
 from tests.integration.chaos import Books, until
 from tests.integration.programs import Api
+from tests.processes import PATIENCE_SECONDS
 
 CONFIG = """
 apiVersion: kubescheduler.config.k8s.io/v1
@@ -165,7 +166,7 @@ class Site:
 
     async def settled(self) -> None:
         """Wait until scheduler and API agree, and check that the scheduler agrees with itself."""
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(PATIENCE_SECONDS):
             while different := await self.compare():
                 try:
                     await asyncio.sleep(0.05)

@@ -33,8 +33,9 @@ clientConnection: {{qps: -1}}
 leaderElection: {{leaseDuration: {LEASE_SECONDS:g}s, renewDeadline: 1500ms, retryPeriod: {RETRY_SECONDS * 1000:g}ms}}
 profiles: [{{schedulerName: pyscheduler}}]
 """
-#: What a busy machine may add to a takeover, in seconds.
-SLACK_SECONDS = 2.0
+#: How often the next leader may look at the lease after the end of the last one, which gave it back, or did not. Looks
+#: are counted, not seconds: on a busy machine there are fewer of them, not more.
+LOOKS = {signal.SIGTERM: 2, signal.SIGKILL: int(LEASE_SECONDS / RETRY_SECONDS) + 3}
 
 
 @pytest.fixture
@@ -160,7 +161,8 @@ class Replicas:
                 replica.identities.add(line.rpartition("identity=")[2])
             except AssertionError:
                 pass  # it ended before
-            self.ends[await replica.process.ended(seconds=300)] += 1
+            await replica.process.process.wait()  # a life may be long
+            self.ends[await replica.process.ended()] += 1
             replica.process, replica.is_struck = await self._run(replica.url), False
 
     def of(self, identity: str) -> Replica | None:
@@ -187,13 +189,13 @@ async def kept_running(served: Served, config: Path) -> AsyncIterator[Replicas]:
 
 
 class Executioner:
-    """Ends replicas, and notes for how long nobody led after a leader's end."""
+    """Ends replicas, and notes how often the next leader looked at the lease after a leader's end."""
 
     def __init__(self, replicas: Replicas, books: Books, rng: random.Random) -> None:
         self._replicas = replicas
         self._books = books
         self._rng = rng
-        self.gaps: dict[signal.Signals, list[float]] = {signal.SIGKILL: [], signal.SIGTERM: []}
+        self.looks: dict[signal.Signals, list[int]] = {signal.SIGKILL: [], signal.SIGTERM: []}
 
     async def strike(self, number: signal.Signals) -> None:
         """End one of them, whichever it is."""
@@ -211,7 +213,11 @@ class Executioner:
         led_at = next(each.at for each in books.lease if each.holder == books.lease[-1].holder)
         # A leader that is stopped first finishes what it began, and then gives the lease back.
         given_back = max((each.at for each in books.lease if not each.holder and each.at < led_at), default=0.0)
-        self.gaps[number].append(led_at - max(struck_at, given_back))
+        heir = replicas.of(books.lease[-1].holder)
+        assert heir is not None
+        since = max(struck_at, given_back)
+        looks = [look for look in books.looks if since < look.at <= led_at and heir.url.endswith(look.host)]
+        self.looks[number].append(len(looks))
 
     def _leader(self) -> Replica | None:
         found = self._replicas.of(self._books.lease[-1].holder)
@@ -248,10 +254,9 @@ async def test_two_replicas_of_which_ten_are_killed(served_cluster: Served, rng:
     ]
     assert strangers == [], "bindings of one who did not hold the lease"
     holders = len({each.holder for each in books.lease} - {""})
-    print(f"gaps: {executioner.gaps}; leaders: {holders}; ends: {dict(replicas.ends)}")  # noqa: T201 - same
-    assert all(gap <= LEASE_SECONDS + RETRY_SECONDS + SLACK_SECONDS for gap in executioner.gaps[signal.SIGKILL])
-    assert all(gap <= RETRY_SECONDS + SLACK_SECONDS for gap in executioner.gaps[signal.SIGTERM])
-    assert sum(map(len, executioner.gaps.values())) == 5
+    print(f"looks: {executioner.looks}; leaders: {holders}; ends: {dict(replicas.ends)}")  # noqa: T201 - same
+    assert all(max(looks, default=0) <= LOOKS[number] for number, looks in executioner.looks.items())
+    assert sum(map(len, executioner.looks.values())) == 5
     assert holders >= 5
     assert replicas.ends.keys() <= {-signal.SIGKILL, -signal.SIGTERM, 0, 1}
     assert all(fault.hits >= 5 for fault in faults)

@@ -154,7 +154,7 @@ def fetched(url: str, token: str = "") -> tuple[int, str]:
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     request = urllib.request.Request(url, headers={"Authorization": f"Bearer {token}"} if token else {})
     try:
-        with urllib.request.urlopen(request, timeout=10, context=context) as answer:
+        with urllib.request.urlopen(request, timeout=PATIENCE_SECONDS, context=context) as answer:
             return answer.status, answer.read().decode()
     except urllib.error.HTTPError as error:
         with error:

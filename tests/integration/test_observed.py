@@ -27,6 +27,7 @@ from pyscheduler.runtime import profile
 from pyscheduler.scheduler.assembly import Settings, build
 from pyscheduler.telemetry.metrics import Metrics
 from pyscheduler.testing import node_manifest, pod_manifest
+from tests.processes import PATIENCE_SECONDS
 
 OBSERVED: Final = Path(__file__).parent / "observed"
 RECORD: Final = json.loads((OBSERVED / "observed.json").read_text())
@@ -117,7 +118,7 @@ async def scheduling(cluster: EmbeddedCluster) -> AsyncIterator[Metrics]:
 
 async def until(cluster: EmbeddedCluster, *names: str) -> None:
     """Wait until the scheduler has said something about each of these pods."""
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE_SECONDS):
         while True:
             told = {event["regarding"]["name"] for event in cluster.objects("events.k8s.io/v1", "Event")}
             if told >= set(names):
@@ -156,14 +157,14 @@ async def happen() -> Story:
         await until(cluster, *FILLERS)
         cluster.add(given("preemptor"))
         await until(cluster, "preemptor")
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(PATIENCE_SECONDS):
             while not is_settled(cluster):  # noqa: ASYNC110 - nothing tells but the cluster itself
                 await asyncio.sleep(0.01)
         pods, events = cluster.pods(), cluster.objects("events.k8s.io/v1", "Event")
         # As a kubelet does; in the record a condition of the victim's did it.
         path = "/api/v1/namespaces/default/pods/ok"
         await change(cluster, path, {"metadata": {"labels": {"version": "2"}}})
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(PATIENCE_SECONDS):
             while 'event="AssignedPodUpdate"' not in (page := metrics.render()[0].decode()):  # noqa: ASYNC110 - same
                 await asyncio.sleep(0.01)
         return Story(pods, events, page)

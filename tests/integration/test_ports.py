@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import signal
@@ -17,6 +18,7 @@ import yaml
 from tests.integration.conftest import Served
 from tests.integration.programs import Api, free_port, nodes, pods, program, served
 from tests.integration.test_bad_input import NOBODY, mistakes
+from tests.processes import PATIENCE_SECONDS
 
 _TOKENS = 'prometheus-token,prometheus,1,"monitoring"\n'
 _RBAC = "rbac.authorization.k8s.io"
@@ -29,7 +31,7 @@ def get(url: str, token: str = "") -> tuple[int, str]:
     context.verify_mode = ssl.CERT_NONE
     request = urllib.request.Request(url, headers={"Authorization": f"Bearer {token}"} if token else {})
     try:
-        with urllib.request.urlopen(request, timeout=10, context=context) as answer:
+        with urllib.request.urlopen(request, timeout=PATIENCE_SECONDS, context=context) as answer:
             return answer.status, answer.read().decode()
     except urllib.error.HTTPError as error:
         with error:
@@ -99,24 +101,48 @@ async def test_the_https_port_on_a_cluster_with_roles(tmp_path: Path) -> None:
         assert api.url
 
 
-async def test_default_ports_that_are_taken(served_cluster: Served) -> None:
-    """Beside a kube-scheduler, or a replica, on the same host: one line for each, and it schedules."""
+async def test_a_default_port_that_is_taken(served_cluster: Served) -> None:
+    """Beside a kube-scheduler, or a replica, on the same host: one line, and it schedules."""
     served_cluster.cluster.add(*nodes(1), *pods(1))
-    with socket.socket() as first, socket.socket() as second:
-        for taken, port in ((first, 10251), (second, 10259)):
-            taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            try:
-                taken.bind(("127.0.0.1", port))
-                taken.listen()
-            except OSError:
-                pass  # somebody has it already: as well
+    with socket.socket() as taken:
+        taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            taken.bind(("127.0.0.1", 10259))
+            taken.listen()
+        except OSError:
+            pass  # somebody has it already: as well
         async with program("run", "--master", served_cluster.url, "--bind-address", "127.0.0.1") as scheduler:
             await served_cluster.api.until_bound(1)
-            for port, flag in ((10251, "--health-port"), (10259, "--secure-port")):
-                line = f"Port is taken, going on without it address=127.0.0.1:{port} flag={flag}"
-                assert scheduler.count(line) == 1
+            line = "Port is taken, going on without it address=127.0.0.1:10259 flag=--secure-port"
+            assert scheduler.count(line) == 1
             scheduler.send(signal.SIGTERM)
             assert await scheduler.ended() == 0
+
+
+def listening_sockets(pid: int) -> set[str]:
+    """Return the TCP sockets that a process listens on."""
+    tables = [Path(f"/proc/net/{table}").read_text().splitlines()[1:] for table in ("tcp", "tcp6")]
+    rows = [line.split() for lines in tables for line in lines]
+    listening = {f"socket:[{row[9]}]" for row in rows if row[3] == "0A"}
+    return listening & {str(each.readlink()) for each in Path(f"/proc/{pid}/fd").iterdir()}
+
+
+async def test_plain_http_is_served_only_where_it_is_asked_for(served_cluster: Served) -> None:
+    """No port without credentials by default; `--health-port` is on loopback, and elsewhere with `--bind-address`."""
+    served_cluster.cluster.add(*nodes(1), *pods(1))
+    run = ("run", "--master", served_cluster.url, "--leader-elect=false", "--secure-port=0")
+    port, said = free_port(), "Serving health and metrics address="
+    async with (
+        program(*run) as silent,
+        program(*run, f"--health-port={port}") as local,
+        program(*run, f"--health-port={free_port()}", "--bind-address=0.0.0.0") as open_to_all,
+    ):
+        assert (await local.said(said)).endswith(f"{said}127.0.0.1 port={port}")
+        assert f"{said}0.0.0.0 port=" in await open_to_all.said(said)
+        await silent.said("Caches are synced")
+        assert silent.count(said) == 0
+        assert await asyncio.to_thread(listening_sockets, silent.process.pid) == set()
+        assert len(await asyncio.to_thread(listening_sockets, local.process.pid)) == 1
 
 
 @pytest.mark.parametrize("flag", ["--secure-port", "--health-port"])

@@ -39,9 +39,9 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Install:
 
 
 def test_in_tree_plugins_come_through_the_door_of_everybody() -> None:
-    """kube-scheduler's plugins are those of a distribution called pyscheduler, and load."""
+    """kube-scheduler's plugins are those of a distribution called kube-pyscheduler, and load."""
     registry = discover()
-    ours = next(each for each in registry.distributions if each.name == "pyscheduler")
+    ours = next(each for each in registry.distributions if each.name == "kube-pyscheduler")
     assert not ours.errors
     assert ours.version
     assert {"PrioritySort", "DefaultBinder", "NodeResourcesFit"} <= set(ours.plugins)

@@ -204,7 +204,7 @@ async def test_members_of_several_profiles_are_refused(cluster: FakeCluster) -> 
     members(cluster, "g", 1, scheduler_name="one")
     members(cluster, "g", 1, start=1, scheduler_name="two")
     await framework.settle()
-    message = 'all pods in a single pod group should have the same .spec.schedulerName set, got: "two" and "one"'
+    message = 'all pods in a single pod group should have the same .spec.schedulerName set, got: "one" and "two"'
     assert {framework.result(name).message for name in named("g", 2)} == {message}
     assert framework.scheduler.cache.pod_count == 0
 
@@ -240,6 +240,32 @@ async def test_members_go_by_priority_then_by_age(cluster: FakeCluster) -> None:
     await framework.settle()
     bound = [name for name in named("g", 4) if framework.result(name).bound]
     assert bound == ["g1", "g3"]
+
+
+def zone_affinity(zone: str, *, required: bool) -> dict[str, Any]:
+    """Return a node affinity that requires, or prefers, a zone."""
+    term = {"matchExpressions": [{"key": "zone", "operator": "In", "values": [zone]}]}
+    if required:
+        return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}}
+    preferred = [{"weight": 100, "preference": term}]
+    return {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": preferred}}
+
+
+async def test_the_pod_that_completes_its_gang_is_tried_first(cluster: FakeCluster) -> None:
+    """It enters the queue before the members that waited for it, and takes the only node that it can use."""
+    cluster.add_node("na", allocatable={"cpu": "1"}, labels={"zone": "a"})
+    cluster.add_node("nb", allocatable={"cpu": "8"}, labels={"zone": "b"})
+    framework = cluster.framework(feature_gates=GATES)
+    group(cluster, "m", minimum=2)
+    await framework.settle()
+    for number in range(2):
+        spec = {
+            "schedulingGroup": {"podGroupName": "m"},
+            "affinity": zone_affinity("a", required=number == 1),
+        }
+        cluster.add_pod(f"m{number}", requests={"cpu": "800m"}, spec=spec)
+        await cluster.clock.advance(1.0)
+    assert {name: framework.result(name).node for name in named("m", 2)} == {"m0": "nb", "m1": "na"}
 
 
 class Choosy(FilterPlugin, ReservePlugin, PermitPlugin):
@@ -355,7 +381,8 @@ async def test_nobody_is_evicted_for_a_group_that_cannot_be_placed(cluster: Fake
     assert states(framework, named("g", 5)) == {"pending": 5}
     assert len([pod for pod in cluster.pods() if pod.node_name]) == 4
     assert not [pod for pod in cluster.pods() if pod.status.nominated_node_name]
-    assert {framework.result(name).message for name in named("g", 4)} == {TOO_FEW}
+    # The member that completed the gang took the first place, and the last one found none.
+    assert {framework.result(name).message for name in ("g0", "g1", "g2", "g4")} == {TOO_FEW}
 
 
 async def test_a_bind_that_fails_is_tried_again_by_itself(cluster: FakeCluster) -> None:

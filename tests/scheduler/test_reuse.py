@@ -69,3 +69,4 @@ def test_decisions_are_the_same_while_everything_changes(monkeypatch: pytest.Mon
     assert counts["recalled scores"] > 50
     assert counts["recalled crowds"] > 10
     assert counts["recalled a failure"] > 200
+    assert counts["hints"]

@@ -8,8 +8,10 @@ draws; everything that came of it must then come of what is kept.
 from __future__ import annotations
 
 import asyncio
+import copy
 import random
 from collections import Counter
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -33,6 +35,7 @@ from pyscheduler.framework.diagnosis import FitError, NoNodesError
 from pyscheduler.framework.errors import APIError, PluginError
 from pyscheduler.framework.interfaces import NominatingInfo
 from pyscheduler.framework.pod_info import PodInfo
+from pyscheduler.framework.recorder import NullRecorder
 from pyscheduler.runtime.filtering import Filtering
 from pyscheduler.runtime.scoring import Scoring
 from pyscheduler.scheduler.algorithm import Algorithm
@@ -57,12 +60,14 @@ if TYPE_CHECKING:
     from pyscheduler.api import KubeObject
     from pyscheduler.framework import Nodes, SignFragment
     from pyscheduler.queue.nominator import Nominator
+    from pyscheduler.runtime.batching import BatchTurn
     from pyscheduler.runtime.profile import Profile
     from pyscheduler.testing import FakeFramework
 
 __all__ = ["CONFIGS", "EVENTS", "Twins"]
 
-#: A profile each: as it comes; packing nodes, with a wish of its own; and with a plugin that looks at the time.
+#: A profile each: as it comes; packing nodes, with a wish of its own; with a plugin that looks at the
+#: time; and without default spreading, so that pods have signatures.
 CONFIGS = (
     "profiles: [{schedulerName: pyscheduler}]",
     """profiles:
@@ -80,6 +85,10 @@ CONFIGS = (
     """profiles:
 - schedulerName: pyscheduler
   plugins: {multiPoint: {enabled: [{name: EvenMinutes}]}}
+""",
+    """profiles:
+- schedulerName: pyscheduler
+  pluginConfig: [{name: PodTopologySpread, args: {defaultingType: List}}]
 """,
 )
 _HEADER = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
@@ -176,8 +185,10 @@ class Twins:
         scores, recall, recall_scores = Algorithm.scores, Filtering._recall, Scoring._recall
         join_crowded = Filtering._join_crowded
 
-        def twice(algorithm: Algorithm, profile: Profile, state: CycleState, pod: Pod) -> object:
-            return self._decide_twice(decide, algorithm, profile, state, pod)
+        def twice(
+            algorithm: Algorithm, profile: Profile, state: CycleState, pod: Pod, *, turn: BatchTurn | None = None
+        ) -> object:
+            return self._decide_twice(decide, algorithm, profile, state, pod, turn)
 
         def noting(algorithm: Algorithm, *args: Any) -> object:
             outcome = scores(algorithm, *args)
@@ -198,19 +209,27 @@ class Twins:
         monkeypatch.setattr(Scoring, "_recall", lambda *args: counting("recalled scores", recall_scores(*args)))
 
     def _decide_twice(
-        self, decide: Callable[..., object], algorithm: Algorithm, profile: Profile, state: CycleState, pod: Pod
+        self,
+        decide: Callable[..., object],
+        algorithm: Algorithm,
+        profile: Profile,
+        state: CycleState,
+        pod: Pod,
+        turn: BatchTurn | None,
     ) -> object:
         pre_filtering = profile._wiring.pre_filtering
         memories, draws, start = pre_filtering.memories, algorithm.rng.getstate(), algorithm._next_start
         sampling = profile._services.rng.getstate()
         object.__setattr__(pre_filtering, "memories", None)
-        expected, _ = self._decide(decide, algorithm, profile, CycleState(), pod)
+        expected, _ = self._decide(partial(decide, turn=_copy_of(turn)), algorithm, profile, CycleState(), pod)
         object.__setattr__(pre_filtering, "memories", memories)
         algorithm.rng.setstate(draws)
         profile._services.rng.setstate(sampling)
         algorithm._next_start = start
         own = state.written().keys()
-        actual, outcome = self._decide(decide, algorithm, profile, state, pod)
+        actual, outcome = self._decide(partial(decide, turn=turn), algorithm, profile, state, pod)
+        if turn is not None and turn.hinted:
+            self.counts["hints"] += 1
         # Some keys are the cycle's own, written before.
         actual = attrs.evolve(actual, written=actual.written - own)
         if actual != expected:
@@ -439,6 +458,18 @@ class Twins:
             return scheduler.scheduling.algorithm.schedule_pod(self.framework.profile, CycleState(), pod).node_name
         except (FitError, NoNodesError):
             return None
+
+
+def _copy_of(turn: BatchTurn | None) -> BatchTurn | None:
+    """Return a turn that leaves what is carried over between pods as it is."""
+    if turn is None:
+        return None
+    batch = copy.copy(turn.batch)
+    batch._recorder = NullRecorder()
+    if batch._list is not None:
+        batch._list = copy.copy(batch._list)
+        batch._list._order = copy.copy(batch._list._order)
+    return attrs.evolve(turn, batch=batch)
 
 
 def _manifest(type_: type[KubeObject], name: str, **parts: object) -> dict[str, object]:

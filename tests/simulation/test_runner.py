@@ -91,7 +91,7 @@ def with_stand_in() -> Registry:
 
 def bare() -> Registry:
     """Return the plugins that every installation has."""
-    return discover(blocked=["coscheduling", "gang", "pyscheduler-coscheduling", "pyscheduler-gang"])
+    return discover(blocked=["coscheduling", "gang", "kube-pyscheduler-coscheduling", "kube-pyscheduler-gang"])
 
 
 def test_the_carried_scenarios_without_plugins_of_groups() -> None:

@@ -67,7 +67,9 @@ scenarios:
     assert "- name: DefaultPreemption" not in config.text
     assert "cut to 900 s" in config.document
     with pytest.raises(ConfigError, match="is not installed"):
-        config.check(discover(blocked=["coscheduling", "gang", "pyscheduler-coscheduling", "pyscheduler-gang"]))
+        config.check(
+            discover(blocked=["coscheduling", "gang", "kube-pyscheduler-coscheduling", "kube-pyscheduler-gang"])
+        )
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests import processes
+
 #: How tests may be run: options of pytest, and what stands above an `async def` test.
 RUNNERS = {
     "alone": (["-p", "no:asyncio"], ""),
@@ -46,14 +48,8 @@ def pytest_run(folder: Path, test: str, *options: str) -> subprocess.CompletedPr
     (folder / "test_it.py").write_text(PLUGIN + test, encoding="utf-8")
     command = [sys.executable, "-m", "pytest", "--rootdir=.", "-p", "no:randomly", "-p", "no:cacheprovider"]
     # PYTHONASYNCIODEBUG: a coroutine that nobody awaits, a task that nobody stops are reported.
-    return subprocess.run(
-        [*command, "-W", "error", *options],
-        cwd=folder,
-        env=os.environ | {"PYTHONASYNCIODEBUG": "1"},
-        text=True,
-        capture_output=True,
-        check=False,
-    )
+    env = os.environ | {"PYTHONASYNCIODEBUG": "1"}
+    return processes.run(*command, "-W", "error", *options, cwd=folder, env=env)
 
 
 pytestmark = pytest.mark.slow
@@ -157,5 +153,5 @@ def test_imports(request):
     command = [sys.executable, "-m", "pytest", "-p", "no:randomly", "-p", "no:asyncio", "--rootdir=.", "test_light.py"]
     # hypothesis and xdist bring modules of their own.
     command += ["-p", "no:hypothesispytest", "-p", "no:xdist"]
-    result = subprocess.run(command, cwd=tmp_path, text=True, capture_output=True, check=False)
+    result = processes.run(*command, cwd=tmp_path)
     assert result.returncode == 0, result.stdout

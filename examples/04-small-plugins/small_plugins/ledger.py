@@ -19,7 +19,7 @@ STAMP: Final = "example.com/placed-on"
 
 
 class Ledger(ReservePlugin, PreBindPlugin, PostBindPlugin):
-    """Keep books of pods by namespace, stamp those that ask for it, and tell at /ledger on the health port."""
+    """Keep books of pods by namespace, stamp those that ask for it, and tell of it at /ledger."""
 
     rbac = (PolicyRule(api_groups=("",), resources=("pods",), verbs=("patch",)),)
 

@@ -25,7 +25,7 @@ __all__ = ["Listener"]
 
 _log = logging.getLogger(__name__)
 
-#: So long after a member came to a group that is still short are the others told the new number, in seconds.
+#: Seconds between a member that comes or leaves, and the attempts that tell the others how many are there.
 _TELL_AFTER: Final = 1.0
 #: For each so many members it is a second more, up to `_TELL_AT_MOST`: each telling is an attempt of each member.
 _MEMBERS_PER_SECOND: Final = 100
@@ -87,6 +87,9 @@ class Listener:
         by_itself = kind is ChangeKind.MOVED and not (change.pod is not None and change.pod.node_name)
         if not by_itself and members.waiting.count(group) and members.satisfied(state):
             members.let_go(state)
+        if kind is ChangeKind.LEFT and state.pending and members.is_blocked(state, self._profiles()):
+            # What its members were told last, of a failure say, is not what keeps them waiting now.
+            members.short.add(group)
         if group not in members.short:
             return
         if not members.is_blocked(state, self._profiles()):
@@ -94,13 +97,14 @@ class Listener:
             # In a window they would be refused once more; its end wakes them, for the group has changed.
             if not members.failures.is_refused(group):
                 members.wake(group)
-        elif kind is ChangeKind.JOINED and group not in self._telling:
+        elif kind in {ChangeKind.JOINED, ChangeKind.LEFT} and group not in self._telling:
             after = min(_TELL_AFTER + state.child_count // _MEMBERS_PER_SECOND, _TELL_AT_MOST)
             self._telling[group] = self._handle.clock.call_later(after, lambda: self._tell(group))
 
     def _tell(self, group: GroupId) -> None:
         self._telling.pop(group, None)
-        if group in self._members.short:
+        # In a window they would be told of that; its end wakes them, for the group has changed.
+        if group in self._members.short and not self._members.failures.is_refused(group):
             self._members.wake(group)
 
     def _left(self, state: GroupState, pod: Pod) -> None:

@@ -57,6 +57,8 @@ class Members:
         #: As of when members were tried last, by uid, and groups were given another try for those who were not.
         self._tried: dict[str, Moment] = {}
         self._retried: dict[GroupId, Moment] = {}
+        #: The member of each group that listens for room, by uid, until it is tried.
+        self._listener: dict[GroupId, str] = {}
 
     def of(self, pod: Pod) -> GroupState | None:
         """Return the pod's group; None for a plain pod, and for one whose group is somebody else's."""
@@ -117,6 +119,10 @@ class Members:
         self.drop_ended(state)
         return quorum.is_satisfied(state, count_succeeded=count)
 
+    def missing(self, state: GroupState) -> int:
+        """Return how many members without a node must find one before the group has its minimum; one at least."""
+        return max(1, state.group.min - quorum.assigned(state, count_succeeded=self.counts_succeeded(state)))
+
     def drop_ended(self, state: GroupState) -> None:
         """Count those out whose wait has ended badly and whose Unreserve is yet to run."""
         for held in self.waiting.of(state.id):
@@ -142,15 +148,32 @@ class Members:
 
     def fail(self, state: GroupState, *, back_off: bool = False, retry: bool = False) -> None:
         """Take down that the group failed: it is refused for a while, and goes behind those that have waited longer."""
-        group = state.id
+        self.failures.deny(state.id, back_off=back_off, retry=retry)
+        self._sort_last(state.id)
+
+    def refused(self, state: GroupState, *, back_off: bool) -> None:
+        """Take down that a member was refused untried: its group goes behind the others, and may be backed off."""
+        if back_off:
+            self.failures.back_off(state.id)
+        self._sort_last(state.id)
+
+    def _sort_last(self, group: GroupId) -> None:
         self.permitted.remove(group)
-        self.failures.deny(group, back_off=back_off, retry=retry)
         if self.groups.last_failed.get(group) != self._handle.clock.wall():
             self.groups.failed(group)
 
     def tried(self, state: GroupState, pod: Pod) -> None:
         """Take down that a member is tried now."""
+        if self._listener.get(state.id) == pod.uid:
+            del self._listener[state.id]
         self._tried[pod.uid] = self.failures.moment(state.id)
+
+    def may_listen(self, state: GroupState, pod: Pod) -> bool:
+        """Tell whether a member is the one of its group that listens for room; one is enough."""
+        known = self._listener.get(state.id)
+        if known is None or known not in state.pending:
+            known = self._listener[state.id] = pod.uid
+        return known == pod.uid
 
     def take_retry(self, state: GroupState, *, but: str) -> bool:
         """Tell, once, whether the time of a group is up while members sleep that were not tried since there is news.
@@ -185,6 +208,7 @@ class Members:
         """Drop what is known of a group that is gone."""
         self.failures.forget(group)
         self._retried.pop(group, None)
+        self._listener.pop(group, None)
         self.permitted.remove(group)
         self.short.discard(group)
 

@@ -58,12 +58,13 @@ class OneCycle:
         # The time means nothing: nobody waits.
         return Status.wait(reason, timeout=self._args.wait_seconds)
 
-    def post_filter(self, group: GroupState, pod: Pod, cycle: GroupCycle) -> Status:
-        """Note that a member fits nowhere, and say so unless the group may do without it."""
+    def post_filter(self, group: GroupState, pod: Pod, cycle: GroupCycle, *, was_tried: bool) -> Status:
+        """Note that a member that was tried fits nowhere, and say so unless the group may do without it."""
         missing = self._missing(group, cycle)
         if missing * 100 <= self._args.pod_group_reject_percentage * group.group.min:
             return Status.unschedulable()
-        self._lacking.add(group.id)
+        if was_tried:
+            self._lacking.add(group.id)
         return Status.unschedulable(
             f"PodGroup {group.id} gets rejected due to Pod {pod.name} is unschedulable even after PostFilter"
         )
@@ -80,6 +81,11 @@ class OneCycle:
             if state is not None:
                 enough = quorum.siblings(state, count_succeeded=members.counts_succeeded(state)) >= state.group.min
                 members.fail(state, back_off=enough and self._args.pod_group_backoff_seconds > 0)
+
+    def missing(self, group: Hashable) -> int:
+        """Return how many members a group is short of; one at least."""
+        state = self._members.directory.get(group) if isinstance(group, GroupId) else None
+        return 1 if state is None else self._members.missing(state)
 
     def _missing(self, group: GroupState, cycle: GroupCycle) -> int:
         assigned = quorum.assigned(group, count_succeeded=self._members.counts_succeeded(group))

@@ -33,7 +33,7 @@ from pyscheduler.framework import (
     StateKey,
     Status,
 )
-from pyscheduler.podgroup import DIALECTS, StatusController, coscheduling_key, kinds_of, status_rules
+from pyscheduler.podgroup import DIALECTS, StatusController, coscheduling_key, kinds_of, places_needed, status_rules
 from pyscheduler_coscheduling import quorum
 from pyscheduler_coscheduling.args import CoschedulingArgs
 from pyscheduler_coscheduling.deadlock import DeadlockSide
@@ -65,8 +65,10 @@ __all__ = ["Coscheduling"]
 
 _log = logging.getLogger(__name__)
 
-#: Written where the plugin itself refused the pod; its PostFilter and its Unreserve then have nothing to deal with.
+#: Written where the plugin itself refused the pod; no attempt to place it failed.
 _REFUSED: Final[StateKey[bool]] = StateKey("Coscheduling/refused")
+#: Written where the pod was refused because its group yields to another; PostFilter has nothing to deal with then.
+_YIELDS: Final[StateKey[bool]] = StateKey("Coscheduling/yields")
 #: In one object for all profiles: the names of those that have the plugin.
 _PROFILES: Final = "Coscheduling/profiles"
 #: What `scheduleTimeoutSeconds` can say at most.
@@ -149,6 +151,9 @@ class Coscheduling(
     def groups_to_schedule(self, pod: Pod) -> Mapping[Hashable, Iterable[Pod]] | None:
         return self._one_cycle.groups(pod)
 
+    def places_missing(self, group: Hashable) -> int:
+        return self._one_cycle.missing(group)
+
     def group_cycle_ended(self, groups: Collection[Hashable], verdict: GroupVerdict) -> None:
         self._one_cycle.ended(groups, verdict)
 
@@ -166,11 +171,14 @@ class Coscheduling(
         if not group.group.is_declared:
             return None
         self._compare_priority(group, pod)
-        refusal = self._deadlocks.refusal(group) or self._refusal(group, pod, nodes)
+        yields = self._deadlocks.refusal(group)
+        refusal = yields or self._refusal(group, pod, nodes)
         if not refusal:
             self._deadlocks.tried(pod)
             self.members.tried(group, pod)
             return None
+        if yields:
+            state.write(_YIELDS, True)
         self._deadlocks.refused()
         state.write(_REFUSED, True)
         # No preemption for a group that is not ready: it would evict others' pods and then not start.
@@ -223,21 +231,29 @@ class Coscheduling(
         group = self.members.of(pod)
         if group is None or not group.group.is_declared:
             return None, Status.unschedulable("can not find pod group")
-        if state.get(_REFUSED):
+        if state.get(_YIELDS):
             return _NOTHING
         members, count = self.members, self.members.counts_succeeded(group)
-        self._deadlocks.tried(pod)
+        was_tried = not state.get(_REFUSED)
+        if was_tried:
+            self._deadlocks.tried(pod)
         members.drop_ended(group)
         if quorum.is_satisfied(group, count_succeeded=count):
             return _NOTHING
         cycle = state.get(GROUP_CYCLE)
         if cycle is not None:
-            return None, self._one_cycle.post_filter(group, pod, cycle)
+            return None, self._one_cycle.post_filter(group, pod, cycle, was_tried=was_tried)
         if quorum.is_small_gap(group, self.args.pod_group_reject_percentage, count_succeeded=count):
             return _NOTHING
         members.roll_back(group, "optimistic rejection in PostFilter")
         enough = quorum.siblings(group, count_succeeded=count) >= group.group.min
-        members.fail(group, back_off=enough and self.args.pod_group_backoff_seconds > 0)
+        back_off = enough and self.args.pod_group_backoff_seconds > 0
+        if was_tried:
+            members.fail(group, back_off=back_off)
+            self._listen_for_room(state, group, pod)
+        else:
+            # The window of denied groups is for groups that were tried: a member that is missing must help at once.
+            members.refused(group, back_off=back_off)
         reason = f"PodGroup {group.id} gets rejected due to Pod {pod.name} is unschedulable even after PostFilter"
         return None, Status.unschedulable(reason)
 
@@ -315,6 +331,14 @@ class Coscheduling(
     def post_bind(self, state: CycleState, pod: Pod, node_name: str) -> None:
         if self.members.of(pod) is not None:
             self._statuses.bound(pod)
+
+    def _listen_for_room(self, state: CycleState, group: GroupState, pod: Pod) -> None:
+        """Let one pod that fits nowhere say how much room its group needs; in a window no room is of use."""
+        members, after = self.members, state.get(AFTER_FAILURE)
+        if after is None or members.failures.is_refused(group.id) or not members.may_listen(group, pod):
+            return
+        unplaced = (*group.pending.values(), *group.waiting.values())
+        after.room_for = places_needed(pod, unplaced, members.missing(group))
 
     def _serve_backoff(self, state: CycleState) -> None:
         after = state.get(AFTER_FAILURE)

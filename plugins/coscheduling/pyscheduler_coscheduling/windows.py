@@ -108,6 +108,12 @@ class Failures:
             seen = before
         self._seen[group] = seen
 
+    def back_off(self, group: GroupId) -> None:
+        """Refuse a group for its backoff, unless it is backed off already; its end wakes the group if there is news."""
+        self._backed_off.add(group, None)
+        if group not in self._seen:
+            self._seen[group] = self._now(group)
+
     def forgive(self, group: GroupId) -> None:
         """Forget the failure: the group got through Permit."""
         self._denied.remove(group)

@@ -134,6 +134,82 @@ async def test_too_few_and_gated_siblings(world: Any) -> None:
     assert world.states("g") == {"bound": 3}
 
 
+async def test_a_refusal_at_pre_filter_is_followed_by_post_filter(world: Any) -> None:
+    """The message ends with the group's rejection, after the message of preemption where that is on."""
+    rejected = "PodGroup default/g gets rejected due to Pod g-0 is unschedulable even after PostFilter"
+    world.nodes(3)
+    world.schedule(preemption=True)
+    world.group("g", 2)
+    world.pods("g", 1)
+    await world.settle()
+    assert world.result("g-0").message.endswith(
+        "minMember of group: 2. no new claims to deallocate, preemption: 0/3 nodes are available: "
+        f"3 Preemption is not helpful for scheduling., {rejected}"
+    ), world.result("g-0").message
+    # That is no failed attempt: the missing member starts the group at once.
+    world.pods("g", 1, start=1)
+    await world.settle()
+    assert world.states("g") == {"bound": 2}
+
+
+async def test_a_refused_member_rejects_those_who_wait(world: Any) -> None:
+    """The group needs more members than there are since its PodGroup was changed."""
+    world.nodes(2)
+    world.schedule(podGroupRejectPercentage=40, deniedPGExpirationTimeSeconds=0)
+    world.group("g", 3)
+    world.pods("g", 3)
+    await world.settle()
+    assert world.states("g") == {"waiting": 2, "pending": 1}
+    world.cluster.patch(world.kind("sigs"), "g", {"spec": {"minMember": 5}})
+    world.pods("g", 1, start=3)
+    await world.settle()
+    assert "cannot find enough sibling pods, current pods number: 4" in world.result("g-3").message
+    assert world.states("g") == {"pending": 4}
+    assert any("optimistic rejection in PostFilter" in message for message in world.messages("g-"))
+
+
+async def test_a_refused_member_starts_the_backoff_of_its_group(world: Any) -> None:
+    """There are enough members, but one is gated; it is let in during the backoff, and the backoff's end wakes all."""
+    world.nodes(3)
+    world.schedule(podGroupBackoffSeconds=5, deniedPGExpirationTimeSeconds=0)
+    world.group("g", 3)
+    world.pods("g", 1, scheduling_gates=["quota"])
+    world.pods("g", 2, start=1)
+    await world.settle()
+    told = "".join(world.messages("g-"))
+    assert "cannot proceed due to gated pods in the same PodGroup" in told
+    assert "podGroup default/g failed recently" in told
+    world.cluster.patch(Pod, "g-0", {"spec": {"schedulingGates": None}})
+    await world.settle(4.9)
+    assert world.states("g") == {"pending": 3}
+    await world.settle(0.2)
+    assert world.states("g") == {"bound": 3}
+
+
+async def test_a_pod_in_no_group_is_told_so_by_post_filter(world: Any) -> None:
+    """Its message ends with the plugin's words, as with scheduler-plugins."""
+    world.nodes(1)
+    world.schedule(preemption=True)
+    world.cluster.add_pod("plain", requests={"cpu": "2"})
+    await world.settle()
+    assert world.result("plain").message.endswith(", can not find pod group"), world.result("plain").message
+
+
+async def test_members_are_told_that_siblings_are_gone(world: Any) -> None:
+    """Not that their group failed a while ago, when that is not what keeps them waiting any more."""
+    world.nodes(2)
+    world.schedule(deniedPGExpirationTimeSeconds=0)
+    world.group("g", 3)
+    world.pods("g", 3)
+    await world.settle(30)
+    assert world.states("g") == {"pending": 3}
+    world.cluster.delete_pod("g-0")
+    await world.settle(3)
+    for name in ("g-1", "g-2"):
+        expected = f"pre-filter pod {name} cannot find enough sibling pods, current pods number: 2"
+        assert expected in world.result(name).message
+
+
 async def test_waiting_members_are_told_the_new_number(world: Any) -> None:
     """A sibling that comes, and is still not enough, changes what the others say."""
     world.nodes(3)

@@ -2,7 +2,7 @@
 
 Belongs here: the plugin `Gang` and what it keeps of its gangs, built on the public contract (`pyscheduler.framework`,
 `pyscheduler.podgroup`, `pyscheduler.api`) alone. Does not belong here: what a group is and who its members are
-(`pyscheduler.podgroup`), and the order of the queue (`pyscheduler-queuesort`).
+(`pyscheduler.podgroup`), and the order of the queue (`kube-pyscheduler-queuesort`).
 
 To read it, begin with `plugin`, then `gangs` (what is known), `passes` (the schedule cycle) and `verdicts` (who waits,
 and how that ends).

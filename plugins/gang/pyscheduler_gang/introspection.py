@@ -1,4 +1,4 @@
-"""What the pages on the health port show of gangs: Koordinator's summary, and what this project keeps besides.
+"""What the pages show of gangs: Koordinator's summary, and what this project keeps besides.
 
 Source of the fields: Koordinator's `GangSummary`. Durations are in nanoseconds, as Go writes them; pods are called
 `namespace/name`.

@@ -119,7 +119,7 @@ class Gang(
             raise ConfigError("Gang is made by a scheduler; it needs a handle")
         options = args if isinstance(args, GangArgs) else GangArgs()
         groups = PodGroups.of(handle)
-        shared = handle.shared("pyscheduler-gang", lambda: _Shared.make(self.name, handle, groups, options))
+        shared = handle.shared("kube-pyscheduler-gang", lambda: _Shared.make(self.name, handle, groups, options))
         if shared.gangs.args != options:
             raise ConfigError("the args of Gang differ between profiles; gangs are shared by all, so make them equal")
         shared.gangs.profiles.add(handle.profile_name)

@@ -227,17 +227,19 @@ async def load(
 ) -> Credentials:
     """Return the credentials that kubeconfig or service account give.
 
-    `kubeconfig` None: `$KUBECONFIG`, the pod's service account, then `~/.kube/config`; with `in_cluster` the service
-    account alone. `master` overrides the server; `clock` says when to renew. Raises `ConfigError` with one line where
-    nothing usable is found.
+    `kubeconfig` is one file, whatever is in its name. Without it: the files that `$KUBECONFIG` lists, the pod's service
+    account, then `~/.kube/config`; with `in_cluster` the service account alone. `master` overrides the server; `clock`
+    says when to renew. Raises `ConfigError` with one line where nothing usable is found.
     """
     clock = clock if clock is not None else LoopClock()
-    paths = kubeconfig or ("" if in_cluster else os.environ.get("KUBECONFIG")) or ""
+    listed = "" if in_cluster else os.environ.get("KUBECONFIG", "")
     source: _Source
-    if not paths and (in_cluster or "KUBERNETES_SERVICE_HOST" in os.environ):
+    if kubeconfig:
+        source = _Kubeconfig(kubeconfigs.one_path(kubeconfig), context, clock)
+    elif not listed and (in_cluster or "KUBERNETES_SERVICE_HOST" in os.environ):
         source = _ServiceAccount()
     else:
-        source = _Kubeconfig(kubeconfigs.split_paths(paths or "~/.kube/config"), context, clock)
+        source = _Kubeconfig(kubeconfigs.split_paths(listed or "~/.kube/config"), context, clock)
     configuration = await asyncio.to_thread(_new_configuration)
     try:
         await source.read(configuration, anew=False)
@@ -328,8 +330,7 @@ class _Kubeconfig:
     async def _read(self, configuration: Any, *, anew: bool) -> None:
         if self._loader is None:
             self._chosen = await asyncio.to_thread(kubeconfigs.find_context, self._paths, self._context)
-            joined = os.pathsep.join(str(path) for path in self._paths)
-            self._loader = await asyncio.to_thread(_open_kubeconfig, joined, self._chosen)
+            self._loader = await asyncio.to_thread(_open_kubeconfig, self._paths, self._chosen)
         elif anew and hasattr(self._loader, "exec_plugin_expiry"):
             del self._loader.exec_plugin_expiry  # or the plugin would not be asked before its token's time is up
         await self._loader.load_and_set(configuration)
@@ -356,12 +357,22 @@ class _Kubeconfig:
         return max(left - _EXPIRY_MARGIN_SECONDS, min(left / 2, _RENEW_SECONDS), 1.0)
 
 
-def _open_kubeconfig(paths: str, context: str) -> Any:
+def _open_kubeconfig(paths: Sequence[Path], context: str) -> Any:
     """Return the official client's loader for a context; nothing is asked for yet."""
     from kubernetes.aio.config import kube_config
 
+    class Merger(kube_config.KubeConfigMerger):  # type: ignore[misc] # the client has no types
+        """Reads these files; the client's own would take a colon in a path for the end of it."""
+
+        def __init__(self) -> None:
+            self.config_merged = None
+            self.config_files: dict[str, Any] = {}
+            for path in paths:
+                if path.exists():
+                    self.load_config(str(path))
+
     # What is public asks at once, before a plugin's command could be put right.
-    loader = kube_config._get_kube_config_loader_for_yaml_file(paths, active_context=context)  # noqa: SLF001
+    loader = kube_config.KubeConfigLoader(config_dict=Merger().config, config_base_path=None, active_context=context)
     user = loader._user  # noqa: SLF001 - it has no public name
     plugin = user.safe_get("exec") if user is not None else None
     if isinstance(plugin, dict) and isinstance(plugin.get("command"), str):

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from pyscheduler.cluster.real.client import RealClient
 from pyscheduler.cluster.real.metering import MeteredTransport
 
 if TYPE_CHECKING:
     import random
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from contextlib import AbstractAsyncContextManager
 
     from pyscheduler.config.types import Extender
@@ -18,7 +18,10 @@ if TYPE_CHECKING:
     from pyscheduler.framework.recorder import Recorder
     from pyscheduler.scheduler.ports import ClientSettings, ExtenderConnection, Response, Stream
 
-__all__ = ["ConnectingTransport"]
+__all__ = ["NOT_LEADING", "ConnectingTransport"]
+
+#: Why a request was held back at the last moment.
+NOT_LEADING: Final = "not sent, because this replica does not lead"
 
 
 class ConnectingTransport(ABC):
@@ -54,6 +57,9 @@ class ConnectingTransport(ABC):
 
     def measure(self, *, clock: Clock, recorder: Recorder) -> None:  # noqa: B027 - most have nothing to tell
         """Begin to tell `recorder` about connections; nothing where there are none."""
+
+    def fence(self, may_send: Callable[[str, str], bool]) -> None:  # noqa: B027 - for those that wait before they send
+        """Ask `may_send(method, path)` where a request has waited, for a connection or for credentials."""
 
     def connect(self, settings: ClientSettings, *, clock: Clock, rng: random.Random, recorder: Recorder) -> RealClient:
         """Return the client path on this transport; every request is measured."""

@@ -72,12 +72,14 @@ class ConnectionPool:
         self._sweeper: asyncio.TimerHandle | None = None
         self._closed = False
 
-    async def exchange(self, request: bytes, *, seconds: float, repeatable: bool) -> Response:
+    async def exchange(
+        self, request: bytes, *, seconds: float, repeatable: bool, check: Callable[[], None] | None = None
+    ) -> Response:
         """Send a request, head and body, and return the answer, which has to be there in so many seconds.
 
         Raises `BrokenAnswerError`, `TimeoutError`, or the `OSError` for which no connection can be had. A server may
         close an idle connection in the very moment in which it is used again: a `repeatable` request is then sent
-        once more.
+        once more. `check` is called when a connection had to be made and nothing is sent yet; it may raise.
         """
         due = self._loop.time() + seconds
         connection = self._idle_connection()
@@ -89,6 +91,12 @@ class ConnectionPool:
                     raise
         async with asyncio.timeout_at(due):
             connection = await self._connect()
+        if check is not None:
+            try:
+                check()
+            except BaseException:
+                connection.abort()
+                raise
         return await self._exchange(connection, request, due)
 
     async def close(self) -> None:

@@ -165,9 +165,10 @@ class RealInformer(Generic[T]):
         on_add: Callable[[T], None] | None = None,
         on_update: Callable[[T, T], None] | None = None,
         on_delete: Callable[[T], None] | None = None,
+        late: bool = False,
     ) -> None:
         """Call back on every change from now on, and `on_add` at once for what is already there."""
-        self._copy.add_handler(on_add=on_add, on_update=on_update, on_delete=on_delete)
+        self._copy.add_handler(on_add=on_add, on_update=on_update, on_delete=on_delete, late=late)
 
     def add_unreadable_handler(self, callback: Callable[[Malformed, bool], None]) -> None:
         """Call back with every object that cannot be decoded, and whether it is gone."""

@@ -17,7 +17,7 @@ from pyscheduler.framework.errors import ConfigError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["disables_compression", "find_context", "namespace_of", "resolve_command", "split_paths"]
+__all__ = ["disables_compression", "find_context", "namespace_of", "one_path", "resolve_command", "split_paths"]
 
 #: The official client passes these over, and would act as the user itself.
 _IMPERSONATION: Final = ("as", "as-uid", "as-groups", "as-user-extra")
@@ -29,6 +29,11 @@ _Loader: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 def split_paths(paths: str) -> list[Path]:
     """Return the files of a list such as `$KUBECONFIG` holds; empty entries are skipped."""
     return [Path(part).expanduser() for part in paths.split(os.pathsep) if part]
+
+
+def one_path(path: str) -> list[Path]:
+    """Return the file of a flag or a configuration, which is never a list: a colon belongs to its name."""
+    return [Path(path).expanduser()]
 
 
 def find_context(paths: Sequence[Path], context: str | None = None) -> str:

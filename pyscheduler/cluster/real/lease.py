@@ -5,6 +5,7 @@ run in a thread of their own is the business of `lease_thread`.
 
     elector = LeaderElector(config=..., transport=..., rng=..., recorder=...)
     try:
+        elector.watch()  # see who holds the lease while the rest starts
         await elector.acquire()
         ...  # act, asking `is_leader` before whatever must not be done by two; `lost()` returns when it is over
     finally:
@@ -14,9 +15,12 @@ run in a thread of their own is the business of `lease_thread`.
 process that was stopped for a minute knows on its first step that it has been replaced. `lost` and `on_lost` come when
 the owner's event loop turns.
 
+With a `heartbeat` the lease is renewed only as long as the owner's loop turns: once it has been blocked for
+`retryPeriod` nothing is renewed, and a loop that does not turn again within `renewDeadline` has lost the lease.
+
 Differs from kube-scheduler: a leader stops `renewDeadline` after the last renewal that succeeded, not up to a
-`retryPeriod` later; a standby waits for its turn even if a lease that was held is deleted under it; and it looks again
-at the very moment a lease runs out.
+`retryPeriod` later; a leader that is blocked does not renew; a standby waits for its turn even if a lease that was held
+is deleted under it; and it looks again at the very moment a lease runs out.
 """
 
 from __future__ import annotations
@@ -37,6 +41,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
     from pyscheduler.api import Lease
+    from pyscheduler.cluster.real.heartbeat import Heartbeat
     from pyscheduler.cluster.real.lease_thread import Place
     from pyscheduler.config.types import LeaderElection
     from pyscheduler.framework.clock import Clock
@@ -63,7 +68,7 @@ def make_identity() -> str:
 
 
 class LeaderElector:
-    """One replica's candidacy, from `acquire` to `release`; leadership that is lost stays lost.
+    """One replica's candidacy, from `watch` or `acquire` to `release`; leadership that is lost stays lost.
 
     `transport` is awaited where the lease is kept, to open a transport that belongs to the elector alone. Without a
     `clock` that is a thread with a loop of its own: `transport` has to make everything anew, credentials included, for
@@ -81,9 +86,10 @@ class LeaderElector:
         clock: Clock | None = None,
         identity: str | None = None,
         on_lost: Callable[[], object] | None = None,
+        heartbeat: Heartbeat | None = None,
     ) -> None:
         self.identity = identity or make_identity()
-        #: Why leadership was lost; empty while it was not.
+        #: Why leadership was lost; empty while it was not. Right from any thread.
         self.reason = ""
         self._on_lost = on_lost
         self._recorder = recorder
@@ -93,6 +99,7 @@ class LeaderElector:
             open_transport=transport,
             rng=rng,
             listener=_Relay(self, self._place),
+            blocked_seconds=heartbeat.blocked_seconds if heartbeat is not None else float,
         )
         self._acquired: asyncio.Future[None] | None = None
         self._lost = asyncio.Event()
@@ -116,15 +123,25 @@ class LeaderElector:
         """Tell whether this replica leads at this moment; cheap, and right from any thread."""
         return not self._released and self._keeper.leads()
 
+    def watch(self) -> None:
+        """Begin to watch the lease, without taking it: another's term is known then when `acquire` is called.
+
+        A lease that nobody renews any more is so taken over earlier by a replica that has just started.
+        """
+        assert self._acquired is None, "an elector is used once"
+        self._acquired = asyncio.get_running_loop().create_future()
+        self._place.start(self._keeper.serve)
+
     async def acquire(self) -> None:
         """Return when this replica leads; call it once.
 
         Raises `ConfigError` where that cannot become so (no permission, no such namespace), and what `transport`
         raises. Cancelled, it leaves a candidate behind: `release` follows in any case.
         """
-        assert self._acquired is None, "an elector is used once"
-        self._acquired = asyncio.get_running_loop().create_future()
-        self._place.start(self._keeper.serve)
+        if self._acquired is None:
+            self.watch()
+        assert self._acquired is not None
+        self._place.post(self._keeper.compete)
         await self._acquired
 
     async def lost(self) -> None:
@@ -141,6 +158,8 @@ class LeaderElector:
         if self._acquired is not None:
             self._place.post(self._keeper.stop)
             await self._place.join()
+            if self._acquired.done() and not self._acquired.cancelled():
+                self._acquired.exception()  # nobody need have asked
         self._lost.set()
 
     # What the keeper tells, on the owner's loop
@@ -179,6 +198,7 @@ class _Relay:
         self._report(self._elector._note_led)  # noqa: SLF001 - two halves of one thing
 
     def lost(self, reason: str) -> None:
+        self._elector.reason = reason
         self._report(partial(self._elector._note_lost, reason))  # noqa: SLF001 - same
 
     def failed(self, error: Exception) -> None:

@@ -1,8 +1,9 @@
 """A transport that lets writes through only while this replica leads.
 
 Between the decision to bind and the request there is time: bindings wait for the rate limit, for a retry, for a
-Retry-After. So the question is asked where nothing comes after it any more, when bytes are about to be sent. Reads pass
-always, for a standby keeps its caches warm; so do events, which tell of what was done while leading.
+Retry-After. So the question is asked where nothing comes after it any more, when bytes are about to be sent: here, and
+in the inner transport once more where a request has waited for a connection or for credentials. Reads pass always, for
+a standby keeps its caches warm; so do events, which tell of what was done while leading.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from pyscheduler.cluster.real.connect import ConnectingTransport
+from pyscheduler.cluster.real.connect import NOT_LEADING, ConnectingTransport
 from pyscheduler.framework.errors import TransportError
 
 if TYPE_CHECKING:
@@ -33,6 +34,11 @@ class FencedTransport(ConnectingTransport):
     def __init__(self, inner: Transport, *, leads: Callable[[], bool]) -> None:
         self._inner = inner
         self._leads = leads
+        if isinstance(inner, ConnectingTransport):
+            inner.fence(self._may_send)
+
+    def _may_send(self, method: str, path: str) -> bool:
+        return method == "GET" or self._leads() or _EVENTS.search(path) is not None
 
     @property
     def server(self) -> str:
@@ -60,8 +66,8 @@ class FencedTransport(ConnectingTransport):
         timeout_seconds: float | None = None,
     ) -> Response:
         """Send a request, unless it is a write and this replica does not lead."""
-        if method != "GET" and not self._leads() and _EVENTS.search(path) is None:
-            raise TransportError(f"{method} {path}: not sent, because this replica does not lead")
+        if not self._may_send(method, path):
+            raise TransportError(f"{method} {path}: {NOT_LEADING}")
         return await self._inner.request(
             method, path, query=query, body=body, content_type=content_type, timeout_seconds=timeout_seconds
         )
@@ -92,7 +98,7 @@ class _FencedExtender:
     async def post(self, url: str, body: Sequence[bytes]) -> Response:
         """Ask, unless it is about a binding and this replica does not lead."""
         if self._bind_verb and url.endswith(f"/{self._bind_verb}") and not self._leads():
-            raise TransportError(f'Post "{url}": not sent, because this replica does not lead')
+            raise TransportError(f'Post "{url}": {NOT_LEADING}')
         return await self._inner.post(url, body)
 
     async def close(self) -> None:

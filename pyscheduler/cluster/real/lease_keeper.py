@@ -3,6 +3,10 @@
 A try is at most one write, one read, and one more write. A leader begins with the write, because it knows what it wrote
 last; only if that is refused does it look. Every request has a limit of half the renew deadline, so that one connection
 that hangs leaves time for another, and of a leader's time that is left, so that no request outlasts leadership.
+
+A keeper that only watches reads and writes nothing, so that the term of another's lease is known once this replica is
+ready to lead. And it writes nothing for an owner whose event loop does not turn: a leader that cannot act is replaced
+as one that is gone.
 """
 
 from __future__ import annotations
@@ -44,6 +48,9 @@ __all__ = ["LeaseKeeper", "Listener", "rules_for"]
 _log = logging.getLogger(__name__)
 
 _CONTENDED: Final = (ConflictError, AlreadyExistsError)
+_WRITES: Final = frozenset({Move.CREATE, Move.UPDATE})
+#: How often to look whether the owner's loop turns again.
+_BLOCKED_SECONDS: Final = 0.2
 _VERBS: Final = {"GET": "read", "POST": "created", "PUT": "updated"}
 
 
@@ -78,7 +85,10 @@ class Listener(Protocol):
 
 
 class LeaseKeeper:
-    """Acts on the rules. `open_transport` is called, and its transport closed, where the keeper runs."""
+    """Acts on the rules. `open_transport` is called, and its transport closed, where the keeper runs.
+
+    `blocked_seconds` returns for how long the owner's event loop has not turned.
+    """
 
     def __init__(
         self,
@@ -87,8 +97,10 @@ class LeaseKeeper:
         open_transport: Callable[[], Awaitable[Transport]],
         rng: random.Random,
         listener: Listener,
+        blocked_seconds: Callable[[], float] = float,
     ) -> None:
         self._rules = rules
+        self._blocked_seconds = blocked_seconds
         self._open_transport = open_transport
         self._rng = rng
         self._listener = listener
@@ -101,6 +113,12 @@ class LeaseKeeper:
         self.clock: Clock | None = None
         self._transport: Transport | None = None
         self._stop = asyncio.Event()
+        #: Whether this replica may take the lease, and not only watch it.
+        self._is_candidate = False
+        #: Whether the last try wrote nothing because the owner's loop does not turn.
+        self._is_blocked = False
+        #: Ends a pause early.
+        self._wake = asyncio.Event()
         #: The metadata of the lease last seen, sent back as it came: the version that a write replaces, labels, all.
         self._metadata: dict[str, Any] = {}
         #: The lease last seen, for those who tell of it; None before.
@@ -114,6 +132,12 @@ class LeaseKeeper:
     def leads(self) -> bool:
         """Tell whether this replica leads at this moment; from any thread."""
         return self.clock is not None and self._rules.leads(self.clock.now())
+
+    def compete(self) -> None:
+        """Take the lease where it is free, from now on; called where the keeper runs."""
+        _log.info("Attempting to acquire leader lease lease=%s identity=%s", self._key, self._rules.identity)
+        self._is_candidate = True
+        self._wake.set()
 
     def stop(self) -> None:
         """Lead no more, and let `serve` give the lease back and end."""
@@ -139,19 +163,32 @@ class LeaseKeeper:
         """Try again and again, until leadership is lost."""
         try:
             self._transport = await self._open_transport()
-            _log.info("Attempting to acquire leader lease lease=%s identity=%s", self._key, self._rules.identity)
-            while await self._try(clock, self._transport):
-                await clock.sleep(self._rules.pause_seconds(clock.now(), self._rng.random()))
+            while True:
+                self._wake.clear()
+                if not await self._try(clock, self._transport):
+                    return
+                await self._pause(clock)
         except Exception as error:  # noqa: BLE001 - whatever it is: who does not renew does not lead, and says so
             self._rules.stop()
             self._listener.failed(error)
 
+    async def _pause(self, clock: Clock) -> None:
+        seconds = self._rules.pause_seconds(clock.now(), self._rng.random())
+        if self._is_blocked:
+            seconds = min(seconds, _BLOCKED_SECONDS)
+        timer = clock.call_later(seconds, self._wake.set)
+        try:
+            await self._wake.wait()
+        finally:
+            timer.cancel()
+
     async def _try(self, clock: Clock, transport: Transport) -> bool:
         """Make one try; return False when leadership is lost."""
         rules = self._rules
+        self._is_blocked = False
         try:
             move = await self._moves(clock, transport)
-            if move is Move.WAIT:
+            if move is Move.WAIT and not self._is_blocked:
                 self._complaint = ""
         except (APIError, TransportError, DecodeError) as error:
             self._complain(error)
@@ -179,6 +216,8 @@ class LeaseKeeper:
         move = rules.begin(clock.now())
         refused = False
         while move not in {Move.WAIT, Move.STOP}:
+            if move in _WRITES and not self._may_write():
+                return Move.WAIT
             try:
                 if move is Move.READ:
                     move = rules.found(await self._read(clock, transport), clock.now())
@@ -192,6 +231,15 @@ class LeaseKeeper:
                 refused = True
                 move = Move.READ
         return move
+
+    def _may_write(self) -> bool:
+        if not self._is_candidate:
+            return False
+        seconds = self._blocked_seconds()
+        self._is_blocked = seconds >= self._rules.config.retry_period_seconds
+        if self._is_blocked:
+            self._complaint = f"the event loop has not turned for {seconds:.1f} s"
+        return not self._is_blocked
 
     async def _read(self, clock: Clock, transport: Transport) -> LeaseSpec | None:
         try:
@@ -283,7 +331,9 @@ class LeaseKeeper:
         return lease.spec
 
     def _announce(self) -> None:
-        """Log who holds the lease, once for each holder."""
+        """Log who holds the lease, once for each holder and as soon as this replica competes."""
+        if not self._is_candidate:
+            return
         holder = self._rules.holder
         if holder != self._announced and not self._rules.mine:
             _log.info("New leader elected lease=%s holder=%s", self._key, holder or "nobody")
@@ -301,7 +351,8 @@ class LeaseKeeper:
             return
         text = " ".join(str(error).split())
         what = f"the leader lease {self._key} cannot be {_VERBS[self._asked]}: {text}"
-        waits = not rules.leading and not self._stop.is_set()
+        # An API server that starts refuses for a moment what it grants later; a candidate comes after that.
+        waits = self._is_candidate and not rules.leading and not self._stop.is_set()
         if waits and isinstance(error, ForbiddenError) and self._asked not in self._granted:
             raise ConfigError(
                 f"{what}; grant it (`pyscheduler config --rbac` prints the rules), "
@@ -311,6 +362,9 @@ class LeaseKeeper:
             raise ConfigError(
                 f"{what}; create the namespace, or name another as leaderElection.resourceNamespace"
             ) from error
+        if not self._is_candidate:
+            _log.debug("Will try again: %s", what)
+            return
         self._listener.warn("lease_request_failed")
         if text != self._complaint:
             self._complaint = text

@@ -41,6 +41,7 @@ class _Handler(Generic[T]):
     on_add: Callable[[T], None] | None
     on_update: Callable[[T, T], None] | None
     on_delete: Callable[[T], None] | None
+    late: bool
 
 
 class UnannouncedError(Exception):
@@ -48,7 +49,7 @@ class UnannouncedError(Exception):
 
 
 class LocalCopy(Generic[T]):
-    """Objects by key, as last told to the handlers. Handlers run at once, in order of registration.
+    """Objects by key, as last told to the handlers. Handlers run at once, in order of registration, late ones last.
 
     `what` names the kind in messages.
     """
@@ -85,10 +86,12 @@ class LocalCopy(Generic[T]):
         on_add: Callable[[T], None] | None,
         on_update: Callable[[T, T], None] | None,
         on_delete: Callable[[T], None] | None,
+        late: bool = False,
     ) -> None:
         """Tell a new handler what is there, and from now on every change."""
         # A new tuple, so that who is being told right now goes on as begun: the newcomer has heard it already.
-        self._handlers = (*self._handlers, _Handler(on_add=on_add, on_update=on_update, on_delete=on_delete))
+        handler = _Handler(on_add=on_add, on_update=on_update, on_delete=on_delete, late=late)
+        self._handlers = tuple(sorted((*self._handlers, handler), key=lambda each: each.late))
         if on_add is not None:
             for item in list(self._objects.values()):
                 self._call(on_add, item)

@@ -24,7 +24,7 @@ from pyscheduler.framework.errors import text_of
 from pyscheduler.plugins.dynamic_resources.claims import FINALIZER, consumer, is_reserved_for
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 
     from pyscheduler.api import AllocationResult, Pod
     from pyscheduler.framework import Handle
@@ -55,14 +55,24 @@ class ClaimWriter:
 
     # Giving
 
-    async def bind(self, pod: Pod, claim: ResourceClaim, promise: Promise | None) -> ResourceClaim:
+    async def bind(
+        self,
+        pod: Pod,
+        claim: ResourceClaim,
+        promise: Promise | None,
+        *,
+        settle: Callable[[ResourceClaim], Awaitable[None]] | None = None,
+    ) -> ResourceClaim:
         """Write what was promised, if anything, and that the pod may use it; return the claim as written.
 
-        The promise ends, kept or not. Raises `ClaimWriteError`.
+        The promise ends, kept or not; if kept, after `settle`, called with the claim as written. Raises
+        `ClaimWriteError`.
         """
         is_known = False
         try:
             written = await self._bind(pod, claim, promise.allocation if promise is not None else None)
+            if settle is not None:
+                await settle(written)
             self._ledger.note_written(written)
             is_known = True
         except ClaimWriteError as error:
@@ -123,14 +133,14 @@ class ClaimWriter:
 
     # Taking back
 
-    async def deallocate(self, claim: ResourceClaim) -> None:
-        """Take the devices of a claim away; raise `APIError` or `TransportError` where that fails."""
+    async def deallocate(self, claim: ResourceClaim) -> ResourceClaim:
+        """Take the devices of a claim away, and return it; raise `APIError` or `TransportError` where that fails."""
         nothing = {"allocation": None, "reservedFor": None, "devices": None}
         patch = {"metadata": {"resourceVersion": claim.resource_version}, "status": nothing}
         client = self._handle.client
-        self._ledger.note_written(
-            await client.patch(ResourceClaim, claim.name, claim.namespace, patch=patch, status=True)
-        )
+        written = await client.patch(ResourceClaim, claim.name, claim.namespace, patch=patch, status=True)
+        self._ledger.note_written(written)
+        return written
 
     def take_back(self, pod: Pod, claim: ResourceClaim) -> None:
         """Take the pod from among those that may use a claim, in the background."""

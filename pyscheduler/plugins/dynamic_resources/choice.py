@@ -22,14 +22,17 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from pyscheduler.api import AllocationResult, CompiledNodeSelector, Node, ResourceClaim
-    from pyscheduler.framework import Nodes
+    from pyscheduler.framework import NodeInfo, Nodes
     from pyscheduler.plugins.dynamic_resources.allocator import Allocator
+    from pyscheduler.plugins.dynamic_resources.extended_claims import ExtendedClaim, Variant
     from pyscheduler.plugins.dynamic_resources.ledger import Promise
 
 __all__ = ["Choice", "PodClaim"]
 
 _NOTHING: Final = Status.unresolvable("cannot allocate all claims")
 _ELSEWHERE: Final = Status.unresolvable("resourceclaim not available on the node")
+_LEFT_OVER: Final = Status.unresolvable("cannot schedule extended resource claim")
+_OUT_OF_REACH: Final = Status.unresolvable("cannot fit resource")
 
 
 @attrs.define(eq=False)
@@ -50,19 +53,43 @@ class PodClaim:
         return self.claim.status.allocation is not None
 
 
+@attrs.frozen
+class Allotment:
+    """What a node would give: to each claim of `pending`, and to the claim for extended resources."""
+
+    of_claims: Sequence[AllocationResult]
+    variant: Variant | None
+    of_variant: AllocationResult | None
+
+
 @attrs.define(eq=False)
 class Choice:
     """The claims, and what chooses devices for them. What-ifs share it, which find out the same."""
 
     claims: Sequence[PodClaim]
-    #: None where nothing has to be allocated.
-    allocator: Allocator | None = None
-    #: How often anything was allocated or given back, cluster-wide, when the allocator was made.
+    #: What the pod asks for as extended resources that device classes stand for.
+    extended: ExtendedClaim | None = None
+    #: Makes an allocator for the claims that have no devices yet, and for those given; None where there is no need.
+    make_allocator: Callable[[Sequence[ResourceClaim]], Allocator] | None = None
+    #: By the claim for extended resources, None for none.
+    allocators: dict[Variant | None, Allocator] = attrs.Factory(dict)
+    #: How often anything was allocated or given back, cluster-wide, when allocators were begun to be made.
     changes: int = 0
     #: Positions of claims that have devices which keep the pod from a node.
     unavailable: set[int] = attrs.Factory(set)
     #: Whether devices were promised to the claims since.
     is_promised: bool = False
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is nothing to do for the pod."""
+        return not self.claims and self.extended is None
+
+    @property
+    def in_use(self) -> list[PodClaim]:
+        """All claims, with the one that was written for extended resources."""
+        written = self.extended.written if self.extended is not None else None
+        return [*self.claims, *([written] if written is not None else [])]
 
     @property
     def pending(self) -> list[PodClaim]:
@@ -78,8 +105,11 @@ class Choice:
         nobody waits for that. `stop` returns what says that the search on one node takes too long.
         """
         statuses = NodeStatuses(len(nodes))
-        if self.allocator is not None:
-            self._look_at(self.allocator, nodes, statuses, stop)
+        if self.extended is not None and self.extended.left_over is not None:
+            statuses.fail(np.ones(len(nodes), dtype=np.bool_), _LEFT_OVER)
+            return statuses
+        if self.make_allocator is not None:
+            self._look_at(nodes, statuses, stop)
         unavailable: NDArray[np.bool_] = np.zeros(len(nodes), dtype=np.bool_)
         for position, each in enumerate(self.claims):
             missed = _missed(each, nodes, wall, timeout_seconds)
@@ -93,18 +123,20 @@ class Choice:
             statuses.fail(unavailable, _ELSEWHERE)
         return None if statuses.passed().all() else statuses
 
-    def _look_at(
-        self, allocator: Allocator, nodes: Nodes, statuses: NodeStatuses, stop: Callable[[], Callable[[], bool] | None]
-    ) -> None:
+    def _look_at(self, nodes: Nodes, statuses: NodeStatuses, stop: Callable[[], Callable[[], bool] | None]) -> None:
         """Note on which nodes there are no devices for all claims."""
         known: dict[tuple[int, str], int] = {}
         for row, info in enumerate(nodes):
             node = info.node
             assert node is not None, "the snapshot has nodes only"
             try:
-                if allocator.can_allocate(node, stop()):
-                    continue
-                status = _NOTHING
+                if self.extended is not None and self.extended.is_out_of_reach(info):
+                    status = _OUT_OF_REACH
+                else:
+                    allocator = self._allocator_for(self._variant_on(info))
+                    if allocator is None or allocator.can_allocate(node, stop()):
+                        continue
+                    status = _NOTHING
             except PySchedulerError as error:
                 status = _refusal(error, node)
             key = (status.code, status.message)
@@ -112,29 +144,47 @@ class Choice:
             statuses.codes[row] = status.code
             statuses.reason_ids[row] = reason
 
-    def allocate_on(self, node: Node) -> Status | list[AllocationResult]:
-        """Return what each claim of `pending` is given on a node, or why that is not possible."""
-        assert self.allocator is not None, "there are claims without devices"
+    def _variant_on(self, info: NodeInfo) -> Variant | None:
+        return None if self.extended is None else self.extended.on(info)
+
+    def _allocator_for(self, variant: Variant | None) -> Allocator | None:
+        """Return the allocator for the claims without devices and the one for extended resources; None without any."""
+        assert self.make_allocator is not None, "there is something to allocate, on some nodes at least"
+        if variant is None and not self.pending:
+            return None
+        allocator = self.allocators.get(variant)
+        if allocator is None:
+            extra = () if variant is None else (variant.claim,)
+            allocator = self.allocators[variant] = self.make_allocator(extra)
+        return allocator
+
+    def allocate_on(self, info: NodeInfo) -> Status | Allotment:
+        """Return what the claims are given on a node, or why that is not possible."""
+        node = info.node
+        assert node is not None, "the snapshot has nodes only"
+        variant = self._variant_on(info)
         try:
-            found = self.allocator.allocate(node)
+            allocator = self._allocator_for(variant)
+            found = allocator.allocate(node) if allocator is not None else []
         except PySchedulerError as error:
             return _refusal(error, node)
         if found is None:
             return _NOTHING
         fresh = iter(found)
-        return [each.shared if each.shared is not None else next(fresh) for each in self.pending]
+        of_claims = [each.shared if each.shared is not None else next(fresh) for each in self.pending]
+        return Allotment(of_claims, variant, None if variant is None else next(fresh))
 
     @property
     def has_ways(self) -> bool:
         """Whether some request has several ways to be satisfied, so that it matters which one a node offers."""
         return any(request.first_available for each in self.claims for request in each.claim.spec.devices.requests)
 
-    def score(self, node: Node) -> int:
+    def score(self, info: NodeInfo) -> int:
         """Return what a node is worth."""
-        allocations = self.allocate_on(node)
-        if isinstance(allocations, Status):
+        allotment = self.allocate_on(info)
+        if isinstance(allotment, Status):
             return 0
-        fresh = iter(allocations)
+        fresh = iter(allotment.of_claims)
         return score_allocations((each.claim, each.claim.status.allocation or next(fresh)) for each in self.claims)
 
 

@@ -15,6 +15,7 @@ import attrs
 
 from pyscheduler.api import AllocationResult, ResourceClaim
 from pyscheduler.plugins.dynamic_resources.allocated import AllocatedState
+from pyscheduler.plugins.dynamic_resources.extended_claims import owner_of
 
 if TYPE_CHECKING:
     from pyscheduler.api import Pod
@@ -45,10 +46,12 @@ class ClaimLedger:
         self._counted: dict[str, AllocationResult] = {}
         self._group_cycle: GroupCycle | None = None
         self._shared: set[str] = set()
+        #: By uid of a pod, the keys of claims that were made for its extended resources.
+        self._made: dict[str, dict[str, None]] = {}
         #: By uid, pods that were refused while something was promised to others.
         self._refused: dict[str, Pod] = {}
         self.allocated = AllocatedState()
-        lister.add_event_handler(on_add=self._count, on_update=self._update, on_delete=self._drop)
+        lister.add_event_handler(on_add=self._add, on_update=self._update, on_delete=self._drop)
 
     def __len__(self) -> int:
         """Return how many allocations are promised."""
@@ -61,6 +64,13 @@ class ClaimLedger:
             return stored
         written = self._written.get(stored.key)
         return stored if written is None or written.uid != stored.uid else written
+
+    def made_for(self, pod: Pod) -> ResourceClaim | None:
+        """Return a claim that was made for the pod's extended resources, None where there is none."""
+        for key in self._made.get(pod.uid, ()):
+            namespace, _, name = key.partition("/")
+            return self.get(name, namespace)
+        return None
 
     # Writes
 
@@ -110,6 +120,16 @@ class ClaimLedger:
             self._refused.clear()
         self._count(self._current(promise))
 
+    def hand_over(self, promise: Promise, claim: ResourceClaim) -> None:
+        """Let a promise that was made to a claim in memory be for the one that was written in its place."""
+        uid = promise.claim.uid
+        if self._promises.pop(uid, None) is not promise:
+            return
+        promise.claim = claim
+        self._promises[claim.uid] = promise
+        self._settle(uid, None)
+        self._count(self._current(promise))
+
     def note_refused(self, pod: Pod) -> None:
         """Remember a pod that was refused, if something is promised to others, which they may give back."""
         if self._promises:
@@ -134,6 +154,12 @@ class ClaimLedger:
 
     # Counting
 
+    def _add(self, new: ResourceClaim) -> None:
+        pod = owner_of(new)
+        if pod:
+            self._made.setdefault(pod, {})[new.key] = None
+        self._count(new)
+
     def _update(self, _: ResourceClaim, new: ResourceClaim) -> None:
         written = self._written.get(new.key)
         if written is not None and (written.uid != new.uid or not is_older(new, written)):
@@ -142,6 +168,12 @@ class ClaimLedger:
         self._count(new if written is None else written)
 
     def _drop(self, old: ResourceClaim) -> None:
+        pod = owner_of(old)
+        made = self._made.get(pod)
+        if made is not None:
+            made.pop(old.key, None)
+            if not made:
+                del self._made[pod]
         written = self._written.get(old.key)
         if written is not None and written.uid == old.uid:
             del self._written[old.key]

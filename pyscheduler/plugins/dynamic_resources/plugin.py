@@ -3,8 +3,7 @@
 Differs from kube-scheduler: pods are also tried again when another one gives back devices that were promised to it and
 never written, of which no claim tells; there, they wait until some other event comes, or five minutes are over. Where
 devices were taken or given back between the choice of a node and Reserve (members of a group), they are chosen again
-there; a member of a group that shares what was promised to a claim goes only where that can be used. Extended resources
-that device classes offer are not looked at.
+there; a member of a group that shares what was promised to a claim goes only where that can be used.
 """
 
 from __future__ import annotations
@@ -53,6 +52,7 @@ from pyscheduler.framework import (
     Status,
     TransportError,
 )
+from pyscheduler.framework.extended_resources import ExtendedResources
 from pyscheduler.framework.plugin_args import DynamicResourcesArgs
 from pyscheduler.framework.scoring import default_normalize
 from pyscheduler.plugins.dynamic_resources.allocator import Allocator
@@ -67,6 +67,9 @@ from pyscheduler.plugins.dynamic_resources.conditions import (
     is_ready,
     unready_devices,
 )
+from pyscheduler.plugins.dynamic_resources.device_counts import DeviceCounts
+from pyscheduler.plugins.dynamic_resources.extended_claims import ExtendedClaim
+from pyscheduler.plugins.dynamic_resources.extended_writes import ExtendedClaimWriter
 from pyscheduler.plugins.dynamic_resources.features import Features
 from pyscheduler.plugins.dynamic_resources.hints import Hints
 from pyscheduler.plugins.dynamic_resources.ledger import ClaimLedger
@@ -89,6 +92,7 @@ _STATE: Final[StateKey[Choice]] = StateKey("DynamicResources")
 _NO_CLAIMS: Final = Choice(())
 
 _NOTHING_TO_GIVE_BACK: Final = Status.unschedulable("no new claims to deallocate")
+_DELETED: Final = Status.unschedulable("deletion of ResourceClaim completed")
 _GIVEN_BACK: Final = Status.unschedulable("deallocation of ResourceClaim completed")
 _NOT_YET: Final = Status.unschedulable("still not schedulable")
 _NOT_SIGNABLE: Final = Status.unschedulable("pods with dra resource claims are not signable")
@@ -129,7 +133,7 @@ class DynamicResources(
             resources=("resourceclaims", "resourceclaims/status", "resourceclaims/binding"),
             verbs=("patch",),
         ),
-        PolicyRule(api_groups=("resource.k8s.io",), resources=("resourceclaims",), verbs=("get",)),
+        PolicyRule(api_groups=("resource.k8s.io",), resources=("resourceclaims",), verbs=("get", "create", "delete")),
     )
 
     def __init__(self, args: DynamicResourcesArgs | None, handle: Handle) -> None:
@@ -147,7 +151,18 @@ class DynamicResources(
         features = Features.of(handle.feature_gates)
         self._stock = handle.shared("pyscheduler/devices", lambda: Stock(slices, CelSelectors(), features))
         self._writer = ClaimWriter(handle, self._ledger)
+        self._extended_writer = ExtendedClaimWriter(handle, self._ledger, self._writer)
+        self._extended = ExtendedResources.of(handle)
+        if handle.feature_gates["DRAExtendedResource"]:
+            self._extended.follow(self._classes, DeviceCounts(self._stock, self._ledger).count)
         self._hints = Hints(self._ledger.get)
+
+    def _of(self, state: CycleState, pod: Pod) -> Choice | None:
+        """Return what PreFilter wrote; None where it did not run though the pod needs devices."""
+        found = state.get(_STATE)
+        if found is None and not pod.spec.resource_claims and not self._extended.concern(pod):
+            return _NO_CLAIMS
+        return found
 
     # Queueing
 
@@ -166,24 +181,29 @@ class DynamicResources(
     def sign_pod(self, pod: Pod) -> Sequence[SignFragment] | Status:
         return _NOT_SIGNABLE if pod.spec.resource_claims else ()
 
+    def may_reuse(self, pod: Pod) -> bool:
+        """Return False for a pod that may need devices for its extended resources."""
+        return not self._extended.concern(pod)
+
     # Filtering
 
     def pre_filter(self, state: CycleState, pod: Pod, nodes: Nodes) -> PreFilterResult | Status | None:
         state.write(_STATE, _NO_CLAIMS)
-        if not pod.spec.resource_claims:
+        if not pod.spec.resource_claims and not self._extended.concern(pod):
             return Status.skip()
         try:
             claims = [PodClaim(claim) for claim in find_claims(pod, self._ledger.get)]
         except ClaimError as error:
             return Status.unresolvable(str(error))
-        if not claims:
+        extended = ExtendedClaim.of(pod, self._extended, self._ledger.made_for(pod))
+        if not claims and extended is None:
             return Status.skip()
         for each in claims:
             refused = self._look_at(each, state)
             if refused is not None:
                 self._ledger.note_refused(pod)
                 return refused
-        choice = Choice(claims)
+        choice = Choice(claims, extended)
         self._prepare(choice)
         state.write(_STATE, choice)
         return None
@@ -229,23 +249,23 @@ class DynamicResources(
         return None
 
     def _prepare(self, choice: Choice) -> None:
-        """Make what chooses devices for the claims that have none, as things are now."""
+        """Have devices chosen for the claims that have none, as things are now."""
         choice.changes = self._ledger.allocated.changes
-        if choice.pending:
-            choice.allocator = Allocator(
-                [each.claim for each in choice.pending if each.shared is None],
-                self._ledger.allocated,
-                self._classes.get,
-                self._stock.inventory(),
-                self._stock.selectors,
-                self._stock.features,
-            )
+        choice.allocators.clear()
+        pending = choice.pending
+        if not pending and choice.extended is None:
+            return
+        claims = [each.claim for each in pending if each.shared is None]
+        stock, inventory = self._stock, self._stock.inventory()
+        choice.make_allocator = lambda extra: Allocator(
+            [*claims, *extra], self._ledger.allocated, self._classes.get, inventory, stock.selectors, stock.features
+        )
 
     def filter_nodes(self, state: CycleState, pod: Pod, nodes: Nodes) -> NodeStatuses | None:
-        choice = _of(state, pod)
+        choice = self._of(state, pod)
         if choice is None:
             return NodeStatuses.failing(np.ones(len(nodes), dtype=np.bool_), _NOT_FOUND)
-        if not choice.claims:
+        if choice.is_empty:
             return None
         self._keep_up(choice)
         timeout = self._binding_timeout_seconds if self._waits_for_devices else None
@@ -275,16 +295,18 @@ class DynamicResources(
         # kube-scheduler takes for an error; it keeps preemption from being tried.
         if choice is None:
             return None, _NOT_FOUND
-        if not choice.claims:
+        if choice.is_empty:
             return None, _NOTHING_TO_GIVE_BACK
+        # Who only asks is told what would be done; a group's members are tried in earnest as far as claims go.
+        only_asks = state.get(WHAT_IF) or (state.get(PREEMPTION_INQUIRY) and state.get(GROUP_CYCLE) is None)
         for position in sorted(choice.unavailable):
             claim = choice.claims[position].claim
             if claim.status.allocation is None or any(each.uid != pod.uid for each in claim.status.reserved_for):
                 continue
-            # Who only asks is told what would be done; a group's members are tried in earnest as far as claims go.
-            if state.get(WHAT_IF) or (state.get(PREEMPTION_INQUIRY) and state.get(GROUP_CYCLE) is None):
-                return None, _GIVEN_BACK
-            return self._deallocate(claim)
+            return (None, _GIVEN_BACK) if only_asks else self._deallocate(claim)
+        left_over = choice.extended.left_over if choice.extended is not None else None
+        if left_over is not None:
+            return (None, _DELETED) if only_asks else self._delete(left_over, pod)
         return None, _NOT_YET
 
     async def _deallocate(self, claim: ResourceClaim) -> tuple[PostFilterResult | None, Status]:
@@ -294,17 +316,25 @@ class DynamicResources(
             return None, Status.from_error(error)
         return None, _GIVEN_BACK
 
+    async def _delete(self, claim: ResourceClaim, pod: Pod) -> tuple[PostFilterResult | None, Status]:
+        """Delete the claim that an earlier attempt has made for extended resources; then try the pod again."""
+        try:
+            await self._extended_writer.discard(claim)
+        except (APIError, TransportError) as error:
+            return None, Status.from_error(error)
+        self.handle.activate([pod])
+        return None, _DELETED
+
     # Scoring
 
     def score_nodes(self, state: CycleState, pod: Pod, nodes: Nodes) -> NDArray[np.int64]:
         scores = np.zeros(len(nodes), dtype=np.int64)
-        choice = _of(state, pod)
-        if choice is None or choice.allocator is None or not choice.has_ways:
+        choice = self._of(state, pod)
+        if choice is None or choice.make_allocator is None or not choice.has_ways:
             return scores
         self._keep_up(choice)
         for row, info in enumerate(nodes):
-            assert info.node is not None, "the snapshot has nodes only"
-            scores[row] = choice.score(info.node)
+            scores[row] = choice.score(info)
         # Here, and not for each pod without claims, whose scores are all the same.
         default_normalize(scores)
         return scores
@@ -312,12 +342,12 @@ class DynamicResources(
     # Reserving
 
     def reserve(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
-        choice = _of(state, pod)
+        choice = self._of(state, pod)
         if choice is None:
             return _NOT_FOUND
-        pending = choice.pending if choice.claims else None
-        if not pending:
+        if choice.make_allocator is None:
             return None
+        pending = choice.pending
         for each in pending:
             promised = self._ledger.promised(each.claim.uid)
             if promised is not None and each.shared is None:
@@ -327,18 +357,24 @@ class DynamicResources(
         if found is None or found.node is None:
             return _LOST
         self._keep_up(choice)
-        allocations = choice.allocate_on(found.node)
-        if isinstance(allocations, Status):
-            return allocations
+        allotment = choice.allocate_on(found)
+        if isinstance(allotment, Status):
+            return allotment
         cycle = state.get(GROUP_CYCLE)
-        for each, allocation in zip(pending, allocations, strict=True):
+        for each, allocation in zip(pending, allotment.of_claims, strict=True):
             each.promise = self._ledger.promise(each.claim, allocation, cycle)
-        choice.is_promised = True
+            choice.is_promised = True
+        extended = choice.extended
+        if extended is not None:
+            extended.chosen = allotment.variant
+            if allotment.variant is not None and allotment.of_variant is not None:
+                extended.promise = self._ledger.promise(allotment.variant.claim, allotment.of_variant)
+                choice.is_promised = True
         return None
 
     def unreserve(self, state: CycleState, pod: Pod, node_name: str) -> None:
-        choice = _of(state, pod)
-        if choice is None or not choice.claims:
+        choice = self._of(state, pod)
+        if choice is None or choice.is_empty:
             return
         in_earnest = state.get(GROUP_CYCLE) is None
         for each in choice.claims:
@@ -347,6 +383,13 @@ class DynamicResources(
                 each.promise = None
             if in_earnest and each.is_allocated and is_reserved_for(each.claim, pod):
                 self._writer.take_back(pod, each.claim)
+        extended = choice.extended
+        if extended is not None:
+            if extended.promise is not None:
+                self._ledger.release(extended.promise)
+                extended.promise = None
+            if extended.written is not None:
+                self._extended_writer.take_back(extended.written.claim)
         if in_earnest and choice.is_promised:
             # No claim tells of devices that were promised and never written.
             self.handle.activate([each for each in self._ledger.take_refused() if each.uid != pod.uid])
@@ -357,13 +400,13 @@ class DynamicResources(
     def pre_bind_pre_flight(
         self, state: CycleState, pod: Pod, node_name: str
     ) -> PreBindPreFlightResult | Status | None:
-        choice = _of(state, pod)
+        choice = self._of(state, pod)
         if choice is None:
             return _NOT_FOUND
-        return _WORK if choice.claims else Status.skip()
+        return Status.skip() if choice.is_empty else _WORK
 
     async def pre_bind(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
-        choice = _of(state, pod)
+        choice = self._of(state, pod)
         if choice is None:
             return _NOT_FOUND
         try:
@@ -373,7 +416,9 @@ class DynamicResources(
                 if not is_reserved_for(each.claim, pod):
                     promise, each.promise = each.promise, None
                     each.claim = await self._writer.bind(pod, each.claim, promise)
-            if self._waits_for_devices and any(has_conditions(each.claim) for each in choice.claims):
+            if choice.extended is not None:
+                await self._extended_writer.bind(pod, choice.extended)
+            if self._waits_for_devices and any(has_conditions(each.claim) for each in choice.in_use):
                 await self._wait_for_devices(choice, pod, node_name)
         except PySchedulerError as error:
             return Status.from_error(error)
@@ -405,7 +450,7 @@ class DynamicResources(
             status = "success"
         except PySchedulerError as error:
             status = error.status if isinstance(error, DeviceBindingError) else status
-            devices = unready_devices(each.claim for each in choice.claims)
+            devices = unready_devices(each.claim for each in choice.in_use)
             _log.info("Devices are not ready pod=%s node=%s devices=%s err=%s", pod.key, node_name, devices, error)
             raise
         finally:
@@ -414,7 +459,7 @@ class DynamicResources(
     def _tell(self, choice: Choice, status: str, seconds: float) -> None:
         """Record how a wait for devices ended."""
         recorder, profile = self.handle.recorder, self.handle.profile_name
-        for each in choice.claims:
+        for each in choice.in_use:
             allocation = each.claim.status.allocation
             for result in allocation.devices.results if allocation is not None else ():
                 recorder.device_wait(profile=profile, driver=result.driver, status=status, seconds=seconds)
@@ -423,7 +468,7 @@ class DynamicResources(
 
     def _are_ready(self, choice: Choice) -> bool:
         """Tell whether the devices are ready by now; raise `PySchedulerError` where they will not be."""
-        for each in choice.claims:
+        for each in choice.in_use:
             claim = self._ledger.get(each.claim.name, each.claim.namespace)
             if claim is None:
                 raise ClaimError(f'could not find ResourceClaim "{each.claim.key}"')
@@ -434,11 +479,6 @@ class DynamicResources(
                 raise DeviceTimeoutError(f"device binding timeout: claim={claim.name}")
             return False
         return True
-
-
-def _of(state: CycleState, pod: Pod) -> Choice | None:
-    """Return what PreFilter wrote; None where it did not run though the pod has claims."""
-    return state.get(_STATE) or (None if pod.spec.resource_claims else _NO_CLAIMS)
 
 
 def _in_progress(claim: ResourceClaim) -> Status:

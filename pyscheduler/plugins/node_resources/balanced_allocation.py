@@ -29,6 +29,7 @@ from pyscheduler.framework import (
     StateKey,
     Status,
 )
+from pyscheduler.framework.extended_resources import ExtendedResources
 from pyscheduler.framework.plugin_args import NodeResourcesBalancedAllocationArgs
 from pyscheduler.plugins.node_resources.groups import split
 from pyscheduler.plugins.node_resources.resource_allocation import (
@@ -57,6 +58,7 @@ class NodeResourcesBalancedAllocation(PreScorePlugin, ScorePlugin, SignPlugin):
         resources = (args or NodeResourcesBalancedAllocationArgs()).resources
         self._resources = tuple((each.name, each.weight) for each in resources)
         self._names = tuple(name for name, _ in self._resources)
+        self._extended = ExtendedResources.of(handle)
 
     def pre_score(self, state: CycleState, pod: Pod, nodes: Nodes) -> Status | None:
         requests = requests_of(pod, self._names, use_requested=True)
@@ -71,10 +73,11 @@ class NodeResourcesBalancedAllocation(PreScorePlugin, ScorePlugin, SignPlugin):
             requests = requests_of(pod, self._names, use_requested=True)
             if not any(requests):
                 return np.zeros(len(nodes), dtype=np.int64)
-        return balanced_allocation(allocations(nodes, self._resources, requests, use_requested=True), len(nodes))
+        found = allocations(nodes, self._resources, requests, self._extended, use_requested=True)
+        return balanced_allocation(found, len(nodes))
 
-    def sign_pod(self, pod: Pod) -> Sequence[SignFragment]:
-        return (sign_resources(pod),)
+    def sign_pod(self, pod: Pod) -> Sequence[SignFragment] | Status:
+        return sign_resources(pod, self._extended)
 
 
 def balanced_allocation(resources: Sequence[Allocation], size: int) -> NDArray[np.int64]:

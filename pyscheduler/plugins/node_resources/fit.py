@@ -1,10 +1,8 @@
 """NodeResourcesFit: a pod fits where what it asks for is left over; where it fits, the profile's strategy scores.
 
 A node that could not take the pod even when empty is unresolvable: preempting pods there would be in vain. Each
-resource that falls short is a reason of its own, so that the message to users counts nodes per resource.
-
-Differs from kube-scheduler: an extended resource that a device class stands for (DRAExtendedResource) is not left to
-DynamicResources, which is not implemented yet; where no node offers it, its pods wait.
+resource that falls short is a reason of its own, so that the message to users counts nodes per resource. An extended
+resource that a device class stands for is left to DynamicResources on nodes that do not offer it themselves.
 """
 
 from __future__ import annotations
@@ -15,7 +13,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from pyscheduler.api import Node, Pod, is_extended_resource, is_scalar_resource, pod_requests
+from pyscheduler.api import DeviceClass, Node, Pod, is_extended_resource, is_scalar_resource, pod_requests
 from pyscheduler.framework import (
     CPU,
     EPHEMERAL_STORAGE,
@@ -44,6 +42,7 @@ from pyscheduler.framework import (
     StateKey,
     Status,
 )
+from pyscheduler.framework.extended_resources import ExtendedResources, implicit_resource
 from pyscheduler.framework.plugin_args import NodeResourcesFitArgs, ScoringStrategy
 from pyscheduler.plugins.node_resources.groups import split
 from pyscheduler.plugins.node_resources.least_allocated import least_allocated
@@ -77,6 +76,8 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
         self._scorer = _scorer(strategy)
         self._resources = tuple((each.name, each.weight) for each in strategy.resources)
         self._names = tuple(name for name, _ in self._resources)
+        self._has_classes = handle is not None and handle.feature_gates.get("DRAExtendedResource", False)
+        self._extended = ExtendedResources.of(handle)
         #: What the last nodes seen by a queueing hint offer: one event is asked about for every waiting pod.
         self._seen: tuple[tuple[Node, Resource], ...] = ()
 
@@ -89,7 +90,10 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
         shortages.note("Too many pods", nodes.pod_counts() + 1 > nodes.allowed_pods())
         for name, request in state.read(_REQUESTS):
             allocatable = nodes.allocatable(name)
-            shortages.note(f"Insufficient {name}", request > allocatable - nodes.requested(name), request > allocatable)
+            short = request > allocatable - nodes.requested(name)
+            if self._extended.class_of(name) is not None:
+                short &= allocatable > 0
+            shortages.note(f"Insufficient {name}", short, request > allocatable)
         return shortages.statuses()
 
     def pre_score(self, state: CycleState, pod: Pod, nodes: Nodes) -> Status | None:
@@ -100,13 +104,14 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
         requests = state.get(_SCORED)
         if requests is None:  # a profile may do without PreScore
             requests = requests_of(pod, self._names, use_requested=False)
-        return self._scorer(allocations(nodes, self._resources, requests, use_requested=False), len(nodes))
+        found = allocations(nodes, self._resources, requests, self._extended, use_requested=False)
+        return self._scorer(found, len(nodes))
 
-    def sign_pod(self, pod: Pod) -> Sequence[SignFragment]:
-        return (sign_resources(pod),)
+    def sign_pod(self, pod: Pod) -> Sequence[SignFragment] | Status:
+        return sign_resources(pod, self._extended)
 
     def events_to_register(self) -> Sequence[ClusterEventWithHint]:
-        return (
+        events = (
             ClusterEventWithHint(
                 ClusterEvent(EventResource.POD, ActionType.DELETE | ActionType.UPDATE_POD_SCALE_DOWN),
                 self.after_pod_change,
@@ -116,6 +121,10 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
                 self.after_node_change,
             ),
         )
+        if not self._has_classes:
+            return events
+        changes = ClusterEvent(EventResource.DEVICE_CLASS, ActionType.ADD | ActionType.UPDATE)
+        return (*events, ClusterEventWithHint(changes, self.after_class_change))
 
     def after_pod_change(self, pod: Pod, old: object | None, new: object | None) -> QueueingHint:
         """Queue when a pod with a node went, asks for less of what this pod needs, or is this pod and asks for less."""
@@ -133,15 +142,35 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
         assert isinstance(new, Node)
         offered = self._offered(new)
         requests = [each for each in _counted(pod_requests(pod, use_status=False)) if each[1] > 0]
-        if offered.allowed_pods < 1 or any(request > offered.get(name) for name, request in requests):
+        left = {name for name, _ in requests if self._is_left(name, offered)}
+        if offered.allowed_pods < 1 or any(
+            request > offered.get(name) for name, request in requests if name not in left
+        ):
             return QueueingHint.SKIP
         if isinstance(old, Node):
             before = self._offered(old)
             grew = offered.allowed_pods > before.allowed_pods or any(
-                offered.get(name) > before.get(name) for name, _ in requests
+                name in left or offered.get(name) > before.get(name) for name, _ in requests
             )
             return QueueingHint.QUEUE if grew else QueueingHint.SKIP
         return QueueingHint.QUEUE
+
+    def after_class_change(self, pod: Pod, old: object | None, new: object | None) -> QueueingHint:
+        """Queue on a class that now stands for a resource that the pod asks for."""
+        assert isinstance(new, DeviceClass)
+        resource = new.spec.extended_resource_name or ""
+        names = {resource}
+        if isinstance(old, DeviceClass):
+            if (old.spec.extended_resource_name or "") == resource:
+                return QueueingHint.SKIP
+        else:
+            names.add(implicit_resource(new))
+        helps = not names.isdisjoint(pod_requests(pod, use_status=False))
+        return QueueingHint.QUEUE if helps else QueueingHint.SKIP
+
+    def _is_left(self, name: str, offered: Resource) -> bool:
+        """Return True if a resource is left to DynamicResources on a node that offers `offered`."""
+        return offered.get(name) <= 0 and self._extended.class_of(name) is not None
 
     def _filtered(self, amounts: Mapping[str, int]) -> Sequence[tuple[str, int]]:
         return [

@@ -1,22 +1,28 @@
 """What scoring by resources looks at: per resource what nodes offer, what is taken, and what would be with the pod.
 
 Two rules of kube-scheduler decide what takes part. A resource that a node does not offer does not count on that node.
-Extended resources and huge pages count only for pods that ask for them.
+Extended resources and huge pages count only for pods that ask for them. On nodes that do not offer an extended resource
+for which a device class stands, the devices of the class count.
+
+Differs from kube-scheduler: devices of outdated and of incomplete pools do not count.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pyscheduler.api import Pod, is_scalar_resource, pod_requests
-from pyscheduler.framework import CPU, EPHEMERAL_STORAGE, MEMORY, Nodes, SignFragment
+from pyscheduler.framework import CPU, EPHEMERAL_STORAGE, MEMORY, Nodes, SignFragment, Status
+from pyscheduler.framework.extended_resources import ExtendedResources
 from pyscheduler.framework.signatures import RESOURCES
 
 __all__ = ["Allocation", "Scorer", "allocations", "requests_of", "sign_resources", "weighted_average"]
+
+_NOT_SIGNABLE: Final = Status.unschedulable("signature disabled when dra extended resources are used in the cluster")
 
 
 class Allocation(NamedTuple):
@@ -52,7 +58,12 @@ def requests_of(pod: Pod, names: Sequence[str], *, use_requested: bool) -> tuple
 
 
 def allocations(
-    nodes: Nodes, resources: Sequence[tuple[str, int]], requests: Sequence[int], *, use_requested: bool
+    nodes: Nodes,
+    resources: Sequence[tuple[str, int]],
+    requests: Sequence[int],
+    extended: ExtendedResources,
+    *,
+    use_requested: bool,
 ) -> list[Allocation]:
     """Return the resources that count, of `resources` as (name, weight), for a pod with `requests` of each.
 
@@ -60,13 +71,19 @@ def allocations(
     """
     counted = []
     for (name, weight), request in zip(resources, requests, strict=True):
+        allocatable = nodes.allocatable(name)
         if name in {CPU, MEMORY}:
             allocated = nodes.requested(name) if use_requested else nodes.non_zero_requested(name)
         elif name == EPHEMERAL_STORAGE or (request and is_scalar_resource(name)):
             allocated = nodes.requested(name)
+            device_class = extended.class_of(name)
+            if device_class is not None and not allocatable.all():
+                devices, taken = extended.count(device_class, nodes)
+                allocated = np.where((allocatable == 0) & (devices > 0), taken, allocated)
+                allocatable = np.where(allocatable == 0, devices, allocatable)
         else:
             continue
-        counted.append(Allocation(weight, nodes.allocatable(name), allocated, allocated + request))
+        counted.append(Allocation(weight, allocatable, allocated, allocated + request))
     return counted
 
 
@@ -88,6 +105,9 @@ def weighted_average(parts: Sequence[tuple[NDArray[np.int64], NDArray[np.bool_],
     return total // np.maximum(weights, 1)
 
 
-def sign_resources(pod: Pod) -> SignFragment:
-    """Return the fragment of what the pod asks for."""
-    return SignFragment(RESOURCES, tuple(sorted(pod_requests(pod, use_status=False).items())))
+def sign_resources(pod: Pod, extended: ExtendedResources) -> tuple[SignFragment] | Status:
+    """Return the fragment of what the pod asks for, or why it has no signature."""
+    amounts = pod_requests(pod, use_status=False)
+    if extended.wanted(amounts):
+        return _NOT_SIGNABLE
+    return (SignFragment(RESOURCES, tuple(sorted(amounts.items()))),)

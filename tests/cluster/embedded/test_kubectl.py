@@ -14,8 +14,12 @@ import yaml
 
 from pyscheduler.cluster.embedded.cluster import EmbeddedCluster
 from pyscheduler.framework.clock import LoopClock
+from tests import processes
 
 KUBECTL = shutil.which("kubectl")
+
+#: How long kubectl waits where it waits.
+PATIENCE = f"--timeout={processes.PATIENCE_SECONDS:.0f}s"
 
 pytestmark = [
     pytest.mark.skipif(KUBECTL is None, reason="kubectl is not on this machine: its view of the server is not tested"),
@@ -127,18 +131,11 @@ async def kubectl(tmp_path: Path, cluster: EmbeddedCluster) -> AsyncIterator[Kub
 
     async def run(*arguments: str, stdin: str = "", code: int = 0) -> str:
         assert KUBECTL is not None
-        process = await asyncio.create_subprocess_exec(
-            KUBECTL,
-            f"--kubeconfig={config}",
-            f"--cache-dir={tmp_path / 'cache'}",
-            *arguments,
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.STDOUT,
-        )
-        out, _ = await asyncio.wait_for(process.communicate(stdin.encode()), 30)
-        assert process.returncode == code, out.decode()
-        return out.decode()
+        options = (f"--kubeconfig={config}", f"--cache-dir={tmp_path / 'cache'}")
+        stderr = asyncio.subprocess.STDOUT
+        done = await processes.run_async(KUBECTL, *options, *arguments, stdin=stdin, stderr=stderr)
+        assert done.returncode == code, done.stdout
+        return done.stdout
 
     yield run
     await server.stop()
@@ -151,9 +148,7 @@ def columns(text: str) -> list[list[str]]:
 
 async def running(kubectl: Kubectl, name: str) -> None:
     """Wait until a pod runs."""
-    assert (
-        await kubectl("wait", "--for=condition=Ready", f"pod/{name}", "--timeout=10s") == f"pod/{name} condition met\n"
-    )
+    assert await kubectl("wait", "--for=condition=Ready", f"pod/{name}", PATIENCE) == f"pod/{name} condition met\n"
 
 
 async def test_get_pods_and_nodes(kubectl: Kubectl) -> None:
@@ -349,7 +344,7 @@ async def test_draining_a_node(kubectl: Kubectl, cluster: EmbeddedCluster, pod: 
     refused = await kubectl(*drain, "--ignore-daemonsets", "--force", code=1)
     assert "Cannot evict pod as it would violate the pod's disruption budget." in refused
     await kubectl("patch", "pdb", "one", "--type=merge", "-p", '{"spec":{"minAvailable":0}}')
-    drained = await kubectl("drain", "node-1", "--timeout=20s", "--ignore-daemonsets", "--force")
+    drained = await kubectl("drain", "node-1", PATIENCE, "--ignore-daemonsets", "--force")
     assert "pod/first evicted" in drained
     assert "node/node-1 drained" in drained
     assert await kubectl("get", "pods", "-o", "name") == "pod/agent-1\n"
@@ -363,9 +358,9 @@ async def test_watching(kubectl: Kubectl, cluster: EmbeddedCluster) -> None:
     annotations = "annotations: {pyscheduler.io/run-duration: 10ms}, labels:"
     manifest = MANIFEST.replace("spec: {", "spec: {nodeName: node-1, ").replace("labels:", annotations)
     await kubectl("create", "-f", "-", stdin=manifest)
-    await kubectl("wait", "--for=jsonpath={.status.phase}=Succeeded", "pod/second", "--timeout=10s")
+    await kubectl("wait", "--for=jsonpath={.status.phase}=Succeeded", "pod/second", PATIENCE)
     await kubectl("delete", "pod", "second", "--wait=false")
-    await kubectl("wait", "--for=delete", "pod/second", "--timeout=10s")
+    await kubectl("wait", "--for=delete", "pod/second", PATIENCE)
     cluster.router.drop_watches("pods")
     rows = columns(await watching)
     assert [row[1:3] for row in rows if row[0] == "second"] == [
@@ -380,7 +375,7 @@ async def test_custom_resources(kubectl: Kubectl) -> None:
     thing = "apiVersion: example.com/v1\nkind: Thing\nmetadata: {name: t}\nspec: {size: 3}\n"
     for _ in range(2):
         assert "created" in await kubectl("create", "-f", "-", stdin=DEFINITION)
-        await kubectl("wait", "--for=condition=Established", "crd/things.example.com", "--timeout=5s")
+        await kubectl("wait", "--for=condition=Established", "crd/things.example.com", PATIENCE)
         assert await kubectl("apply", "-f", "-", stdin=thing) == "thing.example.com/t created\n"
         assert columns(await kubectl("get", "th")) == [["NAME", "SIZE"], ["t", "3"]]
         assert await kubectl("get", "th", "t", "-o", "jsonpath={.spec.colour}") == "red"
@@ -407,7 +402,7 @@ async def test_a_pod_that_does_not_fit(kubectl: Kubectl, cluster: EmbeddedCluste
     """What a node rejects is plain to see: in the list, in the pod's description, in an event."""
     resources = {"requests": {"cpu": "5"}}
     cluster.add(pod("large", nodeName="node-1", containers=[{"name": "c", "image": "i", "resources": resources}]))
-    await kubectl("wait", "--for=jsonpath={.status.phase}=Failed", "pod/large", "--timeout=10s")
+    await kubectl("wait", "--for=jsonpath={.status.phase}=Failed", "pod/large", PATIENCE)
     assert columns(await kubectl("get", "pod", "large"))[1][:3] == ["large", "0/1", "OutOfcpu"]
     described = await kubectl("describe", "pod", "large")
     assert (

@@ -34,7 +34,7 @@ class Gauges(NullRecorder):
 class Candidate:
     """An elector, the task that waits for it to lead, and what it said."""
 
-    def __init__(self, stage: Any, name: str, transport: Any = None, **times: float) -> None:
+    def __init__(self, stage: Any, name: str, transport: Any = None, heartbeat: Any = None, **times: float) -> None:
         self.stage = stage
         self.recorder = Gauges()
         self.losses: list[float] = []
@@ -45,6 +45,7 @@ class Candidate:
             rng=random.Random(name),
             recorder=self.recorder,
             identity=name,
+            heartbeat=heartbeat,
             on_lost=lambda: self.losses.append(stage.clock.now()),
         )
         self.transport = transport if transport is not None else stage.cluster.transport()

@@ -279,14 +279,27 @@ async def test_mistakes(write: Any, content: Any, message: str, capfd: pytest.Ca
     assert capfd.readouterr() == ("", "")
 
 
-async def test_file_that_is_none(tmp_path: Path) -> None:
+async def test_file_that_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A missing file and a directory are told apart."""
     with pytest.raises(ConfigError, match=r"missing does not exist; name one with --kubeconfig or \$KUBECONFIG"):
         await auth.load(kubeconfig=str(tmp_path / "missing"))
     with pytest.raises(ConfigError, match="cannot be read: Is a directory"):
         await auth.load(kubeconfig=str(tmp_path))
+    monkeypatch.setenv("KUBECONFIG", os.pathsep.join([str(tmp_path / "a"), str(tmp_path / "b")]))
     with pytest.raises(ConfigError, match="none of these kubeconfigs exists"):
-        await auth.load(kubeconfig=os.pathsep.join([str(tmp_path / "a"), str(tmp_path / "b")]))
+        await auth.load()
+
+
+async def test_a_path_with_a_colon_is_one_file(write: Any, tmp_path: Path) -> None:
+    """Only `$KUBECONFIG` is a list; files that the entries name lie beside it all the same."""
+    folder = tmp_path / "a:b"
+    folder.mkdir()
+    (folder / "token").write_text("abc")
+    path = write(document({"tokenFile": "token"}), "a:b/config")
+    credentials = await auth.load(kubeconfig=path)
+    assert await credentials.authorization() == "Bearer abc"
+    with pytest.raises(ConfigError, match="a:b/missing does not exist"):
+        await auth.load(kubeconfig=str(folder / "missing"))
 
 
 @pytest.mark.parametrize(

@@ -131,7 +131,7 @@ async def test_connections_of_old_certificates_are_let_go(wire: Any, rotating: R
     assert server.connections == 5 * 3
     assert (len(transport._pools), len(transport._sessions)) == (2, 4)
     if transport._closing:
-        await asyncio.wait(transport._closing, timeout=5)
+        await asyncio.wait(transport._closing)
     assert not transport._closing
 
 

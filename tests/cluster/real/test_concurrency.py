@@ -42,7 +42,7 @@ class Gate:
 
     async def begin(self, count: int = 1, method: str = "POST", *, background: bool = False) -> list[Turn]:
         """Take turns that are free."""
-        turns = [await asyncio.wait_for(self.window.turn(method, background=background), 1) for _ in range(count)]
+        turns = [await self.window.turn(method, background=background) for _ in range(count)]
         assert [turn.number for turn in turns] == sorted(turn.number for turn in turns)
         return turns
 

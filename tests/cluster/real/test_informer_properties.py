@@ -75,7 +75,7 @@ class World:
         self.stage.change(("v1", "Pod"), name, "default", lambda pod: pod["spec"].update(priority=value))
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(operations=st.lists(OPERATIONS, max_size=40))
 def test_copy_equals_the_api(
     stage_type: Callable[[], Any], ledger_type: Callable[[], Any], operations: list[Any]

@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 
 from pyscheduler.api import Pod
+from pyscheduler.cluster.real import auth
+from pyscheduler.cluster.real.http import HTTPTransport
 from pyscheduler.cluster.real.lease_fence import FencedTransport
 from pyscheduler.framework.errors import TransportError
 
@@ -96,3 +98,36 @@ async def test_reads_watches_and_events_pass(stage: Any, fenced: FencedTransport
     await stage.clock.advance(1)
     assert [event["reason"] for event in stage.cluster.objects("v1", "Event")] == ["Scheduled"]
     assert fenced.server == "the API server"
+
+
+@pytest.mark.parametrize(
+    ("path", "sent"),
+    [
+        pytest.param("/api/v1/namespaces/default/pods/a/binding", False, id="binding"),
+        pytest.param("/apis/events.k8s.io/v1/namespaces/default/events", True, id="event"),
+    ],
+)
+async def test_binding_that_waits_for_a_connection(wire: Any, path: str, sent: bool) -> None:
+    """Leadership is lost while the connection is made: nothing is sent on it, but for events."""
+    asked: list[str] = []
+
+    async def answer(wire: Any, head: str, body: bytes, writer: asyncio.StreamWriter) -> None:
+        asked.append(head.split(" ")[1])
+        wire.reply(writer, b"{}", "201 Created")
+
+    server = await wire(answer)
+    leads = True
+    inner = HTTPTransport(auth.plain(server.url))
+    transport = FencedTransport(inner, leads=lambda: leads)
+    try:
+        request = asyncio.create_task(transport.request("POST", path, body=b"{}"))
+        await asyncio.sleep(0)  # it has begun, and has no connection yet
+        leads = False
+        if sent:
+            assert (await request).status == 201
+        else:
+            with pytest.raises(TransportError, match="not sent, because this replica does not lead"):
+                await request
+        assert asked == ([path] if sent else [])
+    finally:
+        await transport.close()

@@ -21,10 +21,12 @@ from pyscheduler.config.types import LeaderElection
 from pyscheduler.framework.clock import LoopClock
 from pyscheduler.framework.errors import ConfigError
 from pyscheduler.framework.recorder import NullRecorder
+from tests.processes import PATIENCE_SECONDS
 
 pytestmark = pytest.mark.slow
 
-CONFIG = LeaderElection(lease_duration_seconds=2.0, renew_deadline_seconds=1.5, retry_period_seconds=0.2)
+#: Renewed often; what waits for a lease to run out would wait until the test is ended.
+CONFIG = LeaderElection(lease_duration_seconds=3600.0, renew_deadline_seconds=1800.0, retry_period_seconds=0.2)
 PATH = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/pyscheduler"
 
 
@@ -55,7 +57,7 @@ def server() -> Iterator[str]:
 
     thread = threading.Thread(target=lambda: asyncio.run(serve()), name="server")
     thread.start()
-    assert up.wait(10)
+    assert up.wait(PATIENCE_SECONDS)
     url, loop, stop = ready
     yield url
     loop.call_soon_threadsafe(stop.set)
@@ -90,28 +92,30 @@ def request(server: str, method: str = "GET", body: dict[str, Any] | None = None
     return found
 
 
+async def until_seen(standby: LeaderElector) -> None:
+    """Wait until a standby has looked at the lease."""
+    while standby.lease is None:  # noqa: ASYNC110 - it is looked at in another thread
+        await asyncio.sleep(0.01)
+
+
 async def test_renews_while_the_main_loop_is_blocked(server: str, elector: Any) -> None:
-    """Three seconds of busy main thread, longer than the lease: it is renewed all along, and the standby waits."""
+    """The main thread is busy until the lease has been renewed several times, and the standby waits."""
     a, b = elector("a"), elector("b")
     await a.acquire()
     waiting = asyncio.create_task(b.acquire())
-    await asyncio.sleep(0.5)
+    await until_seen(b)
     renewals = set()
-    until = time.monotonic() + 3
-    while time.monotonic() < until:  # the loop does not turn in here
+    while len(renewals) < 5:  # the loop does not turn in here
         sum(range(10_000))
         spec = request(server)["spec"]
         assert spec["holderIdentity"] == "a"
         renewals.add(spec["renewTime"])
         assert a.is_leader
         assert not b.is_leader
-    assert len(renewals) >= 3
     await asyncio.sleep(0)
     assert not waiting.done()
-    began = time.monotonic()
     await a.release()
-    await asyncio.wait_for(waiting, 10)
-    assert time.monotonic() - began < 1.5  # not after lease duration: at once
+    await waiting  # long before the lease would have run out
     assert (a.is_leader, b.is_leader) == (False, True)
     assert request(server)["spec"]["leaseTransitions"] == 1
 
@@ -132,17 +136,21 @@ async def test_loss_is_seen_before_it_can_be_told(server: str, elector: Any) -> 
         except urllib.error.HTTPError as error:  # the leader renewed in between
             error.close()
             continue
-        time.sleep(0.4)  # noqa: ASYNC251 - blocking is the point
+        while a.is_leader:
+            time.sleep(0.01)  # noqa: ASYNC251 - blocking is the point
     assert told == []
     assert not lost.done()
-    await asyncio.wait_for(lost, 5)
+    await lost
     assert told == [threading.get_ident()]
     assert a.reason == "it is held by intruder"
     assert recorder.threads <= {threading.get_ident()}
 
 
 async def test_server_that_is_gone(server: str, elector: Any, wire: Any) -> None:
-    """A server that takes requests and never answers: leadership ends with the renew deadline, in real time."""
+    """A server that takes requests and never answers: leadership ends with the renew deadline, in real time.
+
+    On a machine so busy that no renewal succeeds in time, leadership ends for the same reason.
+    """
     silent = False
 
     async def answer(wire: Any, head: str, body: bytes, writer: asyncio.StreamWriter) -> None:
@@ -167,12 +175,11 @@ async def test_server_that_is_gone(server: str, elector: Any, wire: Any) -> None
         return HTTPTransport(auth.plain(between.url))
 
     recorder = Recorder()
-    a = elector("a", transport=open_transport, recorder=recorder)
-    await asyncio.wait_for(a.acquire(), 5)
+    config = LeaderElection(lease_duration_seconds=2.0, renew_deadline_seconds=1.5, retry_period_seconds=0.2)
+    a = elector("a", transport=open_transport, recorder=recorder, config=config)
+    await a.acquire()
     silent = True
-    began = time.monotonic()
-    await asyncio.wait_for(a.lost(), 10)
-    assert 0.5 < time.monotonic() - began < 2.0
+    await a.lost()
     assert "no answer in" in a.reason
     assert recorder.threads == {threading.get_ident()}
     silent = False
@@ -195,11 +202,9 @@ async def test_release_while_waiting(elector: Any) -> None:
     a, b = elector("a"), elector("b")
     await a.acquire()
     waiting = asyncio.create_task(b.acquire())
-    await asyncio.sleep(0.3)
+    await until_seen(b)
     waiting.cancel()
-    began = time.monotonic()
     await b.release()
-    assert time.monotonic() - began < 1
     assert a.is_leader
     with pytest.raises(asyncio.CancelledError):
         await waiting

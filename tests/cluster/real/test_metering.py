@@ -22,6 +22,7 @@ from pyscheduler.framework.errors import APIError, TransportError
 from pyscheduler.scheduler.ports import ClientSettings, ClusterClient
 from pyscheduler.telemetry.metrics import Metrics
 from pyscheduler.testing import make_pod, node_manifest, pod_manifest
+from tests.processes import PATIENCE_SECONDS
 
 
 @attrs.define
@@ -95,7 +96,7 @@ async def test_a_watch_is_counted_without_time_and_size(measured: Measured) -> N
     informer = measured.client.informer(NODES)
     informer.start()
     await informer.wait_synced()
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE_SECONDS):
         while measured.samples("rest_client_requests_total")["200", "GET"] < 2:  # noqa: ASYNC110 - the page is all there is to look at
             await asyncio.sleep(0)
     assert measured.samples("rest_client_request_duration_seconds_count") == {("GET",): 1}

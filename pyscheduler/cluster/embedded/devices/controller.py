@@ -38,7 +38,8 @@ _BATCH: Final = 64
 _LONGEST_BASE: Final = 57
 _MOST_USERS: Final = 256
 _TERMINAL: Final = frozenset({"Succeeded", "Failed"})
-_HAS_CLAIMS: Final = b'"resourceClaims"'
+_CLAIMS: Final = b'"resourceClaims"'
+_EXTENDED: Final = b'"extendedResourceClaimStatus"'
 
 _log = logging.getLogger(__name__)
 
@@ -96,14 +97,14 @@ class ClaimController:
     def _pod_changed(self, change: Change) -> None:
         record = change.record
         if change.type == "DELETED":
-            if _HAS_CLAIMS in record.body:
+            if _has_claims(record):
                 self._note(record)
                 self._forget(record.uid)
         elif record is self._pods.get(record.key):
             self._look_at_pod(record)
 
     def _look_at_pod(self, record: Record) -> None:
-        if _HAS_CLAIMS not in record.body:  # most pods have none, and are not read
+        if not _has_claims(record):  # most pods have none, and are not read
             return
         self._note(record)
         self._mark(pod=record.key)
@@ -114,7 +115,9 @@ class ClaimController:
     def _note(self, record: Record) -> None:
         """Remember which claims a pod names."""
         named = self._used.setdefault(record.uid, (record.key, set()))[1]
-        for _, name, _ in named_claims(record.decode()):
+        pod = record.decode()
+        extended = ((pod.get("status") or {}).get("extendedResourceClaimStatus") or {}).get("resourceClaimName")
+        for name in (*(name for _, name, _ in named_claims(pod)), *([extended] if extended else [])):
             key = f"{record.namespace}/{name}"
             named.add(key)
             self._users.setdefault(key, set()).add(record.key)
@@ -372,6 +375,11 @@ def _owner(claim: Object) -> tuple[str, str]:
         if one.get("controller") and one.get("apiVersion") == "v1" and one.get("kind") == "Pod":
             return one.get("name") or "", one.get("uid") or ""
     return "", ""
+
+
+def _has_claims(record: Record) -> bool:
+    """Tell whether a pod has claims, of its own or for its extended resources."""
+    return _CLAIMS in record.body or _EXTENDED in record.body
 
 
 def _is_done(pod: Object) -> bool:

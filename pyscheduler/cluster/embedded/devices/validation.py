@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from pyscheduler.api import is_extended_resource
 from pyscheduler.cluster.embedded.devices.claims import EXACT_COUNT, asked_for
 from pyscheduler.cluster.embedded.devices.rules import (
     binding_condition_problems,
@@ -54,6 +55,11 @@ def device_problems(resource: Resource, old: Object | None, new: Object) -> Iter
         yield from too_many_problems("spec.config", spec.get("config") or [], _MOST)
         for index, one in enumerate(spec.get("config") or ()):
             yield from configuration_problems(f"spec.config[{index}]", one)
+        resource_name = spec.get("extendedResourceName")
+        if resource_name is not None and not is_extended_resource(resource_name):
+            yield FieldProblem.invalid(
+                "spec.extendedResourceName", resource_name, "must be a valid extended resource name"
+            )
     elif old is not None:
         if (old.get("spec") or {}) != spec:
             yield FieldProblem.invalid("spec", spec, _IMMUTABLE)

@@ -183,6 +183,28 @@ async def test_a_claim_goes_with_its_pod(live: EmbeddedCluster, ends: str) -> No
     assert not claims(live)
 
 
+@pytest.mark.parametrize("ends", [pytest.param("ended", id="ended"), pytest.param("deleted", id="deleted")])
+async def test_a_claim_for_extended_resources_goes_with_its_pod(live: EmbeddedCluster, ends: str) -> None:
+    """The pod's spec names no claim, only its status does; the claim is given back and deleted all the same."""
+    live.add(pod())
+    owner = {"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": user_of(live)["uid"], "controller": True}
+    made = claim("made")
+    made["metadata"]["ownerReferences"] = [owner]
+    live.add(made)
+    reserve(live, "made", "p")
+    mapping = {"containerName": "c", "resourceName": "example.com/x", "requestName": "container-0-request-0"}
+    named = {"requestMappings": [mapping], "resourceClaimName": "made"}
+    change(live, "v1", "Pod", "p", extendedResourceClaimStatus=named)
+    await pass_by(live)
+    assert claims(live)["made"]["status"]["reservedFor"] == [user_of(live)]
+    if ends == "ended":
+        change(live, "v1", "Pod", "p", phase="Succeeded")
+    else:
+        live.remove("v1", "Pod", "p", namespace="default")
+    await pass_by(live)
+    assert not claims(live)
+
+
 async def test_a_shared_claim_stays_until_its_last_user_is_done(live: EmbeddedCluster) -> None:
     """Then it is deallocated and protected no longer, and can be allocated anew."""
     live.add(claim(), pod("p", shared="shared"), pod("q", shared="shared"))

@@ -1,0 +1,74 @@
+"""The console scripts of the distribution kube-pyscheduler.
+
+They lie outside the package `pyscheduler`, because another project on the package index has that import name. Installed
+beside this one, it replaces `pyscheduler/__init__.py` or hides the whole package. The scripts check for that first and
+report it in one line.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["main", "podgroup"]
+
+#: The folder of the metadata of a distribution `pyscheduler`, in any spelling of that name.
+_FOREIGN_METADATA: Final = re.compile(r"pyscheduler-.+\.(dist|egg)-info", re.IGNORECASE)
+_REINSTALL: Final = "pip install --force-reinstall --no-deps kube-pyscheduler"
+_REPAIR: Final = f'run "pip uninstall pyscheduler", then "{_REINSTALL}"'
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run `pyscheduler`; exit with code 1 and one line on stderr if the package `pyscheduler` is not this project's."""
+    _check_package()
+    from pyscheduler.cli.main import main as run
+
+    run(arguments)
+
+
+def podgroup(arguments: Sequence[str] | None = None) -> None:
+    """Run `kubectl podgroup`; exit as `main` does if the package `pyscheduler` is not this project's."""
+    _check_package()
+    from pyscheduler.cli.podgroup import main as run
+
+    run(arguments)
+
+
+def _check_package() -> None:
+    """Exit if `pyscheduler` is another project's package; warn if the other project is installed in the same folder."""
+    try:
+        import pyscheduler
+
+        ours = hasattr(pyscheduler, "lazy_names")
+    except Exception:  # noqa: BLE001 - another project's code may raise anything
+        ours = False
+    if not ours:
+        sys.stderr.write(f"error: {_conflict()}\n")
+        sys.exit(1)
+    folder = Path(pyscheduler.__file__).parents[1]
+    if any(_FOREIGN_METADATA.fullmatch(path.name) for path in folder.iterdir()):
+        sys.stderr.write(
+            'warning: another project, the distribution "pyscheduler", is installed into the same folder '
+            f"{folder / 'pyscheduler'}; {_REPAIR}\n"
+        )
+
+
+def _conflict() -> str:
+    """Return why `pyscheduler` is not this project's package, and how to repair the installation."""
+    from importlib.util import find_spec
+
+    spec = find_spec("pyscheduler")
+    if spec is not None and spec.origin is not None:
+        return (
+            f'{spec.origin} belongs to another project, the distribution "pyscheduler" of the package index, and hides '
+            f"kube-pyscheduler; {_REPAIR}"
+        )
+    return (
+        "pyscheduler/__init__.py of kube-pyscheduler is missing, as after an uninstallation of another project, the "
+        f'distribution "pyscheduler"; run "{_REINSTALL}"'
+    )

@@ -1,0 +1,181 @@
+"""A thread that ends the program when its event loop cannot: a plugin may block the loop, and never return.
+
+It hears SIGTERM and SIGINT, which only asks the loop to stop as long as the loop turns. Where the loop does not turn,
+it ends the program itself: when the time for an orderly end is over, and when the lease was lost, before another
+replica may take it. One line in the log says for how long the loop was blocked, and in which plugin. The lease is not
+given back then, because nobody knows which bindings are under way; it runs out.
+
+Signals come to the thread through a socket that Python writes to as soon as they arrive, whatever the main thread does:
+computing, sleeping, or waiting in a library that has released the interpreter lock (GIL). Where a library keeps the GIL
+no thread runs: neither is the lease renewed then. A regular expression is such a case, but one that looks for signals,
+and so it is ended a little later by faulthandler, which needs no GIL. A library that keeps the GIL and never looks for
+signals can only be killed, as kubelet does in the end.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import faulthandler
+import io
+import logging
+import os
+import select
+import signal
+import socket
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from pyscheduler.cluster.real.heartbeat import Heartbeat
+from pyscheduler.framework.clock import LoopClock
+from pyscheduler.framework.interfaces import Plugin
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from types import FrameType
+
+__all__ = ["Watchdog"]
+
+_log = logging.getLogger(__name__)
+
+_SIGNALS: Final = frozenset({signal.SIGTERM, signal.SIGINT})
+_TICK_SECONDS: Final = 0.5
+#: After so long the log says that the loop is blocked.
+_TOLD_SECONDS: Final = 5.0
+#: How long an end may take, from the signal on: ten seconds for an orderly one, and some for the interpreter's own.
+_END_SECONDS: Final = 12.0
+#: When faulthandler ends the program, if even this thread does not run.
+_LAST_RESORT_SECONDS: Final = 14.0
+#: How long the loop may take to notice that the lease is lost.
+_LOSS_SECONDS: Final = 1.0
+#: How long the last line may take: whoever blocks the loop may hold a lock of the log's.
+_LAST_LINE_SECONDS: Final = 1.0
+
+
+class Watchdog:
+    """Watches over the running event loop, from its making to the end of the process; made in the main thread.
+
+    `stop` is set at the first SIGTERM or SIGINT; a second one ends the program at once, with 1.
+    """
+
+    def __init__(self, stop: asyncio.Event) -> None:
+        self._stop = stop
+        self._loop = asyncio.get_running_loop()
+        self._main = threading.get_ident()
+        #: Returns why the lease was lost; empty while it was not.
+        self.lost: Callable[[], str] = str
+        self.heartbeat = Heartbeat(LoopClock())
+        self.heartbeat.start()
+        self._turns = 0
+        #: For how long this thread has seen the loop not turn: a process that was stopped as a whole has not seen it.
+        self._blocked = 0.0
+        self._is_told = False
+        #: When the end began, None before.
+        self._ending_since: float | None = None
+        self._signals, self._written = socket.socketpair()
+        self._written.setblocking(False)
+        signal.set_wakeup_fd(self._written.fileno(), warn_on_full_buffer=False)
+        for number in _SIGNALS:
+            signal.signal(number, _arm)
+        threading.Thread(target=self._watch, name="watchdog", daemon=True).start()
+
+    def _watch(self) -> None:
+        last = time.monotonic()
+        while True:
+            readable, _, _ = select.select([self._signals], [], [], _TICK_SECONDS)
+            now = time.monotonic()
+            if readable:
+                self._hear(self._signals.recv(64), now)
+            self._look(now, min(now - last, 2 * _TICK_SECONDS))
+            last = now
+
+    def _hear(self, numbers: bytes, now: float) -> None:
+        for number in numbers:
+            if number not in _SIGNALS:
+                continue
+            if self._ending_since is not None or self._stop.is_set():
+                self._end("Stopping at once, for a second signal")
+            self._ending_since = now
+            _arm()
+            with contextlib.suppress(RuntimeError):  # the loop is closed: the end is near
+                self._loop.call_soon_threadsafe(self._stop.set)
+
+    def _look(self, now: float, seconds: float) -> None:
+        """Take note of `seconds` in which the loop has turned or not, and act on it."""
+        if self._loop.is_closed() or self._turns != self.heartbeat.turns:
+            if self._is_told:
+                self._say(_log.warning, "The event loop turns again blockedSeconds=%.1f", self._blocked)
+            self._turns, self._blocked, self._is_told = self.heartbeat.turns, 0.0, False
+        else:
+            self._blocked += seconds
+        if self._blocked >= _TOLD_SECONDS and not self._is_told:
+            self._is_told = True
+            self._tell()
+        lost = self.lost()
+        if self._ending_since is None and (lost or self._stop.is_set()):
+            self._ending_since = now
+        if lost and self._blocked >= _LOSS_SECONDS:
+            where = self._where()
+            text = (
+                "Ending at once: the lease is lost while the event loop is blocked in %s blockedSeconds=%.1f reason=%s"
+            )
+            self._end(text, where, self._blocked, lost)
+        if self._ending_since is not None and now - self._ending_since >= _END_SECONDS:
+            where = self._where()
+            if self._blocked >= _LOSS_SECONDS:
+                text = (
+                    "Ending at once: the event loop is blocked in %s blockedSeconds=%.1f; the lease, if held, runs out"
+                )
+                self._end(text, where, self._blocked)
+            self._end("Ending at once: stopping took over %.0f s, and is in %s", _END_SECONDS, where)
+
+    def _tell(self) -> None:
+        self._say(_log.warning, "The event loop has been blocked for %.1f s in %s", self._blocked, self._where())
+        self._say(_log.info, "Where the event loop is blocked stack=%s", " < ".join(map(_place, self._frames())))
+
+    def _frames(self) -> Iterator[FrameType]:
+        """Yield what the main thread is in, the innermost first."""
+        frame = sys._current_frames().get(self._main)  # noqa: SLF001 - documented, and the only way
+        while frame is not None:
+            yield frame
+            frame = frame.f_back
+
+    def _where(self) -> str:
+        """Return the plugin and method that the main thread is in; where it is in none, the innermost function."""
+        innermost = ""
+        for frame in self._frames():
+            innermost = innermost or _place(frame)
+            owner = frame.f_locals.get("self")
+            if isinstance(owner, Plugin):
+                return f"plugin {owner.name} ({frame.f_code.co_name})"
+        return innermost
+
+    def _end(self, message: str, *args: object) -> None:
+        """End the process with 1, after one line; never returns."""
+        self._say(_log.error, message, *args)
+        os._exit(1)
+
+    def _say(self, log: Callable[..., None], message: str, *args: object) -> None:
+        """Log, but do not wait for long: the main thread may be blocked within the log."""
+        saying = threading.Thread(target=log, args=(message, *args), name="watchdog's line", daemon=True)
+        with contextlib.suppress(RuntimeError):  # the interpreter is ending, and starts no thread any more
+            saying.start()
+            saying.join(_LAST_LINE_SECONDS)
+
+
+def _arm(*_: object) -> None:
+    """Let faulthandler end the program if it is still there when all else has failed.
+
+    As a signal's handler it is called in the main thread, where that looks for signals; nothing else is done there.
+    """
+    with contextlib.suppress(
+        ValueError, io.UnsupportedOperation, AttributeError
+    ):  # standard error is closed, or no file
+        faulthandler.dump_traceback_later(_LAST_RESORT_SECONDS, exit=True)
+
+
+def _place(frame: FrameType) -> str:
+    return f"{frame.f_code.co_qualname} ({Path(frame.f_code.co_filename).name}:{frame.f_lineno})"

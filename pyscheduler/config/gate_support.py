@@ -1,0 +1,32 @@
+"""The feature gates of kube-scheduler 1.36 that mean something to a scheduler, and what setting them means here.
+
+Gates of other components are accepted and mean nothing, so that one `--feature-gates` line serves all. Of those that
+kube-scheduler reads itself, most are locked, or are implemented. The rest is here: nobody should believe that a feature
+is on, or off, that is not.
+
+Differs from kube-scheduler: gates in `NOT_IMPLEMENTED` cannot be switched on; AllAlpha and AllBeta leave them off.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+__all__ = ["NOT_IMPLEMENTED", "NO_EFFECT"]
+
+NOT_IMPLEMENTED: Final[dict[str, str]] = {
+    "CoordinatedLeaderElection": "instances elect their leader among themselves only",
+    "DRADeviceTaintRules": "DeviceTaintRules are not read; taint devices in their ResourceSlice",
+    "DRAListTypeAttributes": "attributes that are lists are not compared",
+    "DRANodeAllocatableResources": "CPU and memory cannot be allocated through claims",
+    "DRAWorkloadResourceClaims": "claims cannot be reserved for a PodGroup; let its pods name one claim",
+    "TopologyAwareWorkloadScheduling": "topology does not place groups; let their pods require affinity to each other",
+    "WorkloadAwarePreemption": "preemption evicts single pods and would leave a broken group",
+}
+"""Gates that cannot be true, each with what is missing and what to do instead."""
+
+NO_EFFECT: Final[dict[str, tuple[bool, str]]] = {
+    "InPlacePodLevelResourcesVerticalScaling": (False, "resizes of pod-level resources always count"),
+    "NativeHistograms": (True, "histograms have fixed buckets"),
+    "PodLevelResources": (False, "pod-level resources always count"),
+}
+"""Gates that may be set to a value that changes nothing, with that value and the reason."""

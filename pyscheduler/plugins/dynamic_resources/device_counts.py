@@ -1,0 +1,59 @@
+"""How many devices of a class each node reaches, and how many of them are allocated; for scores by resources.
+
+Source: kube-scheduler 1.36, `noderesources/resource_allocation.go`.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+import attrs
+import numpy as np
+
+from pyscheduler.framework import PySchedulerError
+
+if TYPE_CHECKING:
+    from collections.abc import Set as AbstractSet
+
+    from numpy.typing import NDArray
+
+    from pyscheduler.api import DeviceClass, Node
+    from pyscheduler.framework import Nodes
+    from pyscheduler.plugins.dynamic_resources.allocated import DeviceId
+    from pyscheduler.plugins.dynamic_resources.ledger import ClaimLedger
+    from pyscheduler.plugins.dynamic_resources.stock import Stock
+
+__all__ = ["DeviceCounts"]
+
+_log = logging.getLogger(__name__)
+
+
+@attrs.frozen
+class DeviceCounts:
+    """Counts devices by what the slices offer and what is allocated now."""
+
+    stock: Stock
+    ledger: ClaimLedger
+
+    def count(self, device_class: DeviceClass, nodes: Nodes) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return int64[n] twice: the devices of the class on each node, and those of them that are allocated."""
+        totals = np.zeros((2, len(nodes)), dtype=np.int64)
+        allocated = self.ledger.allocated
+        taken = {*allocated.devices, *allocated.capacity, *(device for device, _ in allocated.shares)}
+        for row, info in enumerate(nodes):
+            assert info.node is not None, "the snapshot has nodes only"
+            try:
+                totals[:, row] = self._on(info.node, device_class, taken)
+            except PySchedulerError as error:
+                _log.info("Devices were not counted node=%s class=%s err=%s", info.name, device_class.name, error)
+        return totals[0], totals[1]
+
+    def _on(self, node: Node, device_class: DeviceClass, taken: AbstractSet[DeviceId]) -> tuple[int, int]:
+        selectors = [each.cel.expression for each in device_class.spec.selectors if each.cel is not None]
+        found = [
+            device.id
+            for device, _ in self.stock.inventory().offer_to(node).candidates
+            if all(self.stock.selectors.matches(each, device.facts) for each in selectors)
+        ]
+        return len(found), sum(each in taken for each in found)

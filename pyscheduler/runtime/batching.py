@@ -1,0 +1,184 @@
+"""Opportunistic batching: the next pod of a kind takes the next best node of the list made for the one before.
+
+That is possible where pods fill a node each. The node that the last pod got cannot take this one, which has the same
+signature; so the list of nodes that was made then, without that node, still says which is best. Where the last node can
+take the pod, too, nobody knows where that node would be in the list by now, and nodes are scored anew.
+
+Differs from kube-scheduler: a list is of no use after a node came, went or was moved to another row of the snapshot,
+where there the list goes without new nodes for half a second; and members of a group are always scored anew.
+Source: kube-scheduler 1.36, `framework/runtime/batch.go`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import attrs
+import numpy as np
+
+from pyscheduler.cache.view import NodeSubset, NodeView
+
+if TYPE_CHECKING:
+    import random
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+    from pyscheduler.framework.clock import Clock
+    from pyscheduler.framework.nodes import Nodes
+    from pyscheduler.framework.recorder import Recorder
+    from pyscheduler.runtime.signing import Signature
+
+__all__ = ["Batch", "BatchTurn", "NodeList"]
+
+#: How old a list may be.
+_LONGEST_SECONDS: Final = 0.5
+
+
+class NodeList:
+    """Nodes by falling score, those of equal score in random order; put in order when the first is asked for."""
+
+    __slots__ = ("_epoch", "_order", "_rng", "_rows", "_totals", "_view")
+
+    def __init__(self, view: NodeView, rows: NDArray[np.int64], totals: NDArray[np.int64], rng: random.Random) -> None:
+        self._view = view
+        self._rows = rows
+        self._totals = totals
+        self._rng = rng
+        self._epoch = view.changes.epoch
+        #: The rows that are left, the best last.
+        self._order: list[int] | None = None
+
+    @classmethod
+    def without(
+        cls, chosen: int, nodes: Nodes, totals: NDArray[np.int64], view: Nodes, rng: random.Random
+    ) -> NodeList | None:
+        """Return the list of scored `nodes` but for the row `chosen`; None where rows of `view` do not show them."""
+        if not isinstance(view, NodeView) or len(nodes) != len(totals):
+            return None
+        if isinstance(nodes, NodeSubset):
+            rows = nodes.rows
+        elif nodes is view:
+            rows = np.arange(len(nodes), dtype=np.int64)
+        else:
+            return None
+        return cls(view, np.delete(rows, chosen), np.delete(totals, chosen), rng)
+
+    def __len__(self) -> int:
+        return len(self._rows) if self._order is None else len(self._order)
+
+    @property
+    def is_current(self) -> bool:
+        """Whether the rows of the snapshot are still those of the same nodes."""
+        return self._view.changes.epoch == self._epoch
+
+    def pop(self) -> str:
+        """Return the name of the best node that is left, and drop it."""
+        if self._order is None:
+            mixed = np.random.default_rng(self._rng.getrandbits(64)).permutation(len(self._rows))
+            self._order = self._rows[mixed][np.argsort(self._totals[mixed], kind="stable")].tolist()
+        return self._view.name(self._order.pop())
+
+
+@attrs.define
+class _Cycle:
+    """The last cycle that found a node."""
+
+    number: int
+    node_name: str
+
+
+class Batch:
+    """What one profile carries from one pod to the next."""
+
+    __slots__ = ("_clock", "_last", "_list", "_made_at", "_profile", "_recorder", "_signature")
+
+    def __init__(self, *, profile: str, clock: Clock, recorder: Recorder) -> None:
+        self._profile = profile
+        self._clock = clock
+        self._recorder = recorder
+        self._last = _Cycle(0, "")
+        self._list: NodeList | None = None
+        self._signature: Signature | None = None
+        self._made_at = 0.0
+
+    def hint(self, signature: Signature | None, cycle: int, rejects: Callable[[str], bool | None]) -> str:
+        """Return the node that is likely best for a pod, "" where that is not known.
+
+        `cycle` numbers the pods that were popped. `rejects` tells whether the filters reject the pod on a node, None
+        where there is no such node.
+        """
+        began = self._clock.now()
+        reason = self._obstacle(signature, cycle, rejects)
+        found = ""
+        if reason is None and self._list is not None:
+            found = self._list.pop()
+        else:
+            self._recorder.batch_attempt(profile=self._profile, result="no_hint")
+            if reason:
+                self._recorder.batch_flushed(profile=self._profile, reason=reason)
+        self._recorder.node_hint(profile=self._profile, hinted=bool(found), seconds=self._clock.now() - began)
+        return found
+
+    def _obstacle(self, signature: Signature | None, cycle: int, rejects: Callable[[str], bool | None]) -> str | None:
+        """Return why the list is of no use, "" where there is none; None where it is of use."""
+        if not self._list:
+            return ""
+        if cycle != self._last.number + 1:
+            return "pod_skipped"
+        if signature is None or signature != self._signature:
+            return "pod_incompatible"
+        if self._clock.now() > self._made_at + _LONGEST_SECONDS:
+            return "expired"
+        if not self._list.is_current:
+            return "node_missing"
+        is_full = rejects(self._last.node_name)
+        if is_full is None:
+            return "node_missing"
+        return None if is_full else "node_not_full"
+
+    def store(
+        self,
+        signature: Signature | None,
+        cycle: int,
+        *,
+        hinted: str,
+        chosen: str,
+        others: Callable[[], NodeList | None] | None,
+    ) -> None:
+        """Note which node a pod got; keep the list of the `others`, None where no nodes were scored."""
+        began = self._clock.now()
+        self._last = _Cycle(cycle, chosen)
+        if hinted == chosen:
+            self._recorder.batch_attempt(profile=self._profile, result="hint_used")
+        else:
+            if hinted:
+                self._recorder.batch_attempt(profile=self._profile, result="hint_not_used")
+            self._list = others() if signature is not None and others is not None else None
+            self._signature, self._made_at = signature, began
+            if not self._list:
+                reason = "empty_list" if others is None or signature is not None else "pod_not_batchable"
+                self._recorder.batch_flushed(profile=self._profile, reason=reason)
+                self._list = None
+        self._recorder.batch_stored(profile=self._profile, seconds=self._clock.now() - began)
+
+
+@attrs.define
+class BatchTurn:
+    """One pod's part in it: asks for a hint once, and says what came of it."""
+
+    batch: Batch
+    signature: Signature | None
+    cycle: int
+    #: None until it was asked for.
+    hinted: str | None = None
+
+    def hint(self, rejects: Callable[[str], bool | None]) -> str:
+        """Return the node that is likely best, "" where that is not known."""
+        if self.hinted is None:
+            self.hinted = self.batch.hint(self.signature, self.cycle, rejects)
+        return self.hinted
+
+    def settle(self, chosen: str, others: Callable[[], NodeList | None] | None = None) -> None:
+        """Note which node the pod got, and which others were scored."""
+        self.batch.store(self.signature, self.cycle, hinted=self.hinted or "", chosen=chosen, others=others)

@@ -1,0 +1,183 @@
+"""A plugin that never returns: another replica takes over, probes fail, and SIGTERM ends the program all the same."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import time
+import urllib.request
+from pathlib import Path
+
+import pytest
+
+from pyscheduler.cli.audit import audit
+from pyscheduler.cluster.embedded.faults import Fault
+from pyscheduler.testing import pod_manifest
+from tests.integration.conftest import Served
+from tests.integration.programs import free_port, nodes, program, served
+from tests.integration.test_bad_input import NOBODY, hooks, install
+from tests.integration.test_stop import until_hit
+
+#: Blocks in the extension point and in the way that `$TRAP` names, for pods whose name begins with "trap".
+PLUGIN = """
+import hashlib, os, re, sys, time
+from pyscheduler import FilterPlugin, PostFilterPlugin, Status
+
+def block(way):
+    print("The trap is shut", file=sys.stderr, flush=True)
+    if way == "sleeping":
+        time.sleep(3600)
+    elif way == "in-c":  # releases the interpreter lock, and looks for no signals
+        hashlib.pbkdf2_hmac("sha256", b"", b"", 2**31 - 1)
+    elif way == "in-regex":  # keeps the interpreter lock
+        re.match("(a+)+$", "a" * 64 + "b")
+    while True:
+        pass
+
+class Trap(FilterPlugin, PostFilterPlugin):
+    point, _, way = os.environ.get("TRAP", "").partition("/")
+
+    def filter(self, state, pod, node):
+        if not self.point or not pod.name.startswith("trap"):
+            return None
+        if self.point == "filter":
+            block(self.way)
+        return Status.unschedulable("trap")
+
+    def post_filter(self, state, pod, statuses):
+        if self.point == "post_filter":
+            block(self.way)
+        return None, Status.unschedulable("trap")
+"""
+
+CONFIG = """
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+leaderElection: {leaseDuration: 3s, renewDeadline: 2s, retryPeriod: 500ms}
+profiles:
+- schedulerName: pyscheduler
+  plugins: {multiPoint: {enabled: [{name: Trap}]}}
+"""
+
+
+@pytest.fixture
+def trap(tmp_path: Path) -> dict[str, str]:
+    """Install the plugin; return the environment that finds it."""
+    return install(tmp_path / "site", "trap", hooks("Trap", "trap_plugin:Trap"), trap_plugin=PLUGIN)
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> tuple[str, ...]:
+    """Return the arguments of a scheduler with the plugin; its leases are short."""
+    config = tmp_path / "config.yaml"
+    config.write_text(CONFIG, encoding="utf-8")
+    return ("run", "--config", str(config), "--secure-port=0")
+
+
+def livez(port: int) -> str:
+    """Return what the probe answers within a second, and nothing where it does not answer."""
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/livez", timeout=1) as answer:
+            text: str = answer.read().decode()
+            return text
+    except TimeoutError:
+        return ""
+
+
+@pytest.mark.parametrize("way", ["sleeping", "computing"])
+async def test_a_standby_takes_over_from_a_blocked_leader(
+    tmp_path: Path, trap: dict[str, str], run: tuple[str, ...], way: str
+) -> None:
+    """The lease is not renewed, the probe fails, the leader ends with a line that names the plugin, one other binds."""
+    port = free_port()
+    async with (
+        served(tmp_path, nodes(1)) as api,
+        program(*run, "--master", api.url, f"--health-port={port}", env={**trap, "TRAP": f"filter/{way}"}) as leader,
+    ):
+        await leader.said("Successfully acquired lease")
+        async with program(*run, "--master", api.url, env=trap) as standby:
+            await standby.said("New leader elected")
+            await api.create_pod("before")
+            await api.until_bound(1)
+            assert await asyncio.to_thread(livez, port) == "ok"
+            await api.create_pod("trap")
+            await leader.said("The trap is shut")
+            assert await asyncio.to_thread(livez, port) == ""
+            assert await leader.ended() == 1
+            (told,) = [line for line in leader.err if "Ending at once" in line]
+            assert "the lease is lost while the event loop is blocked in plugin Trap (filter) blockedSeconds=" in told
+            assert "the event loop has not turned for" in told
+            await standby.said("Successfully acquired lease")
+            await api.until_bound(2)
+            assert leader.count("Released the leader lease") == 0
+            standby.send(signal.SIGTERM)
+            assert await standby.ended() == 0
+        report = await asyncio.to_thread(audit, api.url)
+        assert (report.problems, report.bound) == ([], 2)
+
+
+async def ends_at_its_deadline(arguments: tuple[str, ...], trap: dict[str, str], state: str) -> None:
+    """Run a scheduler that gets blocked, send SIGTERM once it is, and see how it ends."""
+    line = f"Ending at once: the event loop is blocked in plugin Trap ({state.partition('/')[0]}) blockedSeconds="
+    if state == "filter/in-regex":  # no thread runs that could say more
+        line = "Timeout (0:00:14)!"
+    async with program(*arguments, env={**trap, "TRAP": state}) as scheduler:
+        await scheduler.said("The trap is shut")
+        begun = time.monotonic()
+        scheduler.send(signal.SIGTERM)
+        assert await scheduler.ended() == 1
+        assert 10 < time.monotonic() - begun < 30
+        assert scheduler.count(line) == 1, scheduler.err[-5:]
+
+
+async def test_sigterm_ends_a_scheduler_that_is_blocked(
+    served_cluster: Served, trap: dict[str, str], run: tuple[str, ...]
+) -> None:
+    """In a plugin that sleeps, computes, is in C code or in a regular expression, or preempts: the log says where."""
+    served_cluster.cluster.add(*nodes(1), pod_manifest("trap"))
+    alone = (*run, "--master", served_cluster.url, "--leader-elect=false")
+    states = ["filter/sleeping", "filter/computing", "filter/in-c", "post_filter/computing", "filter/in-regex"]
+    await asyncio.gather(*(ends_at_its_deadline(alone, trap, state) for state in states))
+
+
+async def test_a_blocked_loop_is_told_of(served_cluster: Served, trap: dict[str, str], run: tuple[str, ...]) -> None:
+    """After five seconds the log names plugin and functions, once; a second SIGTERM ends the program at once."""
+    served_cluster.cluster.add(*nodes(1), pod_manifest("trap"))
+    alone = (*run, "--master", served_cluster.url, "--leader-elect=false")
+    async with program(*alone, env={**trap, "TRAP": "filter/sleeping"}) as scheduler:
+        line = await scheduler.said("s in plugin Trap (filter)")
+        assert "The event loop has been blocked for 5." in line
+        stack = (await scheduler.said("Where the event loop is blocked stack=")).partition("stack=")[2]
+        assert stack.startswith('"block (trap_plugin.py:')
+        assert "Trap.filter (trap_plugin.py:" in stack
+        scheduler.send(signal.SIGTERM)
+        await asyncio.sleep(0.1)  # two signals at once are one
+        scheduler.send(signal.SIGTERM)
+        assert await scheduler.ended(seconds=5) == 1
+        assert scheduler.count("Stopping at once, for a second signal") == 1
+        assert scheduler.count("s in plugin Trap (filter)") == 1
+
+
+async def test_sigterm_while_the_api_server_is_waited_for(served_cluster: Served) -> None:
+    """Where the server refuses connections, and where it takes them and never answers: at once, with exit code 0."""
+    slow = served_cluster.cluster.faults.add(Fault(path="/api/v1$", delay_seconds=60.0))
+    run = ("run", "--secure-port=0", "--master")
+    async with program(*run, served_cluster.url) as hanging, program(*run, NOBODY) as refused:
+        await refused.said("Waiting for the API server")
+        await until_hit(slow)
+        for scheduler in (refused, hanging):
+            scheduler.send(signal.SIGTERM)
+            assert await scheduler.ended(seconds=10) == 0
+
+
+async def test_sigterm_while_the_lease_is_waited_for(served_cluster: Served) -> None:
+    """A standby ends at once, with exit code 0, and the leader goes on."""
+    run = ("run", "--secure-port=0", "--master", served_cluster.url)
+    async with program(*run) as leader:
+        await leader.said("Successfully acquired lease")
+        async with program(*run) as standby:
+            await standby.said("New leader elected")
+            standby.send(signal.SIGTERM)
+            assert await standby.ended(seconds=10) == 0
+        leader.send(signal.SIGTERM)
+        assert await leader.ended() == 0
