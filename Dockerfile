@@ -18,11 +18,7 @@ RUN pip wheel --no-cache-dir --no-deps --wheel-dir /wheels . ./plugins/* \
 # Wheels only, so that no compiler is needed. PLUGINS is a list of words, whose versions are the builder's to pin.
 ARG PLUGINS=""
 # hadolint ignore=SC2086,DL3013
-<<<<<<< HEAD
 RUN pip --python /opt/pyscheduler install --no-cache-dir --only-binary=:all: /wheels/*.whl ${PLUGINS}
-=======
-RUN pip --python /opt/pyscheduler install --no-cache-dir --only-binary=:all: /wheels/*.whl "kube-pyscheduler[dra]" ${PLUGINS}
->>>>>>> main
 
 FROM ${BASE}
 COPY --from=build /opt/pyscheduler /opt/pyscheduler

@@ -2,8 +2,8 @@
 
 The allocator asks through `DeviceSelectors` and knows nothing of the language; `CelSelectors` answers with
 `pyscheduler.cel`. Devices that differ in nothing but their name share their `DeviceFacts`. Those that differ in what an
-expression does not ask for, as serial numbers, share its answer. So an expression runs once per kind of device, not once
-per device, node or cycle.
+expression does not ask for, as serial numbers, share its answer. So an expression runs once per kind of device, and not
+once per device, node or cycle.
 
 Whoever asks hands in `pause`, which an evaluation calls after each few thousand steps, and which may raise an error to
 end it; nothing is kept of an evaluation that was ended. What is kept of expressions and answers is bounded, so that it
