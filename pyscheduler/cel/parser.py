@@ -8,7 +8,7 @@ Differs from kube-scheduler: of an expression with syntax errors only the first 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeGuard
 
 from pyscheduler.cel.issues import Issues
 from pyscheduler.cel.lexer import RESERVED, Token, UnescapeError, tokenize, unescape
@@ -147,19 +147,16 @@ class _Parser:
         """Read a value with what comes before it, as ``!``, and behind it: fields, calls, indices."""
         self._meter.tick()
         prefix = self._token
-        count = 0
-        if prefix.kind == "mark" and prefix.text in ("!", "-"):
-            while self._token.kind == "mark" and self._token.text == prefix.text:
-                if prefix.text == "-" and not count and self._tokens[self._at + 1].kind in ("int", "float"):
-                    break
-                count += 1
-                self._at += 1
-        node = self._primary()
+        count = self._prefixes()
+        if self._accept("("):
+            node = self._expression()
+            self._expect(")")
+        else:
+            node = self._primary()
+            if self._may_be_called(node) and (opening := self._accept("(")) is not None:
+                node = self._called(opening.offset, node.name, None, self._arguments(), 0)
         chain = 0
-        while True:
-            token = self._token
-            if token.kind != "mark" or token.text not in (".", "[", "{"):
-                break
+        while (token := self._token).kind == "mark" and token.text in (".", "[", "{"):
             if token.text == "{":
                 name = _qualified(node)
                 if not name:
@@ -171,10 +168,29 @@ class _Parser:
             if chain >= _DEEPEST:
                 raise _TooDeepError(f"expression recursion limit exceeded: {_DEEPEST}")
             self._at += 1
-            node = self._index(node, token) if token.text == "[" else self._member(node, token)
+            if token.text == "[":
+                node = self._index(node, token)
+                continue
+            node, method = self._member(node, token)
+            if method and (opening := self._accept("(")) is not None:
+                assert isinstance(node, Select), "it has a name"
+                node = self._called(opening.offset, method, node.operand, self._arguments(), 1)
         if count % 2:
             node = _call(prefix.offset, f"{prefix.text}_", None, [node], 0)
         return node
+
+    def _prefixes(self) -> int:
+        """Read ``!`` or ``-``, however often it stands there; the sign of a number belongs to the number."""
+        begin, mark = self._at, self._token
+        if mark.kind == "mark" and mark.text in ("!", "-"):
+            while self._token.kind == "mark" and self._token.text == mark.text:
+                if mark.text == "-" and self._at == begin and self._tokens[self._at + 1].kind in ("int", "float"):
+                    break
+                self._at += 1
+        return self._at - begin
+
+    def _may_be_called(self, node: Node) -> TypeGuard[Ident]:
+        return isinstance(node, Ident) and self._tokens[self._at - 1].kind == "name"
 
     def _index(self, node: Node, token: Token) -> Node:
         function = "_[?_]" if self._accept("?") else "_[_]"
@@ -182,7 +198,8 @@ class _Parser:
         self._expect("]")
         return _call(token.offset, function, None, [node, index], 1)
 
-    def _member(self, node: Node, dot: Token) -> Node:
+    def _member(self, node: Node, dot: Token) -> tuple[Node, str]:
+        """Read what stands behind a dot; return it with its name, where that may be the name of a function."""
         optional = self._accept("?") is not None
         name = self._token
         if name.kind == "quoted":
@@ -192,13 +209,10 @@ class _Parser:
         self._at += 1
         if optional:
             field = Literal(name.offset, name.text)
-            return _call(dot.offset, "_?._", None, [node, field], 1)
-        opening = self._accept("(")
-        if opening is not None:
-            return self._called(opening.offset, name.text, node, self._arguments(), 1)
+            return _call(dot.offset, "_?._", None, [node, field], 1), ""
         selected = Select(dot.offset, node, name.text)
         selected.height = node.height + 1
-        return selected
+        return selected, name.text if name.kind == "name" else ""
 
     def _primary(self) -> Node:
         token = self._token
@@ -217,10 +231,6 @@ class _Parser:
 
     def _marked(self, token: Token) -> Node:
         match token.text:
-            case "(":
-                node = self._expression()
-                self._expect(")")
-                return node
             case "[":
                 return self._list(token.offset)
             case "{":
@@ -241,10 +251,7 @@ class _Parser:
     def _name(self, token: Token, dot: str) -> Node:
         if token.text in RESERVED:
             self._issues.add(token.offset, f"reserved identifier: {token.text}")
-        opening = self._accept("(")
-        if opening is None:
-            return Ident(token.offset, dot + token.text)
-        return self._called(opening.offset, dot + token.text, None, self._arguments(), 0)
+        return Ident(token.offset, dot + token.text)
 
     def _called(self, offset: int, function: str, target: Node | None, args: list[Node], step: int) -> Node:
         """Return a call, or what the macro of this name makes of it."""

@@ -15,7 +15,7 @@ from pyscheduler.cel.values import MAX_INT, MIN_INT, Quantity
 __all__ = ["add_quantities", "approximate", "as_integer", "compare_quantities", "parse_quantity"]
 
 _PATTERN: Final = re.compile(
-    r"(?P<sign>[+-]?)(?P<whole>[0-9]*)(?P<point>\.(?P<fraction>[0-9]*))?(?P<suffix>[eEinumkKMGTP]*[-+]?[0-9]*)"
+    r"(?P<sign>[+-]?)(?P<whole>[0-9]*)(?:\.(?P<fraction>[0-9]*))?(?P<suffix>[eEinumkKMGTP]*[-+]?[0-9]*)"
 )
 _DECIMAL: Final = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
 _BINARY: Final = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
@@ -32,8 +32,6 @@ def parse_quantity(text: str) -> Quantity:
         raise CelError(_RULE)
     positive, whole = match["sign"] != "-", match["whole"].lstrip("0")
     fraction, suffix = match["fraction"] or "", match["suffix"]
-    if not match["whole"] and not fraction and (suffix or match["point"]):
-        raise CelError("unable to parse numeric part of quantity")
     whole = whole or "0"
     if suffix in _BINARY:
         return _binary(positive, whole, fraction, _BINARY[suffix])

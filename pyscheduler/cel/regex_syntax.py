@@ -163,7 +163,6 @@ class _Parser:
         self._meter = meter
         self._at = 0
         self._flags = _Flags()
-        self._names: set[str] = set()
 
     def parse(self) -> Group:
         """Read all of it; groups are kept on a stack, so that their depth does not matter."""
@@ -221,9 +220,6 @@ class _Parser:
         name = text[start + len(opening) : end]
         if not name or not set(name) <= _WORD:
             raise RegexError("invalid named capture", text[start : end + 1])
-        if name in self._names:
-            raise RegexError("duplicate capture group name", name)
-        self._names.add(name)
         self._at = end + 1
 
     def _read_flags(self) -> bool:

@@ -10,7 +10,7 @@ feature gates select.
 from __future__ import annotations
 
 import uuid
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from pyscheduler.plugins.dynamic_resources.errors import AllocationError, NodeAllocationError
 from pyscheduler.plugins.dynamic_resources.features import ALL_FEATURES, Features
@@ -32,6 +32,10 @@ if TYPE_CHECKING:
     from pyscheduler.plugins.dynamic_resources.situation import Situation
 
 __all__ = ["Allocator"]
+
+
+#: What it takes to find out that a node reaches a device, in steps of a `Patience`.
+_STEPS: Final = 10
 
 
 def _new_uid() -> str:
@@ -107,7 +111,10 @@ class Allocator:
         return self._prepared
 
     def _solve(self, node: Node, patience: Patience | None) -> tuple[NodeOffer, Situation, Solution | None]:
+        known_offers = len(self._inventory.offers)
         offer = self._inventory.offer_to(node)
+        if patience is not None and len(self._inventory.offers) != known_offers:
+            patience.tick(_STEPS * len(offer.candidates))
         demands, reducer, question = self._prepare()
         if offer.bad_pool is not None:
             _require_whole_pools(demands, offer.bad_pool)

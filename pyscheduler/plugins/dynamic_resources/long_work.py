@@ -13,20 +13,20 @@ a share of the processor for some seconds, and hardly anything afterwards.
 from __future__ import annotations
 
 import asyncio
+import logging
 import math
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import attrs
 
-from pyscheduler.framework import PySchedulerError
 from pyscheduler.plugins.dynamic_resources.choice import Findings
 from pyscheduler.plugins.dynamic_resources.errors import AllocationTimeoutError
 from pyscheduler.plugins.dynamic_resources.patience import PAUSES_PER_CYCLE, CyclePatience, Patience
 from pyscheduler.plugins.dynamic_resources.worker import Computation
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from pyscheduler.api import Pod, ResourceClaim
     from pyscheduler.framework import Handle, NodeInfo, Status
@@ -37,9 +37,11 @@ if TYPE_CHECKING:
 
 __all__ = ["Basis", "Job", "LongWork"]
 
+_log = logging.getLogger(__name__)
+
 #: So many pods are worked on at once, and so many results are kept.
 _AT_ONCE: Final = 4
-_MOST_KEPT: Final = 64
+_MOST_KEPT: Final = 8
 #: A namespace has its full time again after so many seconds for each time that it was halved.
 _FORGIVEN_AFTER_SECONDS: Final = 60.0
 _LEAST_SECONDS: Final = 0.05
@@ -101,11 +103,15 @@ class Basis:
 
 @attrs.define(eq=False)
 class Job:
-    """The work on one pod, and its results: by node why the pod cannot have it, None where it can."""
+    """The work on one pod, and its results: by node why the pod cannot have it, None where it can.
+
+    It begins with `prepare`, which has `choice` go by what is allocated then, and returns what it goes by and the nodes
+    to look at. Until then it holds next to nothing, as many may be waiting.
+    """
 
     pod: Pod
     choice: Choice
-    nodes: Sequence[NodeInfo]
+    prepare: Callable[[], tuple[Basis, Iterable[NodeInfo]]]
     basis: Basis
     answers: dict[str, Status | None] = attrs.Factory(dict)
     #: Whether all nodes were looked at, or the time was over before.
@@ -116,9 +122,19 @@ class Job:
     _computation: Computation | None = None
     _patience: _JobPatience | None = None
 
+    @property
+    def has_begun(self) -> bool:
+        """Whether `begin` was called."""
+        return self._computation is not None
+
     def begin(self, seconds: float) -> None:
         """Make ready to run for so many seconds."""
-        self._computation = Computation(self._look_at_nodes)
+        before = self.basis
+        self.basis, nodes = self.prepare()
+        if (before, before.changes) != (self.basis, self.basis.changes):
+            self.answers.clear()
+        left = [info for info in nodes if info.name not in self.answers]
+        self._computation = Computation(partial(self._look_at, left))
         self._patience = _JobPatience(self._computation.pause, seconds)
 
     def step(self, now: Callable[[], float]) -> float:
@@ -126,14 +142,9 @@ class Job:
         assert self._computation is not None, "it was begun"
         assert self._patience is not None, "it was begun"
         began = now()
-        try:
-            self.is_done = self._computation.step()
-        except Exception:
-            self.is_done = True
-            raise
-        finally:
-            took = now() - began
-            self._patience.used_seconds += took
+        self.is_done = self._computation.step()
+        took = now() - began
+        self._patience.used_seconds += took
         return took
 
     def close(self) -> None:
@@ -142,11 +153,9 @@ class Job:
             self._computation.close()
             self._computation = None
 
-    def _look_at_nodes(self) -> None:
+    def _look_at(self, nodes: Iterable[NodeInfo]) -> None:
         assert self._patience is not None, "it was begun"
-        for info in self.nodes:
-            if info.name in self.answers:
-                continue
+        for info in nodes:
             status, self.has_timed_out = self.choice.look_at(info, self._patience)
             if self.has_timed_out:
                 return
@@ -255,10 +264,6 @@ class LongWork:
         least = min(_LEAST_SECONDS, self._timeout_seconds)
         return max(self._timeout_seconds * math.exp2(-known.halvings), least)
 
-    def note_timeout(self, namespace: str) -> None:
-        """Remember that a pod of a namespace ran out of time."""
-        self._account(namespace).halvings += 1.0
-
     def _account(self, namespace: str) -> _Namespace:
         now = self._handle.clock.now()
         if len(self._namespaces) > 10_000:
@@ -280,37 +285,41 @@ class LongWork:
                     self._step(job)
                     await asyncio.sleep(0)
         finally:
-            for job in self._running:
-                job.close()
-            self._running.clear()
+            for job in list(self._running):
+                self.forget(job.pod)
 
     def _choose(self) -> Sequence[Job]:
         """Return the jobs that have their turn, no two of one namespace."""
+        if len(self._running) == _AT_ONCE or len(self._running) == len(self._jobs):
+            return self._running
         busy = {job.pod.namespace for job in self._running}
-        if len(self._running) < _AT_ONCE:
-            waiting = [job for job in self._jobs.values() if not job.is_done and job.pod.namespace not in busy]
-            waiting.sort(key=lambda job: self._account(job.pod.namespace).seconds)
-            for job in waiting:
-                if len(self._running) == _AT_ONCE:
-                    break
-                if job.pod.namespace in busy:
-                    continue
-                if not self._handle.queue_place(job.pod.uid):
-                    self.forget(job.pod)  # it is gone
-                    continue
-                job.begin(self.seconds_for(job.pod.namespace))
-                busy.add(job.pod.namespace)
+        waiting = [job for job in self._jobs.values() if not job.is_done and job.pod.namespace not in busy]
+        waiting.sort(key=lambda job: self._account(job.pod.namespace).seconds)
+        for job in waiting:
+            namespace = job.pod.namespace
+            if len(self._running) < _AT_ONCE and namespace not in busy and self._is_wanted(job):
+                busy.add(namespace)
                 self._running.append(job)
         return self._running
 
+    def _is_wanted(self, job: Job) -> bool:
+        """Return whether the pod is still to be scheduled; forget it where it is not."""
+        if self._handle.queue_place(job.pod.uid):
+            return True
+        self.forget(job.pod)
+        return False
+
     def _step(self, job: Job) -> None:
-        if job not in self._running:
-            return  # it was forgotten meanwhile
+        if job not in self._running or not self._is_wanted(job):
+            return
         account = self._account(job.pod.namespace)
         try:
+            if not job.has_begun:
+                job.begin(self.seconds_for(job.pod.namespace))
             account.seconds += job.step(self._handle.clock.now)
-        except PySchedulerError:
-            self.forget(job.pod)  # the pod's next attempt meets the same error, and reports it
+        except Exception:  # noqa: BLE001 - a bug must cost this pod an attempt, and not all that wait
+            _log.exception("Looking for devices failed pod=%s", job.pod.key)
+            self.forget(job.pod)
             self._handle.activate([job.pod])
             return
         if not job.is_done:
@@ -318,5 +327,5 @@ class LongWork:
         self._running.remove(job)
         job.close()
         if job.has_timed_out:
-            self.note_timeout(job.pod.namespace)
+            account.halvings += 1.0
         self._handle.activate([job.pod])

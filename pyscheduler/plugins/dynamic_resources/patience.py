@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 __all__ = ["PAUSES_PER_CYCLE", "CyclePatience", "Patience", "StillWorkingError"]
 
-PAUSES_PER_CYCLE: Final = 30
-"""So many pauses fit into one cycle; that is 20 to 30 ms."""
+PAUSES_PER_CYCLE: Final = 20
+"""So many pauses fit into one call within a cycle; that is 10 to 20 ms."""
 
 
 class StillWorkingError(PySchedulerError):

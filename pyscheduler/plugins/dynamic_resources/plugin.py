@@ -33,6 +33,7 @@ from pyscheduler.framework import (
     EnqueueExtensions,
     FilterPlugin,
     Handle,
+    NodeInfo,
     Nodes,
     NodeStatuses,
     PolicyRule,
@@ -80,7 +81,7 @@ from pyscheduler.plugins.dynamic_resources.selectors import CelSelectors
 from pyscheduler.plugins.dynamic_resources.stock import Stock
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Sequence
+    from collections.abc import Awaitable, Iterable, Sequence
 
     from numpy.typing import NDArray
 
@@ -308,9 +309,17 @@ class DynamicResources(
         return choice.judge(nodes, wall=self.handle.clock.wall(), timeout_seconds=timeout, patience=patience)
 
     def _go_on_beside(self, pod: Pod, choice: Choice, nodes: Nodes) -> bool:
-        """Go on beside the scheduler, by what is allocated now; return False where that is not possible."""
-        self._choose_by(choice, self._ledger.allocated.copy())
-        return self._long_work.begin(Job(pod, choice, tuple(nodes), self._basis(choice)))
+        """Go on beside the scheduler; return False where that is not possible."""
+        names = None if len(nodes) == len(self.handle.snapshot.nodes) else frozenset(info.name for info in nodes)
+        # What was found out about selectors is known to those; the rest is little.
+        choice.allocators.clear()
+
+        def prepare() -> tuple[Basis, Iterable[NodeInfo]]:
+            self._choose_by(choice, self._ledger.allocated.copy())
+            all_nodes = self.handle.snapshot.nodes
+            return self._basis(choice), [info for info in all_nodes if names is None or info.name in names]
+
+        return self._long_work.begin(Job(pod, choice, prepare, self._basis(choice)))
 
     def _keep_up(self, choice: Choice) -> None:
         """Choose by what is allocated now; the loop may have turned since, as it does where room is made."""
@@ -394,6 +403,8 @@ class DynamicResources(
         if isinstance(allotment, Status):
             return allotment
         cycle = state.get(GROUP_CYCLE)
+        if cycle is None:
+            self._long_work.forget(pod)
         for each, allocation in zip(pending, allotment.of_claims, strict=True):
             each.promise = self._ledger.promise(each.claim, allocation, cycle)
             choice.is_promised = True
