@@ -15,11 +15,10 @@ COPY plugins plugins
 # An environment without pip of its own: nothing is installed into a running image.
 RUN pip wheel --no-cache-dir --no-deps --wheel-dir /wheels . ./plugins/* \
  && python -m venv --without-pip /opt/pyscheduler
-# Wheels only, so that no compiler is needed. PLUGINS is a list of words, whose versions are the builder's to pin. The extra
-# is for the device selectors of resource claims.
+# Wheels only, so that no compiler is needed. PLUGINS is a list of words, whose versions are the builder's to pin.
 ARG PLUGINS=""
 # hadolint ignore=SC2086,DL3013
-RUN pip --python /opt/pyscheduler install --no-cache-dir --only-binary=:all: /wheels/*.whl "kube-pyscheduler[dra]" ${PLUGINS}
+RUN pip --python /opt/pyscheduler install --no-cache-dir --only-binary=:all: /wheels/*.whl ${PLUGINS}
 
 FROM ${BASE}
 COPY --from=build /opt/pyscheduler /opt/pyscheduler

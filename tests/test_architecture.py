@@ -40,7 +40,7 @@ OFFENDERS = {
         "import pyscheduler.plugins.other_offender",
     ),
     "No I/O in the rooms that decide": ("pyscheduler/podgroup/offender.py", "import socket"),
-    "Wire objects and configuration know no event loop": (
+    "Wire objects, configuration and the expression language know no event loop": (
         "pyscheduler/config/offender.py",
         "def late() -> None:\n    import asyncio",
     ),

@@ -47,6 +47,11 @@ class AllocatedState:
     #: How often something was added or removed.
     changes: int = 0
 
+    def copy(self) -> AllocatedState:
+        """Return the state as it is now; it does not follow later changes."""
+        capacity = {device: dict(consumed) for device, consumed in self.capacity.items()}
+        return AllocatedState(dict(self.devices), dict(self.shares), capacity, self.changes)
+
     def add(self, allocation: AllocationResult) -> None:
         """Count what a claim was given."""
         self._count(allocation.devices.results, 1)

@@ -10,7 +10,7 @@ feature gates select.
 from __future__ import annotations
 
 import uuid
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from pyscheduler.plugins.dynamic_resources.errors import AllocationError, NodeAllocationError
 from pyscheduler.plugins.dynamic_resources.features import ALL_FEATURES, Features
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from pyscheduler.api import AllocationResult, Node, ResourceClaim
     from pyscheduler.plugins.dynamic_resources.allocated import AllocatedState
+    from pyscheduler.plugins.dynamic_resources.patience import Patience
     from pyscheduler.plugins.dynamic_resources.pools import Inventory, NodeOffer, Pool
     from pyscheduler.plugins.dynamic_resources.requests import ClaimDemand, ClassLookup
     from pyscheduler.plugins.dynamic_resources.search import Solution
@@ -33,6 +34,10 @@ if TYPE_CHECKING:
 __all__ = ["Allocator"]
 
 
+#: What it takes to find out that a node reaches a device, in steps of a `Patience`.
+_STEPS: Final = 10
+
+
 def _new_uid() -> str:
     return str(uuid.uuid4())
 
@@ -40,7 +45,7 @@ def _new_uid() -> str:
 class Allocator:
     """Allocates `claims`, none of which is allocated yet.
 
-    `allocated` must not change while the allocator is in use. `new_share_id` names the shares of devices that several
+    After `allocated` has changed, call `go_by`. `new_share_id` names the shares of devices that several
     claims may have.
     """
 
@@ -66,18 +71,24 @@ class Allocator:
         self._at_sight: dict[tuple[object, ...], tuple[Situation, Solution | None]] = {}
         self._solutions: dict[tuple[object, ...], Solution | None] = {}
 
-    def can_allocate(self, node: Node, expired: Callable[[], bool] | None = None) -> bool:
-        """Tell whether `allocate` has an answer for `node`; cheaper, and raises the same."""
-        return self._solve(node, expired)[2] is not None
+    def go_by(self, allocated: AllocatedState) -> None:
+        """Go by another state of what is allocated, or by the same after it has changed; keep what still holds."""
+        self._allocated = allocated
+        if self._prepared is not None:
+            self._prepared[1].go_by(allocated)
 
-    def allocate(self, node: Node, expired: Callable[[], bool] | None = None) -> list[AllocationResult] | None:
+    def can_allocate(self, node: Node, patience: Patience | None = None) -> bool:
+        """Tell whether `allocate` has an answer for `node`; cheaper, and raises the same."""
+        return self._solve(node, patience)[2] is not None
+
+    def allocate(self, node: Node, patience: Patience | None = None) -> list[AllocationResult] | None:
         """Return what each claim would get on `node`, in the order of the claims; None where not all can be satisfied.
 
         Raise `AllocationError` where a claim, a class or a slice is at fault, so that no other node would help;
-        `NodeAllocationError` where pools of this node are; `AllocationTimeoutError` when `expired`, which is asked
-        after each step of the search, returns True.
+        `NodeAllocationError` where pools of this node are; and what `patience` raises, which counts the steps of
+        selectors and of the search.
         """
-        offer, situation, solution = self._solve(node, expired)
+        offer, situation, solution = self._solve(node, patience)
         if solution is None:
             return None
         demands, *_ = self._prepare()
@@ -99,15 +110,19 @@ class Allocator:
             self._prepared = demands, reducer, self._inventory.number_of(reducer.question)
         return self._prepared
 
-    def _solve(self, node: Node, expired: Callable[[], bool] | None) -> tuple[NodeOffer, Situation, Solution | None]:
+    def _solve(self, node: Node, patience: Patience | None) -> tuple[NodeOffer, Situation, Solution | None]:
+        known_offers = len(self._inventory.offers)
         offer = self._inventory.offer_to(node)
+        if patience is not None and len(self._inventory.offers) != known_offers:
+            patience.tick(_STEPS * len(offer.candidates))
         demands, reducer, question = self._prepare()
         if offer.bad_pool is not None:
             _require_whole_pools(demands, offer.bad_pool)
+        reducer.patience = patience
         sight = self._sight(offer, reducer, question)
         known = self._at_sight.get(sight) if sight is not None else None
         if known is None:
-            known = self._work_out(offer, demands, reducer.reduce(offer), expired)
+            known = self._work_out(offer, demands, reducer.reduce(offer), patience)
             if sight is not None:
                 self._at_sight[sight] = known
         situation, solution = known
@@ -120,11 +135,11 @@ class Allocator:
         offer: NodeOffer,
         demands: tuple[ClaimDemand, ...],
         situation: Situation,
-        expired: Callable[[], bool] | None,
+        patience: Patience | None,
     ) -> tuple[Situation, Solution | None]:
         key = situation.key
         if key not in self._solutions:
-            self._solutions[key] = Search(demands, offer, situation, expired).run()
+            self._solutions[key] = Search(demands, offer, situation, patience).run()
         return situation, self._solutions[key]
 
     def _sight(self, offer: NodeOffer, reducer: Reducer, question: int) -> tuple[object, ...] | None:

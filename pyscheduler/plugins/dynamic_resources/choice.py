@@ -14,18 +14,20 @@ from pyscheduler.framework import NodeStatuses, PySchedulerError, Status
 from pyscheduler.framework.node_matching import match_node_selector
 from pyscheduler.plugins.dynamic_resources.conditions import DeviceBindingError, has_timed_out, is_ready
 from pyscheduler.plugins.dynamic_resources.errors import AllocationTimeoutError, NodeAllocationError
+from pyscheduler.plugins.dynamic_resources.patience import StillWorkingError
 from pyscheduler.plugins.dynamic_resources.scoring import score_allocations
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
-    from pyscheduler.api import AllocationResult, CompiledNodeSelector, Node, ResourceClaim
+    from pyscheduler.api import AllocationResult, CompiledNodeSelector, ResourceClaim
     from pyscheduler.framework import NodeInfo, Nodes
     from pyscheduler.plugins.dynamic_resources.allocator import Allocator
     from pyscheduler.plugins.dynamic_resources.extended_claims import ExtendedClaim, Variant
     from pyscheduler.plugins.dynamic_resources.ledger import Promise
+    from pyscheduler.plugins.dynamic_resources.patience import Patience
 
 __all__ = ["Choice", "PodClaim"]
 
@@ -62,6 +64,19 @@ class Allotment:
     of_variant: AllocationResult | None
 
 
+@attrs.frozen(eq=False)
+class Findings:
+    """What was found out beside the cycle: by node why it does not have the devices, None where it has.
+
+    `is_outdated`: something was allocated or given back meanwhile, so that nodes that lacked devices may have them now.
+    `has_timed_out`: the time was over before all nodes were looked at.
+    """
+
+    answers: Mapping[str, Status | None]
+    is_outdated: bool
+    has_timed_out: bool
+
+
 @attrs.define(eq=False)
 class Choice:
     """The claims, and what chooses devices for them. What-ifs share it, which find out the same."""
@@ -79,6 +94,8 @@ class Choice:
     unavailable: set[int] = attrs.Factory(set)
     #: Whether devices were promised to the claims since.
     is_promised: bool = False
+    #: What was found out beside the cycle.
+    found: Findings | None = None
 
     @property
     def is_empty(self) -> bool:
@@ -97,19 +114,19 @@ class Choice:
         return [each for each in self.claims if not each.is_allocated]
 
     def judge(
-        self, nodes: Nodes, *, wall: float, timeout_seconds: float | None, stop: Callable[[], Callable[[], bool] | None]
+        self, nodes: Nodes, *, wall: float, timeout_seconds: float | None, patience: Patience
     ) -> NodeStatuses | None:
-        """Return which nodes cannot have the pod.
+        """Return which nodes cannot have the pod; raise `StillWorkingError` when `patience` is over before.
 
         `wall` is in seconds since the epoch. `timeout_seconds`: how long devices may take to get ready, None where
-        nobody waits for that. `stop` returns what says that the search on one node takes too long.
+        nobody waits for that.
         """
         statuses = NodeStatuses(len(nodes))
         if self.extended is not None and self.extended.left_over is not None:
             statuses.fail(np.ones(len(nodes), dtype=np.bool_), _LEFT_OVER)
             return statuses
         if self.make_allocator is not None:
-            self._look_at(nodes, statuses, stop)
+            self._look_at_nodes(nodes, statuses, patience)
         unavailable: NDArray[np.bool_] = np.zeros(len(nodes), dtype=np.bool_)
         for position, each in enumerate(self.claims):
             missed = _missed(each, nodes, wall, timeout_seconds)
@@ -123,26 +140,59 @@ class Choice:
             statuses.fail(unavailable, _ELSEWHERE)
         return None if statuses.passed().all() else statuses
 
-    def _look_at(self, nodes: Nodes, statuses: NodeStatuses, stop: Callable[[], Callable[[], bool] | None]) -> None:
+    def _look_at_nodes(self, nodes: Nodes, statuses: NodeStatuses, patience: Patience) -> None:
         """Note on which nodes there are no devices for all claims."""
         known: dict[tuple[int, str], int] = {}
         for row, info in enumerate(nodes):
-            node = info.node
-            assert node is not None, "the snapshot has nodes only"
             try:
-                if self.extended is not None and self.extended.is_out_of_reach(info):
-                    status = _OUT_OF_REACH
-                else:
-                    allocator = self._allocator_for(self._variant_on(info))
-                    if allocator is None or allocator.can_allocate(node, stop()):
-                        continue
-                    status = _NOTHING
-            except PySchedulerError as error:
-                status = _refusal(error, node)
+                status = self._answer(info, patience)
+            except AllocationTimeoutError as error:
+                status = _refusal(error, info.name)
+            if status is None:
+                continue
             key = (status.code, status.message)
             reason = known.get(key) or known.setdefault(key, statuses.add_reason(status))
             statuses.codes[row] = status.code
             statuses.reason_ids[row] = reason
+            if status.is_error:
+                break  # the pod fails, whatever other nodes have
+
+    def _answer(self, info: NodeInfo, patience: Patience) -> Status | None:
+        """Return why a node does not have devices for all claims, by what was found out beside the cycle if it was."""
+        found = self.found
+        if found is None:
+            return self._look_at(info, patience)
+        if info.name in found.answers and (found.answers[info.name] is None or not found.is_outdated):
+            return found.answers[info.name]
+        try:
+            return self._look_at(info, patience)
+        except StillWorkingError as error:
+            if info.name in found.answers:
+                return found.answers[info.name]
+            if not found.has_timed_out:
+                raise
+            raise AllocationTimeoutError("filter operation aborted: context deadline exceeded") from error
+
+    def look_at(self, info: NodeInfo, patience: Patience) -> tuple[Status | None, bool]:
+        """Return why a node does not have devices for all claims, None where it has; and whether the time was over."""
+        try:
+            return self._look_at(info, patience), False
+        except AllocationTimeoutError:
+            return None, True
+
+    def _look_at(self, info: NodeInfo, patience: Patience) -> Status | None:
+        node = info.node
+        assert node is not None, "the snapshot has nodes only"
+        try:
+            if self.extended is not None and self.extended.is_out_of_reach(info):
+                return _OUT_OF_REACH
+            allocator = self._allocator_for(self._variant_on(info))
+            fits = allocator is None or allocator.can_allocate(node, patience)
+        except (AllocationTimeoutError, StillWorkingError):
+            raise
+        except PySchedulerError as error:
+            return _refusal(error, info.name)
+        return None if fits else _NOTHING
 
     def _variant_on(self, info: NodeInfo) -> Variant | None:
         return None if self.extended is None else self.extended.on(info)
@@ -158,16 +208,16 @@ class Choice:
             allocator = self.allocators[variant] = self.make_allocator(extra)
         return allocator
 
-    def allocate_on(self, info: NodeInfo) -> Status | Allotment:
+    def allocate_on(self, info: NodeInfo, patience: Patience | None = None) -> Status | Allotment:
         """Return what the claims are given on a node, or why that is not possible."""
         node = info.node
         assert node is not None, "the snapshot has nodes only"
         variant = self._variant_on(info)
         try:
             allocator = self._allocator_for(variant)
-            found = allocator.allocate(node) if allocator is not None else []
+            found = allocator.allocate(node, patience) if allocator is not None else []
         except PySchedulerError as error:
-            return _refusal(error, node)
+            return _refusal(error, info.name)
         if found is None:
             return _NOTHING
         fresh = iter(found)
@@ -179,20 +229,20 @@ class Choice:
         """Whether some request has several ways to be satisfied, so that it matters which one a node offers."""
         return any(request.first_available for each in self.claims for request in each.claim.spec.devices.requests)
 
-    def score(self, info: NodeInfo) -> int:
+    def score(self, info: NodeInfo, patience: Patience) -> int:
         """Return what a node is worth."""
-        allotment = self.allocate_on(info)
+        allotment = self.allocate_on(info, patience)
         if isinstance(allotment, Status):
             return 0
         fresh = iter(allotment.of_claims)
         return score_allocations((each.claim, each.claim.status.allocation or next(fresh)) for each in self.claims)
 
 
-def _refusal(error: PySchedulerError, node: Node) -> Status:
+def _refusal(error: PySchedulerError, node_name: str) -> Status:
     """Return the status of a node on which devices could not be looked for."""
     match error:
-        case AllocationTimeoutError():
-            return Status.from_error(TimeoutError(f"node {node.name}: timed out trying to allocate devices"))
+        case AllocationTimeoutError() | StillWorkingError():
+            return Status.from_error(TimeoutError(f"node {node_name}: timed out trying to allocate devices"))
         case NodeAllocationError():
             return Status.unresolvable(str(error))
     # Something is wrong with a claim, a class or a slice.

@@ -12,6 +12,7 @@ import attrs
 import numpy as np
 
 from pyscheduler.framework import PySchedulerError
+from pyscheduler.plugins.dynamic_resources.patience import CyclePatience
 
 if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from pyscheduler.framework import Nodes
     from pyscheduler.plugins.dynamic_resources.allocated import DeviceId
     from pyscheduler.plugins.dynamic_resources.ledger import ClaimLedger
+    from pyscheduler.plugins.dynamic_resources.patience import Patience
     from pyscheduler.plugins.dynamic_resources.stock import Stock
 
 __all__ = ["DeviceCounts"]
@@ -41,19 +43,22 @@ class DeviceCounts:
         totals = np.zeros((2, len(nodes)), dtype=np.int64)
         allocated = self.ledger.allocated
         taken = {*allocated.devices, *allocated.capacity, *(device for device, _ in allocated.shares)}
+        patience = CyclePatience()
         for row, info in enumerate(nodes):
             assert info.node is not None, "the snapshot has nodes only"
             try:
-                totals[:, row] = self._on(info.node, device_class, taken)
+                totals[:, row] = self._on(info.node, device_class, taken, patience)
             except PySchedulerError as error:
                 _log.info("Devices were not counted node=%s class=%s err=%s", info.name, device_class.name, error)
         return totals[0], totals[1]
 
-    def _on(self, node: Node, device_class: DeviceClass, taken: AbstractSet[DeviceId]) -> tuple[int, int]:
+    def _on(
+        self, node: Node, device_class: DeviceClass, taken: AbstractSet[DeviceId], patience: Patience
+    ) -> tuple[int, int]:
         selectors = [each.cel.expression for each in device_class.spec.selectors if each.cel is not None]
         found = [
             device.id
             for device, _ in self.stock.inventory().offer_to(node).candidates
-            if all(self.stock.selectors.matches(each, device.facts) for each in selectors)
+            if all(self.stock.selectors.matches(each, device.facts, patience.pause) for each in selectors)
         ]
         return len(found), sum(each in taken for each in found)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, ClassVar, Final
 
+import attrs
 import numpy as np
 
 from pyscheduler.api import (
@@ -32,6 +33,7 @@ from pyscheduler.framework import (
     EnqueueExtensions,
     FilterPlugin,
     Handle,
+    NodeInfo,
     Nodes,
     NodeStatuses,
     PolicyRule,
@@ -73,15 +75,19 @@ from pyscheduler.plugins.dynamic_resources.extended_writes import ExtendedClaimW
 from pyscheduler.plugins.dynamic_resources.features import Features
 from pyscheduler.plugins.dynamic_resources.hints import Hints
 from pyscheduler.plugins.dynamic_resources.ledger import ClaimLedger
+from pyscheduler.plugins.dynamic_resources.long_work import Basis, Job, LongWork
+from pyscheduler.plugins.dynamic_resources.patience import StillWorkingError
 from pyscheduler.plugins.dynamic_resources.selectors import CelSelectors
 from pyscheduler.plugins.dynamic_resources.stock import Stock
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
+    from collections.abc import Awaitable, Iterable, Sequence
 
     from numpy.typing import NDArray
 
     from pyscheduler.api import ResourceKind
+    from pyscheduler.plugins.dynamic_resources.allocated import AllocatedState
+    from pyscheduler.plugins.dynamic_resources.patience import Patience
 
 __all__ = ["DynamicResources"]
 
@@ -97,6 +103,7 @@ _GIVEN_BACK: Final = Status.unschedulable("deallocation of ResourceClaim complet
 _NOT_YET: Final = Status.unschedulable("still not schedulable")
 _NOT_SIGNABLE: Final = Status.unschedulable("pods with dra resource claims are not signable")
 _NOT_FOUND: Final = Status.from_error(LookupError("not found"))
+_STILL_WORKING: Final = Status.unresolvable("devices for the pod are still being looked for")
 _LOST: Final = Status.from_error(LookupError("claim allocation not found for node"))
 _WORK: Final = PreBindPreFlightResult(allow_parallel=True)
 
@@ -139,9 +146,8 @@ class DynamicResources(
     def __init__(self, args: DynamicResourcesArgs | None, handle: Handle) -> None:
         super().__init__(args, handle)
         given = args if args is not None else DynamicResourcesArgs()
-        self._filter_timeout_seconds = given.filter_timeout_seconds or 0.0
-        if not handle.feature_gates["DRASchedulerFilterTimeout"]:
-            self._filter_timeout_seconds = 0.0
+        has_timeout = handle.feature_gates["DRASchedulerFilterTimeout"]
+        self._long_work = LongWork(handle, (given.filter_timeout_seconds or 0.0) if has_timeout else 0.0)
         binding = given.binding_timeout_seconds
         self._binding_timeout_seconds = _BINDING_TIMEOUT_SECONDS if binding is None else binding
         self._classes = handle.lister(DeviceClass)
@@ -205,6 +211,10 @@ class DynamicResources(
                 return refused
         choice = Choice(claims, extended)
         self._prepare(choice)
+        if choice.make_allocator is not None:
+            self._long_work.look_up(pod, choice, self._basis(choice))
+            for allocator in choice.allocators.values():
+                allocator.go_by(self._ledger.allocated)
         state.write(_STATE, choice)
         return None
 
@@ -255,37 +265,68 @@ class DynamicResources(
         pending = choice.pending
         if not pending and choice.extended is None:
             return
-        claims = [each.claim for each in pending if each.shared is None]
+        self._choose_by(choice, self._ledger.allocated)
+
+    def _choose_by(self, choice: Choice, allocated: AllocatedState) -> None:
+        """Have devices chosen by a state of what is allocated."""
+        claims = [each.claim for each in choice.pending if each.shared is None]
         stock, inventory = self._stock, self._stock.inventory()
         choice.make_allocator = lambda extra: Allocator(
-            [*claims, *extra], self._ledger.allocated, self._classes.get, inventory, stock.selectors, stock.features
+            [*claims, *extra], allocated, self._classes.get, inventory, stock.selectors, stock.features
         )
+        for allocator in choice.allocators.values():
+            allocator.go_by(allocated)
+
+    def _basis(self, choice: Choice) -> Basis:
+        """Return what the devices for a pod depend on, but for what is allocated."""
+        claims = [each.claim for each in choice.pending if each.shared is None]
+        return Basis.of(claims, self._classes.get, self._stock.inventory(), self._ledger.allocated)
 
     def filter_nodes(self, state: CycleState, pod: Pod, nodes: Nodes) -> NodeStatuses | None:
         choice = self._of(state, pod)
         if choice is None:
-            return NodeStatuses.failing(np.ones(len(nodes), dtype=np.bool_), _NOT_FOUND)
+            return _all_refused(nodes, _NOT_FOUND)
         if choice.is_empty:
             return None
         self._keep_up(choice)
-        timeout = self._binding_timeout_seconds if self._waits_for_devices else None
-        statuses = choice.judge(nodes, wall=self.handle.clock.wall(), timeout_seconds=timeout, stop=self._stop)
+        if self._long_work.is_busy_with(pod):
+            return _all_refused(nodes, _STILL_WORKING)
+        try:
+            statuses = self._judge(choice, nodes, self._long_work.patience(pod))
+        except StillWorkingError:
+            if state.get(WHAT_IF):
+                return _all_refused(nodes, _STILL_WORKING)
+            if self._go_on_beside(pod, choice, nodes):
+                return _all_refused(nodes, _STILL_WORKING)
+            # No event loop runs, so nobody waits for anything.
+            statuses = self._judge(choice, nodes, self._long_work.patience(pod, endless=True))
         if statuses is not None:
             self._ledger.note_refused(pod)
         return statuses
 
-    def _stop(self) -> Callable[[], bool] | None:
-        """Return what tells, from now on, that the search on a node takes too long; None where it may take for ever."""
-        if not self._filter_timeout_seconds:
-            return None
-        now = self.handle.clock.now
-        deadline = now() + self._filter_timeout_seconds
-        return lambda: now() >= deadline
+    def _judge(self, choice: Choice, nodes: Nodes, patience: Patience) -> NodeStatuses | None:
+        timeout = self._binding_timeout_seconds if self._waits_for_devices else None
+        return choice.judge(nodes, wall=self.handle.clock.wall(), timeout_seconds=timeout, patience=patience)
+
+    def _go_on_beside(self, pod: Pod, choice: Choice, nodes: Nodes) -> bool:
+        """Go on beside the scheduler; return False where that is not possible."""
+        names = None if len(nodes) == len(self.handle.snapshot.nodes) else frozenset(info.name for info in nodes)
+        # What was found out about selectors is known to those; the rest is little.
+        choice.allocators.clear()
+
+        def prepare() -> tuple[Basis, Iterable[NodeInfo]]:
+            self._choose_by(choice, self._ledger.allocated.copy())
+            all_nodes = self.handle.snapshot.nodes
+            return self._basis(choice), [info for info in all_nodes if names is None or info.name in names]
+
+        return self._long_work.begin(Job(pod, choice, prepare, self._basis(choice)))
 
     def _keep_up(self, choice: Choice) -> None:
         """Choose by what is allocated now; the loop may have turned since, as it does where room is made."""
         if choice.changes != self._ledger.allocated.changes:
             self._prepare(choice)
+            if choice.found is not None:
+                choice.found = attrs.evolve(choice.found, is_outdated=True)
 
     def post_filter(
         self, state: CycleState, pod: Pod, statuses: NodeStatuses
@@ -333,8 +374,9 @@ class DynamicResources(
         if choice is None or choice.make_allocator is None or not choice.has_ways:
             return scores
         self._keep_up(choice)
+        patience = self._long_work.patience(pod, short=True)
         for row, info in enumerate(nodes):
-            scores[row] = choice.score(info)
+            scores[row] = choice.score(info, patience)
         # Here, and not for each pod without claims, whose scores are all the same.
         default_normalize(scores)
         return scores
@@ -357,10 +399,12 @@ class DynamicResources(
         if found is None or found.node is None:
             return _LOST
         self._keep_up(choice)
-        allotment = choice.allocate_on(found)
+        allotment = choice.allocate_on(found, self._long_work.patience(pod, short=True))
         if isinstance(allotment, Status):
             return allotment
         cycle = state.get(GROUP_CYCLE)
+        if cycle is None:
+            self._long_work.forget(pod)
         for each, allocation in zip(pending, allotment.of_claims, strict=True):
             each.promise = self._ledger.promise(each.claim, allocation, cycle)
             choice.is_promised = True
@@ -479,6 +523,10 @@ class DynamicResources(
                 raise DeviceTimeoutError(f"device binding timeout: claim={claim.name}")
             return False
         return True
+
+
+def _all_refused(nodes: Nodes, status: Status) -> NodeStatuses | None:
+    return NodeStatuses.failing(np.ones(len(nodes), dtype=np.bool_), status)
 
 
 def _in_progress(claim: ResourceClaim) -> Status:

@@ -111,7 +111,7 @@ class NodeOffer:
 
 
 class Inventory:
-    """All slices; `previous` lends what it worked out of those that have not changed.
+    """All slices; `previous` lends what it worked out of those that have not changed, `read` are those read before.
 
     Its `contents` are the slices by name, `counters` those with counters by pool; `offers` are kept by node, each with
     the labels that it holds for; `looks` number what there is to be seen in them.
@@ -124,8 +124,9 @@ class Inventory:
         features: Features = ALL_FEATURES,
         *,
         previous: Inventory | None = None,
+        read: Mapping[str, SliceContent] | None = None,
     ) -> None:
-        known = previous.contents if previous is not None else {}
+        known = read if read is not None else previous.contents if previous is not None else {}
         self.contents: dict[str, SliceContent] = {}
         self.offers: dict[str, tuple[Mapping[str, str], NodeOffer]] = {}
         self.looks: dict[object, int] = {}

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Generator
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import attrs
 
@@ -27,13 +27,18 @@ from pyscheduler.plugins.dynamic_resources.requests import MOST_DEVICES
 from pyscheduler.plugins.dynamic_resources.situation import BLOCKED, FREE, UNFIT, UNIQUE, Kind, amounts_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
+    from pyscheduler.plugins.dynamic_resources.patience import Patience
     from pyscheduler.plugins.dynamic_resources.pools import NodeOffer
     from pyscheduler.plugins.dynamic_resources.requests import ClaimDemand, Request
     from pyscheduler.plugins.dynamic_resources.situation import Situation
 
 __all__ = ["Search", "Solution"]
+
+
+#: What a step of the search takes, in steps of `patience`.
+_STEPS: Final = 20
 
 
 class _Outcome(enum.Enum):
@@ -70,12 +75,12 @@ class Search:
         demands: Sequence[ClaimDemand],
         offer: NodeOffer,
         situation: Situation,
-        expired: Callable[[], bool] | None = None,
+        patience: Patience | None = None,
     ) -> None:
         self._demands = demands
         self._offer = offer
         self._situation = situation
-        self._expired = expired
+        self._patience = patience
         self._kinds = situation.kinds
         self._constraints = [
             [Constraint.of(each) for each in demand.claim.spec.devices.constraints] for demand in demands
@@ -100,16 +105,17 @@ class Search:
     def run(self) -> Solution | None:
         """Return the first solution, None where there is none.
 
-        Raise `AllocationError` where something is wrong with a claim or a class, `AllocationTimeoutError` when
-        `expired` says that it is over.
+        Raise `AllocationError` where something is wrong with a claim or a class, and what `patience` raises.
         """
         self._look_at_requests()
         stack: list[_Step] = [self._request(0, 0)] if self._demands else []
         outcome = _Outcome.FAILED if stack else _Outcome.FOUND
         started = False
         while stack:
-            if self._expired is not None and self._expired():
-                raise AllocationTimeoutError("filter operation aborted: context deadline exceeded")
+            if self._patience is not None:
+                if self._patience.is_over():
+                    raise AllocationTimeoutError("filter operation aborted: context deadline exceeded")
+                self._patience.tick(_STEPS)
             try:
                 step = stack[-1].send(outcome) if started else next(stack[-1])
             except StopIteration as end:

@@ -19,12 +19,13 @@ from pyscheduler.plugins.dynamic_resources.constraints import LIST_VALUE, lookup
 from pyscheduler.plugins.dynamic_resources.selectors import DeviceSelectorError
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Mapping, Sequence
+    from collections.abc import Callable, Hashable, Mapping, Sequence
 
     from pyscheduler.api import DeviceTaint, DeviceToleration
     from pyscheduler.plugins.dynamic_resources.allocated import AllocatedState, DeviceId
     from pyscheduler.plugins.dynamic_resources.capacity import Amount
     from pyscheduler.plugins.dynamic_resources.constraints import AttributeValue
+    from pyscheduler.plugins.dynamic_resources.patience import Patience
     from pyscheduler.plugins.dynamic_resources.pools import Candidate, NodeOffer, Pool
     from pyscheduler.plugins.dynamic_resources.requests import ClaimDemand, Request
     from pyscheduler.plugins.dynamic_resources.selectors import DeviceSelectors
@@ -41,6 +42,9 @@ FREE: Final = 2
 
 UNIQUE: Final[AttributeValue] = ("unique", "")
 """What stands for a value that one device alone has: it equals nothing but itself, whatever it is."""
+
+#: What a look at a device takes, in steps of `patience`.
+_STEPS: Final = 5
 
 Verdict: TypeAlias = int | str
 """Whether a device may serve a request, or why that cannot be told."""
@@ -99,6 +103,14 @@ class Reducer:
         self._suits: dict[tuple[int, int], bool | str] = {}
         self._available: dict[tuple[PoolId, int], Mapping[CounterKey, int]] = {}
         self._sharing: set[DeviceId] | None = None
+        #: Counts the steps of what is asked next.
+        self.patience: Patience | None = None
+
+    def go_by(self, allocated: AllocatedState) -> None:
+        """Go by what is allocated now; kinds keep their numbers."""
+        self._allocated = allocated
+        self._available.clear()
+        self._sharing = None
 
     def reduce(self, offer: NodeOffer) -> Situation:
         """Return the situation of a node."""
@@ -106,6 +118,8 @@ class Reducer:
         devices: list[PoolDevice] = []
         found: list[tuple[Verdict, ...]] = []
         for place, candidate in enumerate(offer.candidates):
+            if self.patience is not None:
+                self.patience.tick(_STEPS)
             verdicts = tuple(self._verdict(request, candidate) for request in self._requests)
             if any(verdicts):
                 places.append(place)
@@ -210,6 +224,8 @@ class Reducer:
         key = (request.index, id(device.facts))
         suits = self._suits.get(key)
         if suits is None:
+            if self.patience is not None:
+                self.patience.tick(_STEPS)
             suits = self._suits[key] = self._suit(request, device)
         return suits
 
@@ -217,12 +233,16 @@ class Reducer:
         """Tell whether a device that nobody uses is what is asked for, or why that cannot be told."""
         for prefix, expression in request.selectors:
             try:
-                if not self._selectors.matches(expression, device.facts):
+                if not self._selectors.matches(expression, device.facts, self._pause):
                     return False
             except DeviceSelectorError as error:
                 return f"{prefix}{error}"
         consumed = consumed_amounts(request.amounts, device.capacity)
         return consumed is not None and fits(consumed, device.capacity, {})
+
+    @property
+    def _pause(self) -> Callable[[], None] | None:
+        return None if self.patience is None else self.patience.pause
 
     def _has_counters(self, device: PoolDevice, pool: Pool) -> bool:
         if device.shareable and self._is_shared(device.id):

@@ -1,16 +1,21 @@
-"""The inventory of all devices, made anew only when a slice has changed."""
+"""The inventory of all devices, made anew only when a slice has changed.
+
+Each slice is read when it comes, so that no cycle has to read thousands of them.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from pyscheduler.plugins.dynamic_resources.pools import Inventory
+from pyscheduler.plugins.dynamic_resources.slices import read_slice
 
 if TYPE_CHECKING:
     from pyscheduler.api import ResourceSlice
     from pyscheduler.framework import Lister
     from pyscheduler.plugins.dynamic_resources.features import Features
     from pyscheduler.plugins.dynamic_resources.selectors import DeviceSelectors
+    from pyscheduler.plugins.dynamic_resources.slices import SliceContent
 
 __all__ = ["Stock"]
 
@@ -24,16 +29,22 @@ class Stock:
         self._lister = lister
         self._inventory: Inventory | None = None
         self._is_current = False
-        lister.add_event_handler(
-            on_add=lambda _: self._outdate(), on_update=lambda *_: self._outdate(), on_delete=lambda _: self._outdate()
-        )
+        self._read: dict[str, SliceContent] = {}
+        lister.add_event_handler(on_add=self._add, on_update=lambda _, new: self._add(new), on_delete=self._delete)
 
     def inventory(self) -> Inventory:
         """Return what is there now."""
         if self._inventory is None or not self._is_current:
-            self._inventory = Inventory(self._lister, self.selectors, self.features, previous=self._inventory)
+            self._inventory = Inventory(
+                self._lister, self.selectors, self.features, previous=self._inventory, read=self._read
+            )
             self._is_current = True
         return self._inventory
 
-    def _outdate(self) -> None:
+    def _add(self, source: ResourceSlice) -> None:
         self._is_current = False
+        self._read[source.name] = read_slice(source, self.selectors, self.features)
+
+    def _delete(self, source: ResourceSlice) -> None:
+        self._is_current = False
+        self._read.pop(source.name, None)

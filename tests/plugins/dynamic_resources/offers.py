@@ -69,7 +69,7 @@ class NamedSelectors:
         asked = (driver, device.allow_multiple_allocations, device.attributes, device.capacity)
         return self._facts.setdefault(msgspec.json.encode(asked, order="sorted"), DeviceFacts(driver, device))
 
-    def matches(self, expression: str, facts: DeviceFacts) -> bool:
+    def matches(self, expression: str, facts: DeviceFacts, pause: Callable[[], None] | None = None) -> bool:
         self.asked += 1
         if expression not in PREDICATES:
             raise DeviceSelectorError(f"CEL compile error: {expression}")

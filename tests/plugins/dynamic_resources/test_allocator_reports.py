@@ -25,6 +25,7 @@ from pyscheduler.api import (
 )
 from pyscheduler.plugins.dynamic_resources.errors import AllocationError, AllocationTimeoutError, NodeAllocationError
 from pyscheduler.plugins.dynamic_resources.features import Features
+from pyscheduler.plugins.dynamic_resources.patience import CyclePatience, StillWorkingError
 from tests.plugins.dynamic_resources.offers import (
     CLASSES,
     DRIVER,
@@ -300,12 +301,21 @@ def test_an_unreadable_node_selector_is_reported() -> None:
         )
 
 
+class Hurried(CyclePatience):
+    """Patience that is over at the first step."""
+
+    def tick(self, steps: int = 1) -> None:
+        raise StillWorkingError
+
+
 def test_a_search_can_be_ended() -> None:
     """What is over time is given up, and can be tried again."""
     allocator = allocator_of([claim(exactly("r", 4))], GPUS)
     with pytest.raises(AllocationTimeoutError, match=r"^filter operation aborted: context deadline exceeded$"):
-        allocator.allocate(a_node(), lambda: True)
-    assert allocator.can_allocate(a_node(), lambda: False)
+        allocator.allocate(a_node(), CyclePatience(lambda: True))
+    with pytest.raises(StillWorkingError):
+        allocator.allocate(a_node(), Hurried())
+    assert allocator.can_allocate(a_node(), CyclePatience(lambda: False))
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from pyscheduler.plugins.dynamic_resources.allocated import AllocatedState
 from pyscheduler.plugins.dynamic_resources.allocator import Allocator
 from pyscheduler.plugins.dynamic_resources.capacity import Amount
 from pyscheduler.plugins.dynamic_resources.errors import AllocationError
+from pyscheduler.plugins.dynamic_resources.patience import CyclePatience
 from pyscheduler.plugins.dynamic_resources.pools import Inventory
 from tests.plugins.dynamic_resources.offers import (
     CLASSES,
@@ -137,7 +138,7 @@ def test_a_search_without_hope_ends_soon(attributes: list[int]) -> None:
     slices = [slice_of(*[device(f"d{at}", attributes={"numa": value}) for at, value in enumerate(attributes)])]
     claims = [claim(exactly("r", 12), name="one"), claim(exactly("s", 13), name="two")]
     steps = iter(range(2000))
-    assert not allocator_of(claims, slices).can_allocate(a_node(), lambda: next(steps, -1) < 0)
+    assert not allocator_of(claims, slices).can_allocate(a_node(), CyclePatience(lambda: next(steps, -1) < 0))
 
 
 def test_a_malformed_selector_of_a_device_is_reported() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pyscheduler.plugins.dynamic_resources.versions import parse_relaxed_version, parse_version
+from pyscheduler.cel.versions import parse_relaxed_version, parse_version
 
 SORTED = (
     "0.0.1",

@@ -1,0 +1,331 @@
+"""Work on the devices of pods that takes longer than a cycle may: done beside the scheduler, a little at a time.
+
+A pod waits where its selectors, or the search for its devices, do not come to an end within a cycle. What is left is
+done here in slices of about a millisecond, between which everything else has its turn, other pods above all. Then the
+pod is tried again and finds the answers.
+
+A pod may take `filterTimeout` of computing time; then it is told that this was too little. Each time that happens, the
+next pods of its namespace get half as much, until nothing has happened for a minute. A few pods are worked on at once,
+each of another namespace, those first whose namespaces have used least. So a tenant whose selectors take for ever takes
+a share of the processor for some seconds, and hardly anything afterwards.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+import attrs
+
+from pyscheduler.plugins.dynamic_resources.choice import Findings
+from pyscheduler.plugins.dynamic_resources.errors import AllocationTimeoutError
+from pyscheduler.plugins.dynamic_resources.patience import PAUSES_PER_CYCLE, CyclePatience, Patience
+from pyscheduler.plugins.dynamic_resources.worker import Computation
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from pyscheduler.api import Pod, ResourceClaim
+    from pyscheduler.framework import Handle, NodeInfo, Status
+    from pyscheduler.plugins.dynamic_resources.allocated import AllocatedState
+    from pyscheduler.plugins.dynamic_resources.choice import Choice
+    from pyscheduler.plugins.dynamic_resources.pools import Inventory
+    from pyscheduler.plugins.dynamic_resources.requests import ClassLookup
+
+__all__ = ["Basis", "Job", "LongWork"]
+
+_log = logging.getLogger(__name__)
+
+#: So many pods are worked on at once, and so many results are kept.
+_AT_ONCE: Final = 4
+_MOST_KEPT: Final = 8
+#: A namespace has its full time again after so many seconds for each time that it was halved.
+_FORGIVEN_AFTER_SECONDS: Final = 60.0
+_LEAST_SECONDS: Final = 0.05
+#: So many pauses fit into a call that has answers to go by, and so many into one that nobody waits for.
+_SHORT: Final = 10
+_ENDLESS: Final = 1_000_000
+#: No machine makes so many pauses in a second; where a clock stands still they count instead.
+_PAUSES_PER_SECOND: Final = 5_000
+
+
+class _JobPatience(Patience):
+    """Hands over at each pause, and ends the work when the time of the pod is over."""
+
+    def __init__(self, hand_over: Callable[[], None], seconds: float) -> None:
+        super().__init__()
+        self._hand_over = hand_over
+        self._seconds = seconds
+        self._pauses_left = seconds * _PAUSES_PER_SECOND
+        #: How long it has run; whoever runs it adds that up.
+        self.used_seconds = 0.0
+
+    def pause(self) -> None:
+        self._pauses_left -= 1
+        if self.is_over():
+            raise AllocationTimeoutError("filter operation aborted: context deadline exceeded")
+        self._hand_over()
+
+    def is_over(self) -> bool:
+        return self._pauses_left < 0 or self.used_seconds >= self._seconds
+
+
+@attrs.frozen
+class Basis:
+    """What the devices for a pod depend on: claims, classes and slices; and how much was allocated by then."""
+
+    claims: tuple[tuple[str, str], ...]
+    classes: tuple[tuple[str, str], ...]
+    inventory: Inventory = attrs.field(eq=False)
+    changes: int = attrs.field(eq=False)
+
+    @classmethod
+    def of(
+        cls, claims: Sequence[ResourceClaim], classes: ClassLookup, inventory: Inventory, allocated: AllocatedState
+    ) -> Basis:
+        """Return what there is to go by now; equal ones differ in slices and in what is allocated at most."""
+        names: set[str] = set()
+        for claim in claims:
+            for request in claim.spec.devices.requests:
+                ways = request.first_available or ((request.exactly,) if request.exactly is not None else ())
+                names.update(way.device_class_name for way in ways)
+        found = ((name, classes(name)) for name in sorted(names))
+        return cls(
+            tuple((claim.uid, claim.resource_version) for claim in claims),
+            tuple((name, one.resource_version if one is not None else "") for name, one in found),
+            inventory,
+            allocated.changes,
+        )
+
+
+@attrs.define(eq=False)
+class Job:
+    """The work on one pod, and its results: by node why the pod cannot have it, None where it can.
+
+    It begins with `prepare`, which has `choice` go by what is allocated then, and returns what it goes by and the nodes
+    to look at. Until then it holds next to nothing, as many may be waiting.
+    """
+
+    pod: Pod
+    choice: Choice
+    prepare: Callable[[], tuple[Basis, Iterable[NodeInfo]]]
+    basis: Basis
+    answers: dict[str, Status | None] = attrs.Factory(dict)
+    #: Whether all nodes were looked at, or the time was over before.
+    is_done: bool = False
+    has_timed_out: bool = False
+    #: Whether an attempt of the pod has gone by the results.
+    is_used: bool = False
+    _computation: Computation | None = None
+    _patience: _JobPatience | None = None
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether `begin` was called."""
+        return self._computation is not None
+
+    def begin(self, seconds: float) -> None:
+        """Make ready to run for so many seconds."""
+        before = self.basis
+        self.basis, nodes = self.prepare()
+        if (before, before.changes) != (self.basis, self.basis.changes):
+            self.answers.clear()
+        left = [info for info in nodes if info.name not in self.answers]
+        self._computation = Computation(partial(self._look_at, left))
+        self._patience = _JobPatience(self._computation.pause, seconds)
+
+    def step(self, now: Callable[[], float]) -> float:
+        """Work a little; return how many seconds that took."""
+        assert self._computation is not None, "it was begun"
+        assert self._patience is not None, "it was begun"
+        began = now()
+        self.is_done = self._computation.step()
+        took = now() - began
+        self._patience.used_seconds += took
+        return took
+
+    def close(self) -> None:
+        """End the work where it is."""
+        if self._computation is not None:
+            self._computation.close()
+            self._computation = None
+
+    def _look_at(self, nodes: Iterable[NodeInfo]) -> None:
+        assert self._patience is not None, "it was begun"
+        for info in nodes:
+            status, self.has_timed_out = self.choice.look_at(info, self._patience)
+            if self.has_timed_out:
+                return
+            self.answers[info.name] = status
+
+
+def _has_passed(now: Callable[[], float], deadline: float) -> bool:
+    return now() >= deadline
+
+
+@attrs.define(eq=False)
+class _Namespace:
+    """What a namespace has used: seconds, and how often its pods ran out of time; both are forgotten by and by."""
+
+    seconds: float = 0.0
+    halvings: float = 0.0
+    at: float = 0.0
+
+    def forgive(self, now: float) -> None:
+        passed = max(now - self.at, 0.0) / _FORGIVEN_AFTER_SECONDS
+        self.seconds *= math.exp(-passed)
+        self.halvings = max(self.halvings - passed, 0.0)
+        self.at = now
+
+
+class LongWork:
+    """The jobs of one plugin; `timeout_seconds` is what a pod gets, 0 for as much as it takes."""
+
+    def __init__(self, handle: Handle, timeout_seconds: float) -> None:
+        self._handle = handle
+        self._timeout_seconds = timeout_seconds
+        #: By uid of the pod, in the order in which they began.
+        self._jobs: dict[str, Job] = {}
+        self._running: list[Job] = []
+        self._namespaces: dict[str, _Namespace] = {}
+        self._task: asyncio.Task[None] | None = None
+
+    def __len__(self) -> int:
+        return len(self._jobs)
+
+    def is_busy_with(self, pod: Pod) -> bool:
+        """Tell whether a pod is worked on, so that there is nothing to do but wait."""
+        job = self._jobs.get(pod.uid)
+        return job is not None and not job.is_done
+
+    def look_up(self, pod: Pod, choice: Choice, basis: Basis) -> None:
+        """Put what was found out about a pod into a choice that is made for it, where it still has a meaning."""
+        job = self._jobs.get(pod.uid)
+        if job is None:
+            return
+        if job.basis != basis:
+            self.forget(pod)
+            return
+        if not job.is_done:
+            return
+        is_outdated = (job.basis.changes, job.basis.inventory) != (basis.changes, basis.inventory)
+        if not job.is_used:
+            choice.found = Findings(job.answers, is_outdated, job.has_timed_out)
+            job.is_used = True
+        known = job.choice.allocators.get(None)
+        if known is not None and job.basis.inventory is basis.inventory and choice.make_allocator is not None:
+            choice.allocators[None] = known
+
+    def patience(self, pod: Pod, *, short: bool = False, endless: bool = False) -> Patience:
+        """Return how long one call about a pod may take within a cycle."""
+        seconds = self.seconds_for(pod.namespace)
+        expired = None
+        if seconds != math.inf:
+            now = self._handle.clock.now
+            deadline = now() + seconds
+            expired = partial(_has_passed, now, deadline)
+        return CyclePatience(expired, _ENDLESS if endless else _SHORT if short else PAUSES_PER_CYCLE)
+
+    def forget(self, pod: Pod) -> None:
+        """Drop what there is about a pod, the work on it included."""
+        job = self._jobs.pop(pod.uid, None)
+        if job is not None:
+            job.close()
+            if job in self._running:
+                self._running.remove(job)
+
+    def begin(self, job: Job) -> bool:
+        """Work on a pod, and try it again when that is done; return False where no event loop runs."""
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            return False
+        before = self._jobs.get(job.pod.uid)
+        if before is not None and before.basis == job.basis and before.basis.changes == job.basis.changes:
+            job.answers.update(before.answers)  # a cycle may ask about some of the nodes only
+        self.forget(job.pod)
+        self._drop_old()
+        self._jobs[job.pod.uid] = job
+        if self._task is None or self._task.done():
+            self._task = self._handle.spawn(self._run(), name="look for devices")
+        return True
+
+    def seconds_for(self, namespace: str) -> float:
+        """Return how long a pod of a namespace may take."""
+        if not self._timeout_seconds:
+            return math.inf
+        known = self._namespaces.get(namespace)
+        if known is None:
+            return self._timeout_seconds
+        known.forgive(self._handle.clock.now())
+        least = min(_LEAST_SECONDS, self._timeout_seconds)
+        return max(self._timeout_seconds * math.exp2(-known.halvings), least)
+
+    def _account(self, namespace: str) -> _Namespace:
+        now = self._handle.clock.now()
+        if len(self._namespaces) > 10_000:
+            self._namespaces = {name: one for name, one in self._namespaces.items() if one.halvings > 0}
+        account = self._namespaces.setdefault(namespace, _Namespace(at=now))
+        account.forgive(now)
+        return account
+
+    def _drop_old(self) -> None:
+        """Forget the oldest results where there are too many."""
+        done = [uid for uid, job in self._jobs.items() if job.is_done]
+        for uid in done[: max(len(done) - _MOST_KEPT, 0)]:
+            del self._jobs[uid]
+
+    async def _run(self) -> None:
+        try:
+            while self._choose():
+                for job in list(self._running):
+                    self._step(job)
+                    await asyncio.sleep(0)
+        finally:
+            for job in list(self._running):
+                self.forget(job.pod)
+
+    def _choose(self) -> Sequence[Job]:
+        """Return the jobs that have their turn, no two of one namespace."""
+        if len(self._running) == _AT_ONCE or len(self._running) == len(self._jobs):
+            return self._running
+        busy = {job.pod.namespace for job in self._running}
+        waiting = [job for job in self._jobs.values() if not job.is_done and job.pod.namespace not in busy]
+        waiting.sort(key=lambda job: self._account(job.pod.namespace).seconds)
+        for job in waiting:
+            namespace = job.pod.namespace
+            if len(self._running) < _AT_ONCE and namespace not in busy and self._is_wanted(job):
+                busy.add(namespace)
+                self._running.append(job)
+        return self._running
+
+    def _is_wanted(self, job: Job) -> bool:
+        """Return whether the pod is still to be scheduled; forget it where it is not."""
+        if self._handle.queue_place(job.pod.uid):
+            return True
+        self.forget(job.pod)
+        return False
+
+    def _step(self, job: Job) -> None:
+        if job not in self._running or not self._is_wanted(job):
+            return
+        account = self._account(job.pod.namespace)
+        try:
+            if not job.has_begun:
+                job.begin(self.seconds_for(job.pod.namespace))
+            account.seconds += job.step(self._handle.clock.now)
+        except Exception:  # noqa: BLE001 - a bug must cost this pod an attempt, and not all that wait
+            _log.exception("Looking for devices failed pod=%s", job.pod.key)
+            self.forget(job.pod)
+            self._handle.activate([job.pod])
+            return
+        if not job.is_done:
+            return
+        self._running.remove(job)
+        job.close()
+        if job.has_timed_out:
+            account.halvings += 1.0
+        self._handle.activate([job.pod])
