@@ -25,7 +25,7 @@ def build_labels() -> dict[str, str]:
     known = {
         "major": major,
         "minor": minor,
-        "git_version": f"v{version('pyscheduler')}",
+        "git_version": f"v{version('kube-pyscheduler')}",
         "compiler": platform.python_implementation().lower(),
         "platform": f"{platform.system().lower()}/{platform.machine()}",
     }

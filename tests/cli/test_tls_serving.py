@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ssl
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -16,6 +15,7 @@ from pyscheduler.cli.flags import SecureServingFlags
 from pyscheduler.cli.go_values import NamedPair
 from pyscheduler.cli.tls_serving import ServingTLS
 from pyscheduler.framework.errors import ConfigError
+from tests import processes
 from tests.cli.pem import Authority
 
 
@@ -106,7 +106,7 @@ def test_making_a_certificate_leaves_the_library_out() -> None:
         "from pyscheduler.cli.tls_serving import ServingTLS; "
         "tls = ServingTLS(SecureServingFlags()); assert tls.context; assert 'cryptography' not in sys.modules"
     )
-    subprocess.run([sys.executable, "-c", code], check=True)
+    processes.run(sys.executable, "-c", code, check=True)
 
 
 def test_certificate_is_made_here_where_no_child_starts(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import base64
 import os
-import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -21,6 +20,7 @@ from pyscheduler.api.times import format_time
 from pyscheduler.cluster.real import auth
 from pyscheduler.framework.errors import ConfigError
 from pyscheduler.testing.clock import VirtualClock
+from tests import processes
 
 SERVER = "https://10.0.0.1:6443"
 PKI = Path(__file__).parent / "pki"
@@ -546,4 +546,4 @@ def test_only_the_credentials_part_of_the_official_client_is_imported(write: Cal
         "assert kubernetes.client.CoreV1Api and theirs.Configuration and kubernetes.aio.config.load_config\n"
     )
     path = write(document({"token": "abc"}))
-    subprocess.run([sys.executable, "-c", code, path], check=True)
+    processes.run(sys.executable, "-c", code, path, check=True)
