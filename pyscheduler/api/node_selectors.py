@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from pyscheduler.api.affinity import (
@@ -22,6 +21,7 @@ from pyscheduler.api.affinity import (
     NodeSelectorTerm,
     PreferredSchedulingTerm,
 )
+from pyscheduler.api.caching import bounded_cache
 from pyscheduler.api.errors import SelectorError
 from pyscheduler.api.requirements import (
     DOES_NOT_EXIST,
@@ -121,7 +121,7 @@ class RequiredNodeAffinity(NamedTuple):
         return self.affinity is None or self.affinity.matches(labels, node_name)
 
 
-@lru_cache(maxsize=_CACHE)
+@bounded_cache(_CACHE)
 def compile_node_selector(selector: NodeSelector, path: str = "") -> CompiledNodeSelector:
     """Return the compiled form; errors, worded with the `path` of the selector, are kept inside."""
     prefix = f"{path}.nodeSelectorTerms" if path else "nodeSelectorTerms"
@@ -134,7 +134,7 @@ def compile_node_selector(selector: NodeSelector, path: str = "") -> CompiledNod
     )
 
 
-@lru_cache(maxsize=_CACHE)
+@bounded_cache(_CACHE)
 def compile_preferred_terms(terms: tuple[PreferredSchedulingTerm, ...], path: str = "") -> PreferredTerms:
     """Return the compiled form of wishes; those of weight 0 and empty ones are left out.
 
@@ -157,7 +157,7 @@ def required_node_affinity(pod: Pod) -> RequiredNodeAffinity:
     return _required(tuple(sorted(pod.spec.node_selector.items())), required)
 
 
-@lru_cache(maxsize=_CACHE)
+@bounded_cache(_CACHE)
 def _required(labels: tuple[tuple[str, str], ...], selector: NodeSelector | None) -> RequiredNodeAffinity:
     return RequiredNodeAffinity(
         selector_from_labels(dict(labels)),

@@ -9,10 +9,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Mapping
-from functools import lru_cache
 from operator import attrgetter
 from typing import Final, NamedTuple
 
+from pyscheduler.api.caching import bounded_cache
 from pyscheduler.api.names import label_key_errors, label_value_errors
 
 IN: Final = "In"
@@ -131,7 +131,7 @@ class CompiledSelector:
         return f"CompiledSelector({str(self)!r})"
 
 
-@lru_cache(maxsize=_CACHE)
+@bounded_cache(_CACHE)
 def _interned(requirements: tuple[Requirement, ...]) -> CompiledSelector:
     return CompiledSelector(requirements) if requirements else EVERYTHING
 

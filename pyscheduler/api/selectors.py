@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from functools import lru_cache
 from typing import Final
 
+from pyscheduler.api.caching import bounded_cache
 from pyscheduler.api.errors import SelectorError
 from pyscheduler.api.meta import LabelSelector, LabelSelectorRequirement
 from pyscheduler.api.requirements import (
@@ -51,12 +51,12 @@ def selector_from_labels(labels: Mapping[str, str]) -> CompiledSelector:
     return CompiledSelector.of(Requirement(key, IN, (value,)) for key, value in labels.items())
 
 
-@lru_cache(maxsize=_CACHE)
+@bounded_cache(_CACHE)
 def _compile_expressions(expressions: tuple[LabelSelectorRequirement, ...]) -> CompiledSelector:
     return _compile((), expressions)
 
 
-@lru_cache(maxsize=_CACHE)
+@bounded_cache(_CACHE)
 def _compile(
     labels: tuple[tuple[str, str], ...], expressions: tuple[LabelSelectorRequirement, ...]
 ) -> CompiledSelector:

@@ -30,6 +30,8 @@ __all__ = ["PlacedTerms"]
 
 #: Kinds of pods whose answers are kept; beyond that the one not asked for longest goes.
 _MAX_ANSWERS: Final = 4096
+#: Nothing is kept for pods with more labels: those who write them could fill the memory.
+_MAX_LABELS: Final = 64
 #: Terms whose arrays are kept, likewise. At 5,000 nodes each takes 40 kB.
 _MAX_ARRAYS: Final = 512
 #: So many terms that no pod brings any more are kept, lest their pods come back.
@@ -115,7 +117,8 @@ class PlacedTerms:
             news = self._filed.candidates(labels)
         elif answer.seen < len(self._terms):
             news = self._terms[answer.seen :]
-        self._answers[pod_kind] = answer
+        if len(labels) <= _MAX_LABELS:
+            self._answers[pod_kind] = answer
         answer.terms += [term for term in news if term.key[2].speaks_of(namespace, labels, namespace_labels)]
         answer.seen = len(self._terms)
         return [PlacedTerm(*term.key, self._counts(term)) for term in answer.terms if term.rows]

@@ -29,6 +29,8 @@ __all__ = ["PodMatches"]
 
 #: Answers kept; beyond that the one not asked for longest goes. At 5,000 nodes each takes 40 kB.
 _MAX_ANSWERS: Final = 256
+#: Keys and values in the selectors of all answers kept: a pod may bring a selector of a megabyte.
+_MAX_PARTS: Final = 50_000
 
 #: Selector, namespaces (None: all), and whether terminating pods count.
 _Question: TypeAlias = "tuple[CompiledSelector, frozenset[str] | None, bool]"
@@ -89,12 +91,13 @@ class _Namespace:
 class PodMatches:
     """Counts of matching pods over the rows of a snapshot."""
 
-    __slots__ = ("_answers", "_held", "_namespaces", "_questions", "_seen", "_version")
+    __slots__ = ("_answers", "_held", "_namespaces", "_parts", "_questions", "_seen", "_version")
 
     def __init__(self) -> None:
         self._namespaces: dict[str, _Namespace] = {}
         #: In the order of their last use.
         self._answers: dict[_Question, _Answer] = {}
+        self._parts = 0
         self._questions: SelectingThings[_Question] = SelectingThings()
         #: The pods counted in, by row, and the generation of the row when that was done.
         self._held: list[list[PodInfo]] = []
@@ -179,7 +182,8 @@ class PodMatches:
 
     def _work_out(self, question: _Question) -> _Answer:
         """Hold a new question against all kinds; forget the one not asked for longest where there are too many."""
-        if len(self._answers) >= _MAX_ANSWERS:
+        self._parts += _parts_of(question)
+        while self._answers and (len(self._answers) >= _MAX_ANSWERS or self._parts > _MAX_PARTS):
             self._forget(next(iter(self._answers)))
         answer = _Answer(len(self._seen))
         self._questions.add(question[0], question)
@@ -196,6 +200,7 @@ class PodMatches:
 
     def _forget(self, question: _Question) -> None:
         answer = self._answers.pop(question)
+        self._parts -= _parts_of(question)
         self._questions.remove(question[0], question)
         for kind in self._candidates(question):
             if answer in kind.answers:
@@ -246,6 +251,12 @@ class PodMatches:
         self._questions.check_invariants((question[0], question) for question in self._answers)
         assert {id(each) for kind in kinds for each in kind.answers} <= set(map(id, self._answers.values()))
         assert len(self._answers) <= _MAX_ANSWERS, "too many answers are kept"
+        assert self._parts == sum(map(_parts_of, self._answers)), "keys and values of the selectors"
+
+
+def _parts_of(question: _Question) -> int:
+    selector, names, _ = question
+    return sum(1 + len(requirement.values) for requirement in selector.requirements) + len(names or ())
 
 
 def _concerns(question: _Question, kind: _Kind) -> bool:

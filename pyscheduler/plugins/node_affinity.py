@@ -171,7 +171,7 @@ def _named_nodes(terms: Sequence[NodeSelectorTerm]) -> frozenset[str] | None:
     """Return the nodes that `terms` name, none where each term contradicts itself; None where one names no node."""
     if not terms:
         return None
-    named: frozenset[str] = frozenset()
+    named: set[str] = set()
     for term in terms:
         names: frozenset[str] | None = None
         for field in term.match_fields:
@@ -181,4 +181,4 @@ def _named_nodes(terms: Sequence[NodeSelectorTerm]) -> frozenset[str] | None:
         if names is None:
             return None
         named |= names
-    return named
+    return frozenset(named)

@@ -6,9 +6,9 @@ Source of Koordinator's keys: its `apis/extension/coscheduling.go`; of kube-batc
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
+from pyscheduler.api.caching import bounded_cache
 from pyscheduler.podgroup.fields import NOTHING_SAID, GroupFields, Problem
 from pyscheduler.podgroup.values import (
     read_duration,
@@ -74,7 +74,7 @@ def lightweight_x_pod_fields(pod: Pod) -> GroupFields:
     return NOTHING_SAID if value is None else _minimum_only(_LIGHT_X_MIN, value)
 
 
-@lru_cache(maxsize=_REMEMBERED)
+@bounded_cache(_REMEMBERED)
 def _minimum_only(where: str, value: str) -> GroupFields:
     problems: list[Problem] = []
     return GroupFields(min=read_minimum(value, where, problems, least=0), problems=tuple(problems))
@@ -96,7 +96,7 @@ def gang_pod_fields(pod: Pod) -> GroupFields:
     return _gang_fields(where, minimum, get(_TOTAL), get(_WAIT), get(_MODE), get(_GROUPS, get(_GROUPS_ALIAS)), policy)
 
 
-@lru_cache(maxsize=_REMEMBERED)
+@bounded_cache(_REMEMBERED)
 def _gang_fields(
     min_key: str,
     minimum: str | None,

@@ -34,8 +34,10 @@ __all__ = ["Lesson", "Memories", "PodMemory", "Step"]
 
 #: Bytes of arrays that are kept in all: 500 kinds of pods at 15,000 nodes.
 _MAX_BYTES: Final = 64 * 2**20
-#: Kinds of pods that are known at all, by as much as their name.
+#: Kinds of pods that are known at all, by as much as their key, and bytes of these keys. A key is about as long as the
+#: pod's spec, and what plugins made of that spec may take ten times as much.
 _MAX_KINDS: Final = 8192
+_MAX_KEY_BYTES: Final = 8 * 2**20
 
 
 @attrs.frozen
@@ -123,7 +125,7 @@ class PodMemory:
 class Memories:
     """The memories of one profile, by kind of pod; those that came last stand at the end."""
 
-    __slots__ = ("_kinds", "_max_bytes", "_max_kinds", "_size")
+    __slots__ = ("_key_bytes", "_kinds", "_max_bytes", "_max_kinds", "_size")
 
     def __init__(self, *, max_bytes: int = _MAX_BYTES, max_kinds: int = _MAX_KINDS) -> None:
         self._max_bytes = max_bytes
@@ -131,6 +133,7 @@ class Memories:
         #: By key; None for a kind of which one pod was seen.
         self._kinds: dict[bytes, PodMemory | None] = {}
         self._size = 0
+        self._key_bytes = 0
 
     def __len__(self) -> int:
         """Return how many kinds of pods are remembered."""
@@ -149,7 +152,8 @@ class Memories:
         kinds = self._kinds
         if key not in kinds:
             kinds[key] = None
-            if len(kinds) > self._max_kinds:
+            self._key_bytes += len(key)
+            while len(kinds) > self._max_kinds or self._key_bytes > _MAX_KEY_BYTES:
                 self._forget(next(iter(kinds)))
             return None
         memory = kinds.pop(key)
@@ -172,6 +176,7 @@ class Memories:
 
     def _forget(self, key: bytes) -> None:
         memory = self._kinds.pop(key)
+        self._key_bytes -= len(key)
         if memory is not None:
             self._size -= memory.size
             # A cycle that still holds it learns in vain.

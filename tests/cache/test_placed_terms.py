@@ -125,6 +125,16 @@ def test_counts_may_not_be_written_to(world: World) -> None:
         found.counts[0] = 5
 
 
+def test_answers_for_pods_with_many_labels_are_not_kept(world: World) -> None:
+    """They are right, and worked out anew each time."""
+    world.node("a")
+    world.cache.add_pod(pod_of("p", "a", affinity(term())))
+    nodes = world.update().nodes
+    many = {**APP, **{f"l{number}": "x" for number in range(100)}}
+    assert told(nodes, many) == told(nodes, APP) != {}
+    assert len(world.snapshot._columns.placed_terms._answers) == 1
+
+
 def test_terms_that_nobody_brings_are_forgotten(world: World) -> None:
     """Thousands of pods, each with a term of its own, come and go: few of their terms are kept, and few answers."""
     world.node("a")

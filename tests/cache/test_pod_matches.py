@@ -120,6 +120,19 @@ def test_a_forgotten_question_is_answered_anew(world: World, monkeypatch: pytest
     assert [count(each, HERE).tolist() for each in (APP, EVERYTHING, SELECTORS[-1])] == [[1], [2], [1]]
 
 
+def test_answers_about_long_selectors_are_forgotten_by_their_size(world: World) -> None:
+    """Few answers are kept about selectors with thousands of values."""
+    world.node("a")
+    world.cache.add_pod(pod_of("p", "a", labels={"app": "3-1"}))
+    count = world.update().nodes.matching_pods
+    for number in range(20):
+        values = tuple(f"{number}-{i}" for i in range(10_000))
+        selector = CompiledSelector.of([Requirement("app", "In", values)])
+        assert count(selector, HERE).tolist() == [int(number == 3)]
+    assert len(world.snapshot._columns.pod_matches._answers) < 6
+    world.snapshot.check_invariants()
+
+
 def test_answers_grow_with_the_cluster(world: World) -> None:
     """Questions asked of a small cluster are right when it has become a large one, and a small one again."""
     nodes = [world.node(f"n{number}") for number in range(3)]

@@ -235,6 +235,20 @@ def test_kinds_that_did_not_come_for_longest_are_forgotten() -> None:
     assert memories.of(kinds[1]) is None
 
 
+def test_kinds_with_long_keys_are_forgotten_by_their_bytes() -> None:
+    """A kind with a spec of a megabyte is forgotten when a few more of them came, whatever the number of kinds."""
+    memories = Memories()
+
+    def kind(number: int) -> Pod:
+        return make_pod("p", node_selector={str(number): "x" * 2**20})
+
+    for number in range(12):
+        memories.of(kind(number))
+    assert memories.of(kind(11)) is not None
+    assert memories.of(kind(0)) is None
+    assert len(memories._kinds) < 9
+
+
 def test_large_memories_are_forgotten_first_come_first_gone(kit: Kit, monkeypatch: pytest.MonkeyPatch) -> None:
     """A memory that outgrows the bounds pushes out those not used for longest, never itself."""
     kit.add_nodes(*(make_node(f"n{number}") for number in range(100)))

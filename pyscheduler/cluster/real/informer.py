@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Final, Generic, TypeVar
 from pyscheduler.api import BUILT_IN_KINDS, APIStatus, DecodeError, KubeObject, Malformed, decode_event, decode_list
 from pyscheduler.api.codec import BOOKMARK, DELETED
 from pyscheduler.cluster.real.local_copy import LocalCopy, UnannouncedError, is_older
-from pyscheduler.cluster.real.pacing import Backoff, Watchdog
+from pyscheduler.cluster.real.pacing import Backoff, Slices, Watchdog
 from pyscheduler.cluster.real.responses import error_of, raise_for_status
 from pyscheduler.framework.errors import (
     PLUGIN_FAILURES,
@@ -58,8 +58,6 @@ T = TypeVar("T", bound=KubeObject)
 _PAGE: Final = 500
 #: A page may be megabytes over a slow line, in seconds.
 _LIST_SECONDS: Final = 60.0
-#: Handlers run for at most so many objects before the loop turns.
-_CHUNK: Final = 25
 #: A server is asked to end a watch after this long, plus as much again at random, in seconds; as client-go.
 _WATCH_SECONDS: Final = 300.0
 #: After so many silent streams in a row it is perhaps the version that nobody has news of.
@@ -362,12 +360,15 @@ class RealInformer(Generic[T]):
             for failure in page.malformed:
                 self._malformed(failure)
                 unreadable.add(failure.key)
-            for number, item in enumerate(page.items):
-                if number % _CHUNK == 0:
-                    await asyncio.sleep(0)
-                    self._check_not_primed(primed)
+            await asyncio.sleep(0)
+            self._check_not_primed(primed)
+            slices = Slices(self._clock)
+            for item in page.items:
                 seen.add(item.key)
                 self._copy.put(item)
+                if slices.is_over():
+                    await slices.turn()
+                    self._check_not_primed(primed)
             if not page.continue_token:
                 break
             query["continue"] = page.continue_token
@@ -399,9 +400,10 @@ class RealInformer(Generic[T]):
             raise _RelistError("the copy was replaced while it was listed")
 
     async def _finish_list(self, seen: set[str], unreadable: set[str]) -> None:
-        for number, _ in enumerate(self._copy.finish_list(seen, unreadable), 1):
-            if number % _CHUNK == 0:
-                await asyncio.sleep(0)
+        slices = Slices(self._clock)
+        for _ in self._copy.finish_list(seen, unreadable):
+            if slices.is_over():
+                await slices.turn()
 
     # Watch
 
@@ -444,7 +446,8 @@ class RealInformer(Generic[T]):
 
     async def _follow(self, stream: Stream, dog: Watchdog) -> None:
         rest: list[bytes] = []
-        handled = size = 0
+        size = 0
+        slices = Slices(self._clock)
         async for chunk in stream:
             dog.heard()
             self._silences = 0
@@ -459,10 +462,9 @@ class RealInformer(Generic[T]):
             # Not by `split`, which looks at byte after byte where this is one jump.
             while (end := data.find(b"\n", begin)) >= 0:
                 if end > begin:
-                    handled += 1
-                    if handled % _CHUNK == 0:
-                        await asyncio.sleep(0)
                     self._event(data[begin:end])
+                    if slices.is_over():
+                        await slices.turn()
                 begin = end + 1
             rest = [data[begin:]] if begin < len(data) else []
             size = len(data) - begin

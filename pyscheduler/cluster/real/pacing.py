@@ -1,4 +1,4 @@
-"""Waiting, on the injected clock: how long between tries, and how long for a sign of life.
+"""Waiting, on the injected clock: how long between tries, how long for a sign of life, and when to let the loop turn.
 
 asyncio's own timeouts follow the event loop; these follow the `Clock`, so that a stream that falls silent is given up
 in virtual time as in real time.
@@ -7,7 +7,7 @@ in virtual time as in real time.
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Final, Self
 
 if TYPE_CHECKING:
     import random
@@ -15,7 +15,11 @@ if TYPE_CHECKING:
 
     from pyscheduler.framework.clock import Clock, Timer
 
-__all__ = ["Backoff", "Watchdog"]
+__all__ = ["Backoff", "Slices", "Watchdog"]
+
+#: Long work lets the event loop turn after so many objects, or so many seconds.
+_SLICE_OBJECTS: Final = 25
+_SLICE_SECONDS: Final = 0.01
 
 
 class Backoff:
@@ -48,6 +52,31 @@ class Backoff:
         spread = delay * (0.5 + self._rng.random())
         self._asked = now + spread
         return spread
+
+
+class Slices:
+    """Parts of long work, one object after another, between which the event loop turns.
+
+    How long an object takes depends on others, too: each event about a node is compared with all pods that wait.
+    """
+
+    __slots__ = ("_began", "_clock", "_count")
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._count = 0
+        self._began = clock.now()
+
+    def is_over(self) -> bool:
+        """Count an object that was dealt with, and tell whether the loop should turn now."""
+        self._count += 1
+        return self._count >= _SLICE_OBJECTS or self._clock.now() - self._began >= _SLICE_SECONDS
+
+    async def turn(self) -> None:
+        """Let the loop turn, and begin the next part."""
+        await asyncio.sleep(0)
+        self._count = 0
+        self._began = self._clock.now()
 
 
 class Watchdog:

@@ -7,6 +7,7 @@ the profile gives it. A node's score is the sum over its domains.
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import TYPE_CHECKING
 
 import attrs
@@ -49,14 +50,14 @@ def sum_for_score(
     `wishes` are the pod's own, negative where it wants to be away. `placed` are the terms of pods there that speak of
     it, of which those that demand its nearness count with `hard_weight`.
     """
-    contributions = [
+    # One after the other: the counts of 10,000 terms on 5,000 nodes would take 400 MB at the same time.
+    wished = (
         (target.topology_key, weight, nodes.matching_pods(target.selector, target.namespaces))
         for weight, target in wishes
-    ]
-    contributions += _weighed(placed, hard_weight)
+    )
     sums: dict[str, NDArray[np.int64]] = {}
     touched = False
-    for key, weight, counts in contributions:
+    for key, weight, counts in chain(wished, _weighed(placed, hard_weight)):
         there = by_domain(nodes, key, counts)
         # Weights may cancel out, and that is something else than nobody having spoken.
         touched = touched or bool(there.any())

@@ -300,3 +300,32 @@ class TestYielding:
             await asyncio.gather(counter, return_exceptions=True)
         assert max(handled.values()) <= 25
         stage.assert_equal(pods)
+
+    async def test_the_loop_turns_after_each_slow_handler(self, stage: Any, turn_until: Any) -> None:
+        """Handlers that take 20 ms for each object of a list or burst hold the loop for one object at a time."""
+        stage.add_pods("p", "q", "r")
+        handled = []
+
+        def handle(*_: object) -> None:
+            handled.append(ready_in_between)
+            stage.clock._now += 0.02
+
+        ready_in_between = 0
+
+        async def count_turns() -> None:
+            nonlocal ready_in_between
+            while True:
+                ready_in_between += 1
+                await asyncio.sleep(0)
+
+        pods = stage.informer()
+        pods.add_event_handler(on_add=handle, on_update=handle)
+        counter = asyncio.create_task(count_turns())
+        pods.start()
+        await turn_until(lambda: pods.synced)
+        for name in "pqr":
+            stage.change_pod(name, colour="red")
+        await turn_until(lambda: len(handled) == 6)
+        counter.cancel()
+        assert len(set(handled)) == 6
+        await pods.stop()

@@ -1,4 +1,4 @@
-"""Backoff and watchdog, on the injected clock."""
+"""Backoff, watchdog and slices, on the injected clock."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from pyscheduler.cluster.real.pacing import Backoff, Watchdog
+from pyscheduler.cluster.real.pacing import Backoff, Slices, Watchdog
 from pyscheduler.testing.clock import VirtualClock, settle
 
 
@@ -105,3 +105,17 @@ async def test_watchdog_leaves_other_endings_alone() -> None:
     with pytest.raises(asyncio.CancelledError):
         await waiting
     await clock.advance(100)
+
+
+async def test_a_slice_ends_after_25_objects_or_10_ms() -> None:
+    """Many quick objects and few slow ones both let the loop turn."""
+    clock = VirtualClock()
+    slices = Slices(clock)
+    for _ in range(2):
+        assert [slices.is_over() for _ in range(25)] == [False] * 24 + [True]
+        await slices.turn()
+    assert not slices.is_over()
+    await clock.advance(0.02)
+    assert slices.is_over()
+    await slices.turn()
+    assert not slices.is_over()
