@@ -155,10 +155,11 @@ class Cable:
             self._tasks.discard(task)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        if self.answer is not None:
+        answer = self.answer  # it may be taken away while the request is read
+        if answer is not None:
             await reader.readuntil(b"\r\n\r\n")
             self.answered += 1
-            writer.write(self.answer)
+            writer.write(answer)
             await writer.drain()
             return
         far_reader, far_writer = await asyncio.open_connection(*self._address)

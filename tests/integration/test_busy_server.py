@@ -147,7 +147,7 @@ async def at_work(clock: LoopClock) -> AsyncIterator[Site]:
         assert set(site.router.bindings.values()) == {1}
         assert report.bound == len(site.router.bindings)
     finally:
-        await site.scheduler.stop()
+        await site.scheduler.stop(grace_seconds=10 * PATIENCE_SECONDS)  # by its own clock, which may be hurried
         await running
         await site.server.stop()
 

@@ -216,7 +216,7 @@ async def at_work(
         await site.settled()
         yield site
     finally:
-        await scheduler.stop()
+        await scheduler.stop(grace_seconds=SPEED * PATIENCE_SECONDS)  # by its own clock, which is hurried
         await loop
         await cable.stop()
         await site.server.stop()
