@@ -8,6 +8,8 @@ A pod may take `filterTimeout` of computing time; then it is told that this was 
 next pods of its namespace get half as much, until nothing has happened for a minute. A few pods are worked on at once,
 each of another namespace, those first whose namespaces have used least. So a tenant whose selectors take for ever takes
 a share of the processor for some seconds, and hardly anything afterwards.
+
+Differs from kube-scheduler: there, a cycle lasts as long as its search, and `filterTimeout` is the time on each node.
 """
 
 from __future__ import annotations
