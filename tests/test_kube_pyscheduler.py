@@ -17,6 +17,8 @@ from pathlib import Path
 import attrs
 import pytest
 
+from tests import processes
+
 ROOT = Path(__file__).parents[1]
 OURS = [ROOT, *sorted(path.parent for path in ROOT.glob("plugins/*/pyproject.toml"))]
 EXAMPLES = [ROOT / "examples/01-third-party-plugin", ROOT / "examples/10-own-dialect"]
@@ -46,14 +48,8 @@ SHARED = (
 
 def python(*arguments: str, path: Path) -> subprocess.CompletedProcess[str]:
     """Run Python with a folder before all others on its path."""
-    return subprocess.run(
-        [sys.executable, *arguments],
-        cwd=path,
-        env=os.environ | {"PYTHONPATH": str(path), "PYTHONDONTWRITEBYTECODE": "1"},
-        text=True,
-        capture_output=True,
-        check=False,
-    )
+    env = os.environ | {"PYTHONPATH": str(path), "PYTHONDONTWRITEBYTECODE": "1"}
+    return processes.run(sys.executable, *arguments, cwd=path, env=env)
 
 
 @pytest.mark.parametrize("script", ["main", "podgroup"])
@@ -97,16 +93,11 @@ class Environment:
     def pip(self, *arguments: str | Path) -> str:
         """Run pip on this environment, with no other index and no settings of the machine."""
         env = {name: value for name, value in os.environ.items() if not name.startswith(("PIP_", "PYTHON"))}
-        done = subprocess.run(
-            [
-                *(sys.executable, "-m", "pip", "--python", self.folder / "bin/python", "--disable-pip-version-check"),
-                *arguments,
-            ],
+        done = processes.run(
+            *(sys.executable, "-m", "pip", "--python", self.folder / "bin/python", "--disable-pip-version-check"),
+            *arguments,
             cwd=self.folder,
             env=env | {"PIP_CONFIG_FILE": os.devnull, "PIP_INDEX_URL": self.index.as_uri()},
-            text=True,
-            capture_output=True,
-            check=False,
         )
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
@@ -114,14 +105,7 @@ class Environment:
     def run(self, program: str, *arguments: str) -> subprocess.CompletedProcess[str]:
         """Run a program of this environment."""
         env = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
-        return subprocess.run(
-            [self.folder / "bin" / program, *arguments],
-            cwd=self.folder,
-            env=env,
-            text=True,
-            capture_output=True,
-            check=False,
-        )
+        return processes.run(self.folder / "bin" / program, *arguments, cwd=self.folder, env=env)
 
     @property
     def site(self) -> Path:
@@ -137,8 +121,8 @@ def index(tmp_path_factory: pytest.TempPathFactory) -> Path:
     wheels = folder / "wheels"
     wheels.mkdir()
     for source in OURS:
-        command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", wheels]
-        subprocess.run(command, cwd=source, check=True, capture_output=True)
+        command = (sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", wheels)
+        processes.run(*command, cwd=source, check=True)
     wheel_of(FOREIGN, wheels, name="pyScheduler", version="0.1.0")
     simple = folder / "simple"
     for path in wheels.iterdir():

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 from cachetools import TTLCache
 
+from pyscheduler.cli.visits import NullVisits
 from pyscheduler.framework.errors import APIError, PySchedulerError, TransportError
 
 if TYPE_CHECKING:
@@ -21,9 +22,18 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from pyscheduler.cli.delegation import Reviewer
+    from pyscheduler.cli.visits import Visits
     from pyscheduler.framework.clock import Clock
 
-__all__ = ["ANONYMOUS", "Authenticator", "Unauthenticated", "User", "shown_certificate", "user_of_certificate"]
+__all__ = [
+    "ANONYMOUS",
+    "Authenticator",
+    "Unauthenticated",
+    "User",
+    "certificate_end",
+    "shown_certificate",
+    "user_of_certificate",
+]
 
 _log = logging.getLogger(__name__)
 
@@ -55,8 +65,12 @@ class Unauthenticated(PySchedulerError):  # noqa: N818 - what it is, in Kubernet
 class Authenticator:
     """Tells who asks. Without a `reviewer`, tokens say nothing and their bearers are anonymous."""
 
-    def __init__(self, *, reviewer: Reviewer | None, clock: Clock, cache_seconds: float) -> None:
+    def __init__(
+        self, *, reviewer: Reviewer | None, clock: Clock, cache_seconds: float, visits: Visits | None = None
+    ) -> None:
         self._reviewer = reviewer
+        self._clock = clock
+        self._visits = visits if visits is not None else NullVisits()
         #: By the token's digest: no token is kept. None for a token that is not valid.
         self._known: TTLCache[bytes, User | None] = TTLCache(_CACHE_SIZE, cache_seconds, timer=clock.now)
 
@@ -77,10 +91,16 @@ class Authenticator:
 
     async def _user_of_token(self, reviewer: Reviewer, token: str) -> User:
         digest = hashlib.sha256(token.encode()).digest()
-        if digest in self._known:
-            user = self._known[digest]
-        else:
-            user = self._known[digest] = await self._review(reviewer, token)
+        began = self._clock.now()
+        hit = digest in self._known
+        try:
+            if hit:
+                user = self._known[digest]
+            else:
+                with self._visits.fetching_token():
+                    user = self._known[digest] = await self._review(reviewer, token)
+        finally:
+            self._visits.token_looked_up(hit=hit, seconds=self._clock.now() - began)
         if user is None:
             raise Unauthenticated("invalid bearer token")
         return user
@@ -132,6 +152,14 @@ def shown_certificate(connection: ssl.SSLObject | None) -> tuple[bytes | None, A
         return None, ()
     decoded = connection.getpeercert()
     return (connection.getpeercert(binary_form=True), decoded.get("subject", ())) if decoded else (None, ())
+
+
+def certificate_end(connection: ssl.SSLObject | None) -> float:
+    """Return when the certificate that a client showed ends, in seconds of Unix time."""
+    import ssl
+
+    decoded = connection.getpeercert() if connection is not None else None
+    return ssl.cert_time_to_seconds(str((decoded or {})["notAfter"]))
 
 
 def _bearer_token(header: str) -> str | None:

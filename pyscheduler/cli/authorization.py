@@ -38,6 +38,13 @@ class Decision:
 
     allowed: bool
     reason: str = ""
+    #: Whether the cluster said no, and not only that it knows of no rule that allows it.
+    denied: bool = False
+
+    @property
+    def label(self) -> str:
+        """Return what the decision is called in metrics."""
+        return "allowed" if self.allowed else "denied" if self.denied else "no-opinion"
 
 
 class Authorizer:
@@ -85,8 +92,8 @@ class Authorizer:
         except (APIError, TransportError) as error:
             _log.error("Failed to make webhook authorizer request err=%s", error)
             raise
-        allowed = bool(status.get("allowed")) and not status.get("denied")
-        return Decision(allowed, str(status.get("reason") or ""))
+        denied = bool(status.get("denied"))
+        return Decision(bool(status.get("allowed")) and not denied, str(status.get("reason") or ""), denied)
 
 
 def _spec(user: User, verb: str, path: str) -> dict[str, Any]:

@@ -1,33 +1,35 @@
 """Certificates to serve: read from files, or made where there are none.
 
-What is made is a certificate that signs itself, good for a year and for this machine's own name only: enough for probes
-and for who does not look, as kube-scheduler does it. The library that makes it is imported when it is needed.
+What is made is a certificate that signs itself, as kube-scheduler makes it. A child process makes it for `run`: the
+library takes 12 MiB, and a scheduler that runs for months needs it once.
 
 Source: SecureServingOptions.MaybeDefaultWithSelfSignedCerts in apiserver's server/options.
 """
 
 from __future__ import annotations
 
-import datetime as dt
-import ipaddress
 import logging
+import subprocess
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import attrs
 
+from pyscheduler.cli.self_signing import BETWEEN, make_self_signed
 from pyscheduler.framework.errors import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["Pair", "ensure_folder", "names_in", "read_pair", "self_signed"]
+__all__ = ["Pair", "ensure_folder", "names_in", "read_pair", "self_signed", "self_signed_by_child"]
 
 _log = logging.getLogger(__name__)
 
 #: Files in --cert-dir; kube-scheduler's own names, so that a folder made for it serves here, too.
 _PAIR_NAME: Final = "kube-scheduler"
-_VALID_DAYS: Final = 365
+_SELF_SIGNED: Final = "the self-signed certificate"
+_CHILD_SECONDS: Final = 60.0
 
 
 @attrs.frozen
@@ -56,7 +58,7 @@ def ensure_folder(folder: str, address: str) -> tuple[str, str]:
     """Return the files of the pair in `folder`; make what is not there. Raises `ConfigError` where that fails."""
     cert, key = Path(folder, f"{_PAIR_NAME}.crt"), Path(folder, f"{_PAIR_NAME}.key")
     if not (cert.exists() and key.exists()):
-        pair = self_signed(address)
+        pair = self_signed_by_child(address)
         try:
             cert.parent.mkdir(parents=True, exist_ok=True)
             cert.write_bytes(pair.certificate)
@@ -72,36 +74,24 @@ def ensure_folder(folder: str, address: str) -> tuple[str, str]:
 
 def self_signed(address: str) -> Pair:
     """Return a new certificate for `localhost`, 127.0.0.1 and `address`, unless that is all interfaces."""
-    from cryptography import x509
-    from cryptography.hazmat.primitives import hashes, serialization
-    from cryptography.hazmat.primitives.asymmetric import ec
-    from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+    return Pair(*make_self_signed(address), _SELF_SIGNED)
 
-    key = ec.generate_private_key(ec.SECP256R1())
-    addresses = {ipaddress.ip_address("127.0.0.1"), ipaddress.ip_address(address)}
-    names: list[x509.GeneralName] = [x509.DNSName("localhost")]
-    names += [x509.IPAddress(each) for each in sorted(addresses, key=str) if not each.is_unspecified]
-    now = dt.datetime.now(dt.UTC)
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, f"localhost@{int(now.timestamp())}")])
-    certificate = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        # An hour back: the clocks of those who ask may be behind.
-        .not_valid_before(now - dt.timedelta(hours=1))
-        .not_valid_after(now + dt.timedelta(days=_VALID_DAYS))
-        .add_extension(x509.SubjectAlternativeName(names), critical=False)
-        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-        .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
-        .sign(key, hashes.SHA256())
-    )
-    return Pair(
-        certificate.public_bytes(serialization.Encoding.PEM),
-        key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()),
-        "the self-signed certificate",
-    )
+
+def self_signed_by_child(address: str) -> Pair:
+    """Return what `self_signed` makes, made by a child process where one can be started."""
+    try:
+        done = subprocess.run(
+            [sys.executable, "-m", make_self_signed.__module__, address],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            timeout=_CHILD_SECONDS,
+            check=True,
+        )
+        certificate, key = done.stdout.split(BETWEEN)
+    except (OSError, subprocess.SubprocessError, ValueError):
+        return self_signed(address)  # a sandbox lets no process start, or the interpreter is embedded in a program
+    return Pair(certificate, key, _SELF_SIGNED)
 
 
 def names_in(pair: Pair) -> Sequence[str]:

@@ -14,12 +14,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from pyscheduler.cluster.real.metering import NO_ANSWER
 from pyscheduler.cluster.real.responses import raise_for_status
 from pyscheduler.framework.errors import APIError, TransportError
 from pyscheduler.framework.watches import PolicyRule
 
 if TYPE_CHECKING:
     import random
+    from collections.abc import Callable
 
     from pyscheduler.framework.clock import Clock
     from pyscheduler.scheduler.ports import Transport
@@ -73,8 +75,17 @@ async def open_transport(kubeconfig: str, *, flag: str) -> Transport | None:
 class Reviewer:
     """Creates reviews over one transport."""
 
-    def __init__(self, transport: Transport, *, clock: Clock, rng: random.Random) -> None:
+    def __init__(
+        self,
+        transport: Transport,
+        *,
+        clock: Clock,
+        rng: random.Random,
+        reviewed: Callable[..., None] | None = None,
+    ) -> None:
         self._transport = transport
+        #: Is told `code` and `seconds` of each request.
+        self._reviewed = reviewed
         self._clock = clock
         self._rng = rng
 
@@ -103,7 +114,13 @@ class Reviewer:
         return _decoded(raise_for_status(response, f"GET {path}"), path)
 
     async def _create(self, path: str, body: bytes) -> dict[str, Any]:
-        response = await self._transport.request("POST", path, body=body, timeout_seconds=_TIMEOUT_SECONDS)
+        began, code = self._clock.now(), NO_ANSWER
+        try:
+            response = await self._transport.request("POST", path, body=body, timeout_seconds=_TIMEOUT_SECONDS)
+            code = str(response.status)
+        finally:
+            if self._reviewed is not None:
+                self._reviewed(code=code, seconds=self._clock.now() - began)
         status = _decoded(raise_for_status(response, f"POST {path}"), path).get("status")
         return status if isinstance(status, dict) else {}
 

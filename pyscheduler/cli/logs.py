@@ -36,6 +36,10 @@ _LIKE_A_FIELD: Final = re.compile(r"(^|\s)(\w+)=")
 _NO_FIELD: Final = r"\1\2\\u003d"
 #: The longest value in a line, in characters.
 _LIMIT: Final = 2000
+_NUMBERS: Final = (int, float, bool)
+#: The least `-v` at which lines of a level, and of those above it, are shown; and that of all others.
+_VERBOSITIES: Final = ((logging.WARNING, 0), (logging.INFO, 2))
+_DETAIL: Final = 4
 #: `key=value` or `key="value with spaces"`.
 _FIELD: Final = re.compile(r'(?:^|\s)(\w+)=("(?:[^"\\]|\\.)*"|[^\s"]+)(?=\s|$)')
 
@@ -53,29 +57,42 @@ class _KeyValueFormatter(logging.Formatter):
 
 
 class _JSONFormatter(logging.Formatter):
-    """One JSON object a line: `ts`, `level`, `logger`, `msg`, and the message's fields."""
+    """One JSON object a line, with the fields of Kubernetes' components: `ts`, `caller`, `msg`, `v`, `err` and its own.
+
+    `ts` is in milliseconds. `v` is the least `-v` at which the line is shown; errors have none. `level` and `logger`
+    are additions. Source: component-base, logs/json.
+    """
 
     def format(self, record: logging.LogRecord) -> str:
-        message = _message(record)
+        numbers: dict[int, object] = {}
+        message = _message(record, numbers)
         entry: dict[str, object] = {
-            "ts": record.created,
+            "ts": round(record.created * 1000, 3),
             "level": record.levelname.lower(),
             "logger": record.name,
+            "caller": f"{'/'.join(record.pathname.rsplit('/', 2)[-2:])}:{record.lineno}",
             "msg": _FIELD.sub("", message),
         }
+        if record.levelno < logging.ERROR:
+            entry["v"] = next((v for level, v in _VERBOSITIES if record.levelno >= level), _DETAIL)
+        for field in _FIELD.finditer(message):
+            name, value = field.groups()
+            entry.setdefault(name, numbers.get(field.start(2), _unquoted(value)))
         if record.exc_info and record.levelno >= logging.ERROR:
+            entry.setdefault("err", str(record.exc_info[1]))
             entry["exception"] = self.formatException(record.exc_info)
-        for name, value in _FIELD.findall(message):
-            entry.setdefault(name, _unquoted(value))
         return _on_one_line(msgspec.json.encode(entry).decode())
 
 
-def _message(record: logging.LogRecord) -> str:
-    """Return the message with its arguments in place, those of fields quoted where they must be."""
+def _message(record: logging.LogRecord, numbers: dict[int, object] | None = None) -> str:
+    """Return the message with its arguments in place, those of fields quoted where they must be.
+
+    `numbers` gets the values that are numbers or truths, by their place in the message.
+    """
     if not isinstance(record.args, tuple) or not record.args:
         return _on_one_line(_cut(record.getMessage()))
     try:
-        return _on_one_line(_filled(_template(str(record.msg)), record.args))
+        return _filled(_template(str(record.msg)), record.args, numbers)
     except (TypeError, ValueError, StopIteration):
         return _on_one_line(_cut(record.getMessage()))
 
@@ -91,20 +108,31 @@ def _template(message: str) -> tuple[str | re.Match[str], ...]:
     return (*parts, message[end:])
 
 
-def _filled(parts: tuple[str | re.Match[str], ...], args: tuple[object, ...]) -> str:
+def _filled(parts: tuple[str | re.Match[str], ...], args: tuple[object, ...], numbers: dict[int, object] | None) -> str:
     arguments = iter(args)
-    filled = []
+    filled = ""
     for part in parts:
         if isinstance(part, str):
-            filled.append(part)
+            filled += _on_one_line(part)
             continue
         is_value, opened, form, closed = part.groups()
-        text = _cut(form % (next(arguments),))
+        value = next(arguments)
+        text = _cut(form % (value,))
         if is_value is None:
-            filled.append(f"{opened}{_LIKE_A_FIELD.sub(_NO_FIELD, text)}{closed}")
-        else:
-            filled.append(f"={_quoted(text)}" if opened or _NEEDS_QUOTES.search(text) else f"={text}")
-    return "".join(filled)
+            filled += _on_one_line(f"{opened}{_LIKE_A_FIELD.sub(_NO_FIELD, text)}{closed}")
+            continue
+        if numbers is not None and not opened and type(value) in _NUMBERS:
+            numbers[len(filled) + 1] = value if type(value) is bool else _number(text)
+        filled += f"={_quoted(text)}" if opened or _NEEDS_QUOTES.search(text) else _on_one_line(f"={text}")
+    return filled
+
+
+def _number(text: str) -> object:
+    """Return a number as it was written, with as many places; the text where JSON has no such number."""
+    try:
+        return msgspec.json.decode(text)
+    except msgspec.DecodeError:
+        return text
 
 
 def _cut(text: str) -> str:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from pyscheduler.cli.flags import Flags
     from pyscheduler.cli.pages import Pages
+    from pyscheduler.cli.visits import Visits
     from pyscheduler.cluster.real.heartbeat import Heartbeat
     from pyscheduler.cluster.real.lease import LeaderElector
     from pyscheduler.scheduler.scheduler import Scheduler
@@ -73,6 +74,8 @@ class Ports:
     #: The HTTPS port and all that belongs to it; None serves none.
     flags: Flags | None
     profiling: bool
+    #: Is told about requests to the HTTPS port.
+    visits: Visits
     feature: Callable[[str], bool]
     _health: HealthServer | None = None
     _secure: SecureServer | None = None
@@ -108,6 +111,7 @@ class Ports:
             # Its pauses shift no choice among nodes.
             rng=random.Random(),
             debugging=self._debug_pages(flags).answer,
+            visits=self.visits,
         )
         try:
             await secure.prepare()

@@ -16,16 +16,18 @@ import asyncio
 import html
 import json
 import logging
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from aiohttp import web
 
-from pyscheduler.cli.authentication import Authenticator, Unauthenticated, shown_certificate
+from pyscheduler.cli.authentication import Authenticator, Unauthenticated, certificate_end, shown_certificate
 from pyscheduler.cli.authorization import Authorizer
 from pyscheduler.cli.delegation import Reviewer, open_transport
 from pyscheduler.cli.health import SHUTDOWN_SECONDS
 from pyscheduler.cli.tls_serving import ServingTLS
+from pyscheduler.cli.visits import NullVisits
 from pyscheduler.framework.errors import APIError, ConfigError, TransportError
 
 if TYPE_CHECKING:
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
 
     from pyscheduler.cli.flags import AuthenticationFlags, AuthorizationFlags, Flags
     from pyscheduler.cli.pages import Debugging, Pages
+    from pyscheduler.cli.visits import Visits
     from pyscheduler.framework.clock import Clock
 
 __all__ = ["SecureServer"]
@@ -53,13 +56,21 @@ class SecureServer:
     """
 
     def __init__(
-        self, pages: Pages, flags: Flags, *, clock: Clock, rng: random.Random, debugging: Debugging | None = None
+        self,
+        pages: Pages,
+        flags: Flags,
+        *,
+        clock: Clock,
+        rng: random.Random,
+        debugging: Debugging | None = None,
+        visits: Visits | None = None,
     ) -> None:
         self._pages = pages
         self._flags = flags
         self._clock = clock
         self._rng = rng
         self._debugging = debugging
+        self._visits = visits if visits is not None else NullVisits()
         self._runner: web.ServerRunner | None = None
         self._reloading: asyncio.Task[None] | None = None
         self._reviewers: list[Reviewer] = []
@@ -71,12 +82,12 @@ class SecureServer:
 
     async def prepare(self) -> None:
         """Read all that the flags name. Raises `ConfigError` for what cannot be used; `stop` follows in any case."""
-        self._tls = ServingTLS(
-            self._flags.secure_serving, client_authorities=await asyncio.to_thread(self._authorities)
-        )
-        asks = await self._reviewer(self._flags.authentication.authentication_kubeconfig, "--authentication-kubeconfig")
-        decides = await self._reviewer(self._flags.authorization.authorization_kubeconfig, "--authorization-kubeconfig")
-        self._authenticator = _authenticator(self._flags.authentication, asks, self._clock)
+        authorities = await asyncio.to_thread(self._authorities)
+        self._tls = await asyncio.to_thread(ServingTLS, self._flags.secure_serving, client_authorities=authorities)
+        asking, deciding = self._flags.authentication, self._flags.authorization
+        asks = await self._reviewer(asking.authentication_kubeconfig, "--authentication-kubeconfig", "authn")
+        decides = await self._reviewer(deciding.authorization_kubeconfig, "--authorization-kubeconfig", "authz")
+        self._authenticator = _authenticator(asking, asks, self._clock, self._visits)
         self._authorizer = _authorizer(self._flags.authorization, decides, self._clock)
         if self._flags.authentication.authentication_skip_lookup:
             return
@@ -119,11 +130,11 @@ class SecureServer:
 
     # Certificates and authorities
 
-    async def _reviewer(self, kubeconfig: str, flag: str) -> Reviewer | None:
+    async def _reviewer(self, kubeconfig: str, flag: str, kind: str) -> Reviewer | None:
         transport = await open_transport(kubeconfig, flag=flag)
         if transport is None:
             return None
-        reviewer = Reviewer(transport, clock=self._clock, rng=self._rng)
+        reviewer = Reviewer(transport, clock=self._clock, rng=self._rng, reviewed=partial(self._visits.reviewed, kind))
         self._reviewers.append(reviewer)
         return reviewer
 
@@ -175,19 +186,27 @@ class SecureServer:
     async def _guarded(self, request: web.BaseRequest) -> web.StreamResponse:
         connection = request.transport.get_extra_info("ssl_object") if request.transport is not None else None
         certificate, subject = shown_certificate(connection)
+        began = self._clock.now()
+        if certificate is not None:
+            self._visits.certificate_shown(certificate_end(connection) - self._clock.wall())
         try:
             user = await self._authenticator.authenticate(
                 certificate=certificate, subject=subject, authorization=request.headers.get("Authorization", "")
             )
         except Unauthenticated as error:
+            self._visits.authenticated(result="error", username="", seconds=self._clock.now() - began)
             _log.error("Unable to authenticate the request err=%s", error)
             return _status(request, 401, "Unauthorized", "Unauthorized")
+        self._visits.authenticated(result="success", username=user.name, seconds=self._clock.now() - began)
         verb = request.method.lower()
+        began = self._clock.now()
         try:
             decision = await self._authorizer.authorize(user, verb, request.path)
         except (APIError, TransportError) as error:
+            self._visits.authorized(result="error", seconds=self._clock.now() - began)
             message = f"Internal Server Error: {_quoted(request.raw_path)}: {error}"
             return web.Response(status=500, text=f"{html.escape(message, quote=False)}\n")
+        self._visits.authorized(result=decision.label, seconds=self._clock.now() - began)
         if not decision.allowed:
             _log.debug("Forbidden uri=%s user=%s reason=%s", request.raw_path, user.name, decision.reason)
             message = html.escape(f"User {_quoted(user.name)} cannot {verb} path {_quoted(request.path)}", quote=False)
@@ -196,9 +215,11 @@ class SecureServer:
         return await self._pages.answer(request, self._debugging)
 
 
-def _authenticator(flags: AuthenticationFlags, reviewer: Reviewer | None, clock: Clock) -> Authenticator:
+def _authenticator(
+    flags: AuthenticationFlags, reviewer: Reviewer | None, clock: Clock, visits: Visits
+) -> Authenticator:
     seconds = flags.authentication_token_webhook_cache_ttl_seconds
-    return Authenticator(reviewer=reviewer, clock=clock, cache_seconds=seconds)
+    return Authenticator(reviewer=reviewer, clock=clock, cache_seconds=seconds, visits=visits)
 
 
 def _authorizer(flags: AuthorizationFlags, reviewer: Reviewer | None, clock: Clock) -> Authorizer:

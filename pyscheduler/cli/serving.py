@@ -97,7 +97,8 @@ async def serve(
     if elector is not None:
         transport = FencedTransport(transport, leads=lambda: elector.is_leader)
         if watchdog is not None:
-            watchdog.lost = lambda: elector.reason
+            deadline = options.config.leader_election.renew_deadline_seconds
+            watchdog.guard(elector, renew_deadline_seconds=deadline)
         elector.watch()
     try:
         # Before the server is waited for: a mistake in the profiles is told whether the cluster is there or not.
@@ -130,7 +131,8 @@ async def serve(
 
 
 def _show_program(metrics: Metrics, options: RunOptions, heartbeat: Heartbeat | None) -> None:
-    """Show which features are on, what the process takes, and for how long its event loop is blocked."""
+    """Show which version this is, which features are on, what the process takes, and how long its loop is blocked."""
+    from pyscheduler.cli.version import build_labels, compatibility_labels
     from pyscheduler.config.feature_gates import default_gates, stage_of
 
     gates = options.feature_gates if options.feature_gates is not None else default_gates()
@@ -138,6 +140,9 @@ def _show_program(metrics: Metrics, options: RunOptions, heartbeat: Heartbeat | 
         (("name", name), ("stage", stage_of(name))): float(on) for name, on in sorted(gates.items())
     }
     metrics.gauge("kubernetes_feature_enabled", lambda: values)
+    build, compatible = tuple(build_labels().items()), tuple(compatibility_labels().items())
+    metrics.gauge("kubernetes_build_info", lambda: {build: 1.0})
+    metrics.gauge("version_info", lambda: {compatible: 1.0})
     metrics.show_process()
     if heartbeat is not None:
         metrics.gauge(_BLOCKED, lambda: {(): heartbeat.longest_seconds()}, description=_BLOCKED_HELP)
@@ -202,6 +207,7 @@ def _ports(
         health_port=options.health_port,
         flags=options.flags,
         profiling=options.config.enable_profiling,
+        visits=metrics.visits(),
         feature=lambda name: gates[name],
     )
 

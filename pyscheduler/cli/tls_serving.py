@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Final
 
 import attrs
 
-from pyscheduler.cli.certificates import Pair, ensure_folder, names_in, read_pair, self_signed
+from pyscheduler.cli.certificates import Pair, ensure_folder, names_in, read_pair, self_signed_by_child
 from pyscheduler.framework.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ class ServingTLS:
             self._files: tuple[str, str] | None = ensure_folder(flags.cert_dir, flags.bind_address)
         else:
             self._files = (flags.tls_cert_file, flags.tls_private_key_file) if flags.tls_cert_file else None
-        self._made = self_signed(flags.bind_address) if self._files is None else None
+        self._made = self_signed_by_child(flags.bind_address) if self._files is None else None
         self._pairs = self._read()
         self._choice = self._build()
         #: What the server is given; each handshake goes on with a context of the current choice.

@@ -1,11 +1,41 @@
-"""What this program says it is."""
+"""What this program says it is.
+
+Differs from kube-scheduler: `kubernetes_build_info` has this program's own version as `git_version`, and what only a
+build from Go has is empty.
+"""
 
 from __future__ import annotations
 
 import platform
 import sys
+from typing import Final
 
-__all__ = ["version_text"]
+__all__ = ["build_labels", "compatibility_labels", "version_text"]
+
+#: The version of Kubernetes that this program behaves like, and the oldest that its gates can be set for.
+_LIKE: Final = "1.36"
+_OLDEST: Final = "1.35"
+
+
+def build_labels() -> dict[str, str]:
+    """Return the labels of `kubernetes_build_info`: `git_version` is this program's own version."""
+    from importlib.metadata import version
+
+    major, minor = _LIKE.split(".")
+    known = {
+        "major": major,
+        "minor": minor,
+        "git_version": f"v{version('pyscheduler')}",
+        "compiler": platform.python_implementation().lower(),
+        "platform": f"{platform.system().lower()}/{platform.machine()}",
+    }
+    # A build from Go's sources has these, too.
+    return {**dict.fromkeys(("git_commit", "git_tree_state", "build_date", "go_version"), ""), **known}
+
+
+def compatibility_labels() -> dict[str, str]:
+    """Return the labels of `version_info`: what this program emulates, under the component's name there."""
+    return {"component": "kube", "binary": _LIKE, "emulation": _LIKE, "min_compat": _OLDEST}
 
 
 def version_text(value: str) -> str:

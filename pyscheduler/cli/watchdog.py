@@ -6,10 +6,15 @@ replica may take it. One line in the log says for how long the loop was blocked,
 given back then, because nobody knows which bindings are under way; it runs out.
 
 Signals come to the thread through a socket that Python writes to as soon as they arrive, whatever the main thread does:
-computing, sleeping, or waiting in a library that has released the interpreter lock (GIL). Where a library keeps the GIL
-no thread runs: neither is the lease renewed then. A regular expression is such a case, but one that looks for signals,
-and so it is ended a little later by faulthandler, which needs no GIL. A library that keeps the GIL and never looks for
-signals can only be killed, as kubelet does in the end.
+computing, sleeping, or waiting in a library that has released the interpreter lock (GIL). Where a library keeps the
+GIL, as regular expressions do, no thread runs: the lease is not renewed, but nothing here can end the program. That is
+left to faulthandler, which needs no GIL, and writes where every thread is. It is set to end a leader ten seconds after
+the lease is lost, unless it is set anew before; and at a signal, which regular expressions look for, to end the program
+after all else has failed. What remains is a library that keeps the GIL and looks for no signals, in a program that does
+not lead: kubelet kills that in the end.
+
+Differs from kube-scheduler: there, a plugin that never returns keeps the lease for good, and SIGTERM ends the program
+at once.
 """
 
 from __future__ import annotations
@@ -37,6 +42,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from types import FrameType
 
+    from pyscheduler.cluster.real.lease import LeaderElector
+
 __all__ = ["Watchdog"]
 
 _log = logging.getLogger(__name__)
@@ -47,8 +54,11 @@ _TICK_SECONDS: Final = 0.5
 _TOLD_SECONDS: Final = 5.0
 #: How long an end may take, from the signal on: ten seconds for an orderly one, and some for the interpreter's own.
 _END_SECONDS: Final = 12.0
-#: When faulthandler ends the program, if even this thread does not run.
+#: When faulthandler ends the program after a signal, and after the lease was lost, if even this thread does not run.
 _LAST_RESORT_SECONDS: Final = 14.0
+_AFTER_LOSS_SECONDS: Final = 10.0
+#: How often that is put off while this replica leads.
+_PUT_OFF_SECONDS: Final = 2.0
 #: How long the loop may take to notice that the lease is lost.
 _LOSS_SECONDS: Final = 1.0
 #: How long the last line may take: whoever blocks the loop may hold a lock of the log's.
@@ -65,8 +75,10 @@ class Watchdog:
         self._stop = stop
         self._loop = asyncio.get_running_loop()
         self._main = threading.get_ident()
-        #: Returns why the lease was lost; empty while it was not.
-        self.lost: Callable[[], str] = str
+        self._elector: LeaderElector | None = None
+        self._lease_seconds = 0.0
+        #: When faulthandler was last set to end a leader; None while it is not.
+        self._set_at: float | None = None
         self.heartbeat = Heartbeat(LoopClock())
         self.heartbeat.start()
         self._turns = 0
@@ -81,6 +93,11 @@ class Watchdog:
         for number in _SIGNALS:
             signal.signal(number, _arm)
         threading.Thread(target=self._watch, name="watchdog", daemon=True).start()
+
+    def guard(self, elector: LeaderElector, *, renew_deadline_seconds: float) -> None:
+        """End the program when that lease is lost and the loop does not turn."""
+        self._lease_seconds = renew_deadline_seconds
+        self._elector = elector
 
     def _watch(self) -> None:
         last = time.monotonic()
@@ -114,9 +131,10 @@ class Watchdog:
         if self._blocked >= _TOLD_SECONDS and not self._is_told:
             self._is_told = True
             self._tell()
-        lost = self.lost()
+        lost = self._elector.reason if self._elector is not None else ""
         if self._ending_since is None and (lost or self._stop.is_set()):
             self._ending_since = now
+        self._put_off(now)
         if lost and self._blocked >= _LOSS_SECONDS:
             where = self._where()
             text = (
@@ -131,6 +149,18 @@ class Watchdog:
                 )
                 self._end(text, where, self._blocked)
             self._end("Ending at once: stopping took over %.0f s, and is in %s", _END_SECONDS, where)
+
+    def _put_off(self, now: float) -> None:
+        """Set the time anew at which faulthandler ends this leader; a standby that is stopped for long may go on."""
+        if self._ending_since is not None:
+            return
+        if self._elector is not None and self._elector.is_leader:
+            if self._set_at is None or now - self._set_at >= _PUT_OFF_SECONDS:
+                self._set_at = now
+                _arm_for(self._lease_seconds + _AFTER_LOSS_SECONDS)
+        elif self._set_at is not None:
+            self._set_at = None
+            faulthandler.cancel_dump_traceback_later()
 
     def _tell(self) -> None:
         self._say(_log.warning, "The event loop has been blocked for %.1f s in %s", self._blocked, self._where())
@@ -167,14 +197,18 @@ class Watchdog:
 
 
 def _arm(*_: object) -> None:
-    """Let faulthandler end the program if it is still there when all else has failed.
+    """Let faulthandler end the program some time after a signal.
 
     As a signal's handler it is called in the main thread, where that looks for signals; nothing else is done there.
     """
+    _arm_for(_LAST_RESORT_SECONDS)
+
+
+def _arm_for(seconds: float) -> None:
     with contextlib.suppress(
         ValueError, io.UnsupportedOperation, AttributeError
     ):  # standard error is closed, or no file
-        faulthandler.dump_traceback_later(_LAST_RESORT_SECONDS, exit=True)
+        faulthandler.dump_traceback_later(seconds, exit=True)
 
 
 def _place(frame: FrameType) -> str:

@@ -6,8 +6,9 @@ offer the resource themselves, NodeResourcesFit leaves it to DynamicResources. B
 it up to date, and without that plugin no class stands for anything.
 
 Differs from kube-scheduler: of several classes for one resource, the newest stands for it also after a newer one was
-deleted or renamed, where there the resource is without a class until one of them changes; and the resources of a
-profile without DynamicResources stay with NodeResourcesFit, which there lets their pods go to any node without devices.
+deleted or renamed, where there the resource is without a class until one of them changes, and the others stand for the
+resource of their own name, too, which they do not there; and the resources of a profile without DynamicResources stay
+with NodeResourcesFit, which there lets their pods go to any node without devices.
 Source: kube-scheduler 1.36, `deviceclass/extendedresourcecache`.
 """
 

@@ -125,7 +125,9 @@ class SchedulingQueue:
             pre_enqueue=pre_enqueue,
             gating_events=gating_events,
         )
-        self._early = EarlyWakes(clock)
+        self._early = EarlyWakes(
+            clock=clock, recorder=recorder, hints=self._hints, active=self._active, backoff=self._backoff
+        )
         self._in_flight = InFlight()
         self._closed = False
 
@@ -133,7 +135,7 @@ class SchedulingQueue:
         """Let time move pods: out of backoff each second, out of the unschedulable pods each thirty seconds."""
         self._backoff.start(self._flush_backoff)
         self._unschedulable.start(self._flush_unschedulable)
-        self._early.start(self._flush_early)
+        self._early.start()
 
     def close(self) -> None:
         """End: timers stop, and `pop` returns None, to whoever waits in it as well. Pods stay where they are."""
@@ -235,7 +237,7 @@ class SchedulingQueue:
             self._move_updated(queued, before)
         elif place is Place.BACKOFF and listens(queued):
             for event in pod_changes(before, info.pod):
-                self._wake(queued, self._hints.match(event), before, info.pod)
+                self._early.hear(queued, self._hints.match(event), before, info.pod)
 
     def is_in_flight(self, uid: str) -> bool:
         """Tell whether the pod was popped and may come back."""
@@ -303,8 +305,8 @@ class SchedulingQueue:
             info.after_failure = after_failure
             worth = self._strategy_after_flight(info, flight)
             place = self._places.requeue(info, self._at_least(worth, info), _SCHEDULE_ATTEMPT_FAILURE)
-            if place is Place.BACKOFF and worth is not Strategy.SKIP and listens(info):
-                self._early.wake(uid, _SCHEDULE_ATTEMPT_FAILURE)
+            if place is Place.BACKOFF and worth is not Strategy.SKIP:
+                self._early.wake(info, _SCHEDULE_ATTEMPT_FAILURE)
         finally:
             self.done(uid)
 
@@ -313,16 +315,9 @@ class SchedulingQueue:
 
         What was popped in vain does not count as an attempt.
         """
-        if has_room and self._clock.now() >= info.early_from:
-            self._recorder.incoming_pod(queue="active", event=info.woken_by)
+        if self._early.settle(info, has_room=has_room):
             return True
         uid, flight = info.pod.uid, self._in_flight.get(info.pod.uid)
-        info.attempts -= 1
-        info.woken_by = ""
-        if has_room:
-            self._backoff.end_at(info, info.early_from)
-        else:
-            info.early_failures, info.early_from = 0, 0.0
         if flight is None or not flight.is_gone:
             if flight is not None and flight.latest is not None:
                 info.pod_info = flight.latest
@@ -356,17 +351,14 @@ class SchedulingQueue:
         def is_concerned(group: Group) -> bool:
             return group.lets_through(event) and matches.may_move(group.scheduler_name, group.rejectors)
 
+        def hears(pod: Pod) -> bool:
+            return (pre_check is None or pre_check(pod)) and not (quiet_for and self._is_quiet(quiet_for, pod))
+
         pods = self._unschedulable.select(is_concerned, quiet_for)
-        if pre_check is not None:
-            pods = [info for info in pods if pre_check(info.pod)]
-        if quiet_for is not None:
-            pods = [info for info in pods if not self._is_quiet(quiet_for, info.pod)]
+        if pre_check is not None or quiet_for is not None:
+            pods = [info for info in pods if hears(info.pod)]
         self._move(pods, matches, old, new, quiet_for)
-        for info in list(self._backoff.listening.values()):
-            if info.pod.uid in self._early:
-                continue
-            if (pre_check is None or pre_check(info.pod)) and not (quiet_for and self._is_quiet(quiet_for, info.pod)):
-                self._wake(info, matches, old, new)
+        self._early.announce(matches, old, new, hears)
 
     def quiet_for(self, uid: str) -> Callable[[Pod], bool] | None:
         """Return which pods are not to hear of what the pod gives back after its last attempt; None where all are."""
@@ -494,9 +486,7 @@ class SchedulingQueue:
     def _count_failure(self, info: QueuedPodInfo) -> None:
         info.enqueued_at = self._clock.now()
         if info.woken_by:
-            info.woken_by = ""
-            info.early_failures += 1
-            info.early_from = info.enqueued_at + self._backoff.duration(info.early_failures)
+            self._early.count_failure(info)
         elif info.unschedulable_plugins or info.pending_plugins:
             info.unschedulable_count += 1
             info.consecutive_errors = 0
@@ -579,30 +569,14 @@ class SchedulingQueue:
             if strategy is Strategy.SKIP:
                 continue
             self._unschedulable.remove(uid)
-            if self._places.requeue(info, strategy, matches.label) is Place.BACKOFF and listens(info):
-                self._early.wake(uid, matches.label)
+            if self._places.requeue(info, strategy, matches.label) is Place.BACKOFF:
+                self._early.wake(info, matches.label)
         self._in_flight.observe(matches.event, old, new, quiet_for)
 
     def _flush_backoff(self, now: float) -> None:
         for info in self._backoff.pop_completed(now):
             self._places.to_active(info, _BACKOFF_COMPLETE, from_backoff=True)
         self._backoff.arm()
-
-    def _wake(self, info: QueuedPodInfo, matches: Matches, old: object | None, new: object | None) -> None:
-        """Have it looked into whether there is room for a pod that is backing off, if an event may help it."""
-        if matches.may_move(info.pod.scheduler_name, info.rejectors) and (
-            self._hints.evaluate(info, matches, old, new) is not Strategy.SKIP
-        ):
-            self._early.wake(info.pod.uid, matches.label)
-
-    def _flush_early(self, _now: float) -> None:
-        for uid, event in self._early.take():
-            info = self._backoff.listening.get(uid)
-            if info is not None:
-                self._backoff.remove(uid)
-                info.woken_by = event
-                self._active.put(info)
-        self._active.wake()
 
     def _flush_unschedulable(self, now: float) -> None:
         overdue = self._unschedulable.overdue(now)

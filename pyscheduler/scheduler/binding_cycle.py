@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 import attrs
 
+from pyscheduler.framework.errors import NotFoundError
 from pyscheduler.framework.events import ASSIGNED_POD_DELETE
 from pyscheduler.framework.status import Code, Status
 from pyscheduler.scheduler.failure import CLEAR_NOMINATION
@@ -100,6 +101,7 @@ class BindingCycle:
             if bound is not None:
                 return None if bound.is_success else bound
         status = await profile.run_bind(state, pod, node_name)
+        attempt.is_deleted = status is not None and isinstance(status.error, NotFoundError)
         if status is not None and status.is_skip:
             return Status(Code.ERROR, f"no Bind plugin of profile {profile.name} was willing to bind the pod")
         return status

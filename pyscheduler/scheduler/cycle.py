@@ -33,5 +33,7 @@ class Attempt:
     node_name: str = ""
     evaluated_nodes: int = 0
     feasible_nodes: int = 0
+    #: Whether the API server answered to the binding that the pod is not there: it was deleted meanwhile.
+    is_deleted: bool = False
     #: Whether the pod was bound, or its failure dealt with; until then somebody has to.
     is_settled: bool = False

@@ -85,7 +85,10 @@ class FailureHandler:
             self.queue.done(pod.uid)
         attempt.is_settled = True
         message = status.message
-        self._log(pod, status, message)
+        if attempt.is_deleted:
+            _log.info('Pod was deleted while it was bound pod=%s err="%s"', pod.key, message)
+        else:
+            self._log(pod, status, message)
         attempt.profile.event_recorder.event(
             pod, type="Warning", reason="FailedScheduling", action="Scheduling", note=truncated(message)
         )

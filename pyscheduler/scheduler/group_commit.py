@@ -18,6 +18,7 @@ import attrs
 import numpy as np
 
 from pyscheduler.framework.diagnosis import FitError
+from pyscheduler.framework.errors import PLUGIN_FAILURES
 from pyscheduler.framework.group_cycle import GROUP_CYCLE, GroupOutcome, GroupVerdict, PodGroupUnschedulableError
 from pyscheduler.framework.interfaces import NominatingInfo
 from pyscheduler.framework.preemption import PREEMPTION_INQUIRY
@@ -287,5 +288,9 @@ def _listen(decision: Decision) -> None:
             continue
         told.append(kind)
         unplaced = [each.attempt.queued.pod for each in decision.members if each.group == member.group]
-        missing = decision.source.places_missing(member.group)
+        try:
+            missing = decision.source.places_missing(member.group)
+        except PLUGIN_FAILURES:
+            _log.exception("Plugin failed to count the missing members of a group plugin=%s", decision.source.name)
+            missing = 1
         member.attempt.after_failure.room_for = places_needed(pod, unplaced, missing)

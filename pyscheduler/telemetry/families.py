@@ -1,8 +1,8 @@
 """kube-scheduler's metric families: names, labels, stability, help and buckets, as its `/metrics` page shows them.
 
 Facts only; `metrics` says where each number comes from. Names that begin with `pyscheduler_` are our own.
-Source: kube-scheduler 1.36, `pkg/scheduler/metrics`, and component-base's metrics of `restclient`, `leaderelection`
-and `feature`.
+Source: kube-scheduler 1.36, `pkg/scheduler/metrics`, component-base's metrics of `restclient`, `leaderelection`,
+`feature`, `version`, `compatversion` and of the registry itself, and apiserver's about authentication (see `visits`).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import attrs
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["CONTENT_TYPE", "FAMILIES", "Family"]
+__all__ = ["BUILD_LABELS", "CONTENT_TYPE", "FAMILIES", "Family"]
 
 #: What pages for Prometheus are served as. A newer version of the format would mean nothing to scrapers before 3.0.
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8; escaping=underscores"
@@ -55,6 +55,18 @@ _BYTES: Final = (64.0, 256.0, 512.0, 1024.0, *_exponential(4096.0, 4, 7))
 #: From ten minutes to four years.
 _AGE: Final = (600.0, 1800.0, 3600.0, 14400.0, 86400.0, 604800.0, 2592000.0, 7776000.0, 15552000.0, 31104000.0,
                124416000.0)  # fmt: skip
+
+#: Bounds that Prometheus' clients take where nobody says others.
+_COMMON: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+_REVIEW: Final = (0.25, 0.5, 0.7, 1.0, 1.5, 3.0, 5.0, 10.0)
+#: From none to a year.
+_REMAINING: Final = (0.0, 1800.0, 3600.0, 7200.0, 21600.0, 43200.0, 86400.0, 172800.0, 345600.0, 604800.0, 2592000.0,
+                     7776000.0, 15552000.0, 31104000.0)  # fmt: skip
+
+#: The labels of `kubernetes_build_info`.
+BUILD_LABELS: Final = (
+    "major", "minor", "git_version", "git_commit", "git_tree_state", "build_date", "go_version", "compiler", "platform",
+)  # fmt: skip
 
 _SCHEDULER: Final = (
     Family(
@@ -261,7 +273,68 @@ _CLIENT: Final = (
     ),
 )  # fmt: skip
 
+_AUTHENTICATION: Final = (
+    Family(
+        "authenticated_user_requests", "counter", ("username",), "ALPHA",
+        "Counter of authenticated requests broken out by username.",
+    ),
+    Family("authentication_attempts", "counter", ("result",), "ALPHA", "Counter of authenticated attempts."),
+    Family(
+        "authentication_duration_seconds", "histogram", ("result",), "ALPHA",
+        "Authentication duration in seconds broken out by result.", _MILLISECONDS,
+    ),
+    Family("authentication_token_cache_active_fetch_count", "gauge", ("status",), "ALPHA", ""),
+    Family("authentication_token_cache_fetch_total", "counter", ("status",), "ALPHA", ""),
+    Family(
+        "authentication_token_cache_request_duration_seconds", "histogram", ("status",), "ALPHA", "", _COMMON,
+    ),
+    Family("authentication_token_cache_request_total", "counter", ("status",), "ALPHA", ""),
+    Family(
+        "authorization_attempts_total", "counter", ("result",), "ALPHA",
+        "Counter of authorization attempts broken down by result. It can be either 'allowed', 'denied', 'no-opinion' "
+        "or 'error'.",
+    ),
+    Family(
+        "authorization_duration_seconds", "histogram", ("result",), "ALPHA",
+        "Authorization duration in seconds broken out by result.", _MILLISECONDS,
+    ),
+    Family(
+        "apiserver_client_certificate_expiration_seconds", "histogram", (), "ALPHA",
+        "Distribution of the remaining lifetime on the certificate used to authenticate a request.", _REMAINING,
+    ),
+    *(
+        family
+        for kind in ("authn", "authz")
+        for family in (
+            Family(
+                f"apiserver_delegated_{kind}_request_duration_seconds", "histogram", ("code",), "ALPHA",
+                "Request latency in seconds. Broken down by status code.", _REVIEW,
+            ),
+            Family(
+                f"apiserver_delegated_{kind}_request_total", "counter", ("code",), "ALPHA",
+                "Number of HTTP requests partitioned by status code.",
+            ),
+        )
+    ),
+)  # fmt: skip
+
 _COMPONENT: Final = (
+    Family(
+        "kubernetes_build_info", "gauge", BUILD_LABELS, "BETA",
+        "A metric with a constant '1' value labeled by major, minor, git version, git commit, git tree state, build "
+        "date, Go version, and compiler from which Kubernetes was built, and platform on which it is running.",
+    ),
+    Family(
+        "version_info", "gauge", ("component", "binary", "emulation", "min_compat"), "ALPHA",
+        "Provides the compatibility version info of the component. The component label is the name of the component, "
+        "usually kube, but is relevant for aggregated-apiservers.",
+    ),
+    Family(
+        "registered_metrics_total", "counter", ("stability_level", "deprecated_version"), "BETA",
+        "The count of registered metrics broken by stability level and deprecation version.",
+    ),
+    Family("disabled_metrics_total", "counter", (), "BETA", "The count of disabled metrics."),
+    Family("hidden_metrics_total", "counter", (), "BETA", "The count of hidden metrics."),
     Family(
         "kubernetes_feature_enabled", "gauge", ("name", "stage"), "BETA",
         "This metric records the data about the stage and enablement of a k8s feature.",
@@ -280,4 +353,6 @@ _OURS: Final = (
 )  # fmt: skip
 
 #: Every family that is recorded, by name.
-FAMILIES: Final[Mapping[str, Family]] = {family.name: family for family in (*_SCHEDULER, *_CLIENT, *_COMPONENT, *_OURS)}
+FAMILIES: Final[Mapping[str, Family]] = {
+    family.name: family for family in (*_SCHEDULER, *_CLIENT, *_AUTHENTICATION, *_COMPONENT, *_OURS)
+}

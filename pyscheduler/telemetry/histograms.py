@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["FastHistogram"]
 
 #: A list is folded when it has grown to so many measurements.
-_FOLD_AT: Final = 4096
+_FOLD_AT: Final = 512
 
 
 class _Series:

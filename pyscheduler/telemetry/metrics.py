@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
@@ -28,16 +28,18 @@ from opentelemetry.sdk.metrics.export import (
 )
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.util.instrumentation import InstrumentationScope
-from prometheus_client import CollectorRegistry, ProcessCollector
+from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector
 from prometheus_client.exposition import generate_latest
 from prometheus_client.utils import floatToGoString
 
 from pyscheduler.framework.recorder import NullRecorder
 from pyscheduler.telemetry.families import CONTENT_TYPE, FAMILIES
 from pyscheduler.telemetry.histograms import FastHistogram
+from pyscheduler.telemetry.process import MoreOfTheProcess
+from pyscheduler.telemetry.visits import VisitMetrics
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterator, Mapping
     from typing import TypeVar
 
     from prometheus_client import Metric as PrometheusMetric
@@ -56,6 +58,12 @@ __all__ = ["Metrics"]
 _MANY_ATTEMPTS: Final = 15
 #: The bound of a bucket, as a label; quotes within a label's value are escaped.
 _BOUND: Final = re.compile(rb'(?<=[{,]le=")[0-9.e+-]+(?=")')
+#: Type lines of counters whose names do not end in `_total`, as they come out and as they should be.
+_TYPES: Final = tuple(
+    (f"# TYPE {name} gauge\n".encode(), f"# TYPE {name} counter\n".encode())
+    for name, family in FAMILIES.items()
+    if family.kind == "counter" and not name.endswith("_total")
+)
 
 
 class _Reader(PrometheusMetricReader):
@@ -93,6 +101,8 @@ class Metrics:
         self._view = view
         self._histograms: list[FastHistogram] = []
         self._gauges: list[tuple[str, str, _Read]] = []
+        #: Families that are recorded, whether they have been measured yet or not.
+        self._known: set[str] = set()
         self._registry = CollectorRegistry()
         provider = MeterProvider(
             metric_readers=[_Reader(self._registry, self._histograms, self._gauges)],
@@ -137,6 +147,8 @@ class Metrics:
         self._certificate_age = self._histogram("rest_client_exec_plugin_certificate_rotation_age")
         self._queue_seconds = self._histogram("pyscheduler_queue_wait_duration_seconds")
         self._warnings = self._count("pyscheduler_warnings_total")
+        self._visits: VisitMetrics | None = None
+        self._count_families()
 
     # Recorder
 
@@ -309,6 +321,7 @@ class Metrics:
         self, name: str, read: Callable[[], Mapping[tuple[tuple[str, str], ...], float]], *, description: str = ""
     ) -> None:
         """Register a gauge that is read when scraped; one of kube-scheduler's has its description already."""
+        self._known.add(name)
         described = _description(name, description)
         self._gauges.append((name, described, read))
         self._meter.create_observable_gauge(name, [_reader(read)], description=described)
@@ -318,18 +331,36 @@ class Metrics:
         self, name: str, read: Callable[[], Mapping[tuple[tuple[str, str], ...], float]], *, description: str = ""
     ) -> None:
         """Register a count that is read when scraped."""
+        self._known.add(name)
         self._meter.create_observable_counter(name, [_reader(read)], description=_description(name, description))
         self._also.counter(name, read, description=description)
 
+    def _count_families(self) -> None:
+        """Show how many families there are: a disabled one is counted apart, and none is hidden."""
+        self.counter("registered_metrics_total", self._registered)
+        self.counter("disabled_metrics_total", lambda: {(): float(len(self._known & set(self._disabled)))})
+        self.counter("hidden_metrics_total", lambda: {(): 0.0})
+
     # Export
 
+    def visits(self) -> VisitMetrics:
+        """Return what records requests to the HTTPS port; their families are shown from the first call on."""
+        if self._visits is None:
+            self._visits = VisitMetrics(histogram=self._histogram, count=self._count)
+        return self._visits
+
     def show_process(self) -> None:
-        """Show what this process takes of memory, CPU and files, too: `process_*`, where the system tells."""
+        """Show this process, too: memory, CPU, files and network where the system tells, and its Python."""
         ProcessCollector(registry=self._registry)
+        self._registry.register(MoreOfTheProcess())
+        PlatformCollector(registry=self._registry)
+        GCCollector(registry=self._registry)
 
     def render(self) -> tuple[bytes, str]:
         """Return the text that Prometheus scrapes, and its content type."""
         page = generate_latest(self if self._view is not None else self._registry)
+        for shown, meant in _TYPES:
+            page = page.replace(shown, meant)
         return _BOUND.sub(lambda found: _go_bound(found[0]), page), CONTENT_TYPE
 
     def collect(self) -> Iterator[PrometheusMetric]:
@@ -338,6 +369,7 @@ class Metrics:
         yield from self._view.apply(found) if self._view is not None else found
 
     def _histogram(self, name: str) -> FastHistogram:
+        self._known.add(name)
         family = FAMILIES[name]
         histogram = FastHistogram(name, *family.labels, bounds=family.bounds, description=family.description)
         self._histograms.append(histogram)
@@ -345,6 +377,7 @@ class Metrics:
 
     def _count(self, name: str) -> defaultdict[tuple[str, ...], int]:
         """Return the counts of a family, by label values in the order of its labels."""
+        self._known.add(name)
         family = FAMILIES[name]
         counts: defaultdict[tuple[str, ...], int] = defaultdict(int)
         if not family.labels:
@@ -354,8 +387,27 @@ class Metrics:
             for values, count in counts.items():
                 yield Observation(count, dict(zip(family.labels, values, strict=True)))
 
-        self._meter.create_observable_counter(name, [observe], description=family.description)
+        # The exporter adds `_total` to the name of every counter. What is called otherwise passes for a gauge; `render`
+        # puts that right.
+        create = (
+            self._meter.create_observable_counter if name.endswith("_total") else self._meter.create_observable_gauge
+        )
+        create(name, [observe], description=family.description)
         return counts
+
+    @property
+    def _disabled(self) -> Collection[str]:
+        return self._view.disabled if self._view is not None else ()
+
+    def _registered(self) -> dict[tuple[tuple[str, str], ...], float]:
+        """Return how many families of each stability there are; none is deprecated, and ours have no stability."""
+        known = self._known - set(self._disabled)
+        levels = Counter(FAMILIES[name].stability for name in known if name in FAMILIES)
+        return {
+            (("stability_level", level), ("deprecated_version", "")): float(count)
+            for level, count in levels.items()
+            if level
+        }
 
 
 def _reader(read: _Read) -> Callable[[CallbackOptions], Iterator[Observation]]:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from tests.bench.plan import Plan
     from tests.bench.worlds import Setting, World
 
-__all__ = ["measure", "played", "watch_holds"]
+__all__ = ["measure", "memory_of", "played", "watch_holds"]
 
 #: What is enough: so many pods, or so many seconds.
 _ENOUGH_PODS: Final = 20_000
@@ -152,7 +152,7 @@ async def _round(world: World, plan: Plan, rounds: _Rounds, *, phases: Phases | 
     if not rounds.memory:
         # The first round's: a process that has done nothing else.
         gc.collect()
-        rounds.memory = _memory()
+        rounds.memory = memory_of("self")
     await scheduler.stop()
     await loop
     await world.clear()
@@ -223,9 +223,9 @@ def calibrate() -> float:
     return time.process_time() - begun
 
 
-def _memory() -> dict[str, float]:
-    """Return what this process takes, and took at most, in MiB."""
-    lines = Path("/proc/self/status").read_text(encoding="ascii").splitlines()
+def memory_of(process: int | str) -> dict[str, float]:
+    """Return what a process, by its id or `self`, takes and took at most, in MiB."""
+    lines = Path(f"/proc/{process}/status").read_text(encoding="ascii").splitlines()
     values = {name: line.split()[1] for line in lines if (name := line.split(":")[0]) in ("VmHWM", "VmRSS")}
     return {"peak_mib": int(values["VmHWM"]) / 1024, "resident_mib": int(values["VmRSS"]) / 1024}
 

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import json
 import math
 import random
 import signal
+import socket
 import statistics
 import subprocess
 import sys
 import tempfile
+import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -25,13 +29,17 @@ from pyscheduler.scheduler.assembly import Settings
 from pyscheduler.simulation.job_traces import Job, read_jobs, read_pool
 from pyscheduler.simulation.replay import UNSCHEDULABLE_SECONDS, Replay
 from tests.bench import clusters
+from tests.bench.measure import memory_of
 from tests.bench.server import serving
 
-__all__ = ["demo", "help_seconds", "leadership", "ready_seconds", "replay", "simulation"]
+__all__ = ["demo", "footprint", "help_seconds", "leadership", "ready_seconds", "replay", "simulation"]
 
 _ROOT = Path(__file__).parents[2]
 _PROGRAM = (sys.executable, "-m", "pyscheduler")
 _DEMO_PODS = 8152
+_UNTHROTTLED = ("--kube-api-qps", "-1")
+#: After the last binding its echo and its event are still to come.
+_SETTLED_SECONDS = 3.0
 _DAY_SECONDS = 86_400.0
 #: Half of the jobs of a simulated day take longer than two hours.
 _LENGTH_MU = math.log(7200.0)
@@ -111,6 +119,52 @@ def _read_until(process: subprocess.Popen[str], words: str) -> None:
     assert process.stderr is not None
     if not any(words in line for line in process.stderr):
         raise RuntimeError(f"pyscheduler run ended with code {process.returncode} before it said {words!r}")
+
+
+def footprint(nodes: int, pods: int, *, secure: bool) -> dict[str, float]:
+    """Return what `pyscheduler run` takes of memory once it has bound so many pods of 8 kB, and they run, in MiB.
+
+    `secure`: over TLS, with a bearer token. The credentials come from a kubeconfig either way.
+    """
+    with tempfile.TemporaryDirectory() as folder, serving(nodes=nodes, secure=secure) as server:
+        file = Path(folder) / "kubeconfig.yaml"
+        file.write_text(json.dumps(_kubeconfig(server.url, server.identity)))
+        arguments = ("run", "--kubeconfig", str(file), "--health-port", "0", "--secure-port", str(_free_port()))
+        command = [*_PROGRAM, *arguments, *_UNTHROTTLED]
+        with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as scheduler:
+            _read_until(scheduler, "Caches are synced")
+            drain = threading.Thread(target=scheduler.communicate)
+            drain.start()
+            server("create", count=pods, pause_seconds=0.0, prefix="pod", heavy=True)
+            while server("bound") < pods:
+                time.sleep(0.1)
+            assert server("run_pods") >= pods
+            time.sleep(_SETTLED_SECONDS)
+            figures = memory_of(scheduler.pid)
+            scheduler.terminate()
+            drain.join()
+    return figures
+
+
+def _free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        port: int = listening.getsockname()[1]
+        return port
+
+
+def _kubeconfig(url: str, identity: Mapping[str, str] | None) -> dict[str, Any]:
+    cluster, user = {"server": url}, {}
+    if identity is not None:
+        cluster["certificate-authority-data"] = base64.b64encode(identity["authority"].encode()).decode()
+        user["token"] = identity["token"]
+    return {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": "bench",
+        "contexts": [{"name": "bench", "context": {"cluster": "bench", "user": "bench"}}],
+        "clusters": [{"name": "bench", "cluster": cluster}],
+        "users": [{"name": "bench", "user": user}],
+    }
 
 
 def demo(pod_count: int = _DEMO_PODS) -> dict[str, float]:

@@ -205,6 +205,7 @@ def _ready(nodes: int) -> dict[str, Any]:
 def _client_rows(*, short: bool) -> Sequence[Row]:
     """Return the rows about the client path, over HTTP."""
     nodes, pods, created = (200, 800, 100) if short else (5000, 20_000, 600)
+    few_nodes, few_pods = (50, 100) if short else (1000, 3000)
     size = f"{nodes:,} nodes, {pods:,} pods"
     calm = {"longest_hold_ms": "<= 50 ms", "peak_mib": "<= 400 MiB"}
     return [
@@ -234,6 +235,15 @@ def _client_rows(*, short: bool) -> Sequence[Row]:
             what=f"pods come and go: 500 nodes, {3 if short else 9} rounds of {created * 5:,} pods",
             measure=partial(client.memory, 500, 3 if short else 9, created * 5),
             targets={"growth_mib": "about 0"},
+        ),
+        *(
+            Row(
+                name=f"footprint{name}",
+                what=f"pyscheduler run, {few_nodes:,} nodes, {few_pods:,} pods of 8 kB bound and running{what}",
+                measure=partial(programs.footprint, few_nodes, few_pods, secure=bool(what)),
+                targets={"peak_mib": "<= 120 MiB", "resident_mib": "<= 120 MiB"},
+            )
+            for name, what in (("", ""), ("-tls", ", over TLS"))
         ),
         Row(
             name="leadership",

@@ -21,10 +21,12 @@ from pyscheduler.framework.clock import LoopClock
 from tests.bench import clusters
 from tests.bench.secure import Identity
 from tests.bench.stage import Stage
+from tests.bench.weight import environment, running_status
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
+    from pyscheduler.cluster.embedded.access.users import User
     from pyscheduler.cluster.embedded.routes import Request
 
 __all__ = ["Server", "serving", "serving_case"]
@@ -33,16 +35,19 @@ __all__ = ["Server", "serving", "serving_case"]
 class _Desk:
     """The cluster, and the orders it takes."""
 
-    def __init__(self, tasks: asyncio.TaskGroup, *, nodes: int, pods: int) -> None:
+    def __init__(
+        self, tasks: asyncio.TaskGroup, *, nodes: int, pods: int, tokens: Mapping[str, User] | None = None
+    ) -> None:
         self._tasks = tasks
         self._rng = random.Random(1)
-        self.cluster = EmbeddedCluster(clock=LoopClock(), rng=random.Random(1))
+        self.cluster = EmbeddedCluster(clock=LoopClock(), rng=random.Random(1), tokens=tokens)
         self.cluster.add(*clusters.nodes(nodes))
         for pod in clusters.running_pods(pods, nodes):
             self.cluster.add(pod)
         #: When a pod was created, and after how long the binding of one arrived, in seconds.
         self._created: dict[str, float] = {}
         self._reactions: list[float] = []
+        self._bound = 0
         self._handle = self.cluster.router.handle
         self.cluster.router.handle = self._note  # type: ignore[method-assign]  # to see when requests arrive
 
@@ -51,17 +56,20 @@ class _Desk:
             created = self._created.pop(request.path.split("/")[-2], None)
             if created is not None:
                 self._reactions.append(time.perf_counter() - created)
+            self._bound += 1
         return await self._handle(request)
 
     # Orders
 
-    def create(self, *, count: int, pause_seconds: float, prefix: str) -> object:
-        """Create pods one after the other, at random about so often, in the background."""
-        self._tasks.create_task(self._create(count, pause_seconds, prefix))
+    def create(self, *, count: int, pause_seconds: float, prefix: str, heavy: bool = False) -> object:
+        """Create pods one after the other, at random about so often, in the background; `heavy` ones have 8 kB."""
+        self._tasks.create_task(self._create(count, pause_seconds, prefix, heavy=heavy))
         return count
 
-    async def _create(self, count: int, pause: float, prefix: str) -> None:
+    async def _create(self, count: int, pause: float, prefix: str, *, heavy: bool) -> None:
         for pod in clusters.pods(count, prefix=prefix):
+            if heavy:
+                pod["spec"]["containers"][0]["env"] = environment()
             self._created[pod["metadata"]["name"]] = time.perf_counter()
             self.cluster.add(pod)
             await asyncio.sleep(pause * 2 * self._rng.random())
@@ -70,6 +78,20 @@ class _Desk:
         """Return how long each binding took to arrive since its pod was there, and forget it."""
         found, self._reactions = self._reactions, []
         return found
+
+    def bound(self) -> object:
+        """Return how many bindings have arrived."""
+        return self._bound
+
+    def run_pods(self) -> object:
+        """Let every bound pod run, as its kubelet says: the status grows to what real ones have."""
+        collection = self.cluster.registry.collection(self.cluster.resource("v1", "Pod"))
+        records = collection.page().records
+        for record in records:
+            body = record.decode()
+            if body["spec"].get("nodeName"):
+                collection.replace(record, {**body, "status": {**body["status"], **running_status()}})
+        return len(records)
 
     def remove(self, *, prefix: str) -> object:
         """Delete the pods whose names begin so."""
@@ -106,7 +128,7 @@ async def _serve(arguments: dict[str, Any]) -> None:
         if "name" in arguments:
             desk: Any = Stage.of(**arguments, tokens=identity.tokens if identity else None)
         else:
-            desk = _Desk(tasks, **arguments)
+            desk = _Desk(tasks, **arguments, tokens=identity.tokens if identity else None)
         server = desk.cluster.server(tls=identity.context if identity else None)
         await server.start()
         print(json.dumps({"url": server.url, "identity": identity.told() if identity else None}), flush=True)
@@ -136,9 +158,9 @@ class Server:
 
 
 @contextmanager
-def serving(*, nodes: int, pods: int = 0) -> Iterator[Server]:
-    """Serve a cluster of that size, its pods running, while the block runs."""
-    with _serving({"nodes": nodes, "pods": pods}) as server:
+def serving(*, nodes: int, pods: int = 0, secure: bool = False) -> Iterator[Server]:
+    """Serve a cluster of that size, its pods running, while the block runs; `secure` over TLS and with a token."""
+    with _serving({"nodes": nodes, "pods": pods, "secure": secure}) as server:
         yield server
 
 

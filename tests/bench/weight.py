@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import msgspec
 
-__all__ = ["managed", "running_status", "weight"]
+__all__ = ["environment", "managed", "running_status", "weight"]
 
 #: What a kubelet and a few controllers leave in an object, as text that the scheduler skips.
 _FIELDS_V1: Final[list[tuple[str, dict[str, Any]]]] = [
@@ -24,6 +24,11 @@ def managed(manager: str, fields: int = len(_FIELDS_V1)) -> dict[str, Any]:
         "fieldsType": "FieldsV1",
         "fieldsV1": dict(_FIELDS_V1[:fields]),
     }
+
+
+def environment() -> list[dict[str, str]]:
+    """Return the variables of a container, 7 kB of them: the embedded server drops `managedFields` of a new object."""
+    return [{"name": f"VARIABLE_{number:03d}", "value": "x" * 64} for number in range(64)]
 
 
 def running_status() -> dict[str, Any]:

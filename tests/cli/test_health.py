@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
 from collections.abc import AsyncIterator, Callable, Mapping
 
@@ -12,8 +13,10 @@ import pytest
 from pyscheduler.cli.health import HealthServer
 from pyscheduler.cli.health_checks import Check, Probes
 from pyscheduler.cli.pages import Pages
+from pyscheduler.cli.ports import probes
 from pyscheduler.framework import NotFoundError
 from pyscheduler.runtime.routes import Routes
+from pyscheduler.testing.clock import VirtualClock
 
 
 @attrs.define
@@ -68,6 +71,27 @@ async def test_a_failing_probe_names_its_checks_and_keeps_the_reason(page: Page)
     assert await page.get("/readyz/sched-handler-sync") == (500, "text/plain", reason)
     assert await page.get("/readyz/shutdown") == (200, "text/plain", "ok")
     assert (await page.get("/readyz/nothing"))[0] == 404
+
+
+async def test_a_loop_that_turns_slowly_is_not_alive(page: Page) -> None:
+    """/livez names the check that fails and keeps the reason; /healthz and /readyz do not ask for it."""
+    slow = {"reason": "the event loop was blocked for 6.0 s"}
+
+    class Heartbeat:
+        why_slow = staticmethod(lambda: slow["reason"])
+
+    class Scheduler:
+        clock = VirtualClock()
+        synced = True
+
+    found = probes(Scheduler(), None, asyncio.Event(), Heartbeat())  # type: ignore[arg-type] # all that is asked
+    failed = "[+]ping ok\n[-]event-loop failed: reason withheld\nlivez check failed\n"
+    assert found.answer("/livez") == (500, failed)
+    assert found.answer("/livez/event-loop") == (500, f"internal server error: {slow['reason']}\n")
+    assert found.answer("/livez/ping") == (200, "ok")
+    assert found.answer("/readyz") == found.answer("/healthz") == (200, "ok")
+    slow["reason"] = ""
+    assert found.answer("/livez") == (200, "ok")
 
 
 async def test_a_verbose_probe_without_some_checks(page: Page) -> None:

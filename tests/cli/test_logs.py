@@ -37,8 +37,29 @@ CASES = [
         "Synced nodes=%d share=%.1f",
         (3, 0.25),
         "Synced nodes=3 share=0.2",
-        {"nodes": "3", "share": "0.2"},
+        {"nodes": 3, "share": 0.2},
         id="numbers",
+    ),
+    pytest.param(
+        "Synced nodes=%s share=%s done=%s name=%s text=%r",
+        (3, 0.25, True, "3", 4),
+        "Synced nodes=3 share=0.25 done=True name=3 text=4",
+        {"nodes": 3, "share": 0.25, "done": True, "name": "3", "text": 4},
+        id="numbers as they come",
+    ),
+    pytest.param(
+        "Waited seconds=%s limit=%.1f",
+        (float("inf"), float("nan")),
+        "Waited seconds=inf limit=nan",
+        {"seconds": "inf", "limit": "nan"},
+        id="no numbers of JSON",
+    ),
+    pytest.param(
+        "Said %s nodes=%d",
+        ("a\nb\tc", 3),
+        "Said a\\nb\\tc nodes=3",
+        {"nodes": 3},
+        id="a number after control characters",
     ),
     pytest.param("Half of 100%% is %s", ("50",), "Half of 100% is 50", {}, id="no fields"),
     pytest.param("Failed err=%s", ("a=b",), 'Failed err="a=b"', {"err": "a=b"}, id="a field within"),
@@ -68,7 +89,9 @@ def test_one_line_an_event(
     entry = json.loads(capsys.readouterr().err)
     assert (entry.pop("level"), entry.pop("logger")) == ("warning", "pyscheduler.tests")
     assert entry.pop("msg") in line
-    assert entry.pop("ts") > 0
+    assert entry.pop("ts") > 1e12
+    assert re.fullmatch(r"cli/test_logs\.py:\d+", entry.pop("caller"))
+    assert entry.pop("v") == 0
     assert entry == fields
 
 
@@ -108,7 +131,7 @@ def test_whatever_users_write_stays_within_its_value(
     LOG.warning(message, "a/b", text)
     (line,) = capsys.readouterr().err.splitlines()
     entry = json.loads(line)
-    assert set(entry) - {"text"} == {"ts", "level", "logger", "msg", "pod"}
+    assert set(entry) - {"text"} == {"ts", "level", "logger", "caller", "v", "msg", "pod"}
     assert entry["pod"].rstrip(":") == "a/b"
     if len(text) < 1000 and "text" in entry:
         assert entry["text"] in {text, text.encode(errors="backslashreplace").decode()}
@@ -150,8 +173,27 @@ def test_errors_carry_their_traceback(capsys: pytest.CaptureFixture[str]) -> Non
         logs.configure(verbosity=0, json=False)
         LOG.exception("Failed pod=%s", "a/b")
     first, *rest = capsys.readouterr().err.splitlines()
-    assert json.loads(first)["exception"].endswith("ValueError: fault")
+    entry = json.loads(first)
+    assert entry["exception"].endswith("ValueError: fault")
+    assert entry["err"] == "fault"
+    assert "v" not in entry
     assert rest[-1] == "\tValueError: fault"
+
+
+@pytest.mark.parametrize(
+    ("level", "v"),
+    [
+        pytest.param(logging.DEBUG, 4, id="detail"),
+        pytest.param(logging.INFO, 2, id="decisions"),
+        pytest.param(logging.WARNING, 0, id="warnings"),
+        pytest.param(logging.ERROR, None, id="errors"),
+    ],
+)
+def test_json_lines_carry_their_verbosity(level: int, v: int | None, capsys: pytest.CaptureFixture[str]) -> None:
+    """As with Kubernetes' components, `v` says at which -v a line is shown, and an error has none."""
+    logs.configure(verbosity=4, json=True)
+    LOG.log(level, "Said")
+    assert json.loads(capsys.readouterr().err).get("v") == v
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from pyscheduler.telemetry.families import FAMILIES
 from pyscheduler.telemetry.metrics import Metrics
+from pyscheduler.telemetry.process import MoreOfTheProcess
+from pyscheduler.telemetry.views import MetricView
 
 #: As a kube-scheduler 1.36 served them; see the NOTICE beside it.
 SEEN = json.loads((Path(__file__).parents[1] / "integration" / "observed" / "metrics.json").read_text())
@@ -20,7 +23,11 @@ SEEN = json.loads((Path(__file__).parents[1] / "integration" / "observed" / "met
 RESOURCES = {"kube_pod_resource_request"}
 
 
-#: What only opportunistic batching measures, of which there is none; see `test_nothing_is_batched`.
+#: Every family of the main page there, Go's own left out; see the NOTICE beside it.
+ALL = (Path(__file__).parent / "families" / "families.txt").read_text().split()
+REFERENCE = (Path(__file__).parents[2] / "docs" / "reference" / "metrics.md").read_text(encoding="utf-8")
+
+
 @pytest.fixture(scope="module")
 def page() -> dict[str, Any]:
     """Return the families of a page on which everything was recorded once."""
@@ -54,18 +61,26 @@ def page() -> dict[str, Any]:
     metrics.request_throttled("POST", "api:6443", seconds=0.0)
     metrics.certificate_rotated(86400.0)
     metrics.warning("plugin_error")
+    visits = metrics.visits()
+    visits.authenticated(result="success", username="admin", seconds=0.01)
+    visits.authorized(result="allowed", seconds=0.01)
+    visits.token_looked_up(hit=False, seconds=0.01)
+    with visits.fetching_token():
+        pass
+    visits.certificate_shown(86400.0)
+    for kind in ("authn", "authz"):
+        visits.reviewed(kind, code="201", seconds=0.01)
     labels = {name: tuple((label, "x") for label in family.labels) for name, family in FAMILIES.items()}
     for name, family in FAMILIES.items():
-        if family.kind == "gauge":
+        if family.kind == "gauge" and name != "authentication_token_cache_active_fetch_count":
             metrics.gauge(name, lambda name=name: {labels[name]: 1.0})  # type: ignore[misc]  # mypy and default values
     for name in ("scheduler_plugin_evaluation_total", "rest_client_transport_create_calls_total"):
         metrics.counter(name, lambda name=name: {labels[name]: 1.0})  # type: ignore[misc]  # mypy and default values
     metrics.counter("rest_client_transport_cert_rotation_gc_calls_total", lambda: {(): 0.0})
     text, _ = metrics.render()
-    return {
-        family.name + ("_total" if family.type == "counter" else ""): family
-        for family in text_string_to_metric_families(text.decode())
-    }
+    # The parser takes `_total` from the name of every counter.
+    names = re.findall(r"(?m)^# TYPE (\w+) ", text.decode())
+    return dict(zip(names, text_string_to_metric_families(text.decode()), strict=True))
 
 
 @pytest.mark.parametrize("seen", [pytest.param(seen, id=seen["name"]) for seen in SEEN])
@@ -81,11 +96,32 @@ def test_as_kube_scheduler_has_it(seen: dict[str, Any]) -> None:
     assert [*family.bounds, float("inf")] == pytest.approx([float(bound) for bound in seen["buckets"] or ["inf"]])
 
 
+def reasons() -> list[str]:
+    """Return the names and patterns of the families for which the reference says why they are not here."""
+    section = REFERENCE.partition("## What kube-scheduler shows besides")[2].partition("\n## ")[0]
+    rows = [line.split("|")[1] for line in section.splitlines() if line.startswith("| `")]
+    return [name for row in rows for name in re.findall(r"`([a-z0-9_*]+)`", row)]
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_family_is_shown_or_listed_with_a_reason(name: str) -> None:
+    """Every family on kube-scheduler's page is on ours, or the reference says why it is not."""
+    is_listed = any(fnmatchcase(name, pattern) for pattern in reasons())
+    assert is_listed != (name in FAMILIES or name.startswith("process_"))
+
+
+def test_no_reason_is_given_for_a_family_that_is_not_there() -> None:
+    """Each name in the list of reasons matches a family of kube-scheduler's."""
+    named = set(reasons()) - {"go_*"}
+    assert named
+    assert {name for name in named if not any(fnmatchcase(one, name) for one in ALL)} == set()
+
+
 @pytest.mark.parametrize("name", sorted(FAMILIES))
 def test_every_family_is_on_the_page(page: dict[str, Any], name: str) -> None:
     """What was recorded is served with type, help, labels and buckets of its family."""
     family, shown = FAMILIES[name], page[name]
-    assert (shown.type, shown.documentation) == (family.kind, family.description)
+    assert (shown.type, shown.documentation) == (family.kind, family.description.rstrip())
     assert {label for sample in shown.samples for label in sample.labels} - {"le"} == set(family.labels)
     found = [float(sample.labels["le"]) for sample in shown.samples if "le" in sample.labels]
     assert found == pytest.approx([*family.bounds, float("inf")] if family.bounds else [])
@@ -117,11 +153,63 @@ def test_bounds_of_buckets_are_written_as_there() -> None:
 
 
 def test_the_process_is_shown_where_one_asks_for_it() -> None:
-    """Memory, CPU and files, under the names that every Prometheus knows."""
+    """Memory, CPU, files, network and Python, under the names that every Prometheus knows."""
     metrics = Metrics()
     assert "process_" not in metrics.render()[0].decode()
     metrics.show_process()
     text, kind = metrics.render()
     shown = set(re.findall("^[a-z_]+", text.decode(), re.MULTILINE))
-    assert {"process_cpu_seconds_total", "process_resident_memory_bytes"} <= shown
+    assert shown >= {name for name in ALL if name.startswith("process_")}
+    assert {"python_info", "python_gc_collections_total"} <= shown
     assert kind.startswith("text/plain; version=0.0.4;")
+
+
+def test_registered_families_are_counted_by_stability() -> None:
+    """Disabled families are counted apart; families of our own have no stability."""
+    view = MetricView(
+        disabled=frozenset({"scheduler_pending_pods", "no_such_metric", "scheduler_cache_size"}), allowed={}
+    )
+    found = {}
+    for metrics in (Metrics(), Metrics(view=view)):
+        metrics.gauge("scheduler_pending_pods", dict)
+        text = metrics.render()[0].decode()
+        (stable,) = re.findall(
+            r'registered_metrics_total\{deprecated_version="",stability_level="STABLE"\} (\d+)', text
+        )
+        (disabled,) = re.findall(r"(?m)^disabled_metrics_total (\d+)", text)
+        found[metrics] = (int(stable), int(disabled))
+    (all_of_them, none), (fewer, one) = found.values()
+    assert (all_of_them - fewer, none, one) == (1, 0, 1)
+
+
+def test_users_are_counted_by_category() -> None:
+    """A page of metrics tells no names but those that every cluster has."""
+    metrics = Metrics()
+    visits = metrics.visits()
+    for name in ("admin", "jane@example.com", "system:serviceaccount:monitoring:prometheus", "system:anonymous"):
+        visits.authenticated(result="success", username=name, seconds=0.001)
+    visits.authenticated(result="error", username="", seconds=0.001)
+    text = metrics.render()[0].decode()
+    assert dict(re.findall(r'authenticated_user_requests\{username="(.+)"\} (\d)', text)) == {
+        "admin": "1",
+        "email_id": "1",
+        "other": "2",
+    }
+    assert "# TYPE authenticated_user_requests counter\n" in text
+    assert 'authentication_attempts{result="error"} 1.0\n' in text
+
+
+def test_network_octets_come_from_the_line_pair(tmp_path: Path) -> None:
+    """Names stand in one line and numbers in the next; where there is no such file, nothing is shown."""
+    folder = tmp_path / "self" / "net"
+    folder.mkdir(parents=True)
+    (folder / "netstat").write_text("TcpExt: A\nTcpExt: 7\nIpExt: InNoRoutes InOctets OutOctets\nIpExt: 0 11 22\n")
+    found = {
+        sample.name: sample.value for metric in MoreOfTheProcess(str(tmp_path)).collect() for sample in metric.samples
+    }
+    assert found["process_network_receive_bytes_total"] == 11
+    assert found["process_network_transmit_bytes_total"] == 22
+    assert found["process_virtual_memory_max_bytes"] > 0
+    assert [metric.name for metric in MoreOfTheProcess(str(tmp_path / "none")).collect()] == [
+        "process_virtual_memory_max_bytes"
+    ]

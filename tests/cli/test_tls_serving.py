@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import ssl
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import attrs
 import pytest
 
-from pyscheduler.cli.certificates import names_in, self_signed
+from pyscheduler.cli.certificates import names_in, self_signed, self_signed_by_child
 from pyscheduler.cli.flags import SecureServingFlags
 from pyscheduler.cli.go_values import NamedPair
 from pyscheduler.cli.tls_serving import ServingTLS
@@ -95,6 +97,23 @@ def test_a_certificate_is_made_where_none_is_given() -> None:
     assert subject(client).startswith("CN=localhost@")
     assert client.version() == "TLSv1.3"
     assert client.selected_alpn_protocol() is None
+
+
+def test_making_a_certificate_leaves_the_library_out() -> None:
+    """A child process makes the certificate, so that the scheduler does not carry the library for months."""
+    code = (
+        "import sys; from pyscheduler.cli.flags import SecureServingFlags; "
+        "from pyscheduler.cli.tls_serving import ServingTLS; "
+        "tls = ServingTLS(SecureServingFlags()); assert tls.context; assert 'cryptography' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_certificate_is_made_here_where_no_child_starts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A sandbox without child processes still gets a certificate."""
+    monkeypatch.setattr(sys, "executable", "/nonexistent/python")
+    made = self_signed_by_child("10.1.2.3")
+    assert names_in(made) == ["localhost"]
 
 
 def test_who_trusts_the_made_certificate_is_served() -> None:

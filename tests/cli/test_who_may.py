@@ -220,7 +220,7 @@ async def test_decisions_are_remembered_for_their_time(asked: Asked, reviewer: R
 async def test_a_denial_beats_an_allowance(asked: Asked, reviewer: Reviewer, clock: VirtualClock) -> None:
     """Where an answer says both."""
     asked.will({"allowed": True, "denied": True, "reason": "both"})
-    assert await authorizer(reviewer, clock).authorize(MARY, "get", "/metrics") == Decision(False, "both")
+    assert await authorizer(reviewer, clock).authorize(MARY, "get", "/metrics") == Decision(False, "both", denied=True)
 
 
 async def test_long_questions_are_not_remembered(asked: Asked, reviewer: Reviewer, clock: VirtualClock) -> None:

@@ -145,9 +145,13 @@ async def test_the_rules_are_enough_and_none_is_idle(
         cluster.patch(PersistentVolumeClaim, name, done)
         cluster.patch(PersistentVolumeClaim, name, {"status": {"phase": "Bound"}}, status=True)
     # A claim gets a device; the scheduler has to ask what became of the write whose answer was lost.
-    devices.add(cluster, devices.device_class(), devices.resource_slice(), devices.claim("gpu"))
+    offer = devices.resource_slice("n1", "gpu-0", "gpu-1")
+    devices.add(cluster, devices.device_class(), offer, devices.claim("gpu"))
     cluster.server.faults.add(Fault(method="PATCH", path="/resourceclaims/gpu/status$", lose="answer", times=1))
     await framework.schedule("computes", spec=devices.using("gpu"))
+    # A claim is made for an extended resource; one that cannot be allocated is deleted, and made anew.
+    cluster.server.faults.add(Fault(method="PATCH", path="/resourceclaims/extends-[^/]*/status$", status=403, times=1))
+    await framework.schedule("extends", requests={"deviceclass.resource.kubernetes.io/gpu": "1"})
     # An event that repeats becomes a series, which is patched when it has been quiet for a while.
     for name in ("n2", "n3"):
         cluster.add_node(name, allocatable={"cpu": "5"})
@@ -156,6 +160,7 @@ async def test_the_rules_are_enough_and_none_is_idle(
     assert framework.result("fits").node == "n1"
     assert framework.result("stores").bound
     assert framework.result("computes").bound
+    assert framework.result("extends").bound
     assert framework.result("large").message.startswith("0/3 nodes are available: 3 Insufficient cpu.")
     await lead(guard, cluster)
     # Whoever writes an allocation is asked for this right, too, though no request names it.

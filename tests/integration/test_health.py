@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 
 from pyscheduler.cluster.embedded.faults import Fault
@@ -19,9 +20,11 @@ async def test_probes_and_pages(served_cluster: Served) -> None:
     arguments = ("--config", str(FAST), "--master", served_cluster.url, "--health-port", str(port))
     async with program("run", "--bind-address", "127.0.0.1", *arguments) as scheduler:
         await scheduler.said(f"Serving health and metrics address=127.0.0.1 port={port}")
-        await scheduler.said("API server refused resource=nodes")
+        await scheduler.said("API server unreachable watches=1 resources=nodes ")
         assert await health("GET", "/healthz") == (200, "ok")
         assert await health("GET", "/livez") == (200, "ok")
+        alive = "[+]ping ok\n[+]event-loop ok\nlivez check passed\n"
+        assert await health("GET", "/livez?verbose") == (200, alive)
         status, text = await health("GET", "/readyz")
         assert (status, "[-]sched-handler-sync failed: reason withheld" in text) == (500, True)
         cluster.faults.clear()
@@ -32,6 +35,10 @@ async def test_probes_and_pages(served_cluster: Served) -> None:
         status, text = await health("GET", "/metrics")
         assert status == 200
         assert 'scheduler_schedule_attempts_total{profile="pyscheduler",result="scheduled"} 3.0' in text
+        assert "\npyscheduler_event_loop_longest_block_seconds " in text
+        assert re.search(r'kubernetes_build_info{.*git_version="v\d.*major="1",minor="36".*} 1.0', text)
+        assert 'version_info{binary="1.36",component="kube",emulation="1.36",min_compat="1.35"} 1.0' in text
+        assert re.search(r'registered_metrics_total{deprecated_version="",stability_level="STABLE"} \d+', text)
         status, text = await health("GET", "/metrics/resources")
         assert (status, text.count("kube_pod_resource_request{")) == (200, 6)
         assert (await health("GET", "/nothing"))[0] == 404

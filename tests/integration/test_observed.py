@@ -236,17 +236,10 @@ def test_the_same_comes_out(story: Story, name: str) -> None:
 # Metrics
 
 #: What is left out on the page, and why.
-BATCHING: Final = "nothing is batched, so no pod is signed and no hint is given"
 ELSEWHERE: Final = "served at /metrics/resources"
 UNTHROTTLED: Final = "only writes wait for the rate limit, and reads that follow an error"
 LEFT_OUT: Final[Mapping[tuple[str, str, str], str]] = {
     ("kube_pod_resource_request", "", ""): ELSEWHERE,
-    ("scheduler_batch_attempts_total", "", ""): BATCHING,
-    ("scheduler_batch_cache_flushed_total", "", ""): BATCHING,
-    ("scheduler_get_node_hint_duration_seconds", "", ""): BATCHING,
-    ("scheduler_store_schedule_results_duration_seconds", "", ""): BATCHING,
-    ("scheduler_framework_extension_point_duration_seconds", "extension_point", "Sign"): BATCHING,
-    ("scheduler_plugin_execution_duration_seconds", "extension_point", "Sign"): BATCHING,
     ("rest_client_rate_limiter_duration_seconds", "verb", "GET"): UNTHROTTLED,
 }
 #: Only where the API server's echo comes while another pod is being tried, which takes less time than the echo here.

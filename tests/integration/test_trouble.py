@@ -81,7 +81,7 @@ async def test_a_server_that_goes_away_and_comes_back(served_cluster: Served) ->
     async with program(*run(server.url)) as scheduler:
         await scheduler.said("Successfully bound", times=5)
         await server.stop()
-        await scheduler.said("Reconnecting resource=pods", times=2)
+        await scheduler.said("API server unreachable")
         cluster.add(*pods(7, prefix="other"))
         server = cluster.server(port=port)
         await server.start()
@@ -97,7 +97,7 @@ async def test_stopping_while_the_server_is_gone(tmp_path: Path) -> None:
     async with served(tmp_path, [*nodes(50), *pods(500)]) as api, program(*run(api.url)) as scheduler:
         await scheduler.said("Successfully bound", times=50)
         api.server.send(signal.SIGKILL)
-        await scheduler.said("Reconnecting resource=pods")
+        await scheduler.said("API server unreachable")
         scheduler.send(signal.SIGTERM)
         assert await scheduler.ended() == 0
     assert not any("Traceback" in line for line in scheduler.err)

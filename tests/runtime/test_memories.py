@@ -61,6 +61,17 @@ class Heir(Counting):
     """Inherits methods, and no promise."""
 
 
+class Exempting(Counting):
+    """Lets nothing be kept of pods whose name begins with "special"."""
+
+    reuse = Reuse.WHILE_AMOUNTS_STAY
+
+    def may_reuse(self, pod: Pod) -> bool:
+        if pod.name == "special-broken":
+            raise ValueError(pod.name)
+        return not pod.name.startswith("special")
+
+
 class Unsigned(FilterPlugin):
     """Judges nodes and cannot sign."""
 
@@ -163,6 +174,21 @@ def test_nothing_is_kept_without_every_plugins_leave(kit: Kit, classes: Sequence
     for number in range(4):
         search(kit, profile, f"p{number}")
     assert plugin_of(profile, name).asked == [2, 2, 2, 2]
+
+
+def test_a_plugin_exempts_pods_from_reuse(kit: Kit) -> None:
+    """Of pods for which `may_reuse` is False, or fails, nothing is kept or recalled, though others ask the same."""
+    kit.add_nodes("a", "b")
+    profile = kit.profile(Exempting)
+    plugin = plugin_of(profile, "Exempting")
+    for name in ("p0", "p1", "p2"):
+        search(kit, profile, name)
+    assert plugin.asked == [2, 2]
+    for name in ("special", "special-too", "special-broken"):
+        search(kit, profile, name)
+    assert plugin.asked == [2, 2, 2, 2, 2]
+    search(kit, profile, "p3")
+    assert plugin.asked == [2, 2, 2, 2, 2]
 
 
 def test_scores_out_of_bounds_are_an_error_each_time(kit: Kit) -> None:

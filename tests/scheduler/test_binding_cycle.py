@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import pytest
@@ -184,6 +185,25 @@ async def test_a_pod_deleted_while_it_is_being_bound_frees_its_node(pyscheduler_
     await cluster.clock.advance(30)
     assert framework.scheduler.idle
     assert framework.scheduler.cache.pod_count == 1
+
+
+async def test_pod_deleted_while_it_is_bound_is_no_error_in_the_log(
+    pyscheduler_cluster: FakeCluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The log says at info that the pod was deleted, and no warning is counted: nobody has to do anything."""
+    cluster = pyscheduler_cluster
+    cluster.add_node("n1")
+    framework = cluster.framework()
+    cluster.server.faults.add(Fault(path=_BIND, delay_seconds=20, times=1))
+    with caplog.at_level(logging.INFO, logger="pyscheduler"):
+        await framework.schedule("p")
+        cluster.delete_pod("p")
+        await cluster.clock.advance(30)
+    assert framework.scheduler.idle
+    said = [record for record in caplog.records if "deleted while it was bound" in record.getMessage()]
+    assert [record.levelno for record in said] == [logging.INFO]
+    assert "pod=default/p" in said[0].getMessage()
+    assert [record.getMessage() for record in caplog.records if record.levelno > logging.INFO] == []
 
 
 async def test_no_nomination_outlives_the_binding(pyscheduler_cluster: FakeCluster) -> None:

@@ -80,7 +80,8 @@ class Waiting:
                 cluster.serve(IN_TREE_PODGROUPS)
             return cluster.framework(enable=[Watcher], feature_gates=GATES)
         cluster.serve(SIGS)
-        args = {"deniedPGExpirationTimeSeconds": window}
+        strategy = "groupCycle" if self.kind == "one cycle" else "permit"
+        args = {"deniedPGExpirationTimeSeconds": window, "strategy": strategy}
         text = {
             "apiVersion": "kubescheduler.config.k8s.io/v1",
             "kind": "KubeSchedulerConfiguration",
@@ -199,7 +200,7 @@ def measure(kind: str, *, pinned: bool, window: int = 0, seed: int = 1) -> Outco
 
 
 @pytest.mark.parametrize("pinned", [pytest.param(False, id="anywhere"), pytest.param(True, id="one pool")])
-@pytest.mark.parametrize("kind", ["in-tree", "coscheduling"])
+@pytest.mark.parametrize("kind", ["in-tree", "coscheduling", "one cycle"])
 def test_gangs_start_when_there_is_room(kind: str, pinned: bool) -> None:
     """They start within 0.3 seconds, and are tried no more often than by their backoff alone."""
     outcomes = [measure(kind, pinned=pinned, seed=seed) for seed in range(3)]
@@ -208,8 +209,15 @@ def test_gangs_start_when_there_is_room(kind: str, pinned: bool) -> None:
         assert max(outcome.attempts.values()) <= 8, str(outcome)
 
 
+def test_the_end_of_a_window_moves_the_group_at_once() -> None:
+    """In the window it is refused, as configured; with the last moment of the window it starts."""
+    outcomes = [measure("coscheduling", pinned=True, window=3, seed=seed) for seed in range(3)]
+    assert max(latency for outcome in outcomes for latency in outcome.latencies) <= 3.0 + STEP
+    assert max(outcome.mean_attempts for outcome in outcomes) <= 5
+
+
 if __name__ == "__main__":
-    for kind in ("in-tree", "coscheduling"):
+    for kind in ("in-tree", "coscheduling", "one cycle"):
         for pinned in (False, True):
             for window in (0,) if kind == "in-tree" else (0, 3):
                 for seed in range(3):

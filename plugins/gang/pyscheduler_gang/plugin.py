@@ -40,7 +40,7 @@ from pyscheduler.framework import (
     StateKey,
     Status,
 )
-from pyscheduler.podgroup import DIALECTS, PodGroups, StatusController, kinds_of, status_rules
+from pyscheduler.podgroup import DIALECTS, GroupId, PodGroups, StatusController, kinds_of, status_rules
 from pyscheduler_gang import messages, one_cycle
 from pyscheduler_gang.args import SERVABLE_DIALECTS, GangArgs
 from pyscheduler_gang.deadlock import DeadlockSide
@@ -175,6 +175,11 @@ class Gang(
     def groups_to_schedule(self, pod: Pod) -> Mapping[Hashable, Iterable[Pod]] | None:
         """Return the gangs that are scheduled with the pod in one cycle, where that is the strategy."""
         return one_cycle.groups_to_schedule(self.gangs, pod)
+
+    def places_missing(self, group: Hashable) -> int:
+        """Return how many members a gang is short of that is scheduled in one cycle."""
+        state = self.gangs.directory.get(group) if isinstance(group, GroupId) else None
+        return max(1, state.group.min - state.assigned_count) if state is not None else 1
 
     # --- extension points
 

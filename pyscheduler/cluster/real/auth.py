@@ -17,7 +17,11 @@ import logging
 import math
 import os
 import re
+import sys
+import threading
 from contextlib import contextmanager
+from functools import cache
+from importlib.util import find_spec, module_from_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol
 from urllib.parse import urlsplit
@@ -57,6 +61,9 @@ _USER_TLS: Final = ("client-certificate", "client-certificate-data")
 _CLIENT_LOGGER: Final = "kubernetes.aio.config.kube_config"
 #: How it shows what a plugin wrote.
 _BYTES: Final = re.compile(r"\bb'(.*)'$")
+_PACKAGE: Final = "kubernetes"
+#: Credentials are loaded in threads, and several at once.
+_import_lock: Final = threading.Lock()
 
 
 class _Source(Protocol):
@@ -282,8 +289,7 @@ class _ServiceAccount:
         await asyncio.to_thread(self._read, configuration)
 
     def _read(self, configuration: Any) -> None:
-        from kubernetes.aio.config import incluster_config
-
+        incluster_config = _client().incluster_config
         # Its own way to renew raises into the request that happens to be under way.
         incluster_config.InClusterConfigLoader(
             token_filename=incluster_config.SERVICE_TOKEN_FILENAME,
@@ -359,9 +365,9 @@ class _Kubeconfig:
 
 def _open_kubeconfig(paths: Sequence[Path], context: str) -> Any:
     """Return the official client's loader for a context; nothing is asked for yet."""
-    from kubernetes.aio.config import kube_config
+    kube_config = _client().kube_config
 
-    class Merger(kube_config.KubeConfigMerger):  # type: ignore[misc] # the client has no types
+    class Merger(kube_config.KubeConfigMerger):  # type: ignore[misc,name-defined] # the client has no types
         """Reads these files; the client's own would take a colon in a path for the end of it."""
 
         def __init__(self) -> None:
@@ -388,10 +394,46 @@ def _open_kubeconfig(paths: Sequence[Path], context: str) -> Any:
 
 
 def _new_configuration() -> Any:
-    from kubernetes.aio.client import Configuration
-    from kubernetes.aio.config import incluster_config, kube_config  # noqa: F401 - loaded here, in a thread
+    return _client().Configuration(host="")  # its default would be localhost
 
-    return Configuration(host="")  # its default would be localhost
+
+@attrs.frozen
+class _Client:
+    """The parts of the official client that read credentials."""
+
+    Configuration: Any
+    incluster_config: Any
+    kube_config: Any
+
+
+@cache
+def _client() -> _Client:
+    """Import the parts of the official client that read credentials, and only these.
+
+    `import kubernetes` runs the package's own code, which imports two API clients, requests and OAuth: 9 MiB and half a
+    second that nothing here uses. So the packages around these parts are empty while the parts are imported. None of
+    them stays in `sys.modules`: a plugin that imports `kubernetes` gets a package of its own, and all of it.
+    """
+    with _import_lock:
+        if _PACKAGE in sys.modules:
+            return _import_client()
+        try:
+            for name in (_PACKAGE, f"{_PACKAGE}.aio"):
+                spec = find_spec(name)
+                if spec is None:
+                    raise ConfigError(f"the package {_PACKAGE!r}, which reads credentials, is not installed")
+                sys.modules[name] = module_from_spec(spec)
+            return _import_client()
+        finally:
+            for name in [name for name in sys.modules if name.partition(".")[0] == _PACKAGE]:
+                del sys.modules[name]
+
+
+def _import_client() -> _Client:
+    from kubernetes.aio.client import Configuration
+    from kubernetes.aio.config import incluster_config, kube_config
+
+    return _Client(Configuration, incluster_config, kube_config)
 
 
 async def _authorization(configuration: Any, source: str) -> str | None:

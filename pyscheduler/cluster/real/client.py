@@ -22,6 +22,7 @@ from pyscheduler.cluster.real.event_writer import EventWriter
 from pyscheduler.cluster.real.events import EventNames, NamedEventRecorder
 from pyscheduler.cluster.real.informer import RealInformer
 from pyscheduler.cluster.real.metering import NO_ANSWER
+from pyscheduler.cluster.real.outages import Outages
 from pyscheduler.cluster.real.rate_limit import TokenBucket
 from pyscheduler.cluster.real.responses import is_about_budgets, raise_for_status
 from pyscheduler.framework.errors import APIError, ConflictError, GoneError, NotFoundError, TransportError
@@ -82,6 +83,7 @@ class RealClient:
         self._recorder = recorder
         self._kinds = KindTable(BUILT_IN_KINDS)
         self._limiter = TokenBucket(qps=settings.qps, burst=settings.burst, clock=clock)
+        self._outages = Outages(clock)
         self._informers: dict[tuple[ResourceKind, str], RealInformer[KubeObject]] = {}
         self._host_name = settings.host_name
         self._silence_seconds = settings.silence_seconds
@@ -115,6 +117,7 @@ class RealClient:
                 clock=self._clock,
                 rng=self._rng,
                 recorder=self._recorder,
+                outages=self._outages,
                 silence_seconds=self._silence_seconds,
                 field_selector=field_selector,
                 optional=optional,
@@ -286,6 +289,7 @@ class RealClient:
             return
         self._closed = True
         await asyncio.gather(*(informer.stop() for informer in self._informers.values()))
+        self._outages.close()
         await self._events.close(timeout_seconds=_FLUSH_SECONDS)
         self._window.close()
         await self._transport.close()

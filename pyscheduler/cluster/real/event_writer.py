@@ -51,7 +51,7 @@ _QUIET_SECONDS: Final = 360.0
 _REFRESH_SECONDS: Final = 1800.0
 #: How many events of a type are remembered, in case they repeat. Pods that are scheduled come by the thousand and are
 #: told of once; they must not displace those that wait, of whom there may be as many, and who are told of each time.
-_REMEMBERED: Final = {"Normal": 4096, "Warning": 16_384}
+_REMEMBERED: Final = {"Normal": 1024, "Warning": 16_384}
 _BUSY: Final = 429
 _SERVER_ERROR_FROM: Final = 500
 _PATCH: Final = "application/strategic-merge-patch+json"

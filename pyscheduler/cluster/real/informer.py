@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from pyscheduler.api import ResourceKind
+    from pyscheduler.cluster.real.outages import Outages
     from pyscheduler.framework.clock import Clock
     from pyscheduler.framework.recorder import Recorder
     from pyscheduler.scheduler.ports import Stream, Transport
@@ -105,6 +106,7 @@ class RealInformer(Generic[T]):
         clock: Clock,
         rng: random.Random,
         recorder: Recorder,
+        outages: Outages,
         silence_seconds: float,
         field_selector: str = "",
         optional: bool = False,
@@ -116,9 +118,12 @@ class RealInformer(Generic[T]):
         self._clock = clock
         self._rng = rng
         self._recorder = recorder
+        self._outages = outages
+        #: What it is called in messages: many a kind has one name in several groups, pod groups above all.
+        self._name = f"{kind.plural}.{kind.group}" if kind.group else kind.plural
         self._selection = {"fieldSelector": field_selector} if field_selector else {}
         self._optional = optional
-        self._copy: LocalCopy[T] = LocalCopy(kind.plural, recorder)
+        self._copy: LocalCopy[T] = LocalCopy(self._name, recorder)
         self._unreadable_handlers: tuple[Callable[[Malformed, bool], None], ...] = ()
         self._keep: Callable[[KubeObject, bytes], object] | None = None
         self._backoff = Backoff(low=0.2, high=30.0, clock=clock, rng=rng)
@@ -183,7 +188,7 @@ class RealInformer(Generic[T]):
     def start(self) -> None:
         """Begin to list and watch."""
         if self._task is None:
-            self._task = asyncio.create_task(self._run(), name=f"informer {self._kind.plural}")
+            self._task = asyncio.create_task(self._run(), name=f"informer {self._name}")
 
     async def wait_synced(self) -> None:
         """Return when the first list has been delivered, or an optional kind is known to be absent or refused.
@@ -273,7 +278,7 @@ class RealInformer(Generic[T]):
             self._fruitless = 0
             self._version = ""
             self._recorder.warning("relisted")
-            _log.info("Listing again resource=%s reason=watches end at once", self._kind.plural)
+            _log.info("Listing again resource=%s reason=watches end at once", self._name)
 
     async def _recover(self, error: Exception) -> float:
         """Report why list or watch ended and decide how to go on; return how long to wait at least, in seconds."""
@@ -281,22 +286,23 @@ class RealInformer(Generic[T]):
         match error:
             case GoneError() | _RelistError():
                 self._recorder.warning("relisted")
-                _log.info("Listing again resource=%s reason=%s", self._kind.plural, error)
+                _log.info("Listing again resource=%s reason=%s", self._name, error)
                 self._version = ""
             case _SilenceError():
                 self._unsure = True
-                _log.debug("Asking again resource=%s reason=%s", self._kind.plural, error)
+                _log.debug("Asking again resource=%s reason=%s", self._name, error)
             case TransportError():
                 self._unsure = True
                 self._recorder.warning("watch_broken")
-                _log.warning("Reconnecting resource=%s err=%s", self._kind.plural, error)
+                self._outages.failed(self, self._name, error)
+                _log.debug("Reconnecting resource=%s err=%s", self._name, error)
             case NotFoundError() if self._optional:
                 return await self._absent(error)
             case APIError():
                 return self._refused(error)
             case _:
                 self._recorder.warning("informer_failed")
-                _log.error("Listing again after a fault resource=%s", self._kind.plural, exc_info=error)
+                _log.error("Listing again after a fault resource=%s", self._name, exc_info=error)
                 self._version = ""
         return 0.0
 
@@ -307,7 +313,8 @@ class RealInformer(Generic[T]):
                 self._failed = error
             self._settled.set()
         self._recorder.warning("watch_refused")
-        _log.warning("API server refused resource=%s err=%s", self._kind.plural, error)
+        self._outages.failed(self, self._name, error)
+        _log.debug("API server refused resource=%s err=%s", self._name, error)
         if error.status not in _NOT_ABOUT_VERSIONS or self._failures >= _PATIENCE:
             self._version = ""
         return min(error.retry_after_seconds or 0.0, _RETRY_AFTER_LIMIT_SECONDS)
@@ -317,10 +324,10 @@ class RealInformer(Generic[T]):
         _log.log(
             logging.INFO if self._synced or not self._settled.is_set() else logging.DEBUG,
             "Kind is not served resource=%s err=%s",
-            # Many a kind is called the same in several groups, pod groups above all.
-            f"{self._kind.plural}.{self._kind.group}" if self._kind.group else self._kind.plural,
+            self._name,
             error,
         )
+        self._outages.works(self)
         await self._finish_list(set(), set())
         self._version = ""
         self._synced = False
@@ -335,7 +342,7 @@ class RealInformer(Generic[T]):
         unreadable: set[str] = set()
         primed = self._copy.primed
         query = {"limit": str(self._page_size), **self._selection}
-        what = f"list {self._kind.plural}"
+        what = f"list {self._name}"
         while True:
             try:
                 response = await self._transport.request(
@@ -384,7 +391,7 @@ class RealInformer(Generic[T]):
         response = await self._transport.request(
             "GET", self._kind.path(), query={**query, **self._selection}, timeout_seconds=_LIST_SECONDS
         )
-        raise_for_status(response, f"list {self._kind.plural}")
+        raise_for_status(response, f"list {self._name}")
         self._unsure = False
 
     def _check_not_primed(self, count: int) -> None:
@@ -408,7 +415,7 @@ class RealInformer(Generic[T]):
             "timeoutSeconds": str(seconds),
             **self._selection,
         }
-        what = f"watch {self._kind.plural}"
+        what = f"watch {self._name}"
         due = self._clock.now() + seconds
         try:
             async with (
@@ -420,6 +427,7 @@ class RealInformer(Generic[T]):
                 self._failures = 0
                 self._fruitless += 1
                 self._watching.set()
+                self._outages.works(self)
                 await self._follow(stream, dog)
                 # A server that stops ends its watches before their time, and another may come back in its place.
                 self._unsure = self._clock.now() < due
@@ -444,7 +452,7 @@ class RealInformer(Generic[T]):
                 rest.append(chunk)
                 size += len(chunk)
                 if size > _LINE_BYTES:
-                    raise TransportError(f"watch {self._kind.plural}: a line of more than {_LINE_BYTES >> 20} MiB")
+                    raise TransportError(f"watch {self._name}: a line of more than {_LINE_BYTES >> 20} MiB")
                 continue
             data = b"".join((*rest, chunk)) if rest else chunk
             begin = 0
@@ -459,7 +467,7 @@ class RealInformer(Generic[T]):
             rest = [data[begin:]] if begin < len(data) else []
             size = len(data) - begin
         if rest:
-            raise TransportError(f"watch {self._kind.plural}: ended in the middle of an event")
+            raise TransportError(f"watch {self._name}: ended in the middle of an event")
 
     def _event(self, line: bytes) -> None:
         """Apply one line of a watch stream."""
@@ -489,7 +497,7 @@ class RealInformer(Generic[T]):
         self._fruitless = 0
 
     def _ended_by(self, status: APIStatus) -> Exception:
-        message = f"watch {self._kind.plural}: {status.message or status.reason}"
+        message = f"watch {self._name}: {status.message or status.reason}"
         if status.code != _BUSY:
             # What the server cannot get past, say an entry of etcd that it cannot read, it would not get past again.
             self._version = ""
@@ -502,7 +510,7 @@ class RealInformer(Generic[T]):
         self._recorder.warning(f"malformed_{self._kind.kind.lower()}")
         _log.warning(
             "Passing over an object that cannot be read resource=%s key=%s err=%s",
-            self._kind.plural,
+            self._name,
             failure.key or "?",
             failure.error,
         )
@@ -511,7 +519,7 @@ class RealInformer(Generic[T]):
                 callback(failure, gone)
             except PLUGIN_FAILURES:  # as with other handlers: the watch goes on
                 self._recorder.warning("handler_failed")
-                _log.exception("Event handler failed resource=%s object=%s", self._kind.plural, failure.key)
+                _log.exception("Event handler failed resource=%s object=%s", self._name, failure.key)
 
 
 async def _error_body(stream: Stream) -> bytes:

@@ -19,8 +19,9 @@ With a `heartbeat` the lease is renewed only as long as the owner's loop turns: 
 `retryPeriod` nothing is renewed, and a loop that does not turn again within `renewDeadline` has lost the lease.
 
 Differs from kube-scheduler: a leader stops `renewDeadline` after the last renewal that succeeded, not up to a
-`retryPeriod` later; a leader that is blocked does not renew; a standby waits for its turn even if a lease that was held
-is deleted under it; and it looks again at the very moment a lease runs out.
+`retryPeriod` later; a leader that is blocked does not renew; the lease is watched before it may be taken; a standby
+waits for its turn even if a lease that was held is deleted under it; and it looks again at the very moment a lease runs
+out.
 """
 
 from __future__ import annotations

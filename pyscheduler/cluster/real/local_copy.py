@@ -21,6 +21,7 @@ import attrs
 
 from pyscheduler.api import KubeObject
 from pyscheduler.api.codec import ADDED, DELETED
+from pyscheduler.cluster.real.sharing import SharedParts
 from pyscheduler.framework.errors import PLUGIN_FAILURES
 
 if TYPE_CHECKING:
@@ -54,12 +55,13 @@ class LocalCopy(Generic[T]):
     `what` names the kind in messages.
     """
 
-    __slots__ = ("_ghosts", "_handlers", "_objects", "_recorder", "_unreadable", "_what", "primed")
+    __slots__ = ("_ghosts", "_handlers", "_objects", "_recorder", "_shared", "_unreadable", "_what", "primed")
 
     def __init__(self, what: str, recorder: Recorder) -> None:
         self._what = what
         self._recorder = recorder
         self._objects: dict[str, T] = {}
+        self._shared = SharedParts()
         self._handlers: tuple[_Handler[T], ...] = ()
         #: Keys of objects whose latest state could not be decoded.
         self._unreadable: set[str] = set()
@@ -106,12 +108,14 @@ class LocalCopy(Generic[T]):
             self._remove(key)
             old = None
         if old is None:
+            self._shared.share(item)
             self._objects[key] = item
             for handler in self._handlers:
                 if handler.on_add is not None:
                     self._call(handler.on_add, item)
         # Objects without a version come from builders and traces, not from a server.
         elif old.resource_version != item.resource_version or (not item.resource_version and old != item):
+            self._shared.share(item)
             self._objects[key] = item
             for handler in self._handlers:
                 if handler.on_update is not None:

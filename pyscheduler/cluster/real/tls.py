@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio.sslproto
 import ssl
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
@@ -12,6 +13,10 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 __all__ = ["TLSFiles", "make_context", "read_files"]
+
+
+#: asyncio gives each TLS connection a buffer of 256 KiB; a record has 16 KiB, and there are 60 connections.
+asyncio.sslproto.SSLProtocol.max_size = 32 << 10
 
 
 class TLSFiles(Protocol):

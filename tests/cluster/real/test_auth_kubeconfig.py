@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import os
+import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -528,3 +529,21 @@ async def test_exec_plugin_that_hangs(write: Any, plugin: Plugin, monkeypatch: p
     await clock.advance(61)
     with pytest.raises(ConfigError, match="the exec plugin did not answer in 60 s"):
         await loading
+
+
+def test_only_the_credentials_part_of_the_official_client_is_imported(write: Callable[..., str]) -> None:
+    """A scheduler carries neither API client of the package, and a plugin can still import all of it."""
+    code = (
+        "import asyncio, sys\n"
+        "from pyscheduler.cluster.real import auth\n"
+        "from pyscheduler.testing.clock import VirtualClock\n"
+        "loaded = asyncio.run(auth.load(kubeconfig=sys.argv[1], clock=VirtualClock()))\n"
+        "assert loaded.server == 'https://10.0.0.1:6443', loaded.server\n"
+        "extra = {'kubernetes', 'kubernetes.client', 'requests', 'urllib3'} & set(sys.modules)\n"
+        "assert not extra, extra\n"
+        "import kubernetes.aio.client as theirs\n"
+        "import kubernetes.aio.config\n"
+        "assert kubernetes.client.CoreV1Api and theirs.Configuration and kubernetes.aio.config.load_config\n"
+    )
+    path = write(document({"token": "abc"}))
+    subprocess.run([sys.executable, "-c", code, path], check=True)

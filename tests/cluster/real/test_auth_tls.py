@@ -64,6 +64,15 @@ async def connect(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncItera
         await transport.close()
 
 
+async def test_connection_has_a_small_buffer(wire: Any, connect: Any, pki: Path) -> None:
+    """A connection for writes over TLS takes two records of buffer, not the 256 KiB that asyncio would give it."""
+    server = await wire(ok, context=context(pki))
+    transport = await connect(server.url, **{"certificate-authority": str(pki / "authority.crt")})
+    assert (await transport.request("POST", "/x", body=b"{}")).status == 200
+    (open_one,) = transport._pool()._all
+    assert len(open_one._transport._ssl_protocol._ssl_buffer) == 32 << 10
+
+
 @pytest.mark.parametrize("form", ["file", "data"])
 async def test_own_authority(wire: Any, connect: Any, pki: Path, form: str) -> None:
     """The authority comes from a file or from the kubeconfig itself; requests and watches use it."""

@@ -14,6 +14,7 @@ from pyscheduler.framework.extended_resources import ExtendedResources
 from pyscheduler.plugins.dynamic_resources.plugin import DynamicResources
 from pyscheduler.plugins.node_resources.fit import NodeResourcesFit
 from pyscheduler.podgroup.wire import IN_TREE_PODGROUPS, InTreePodGroup
+from pyscheduler.scheduler.evaluation import evaluate
 from pyscheduler.testing import FakeCluster, FakeFramework, make_node, make_pod
 from tests.plugins.devices import (
     DRIVER,
@@ -313,6 +314,25 @@ async def test_a_claim_that_was_left_behind(pyscheduler_cluster: FakeCluster) ->
     assert "2 cannot schedule extended resource claim. deletion of ResourceClaim completed" in event["note"]
     assert framework.result("p").node == "n2"
     assert [each.name for each in made(cluster)] != ["p-extended-resources-old"]
+    assert len(made(cluster)) == 1
+
+
+async def test_asking_changes_nothing(pyscheduler_cluster: FakeCluster) -> None:
+    """`pyscheduler explain` shows what would be done about a claim that was left behind, and does not do it."""
+    cluster = pyscheduler_cluster
+    framework = one_class(cluster, "gpu-0")
+    pod = make_pod("p", requests={GPU: "1"})
+    await framework.start()
+    evaluation = await evaluate(framework.scheduler, framework.profile, pod)
+    assert evaluation.post_filter is None
+    assert not made(cluster)
+    owner = {"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": pod.uid, "controller": True}
+    metadata = {"annotations": {ANNOTATION: "true"}, "ownerReferences": [owner]}
+    add(cluster, claim("p-extended-resources-old", request("container-0-request-0"), metadata=metadata))
+    await framework.settle()
+    evaluation = await evaluate(framework.scheduler, framework.profile, pod)
+    assert evaluation.post_filter is not None
+    assert "deletion of ResourceClaim completed" in evaluation.post_filter.message
     assert len(made(cluster)) == 1
 
 

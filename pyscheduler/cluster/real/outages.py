@@ -1,0 +1,116 @@
+"""One log line for all lists and watches that fail, and another when all of them work again.
+
+While an API server is away, every informer fails, again and again. A line tells how many failed within a second.
+It comes again after 10 s, 20 s, and so on, at most every ten minutes. Failures of single informers are logged at debug.
+
+A server that cannot be reached, or says that it is overloaded, is one kind of trouble; a kind that may not be read is
+another, and does not end with the first.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Final
+
+from pyscheduler.framework.errors import APIError
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable
+
+    from pyscheduler.framework.clock import Clock, Timer
+
+__all__ = ["Outages"]
+
+_log = logging.getLogger(__name__)
+
+#: How long failures are gathered before the first line, in seconds.
+_GATHER_SECONDS: Final = 1.0
+#: After how long the line comes again: at first, and at most.
+_AGAIN_SECONDS: Final = (10.0, 600.0)
+#: How many kinds a line names.
+_NAMED: Final = 3
+#: Answers that say that the server is in trouble, whatever was asked.
+_OVERLOADED: Final = frozenset({408, 429, 500, 502, 503, 504})
+
+
+class Outages:
+    """Notes which informers fail; `key` is an informer, `name` its kind in messages. Close it when done."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._unreachable = _Outage("API server unreachable", clock)
+        self._refused = _Outage("API server refused", clock)
+
+    def failed(self, key: Hashable, name: str, error: Exception) -> None:
+        """Note that a list or watch failed."""
+        refused = isinstance(error, APIError) and error.status not in _OVERLOADED
+        (self._unreachable if refused else self._refused).leave(key)
+        (self._refused if refused else self._unreachable).failed(key, name, error)
+
+    def works(self, key: Hashable) -> None:
+        """Note that a watch is open, or that its kind is known not to be served."""
+        self._unreachable.works(key)
+        self._refused.works(key)
+
+    def close(self) -> None:
+        """Say nothing any more; idempotent."""
+        self._unreachable.reset()
+        self._refused.reset()
+
+
+class _Outage:
+    """One kind of trouble, `what` in the log."""
+
+    def __init__(self, what: str, clock: Clock) -> None:
+        self._what = what
+        self._clock = clock
+        self._timer: Timer | None = None
+        self._down: dict[Hashable, str] = {}
+        self._error: Exception | None = None
+        #: How many watches were down at the same time, and since when.
+        self._most = 0
+        self._since = 0.0
+        #: After how long the next line comes; 0 before the first one.
+        self._again = 0.0
+
+    def reset(self) -> None:
+        """Forget all and set no timer."""
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = self._error = None
+        self._down.clear()
+        self._most = 0
+        self._again = 0.0
+
+    def failed(self, key: Hashable, name: str, error: Exception) -> None:
+        """Note a failure; the first one starts the timer."""
+        self._down[key] = name
+        self._error = error
+        self._most = max(self._most, len(self._down))
+        if self._timer is None:
+            self._since = self._clock.now()
+            self._timer = self._clock.call_later(_GATHER_SECONDS, self._tell)
+
+    def works(self, key: Hashable) -> None:
+        """Note that one works again; the last one ends the outage, with a line if there was one before."""
+        most, since = self._most, self._since
+        if self.leave(key):
+            _log.info("API server answers again watches=%d seconds=%.0f", most, self._clock.now() - since)
+
+    def leave(self, key: Hashable) -> bool:
+        """Forget one; return True, and begin anew, where it was the last one of an outage that was told."""
+        if self._down.pop(key, None) is None or self._down or not self._again:
+            return False
+        self.reset()
+        return True
+
+    def _tell(self) -> None:
+        if not self._down:
+            _log.info("Watches broke off and are open again watches=%d err=%s", self._most, self._error)
+            self.reset()
+            return
+        names = ",".join(list(dict.fromkeys(self._down.values()))[:_NAMED])
+        more = ",..." if len(self._down) > _NAMED else ""
+        _log.warning("%s watches=%d resources=%s err=%s", self._what, len(self._down), f"{names}{more}", self._error)
+        first, most = _AGAIN_SECONDS
+        self._again = min(self._again * 2, most) if self._again else first
+        self._timer = self._clock.call_later(self._again, self._tell)
