@@ -106,7 +106,7 @@ _CATEGORIES: Final = frozenset(
     group + kind
     for group, kinds in {
         "L": "ultmo",
-        "M": "nce",
+        "M": "ecn",
         "N": "dlo",
         "P": "cdseifo",
         "S": "mcko",

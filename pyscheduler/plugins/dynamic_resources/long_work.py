@@ -8,6 +8,8 @@ A pod may take `filterTimeout` of computing time; then it is told that this was 
 next pods of its namespace get half as much, until nothing has happened for a minute. A few pods are worked on at once,
 each of another namespace, those first whose namespaces have used least. So a tenant whose selectors take for ever takes
 a share of the processor for some seconds, and hardly anything afterwards.
+
+Differs from kube-scheduler: there, a cycle lasts as long as its search, and `filterTimeout` is the time on each node.
 """
 
 from __future__ import annotations
@@ -214,10 +216,15 @@ class LongWork:
         is_outdated = (job.basis.changes, job.basis.inventory) != (basis.changes, basis.inventory)
         if not job.is_used:
             choice.found = Findings(job.answers, is_outdated, job.has_timed_out)
-            job.is_used = True
         known = job.choice.allocators.get(None)
         if known is not None and job.basis.inventory is basis.inventory and choice.make_allocator is not None:
             choice.allocators[None] = known
+
+    def note_used(self, pod: Pod) -> None:
+        """Remember that an attempt of a pod has gone by what was found out; the next one begins anew."""
+        job = self._jobs.get(pod.uid)
+        if job is not None and job.is_done:
+            job.is_used = True
 
     def patience(self, pod: Pod, *, short: bool = False, endless: bool = False) -> Patience:
         """Return how long one call about a pod may take within a cycle."""

@@ -300,6 +300,8 @@ class DynamicResources(
                 return _all_refused(nodes, _STILL_WORKING)
             # No event loop runs, so nobody waits for anything.
             statuses = self._judge(choice, nodes, self._long_work.patience(pod, endless=True))
+        if choice.found is not None and not state.get(WHAT_IF):
+            self._long_work.note_used(pod)
         if statuses is not None:
             self._ledger.note_refused(pod)
         return statuses

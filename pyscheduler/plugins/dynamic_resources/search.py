@@ -38,7 +38,7 @@ __all__ = ["Search", "Solution"]
 
 
 #: What a step of the search takes, in steps of `patience`.
-_STEPS: Final = 20
+_STEPS: Final = 60
 
 
 class _Outcome(enum.Enum):
