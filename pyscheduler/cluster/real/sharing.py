@@ -1,25 +1,23 @@
 """Keep parts that are equal in many objects once: what most running pods and most nodes have in common.
 
-A running pod of a plain deployment shrinks from 4.9 to 3.0 kB, a node with twenty images from 6.1 to 2.4 kB. Sharing
-takes 5 to 7 microseconds an object. So a pod on its way to a node is left as it is, until a kubelet says that it runs.
+A running pod of a plain deployment shrinks from 4.9 to 3.7 kB, a node with twenty images from 6.1 to 2.4 kB. Sharing
+takes one to two microseconds an object. A pod on its way to a node is left as it is until a kubelet says that it runs.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final
 
 from msgspec.structs import force_setattr
 
 from pyscheduler.api import Node, Pod
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable
+    from collections.abc import Callable, Hashable
 
     from pyscheduler.api import KubeObject
 
 __all__ = ["SharedParts"]
-
-_H = TypeVar("_H", bound="Hashable")
 
 #: When so many parts are known, all are forgotten: tenants may write ever new ones.
 _LIMIT: Final = 1 << 11
@@ -51,25 +49,15 @@ class SharedParts:
         elif isinstance(item, Node):
             images = item.status.images
             if len(images) <= _IMAGES:
-                force_setattr(item.status, "images", tuple([self._one(image) for image in images]))
+                force_setattr(item.status, "images", tuple(map(self._known.setdefault, images, images)))
 
     def _share_pod(self, pod: Pod) -> None:
-        one = self._one
-        spec, status = pod.spec, pod.status
-        if 0 < len(spec.tolerations) <= _TOLERATIONS:
-            force_setattr(spec, "tolerations", one(spec.tolerations))
-        for condition in status.conditions[:_CONDITIONS]:
-            force_setattr(condition, "type", one(condition.type))
-            force_setattr(condition, "status", one(condition.status))
-            force_setattr(condition, "last_transition_time", one(condition.last_transition_time))
-        force_setattr(status, "phase", one(status.phase))
-        force_setattr(status, "qos_class", one(status.qos_class))
-        force_setattr(status, "start_time", one(status.start_time))
-        force_setattr(spec, "scheduler_name", one(spec.scheduler_name))
-        force_setattr(spec, "preemption_policy", one(spec.preemption_policy))
-        force_setattr(spec, "restart_policy", one(spec.restart_policy))
-        force_setattr(pod.metadata, "namespace", one(pod.metadata.namespace))
-
-    def _one(self, part: _H) -> _H:
-        """Return the known part that is equal to this one, or this one, which is known from then on."""
-        return self._known.setdefault(part, part)  # type: ignore[return-value] # equal parts are of one type here
+        one: Callable[[Any, Any], Any] = self._known.setdefault
+        tolerations = pod.spec.tolerations
+        if 0 < len(tolerations) <= _TOLERATIONS:
+            force_setattr(pod.spec, "tolerations", one(tolerations, tolerations))
+        for condition in pod.status.conditions[:_CONDITIONS]:
+            part = condition.type
+            force_setattr(condition, "type", one(part, part))
+            part = condition.status
+            force_setattr(condition, "status", one(part, part))
