@@ -8,6 +8,8 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
+import pytest
+
 from pyscheduler.config.dump import dump
 from pyscheduler.config.fields import fields_of, is_record
 from pyscheduler.config.load import loads
@@ -65,6 +67,7 @@ def args_of(name: str, args: str) -> str:
     return f"profiles: [{{pluginConfig: [{{name: {name}, args: {args}}}]}}]"
 
 
+@pytest.mark.slow
 def test_every_field_with_every_value() -> None:
     """Nothing that stands anywhere can do worse than be refused; what is read shows, and reads back the same."""
     counts: Counter[str] = Counter()

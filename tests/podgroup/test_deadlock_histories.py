@@ -12,6 +12,7 @@ import sys
 from collections import Counter
 from typing import ClassVar, Final
 
+import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
 from pyscheduler.api import Pod
@@ -176,6 +177,7 @@ def histories(seed: int) -> None:
     asyncio.run(run(seed))
 
 
+@pytest.mark.slow
 def test_whoever_can_be_completed_is_and_nobody_alternates() -> None:
     """Over random cluster sizes, groups, priorities and modes; every rule fires."""
     histories()

@@ -253,6 +253,7 @@ def naive(
     return [each.name for each in gone], violations
 
 
+@pytest.mark.slow
 def test_the_search_finds_what_a_naive_one_finds() -> None:
     """Victims, their order and violations on every node; whether nodes are looked at together or one by one."""
     fired: Counter[str] = Counter()

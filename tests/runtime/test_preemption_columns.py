@@ -401,6 +401,7 @@ def watch(monkeypatch: pytest.MonkeyPatch, fired: Counter[str]) -> None:
     monkeypatch.setattr(Preemption, "_draw", drawn)
 
 
+@pytest.mark.slow
 def test_columns_change_nothing_but_the_time_it_takes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Same nodes looked at, victims, message, choice and draws as node by node, whatever happens in between."""
     fired: Counter[str] = Counter()

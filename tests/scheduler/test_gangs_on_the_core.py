@@ -190,6 +190,7 @@ async def test_two_gangs_that_wake_each_other_serve_their_backoff(cluster: FakeC
     assert max(plugin.attempts.values()) <= 16, plugin.attempts
 
 
+@pytest.mark.slow
 @GATES
 async def test_a_plugin_may_allow_from_permit_and_reject_from_unreserve(cluster: FakeCluster, gates: str) -> None:
     """Three hundred members end each other's waits without recursion, each once, and later bind in one go."""

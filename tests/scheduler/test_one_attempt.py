@@ -11,6 +11,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import attrs
+import pytest
 
 from pyscheduler.api import Pod
 from pyscheduler.framework import Code, NodeStatuses, PreFilterResult, Status
@@ -417,6 +418,7 @@ async def attempt(seed: int, fired: Counter[str]) -> None:
     await cluster.close()
 
 
+@pytest.mark.slow
 async def test_every_attempt_ends_as_the_rule_says() -> None:
     """Node or message, reason, plugins to ask and nomination, whatever plugins answer at whatever point."""
     fired: Counter[str] = Counter()

@@ -51,6 +51,7 @@ def test_no_history_leads_to_another_decision() -> None:
     )
 
 
+@pytest.mark.slow
 def test_decisions_are_the_same_while_everything_changes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Four long histories, the same at every run: each event happens, and all the while use is made of what is kept."""
     counts: Counter[str] = Counter()

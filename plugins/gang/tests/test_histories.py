@@ -128,6 +128,7 @@ class History:
         assert not left, left
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("gates", ["SchedulerPopFromBackoffQ=false", "SchedulerPopFromBackoffQ=true"])
 def test_every_history_ends_well(make_world: Any, gates: str) -> None:
     """A hundred of them, with pods popped from backoff or not."""

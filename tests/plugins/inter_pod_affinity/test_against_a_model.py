@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import hypothesis.strategies as st
+import pytest
 from hypothesis import given, settings
 
 from pyscheduler.api import Node, Pod
@@ -322,6 +323,7 @@ class History:
 STEP = st.sampled_from(["node", "node", "come", "come", "come", "leave", "drop"])
 
 
+@pytest.mark.slow
 def test_answers_are_those_of_the_rules_whatever_happened_before() -> None:
     """After each step of a random history, filter and scores for random pods are the model's; every rule fires."""
     fired: Counter[str] = Counter()
