@@ -450,6 +450,7 @@ class RealInformer(Generic[T]):
         slices = Slices(self._clock)
         async for chunk in stream:
             dog.heard()
+            slices.resume()
             self._silences = 0
             if b"\n" not in chunk:
                 rest.append(chunk)
@@ -462,9 +463,9 @@ class RealInformer(Generic[T]):
             # Not by `split`, which looks at byte after byte where this is one jump.
             while (end := data.find(b"\n", begin)) >= 0:
                 if end > begin:
-                    self._event(data[begin:end])
                     if slices.is_over():
                         await slices.turn()
+                    self._event(data[begin:end])
                 begin = end + 1
             rest = [data[begin:]] if begin < len(data) else []
             size = len(data) - begin

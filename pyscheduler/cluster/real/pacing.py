@@ -68,15 +68,19 @@ class Slices:
         self._began = clock.now()
 
     def is_over(self) -> bool:
-        """Count an object that was dealt with, and tell whether the loop should turn now."""
+        """Count an object, and tell whether the loop should turn now."""
         self._count += 1
         return self._count >= _SLICE_OBJECTS or self._clock.now() - self._began >= _SLICE_SECONDS
+
+    def resume(self) -> None:
+        """Measure the time from now on: the loop turned while this work waited for something."""
+        self._began = self._clock.now()
 
     async def turn(self) -> None:
         """Let the loop turn, and begin the next part."""
         await asyncio.sleep(0)
         self._count = 0
-        self._began = self._clock.now()
+        self.resume()
 
 
 class Watchdog:
