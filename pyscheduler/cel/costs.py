@@ -9,16 +9,21 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
+from pyscheduler.cel.attributes import go_type
+from pyscheduler.cel.errors import CelInternalError
 from pyscheduler.cel.meter import tenth
 from pyscheduler.cel.values import (
     LIST_CLASSES,
     Cidr,
     DefaultMap,
+    Duration,
     Ip,
     Map,
     NamedFormat,
     Quantity,
     Semver,
+    Timestamp,
+    UInt,
     Url,
     find_key,
     items_of,
@@ -38,6 +43,8 @@ Cost: TypeAlias = "Callable[..., int]"
 """Takes the meter and the arguments of a call."""
 
 _CHEAP_OBJECTS: Final = frozenset({Quantity, Ip, Cidr, NamedFormat, Url, Semver})
+#: Values that can be added, as lists can.
+_ADDED: Final[frozenset[Any]] = frozenset({int, UInt, float, str, bytes, Timestamp, Duration})
 _CALL: Final = 1
 _LIST: Final = 10
 
@@ -157,15 +164,29 @@ def _reverse(meter: Meter, *args: Any) -> int:
     return _CALL + _LIST + size_of(args[0])
 
 
+def _panic(conversion: str) -> CelInternalError:
+    """Return the error in which cel-go ends where it works out a cost from a value of the wrong type."""
+    return CelInternalError(f"internal error: interface conversion: {conversion}")
+
+
+def _go_type(value: Any) -> str:
+    return "*types.Err" if value is FAILED else go_type(value)
+
+
 def _flatten(meter: Meter, *args: Any) -> int:
-    depth = args[1] if len(args) > 1 and args[1] is not FAILED else 1
+    depth = args[1] if len(args) > 1 else 1
+    if depth.__class__ is not int:
+        raise _panic(f"ref.Val is {_go_type(depth)}, not types.Int")
     return _CALL + _LIST + max(depth, 0) * size_of(args[0])
 
 
 def _compare_all(place: int) -> Cost:
     def cost(meter: Meter, *args: Any) -> int:
         items = args[place]
-        if items.__class__ not in LIST_CLASSES or not len(items):
+        if items.__class__ not in LIST_CLASSES:
+            method = "Contains" if items.__class__ in _ADDED else "Add"
+            raise _panic(f"{_go_type(items)} is not traits.Lister: missing method {method}")
+        if not len(items):
             return _CALL + _LIST
         factor = 2.1 if items[0].__class__ in (str, bytes) else 2.0
         return int(len(items) ** 2 * factor) + _CALL + _LIST

@@ -334,3 +334,47 @@ def test_random_expressions_go_by_the_rules() -> None:
     check()
     print(dict(fired))  # noqa: T201 - shown when a count below is missing
     assert all(fired[one] for one in ("True", "False", "error"))
+
+
+def test_what_is_kept_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Expressions and answers weigh a few MiB at most, whoever writes how many; forgetting changes no answer."""
+    monkeypatch.setattr(module, "_MOST_WEIGHT", 100_000)
+    selectors = CelSelectors()
+    devices = [device(attributes={"n": DeviceAttribute(int_value=index)}) for index in range(40)]
+    for number in range(30):
+        for index, one in enumerate(devices):
+            facts = selectors.facts_of(DRIVER, one)
+            assert selectors.matches(f"{OWN}.n == {number}", facts) is (index == number)
+            assert selectors.weight <= 100_000
+    assert len(selectors._compiled) > 1
+    kept = selectors._compiled.values()
+    assert selectors.weight == sum(each.weight for each in kept)
+    # One expression alone may have too many answers, too.
+    monkeypatch.setattr(module, "_MOST_WEIGHT", 12_000)
+    for one in devices * 2:
+        selectors.matches(f"{OWN}.n >= 0", selectors.facts_of(DRIVER, one))
+        assert selectors.weight <= 12_000
+
+
+def test_nothing_is_kept_of_an_evaluation_that_was_ended() -> None:
+    """What the pause raises comes out, and the same question asked with more time has an answer."""
+
+    class HurryError(Exception):
+        pass
+
+    def hurry() -> None:
+        raise HurryError
+
+    selectors = CelSelectors()
+    facts = selectors.facts_of(DRIVER, device())
+    expression = f"lists.range(3000).all(x, x >= 0) && {OWN}.on"
+    with pytest.raises(HurryError):
+        selectors.matches(expression, facts, hurry)
+    assert selectors.matches(expression, facts)
+
+
+def test_messages_are_not_longer_than_anybody_reads() -> None:
+    """A tenant's text within an error is cut off."""
+    with pytest.raises(DeviceSelectorError) as caught:
+        ask(f"{OWN}['" + "x" * 9000 + "'] == 1")
+    assert len(str(caught.value)) < 5000
