@@ -35,9 +35,9 @@ __all__ = ["Lesson", "Memories", "PodMemory", "Step"]
 #: Bytes of arrays that are kept in all: 500 kinds of pods at 15,000 nodes.
 _MAX_BYTES: Final = 64 * 2**20
 #: Kinds of pods that are known at all, by as much as their key, and bytes of these keys. A key is about as long as the
-#: pod's spec, and what plugins made of that spec may take ten times as much.
-_MAX_KINDS: Final = 8192
-_MAX_KEY_BYTES: Final = 8 * 2**20
+#: pod's spec. Beside its arrays a kind takes 14 kB for a plain pod, and for a long spec ten times its key.
+_MAX_KINDS: Final = 2048
+_MAX_KEY_BYTES: Final = 2 * 2**20
 
 
 @attrs.frozen

@@ -240,13 +240,18 @@ async def bind_volumes(installed: Installed) -> None:
 
 
 async def allocate_devices(installed: Installed) -> None:
-    """Let the leader allocate a device, and look for itself what became of a write whose answer was lost."""
+    """Let the leader allocate devices: for a claim, with a write whose answer is lost; and for an extended resource."""
     cluster = installed.cluster
     api = "resource.k8s.io/v1"
     selector = {"cel": {"expression": 'device.driver == "gpu.example.com"'}}
     asked = {"name": "one", "exactly": {"deviceClassName": "gpu"}}
     pool = {"name": "small", "generation": 1, "resourceSliceCount": 1}
-    offered = {"driver": "gpu.example.com", "pool": pool, "nodeName": "small", "devices": [{"name": "gpu-0"}]}
+    offered = {
+        "driver": "gpu.example.com",
+        "pool": pool,
+        "nodeName": "small",
+        "devices": [{"name": "gpu-0"}, {"name": "gpu-1"}],
+    }
     for kind, spec in (
         ("DeviceClass", {"selectors": [selector]}),
         ("ResourceSlice", offered),
@@ -260,6 +265,10 @@ async def allocate_devices(installed: Installed) -> None:
     await installed.until("computes", node="small")
     status = cluster.get(api, "ResourceClaim", "gpu", namespace="default")["status"]
     assert [user["name"] for user in status["reservedFor"]] == ["computes"]
+    # A claim is made for an extended resource; one that cannot be allocated is deleted, and made anew.
+    cluster.faults.add(Fault(method="PATCH", path="/resourceclaims/extends-[^/]*/status$", status=422, times=1))
+    cluster.add(pod_manifest("extends", requests={"deviceclass.resource.kubernetes.io/gpu": "1"}))
+    await installed.until("extends", node="small")
 
 
 async def test_the_shipped_roles_are_enough_and_none_of_their_rules_is_idle(installed: Installed) -> None:

@@ -58,13 +58,16 @@ def hostile(cluster: FakeCluster, name: str, expression: str = LOOPS) -> Pod:
 
 
 async def turns_until(reached: Callable[[], bool], *, seconds: float = 40.0) -> float:
-    """Let the loop turn until something is so; return the longest time in seconds between two turns."""
-    longest, end = 0.0, time.monotonic() + seconds
-    last = time.perf_counter()
+    """Let the loop turn until something is so; return the most CPU seconds of the process between two turns.
+
+    CPU time, because a turn on a busy machine takes as long as others want.
+    """
+    longest, end = 0.0, time.process_time() + seconds
+    last = time.process_time()
     while not reached():
-        assert time.monotonic() < end, "it takes too long"
+        assert time.process_time() < end, "it takes too long"
         await asyncio.sleep(0)
-        now = time.perf_counter()
+        now = time.process_time()
         longest, last = max(longest, now - last), now
     return longest
 
@@ -94,8 +97,8 @@ async def test_a_selector_that_takes_for_ever_does_not_hold_the_loop(pyscheduler
     longest = await turns_until(others_are_bound)
     assert "timed out" not in framework.result("hostile").message, "the pod is still worked on"
     longest = max(longest, await turns_until(lambda: framework.result("hostile").message == TIMED_OUT))
-    # 50 ms on a machine that has nothing else to do; here tests run side by side.
-    assert longest < 0.25
+    # 25 to 45 ms were measured; CPU time, too, varies with the load of the machine.
+    assert longest < 0.1
     assert not framework.result("hostile").bound
 
 
