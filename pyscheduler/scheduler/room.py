@@ -13,8 +13,10 @@ import attrs
 import numpy as np
 
 from pyscheduler.framework.cycle_state import CycleState
+from pyscheduler.framework.diagnosis import Diagnosis
 from pyscheduler.framework.resource import CPU, EPHEMERAL_STORAGE, MEMORY
 from pyscheduler.framework.what_if import WHAT_IF
+from pyscheduler.scheduler.algorithm import searched_nodes
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -47,10 +49,7 @@ class Room:
         outcome = profile.run_pre_filter(state, pod, nodes)
         if outcome.status is not None:
             return outcome.status.is_error  # which the attempt is to report
-        names = outcome.result.node_names if outcome.result is not None else None
-        if names is not None:
-            rows = sorted(row for name in names if (row := nodes.index(name)) is not None)
-            nodes = nodes.take(np.array(rows, dtype=np.int64))
+        nodes = searched_nodes(outcome, nodes, Diagnosis())
         found = profile.find_feasible(state, pod, nodes)
         if found.status is not None:
             return True  # the attempt is to report the error
