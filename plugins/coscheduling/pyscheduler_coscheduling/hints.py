@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from pyscheduler_coscheduling.members import Members
 
-__all__ = ["Hints"]
+__all__ = ["CoschedulingHints"]
 
 _OF_MEMBERS: Final = ActionType.ADD | ActionType.UPDATE_POD_LABEL | ActionType.UPDATE_POD_SCHEDULING_GATES_ELIMINATED
 _NODE_ROOM: Final = (
@@ -27,7 +27,7 @@ _NODE_ROOM: Final = (
 )
 
 
-class Hints:
+class CoschedulingHints:
     """The plugin's registrations."""
 
     def __init__(self, members: Members) -> None:

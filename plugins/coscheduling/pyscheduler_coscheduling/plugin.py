@@ -37,11 +37,11 @@ from pyscheduler.podgroup import DIALECTS, StatusController, coscheduling_key, k
 from pyscheduler_coscheduling import quorum
 from pyscheduler_coscheduling.args import CoschedulingArgs
 from pyscheduler_coscheduling.deadlock import DeadlockSide
-from pyscheduler_coscheduling.hints import Hints
-from pyscheduler_coscheduling.listening import Listener
+from pyscheduler_coscheduling.event_handlers import GroupEventHandlers
+from pyscheduler_coscheduling.group_cycle import GroupCycleRules
+from pyscheduler_coscheduling.hints import CoschedulingHints
 from pyscheduler_coscheduling.members import NOT_FOUND, Members
 from pyscheduler_coscheduling.min_resources import resource_gap
-from pyscheduler_coscheduling.one_cycle import OneCycle
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
@@ -108,12 +108,12 @@ class Coscheduling(
         self._profiles: set[str] = handle.shared(_PROFILES, set)
         self._profiles.add(handle.profile_name)
         self.members = Members(self.name, self.args, handle)
-        self._one_cycle = OneCycle(self.args, self.members)
-        self._hints = Hints(self.members)
+        self._group_cycle = GroupCycleRules(self.args, self.members)
+        self._hints = CoschedulingHints(self.members)
         self._deadlocks = self.members.groups.deadlocks
         side = DeadlockSide(handle=handle, deadlock=self.args.deadlock, members=self.members, profiles=self._profiles)
         self._deadlocks.join(self.name, side)
-        self._listener = Listener(self.name, handle, self.members, lambda: frozenset(self._profiles))
+        self._handlers = GroupEventHandlers(self.name, handle, self.members, lambda: frozenset(self._profiles))
         self.rbac = status_rules(self.members.dialects)  # type: ignore[misc]  # of a class, as a rule; args count here
         self._statuses = StatusController.of(handle)
         self._denied_text = format_duration(self.args.denied_pg_expiration_time_seconds)
@@ -126,7 +126,7 @@ class Coscheduling(
 
     def close(self) -> None:
         """Let no timer fire any more."""
-        self._listener.close()
+        self._handlers.close()
         self.members.close()
 
     # --- QueueSort
@@ -149,13 +149,13 @@ class Coscheduling(
     # --- the group cycle
 
     def groups_to_schedule(self, pod: Pod) -> Mapping[Hashable, Iterable[Pod]] | None:
-        return self._one_cycle.groups(pod)
+        return self._group_cycle.groups(pod)
 
     def places_missing(self, group: Hashable) -> int:
-        return self._one_cycle.missing(group)
+        return self._group_cycle.missing(group)
 
     def group_cycle_ended(self, groups: Collection[Hashable], verdict: GroupVerdict) -> None:
-        self._one_cycle.ended(groups, verdict)
+        self._group_cycle.ended(groups, verdict)
 
     # --- PreFilter
 
@@ -242,7 +242,7 @@ class Coscheduling(
             return _NOTHING
         cycle = state.get(GROUP_CYCLE)
         if cycle is not None:
-            return None, self._one_cycle.post_filter(group, pod, cycle, was_tried=was_tried)
+            return None, self._group_cycle.post_filter(group, pod, cycle, was_tried=was_tried)
         if quorum.is_small_gap(group, self.args.pod_group_reject_percentage, count_succeeded=count):
             return _NOTHING
         members.roll_back(group, "optimistic rejection in PostFilter")
@@ -269,9 +269,9 @@ class Coscheduling(
             return Status.unschedulable(NOT_FOUND)
         cycle = state.get(GROUP_CYCLE)
         if cycle is not None:
-            return self._one_cycle.permit(group, cycle)
+            return self._group_cycle.permit(group, cycle)
         # In one cycle all members are tried anyway, and who is reserved now has a place with the others.
-        is_first = members.hold(group, pod, node_name) and not self._one_cycle.enabled
+        is_first = members.hold(group, pod, node_name) and not self._group_cycle.enabled
         if members.satisfied(group):
             members.let_go(group)
             return None

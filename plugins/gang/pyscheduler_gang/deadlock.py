@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pyscheduler.framework import Handle
     from pyscheduler.podgroup import DeadlockArgs, GroupState, UnitKey
     from pyscheduler_gang.gangs import Gangs
-    from pyscheduler_gang.passes import Passes
+    from pyscheduler_gang.rounds import Rounds
     from pyscheduler_gang.verdicts import Verdicts
 
 __all__ = ["DeadlockSide"]
@@ -28,7 +28,7 @@ class DeadlockSide:
     handle: Handle
     deadlock: DeadlockArgs
     gangs: Gangs
-    passes: Passes
+    rounds: Rounds
     verdicts: Verdicts
 
     def unit(self, state: GroupState) -> tuple[UnitKey, Sequence[GroupState]]:
@@ -74,4 +74,4 @@ class DeadlockSide:
         """Begin another pass."""
         for state in unit:
             if self.gangs.directory.get(state.id) is state:
-                self.passes.request_retry(self.gangs.record(state))
+                self.rounds.request_retry(self.gangs.record(state))

@@ -145,17 +145,17 @@ class Gangs:
         return record.state.group.mode is Mode.STRICT
 
     @property
-    def in_one_cycle(self) -> bool:
+    def uses_group_cycle(self) -> bool:
         """Tell whether gangs are scheduled in one cycle, and not by waiting at Permit."""
         return self.args.strategy == Strategy.GROUP_CYCLE
 
     def takes_turns(self, record: GangRecord) -> bool:
         """Tell whether the gang goes by the schedule cycle."""
-        return self.is_strict(record) and not (self.args.skip_check_schedule_cycle or self.in_one_cycle)
+        return self.is_strict(record) and not (self.args.skip_check_schedule_cycle or self.uses_group_cycle)
 
     def tries_freely(self, record: GangRecord) -> bool:
         """Tell whether members have no turns, and yet lose their places to failures, be it to those of a partner."""
-        if self.in_one_cycle or self.takes_turns(record):
+        if self.uses_group_cycle or self.takes_turns(record):
             return False
         return any(self.is_strict(each) for each in self.group(record))
 

@@ -41,16 +41,16 @@ from pyscheduler.framework import (
     Status,
 )
 from pyscheduler.podgroup import DIALECTS, GroupId, PodGroups, StatusController, kinds_of, status_rules
-from pyscheduler_gang import messages, one_cycle
+from pyscheduler_gang import group_cycle, messages
 from pyscheduler_gang.args import SERVABLE_DIALECTS, GangArgs
 from pyscheduler_gang.deadlock import DeadlockSide
-from pyscheduler_gang.following import Following
+from pyscheduler_gang.event_handlers import GangEventHandlers
 from pyscheduler_gang.gangs import Gangs, has_timed_out
 from pyscheduler_gang.introspection import add_routes
-from pyscheduler_gang.passes import Passes
-from pyscheduler_gang.telling import tell
+from pyscheduler_gang.rounds import Rounds
 from pyscheduler_gang.timeouts import TimeoutMarks
 from pyscheduler_gang.verdicts import Verdicts
+from pyscheduler_gang.warnings import warn_about_gang
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Mapping, Sequence
@@ -78,17 +78,17 @@ class _Shared:
     """What the plugins of all profiles have in common."""
 
     gangs: Gangs
-    passes: Passes
+    rounds: Rounds
     verdicts: Verdicts
-    following: Following
+    handlers: GangEventHandlers
 
     @classmethod
     def make(cls, plugin: str, handle: Handle, groups: PodGroups, args: GangArgs) -> _Shared:
         gangs = Gangs(plugin, handle, groups, groups.claim(plugin, args.dialects or None), args)
-        passes = Passes(gangs, handle)
+        rounds = Rounds(gangs, handle)
         marks = TimeoutMarks(handle)
-        verdicts = Verdicts(gangs, passes, marks, handle)
-        return cls(gangs, passes, verdicts, Following(gangs, passes, verdicts, marks, handle))
+        verdicts = Verdicts(gangs, rounds, marks, handle)
+        return cls(gangs, rounds, verdicts, GangEventHandlers(gangs, rounds, verdicts, marks, handle))
 
 
 class Gang(
@@ -126,7 +126,7 @@ class Gang(
         add_routes(shared.gangs, handle)
         self.gangs: Final = shared.gangs
         self.verdicts: Final = shared.verdicts
-        self._passes: Final = shared.passes
+        self._rounds: Final = shared.rounds
         self._statuses: Final = StatusController.of(handle)
         self._deadlocks: Final = groups.deadlocks
         self._deadlocks.join(
@@ -135,7 +135,7 @@ class Gang(
                 handle=handle,
                 deadlock=options.deadlock,
                 gangs=shared.gangs,
-                passes=shared.passes,
+                rounds=shared.rounds,
                 verdicts=shared.verdicts,
             ),
         )
@@ -174,7 +174,7 @@ class Gang(
 
     def groups_to_schedule(self, pod: Pod) -> Mapping[Hashable, Iterable[Pod]] | None:
         """Return the gangs that are scheduled with the pod in one cycle, where that is the strategy."""
-        return one_cycle.groups_to_schedule(self.gangs, pod)
+        return group_cycle.groups_to_schedule(self.gangs, pod)
 
     def places_missing(self, group: Hashable) -> int:
         """Return how many members a gang is short of that is scheduled in one cycle."""
@@ -192,7 +192,7 @@ class Gang(
         if record is None:
             return Status.unresolvable(messages.cannot_find(gang, pod))
         self._keep_quiet(state, record)
-        tell(record, pod, self.handle)
+        warn_about_gang(record, pod, self.handle)
         refusal = self._refusal(record, pod)
         if refusal is None:
             self._deadlocks.tried(pod)
@@ -214,9 +214,9 @@ class Gang(
         elif not gangs.is_settled(record):
             refusal = self._deadlocks.refusal(record.state) or gangs.not_ready(record, pod)
             if refusal is None and gangs.takes_turns(record):
-                return self._passes.take_turn(record, pod)
+                return self._rounds.take_turn(record, pod)
             if refusal is None:
-                self._passes.try_freely(record, pod)
+                self._rounds.try_freely(record, pod)
             # A NonStrict member is tried now, and sleeps if it fails.
         else:
             return None
@@ -249,7 +249,7 @@ class Gang(
         is_out = not record.state.group.is_declared or pod.uid in record.timed_out
         if state.get(_REFUSED) or is_out or self.gangs.is_settled(record):
             return None, Status.unschedulable()
-        self._passes.missed_turn(record, pod)
+        self._rounds.missed_turn(record, pod)
         self._deadlocks.tried(pod)
         if not self.gangs.is_strict(record):
             return None, Status.unschedulable()
@@ -275,8 +275,8 @@ class Gang(
             return Status.unschedulable(messages.GANG_NOT_FOUND)
         cycle = state.get(GROUP_CYCLE)
         if cycle is not None:
-            return one_cycle.permit(self.gangs, record, cycle)
-        if not self.gangs.is_settled(record) and self._passes.is_over(record):
+            return group_cycle.permit(self.gangs, record, cycle)
+        if not self.gangs.is_settled(record) and self._rounds.is_over(record):
             return Status.unschedulable(messages.rejected_itself(record.id))
         if self.verdicts.admit(record, pod):
             return None

@@ -36,9 +36,9 @@ class GangRecord:
     visited: dict[str, None] = attrs.Factory(dict)
     #: Members that were tried or refused before, and may sleep until somebody activates them.
     asleep: dict[str, None] = attrs.Factory(dict)
-    #: Members that their own gang group activated since their last turn, and when; see `passes`.
+    #: Members that their own gang group activated since their last turn, and when; see `rounds`.
     called: dict[str, float] = attrs.Factory(dict)
-    #: Members that used a turn since an event brought one here; see `passes`.
+    #: Members that used a turn since an event brought one here; see `rounds`.
     tried: set[str] = attrs.Factory(set)
     #: Members whose gang was given up while they were unbound.
     timed_out: set[str] = attrs.Factory(set)

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from pyscheduler.api import Pod
     from pyscheduler.framework import Handle, WaitingPod
     from pyscheduler_gang.gangs import Gangs
-    from pyscheduler_gang.passes import Passes
     from pyscheduler_gang.record import GangRecord
+    from pyscheduler_gang.rounds import Rounds
     from pyscheduler_gang.timeouts import TimeoutMarks
 
 __all__ = ["Verdicts"]
@@ -35,9 +35,9 @@ _SLACK_SECONDS: Final = 1.0
 class Verdicts:
     """Allows, rejects, and minds the deadlines."""
 
-    def __init__(self, gangs: Gangs, passes: Passes, marks: TimeoutMarks, handle: Handle) -> None:
+    def __init__(self, gangs: Gangs, rounds: Rounds, marks: TimeoutMarks, handle: Handle) -> None:
         self._gangs = gangs
-        self._passes = passes
+        self._rounds = rounds
         self._marks = marks
         self._handle = handle
         self._clock = handle.clock
@@ -57,7 +57,7 @@ class Verdicts:
         if record.deadline is None:
             record.deadline = self._clock.now() + self._gangs.wait_seconds(record)
             record.timer = self._clock.call_at(record.deadline, partial(self._time_is_over, record))
-        self._passes.wake_for_waiter(record, is_first=is_first)
+        self._rounds.wake_for_waiter(record, is_first=is_first)
         return False
 
     def remaining_seconds(self, record: GangRecord) -> float:
@@ -101,7 +101,7 @@ class Verdicts:
                 continue
             each.was_satisfied = True
             if self._gangs.is_settled(each):
-                self._passes.wake_all(each)
+                self._rounds.wake_all(each)
         for each in self._gangs.listing(record.id):
             if each.state.gang_group is not record.state.gang_group and each.deadline is not None:
                 self.allow_if_complete(each)
@@ -174,7 +174,7 @@ class Verdicts:
                 continue
             if self._gangs.is_strict(record) and not self._gangs.is_settled(record):
                 self._lose_place(record, pod)
-            self._passes.request_retry(record)
+            self._rounds.request_retry(record)
 
     def unreserve(self, record: GangRecord, pod: Pod) -> None:
         """Take back a member that gave up its place, and go by the cause."""
@@ -202,9 +202,9 @@ class Verdicts:
         if concerns and gangs.is_strict(record):
             self._lose_place(record, pod)
             if cause == "deleted":
-                self._passes.request_retry(record)
+                self._rounds.request_retry(record)
             elif cause == "preempted":
-                self._passes.preempted(record, uid)
+                self._rounds.preempted(record, uid)
 
     # --- the deadline
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pyscheduler.podgroup import GroupChange, GroupId, GroupState
     from pyscheduler_coscheduling.members import Members
 
-__all__ = ["Listener"]
+__all__ = ["GroupEventHandlers"]
 
 _log = logging.getLogger(__name__)
 
@@ -32,7 +32,7 @@ _MEMBERS_PER_SECOND: Final = 100
 _TELL_AT_MOST: Final = 10.0
 
 
-class Listener:
+class GroupEventHandlers:
     """Follows the directory and the nodes for one profile's plugin."""
 
     def __init__(self, plugin: str, handle: Handle, members: Members, profiles: Callable[[], frozenset[str]]) -> None:

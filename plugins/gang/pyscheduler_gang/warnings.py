@@ -10,12 +10,12 @@ if TYPE_CHECKING:
     from pyscheduler.framework import Handle
     from pyscheduler_gang.record import GangRecord
 
-__all__ = ["tell"]
+__all__ = ["warn_about_gang"]
 
 _log = logging.getLogger(__name__)
 
 
-def tell(record: GangRecord, pod: Pod, handle: Handle) -> None:
+def warn_about_gang(record: GangRecord, pod: Pod, handle: Handle) -> None:
     """Record one Warning event on the member that is tried, for each version of the gang that has something wrong."""
     group = record.state.group
     if record.priority is None:

@@ -15,27 +15,27 @@ if TYPE_CHECKING:
     from pyscheduler.framework import Handle
     from pyscheduler.podgroup import Group, GroupChange
     from pyscheduler_gang.gangs import Gangs
-    from pyscheduler_gang.passes import Passes
     from pyscheduler_gang.record import GangRecord
+    from pyscheduler_gang.rounds import Rounds
     from pyscheduler_gang.timeouts import TimeoutMarks
     from pyscheduler_gang.verdicts import Verdicts
 
-__all__ = ["Following"]
+__all__ = ["GangEventHandlers"]
 
 
-class Following:
+class GangEventHandlers:
     """Listens from the moment it is made."""
 
     def __init__(
         self,
         gangs: Gangs,
-        passes: Passes,
+        rounds: Rounds,
         verdicts: Verdicts,
         marks: TimeoutMarks,
         handle: Handle,
     ) -> None:
         self._gangs = gangs
-        self._passes = passes
+        self._rounds = rounds
         self._verdicts = verdicts
         self._marks = marks
         self._handle = handle
@@ -110,7 +110,7 @@ class Following:
         self._reconsider(record)
         if not was_bound and not self._gangs.is_settled(record) and not self._gangs.is_short(record):
             # The member that found no room may have been the one that left.
-            self._passes.request_retry(record)
+            self._rounds.request_retry(record)
 
     def _lives(self, pod: Pod) -> bool:
         """Tell a pod that left its gang from one that is gone."""
@@ -126,10 +126,10 @@ class Following:
                     self._verdicts.reconsider(each)
         if not self._gangs.is_settled(record):
             for each in self._gangs.group(record):
-                self._passes.request_retry(each)
+                self._rounds.request_retry(each)
         elif old is None or not old.is_declared or old.policy != record.state.group.policy:
             # Members may sleep that were refused for what the gang was until now.
-            self._passes.wake_all(record)
+            self._rounds.wake_all(record)
 
     def _forgotten(self, change: GroupChange) -> None:
         state = change.state

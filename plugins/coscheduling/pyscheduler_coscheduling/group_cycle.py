@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from pyscheduler_coscheduling.args import CoschedulingArgs
     from pyscheduler_coscheduling.members import Members
 
-__all__ = ["OneCycle"]
+__all__ = ["GroupCycleRules"]
 
 
-class OneCycle:
+class GroupCycleRules:
     """What the plugin does in a group cycle."""
 
     def __init__(self, args: CoschedulingArgs, members: Members) -> None:

@@ -24,7 +24,7 @@ __all__ = ["groups_to_schedule", "permit"]
 
 def groups_to_schedule(gangs: Gangs, pod: Pod) -> Mapping[Hashable, Iterable[Pod]] | None:
     """Return the gangs of the pod's gang group with their members of the same profile; None for a pod by itself."""
-    record = gangs.of(pod) if gangs.in_one_cycle else None
+    record = gangs.of(pod) if gangs.uses_group_cycle else None
     if record is None or not record.state.group.is_declared or gangs.is_settled(record):
         return None
     if gangs.not_ready(record, pod) is not None:

@@ -21,13 +21,13 @@ if TYPE_CHECKING:
     from pyscheduler_gang.gangs import Gangs
     from pyscheduler_gang.record import GangRecord
 
-__all__ = ["Passes"]
+__all__ = ["Rounds"]
 
 #: A call that was not followed for so long has failed: something else brought the pod.
 _CALL_SECONDS: Final = 60.0
 
 
-class Passes:
+class Rounds:
     """Gives members their turns, and activates those who sleep."""
 
     def __init__(self, gangs: Gangs, handle: Handle) -> None:
@@ -128,7 +128,7 @@ class Passes:
 
         The first to wait calls everybody; those after it only who failed or was refused since.
         """
-        if self._gangs.in_one_cycle:
+        if self._gangs.uses_group_cycle:
             return  # all members were tried with it
         group = self._gangs.group(record)
         if is_first:
