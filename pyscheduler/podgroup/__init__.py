@@ -1,15 +1,16 @@
 """One model of a pod group over all dialects, for every group plugin, ours and others'.
 
-Belongs here: what a group is, however it is written down (`dialects`, `declarations`, `wire`, `model`); who its
-members are and where they stand (`directory`, `membership`); the order in which groups are tried (`sort_keys`); what
-belongs into a group's status (`status_facts`), and who keeps it there (`controller`); windows of time in which a group
-may not do something (`expiry`); how much room a group needs (`places`); and what all group plugins of a scheduler share
+Belongs here: what a group is in each dialect (`dialects`, `declarations`, `wire`, `model`); its members and their
+places (`directory`, `membership`); the order in which groups are tried (`sort_keys`); the status of a group
+(`status_facts`) and the controller that writes it (`controller`); periods in which a group must not be tried
+(`expiry`); how many pods of a group need room (`room_needed`); and what all group plugins of a scheduler share
 (`groups`, where to begin).
-Does not belong here: who schedules a group, and when; any I/O.
+Does not belong here: the decision to schedule a group; any I/O.
 """
 
 from __future__ import annotations
 
+from pyscheduler.api.deprecation import renamed_names
 from pyscheduler.podgroup.controller import StatusController as StatusController, status_rules as status_rules
 from pyscheduler.podgroup.deadlock import Deadlocks as Deadlocks
 from pyscheduler.podgroup.deadlock_units import (
@@ -44,11 +45,11 @@ from pyscheduler.podgroup.identity import GroupId as GroupId
 from pyscheduler.podgroup.membership import (
     GangGroup as GangGroup,
     GroupState as GroupState,
-    Place as Place,
+    MemberPlace as MemberPlace,
     created_at as created_at,
 )
 from pyscheduler.podgroup.model import Group as Group, Origin as Origin, merge as merge
-from pyscheduler.podgroup.places import asks as asks, places_needed as places_needed
+from pyscheduler.podgroup.room_needed import asks as asks, places_needed as places_needed
 from pyscheduler.podgroup.sort_keys import (
     QueueOrder as QueueOrder,
     coscheduling_key as coscheduling_key,
@@ -90,10 +91,10 @@ __all__ = [
     "KeyPlace",
     "MatchPolicy",
     "MemberFacts",
+    "MemberPlace",
     "Mode",
     "Origin",
     "Phase",
-    "Place",
     "PodGroups",
     "Problem",
     "QueueOrder",
@@ -116,3 +117,5 @@ __all__ = [
     "status_patch",
     "status_rules",
 ]
+
+__getattr__ = renamed_names(__name__, {"Place": "MemberPlace"})

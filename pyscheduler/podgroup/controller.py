@@ -34,7 +34,7 @@ from pyscheduler.framework import (
 from pyscheduler.podgroup.directory import ChangeKind
 from pyscheduler.podgroup.groups import PodGroups
 from pyscheduler.podgroup.identity import GroupId
-from pyscheduler.podgroup.membership import Place, created_at
+from pyscheduler.podgroup.membership import MemberPlace, created_at
 from pyscheduler.podgroup.status_facts import (
     TERMINAL_GROUP_PHASES,
     Phase,
@@ -75,7 +75,7 @@ _RETRY_SECONDS_AT_MOST: Final = 300.0
 #: Styles whose status somebody else writes.
 _NOT_OURS: Final = frozenset({None, StatusStyle.CONDITION})
 #: Places of members that the API does not know to be bound.
-_UNBOUND: Final = frozenset({Place.PENDING, Place.WAITING})
+_UNBOUND: Final = frozenset({MemberPlace.PENDING, MemberPlace.WAITING})
 #: Phases in which users are told whose the members are.
 _OCCUPIED: Final = frozenset({Phase.SCHEDULING, Phase.PRE_SCHEDULING})
 _TIMEOUT: Final = "schedule time longer than 48 hours"

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Final
 from pyscheduler.api import Node, Pod
 from pyscheduler.framework.changes import node_changes, pod_changes
 from pyscheduler.framework.events import ActionType
-from pyscheduler.podgroup.deadlock_facts import Releases
+from pyscheduler.podgroup.deadlock_history import Releases
 from pyscheduler.podgroup.deadlock_lease import Lease
 from pyscheduler.podgroup.deadlock_plan import NeverFits, Planner
 from pyscheduler.podgroup.deadlock_units import Contender, first_complete

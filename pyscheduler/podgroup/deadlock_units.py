@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from pyscheduler.api import Pod
     from pyscheduler.framework import Handle, WaitingPod
-    from pyscheduler.podgroup.deadlock_facts import Releases
+    from pyscheduler.podgroup.deadlock_history import Releases
     from pyscheduler.podgroup.identity import GroupId
     from pyscheduler.podgroup.membership import GroupState
 

@@ -1,8 +1,8 @@
 """Which pods belong to which group, over all profiles and dialects, kept up to date by events.
 
-Pure: whoever owns a directory hands it every addition, update and deletion of pods and group objects (`feeding`
-connects it to a plugin's handle), and tells it which members hold a node in memory, which no event says. Events may
-come in any order: a pod before its group's object, an object without pods, the same pod twice.
+No I/O: the owner of a directory hands over every addition, update and deletion of pods and group objects (see
+`informer_adapter`), and calls `hold` and `release` for members that hold a node in memory, which no event says. Events
+may come in any order: a pod before its group's object, an object without pods, the same pod twice.
 
 A group is known from the first living pod that names it or from its object, and forgotten when both are gone. An object
 that is deleted leaves its pods behind; they make a group that nobody declared, until it returns. Pods that have ended
@@ -19,7 +19,7 @@ import attrs
 from pyscheduler.podgroup.dialects import DIALECTS, Dialect, resolve
 from pyscheduler.podgroup.fields import NOTHING_SAID
 from pyscheduler.podgroup.identity import GroupId
-from pyscheduler.podgroup.membership import Declarations, GangGroup, GroupState, Place, created_at
+from pyscheduler.podgroup.membership import Declarations, GangGroup, GroupState, MemberPlace, created_at
 from pyscheduler.podgroup.model import merge
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ChangeKind", "GroupChange", "GroupDirectory"]
 
-_ENDED: Final = (Place.SUCCEEDED, Place.FAILED)
+_ENDED: Final = (MemberPlace.SUCCEEDED, MemberPlace.FAILED)
 
 
 class ChangeKind(StrEnum):
@@ -78,7 +78,7 @@ class _Member:
     pod: Pod
     group: GroupId
     dialect: Dialect
-    place: Place
+    place: MemberPlace
 
 
 class GroupDirectory:
@@ -133,7 +133,7 @@ class GroupDirectory:
         found = resolve(pod, self._dialects)
         return None if found is None else found[0]
 
-    def place_of(self, uid: str) -> Place | None:
+    def place_of(self, uid: str) -> MemberPlace | None:
         """Return where a member stands; None for a pod that is in no group."""
         member = self._members.get(uid)
         return None if member is None else member.place
@@ -195,11 +195,11 @@ class GroupDirectory:
 
     def hold(self, uid: str) -> None:
         """Take down that a pending member holds a node in memory: it waits, or is on its way to be bound."""
-        self._move_if(uid, Place.PENDING, Place.WAITING)
+        self._move_if(uid, MemberPlace.PENDING, MemberPlace.WAITING)
 
     def release(self, uid: str) -> None:
         """Take down that a member which held a node gave it back."""
-        self._move_if(uid, Place.WAITING, Place.PENDING)
+        self._move_if(uid, MemberPlace.WAITING, MemberPlace.PENDING)
 
     def satisfy(self, group: GroupId) -> None:
         """Take down that the group's gang group has reached its minimum."""
@@ -263,7 +263,7 @@ class GroupDirectory:
             return
         entry = self._entry(group, dialect)
         self._put(entry, member)
-        if member.place is Place.BOUND and not brings_nothing:
+        if member.place is MemberPlace.BOUND and not brings_nothing:
             # Whatever was bound before this program began was bound because its group was complete.
             entry.state.gang_group.satisfied = True
         _count(entry.named, dialect.name, 1)
@@ -301,12 +301,12 @@ class GroupDirectory:
         member.pod = pod
         place = _place_of(pod)
         # A node in memory is nothing that the API knows of, so that an update cannot take it away.
-        stays = place is Place.PENDING and member.place is Place.WAITING
+        stays = place is MemberPlace.PENDING and member.place is MemberPlace.WAITING
         if not stays and place is not member.place:
             kind = ChangeKind.LEFT if _ended(place) and not _ended(member.place) else ChangeKind.MOVED
             self._untold.append(GroupChange(kind, entry.state, pod))
             member.place = place
-            if place is Place.BOUND:
+            if place is MemberPlace.BOUND:
                 entry.state.gang_group.satisfied = True
         elif bool(old.spec.scheduling_gates) != bool(pod.spec.scheduling_gates) or _runs(old) != _runs(pod):
             self._untold.append(GroupChange(ChangeKind.MOVED, entry.state, pod))
@@ -323,14 +323,14 @@ class GroupDirectory:
         if entry.declarations.set(member.pod, fields) or anyway:
             self._declare(entry)
 
-    def _move_if(self, uid: str, before: Place, after: Place) -> None:
+    def _move_if(self, uid: str, before: MemberPlace, after: MemberPlace) -> None:
         """Move a member between pending and waiting; its gates and its profile count the same in both."""
         member = self._members.get(uid)
         if member is None or member.place is not before:
             return
         state, pod = self._entries[member.group].state, member.pod
         source, target = state.pending, state.waiting
-        if after is Place.PENDING:
+        if after is MemberPlace.PENDING:
             source, target = target, source
         del source[uid]
         target[uid] = pod
@@ -344,7 +344,7 @@ class GroupDirectory:
         if _ended(member.place):
             return
         state.profiles[pod.scheduler_name] = state.profiles.get(pod.scheduler_name, 0) + 1
-        if member.place is Place.BOUND:
+        if member.place is MemberPlace.BOUND:
             if _runs(pod):
                 state.running.add(pod.uid)
         elif pod.spec.scheduling_gates:
@@ -436,7 +436,7 @@ class GroupDirectory:
 
     def check_invariants(self) -> None:
         """Raise AssertionError where the indices disagree."""
-        seen: dict[str, tuple[GroupId, Place]] = {}
+        seen: dict[str, tuple[GroupId, MemberPlace]] = {}
         for group, entry in self._entries.items():
             state = entry.state
             assert state.id == group, f"{group} is filed as {state.id}"
@@ -474,14 +474,14 @@ def _see(entry: _Entry, pod: Pod) -> bool:
     return earlier
 
 
-def _ended(place: Place) -> bool:
+def _ended(place: MemberPlace) -> bool:
     return place in _ENDED
 
 
-def _place_of(pod: Pod) -> Place:
+def _place_of(pod: Pod) -> MemberPlace:
     if pod.is_terminal:
-        return Place.SUCCEEDED if pod.status.phase == "Succeeded" else Place.FAILED
-    return Place.BOUND if pod.node_name else Place.PENDING
+        return MemberPlace.SUCCEEDED if pod.status.phase == "Succeeded" else MemberPlace.FAILED
+    return MemberPlace.BOUND if pod.node_name else MemberPlace.PENDING
 
 
 def _runs(pod: Pod) -> bool:

@@ -13,9 +13,9 @@ from pyscheduler.framework import PluginError
 from pyscheduler.podgroup.deadlock import Deadlocks
 from pyscheduler.podgroup.dialects import DialectTable
 from pyscheduler.podgroup.directory import ChangeKind, GroupDirectory
-from pyscheduler.podgroup.feeding import Feeder
 from pyscheduler.podgroup.identity import GroupId
-from pyscheduler.podgroup.membership import Place
+from pyscheduler.podgroup.informer_adapter import InformerAdapter
+from pyscheduler.podgroup.membership import MemberPlace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -50,7 +50,7 @@ class PodGroups:
         self._sort_defaults: list[str] = []
         self._last_failed: dict[GroupId, float] = {}
         self._rounds: dict[str, int] = {}
-        self._feeder = Feeder(self.directory)
+        self._adapter = InformerAdapter(self.directory)
         self.directory.subscribe(self._changed)
         #: Sees to it that groups which each hold a part do not block each other.
         self.deadlocks = Deadlocks(self.directory, clock, self.server_of)
@@ -59,7 +59,7 @@ class PodGroups:
     def of(cls, handle: Handle) -> PodGroups:
         """Return the groups of the scheduler that `handle` belongs to; call it when a plugin is made."""
         groups = handle.shared("pyscheduler/pod-groups", lambda: cls(clock=handle.clock, resort=handle.resort))
-        groups._feeder.connect(handle, groups.table)  # noqa: SLF001 - its own
+        groups._adapter.connect(handle, groups.table)  # noqa: SLF001 - its own
         return groups
 
     def add_dialect(self, dialect: Dialect, handle: Handle) -> None:
@@ -69,7 +69,7 @@ class PodGroups:
         """
         self.table.add_dialect(dialect)
         self._choose()
-        self._feeder.connect(handle, self.table)
+        self._adapter.connect(handle, self.table)
 
     # --- whose groups they are
 
@@ -151,7 +151,7 @@ class PodGroups:
         state, old = change.state, change.old
         group = state.group
         if change.kind is ChangeKind.LEFT and change.pod is not None:
-            if self.directory.place_of(change.pod.uid) in {None, Place.SUCCEEDED, Place.FAILED}:
+            if self.directory.place_of(change.pod.uid) in {None, MemberPlace.SUCCEEDED, MemberPlace.FAILED}:
                 self._rounds.pop(change.pod.uid, None)
         elif change.kind is ChangeKind.FORGOTTEN:
             if self.directory.get(state.id) is None:

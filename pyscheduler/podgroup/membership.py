@@ -24,10 +24,10 @@ if TYPE_CHECKING:
     from pyscheduler.podgroup.identity import GroupId
     from pyscheduler.podgroup.model import Group
 
-__all__ = ["Declarations", "GangGroup", "GroupState", "Place", "created_at"]
+__all__ = ["Declarations", "GangGroup", "GroupState", "MemberPlace", "created_at"]
 
 
-class Place(StrEnum):
+class MemberPlace(StrEnum):
     """Where a member stands."""
 
     PENDING = "pending"
@@ -160,14 +160,14 @@ class GroupState:
         yield from self.waiting.values()
         yield from self.bound.values()
 
-    def place(self, place: Place) -> dict[str, Pod]:
+    def place(self, place: MemberPlace) -> dict[str, Pod]:
         """Return the members in one place."""
         members: dict[str, Pod] = getattr(self, place)
         return members
 
-    def places(self) -> Mapping[Place, Mapping[str, Pod]]:
+    def places(self) -> Mapping[MemberPlace, Mapping[str, Pod]]:
         """Return the members by their place."""
-        return {place: self.place(place) for place in Place}
+        return {place: self.place(place) for place in MemberPlace}
 
     @property
     def unbound_member(self) -> Pod | None:

@@ -11,7 +11,7 @@ import logging
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from pyscheduler.podgroup import MatchPolicy, Place
+from pyscheduler.podgroup import MatchPolicy, MemberPlace
 from pyscheduler_gang import messages
 
 if TYPE_CHECKING:
@@ -267,7 +267,7 @@ class Verdicts:
                 assert record.deadline is not None, f"members of {record.id} wait, and it has no deadline"
             for held in undecided:
                 place = self._gangs.directory.place_of(held.pod.uid)
-                assert place is Place.WAITING, f"{held} waits and counts as {place}"
+                assert place is MemberPlace.WAITING, f"{held} waits and counts as {place}"
 
 
 def _after(pod: Pod, record: GangRecord, _sibling: Pod) -> str:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pyscheduler.podgroup.dialects import Dialect
     from pyscheduler.podgroup.directory import GroupDirectory
 
-__all__ = ["Feeder", "PodFeeder"]
+__all__ = ["InformerAdapter", "PodWatchMerger"]
 
 K = TypeVar("K", bound=KubeObject)
 
@@ -32,7 +32,7 @@ K = TypeVar("K", bound=KubeObject)
 _REMEMBERED: Final = 10_000
 
 
-class PodFeeder:
+class PodWatchMerger:
     """Puts both watches of pods together."""
 
     def __init__(self, directory: GroupDirectory) -> None:
@@ -79,19 +79,19 @@ class PodFeeder:
         self._directory.pod_deleted(pod.as_pod())
 
 
-class Feeder:
+class InformerAdapter:
     """Keeps a directory up to date with all pods, of whatever profile, and with the group objects that are watched."""
 
     def __init__(self, directory: GroupDirectory) -> None:
         self._directory = directory
-        self._pods: PodFeeder | None = None
+        self._pods: PodWatchMerger | None = None
         self._heard: set[type[KubeObject]] = set()
 
     def connect(self, handle: Handle, dialects: Iterable[Dialect]) -> None:
         """Listen to what is not listened to yet; each profile may bring further kinds that are watched."""
         directory = self._directory
         if self._pods is None:
-            pods = self._pods = PodFeeder(directory)
+            pods = self._pods = PodWatchMerger(directory)
             handle.lister(Pod).add_event_handler(on_add=pods.added, on_update=pods.updated, on_delete=pods.deleted)
         ended = _lister(handle, EndedPod) if EndedPod not in self._heard else None
         if ended is not None:
