@@ -7,7 +7,7 @@ from typing import ClassVar, Literal
 
 import msgspec
 import pytest
-from hypothesis import settings, strategies as st
+from hypothesis import seed, settings, strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 
 from pyscheduler.api import EndedPod, Pod, decode, encode
@@ -170,7 +170,8 @@ def test_two_watches_in_any_order_count_each_pod_once() -> None:
         "create", "Running", "Succeeded", "Failed", "delete ended", "delete living", "relist",
         "ended is heard before it lives no more", "gone is heard before it lives no more", "old news of one that ended",
     ]  # fmt: skip
-    for _ in range(5):
+    for number in range(5):
+        seed(number)(Machine)
         run_state_machine_as_test(Machine, settings=settings(max_examples=60, stateful_step_count=40))
         if all(Machine.fired[name] for name in rules):
             break

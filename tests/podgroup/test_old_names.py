@@ -17,4 +17,4 @@ def test_old_name_warns_and_returns_the_renamed_class() -> None:
 def test_unknown_name_is_an_attribute_error() -> None:
     """A name that never existed is not found."""
     with pytest.raises(AttributeError, match="has no attribute 'Nowhere'"):
-        podgroup.Nowhere
+        _ = podgroup.Nowhere
