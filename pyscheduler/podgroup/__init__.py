@@ -2,7 +2,7 @@
 
 Belongs here: what a group is in each dialect (`dialects`, `declarations`, `wire`, `model`); its members and their
 places (`directory`, `membership`); the order in which groups are tried (`sort_keys`); the status of a group
-(`status_facts`) and the controller that writes it (`controller`); periods in which a group must not be tried
+(`status`) and the controller that writes it (`controller`); periods in which a group must not be tried
 (`expiry`); how many pods of a group need room (`room_needed`); and what all group plugins of a scheduler share
 (`groups`, where to begin).
 Does not belong here: the decision to schedule a group; any I/O.
@@ -55,7 +55,7 @@ from pyscheduler.podgroup.sort_keys import (
     coscheduling_key as coscheduling_key,
     gang_key as gang_key,
 )
-from pyscheduler.podgroup.status_facts import (
+from pyscheduler.podgroup.status import (
     MemberFacts as MemberFacts,
     Phase as Phase,
     StatusStyle as StatusStyle,

@@ -35,7 +35,7 @@ from pyscheduler.podgroup.directory import ChangeKind
 from pyscheduler.podgroup.groups import PodGroups
 from pyscheduler.podgroup.identity import GroupId
 from pyscheduler.podgroup.membership import MemberPlace, created_at
-from pyscheduler.podgroup.status_facts import (
+from pyscheduler.podgroup.status import (
     TERMINAL_GROUP_PHASES,
     Phase,
     StatusStyle,
@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     from pyscheduler.podgroup.dialects import Dialect
     from pyscheduler.podgroup.directory import GroupChange
     from pyscheduler.podgroup.membership import GroupState
-    from pyscheduler.podgroup.status_facts import MemberFacts
+    from pyscheduler.podgroup.status import MemberFacts
 
 __all__ = ["StatusController", "status_rules"]
 

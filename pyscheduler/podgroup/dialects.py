@@ -25,7 +25,7 @@ from pyscheduler.podgroup.declarations import (
     plain_object_fields,
 )
 from pyscheduler.podgroup.identity import GroupId
-from pyscheduler.podgroup.status_facts import StatusStyle
+from pyscheduler.podgroup.status import StatusStyle
 from pyscheduler.podgroup.wire import (
     IN_TREE_PODGROUPS,
     KAI_PODGROUPS,

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import attrs
 
 from pyscheduler.api import DecodeError, parse_time
-from pyscheduler.podgroup.status_facts import MemberFacts
+from pyscheduler.podgroup.status import MemberFacts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -14,7 +14,7 @@ import attrs
 
 from pyscheduler.api import parse_label_selector
 from pyscheduler.podgroup.dialects import DIALECTS
-from pyscheduler.podgroup.status_facts import POD_GROUP_SCHEDULED, Phase, StatusStyle, next_status
+from pyscheduler.podgroup.status import POD_GROUP_SCHEDULED, Phase, StatusStyle, next_status
 from pyscheduler.podgroup.wire import GroupObject, GroupStatus, InTreePodGroup
 
 if TYPE_CHECKING:
