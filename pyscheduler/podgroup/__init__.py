@@ -10,7 +10,7 @@ Does not belong here: the decision to schedule a group; any I/O.
 
 from __future__ import annotations
 
-from pyscheduler.api.deprecation import renamed_names
+from pyscheduler.api.deprecation import deprecated_names
 from pyscheduler.podgroup.controller import StatusController as StatusController, status_rules as status_rules
 from pyscheduler.podgroup.deadlock import Deadlocks as Deadlocks
 from pyscheduler.podgroup.deadlock_units import (
@@ -49,6 +49,7 @@ from pyscheduler.podgroup.membership import (
     created_at as created_at,
 )
 from pyscheduler.podgroup.model import Group as Group, Origin as Origin, merge as merge
+from pyscheduler.podgroup.old_names import StatusStyle as _StatusStyle, next_status as _next_status
 from pyscheduler.podgroup.room_needed import asks as asks, places_needed as places_needed
 from pyscheduler.podgroup.sort_keys import (
     QueueOrder as QueueOrder,
@@ -56,12 +57,18 @@ from pyscheduler.podgroup.sort_keys import (
     gang_key as gang_key,
 )
 from pyscheduler.podgroup.status import (
+    ConditionStatus as ConditionStatus,
+    CountsStatus as CountsStatus,
+    DialectStatus as DialectStatus,
+    KubeBatchStatus as KubeBatchStatus,
     MemberFacts as MemberFacts,
     Phase as Phase,
-    StatusStyle as StatusStyle,
+    PhaseStatus as PhaseStatus,
+    coscheduling_phase as coscheduling_phase,
     is_overdue as is_overdue,
     is_unschedulable as is_unschedulable,
-    next_status as next_status,
+    koordinator_phase as koordinator_phase,
+    ming_phase as ming_phase,
     occupied_by as occupied_by,
     scheduled_condition as scheduled_condition,
     status_patch as status_patch,
@@ -72,10 +79,13 @@ __all__ = [
     "DIALECTS",
     "NOTHING_SAID",
     "ChangeKind",
+    "ConditionStatus",
+    "CountsStatus",
     "DeadlockArgs",
     "DeadlockParty",
     "Deadlocks",
     "Dialect",
+    "DialectStatus",
     "DialectTable",
     "ExpiringMap",
     "GangGroup",
@@ -89,27 +99,30 @@ __all__ = [
     "GroupStatus",
     "Key",
     "KeyPlace",
+    "KubeBatchStatus",
     "MatchPolicy",
     "MemberFacts",
     "MemberPlace",
     "Mode",
     "Origin",
     "Phase",
+    "PhaseStatus",
     "PodGroups",
     "Problem",
     "QueueOrder",
     "StatusController",
-    "StatusStyle",
     "UnitKey",
     "asks",
     "coscheduling_key",
+    "coscheduling_phase",
     "created_at",
     "gang_key",
     "is_overdue",
     "is_unschedulable",
     "kinds_of",
+    "koordinator_phase",
     "merge",
-    "next_status",
+    "ming_phase",
     "occupied_by",
     "places_needed",
     "resolve",
@@ -118,4 +131,11 @@ __all__ = [
     "status_rules",
 ]
 
-__getattr__ = renamed_names(__name__, {"Place": "MemberPlace"})
+__getattr__ = deprecated_names(
+    __name__,
+    {
+        "Place": ("MemberPlace", MemberPlace),
+        "StatusStyle": ("a DialectStatus", _StatusStyle),
+        "next_status": ("DialectStatus.next", _next_status),
+    },
+)

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
@@ -34,21 +34,11 @@ from pyscheduler.framework import (
 from pyscheduler.podgroup.directory import ChangeKind
 from pyscheduler.podgroup.groups import PodGroups
 from pyscheduler.podgroup.identity import GroupId
-from pyscheduler.podgroup.membership import MemberPlace, created_at
-from pyscheduler.podgroup.status import (
-    TERMINAL_GROUP_PHASES,
-    Phase,
-    StatusStyle,
-    is_overdue,
-    is_unschedulable,
-    next_status,
-    occupied_by,
-    status_patch,
-)
-from pyscheduler.podgroup.wire import GroupObject
+from pyscheduler.podgroup.membership import MemberPlace
+from pyscheduler.podgroup.status import DialectStatus, occupied_by, status_patch
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Set as AbstractSet
 
     from pyscheduler.api import KubeObject, Pod
     from pyscheduler.framework import Handle
@@ -72,18 +62,13 @@ _BURST: Final = 5
 _RETRY_SECONDS: Final = 1.0
 _CONFLICT_SECONDS: Final = 0.1
 _RETRY_SECONDS_AT_MOST: Final = 300.0
-#: Styles whose status somebody else writes.
-_NOT_OURS: Final = frozenset({None, StatusStyle.CONDITION})
 #: Places of members that the API does not know to be bound.
 _UNBOUND: Final = frozenset({MemberPlace.PENDING, MemberPlace.WAITING})
-#: Phases in which users are told whose the members are.
-_OCCUPIED: Final = frozenset({Phase.SCHEDULING, Phase.PRE_SCHEDULING})
-_TIMEOUT: Final = "schedule time longer than 48 hours"
 
 
 def status_rules(dialects: Iterable[Dialect]) -> tuple[PolicyRule, ...]:
     """Return what it takes to keep the status of these dialects' objects, for the `rbac` of a plugin."""
-    kinds = [kind for dialect in dialects if dialect.status not in _NOT_OURS for kind in dialect.kinds]
+    kinds = [kind for dialect in dialects if dialect.status.is_written for kind in dialect.kinds]
     groups = tuple(dict.fromkeys(kind.group for kind in kinds))
     plurals = tuple(dict.fromkeys(f"{kind.plural}/status" for kind in kinds))
     return (PolicyRule(api_groups=groups, resources=plurals, verbs=("patch",)),) if kinds else ()
@@ -107,7 +92,7 @@ class _Book:
 
     uid: str
     #: The object as written last, and the versions before it; while the watch shows one of those, it is behind.
-    written: GroupObject | None = None
+    written: KubeObject | None = None
     superseded: set[str] = attrs.Factory(set)
     pause: _Pause = attrs.Factory(_Pause)
     #: When the next write that is not urgent would be due if there were no bursts.
@@ -115,11 +100,10 @@ class _Book:
     timer: Timer | None = None
     #: How many members there were when none of them had an owner.
     unowned: int | None = None
-    #: Warnings that stand.
-    is_overdue: bool = False
-    is_unschedulable: bool = False
+    #: The reasons of warnings that are true and were recorded.
+    warned: AbstractSet[str] = frozenset()
 
-    def latest(self, seen: GroupObject) -> GroupObject:
+    def latest(self, seen: KubeObject) -> KubeObject:
         """Return the newest version that is known, of which `seen` is the one that the watch has."""
         if self.written is not None and seen.resource_version in self.superseded:
             return self.written
@@ -127,7 +111,7 @@ class _Book:
         self.superseded.clear()
         return seen
 
-    def wrote(self, before: GroupObject, stored: GroupObject) -> None:
+    def wrote(self, before: KubeObject, stored: KubeObject) -> None:
         self.superseded.add(before.resource_version)
         self.written = stored
         self.pause = _Pause()
@@ -201,9 +185,7 @@ class StatusController:
         self._is_following = True
         self._groups.directory.subscribe(self._changed)
         for dialect in self._groups.table:
-            if dialect.status in _NOT_OURS:
-                continue
-            for kind in dialect.kinds:
+            for kind in dialect.kinds if dialect.status.is_written else ():
                 try:
                     lister = self._handle.lister(kind.type)
                 except PluginError:
@@ -275,46 +257,38 @@ class StatusController:
 
     # --- one group
 
-    def _find(self, group: GroupId) -> tuple[GroupState, StatusStyle, GroupObject] | None:
-        """Return a group whose status is ours to write."""
+    def _find(self, group: GroupId) -> tuple[GroupState, DialectStatus, KubeObject] | None:
+        """Return a group whose status the scheduler writes, the rules of its status, and its object as watched."""
         state = self._groups.directory.get(group)
-        if state is None or not isinstance(state.object, GroupObject) or not self._groups.server_of(state):
+        if state is None or state.object is None or not self._groups.server_of(state):
             return None
-        style = self._groups.table.named(state.group.dialect).status
-        return None if style is None or style in _NOT_OURS else (state, style, state.object)
+        rules = self._groups.table.named(state.group.dialect).status
+        return (state, rules, state.object) if rules.is_written else None
 
     async def _step(self, group: GroupId) -> bool:
-        """Move a group's status one step on; tell whether it did, so that there may be another."""
+        """Move a group's status one step on; return True if it did, because another step may follow."""
         found = self._find(group)
         if found is None:
             return False
-        state, style, seen = found
+        state, rules, seen = found
         book = self._books.get(group)
         if book is None or book.uid != seen.uid:
             self._close_book(group)
             book = self._books[group] = _Book(seen.uid)
         item = book.latest(seen)
-        status = item.status
-        if status.phase in TERMINAL_GROUP_PHASES:
-            return False
-        if is_overdue(status, created=created_at(item)):
-            if not book.is_overdue:
-                book.is_overdue = True
-                self._warn(item, "Timeout", _TIMEOUT)
-            return False
-        facts = self._facts(state)
-        if style is StatusStyle.KUBE_BATCH:
-            self._compare_minimum(book, item, facts)
-        wanted = next_status(style, status, facts, now=self._clock.wall())
-        begins = wanted.phase != status.phase
-        if wanted.phase in _OCCUPIED and (begins or not (status.occupied_by or book.unowned == facts.members)):
-            # Every member is looked at for that, so not at each step.
+        status: Any = item.status  # type: ignore[attr-defined]  # kinds with a written status have one
+        facts, now = self._facts(state), self._clock.wall()
+        self._warn(book, item, rules.warnings(status, facts))
+        wanted = rules.next(status, facts, now=now)
+        begins = rules.phase(wanted) != rules.phase(status)
+        if rules.wants_owners(status, wanted) and (begins or book.unowned != facts.members):
+            # This reads every member, so it is not done at each step.
             owners = occupied_by(state.children())
             book.unowned = None if owners else facts.members
-            wanted = next_status(style, status, attrs.evolve(facts, occupied_by=owners), now=self._clock.wall())
+            wanted = rules.next(status, attrs.evolve(facts, occupied_by=owners), now=now)
         if wanted is status:
             return False
-        wait = self._wait(book, type(item), is_urgent=wanted.phase != status.phase)
+        wait = self._wait(book, type(item), is_urgent=begins)
         if wait > 0:
             self._later(group, book, wait)
             return False
@@ -331,7 +305,7 @@ class StatusController:
             until = max(until, book.paced - (_BURST - 1) * _SPACING_SECONDS)
         return until - self._clock.now()
 
-    async def _write(self, group: GroupId, book: _Book, item: GroupObject, patch: Mapping[str, object]) -> bool:
+    async def _write(self, group: GroupId, book: _Book, item: KubeObject, patch: Mapping[str, object]) -> bool:
         book.paced = max(book.paced, self._clock.now()) + _SPACING_SECONDS
         body = {"metadata": {"resourceVersion": item.resource_version}, **patch}
         try:
@@ -343,7 +317,7 @@ class StatusController:
         self._refused.pop(type(item), None)
         return True
 
-    def _failed(self, group: GroupId, book: _Book, item: GroupObject, error: APIError | TransportError) -> None:
+    def _failed(self, group: GroupId, book: _Book, item: KubeObject, error: APIError | TransportError) -> None:
         """Take down that a write failed, and when it is tried again."""
         now = self._clock.now()
         pause = book.pause
@@ -362,15 +336,10 @@ class StatusController:
                 _log.warning("Status of pod group is not written podGroup=%s err=%s", group, error)
         self._later(group, book, pause.until - now)
 
-    # --- warnings
-
-    def _compare_minimum(self, book: _Book, item: GroupObject, facts: MemberFacts) -> None:
-        """Warn once as often as a group comes to run with too few members left."""
-        was, book.is_unschedulable = book.is_unschedulable, is_unschedulable(facts)
-        if book.is_unschedulable and not was:
-            left = facts.members - facts.failed
-            counts = f"{facts.running} running, {facts.succeeded} succeeded, {facts.failed} failed"
-            self._warn(item, "Unschedulable", f"{left} of at least {facts.min} pods are left: {counts}")
-
-    def _warn(self, item: GroupObject, reason: str, note: str) -> None:
-        self._handle.event_recorder.event(item, type="Warning", reason=reason, action="Scheduling", note=note)
+    def _warn(self, book: _Book, item: KubeObject, warnings: Mapping[str, str]) -> None:
+        """Record the warnings that were not true at the last step."""
+        for reason in warnings.keys() - book.warned:
+            self._handle.event_recorder.event(
+                item, type="Warning", reason=reason, action="Scheduling", note=warnings[reason]
+            )
+        book.warned = warnings.keys()

@@ -133,6 +133,10 @@ class GroupDirectory:
         found = resolve(pod, self._dialects)
         return None if found is None else found[0]
 
+    def dialect_of(self, state: GroupState) -> Dialect:
+        """Return the row of the dialect that a group is declared in."""
+        return self._dialects[self._rank[state.group.dialect]]
+
     def place_of(self, uid: str) -> MemberPlace | None:
         """Return where a member stands; None for a pod that is in no group."""
         member = self._members.get(uid)

@@ -188,4 +188,5 @@ class GroupState:
             running=len(self.running),
             succeeded=len(self.succeeded),
             failed=len(self.failed),
+            created=self.group.created,
         )

@@ -13,9 +13,7 @@ from typing import TYPE_CHECKING, Final
 import attrs
 
 from pyscheduler.api import parse_label_selector
-from pyscheduler.podgroup.dialects import DIALECTS
-from pyscheduler.podgroup.status import POD_GROUP_SCHEDULED, Phase, StatusStyle, next_status
-from pyscheduler.podgroup.wire import GroupObject, GroupStatus, InTreePodGroup
+from pyscheduler.podgroup.status import Phase, koordinator_phase
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -27,7 +25,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Member", "Summary", "labelled", "summaries", "summary_of"]
 
-_DIALECTS: Final = {dialect.name: dialect for dialect in DIALECTS}
 #: How a scheduler introduces what a plugin said of all nodes, or of the one that a pod was to go to.
 _INTRODUCTION: Final = re.compile(r"^\d+/\d+ nodes are available: (?:\d+ )?")
 #: How messages begin that only say that another member, or an earlier attempt, failed: the reason is with that one.
@@ -41,7 +38,7 @@ _ECHOES: Final = (
     "pod group is unschedulable, waiting for minCount pods from a gang",
 )
 #: No chain of phases is longer.
-_LONGEST_WAY: Final = len(Phase) + 1
+_MOST_STEPS: Final = len(Phase) + 1
 
 
 @attrs.frozen(kw_only=True)
@@ -87,7 +84,7 @@ def summaries(directory: GroupDirectory, *, selector: str = "") -> list[Summary]
     found = (
         state for state in directory if not selector or any(compiled.matches(each.labels) for each in labelled(state))
     )
-    return sorted((summary_of(state) for state in found), key=lambda summary: summary.key)
+    return sorted((summary_of(state, directory.dialect_of(state)) for state in found), key=lambda summary: summary.key)
 
 
 def labelled(state: GroupState) -> Iterable[KubeObject]:
@@ -97,17 +94,18 @@ def labelled(state: GroupState) -> Iterable[KubeObject]:
     return (*state.children(), *state.succeeded.values(), *state.failed.values())
 
 
-def summary_of(state: GroupState) -> Summary:
-    """Sum up one group."""
+def summary_of(state: GroupState, dialect: Dialect) -> Summary:
+    """Sum up one group; `dialect` is the one that it is declared in."""
     members = sorted(map(_member, _pods(state)), key=lambda member: member.pod.name)
     waiting = sum(1 for member in members if member.intended)
-    written = _written_phase(state)
+    status = getattr(state.object, "status", None)
+    written = "" if status is None else dialect.status.phase(status)
     pending = state.child_count - len(state.bound) - waiting
     return Summary(
         state=state,
-        dialect=_DIALECTS[state.group.dialect],
+        dialect=dialect,
         members=members,
-        phase=written or _worked_out_phase(state),
+        phase=written or _computed_phase(state),
         phase_is_written=bool(written),
         bound=len(state.bound),
         waiting=waiting,
@@ -141,27 +139,15 @@ def _member(pod: Pod) -> Member:
     )
 
 
-def _written_phase(state: GroupState) -> str:
-    """Return the phase that stands in the object; Kubernetes' own says it by a condition."""
-    item = state.object
-    if isinstance(item, GroupObject):
-        return item.status.phase
-    if isinstance(item, InTreePodGroup):
-        for condition in item.status.conditions:
-            if condition.type == POD_GROUP_SCHEDULED:
-                return str(Phase.SCHEDULED if condition.status == "True" else Phase.PENDING)
-    return ""
-
-
-def _worked_out_phase(state: GroupState) -> str:
-    """Return the phase that Koordinator's controller would arrive at for these members."""
+def _computed_phase(state: GroupState) -> str:
+    """Return the phase that Koordinator's controller would reach for these members."""
     facts = state.facts()
-    # A minimum of 0 constrains nothing; but a group that nobody is in has not begun.
+    # A minimum of 0 is no constraint, but a group without members has not begun.
     facts = attrs.evolve(facts, min=max(facts.min, 1))
-    status = GroupStatus()
-    for _ in range(_LONGEST_WAY):
-        status = next_status(StatusStyle.GANG, status, facts, now=0.0)
-    return status.phase
+    phase = ""
+    for _ in range(_MOST_STEPS):
+        phase = koordinator_phase(phase, facts)
+    return str(phase)
 
 
 def _reason(state: GroupState, members: Iterable[Member]) -> str:

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from msgspec import structs
+
 from pyscheduler.api import KubeObject, Pod
 from pyscheduler.framework import ActionType, ClusterEvent, ClusterEventWithHint, EventResource, QueueingHint
 from pyscheduler.framework.watches import event_resource
-from pyscheduler.podgroup import GroupId, GroupObject, kinds_of
+from pyscheduler.podgroup import GroupId, kinds_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -50,11 +52,11 @@ class CoschedulingHints:
         ]
 
     def after_object(self, pod: Pod, old: object | None, new: object | None) -> QueueingHint:
-        """Try again if it was the pod's own group, and not merely its status that changed, which follows from pods."""
-        if isinstance(old, GroupObject) and isinstance(new, GroupObject) and _say_the_same(old, new):
+        """Retry the pod if the object describes its group, unless only the status changed: that comes from the pods."""
+        if not isinstance(new, KubeObject):
             return QueueingHint.SKIP
-        dialect = self._members.groups.table.of_object(new) if isinstance(new, KubeObject) else None
-        if dialect is None or not isinstance(new, KubeObject):
+        dialect = self._members.groups.table.of_object(new)
+        if dialect is None or (isinstance(old, KubeObject) and _is_same_but_for_status(old, new)):
             return QueueingHint.SKIP
         return self._if_same(pod, GroupId(new.namespace, new.name, dialect.family))
 
@@ -89,5 +91,6 @@ class CoschedulingHints:
         return QueueingHint.QUEUE
 
 
-def _say_the_same(old: GroupObject, new: GroupObject) -> bool:
-    return old.spec == new.spec and old.annotations == new.annotations
+def _is_same_but_for_status(old: KubeObject, new: KubeObject) -> bool:
+    status = {"status": new.status} if hasattr(new, "status") else {}
+    return old.annotations == new.annotations and structs.replace(old, metadata=new.metadata, **status) == new
