@@ -2,34 +2,26 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final
 
-from pyscheduler.podgroup.status import (
-    ConditionStatus,
-    CountsStatus,
-    DialectStatus,
-    KubeBatchStatus,
-    PhaseStatus,
-    coscheduling_phase,
-    koordinator_phase,
-    ming_phase,
-)
+from pyscheduler.podgroup.dialects import DIALECTS
 
 if TYPE_CHECKING:
-    from pyscheduler.podgroup.status import MemberFacts
+    from pyscheduler.podgroup.status import DialectStatus, MemberFacts
 
 __all__ = ["StatusStyle", "next_status"]
 
-
-class StatusStyle:
-    """The status objects of the built-in dialects, by the names of the former enum."""
-
-    COSCHEDULING: Final = PhaseStatus(coscheduling_phase, has_scheduled=False)
-    COSCHEDULING_SCHEDULED: Final = PhaseStatus(ming_phase)
-    GANG: Final = PhaseStatus(koordinator_phase)
-    KUBE_BATCH: Final = KubeBatchStatus()
-    COUNTS: Final = CountsStatus()
-    CONDITION: Final = ConditionStatus()
+_FORMER: Final = {
+    "sigs": "COSCHEDULING",
+    "ming": "COSCHEDULING_SCHEDULED",
+    "koordinator": "GANG",
+    "kube-batch": "KUBE_BATCH",
+    "volcano": "COUNTS",
+    "intree": "CONDITION",
+}
+StatusStyle: Any = SimpleNamespace(**{_FORMER[row.name]: row.status for row in DIALECTS if row.name in _FORMER})
+"""The status objects of the built-in dialects, by the names of the former enum."""
 
 
 def next_status(style: DialectStatus, status: Any, facts: MemberFacts, *, now: float) -> Any:
