@@ -427,7 +427,7 @@ async def test_a_group_that_is_made_anew_begins_anew(pyscheduler_cluster: FakeCl
     world.cluster.delete_pod("g-1")
     await world.pass_time(scheduler, 2)
     controller = StatusController.of(scheduler.profile)
-    assert not controller._books
+    assert not controller._states
 
 
 async def test_members_count_as_bound_where_the_watch_is_late(pyscheduler_cluster: FakeCluster) -> None:
