@@ -1,8 +1,8 @@
-"""Which events are worth another attempt to pods that the plugin refused or rejected.
+"""Queueing hints: which events retry pods that the plugin refused or rejected.
 
-While a group is in a window no event is: its end wakes the group, if there was any. Otherwise what concerns the group
-itself always is, and room that appears is for groups that failed for want of it. Source: `EventsToRegister` of
-scheduler-plugins, plus nodes and pods that go, without which a group refused for its minResources would sleep.
+While a group is in a window, no event does; the end of the window wakes the group if there was one. Otherwise a change
+of the group itself retries its pods, and new room retries groups that did not fit. Source: `EventsToRegister` of
+scheduler-plugins, plus nodes and deleted pods, which a group that was refused for its minResources needs.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _NODE_ROOM: Final = (
 
 
 class CoschedulingHints:
-    """The plugin's registrations."""
+    """The events and hints of the plugin."""
 
     def __init__(self, members: Members) -> None:
         self._members = members
@@ -61,7 +61,7 @@ class CoschedulingHints:
         return self._if_same(pod, GroupId(new.namespace, new.name, dialect.family))
 
     def after_member(self, pod: Pod, old: object | None, new: object | None) -> QueueingHint:
-        """Try again if the other pod is of the pod's group now, or was before, or if it is this very pod."""
+        """Retry the pod if it changed itself, or if the other pod is or was in its group."""
         if isinstance(new, Pod):
             if new.uid == pod.uid:
                 return QueueingHint.QUEUE
@@ -72,13 +72,13 @@ class CoschedulingHints:
         return QueueingHint.SKIP
 
     def after_room(self, pod: Pod, old: object | None, new: object | None) -> QueueingHint:
-        """Try again if the group failed, and is in no window; or if a member is gone."""
+        """Retry the pod if its group failed and is in no window, or if a member is gone."""
         group = self._members.directory.group_id(pod)
         failures = self._members.failures
         if group is None or failures.is_refused(group):
             return QueueingHint.SKIP
         if failures.is_recorded(group):
-            # What a group gives back that failed itself was there before, as a rule.
+            # Room that a failed group gives back was usually there when this group failed, too.
             is_news = not isinstance(old, Pod) or not failures.was_given_back(old.uid) or failures.has_news(group)
             return QueueingHint.QUEUE if is_news else QueueingHint.SKIP
         is_member = isinstance(old, Pod) and self._members.directory.group_id(old) == group

@@ -1,11 +1,11 @@
-"""`Gang`: all members of a gang that its minimum asks for are bound together, or none is.
+"""`Gang`: the minimum of a gang is bound together, or no member is.
 
-A member that finds a node waits at Permit until every gang of its gang group has its quorum; then all that wait are
-let through. Where a member of a Strict gang fits nowhere, those that wait give up their places, and the rest of the
-round is refused. NonStrict gangs keep what they have. When the wait takes too long, the gang is given up for good.
+A member that finds a node waits at Permit until every gang of its gang group has its quorum; then all waiting members
+are allowed. When a member of a Strict gang does not fit, the waiting members give up their nodes, and the rest of the
+round is refused. NonStrict gangs keep their nodes. After the wait time, the gang has timed out and is not tried again.
 
-Differs from Koordinator as of today, whose design this follows: pods' annotations go before the PodGroup, the schedule
-cycle is there, members wait until one deadline for all, and the annotation `timeout` is written.
+Differs from Koordinator's current program, by following its design: pods' annotations count before the PodGroup, there
+is a schedule cycle, all members have one deadline, and the annotation `timeout` is written.
 """
 
 from __future__ import annotations
@@ -69,13 +69,13 @@ if TYPE_CHECKING:
 
 __all__ = ["Gang"]
 
-#: Written where this plugin refused the pod at PreFilter, so that its PostFilter leaves the others in peace.
+#: Set if this plugin refused the pod at PreFilter, so that its PostFilter does not roll back the gang.
 _REFUSED: Final[StateKey[bool]] = StateKey("Gang/refused")
 
 
 @attrs.frozen
 class _Shared:
-    """What the plugins of all profiles have in common."""
+    """What the plugins of all profiles share."""
 
     gangs: Gangs
     rounds: Rounds
@@ -110,18 +110,20 @@ class Gang(
         ENDED_PODS,
     )
     rbac: ClassVar[Sequence[PolicyRule]] = (PolicyRule(api_groups=[""], resources=["pods"], verbs=["patch"]),)
-    #: A gang waits as long as it says.
+    #: A gang may wait as long as it says.
     max_permit_wait_seconds: float = math.inf
 
     def __init__(self, args: object = None, handle: Handle | None = None) -> None:
         super().__init__(args, handle)
         if handle is None:
-            raise ConfigError("Gang is made by a scheduler; it needs a handle")
+            raise ConfigError("Gang needs a handle, which the scheduler gives it")
         options = args if isinstance(args, GangArgs) else GangArgs()
         groups = PodGroups.of(handle)
         shared = handle.shared("kube-pyscheduler-gang", lambda: _Shared.make(self.name, handle, groups, options))
         if shared.gangs.args != options:
-            raise ConfigError("the args of Gang differ between profiles; gangs are shared by all, so make them equal")
+            raise ConfigError(
+                "the args of Gang differ between profiles; profiles share their gangs, so make the args equal"
+            )
         shared.gangs.profiles.add(handle.profile_name)
         add_routes(shared.gangs, handle)
         self.gangs: Final = shared.gangs
@@ -142,18 +144,18 @@ class Gang(
         self.rbac = (*type(self).rbac, *status_rules(shared.gangs.dialects))  # type: ignore[misc]  # args count here
 
     async def run(self) -> None:
-        """Keep the status of PodGroups."""
+        """Write the status of PodGroups."""
         await self._statuses.run()
 
     # --- events
 
     def events_to_register(self) -> Sequence[ClusterEventWithHint]:
-        """Return pods that come to the gang group. All else that helps a sleeping gang, it is activated for."""
+        """Return pods that join the gang group; after all other changes the plugin activates pods itself."""
         changes = ActionType.ADD | ActionType.UPDATE_POD_LABEL | ActionType.UPDATE_POD_SCHEDULING_GATES_ELIMINATED
         return (ClusterEventWithHint(ClusterEvent(EventResource.POD, changes), self.after_pod_change),)
 
     def after_pod_change(self, pod: Pod, old: object | None, new: object | None) -> QueueingHint:
-        """Queue where the pod itself changed, or another one joined its gang group, which can be tried now."""
+        """Retry the pod if it changed itself, or if another pod joined its gang group, which can be tried now."""
         if not isinstance(new, Pod):
             return QueueingHint.SKIP
         record = self.gangs.of(pod)
@@ -167,31 +169,31 @@ class Gang(
         return QueueingHint.QUEUE
 
     def sign_pod(self, pod: Pod) -> Sequence[SignFragment] | Status:
-        """Let plain pods be signed; what becomes of a member depends on the others."""
+        """Sign plain pods; the result for a member depends on other members."""
         if self.gangs.key(pod) is not None:
             return Status.unschedulable("pods of a gang are not signable")
         return ()
 
     def groups_to_schedule(self, pod: Pod) -> Mapping[Hashable, Iterable[Pod]] | None:
-        """Return the gangs that are scheduled with the pod in one cycle, where that is the strategy."""
+        """Return the gangs that are scheduled with the pod in one group cycle, if that is the strategy."""
         return group_cycle.groups_to_schedule(self.gangs, pod)
 
     def places_missing(self, group: Hashable) -> int:
-        """Return how many members a gang is short of that is scheduled in one cycle."""
+        """Return how many members with a node a gang still needs, at least one."""
         state = self.gangs.directory.get(group) if isinstance(group, GroupId) else None
         return max(1, state.group.min - state.assigned_count) if state is not None else 1
 
     # --- extension points
 
     def pre_filter(self, state: CycleState, pod: Pod, nodes: Nodes) -> PreFilterResult | Status | None:
-        """Refuse a member whose gang cannot be complete, was given up, or had its turn in this round."""
+        """Refuse a member whose gang cannot be complete or timed out, or that had its turn in this round."""
         found = self.gangs.find(pod)
         if found is None or state.get(WHAT_IF):
             return None
         gang, record = found
         if record is None:
             return Status.unresolvable(messages.cannot_find(gang, pod))
-        self._keep_quiet(state, record)
+        self._ignore_own_rollback(state, record)
         warn_about_gang(record, pod, self.handle)
         refusal = self._refusal(record, pod)
         if refusal is None:
@@ -217,15 +219,14 @@ class Gang(
                 return self._rounds.take_turn(record, pod)
             if refusal is None:
                 self._rounds.try_freely(record, pod)
-            # A NonStrict member is tried now, and sleeps if it fails.
         else:
             return None
         if pod.uid in record.state.pending and pod.uid not in record.visited:
             record.asleep[pod.uid] = None
         return refusal
 
-    def _keep_quiet(self, state: CycleState, record: GangRecord) -> None:
-        """See to it that a rollback of the gang group does not wake the gang group."""
+    def _ignore_own_rollback(self, state: CycleState, record: GangRecord) -> None:
+        """Let the members of the gang group ignore its own rollback."""
         after = state.get(AFTER_FAILURE)
         if after is None or self.gangs.is_settled(record):
             return
@@ -239,7 +240,7 @@ class Gang(
     def post_filter(
         self, state: CycleState, pod: Pod, statuses: NodeStatuses
     ) -> tuple[PostFilterResult | None, Status]:
-        """Let a Strict gang group give up its places where one of its members fits nowhere."""
+        """Roll back a Strict gang group if one of its members does not fit."""
         found = self.gangs.find(pod)
         if found is None:
             return None, Status.unschedulable()
@@ -260,13 +261,13 @@ class Gang(
         return None, Status.unschedulable(messages.rejected_itself(record.id))
 
     def reserve(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
-        """Do no more than note it; a member counts from Permit on."""
+        """Record that the pod holds a node; a member counts from Permit on."""
         if state.get(GROUP_CYCLE) is None:
             self._deadlocks.took(pod)
         return None
 
     def permit(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
-        """Let the member wait, or all of them through."""
+        """Let the member wait, or allow all waiting members."""
         found = self.gangs.find(pod)
         if found is None:
             return None
@@ -283,7 +284,7 @@ class Gang(
         return Status.wait(timeout=self.verdicts.remaining_seconds(record))
 
     def unreserve(self, state: CycleState, pod: Pod, node_name: str) -> None:
-        """Go by why the member gave up its place; one that had it in thought gives up nothing."""
+        """Handle the cause why the member lost its node; after a trial nothing is to be done."""
         if state.get(GROUP_CYCLE) is not None:
             return
         record = self.gangs.of(pod)
@@ -294,7 +295,7 @@ class Gang(
             self.verdicts.unreserve(record, pod)
 
     def post_bind(self, state: CycleState, pod: Pod, node_name: str) -> None:
-        """Count the member as bound, and let the status of its PodGroup say so."""
+        """Count the member as bound, and write the status of its PodGroup."""
         record = self.gangs.of(pod)
         self.verdicts.forget(pod.uid)
         if record is not None:
@@ -302,6 +303,6 @@ class Gang(
             self._statuses.bound(pod)
 
     def check_invariants(self) -> None:
-        """Raise AssertionError where what is known of gangs contradicts itself."""
+        """Raise AssertionError if the records of gangs contradict each other."""
         self.gangs.check_invariants()
         self.verdicts.check_invariants()

@@ -1,10 +1,10 @@
-"""Turns of members, round by round, and who wakes whom so that every round comes to its end.
+"""Rounds of attempts of a Strict gang: the turns of its members, and which members are woken.
 
-A refused pod sleeps until an event that concerns the plugin which refused it. A new node wakes only the member that
-found no room, and alone it cannot close a round. So who opens a round activates the others of the gang group. Rounds
-may be shorter than the gang has members, though, and then members would call each other for ever. Hence passes: a pass
-begins where an event from outside brought the member that opens a round, and within a pass nobody is called twice. A
-member that was called opens rounds of the same pass.
+In a round each member has one turn (see `record`). A refused pod sleeps until an event wakes it, and a new node wakes
+only the member that found no room, which cannot close a round alone. So the member that opens a round activates the
+others of the gang group. A round may be shorter than the gang, and then members could activate each other for ever.
+So attempts are counted in passes: a pass begins when an event, and not another member, wakes the member that opens a
+round. Within a pass no member is activated twice; a member that was activated opens rounds of the same pass.
 """
 
 from __future__ import annotations
@@ -23,27 +23,29 @@ if TYPE_CHECKING:
 
 __all__ = ["Rounds"]
 
-#: A call that was not followed for so long has failed: something else brought the pod.
+#: If an activated member is tried later than this, something else woke it.
 _CALL_SECONDS: Final = 60.0
 
 
 class Rounds:
-    """Gives members their turns, and activates those who sleep."""
+    """Gives members their turns, and activates sleeping members."""
 
     def __init__(self, gangs: Gangs, handle: Handle) -> None:
         self._gangs = gangs
         self._handle = handle
         self._clock = handle.clock
 
+    # --- attempts
+
     def take_turn(self, record: GangRecord, pod: Pod) -> str | None:
-        """Give a member its turn, whatever comes of it; return why it may not use it."""
-        by_event = self._by_event(record, pod.uid)
+        """Count the member's turn; return the message if it must not be tried."""
+        by_event = self._was_woken_by_event(record, pod.uid)
         profiles = self._gangs.profiles
         if by_event or not record.spent or self._may_go_on(record):
             record.close(profiles)
         opens = not record.visited
         if by_event and opens:
-            # Made invalid before anybody came; whoever failed then may do better now.
+            # The round became invalid before its first turn; the member that failed may fit now.
             record.schedule_cycle_valid = True
         cycle = record.schedule_cycle
         old = record.visit(pod.uid)
@@ -54,34 +56,36 @@ class Rounds:
         elif old >= cycle:
             refusal = messages.too_large(record.id, pod, pod_cycle=old, gang_cycle=cycle)
         elif opens:
-            self._open_round(record, pod, by_event=by_event)
+            self._open_round(record, by_event=by_event)
         elif by_event:
             self._begin_pass(record)
             self._wake(self._gangs.group(record))
         if refusal is None:
             record.tried.add(pod.uid)
         elif by_event:
-            self._ask_again(record, pod)
+            # Activate the members that complete this round, so that another round can follow.
+            record.retry_requested = True
+            self._activate([record], lambda each, uid: uid != pod.uid and each.has_turn(uid))
         self.retry_if_due(record, but=pod.uid)
         return refusal
 
     def try_freely(self, record: GangRecord, pod: Pod) -> None:
-        """Note that a member is tried without having a turn; passes bound how often, as they do with turns."""
+        """Count an attempt of a member without turns; passes limit the number of attempts, as they do with turns."""
         if not self._gangs.tries_freely(record):
             return
-        if self._by_event(record, pod.uid):
+        if self._was_woken_by_event(record, pod.uid):
             self._begin_pass(record)
         record.tried.add(pod.uid)
 
     def is_over(self, record: GangRecord) -> bool:
-        """Tell whether a Strict gang without turns failed in this pass, and those to come are too few."""
+        """Return True if a Strict gang without turns failed in this pass, and too few members are left to try."""
         gangs = self._gangs
         is_failed = record.spent and gangs.is_strict(record) and gangs.tries_freely(record)
         return is_failed and not self._may_go_on(record, at_permit=1)
 
     def missed_turn(self, record: GangRecord, pod: Pod) -> None:
-        """Count a turn that another plugin took from a member, before it came here; else the round would never end."""
-        self._by_event(record, pod.uid)
+        """Count the turn of a member that another plugin rejected before; otherwise the round would never end."""
+        self._was_woken_by_event(record, pod.uid)
         if pod.uid in record.visited or record.state.pending.get(pod.uid) is None:
             return
         if self._gangs.takes_turns(record):
@@ -92,28 +96,30 @@ class Rounds:
         else:
             record.asleep[pod.uid] = None
 
+    # --- retries
+
     def retry_if_due(self, record: GangRecord, *, but: str = "") -> None:
-        """Begin another round where one was asked for and this one is complete; `but` has its turn just now."""
+        """Begin another round if one was requested and this one is complete; `but` has its turn now."""
         if record.retry_requested and record.is_complete(self._gangs.profiles):
             record.retry_requested = False
             self._begin_pass(record)
-            self._call([record], lambda _, uid: uid != but)
+            self._activate([record], lambda _, uid: uid != but)
 
     def request_retry(self, record: GangRecord) -> None:
-        """Note that something happened that is worth another try of a gang that is not settled."""
+        """Retry a gang, because a change may help it; a round that has begun is completed first."""
         if not self._gangs.takes_turns(record):
             self._begin_pass(record)
-            self._call([record], lambda _each, _uid: True)
+            self.wake_all(record)
             return
         record.retry_requested = record.retry_requested or bool(record.visited)
         self._begin_pass(record)
-        self._call([record], lambda each, uid: each.rounds.get(uid, 0) < each.schedule_cycle)
+        self._activate([record], lambda each, uid: each.has_turn(uid))
         self.retry_if_due(record)
 
     def preempted(self, record: GangRecord, uid: str) -> None:
-        """Go by a member that lost its place to another pod, and comes back by itself after its backoff.
+        """Handle a member that was preempted, and is retried by itself after its backoff.
 
-        That is worth another pass, unless the other one is of the gang group: then they would go on for ever.
+        That begins a new pass, unless the preemptor is of the gang group: members would preempt each other for ever.
         """
         node_of = self._handle.nominator.node_of
         if any(node_of(other) for each in self._gangs.group(record) for other in each.state.pending):
@@ -121,12 +127,12 @@ class Rounds:
 
     def wake_all(self, record: GangRecord) -> None:
         """Activate all pending members of a gang."""
-        self._call([record], lambda _each, _uid: True)
+        self._activate([record], lambda _each, _uid: True)
 
     def wake_for_waiter(self, record: GangRecord, *, is_first: bool) -> None:
-        """Activate the members of the gang group that a waiting one may meet.
+        """Activate members of the gang group after one began to wait at Permit.
 
-        The first to wait calls everybody; those after it only who failed or was refused since.
+        The first to wait activates all; later ones activate those that failed or were refused since.
         """
         if self._gangs.uses_group_cycle:
             return  # all members were tried with it
@@ -134,90 +140,84 @@ class Rounds:
         if is_first:
             for each in group:
                 each.close(self._gangs.profiles)
-            self._call(group, self._may_be_called)
-            return
-        self._wake(group)
+            self._activate(group, self._may_be_activated)
+        else:
+            self._wake(group)
 
-    def _ask_again(self, record: GangRecord, pod: Pod) -> None:
-        """Note that an event brought a member in vain, and bring those that the round needs to be complete."""
-        record.retry_requested = True
-        self._call([record], lambda each, uid: uid != pod.uid and each.rounds.get(uid, 0) < each.schedule_cycle)
-
-    def _open_round(self, record: GangRecord, pod: Pod, *, by_event: bool) -> None:
+    def _open_round(self, record: GangRecord, *, by_event: bool) -> None:
         group = self._gangs.group(record)
         for each in group:
             if each is not record:
                 self._prepare(each)
         if by_event:
             self._begin_pass(record)
-        self._call(group, self._may_be_called)
+        self._activate(group, self._may_be_activated)
 
     def _prepare(self, partner: GangRecord) -> None:
         """Let a partner take part in a round that another gang of its gang group opens."""
-        # One whose round is complete but not closed would look as if it had had its turn.
+        # In a complete round that is not closed, its members would seem to have had their turns.
         partner.close(self._gangs.profiles)
         if partner.schedule_cycle_valid:
             return
         if partner.visited:
             partner.retry_requested = True
         else:
-            # Closed early, for another one's sake, and made invalid before anybody came.
+            # The round became invalid before its first turn.
             partner.schedule_cycle_valid = True
 
     def _may_go_on(self, record: GangRecord, *, at_permit: int = 0) -> bool:
-        """Tell whether a gang of which a member failed may have another round in the same pass.
+        """Return True if a gang of which a member failed may have another round in the same pass.
 
-        It may where those that had no turn in this pass are enough; or else they would wait for those that had, and
-        whom nobody calls again. Of a gang group all would have to be.
+        The members that were not tried in this pass must be enough: those that were tried are not activated again.
+        A gang group of several gangs may not go on.
         """
         if len(self._gangs.group(record)) > 1:
             return False
         state = record.state
-        untried = record.countable(self._gangs.profiles) - len(
-            record.tried & (state.pending.keys() | state.waiting.keys())
-        )
+        tried = len(record.tried & (state.pending.keys() | state.waiting.keys()))
+        untried = record.countable(self._gangs.profiles) - tried
         return untried + state.assigned_count + at_permit >= state.group.min
-
-    def _wake(self, group: Iterable[GangRecord]) -> None:
-        pods = [pod for each in group if each.asleep for pod in self._take_asleep(each)]
-        if pods:
-            self._handle.activate(pods)
-
-    def _may_be_called(self, record: GangRecord, uid: str) -> bool:
-        if not self._gangs.takes_turns(record):
-            return uid not in record.tried
-        return record.rounds.get(uid, 0) < record.schedule_cycle and uid not in record.tried
 
     def _begin_pass(self, record: GangRecord) -> None:
         for each in self._gangs.group(record):
             each.tried.clear()
             each.spent = False
 
-    def _call(self, records: Iterable[GangRecord], wanted: Callable[[GangRecord, str], bool]) -> None:
+    # --- activation
+
+    def _may_be_activated(self, record: GangRecord, uid: str) -> bool:
+        return uid not in record.tried and (not self._gangs.takes_turns(record) or record.has_turn(uid))
+
+    def _activate(self, records: Iterable[GangRecord], wanted: Callable[[GangRecord, str], bool]) -> None:
+        """Activate the wanted pending members that can have a turn."""
+        profiles = self._gangs.profiles
+        self._call(
+            (record, pod)
+            for record in records
+            for uid, pod in record.state.pending.items()
+            if record.is_countable(pod, profiles) and wanted(record, uid)
+        )
+
+    def _wake(self, group: Iterable[GangRecord]) -> None:
+        """Activate the sleeping members that may be activated in this pass; for large gangs faster than `_activate`."""
+        self._call(
+            (each, pod)
+            for each in group
+            for uid in list(each.asleep)
+            if (pod := each.state.pending.get(uid)) is not None and self._may_be_activated(each, uid)
+        )
+
+    def _call(self, members: Iterable[tuple[GangRecord, Pod]]) -> None:
         now = self._clock.now()
         pods: list[Pod] = []
-        for record in records:
-            for uid, pod in record.state.pending.items():
-                if record.is_countable(pod, self._gangs.profiles) and wanted(record, uid):
-                    record.called[uid] = now
-                    record.asleep.pop(uid, None)
-                    pods.append(pod)
+        for record, pod in members:
+            record.called[pod.uid] = now
+            record.asleep.pop(pod.uid, None)
+            pods.append(pod)
         if pods:
             self._handle.activate(pods)
 
-    def _take_asleep(self, record: GangRecord) -> list[Pod]:
-        now = self._clock.now()
-        pods = []
-        for uid in list(record.asleep):
-            pod = record.state.pending.get(uid)
-            if pod is None:
-                del record.asleep[uid]
-            elif self._may_be_called(record, uid):
-                del record.asleep[uid]
-                record.called[uid] = now
-                pods.append(pod)
-        return pods
-
-    def _by_event(self, record: GangRecord, uid: str) -> bool:
+    def _was_woken_by_event(self, record: GangRecord, uid: str) -> bool:
+        """Return True if an event woke the member, and not another member."""
         called = record.called.pop(uid, None)
         return called is None or self._clock.now() - called > _CALL_SECONDS
