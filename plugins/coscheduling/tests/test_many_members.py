@@ -18,7 +18,7 @@ MANY = 150
 def looked(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     """Count how often a whole group is let go or looked through."""
     counted: Counter[str] = Counter()
-    for name in ("let_go", "drop_ended"):
+    for name in ("allow_all", "drop_ended"):
         original = getattr(Members, name)
 
         def counting(self: Members, state: Any, *, name: str = name, original: Any = original) -> None:
@@ -59,7 +59,7 @@ async def test_a_group_is_let_go_once(world: Any, looked: Counter[str]) -> None:
     await let_go(world)
     await world.settle(1)
     assert world.states("g") == {"bound": MANY}
-    assert looked["let_go"] == 1
+    assert looked["allow_all"] == 1
     assert looked["drop_ended"] <= 2
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from pyscheduler.podgroup import GangGroup, GroupId, MatchPolicy, Mode, resolve
+from pyscheduler.podgroup import GroupId, MatchPolicy, Mode, resolve
 from pyscheduler.podgroup.declarations import GANG_TIMEOUT_ANNOTATION
 from pyscheduler.podgroup.strategy import Strategy
 from pyscheduler_gang import messages
@@ -125,10 +125,10 @@ class Gangs:
             return [record]
         return [self.record(state) for each in sorted(groups) if (state := self.directory.get(each)) is not None]
 
-    def in_gang_group(self, gang_group: GangGroup, pod: Pod) -> bool:
-        """Return True if a pod belongs to a gang of the gang group."""
+    def shares_gang_group(self, record: GangRecord, pod: Pod) -> bool:
+        """Return True if a pod belongs to a gang that shares the gang group."""
         state = self.directory.of(pod)
-        return state is not None and state.gang_group is gang_group
+        return state is not None and state.gang_group is record.state.gang_group
 
     # --- settings
 

@@ -154,7 +154,7 @@ class Verdicts:
         The round becomes invalid: members without a turn would wait for members that had theirs.
         """
         self._fail_round(record)
-        self.roll_back(record, partial(_after, pod))
+        self.roll_back(record, lambda each, _: messages.rejected_in_unreserve(each.id, pod))
 
     def member_left(self, record: GangRecord, pod: Pod) -> None:
         """Reject a waiting pod that names another gang now; a Strict gang group that it left is rolled back."""
@@ -268,7 +268,3 @@ class Verdicts:
             for held in undecided:
                 place = self._gangs.directory.place_of(held.pod.uid)
                 assert place is MemberPlace.WAITING, f"{held} waits and counts as {place}"
-
-
-def _after(pod: Pod, record: GangRecord, _sibling: Pod) -> str:
-    return messages.rejected_in_unreserve(record.id, pod)
