@@ -134,7 +134,7 @@ def phases_of(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         ),
     ],
 )
-async def test_a_group_lives_through_the_phases_of_its_dialect(
+async def test_group_goes_through_the_phases_of_its_dialect(
     pyscheduler_cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch, dialect: str, phases: list[str]
 ) -> None:
     """One step with each write, from nothing to Finished, with the pods that have ended counted."""
@@ -186,7 +186,7 @@ async def test_members_that_ended_count_until_they_are_deleted(pyscheduler_clust
     assert (world.status("g").phase, world.status("g").running, world.status("g").succeeded) == ("Scheduling", 2, 0)
 
 
-async def test_members_that_fail_make_a_failed_group(pyscheduler_cluster: FakeCluster) -> None:
+async def test_group_with_failed_members_is_failed(pyscheduler_cluster: FakeCluster) -> None:
     """One failed and the minimum started: Failed, which is never left."""
     world = World(pyscheduler_cluster)
     scheduler = world.start()
@@ -203,7 +203,7 @@ async def test_members_that_fail_make_a_failed_group(pyscheduler_cluster: FakeCl
     assert world.status("g").phase == "Failed"
 
 
-async def test_a_large_gang_costs_a_handful_of_writes(pyscheduler_cluster: FakeCluster) -> None:
+async def test_large_gang_needs_few_status_writes(pyscheduler_cluster: FakeCluster) -> None:
     """Three hundred members come, are bound and run; at the end the counts are exact."""
     world = World(pyscheduler_cluster, "koordinator")
     scheduler = world.start()
@@ -220,7 +220,7 @@ async def test_a_large_gang_costs_a_handful_of_writes(pyscheduler_cluster: FakeC
     assert world.writes.hits < 20
 
 
-async def test_nothing_is_written_where_nothing_changed(pyscheduler_cluster: FakeCluster) -> None:
+async def test_unchanged_status_is_not_written(pyscheduler_cluster: FakeCluster) -> None:
     """Neither later, nor by a scheduler that starts anew, nor because of its own writes."""
     world = World(pyscheduler_cluster)
     first = world.start()
@@ -238,7 +238,7 @@ async def test_nothing_is_written_where_nothing_changed(pyscheduler_cluster: Fak
     assert (world.status("g").running, world.status("g").phase) == (0, "Scheduling")
 
 
-async def test_writing_a_status_wakes_no_pod(pyscheduler_cluster: FakeCluster) -> None:
+async def test_status_write_wakes_no_pod(pyscheduler_cluster: FakeCluster) -> None:
     """A status is no news to the pods that it follows from: they sleep on."""
     world = World(pyscheduler_cluster)
     scheduler = world.start()
@@ -253,7 +253,7 @@ async def test_writing_a_status_wakes_no_pod(pyscheduler_cluster: FakeCluster) -
 
 
 @pytest.mark.parametrize("status", [403, 404, 409, 500, 503])
-async def test_a_write_that_fails_is_made_up_for(
+async def test_failed_status_write_is_retried(
     pyscheduler_cluster: FakeCluster, status: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     """All pods are bound meanwhile; it is told once, tried after ever longer pauses, and right in the end."""
@@ -273,7 +273,7 @@ async def test_a_write_that_fails_is_made_up_for(
     assert [world.status(name).phase for name in "abc"] == ["Scheduling"] * 3
 
 
-async def test_a_refused_kind_is_left_alone_for_a_while(pyscheduler_cluster: FakeCluster) -> None:
+async def test_refused_status_writes_pause_for_the_kind(pyscheduler_cluster: FakeCluster) -> None:
     """Forty groups whose status may not be written are not forty refusals a second."""
     world = World(pyscheduler_cluster)
     scheduler = world.start()
@@ -300,7 +300,7 @@ async def test_another_writer_is_not_overwritten(pyscheduler_cluster: FakeCluste
     assert world.status("g").phase == "Finished"
 
 
-async def test_a_group_that_began_too_late_is_warned_about_once(pyscheduler_cluster: FakeCluster) -> None:
+async def test_timeout_warning_is_recorded_once(pyscheduler_cluster: FakeCluster) -> None:
     """The event is on the PodGroup; the status is left alone from then on."""
     world = World(pyscheduler_cluster)
     scheduler = world.start()
@@ -326,7 +326,7 @@ async def test_a_group_that_began_too_late_is_warned_about_once(pyscheduler_clus
     assert len(world.cluster.events("Timeout")) == 1
 
 
-async def test_kube_batch_warns_on_the_group_that_too_few_are_left(pyscheduler_cluster: FakeCluster) -> None:
+async def test_kube_batch_group_warns_that_too_few_pods_are_left(pyscheduler_cluster: FakeCluster) -> None:
     """Some run, and those that succeeded, wait and run are fewer than the minimum: once for as long as it is so."""
     world = World(pyscheduler_cluster, "kube-batch")
     scheduler = world.start()
@@ -348,7 +348,7 @@ async def test_kube_batch_warns_on_the_group_that_too_few_are_left(pyscheduler_c
     assert world.status("g") == GroupStatus(admitted=1, running=1, succeeded=1, failed=1)
 
 
-async def test_succeeded_members_of_kube_batch_make_up_the_minimum(pyscheduler_cluster: FakeCluster) -> None:
+async def test_succeeded_members_count_in_kube_batch_groups(pyscheduler_cluster: FakeCluster) -> None:
     """Two of three have succeeded before the scheduler starts; the third is bound, for it completes the group."""
     world = World(pyscheduler_cluster, "kube-batch")
     world.group("g", 3)
@@ -374,7 +374,7 @@ async def test_volcano_groups_get_counts_and_keep_their_phase(pyscheduler_cluste
     assert world.status("g") == GroupStatus(phase="Inqueue", running=2)
 
 
-async def test_kai_groups_are_left_alone(pyscheduler_cluster: FakeCluster) -> None:
+async def test_status_of_kai_groups_is_not_written(pyscheduler_cluster: FakeCluster) -> None:
     """Their own controller writes their status."""
     world = World(pyscheduler_cluster, "kai")
     scheduler = world.start()
@@ -409,7 +409,7 @@ async def test_there_is_one_controller_for_all_profiles(pyscheduler_cluster: Fak
     await StatusController.of(second).run()  # comes back at once: it runs already
 
 
-async def test_a_group_that_is_made_anew_begins_anew(pyscheduler_cluster: FakeCluster) -> None:
+async def test_status_of_a_recreated_group_starts_again(pyscheduler_cluster: FakeCluster) -> None:
     """What is kept of an object goes with it."""
     world = World(pyscheduler_cluster)
     scheduler = world.start()
@@ -430,7 +430,7 @@ async def test_a_group_that_is_made_anew_begins_anew(pyscheduler_cluster: FakeCl
     assert not controller._states
 
 
-async def test_members_count_as_bound_where_the_watch_is_late(pyscheduler_cluster: FakeCluster) -> None:
+async def test_bound_member_counts_before_the_watch_shows_it(pyscheduler_cluster: FakeCluster) -> None:
     """PostBind is enough; nobody counts twice when the watch has told, too."""
     world = World(pyscheduler_cluster, "ming")
     scheduler = world.start()
@@ -501,7 +501,7 @@ async def test_counts_never_drift(pyscheduler_cluster: FakeCluster, seed: int) -
     print(dict(done))  # noqa: T201 - how often each step had its turn
 
 
-def test_what_it_takes_to_write_is_asked_for() -> None:
+def test_status_permissions_are_in_the_rbac() -> None:
     """`patch` on the status, in the groups of what is served and written; nothing for what is not."""
     (rule,) = status_rules(dialect for dialect in DIALECTS if dialect.claimed_by == "Coscheduling")
     assert (list(rule.resources), list(rule.verbs)) == (["podgroups/status"], ["patch"])

@@ -13,7 +13,7 @@ from pyscheduler.podgroup.deadlock_history import Releases
 FIRED: Final[Counter[str]] = Counter()
 
 
-def test_room_that_was_taken_before_a_failure_is_news_when_it_is_given_back() -> None:
+def test_room_taken_before_a_failure_helps_when_given_back() -> None:
     """The member failed while somebody held what is free now."""
     past = Releases()
     past.took("holder")
@@ -25,7 +25,7 @@ def test_room_that_was_taken_before_a_failure_is_news_when_it_is_given_back() ->
     assert past.news_for("g").since(failed)
 
 
-def test_a_pass_that_began_and_ended_after_a_failure_is_no_news() -> None:
+def test_room_taken_and_given_back_after_a_failure_does_not_help() -> None:
     """What was taken and given back later leaves the cluster as the member found it."""
     past = Releases()
     past.tried("member")
@@ -38,7 +38,7 @@ def test_a_pass_that_began_and_ended_after_a_failure_is_no_news() -> None:
     assert past.news_for("g").since(failed)
 
 
-def test_a_groups_own_rollback_is_no_news_to_it() -> None:
+def test_own_rollback_does_not_help_a_group() -> None:
     """To others it is."""
     past = Releases()
     past.took("sibling")
@@ -50,7 +50,7 @@ def test_a_groups_own_rollback_is_no_news_to_it() -> None:
     assert past.news_for("h").since(failed)
 
 
-def test_only_what_comes_from_outside_counts_as_that() -> None:
+def test_rollbacks_are_not_external_changes() -> None:
     """Rollbacks do not; a pod that was never seen to take anything gives nothing back."""
     past = Releases()
     past.took("a")
@@ -63,7 +63,7 @@ def test_only_what_comes_from_outside_counts_as_that() -> None:
     assert past.external == 2
 
 
-def test_a_bound_pod_gives_nothing_back_in_memory() -> None:
+def test_bound_pod_gives_back_no_node_in_memory() -> None:
     """Its end is told by an event."""
     past = Releases()
     past.took("a")

@@ -56,7 +56,7 @@ async def test_three_gangs_that_hold_3_3_and_4_of_ten_end_5_5_and_then_the_third
     assert world.states("c") == {"bound": 5}
 
 
-async def test_nobody_yields_before_the_grace_time_is_over(world: DeadlockWorld) -> None:
+async def test_no_group_yields_before_the_grace_time(world: DeadlockWorld) -> None:
     """A deadlock is one only when nobody got any further for a while."""
     world.schedule(deadlock={"graceSeconds": 20})
     await three_gangs(world)
@@ -66,7 +66,7 @@ async def test_nobody_yields_before_the_grace_time_is_over(world: DeadlockWorld)
     assert world.deadlocks.resolved == 1
 
 
-async def test_switched_off_nobody_yields(world: DeadlockWorld) -> None:
+async def test_no_group_yields_if_disabled(world: DeadlockWorld) -> None:
     """With `enabled: false` groups hold what they have until their time is up."""
     world.schedule(deadlock={"enabled": False})
     await three_gangs(world)
@@ -118,7 +118,7 @@ async def test_the_higher_priority_wins_though_it_is_younger(world: DeadlockWorl
     assert world.bound("old") == 0
 
 
-async def test_a_lower_one_that_would_fit_alone_does_not_displace_a_higher_one(world: DeadlockWorld) -> None:
+async def test_lower_rank_that_would_fit_does_not_win_over_a_higher_rank(world: DeadlockWorld) -> None:
     """The higher one holds and waits for room; without another victim the lower one gets nothing of it."""
     world.node("n", 4)
     world.schedule()
@@ -200,7 +200,7 @@ async def test_gang_groups_yield_and_win_as_a_whole(world: DeadlockWorld) -> Non
     assert any('yields to gang "default/a,default/b"' in text for text in world.messages("c-hi"))
 
 
-async def test_what_is_bound_is_never_touched(world: DeadlockWorld) -> None:
+async def test_bound_pods_are_never_evicted(world: DeadlockWorld) -> None:
     """Through several resolutions every pod that was bound stays so."""
     world.node("n", 6)
     world.schedule()
@@ -234,7 +234,7 @@ async def test_a_holder_that_never_fits_yields_whatever_its_priority(world: Dead
 
 
 @pytest.mark.parametrize("kind", ["daemon", "static", "plain"])
-async def test_who_never_fits_is_asked_of_a_cluster_with_nothing_but_daemons(world: DeadlockWorld, kind: str) -> None:
+async def test_never_fits_is_checked_on_a_cluster_with_daemons_only(world: DeadlockWorld, kind: str) -> None:
     """Daemons' and static pods stay on the emptied cluster and leave too little for eight; a plain pod goes."""
     world.node("n", 10)
     mirror = {"kubernetes.io/config.mirror": "1"} if kind == "static" else {}
@@ -285,7 +285,7 @@ async def test_a_strict_gang_wins_and_never_yields(world: DeadlockWorld) -> None
     assert not any("yields" in text for text in world.messages("strict"))
 
 
-async def test_third_parties_leave_the_room_to_the_winner(world: DeadlockWorld) -> None:
+async def test_other_groups_leave_the_room_to_the_winner(world: DeadlockWorld) -> None:
     """Plain pods of the same priority, older and first in the queue, are woken by what is given up, and leave it."""
     world.node("n", 8)
     world.schedule()
@@ -323,9 +323,7 @@ class Picky(FilterPlugin):
         return None
 
 
-async def test_a_lease_that_runs_out_rules_the_winner_out(
-    world: DeadlockWorld, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_expired_lease_excludes_the_winner(world: DeadlockWorld, monkeypatch: pytest.MonkeyPatch) -> None:
     """The first winner is not placed: the others go on, the next one wins, and the first not before room appears."""
     world.node("n", 8)
     world.schedule(enable=[Picky], deadlock={"yieldLeaseSeconds": 5})
@@ -357,7 +355,7 @@ async def test_a_lease_that_runs_out_rules_the_winner_out(
     assert world.states("a") == {"bound": 5}
 
 
-async def test_who_yielded_is_refused_while_the_lease_runs(world: DeadlockWorld) -> None:
+async def test_yielded_group_is_refused_during_the_lease(world: DeadlockWorld) -> None:
     """Its members sleep, and one that comes to be tried is told to whom it has yielded."""
     world.node("n", 8)
     world.schedule(enable=[Picky], deadlock={"yieldLeaseSeconds": 20})
@@ -389,7 +387,7 @@ async def test_a_winner_that_is_deleted_ends_the_lease(world: DeadlockWorld) -> 
     assert (world.deadlocks.expired, world.deadlocks.excluded) == (0, 0)
 
 
-async def test_an_impossible_deadlock_is_looked_at_once(world: DeadlockWorld) -> None:
+async def test_unsolvable_deadlock_is_tried_once(world: DeadlockWorld) -> None:
     """Where nobody can be completed, holders keep what they have, and the search is not made again in vain."""
     world.node("n", 8)
     world.schedule()
@@ -403,7 +401,7 @@ async def test_an_impossible_deadlock_is_looked_at_once(world: DeadlockWorld) ->
     assert world.deadlocks.resolved == 0
 
 
-async def test_members_of_two_profiles_resolve_theirs_together(world: DeadlockWorld) -> None:
+async def test_deadlock_across_two_profiles_is_resolved(world: DeadlockWorld) -> None:
     """There is one resolver for all profiles of a scheduler."""
     world.node("n", 8)
     world.schedule(profiles=("pyscheduler", "second"))
@@ -417,7 +415,7 @@ async def test_members_of_two_profiles_resolve_theirs_together(world: DeadlockWo
     assert any("yields" in text for text in world.messages("b-hi"))
 
 
-async def test_the_grace_time_of_an_old_scheduler_is_not_inherited(world: DeadlockWorld) -> None:
+async def test_restart_begins_a_new_grace_time(world: DeadlockWorld) -> None:
     """After a restart the order of winners is rebuilt from when pods were created."""
     world.node("n", 8)
     first = world.schedule(deadlock={"enabled": False})

@@ -47,7 +47,7 @@ def test_all_of_a_gangs_annotations_count() -> None:
     assert said_by_pod(dict(annotations)) is said
 
 
-def test_the_old_keys_count_too() -> None:
+def test_old_keys_are_read() -> None:
     """Labels and annotations of old say the minimum and the policy; Koordinator's go before them."""
     prefix = "pod-group.scheduling.sigs.k8s.io/"
     assert said_by_pod({}, {f"{prefix}min-available": "2"}).min == 2
@@ -82,7 +82,7 @@ def test_the_old_keys_count_too() -> None:
         pytest.param("match-policy", "sometimes", "policy", None, id="policy: unknown"),
     ],
 )
-def test_a_malformed_annotation_is_left_out_and_told(key: str, value: str, field: str, wanted: object) -> None:
+def test_malformed_annotation_is_a_problem(key: str, value: str, field: str, wanted: object) -> None:
     """The field stays unsaid, so that the next place decides, and the problem names the key."""
     said = said_by_pod({f"{GANG}{key}": value})
     assert getattr(said, field) == wanted
@@ -107,7 +107,7 @@ def test_the_spec_of_a_pod_group(dialect: str) -> None:
     assert said_by(dialect) == GroupFields(min=0)
 
 
-def test_the_spellings_of_kube_batch() -> None:
+def test_field_names_of_kube_batch_are_read() -> None:
     """Its design says `minMembers` and `totalResources`; the shipped field goes first."""
     said = said_by("kube-batch", minMembers=4, totalResources={"cpu": 4})
     assert (said.min, said.min_resources) == (4, {"cpu": 4})
@@ -141,7 +141,7 @@ def test_the_spellings_of_kube_batch() -> None:
         ),
     ],
 )
-def test_a_malformed_object_loses_the_field_and_not_the_object(
+def test_malformed_field_does_not_lose_the_object(
     dialect: str, spec: dict[str, Any], minimum: int | None, where: list[str]
 ) -> None:
     """What is wrong is told by its path; the rest counts."""

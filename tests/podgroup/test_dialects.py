@@ -76,7 +76,7 @@ def test_an_empty_value_names_nothing() -> None:
     assert found == ("ml/g", "koordinator", "annotation")
 
 
-def test_the_keys_of_a_gang_are_looked_up_in_their_order() -> None:
+def test_keys_of_a_gang_are_read_in_order() -> None:
     """The label of the object goes before the old label, that before its annotation, and Koordinator's comes last."""
     labels = {"pod-group.scheduling.sigs.k8s.io": "1", "pod-group.scheduling.sigs.k8s.io/name": "2"}
     annotations = {"pod-group.scheduling.sigs.k8s.io/name": "3", f"{GANG}name": "4"}
@@ -88,7 +88,7 @@ def test_the_keys_of_a_gang_are_looked_up_in_their_order() -> None:
     assert order == ["ml/1", "ml/2", "ml/3", "ml/4"]
 
 
-def test_every_object_is_known_to_one_dialect() -> None:
+def test_each_kind_belongs_to_one_dialect() -> None:
     """Kinds are found by the type of their objects, and no two rows share one."""
     table = DialectTable()
     for dialect in DIALECTS:
@@ -123,7 +123,7 @@ ACME = Dialect(
 )
 
 
-def test_somebody_elses_dialect_is_one_more_row() -> None:
+def test_another_dialect_is_one_more_row() -> None:
     """A row that was added finds pods and reads what they say, without anything else knowing of it."""
     table = DialectTable()
     table.add_dialect(ACME)
@@ -171,7 +171,7 @@ def test_a_row_that_cannot_work_is_refused(row: Dialect, message: str) -> None:
     assert list(table) == list(DIALECTS)
 
 
-def test_an_unknown_dialect_is_told_with_those_there_are() -> None:
+def test_error_for_an_unknown_dialect_lists_all_dialects() -> None:
     """Args that name a dialect which does not exist get the list."""
     with pytest.raises(ConfigError, match=r'"slurm" of pod groups does not exist; known are sigs, ming, .*, intree'):
         DialectTable().named("slurm")

@@ -182,7 +182,7 @@ def test_groups_of_one_name(directory: GroupDirectory) -> None:
     ]
 
 
-def test_gated_members_count_and_are_told_apart(directory: GroupDirectory, told: list[str]) -> None:
+def test_gated_members_are_counted_separately(directory: GroupDirectory, told: list[str]) -> None:
     """A gated pod is a child; when its gates are gone, that is a change."""
     gated = member("p", "g", scheduling_gates=("hold",))
     directory.pod_added(gated)
@@ -259,7 +259,7 @@ def test_a_one_sided_list_is_two_gang_groups(directory: GroupDirectory) -> None:
     assert [known for _, known in directory.partners(b)] == [b]
 
 
-def test_changing_the_gang_group_keeps_what_was_reached(directory: GroupDirectory) -> None:
+def test_changing_the_gang_group_keeps_it_satisfied(directory: GroupDirectory) -> None:
     """A gang that moves to another gang group takes along that it was satisfied."""
     gang = GroupId("default", "a", "koordinator")
     alone = make_group("a", dialect="koordinator", minMember=1)
@@ -274,7 +274,7 @@ def test_changing_the_gang_group_keeps_what_was_reached(directory: GroupDirector
     assert state.satisfied
 
 
-def test_an_object_tells_the_dialect(directory: GroupDirectory) -> None:
+def test_object_decides_the_dialect(directory: GroupDirectory) -> None:
     """Where one key serves two dialects, the object says which it is; with both, the first of the table."""
     pod = make_pod("p", annotations={"scheduling.k8s.io/group-name": "g"})
     directory.pod_added(pod)
@@ -314,7 +314,7 @@ def test_a_listener_may_change_the_directory(directory: GroupDirectory, told: li
     ]
 
 
-def test_a_failing_listener_costs_nobody_else_the_news(directory: GroupDirectory) -> None:
+def test_failing_listener_does_not_stop_other_listeners(directory: GroupDirectory) -> None:
     """All changes are told to all; then the exception goes to whoever caused the first."""
     texts: list[str] = []
 
@@ -329,7 +329,7 @@ def test_a_failing_listener_costs_nobody_else_the_news(directory: GroupDirectory
     directory.check_invariants()
 
 
-def test_dialects_that_do_not_count_are_not_seen() -> None:
+def test_unused_dialects_are_ignored() -> None:
     """A directory of other dialects takes the pod and the object for strangers."""
     directory = GroupDirectory(())
     directory.pod_added(member("p", "g"))

@@ -15,7 +15,7 @@ def clock() -> VirtualClock:
     return VirtualClock(start=0.0)
 
 
-async def test_an_entry_ends_at_its_moment(clock: VirtualClock) -> None:
+async def test_entry_expires_at_its_time(clock: VirtualClock) -> None:
     """It is there until just before, gone at the end, and said to be."""
     ended: list[tuple[str, int]] = []
     window = ExpiringMap[str, int](clock, 3.0, on_expiry=lambda key, value: ended.append((key, value)))
@@ -47,7 +47,7 @@ async def test_adding_again_neither_prolongs_nor_replaces(clock: VirtualClock) -
     assert ended == [3.0, 6.0]
 
 
-async def test_a_removed_entry_ends_in_silence(clock: VirtualClock) -> None:
+async def test_removed_entry_does_not_call_back(clock: VirtualClock) -> None:
     """Nobody is called for what was taken out, be it one entry or all."""
     ended: list[str] = []
     window = ExpiringMap[str, int](clock, 3.0, on_expiry=lambda key, _: ended.append(key))
@@ -65,14 +65,14 @@ async def test_a_removed_entry_ends_in_silence(clock: VirtualClock) -> None:
     assert ended == ["b", "d"]
 
 
-async def test_a_window_of_nothing_stays_empty(clock: VirtualClock) -> None:
+async def test_map_with_ttl_0_stays_empty(clock: VirtualClock) -> None:
     """0 seconds switch it off."""
     window = ExpiringMap[str, int](clock, 0.0)
     assert not window.add("a", 1)
     assert len(window) == 0
 
 
-async def test_a_callback_may_begin_the_next_window(clock: VirtualClock) -> None:
+async def test_callback_may_add_an_entry(clock: VirtualClock) -> None:
     """Adding in the callback works, and a callback that fails does not cost later ones theirs."""
     ended: list[tuple[str, float]] = []
 

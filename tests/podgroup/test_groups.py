@@ -49,7 +49,7 @@ def gang_member(name: str, gang: str, moment: str, **annotations: str) -> Pod:
     return created(make_pod(name, annotations={f"{GANG}name": gang, f"{GANG}min-available": "1", **said}), moment)
 
 
-def test_a_dialect_belongs_to_who_claims_it_first() -> None:
+def test_dialect_belongs_to_the_first_claim() -> None:
     """The second plugin gets what is left; a pod that names two groups belongs to the dialect claimed first."""
     groups = Kit().groups
     assert [row.name for row in groups.claim("Gang", ["koordinator", "sigs"])] == ["koordinator", "sigs"]
@@ -117,7 +117,7 @@ def test_a_group_that_is_gone_leaves_no_failure_behind(kit: Kit) -> None:
     assert kit.groups.rounds == {}
 
 
-def test_what_is_said_wrongly_is_logged_once(kit: Kit, caplog: pytest.LogCaptureFixture) -> None:
+def test_problems_are_logged_once(kit: Kit, caplog: pytest.LogCaptureFixture) -> None:
     """A value that cannot be used, and members that disagree: once while it stands, and again when it comes back."""
     directory = kit.groups.directory
     for number in range(3):
@@ -157,7 +157,7 @@ def test_an_object_that_comes_or_goes_moves_its_pods(kit: Kit) -> None:
     assert kit.taken() == [["a", "b"]]
 
 
-def test_partners_move_along(kit: Kit) -> None:
+def test_partners_are_sorted_again(kit: Kit) -> None:
     """A gang group has the time of its oldest gang: when that comes or goes, members of all its gangs move."""
     directory = kit.groups.directory
     both = '["default/a","default/b"]'
@@ -232,7 +232,7 @@ class Serving(PreEnqueuePlugin):
 
 
 @pytest.mark.parametrize("enable", [[Serving, AcmeDialect], [AcmeDialect, Serving]], ids=["after", "before"])
-async def test_a_strangers_plugin_brings_a_dialect(
+async def test_third_party_plugin_adds_a_dialect(
     pyscheduler_cluster: FakeCluster, enable: list[type[PreEnqueuePlugin]]
 ) -> None:
     """Its kinds are watched and its groups are served, whichever plugin is made first."""
@@ -262,7 +262,7 @@ profiles:
 """
 
 
-async def test_all_profiles_share_them_and_a_crd_may_come_late(pyscheduler_cluster: FakeCluster) -> None:
+async def test_profiles_share_groups_and_a_crd_may_appear_later(pyscheduler_cluster: FakeCluster) -> None:
     """One directory for both profiles, fed by watches; a PodGroup whose CRD appears later is picked up."""
     cluster = pyscheduler_cluster
     cluster.add_node("n")

@@ -79,7 +79,7 @@ def as_in_the_index(directory: GroupDirectory) -> set[str]:
 
 
 @pytest.mark.parametrize("name", INDEX)
-def test_a_manifest_gives_its_groups(name: str) -> None:
+def test_manifests_are_read_into_their_groups(name: str) -> None:
     """Group, minimum and members are those of the index."""
     expected = {each.strip() for each in INDEX[name]["groups"].split(";") if each.strip()}
     directory, _ = directory_of(name)
@@ -98,7 +98,7 @@ def test_the_order_of_events_does_not_matter() -> None:
     assert {state.id: state.group for state in directory} == {state.id: state.group for state in other}
 
 
-def test_each_malformed_value_is_told_and_the_rest_counts() -> None:
+def test_malformed_values_are_problems_and_others_count() -> None:
     """A minimum that is a word leaves a gang undeclared; bad groups and totals fall to their defaults."""
     directory, _ = directory_of("47-malformed-values.yaml")
     groups = {state.id.name: state.group for state in directory}

@@ -12,7 +12,7 @@ def merged(*members: GroupFields, object: GroupFields | None = None) -> Group:
     return merge(ID, "koordinator", members=members, object=object, created=5.0)
 
 
-def test_members_go_before_the_object() -> None:
+def test_members_count_before_the_object() -> None:
     """The members in their order, then the object; each field on its own."""
     group = merged(
         GroupFields(wait_seconds=9.0),
@@ -28,7 +28,7 @@ def test_members_go_before_the_object() -> None:
     assert (group.origin, group.is_declared, group.created) == (Origin.OBJECT, True, 5.0)
 
 
-def test_what_nobody_says() -> None:
+def test_defaults_of_undeclared_fields() -> None:
     """Without a minimum nothing is declared; mode is Strict, wait and policy are the plugin's."""
     group = merged(GroupFields(total=4))
     assert (group.origin, group.is_declared, group.min) == (Origin.NOBODY, False, 0)

@@ -125,7 +125,7 @@ def test_phases_come_to_rest(rules: PhaseStatus, phase: str, counts: tuple[int, 
     assert pending >= 0
 
 
-def test_counts_and_the_start() -> None:
+def test_step_writes_counts_start_time_and_owners() -> None:
     """Counts are replaced, the start is written once, owners when scheduling begins."""
     facts = MemberFacts(min=2, members=3, bound=2, running=1, occupied_by="ml/job")
     first = MING.next(GroupStatus(phase="Pending", scheduled=7), facts, now=NOW)
@@ -166,7 +166,7 @@ def test_a_group_that_runs_with_too_few_left(facts: dict[str, int], unschedulabl
     assert is_unschedulable(MemberFacts(min=3, **facts)) is unschedulable
 
 
-def test_the_start_is_written_where_the_step_comes_late() -> None:
+def test_late_step_writes_the_start_time() -> None:
     """All are bound before the group is looked at: it began, though it was never seen Scheduling."""
     facts = MemberFacts(min=1, members=1, bound=1)
     late = KOORDINATOR.next(GroupStatus(phase="PreScheduling"), facts, now=NOW)

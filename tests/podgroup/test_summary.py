@@ -79,13 +79,13 @@ DENIED = "0/3 nodes are available: pod with pgName: default/g last failed in 20s
         pytest.param(["b", "a"], "a", id="the same one every time"),
     ],
 )
-def test_the_reason_is_the_telling_one(messages: list[str], reason: str) -> None:
+def test_reason_prefers_causes_over_echoes(messages: list[str], reason: str) -> None:
     """Of many messages the group shows the one that explains it."""
     pods = [refused(f"p{number}", "g", message) for number, message in enumerate(messages)]
     assert summed(make_group("g", minMember=1), *pods)["g"].reason == reason
 
 
-def test_a_pod_that_nobody_tried_says_whom_it_waits_for() -> None:
+def test_untried_pod_names_its_scheduler() -> None:
     """Without any message the scheduler that should have come is named: perhaps it does not run."""
     found = summed(make_group("g", minMember=1), member("a", "g", scheduler_name="gone"))["g"]
     assert found.reason == "not tried yet by gone"
@@ -103,7 +103,7 @@ def test_a_pod_that_nobody_tried_says_whom_it_waits_for() -> None:
         pytest.param(["Running", "Running", "Failed"], "Failed", id="one failed"),
     ],
 )
-def test_a_phase_that_nobody_wrote_is_worked_out(phases: list[str], expected: str) -> None:
+def test_missing_phase_is_computed(phases: list[str], expected: str) -> None:
     """It is the phase that a controller would arrive at."""
     pods = [
         member(f"p{number}", "g", node_name="n1" if phase else "", status={"phase": phase or "Pending"})
@@ -113,7 +113,7 @@ def test_a_phase_that_nobody_wrote_is_worked_out(phases: list[str], expected: st
     assert (found.phase, found.phase_is_written) == (expected, False)
 
 
-def test_a_phase_that_stands_in_the_object_counts() -> None:
+def test_phase_of_the_object_counts() -> None:
     """Whoever owns the object knows better; Kubernetes' own group says it by a condition."""
     group = make_group("g", minMember=1)
     told = msgspec.structs.replace(group, status=msgspec.structs.replace(group.status, phase="Inqueue"))  # type: ignore[attr-defined]
@@ -128,7 +128,7 @@ def test_a_phase_that_stands_in_the_object_counts() -> None:
     assert (summed(native)["n"].phase, summed(native)["n"].phase_is_written) == ("Scheduled", True)
 
 
-def test_a_selector_is_about_the_object_or_else_the_pods() -> None:
+def test_selector_matches_the_object_or_else_the_pods() -> None:
     """Labels of pods do not count for a group that has an object of its own."""
     items = (
         make_group("object", minMember=1),

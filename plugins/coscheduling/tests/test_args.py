@@ -43,7 +43,7 @@ async def test_defaults(pyscheduler_cluster: FakeCluster) -> None:
     assert args.deadlock.enabled
 
 
-async def test_the_names_of_both_programs_are_read(pyscheduler_cluster: FakeCluster) -> None:
+async def test_args_of_both_programs_are_accepted(pyscheduler_cluster: FakeCluster) -> None:
     """Arguments of scheduler-plugins and of podgroup-scheduler-framework go together; those of old mean nothing."""
     args = read(
         pyscheduler_cluster,
@@ -98,7 +98,7 @@ async def test_the_names_of_both_programs_are_read(pyscheduler_cluster: FakeClus
         pytest.param({"dialects": ["intree"]}, '"intree" names the groups of GangScheduling', id="intree"),
     ],
 )
-async def test_mistakes_are_told(pyscheduler_cluster: FakeCluster, args: Any, message: str) -> None:
+async def test_bad_args_are_one_error(pyscheduler_cluster: FakeCluster, args: Any, message: str) -> None:
     """A bad value ends the start with its name, the value and what is expected."""
     with pytest.raises(ConfigError) as caught:
         read(pyscheduler_cluster, args)
@@ -119,7 +119,7 @@ def test_args_of_another_type_are_refused() -> None:
         pytest.param({"permit_waiting_time_seconds": 7, "denied_pg_expiration_time_seconds": 0}, 7, 7, id="no window"),
     ],
 )
-def test_what_0_means(given: dict[str, int], wait: float, permitted: float) -> None:
+def test_0_means_the_default_or_off(given: dict[str, int], wait: float, permitted: float) -> None:
     """A wait of 0 is the default one; without a window, what was permitted holds for a wait."""
     args = CoschedulingArgs(**given)
     assert (args.wait_seconds, args.permitted_seconds) == (wait, permitted)

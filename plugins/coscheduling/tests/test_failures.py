@@ -31,7 +31,7 @@ GATES = pytest.mark.parametrize(
         pytest.param(10, 1, 100, 1, id="100 never rejects"),
     ],
 )
-async def test_the_share_that_may_be_missing(
+async def test_reject_percentage_is_the_share_that_may_be_missing(
     world: Any, minimum: int, room: int, percentage: int, waiting: int
 ) -> None:
     """At most that share missing: all who wait keep their nodes. More: nobody does, and the text names the pod."""
@@ -48,7 +48,7 @@ async def test_the_share_that_may_be_missing(
 
 
 @GATES
-async def test_the_window_after_a_failure(world: Any, gates: str, attempts: Counter[str]) -> None:
+async def test_failed_group_is_refused_for_the_window(world: Any, gates: str, attempts: Counter[str]) -> None:
     """Refused for the time configured, with that time in the text; then tried again, because there is a node more."""
     world.nodes(2)
     world.schedule(gates=gates, deniedPGExpirationTimeSeconds=7)
@@ -66,7 +66,7 @@ async def test_the_window_after_a_failure(world: Any, gates: str, attempts: Coun
 
 @GATES
 @pytest.mark.parametrize("window", [pytest.param(0, id="no window"), pytest.param(3, id="window")])
-async def test_a_group_one_place_short_is_not_tried_without_a_reason(
+async def test_group_one_node_short_is_not_retried_without_an_event(
     world: Any, gates: str, window: int, attempts: Counter[str]
 ) -> None:
     """Its own rollback is no reason, neither is the end of a window: at most two attempts a pod, and two per event."""
@@ -88,7 +88,7 @@ async def test_a_group_one_place_short_is_not_tried_without_a_reason(
     assert world.states("g") == {"bound": 4}
 
 
-async def test_the_flush_tries_a_group_that_does_not_fit_once(world: Any, attempts: Counter[str]) -> None:
+async def test_flush_retries_a_group_that_does_not_fit_once(world: Any, attempts: Counter[str]) -> None:
     """Five minutes on, one member finds that nothing has changed, and the others are refused for that."""
     world.nodes(1)
     world.schedule(deniedPGExpirationTimeSeconds=20)
@@ -152,7 +152,7 @@ async def test_a_refusal_at_pre_filter_is_followed_by_post_filter(world: Any) ->
     assert world.states("g") == {"bound": 2}
 
 
-async def test_a_refused_member_rejects_those_who_wait(world: Any) -> None:
+async def test_refused_member_rejects_the_waiting_members(world: Any) -> None:
     """The group needs more members than there are since its PodGroup was changed."""
     world.nodes(2)
     world.schedule(podGroupRejectPercentage=40, deniedPGExpirationTimeSeconds=0)
@@ -186,7 +186,7 @@ async def test_a_refused_member_starts_the_backoff_of_its_group(world: Any) -> N
     assert world.states("g") == {"bound": 3}
 
 
-async def test_a_pod_in_no_group_is_told_so_by_post_filter(world: Any) -> None:
+async def test_post_filter_says_that_a_pod_has_no_group(world: Any) -> None:
     """Its message ends with the plugin's words, as with scheduler-plugins."""
     world.nodes(1)
     world.schedule(preemption=True)
@@ -195,7 +195,7 @@ async def test_a_pod_in_no_group_is_told_so_by_post_filter(world: Any) -> None:
     assert world.result("plain").message.endswith(", can not find pod group"), world.result("plain").message
 
 
-async def test_members_are_told_that_siblings_are_gone(world: Any) -> None:
+async def test_message_changes_when_siblings_are_deleted(world: Any) -> None:
     """Not that their group failed a while ago, when that is not what keeps them waiting any more."""
     world.nodes(2)
     world.schedule(deniedPGExpirationTimeSeconds=0)
@@ -210,7 +210,7 @@ async def test_members_are_told_that_siblings_are_gone(world: Any) -> None:
         assert expected in world.result(name).message
 
 
-async def test_waiting_members_are_told_the_new_number(world: Any) -> None:
+async def test_message_shows_the_new_number_of_members(world: Any) -> None:
     """A sibling that comes, and is still not enough, changes what the others say."""
     world.nodes(3)
     world.schedule()
@@ -225,7 +225,7 @@ async def test_waiting_members_are_told_the_new_number(world: Any) -> None:
         assert world.result(f"g-{number}").message.startswith(expected)
 
 
-async def test_a_short_group_evicts_nobody(world: Any) -> None:
+async def test_group_with_too_few_members_evicts_no_pod(world: Any) -> None:
     """Preemption is not even thought of for a group that could not start."""
     world.nodes(2)
     world.schedule(preemption=True)
@@ -240,7 +240,7 @@ async def test_a_short_group_evicts_nobody(world: Any) -> None:
     assert "No preemption victims found" not in world.result("hi-0").message
 
 
-async def test_terminal_members_are_no_siblings(world: Any) -> None:
+async def test_ended_members_do_not_count_as_siblings(world: Any) -> None:
     """Neither one that succeeded nor one that failed helps a group to its number."""
     world.nodes(3)
     world.group("g", 3)
@@ -254,7 +254,7 @@ async def test_terminal_members_are_no_siblings(world: Any) -> None:
 
 
 @pytest.mark.parametrize("profile", [pytest.param((), id="PostFilter on"), pytest.param(("postFilter",), id="off")])
-async def test_nothing_depends_on_post_filter(world: Any, profile: tuple[str, ...]) -> None:
+async def test_groups_work_without_post_filter(world: Any, profile: tuple[str, ...]) -> None:
     """With the extension point disabled groups end by their time, and are all or nothing just the same."""
     world.nodes(2)
     world.schedule(disable=profile, permitWaitingTimeSeconds=10, deniedPGExpirationTimeSeconds=3)
@@ -269,7 +269,7 @@ async def test_nothing_depends_on_post_filter(world: Any, profile: tuple[str, ..
     assert world.states("g") == {"bound": 3}
 
 
-async def test_a_waiting_member_is_deleted(world: Any) -> None:
+async def test_deleting_a_waiting_member_rejects_the_others(world: Any) -> None:
     """Its siblings give back what they hold; the group is tried again when its window ends, and tells its number."""
     world.nodes(2)
     world.schedule(disable=("postFilter",), deniedPGExpirationTimeSeconds=3)
@@ -283,7 +283,7 @@ async def test_a_waiting_member_is_deleted(world: Any) -> None:
     assert any("current pods number: 2, minMember of group: 3" in world.result(f"g-{n}").message for n in (1, 2))
 
 
-async def test_a_surplus_pod_whose_binding_fails_denies_nobody(world: Any) -> None:
+async def test_failed_binding_of_a_surplus_pod_does_not_deny_the_group(world: Any) -> None:
     """The group has its minimum without it."""
     world.nodes(4)
     world.schedule()
@@ -305,9 +305,7 @@ async def test_a_surplus_pod_whose_binding_fails_denies_nobody(world: Any) -> No
         pytest.param("undeclared", "refused", 1, id="another group's members', refused at Permit"),
     ],
 )
-async def test_the_end_of_a_nomination_is_a_reason_to_try_a_group_again(
-    world: Any, preemptors: str, ends: str, bound: int
-) -> None:
+async def test_end_of_a_nomination_retries_a_group(world: Any, preemptors: str, ends: str, bound: int) -> None:
     """It failed while room was kept for somebody; where that is over, the end of its window wakes it."""
     world.nodes(1, cpu="2")
     world.schedule(preemption=True, gates="SchedulerPopFromBackoffQ=false")

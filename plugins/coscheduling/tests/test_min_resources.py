@@ -25,7 +25,7 @@ GIB = 2**30
         pytest.param(5 * 10**9, 9, "5", id="a number"),
     ],
 )
-def test_a_gap_is_written_as_kubernetes_writes_quantities(nanos: int, like: Any, text: str) -> None:
+def test_resource_gap_uses_kubernetes_quantities(nanos: int, like: Any, text: str) -> None:
     """The largest suffix that leaves a whole number, of the kind that was asked with."""
     assert format_nanos(nanos, like=like) == text
 
@@ -59,7 +59,7 @@ def test_free_room_is_summed_over_nodes(world: Any, wanted: dict[str, Any], mini
     world.cluster.delete_pod(over.name)
 
 
-def test_what_the_group_holds_counts_for_it(world: Any) -> None:
+def test_amounts_held_by_the_group_count_as_free(world: Any) -> None:
     """Members that have a node are given back, in resources and in pods."""
     world.cluster.add_node("a", allocatable={"cpu": "4", "pods": "2"})
     member = world.cluster.add_pod("g-0", node_name="a", requests={"cpu": "3"})
@@ -70,7 +70,7 @@ def test_what_the_group_holds_counts_for_it(world: Any) -> None:
     assert nodes.pod_counts().tolist() == [1]
 
 
-def test_one_node_has_to_have_it_all(world: Any) -> None:
+def test_scope_node_needs_one_node_with_all_resources(world: Any) -> None:
     """With that scope the sum does not help, and the gap is that of the node that comes closest."""
     for name, cpu in (("a", "2"), ("b", "5"), ("c", "3")):
         world.cluster.add_node(name, allocatable={"cpu": cpu, "memory": "4Gi", "pods": "9"})
@@ -96,7 +96,7 @@ async def test_a_group_waits_for_its_resources(world: Any, scope: str) -> None:
     assert world.states("g") == {"bound": 2}
 
 
-async def test_without_a_window_room_wakes_a_group_that_was_refused_for_its_resources(world: Any) -> None:
+async def test_without_a_window_room_wakes_a_group_refused_for_min_resources(world: Any) -> None:
     """A pod that goes is enough; the group does not sleep until the flush."""
     world.nodes(1, cpu="4")
     world.cluster.add_pod("there", node_name="n0", requests={"cpu": "2"})

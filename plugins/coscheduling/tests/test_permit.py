@@ -24,7 +24,7 @@ async def test_a_group_is_bound_when_its_minimum_has_nodes(world: Any) -> None:
     assert world.states("g") == {"bound": 3}
 
 
-async def test_plain_pods_are_left_alone(world: Any) -> None:
+async def test_plain_pods_are_not_affected(world: Any) -> None:
     """Pods without a group, or with an empty label, are bound one by one."""
     world.nodes(2)
     world.schedule()
@@ -67,7 +67,7 @@ async def test_a_group_that_nobody_declared_is_refused_at_permit(world: Any) -> 
         pytest.param(3600, 10, 3600, "1h0m0s", id="longer than 15 minutes"),
     ],
 )
-async def test_how_long_members_wait(world: Any, said: int | None, argument: int, seconds: int, text: str) -> None:
+async def test_wait_time_of_members(world: Any, said: int | None, argument: int, seconds: int, text: str) -> None:
     """The group decides, then the argument, then 60 seconds; the message has Go's form; nothing is cut."""
     world.nodes(1)
     world.schedule(permitWaitingTimeSeconds=argument, podGroupRejectPercentage=100)
@@ -79,7 +79,7 @@ async def test_how_long_members_wait(world: Any, said: int | None, argument: int
     assert f"rejected due to timeout after waiting {text} at plugin Coscheduling" in "".join(world.messages("g-"))
 
 
-async def test_the_first_to_wait_has_the_others_tried(world: Any) -> None:
+async def test_first_waiting_member_activates_the_others(world: Any) -> None:
     """Siblings leave backoff and the unschedulable pods as soon as one of them has a node."""
     world.nodes(1)
     world.schedule(podGroupRejectPercentage=0, deniedPGExpirationTimeSeconds=0)
@@ -106,7 +106,7 @@ async def test_members_beyond_the_minimum_bind_one_by_one(world: Any) -> None:
     assert world.states("g") == {"bound": 4, "pending": 1}
 
 
-async def test_a_lower_minimum_lets_waiting_members_go_at_once(world: Any) -> None:
+async def test_lowering_the_minimum_allows_waiting_members(world: Any) -> None:
     """No pod has to come along for the new number to count."""
     world.nodes(2)
     world.schedule(podGroupRejectPercentage=100)
@@ -130,7 +130,7 @@ async def test_a_minimum_of_0_or_less_is_no_constraint(world: Any, minimum: int)
     assert world.states("g", dialect="ming") == {"bound": 1, "pending": 1}
 
 
-async def test_a_minimum_that_is_a_word_leaves_the_group_undeclared(world: Any) -> None:
+async def test_group_with_a_word_as_minimum_is_not_declared(world: Any) -> None:
     """Members stay pending with the text for a group that is not there, until the object is mended."""
     world.nodes(1)
     world.schedule()
@@ -143,7 +143,7 @@ async def test_a_minimum_that_is_a_word_leaves_the_group_undeclared(world: Any) 
     assert world.result("g-0").bound
 
 
-async def test_a_deleted_group_ends_the_waits_of_its_members(world: Any) -> None:
+async def test_deleting_the_pod_group_rejects_waiting_members(world: Any) -> None:
     """Waiting members are told why, bound ones stay, and a new object starts the group anew."""
     world.nodes(2)
     world.schedule(podGroupRejectPercentage=100)
@@ -176,7 +176,7 @@ async def test_a_pod_that_changes_its_group_while_it_waits_is_rejected_first(wor
     assert world.states("old") == {"pending": 3}
 
 
-async def test_one_failed_binding_is_made_up_for(world: Any) -> None:
+async def test_failed_binding_of_one_member_is_retried(world: Any) -> None:
     """The others are on their way and stay bound; the pod whose binding failed counts them and follows."""
     world.nodes(3)
     world.schedule(deniedPGExpirationTimeSeconds=3)
@@ -189,7 +189,7 @@ async def test_one_failed_binding_is_made_up_for(world: Any) -> None:
     assert world.states("g") == {"bound": 3}
 
 
-async def test_all_bindings_fail_and_the_group_is_tried_as_a_group(world: Any) -> None:
+async def test_group_is_retried_as_a_whole_after_all_bindings_fail(world: Any) -> None:
     """Everybody comes back, and all are bound together later."""
     world.nodes(3)
     world.schedule(deniedPGExpirationTimeSeconds=3)
@@ -202,7 +202,7 @@ async def test_all_bindings_fail_and_the_group_is_tried_as_a_group(world: Any) -
     assert world.states("g") == {"bound": 3}
 
 
-async def test_a_node_that_goes_takes_its_group_along(world: Any) -> None:
+async def test_removed_node_rejects_the_group_that_waits_for_it(world: Any) -> None:
     """The pod that held it is rejected, the others roll back, and the group starts again where there is room."""
     world.nodes(2)
     world.schedule(podGroupRejectPercentage=100, deniedPGExpirationTimeSeconds=3)
@@ -269,7 +269,7 @@ async def test_the_same_name_in_two_namespaces_is_two_groups(world: Any) -> None
     assert world.states("g") == {"pending": 1, "bound": 2}
 
 
-async def test_a_pod_made_again_under_its_name_is_another_pod(world: Any) -> None:
+async def test_recreated_pod_is_another_member(world: Any) -> None:
     """The waits of a deleted member are not the new one's, and nobody is counted twice."""
     world.nodes(2)
     world.schedule(podGroupRejectPercentage=100, deniedPGExpirationTimeSeconds=2)
@@ -299,7 +299,7 @@ async def test_a_restart_with_half_a_group_bound(world: Any) -> None:
 
 
 @pytest.mark.parametrize("target", [pytest.param("small", id="another group"), pytest.param(None, id="none")])
-async def test_a_pod_that_failed_in_one_group_is_tried_for_what_it_is_now(world: Any, target: str | None) -> None:
+async def test_failed_pod_is_retried_after_it_changes_its_group(world: Any, target: str | None) -> None:
     """Its group gave back room without waking it; where it does not belong there any more, that room is news."""
     world.nodes(3)
     world.schedule()

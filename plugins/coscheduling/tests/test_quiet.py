@@ -8,7 +8,7 @@ from typing import Any
 SECONDS = 1_500.0
 
 
-async def test_groups_do_not_wake_each_other_for_ever(world: Any, attempts: Counter[str]) -> None:
+async def test_rollbacks_do_not_wake_other_groups_for_ever(world: Any, attempts: Counter[str]) -> None:
     """Six groups of two and room for one pod: each is tried a few times, and then only when the flush brings it."""
     world.nodes(1)
     world.schedule(deniedPGExpirationTimeSeconds=20)
@@ -26,7 +26,7 @@ async def test_groups_do_not_wake_each_other_for_ever(world: Any, attempts: Coun
     assert sum(world.states(name).get("bound", 0) == 2 for name in "abcdef") == 1
 
 
-async def test_what_was_held_when_a_group_failed_is_news_to_it(world: Any) -> None:
+async def test_room_held_during_a_failure_wakes_the_group_when_freed(world: Any) -> None:
     """A group that fits only without what another one holds is tried as soon as that one gives up, not at the flush."""
     world.nodes(4)
     world.schedule(deniedPGExpirationTimeSeconds=2, podGroupRejectPercentage=40, deadlock={"enabled": False})

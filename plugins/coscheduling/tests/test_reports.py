@@ -66,7 +66,9 @@ async def test_scheduler_plugins_358_six_members_bind_together_within_the_wait(w
 
 @GATES
 @pytest.mark.parametrize("object_comes", [0, 1, 3, 5])
-async def test_scheduler_plugins_397_members_meet_at_the_first_wait(world: Any, gates: str, object_comes: int) -> None:
+async def test_scheduler_plugins_397_group_is_complete_in_the_first_wait(
+    world: Any, gates: str, object_comes: int
+) -> None:
     """Whatever comes first, pods or their PodGroup, nobody parks while the others wait and give up."""
     world.nodes(5)
     world.schedule(gates=gates, permitWaitingTimeSeconds=10)
@@ -83,7 +85,7 @@ async def test_scheduler_plugins_397_members_meet_at_the_first_wait(world: Any, 
 
 @GATES
 @pytest.mark.parametrize("window", [pytest.param(0, id="no window"), pytest.param(3, id="window")])
-async def test_scheduler_plugins_682_a_hopeless_group_disturbs_nobody(
+async def test_scheduler_plugins_682_group_that_never_fits_does_not_delay_others(
     world: Any, gates: str, window: int, attempts: Counter[str], caplog: pytest.LogCaptureFixture
 ) -> None:
     """Others are scheduled as if it were not there, its attempts are bounded, and nothing fills the log."""
@@ -110,7 +112,7 @@ async def test_scheduler_plugins_682_a_hopeless_group_disturbs_nobody(
     assert not caplog.records, [record.getMessage() for record in caplog.records]
 
 
-async def test_scheduler_plugins_713_holding_ends_with_the_wait(world: Any) -> None:
+async def test_scheduler_plugins_713_nodes_are_given_back_after_the_wait(world: Any) -> None:
     """Nine of ten hold their nodes until their time is up, and then plain pods have them."""
     world.nodes(9)
     world.schedule(permitWaitingTimeSeconds=60)

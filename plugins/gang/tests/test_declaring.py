@@ -32,7 +32,7 @@ def test_bad_args_are_one_clear_error(world: Any, args: dict[str, Any], message:
         world.schedule(**args)
 
 
-def test_all_bad_args_are_told_at_once() -> None:
+def test_all_bad_args_are_in_one_error() -> None:
     """In one list."""
     with pytest.raises(ValueError, match=r"\[.*DefaultTimeoutSeconds.*, .*ControllerWorkers.*\]"):
         GangArgs(default_timeout_seconds=-1, controller_workers=0)
@@ -74,7 +74,7 @@ async def test_pods_may_come_before_their_object(world: Any) -> None:
     assert world.states() == {"bound": 2, "pending": 1}
 
 
-async def test_what_pods_say_goes_before_the_object(world: Any, said: Any) -> None:
+async def test_pod_annotations_count_before_the_object(world: Any, said: Any) -> None:
     """The first member decides; that others say something else is told once, by a Warning event."""
     world.schedule()
     world.node("n", 9)
@@ -116,7 +116,7 @@ def test_profiles_share_their_gangs_and_so_their_args(world: Any) -> None:
     assert plugins[0].gangs.profiles == {"one", "two"}
 
 
-async def test_a_gang_group_waits_for_who_is_missing(world: Any) -> None:
+async def test_gang_group_waits_for_missing_partners(world: Any) -> None:
     """Absent, not declared, too few: each is told by name."""
     world.schedule()
     world.node("n", 9)

@@ -34,7 +34,7 @@ async def test_a_gang_is_bound_when_its_last_member_comes(world: Any) -> None:
     assert world.status("g").scheduled == 3
 
 
-async def test_strict_gives_everything_back_and_refuses_the_rest(world: Any) -> None:
+async def test_strict_gang_gives_nodes_back_and_refuses_the_rest_of_the_round(world: Any) -> None:
     """One member fits nowhere: those that wait are told why, and those behind it are not tried."""
     world.schedule()
     world.node("n", 2)
@@ -56,9 +56,7 @@ async def test_strict_gives_everything_back_and_refuses_the_rest(world: Any) -> 
 
 
 @GATES
-async def test_koordinator_872_gang_groups_that_come_interleaved_do_not_starve_each_other(
-    world: Any, gates: str
-) -> None:
+async def test_koordinator_872_interleaved_gang_groups_do_not_starve(world: Any, gates: str) -> None:
     """A and C take everything, B fails: A gives its places back, {C, D} runs, and {A, B} after it."""
     world.schedule(gates=gates)
     world.node("n", 4)
@@ -119,7 +117,7 @@ async def test_a_timed_out_pod_is_scheduled_again_without_the_annotation(world: 
 
 
 @pytest.mark.parametrize("mode", ["Strict", "NonStrict"])
-async def test_a_waiting_member_that_is_deleted_marks_nobody(world: Any, mode: str) -> None:
+async def test_deleting_a_waiting_member_times_out_no_member(world: Any, mode: str) -> None:
     """Strict members give up, NonStrict ones wait on; too few of them give up in both modes (corner case 1)."""
     world.schedule()
     world.node("n", 3)
@@ -139,7 +137,7 @@ async def test_a_waiting_member_that_is_deleted_marks_nobody(world: Any, mode: s
     assert not world.marked()
 
 
-async def test_a_node_that_goes_takes_its_waiting_member_along(world: Any) -> None:
+async def test_removed_node_rejects_the_member_that_waits_for_it(world: Any) -> None:
     """NonStrict loses that member's place only (corner case 27)."""
     world.schedule()
     world.node("n", 1)
@@ -154,7 +152,7 @@ async def test_a_node_that_goes_takes_its_waiting_member_along(world: Any) -> No
     assert not world.marked()
 
 
-async def test_lowering_the_minimum_lets_waiting_members_through(world: Any) -> None:
+async def test_lowering_the_minimum_allows_waiting_members(world: Any) -> None:
     """And raising it beyond the members there are ends their waits (corner cases 5 and 7)."""
     world.schedule()
     world.node("n", 2)
@@ -188,7 +186,7 @@ async def test_a_pod_that_changes_its_gang_while_it_waits_is_rejected_first(worl
     assert world.result("b-0").bound
 
 
-async def test_who_is_asked_alone_waits_for_a_partner_that_does_not_list_it(world: Any) -> None:
+async def test_gang_waits_for_a_partner_that_does_not_list_it(world: Any) -> None:
     """A lists B and not the other way round: A waits for B's quorum, B for nobody (c.14)."""
     world.schedule()
     world.node("n", 2)
@@ -201,7 +199,7 @@ async def test_who_is_asked_alone_waits_for_a_partner_that_does_not_list_it(worl
     assert world.states() == {"bound": 3}
 
 
-async def test_a_bound_pod_that_comes_to_name_a_gang_counts_and_no_more(world: Any) -> None:
+async def test_bound_pod_that_joins_a_gang_counts_without_satisfying_it(world: Any) -> None:
     """It was not bound because of the gang: two that wait need a third all the same, and with the next one they go."""
     world.schedule()
     world.node("n", 2)
@@ -222,9 +220,7 @@ async def test_a_bound_pod_that_comes_to_name_a_gang_counts_and_no_more(world: A
 
 @pytest.mark.parametrize("target", [pytest.param("small", id="another gang"), pytest.param(None, id="none")])
 @pytest.mark.parametrize("mode", ["Strict", "NonStrict"])
-async def test_a_pod_that_failed_in_one_gang_is_tried_for_what_it_is_now(
-    world: Any, mode: str, target: str | None
-) -> None:
+async def test_failed_pod_is_retried_after_it_changes_its_gang(world: Any, mode: str, target: str | None) -> None:
     """Its gang gave back room without waking it; where it does not belong there any more, that room is news."""
     world.node("n0", 3)
     world.schedule()

@@ -13,7 +13,7 @@ POLICIES = ["once-satisfied", "only-waiting", "waiting-and-running"]
 
 
 @pytest.mark.parametrize("policy", POLICIES)
-async def test_a_replacement_goes_by_the_match_policy(world: Any, policy: str) -> None:
+async def test_match_policy_decides_about_a_replacement(world: Any, policy: str) -> None:
     """Alone it is a plain pod, or waits, or counts those that run."""
     world.schedule(defaultMatchPolicy=policy)
     world.node("n", 9)
@@ -31,7 +31,7 @@ async def test_a_replacement_goes_by_the_match_policy(world: Any, policy: str) -
 
 
 @pytest.mark.parametrize("policy", ["once-satisfied", "waiting-and-running"])
-async def test_too_few_that_run_hold_back_the_next(world: Any, policy: str) -> None:
+async def test_too_few_running_members_block_a_new_member(world: Any, policy: str) -> None:
     """Two of three are gone, a fourth comes: once-satisfied lets it pass, waiting-and-running does not."""
     world.schedule()
     world.node("n", 9)
@@ -45,7 +45,7 @@ async def test_too_few_that_run_hold_back_the_next(world: Any, policy: str) -> N
     assert world.result("r-0").state == ("bound" if policy == "once-satisfied" else "pending")
 
 
-async def test_a_binding_that_fails_is_retried_alone(world: Any) -> None:
+async def test_failed_binding_is_retried_alone(world: Any) -> None:
     """The others are bound, nobody is marked."""
     world.schedule()
     world.node("n", 9)
@@ -60,7 +60,7 @@ async def test_a_binding_that_fails_is_retried_alone(world: Any) -> None:
     assert not world.marked()
 
 
-async def test_a_mark_that_cannot_be_written_holds_in_memory(world: Any) -> None:
+async def test_timeout_holds_in_memory_until_it_is_written(world: Any) -> None:
     """It is written as soon as the API server takes it."""
     world.schedule(defaultTimeout="5s")
     world.node("n", 1)
@@ -92,7 +92,7 @@ async def test_a_restart_with_half_a_gang_bound_binds_the_rest(world: Any) -> No
     assert world.record("default/g").state.satisfied
 
 
-async def test_status_writes_that_are_refused_cost_no_binding(world: Any) -> None:
+async def test_refused_status_writes_do_not_delay_bindings(world: Any) -> None:
     """403 on the status: the gang is bound, and the next member's binding writes what is true then."""
     world.schedule()
     world.node("n", 9)
@@ -107,7 +107,7 @@ async def test_status_writes_that_are_refused_cost_no_binding(world: Any) -> Non
 
 
 @pytest.mark.parametrize("gates", ["SchedulerPopFromBackoffQ=false", "SchedulerPopFromBackoffQ=true"])
-async def test_a_gang_one_place_short_costs_two_attempts_per_pod_and_event(world: Any, gates: str) -> None:
+async def test_gang_one_node_short_makes_two_attempts_per_pod_and_event(world: Any, gates: str) -> None:
     """Its rollback wakes nobody of it; a node that does not help costs one round more."""
     world.schedule(gates=gates)
     world.node("n", 4)
@@ -127,7 +127,7 @@ async def test_a_gang_one_place_short_costs_two_attempts_per_pod_and_event(world
     assert world.states() == {"bound": 5}
 
 
-async def test_a_gang_with_more_pods_than_its_total_does_not_call_itself_for_ever(world: Any) -> None:
+async def test_gang_with_more_pods_than_its_total_stops_retrying(world: Any) -> None:
     """Rounds are shorter than the gang has members; nobody is called twice for one event."""
     world.schedule()
     world.node("n", 2)
@@ -156,7 +156,7 @@ async def test_koordinator_3185_a_gang_of_one_that_is_deleted_leaves_nothing_beh
     assert list(world.plugin.gangs) == []
 
 
-async def test_koordinator_2030_the_status_counts_who_is_bound(world: Any) -> None:
+async def test_koordinator_2030_status_counts_bound_members(world: Any) -> None:
     """Thirty members, and then fewer: the number is that of the members, whatever was written before."""
     world.schedule()
     world.node("n", 40)
@@ -170,7 +170,7 @@ async def test_koordinator_2030_the_status_counts_who_is_bound(world: Any) -> No
     assert (world.status("g").phase, world.status("g").scheduled) == ("Scheduling", 20)
 
 
-async def test_new_pods_of_a_gang_that_failed_start_anew(world: Any) -> None:
+async def test_new_pods_of_a_timed_out_gang_are_scheduled(world: Any) -> None:
     """All members of an invalid round are deleted; those that follow are not refused for it."""
     world.schedule()
     world.node("n", 2)

@@ -118,7 +118,7 @@ async def test_members_of_a_group_stay_together(cluster: FakeCluster, framework:
     assert await order_of(framework()) == expected
 
 
-async def test_groups_of_one_moment_do_not_mix(cluster: FakeCluster, framework: Start) -> None:
+async def test_groups_of_the_same_time_are_not_mixed(cluster: FakeCluster, framework: Start) -> None:
     """At equal times the group decides before the pod's own name."""
     for name in ("b", "a"):
         add_group(cluster, name)
@@ -128,7 +128,7 @@ async def test_groups_of_one_moment_do_not_mix(cluster: FakeCluster, framework: 
 
 
 @pytest.mark.parametrize("order", ["coscheduling", "gang"])
-async def test_priority_comes_first(cluster: FakeCluster, framework: Start, order: str) -> None:
+async def test_priority_is_compared_first(cluster: FakeCluster, framework: Start, order: str) -> None:
     """A group does not pull a pod past one of higher priority."""
     add_group(cluster, "g")
     add_pod(cluster, "low", "g")
@@ -137,7 +137,7 @@ async def test_priority_comes_first(cluster: FakeCluster, framework: Start, orde
     assert await order_of(framework(order=order)) == ["high", "mate", "low"]
 
 
-async def test_a_group_that_nobody_declared_is_as_good_as_none(cluster: FakeCluster, framework: Start) -> None:
+async def test_pods_of_an_undeclared_group_are_sorted_as_plain_pods(cluster: FakeCluster, framework: Start) -> None:
     """Without its PodGroup, and without the CRD, pods go by their own time."""
     add_pod(cluster, "b", "missing")
     add_pod(cluster, "a")
@@ -165,7 +165,7 @@ async def test_the_sub_priority_of_gangs(cluster: FakeCluster, framework: Start)
     assert await order_of(framework(order="gang")) == ["seven", "one", "none"]
 
 
-async def test_a_group_that_failed_goes_behind(cluster: FakeCluster, framework: Start) -> None:
+async def test_failed_group_is_sorted_behind(cluster: FakeCluster, framework: Start) -> None:
     """Once a plugin says that a group failed, its pods have the time of the failure, until it gets through."""
     add_group(cluster, "a")
     await cluster.clock.advance(5.0)
@@ -212,19 +212,19 @@ async def test_popping_back_to_back(
     assert [sorter.adjacency_key(info) for info in infos] == [key, None]
 
 
-def test_an_order_that_does_not_exist_is_refused() -> None:
+def test_unknown_order_is_an_error() -> None:
     """The mistake is told with what there is."""
     with pytest.raises(ValueError, match=r'order: Unsupported value: "fifo": supported values: "coscheduling", "gang"'):
         GangSortArgs(order="fifo")
 
 
-async def test_a_wrong_order_in_a_file_is_told_with_its_place(framework: Start) -> None:
+async def test_error_for_an_unknown_order_names_the_field(framework: Start) -> None:
     """A configuration with such args does not start."""
     with pytest.raises(ConfigError, match=r"fifo.*pluginConfig"):
         framework(order="fifo")
 
 
-def test_the_plugin_is_found_through_its_entry_point() -> None:
+def test_plugin_is_found_by_its_entry_point() -> None:
     """The installed distribution registers GangSort, as a path that leads to the class."""
     (found,) = entry_points(group="pyscheduler", name="queuesort")
     offered: dict[str, object] = {}
