@@ -1,4 +1,4 @@
-"""What the controller writes into PodGroups, when, and what it does where it cannot."""
+"""The status controller: what it writes, when, and how it handles failures."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ def phases_of(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 async def test_group_goes_through_the_phases_of_its_dialect(
     pyscheduler_cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch, dialect: str, phases: list[str]
 ) -> None:
-    """One step with each write, from nothing to Finished, with the pods that have ended counted."""
+    """Each write moves the phase one step, from none to Finished; ended pods count."""
     written = phases_of(monkeypatch)
     world = World(pyscheduler_cluster, dialect)
     scheduler = world.start()
@@ -170,7 +170,7 @@ async def test_group_goes_through_the_phases_of_its_dialect(
 
 
 async def test_members_that_ended_count_until_they_are_deleted(pyscheduler_cluster: FakeCluster) -> None:
-    """With too few that run or have succeeded, the group is back at Scheduling."""
+    """Ended members count until deletion; then the group goes back to Scheduling."""
     world = World(pyscheduler_cluster)
     scheduler = world.start()
     world.group("g", 3)
@@ -187,7 +187,7 @@ async def test_members_that_ended_count_until_they_are_deleted(pyscheduler_clust
 
 
 async def test_group_with_failed_members_is_failed(pyscheduler_cluster: FakeCluster) -> None:
-    """One failed and the minimum started: Failed, which is never left."""
+    """A group with a failed member, of which the minimum started, is Failed for good."""
     world = World(pyscheduler_cluster)
     scheduler = world.start()
     world.group("g", 2)
@@ -204,7 +204,7 @@ async def test_group_with_failed_members_is_failed(pyscheduler_cluster: FakeClus
 
 
 async def test_large_gang_needs_few_status_writes(pyscheduler_cluster: FakeCluster) -> None:
-    """Three hundred members come, are bound and run; at the end the counts are exact."""
+    """Three hundred members need few writes, and the final counts are exact."""
     world = World(pyscheduler_cluster, "koordinator")
     scheduler = world.start()
     world.group("g", 300)
@@ -221,7 +221,7 @@ async def test_large_gang_needs_few_status_writes(pyscheduler_cluster: FakeClust
 
 
 async def test_unchanged_status_is_not_written(pyscheduler_cluster: FakeCluster) -> None:
-    """Neither later, nor by a scheduler that starts anew, nor because of its own writes."""
+    """There is no write later, after a restart, or because of the controller's own writes."""
     world = World(pyscheduler_cluster)
     first = world.start()
     world.group("g", 2)
@@ -239,7 +239,7 @@ async def test_unchanged_status_is_not_written(pyscheduler_cluster: FakeCluster)
 
 
 async def test_status_write_wakes_no_pod(pyscheduler_cluster: FakeCluster) -> None:
-    """A status is no news to the pods that it follows from: they sleep on."""
+    """Unschedulable members sleep on when the status changes."""
     world = World(pyscheduler_cluster)
     scheduler = world.start()
     world.group("g", 9)
@@ -256,7 +256,7 @@ async def test_status_write_wakes_no_pod(pyscheduler_cluster: FakeCluster) -> No
 async def test_failed_status_write_is_retried(
     pyscheduler_cluster: FakeCluster, status: int, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """All pods are bound meanwhile; it is told once, tried after ever longer pauses, and right in the end."""
+    """Pods are bound meanwhile; the failure is logged once and retried after growing pauses."""
     world = World(pyscheduler_cluster)
     scheduler = world.start()
     fault = world.fail(status, times=8 if status == 403 else 30)
@@ -274,7 +274,7 @@ async def test_failed_status_write_is_retried(
 
 
 async def test_refused_status_writes_pause_for_the_kind(pyscheduler_cluster: FakeCluster) -> None:
-    """Forty groups whose status may not be written are not forty refusals a second."""
+    """Forty groups without the permission do not cause forty requests a second."""
     world = World(pyscheduler_cluster)
     scheduler = world.start()
     fault = world.fail(403, times=None)
@@ -285,7 +285,7 @@ async def test_refused_status_writes_pause_for_the_kind(pyscheduler_cluster: Fak
 
 
 async def test_another_writer_is_not_overwritten(pyscheduler_cluster: FakeCluster) -> None:
-    """A write that is based on an old version is refused; the next look sees what the other one wrote."""
+    """A write based on an old version is refused, and the next step uses the new version."""
     world = World(pyscheduler_cluster)
     world.group("g", 2)
     world.cluster.patch(world.type, "g", {"status": {"phase": "Running"}}, status=True)
@@ -301,7 +301,7 @@ async def test_another_writer_is_not_overwritten(pyscheduler_cluster: FakeCluste
 
 
 async def test_timeout_warning_is_recorded_once(pyscheduler_cluster: FakeCluster) -> None:
-    """The event is on the PodGroup; the status is left alone from then on."""
+    """The event is about the PodGroup, whose status does not change any more."""
     world = World(pyscheduler_cluster)
     scheduler = world.start()
     world.group("g", 2)
@@ -327,7 +327,7 @@ async def test_timeout_warning_is_recorded_once(pyscheduler_cluster: FakeCluster
 
 
 async def test_kube_batch_group_warns_that_too_few_pods_are_left(pyscheduler_cluster: FakeCluster) -> None:
-    """Some run, and those that succeeded, wait and run are fewer than the minimum: once for as long as it is so."""
+    """The warning is recorded once for as long as it is true."""
     world = World(pyscheduler_cluster, "kube-batch")
     scheduler = world.start()
     world.group("g", 3)
@@ -349,7 +349,7 @@ async def test_kube_batch_group_warns_that_too_few_pods_are_left(pyscheduler_clu
 
 
 async def test_succeeded_members_count_in_kube_batch_groups(pyscheduler_cluster: FakeCluster) -> None:
-    """Two of three have succeeded before the scheduler starts; the third is bound, for it completes the group."""
+    """Two of three members have succeeded before the scheduler starts; the third is bound."""
     world = World(pyscheduler_cluster, "kube-batch")
     world.group("g", 3)
     world.pods("g", 2, spec={"nodeName": "n"})
@@ -362,7 +362,7 @@ async def test_succeeded_members_count_in_kube_batch_groups(pyscheduler_cluster:
 
 
 async def test_volcano_groups_get_counts_and_keep_their_phase(pyscheduler_cluster: FakeCluster) -> None:
-    """The phase belongs to Volcano's own controllers."""
+    """Volcano's controllers write the phase."""
     world = World(pyscheduler_cluster, "volcano")
     scheduler = world.start()
     world.group("g", 2)
@@ -375,7 +375,7 @@ async def test_volcano_groups_get_counts_and_keep_their_phase(pyscheduler_cluste
 
 
 async def test_status_of_kai_groups_is_not_written(pyscheduler_cluster: FakeCluster) -> None:
-    """Their own controller writes their status."""
+    """KAI's controller writes the status."""
     world = World(pyscheduler_cluster, "kai")
     scheduler = world.start()
     world.group("g", 2)
@@ -386,7 +386,7 @@ async def test_status_of_kai_groups_is_not_written(pyscheduler_cluster: FakeClus
 
 
 async def test_a_plugin_that_only_sorts_writes_nothing(pyscheduler_cluster: FakeCluster) -> None:
-    """Groups that nobody serves are somebody else's."""
+    """The status of groups without a serving plugin is not written."""
     world = World(pyscheduler_cluster)
     scheduler = world.cluster.framework(disable=("PrioritySort",), enable=("GangSort",))
     world.group("g", 2)
@@ -397,7 +397,7 @@ async def test_a_plugin_that_only_sorts_writes_nothing(pyscheduler_cluster: Fake
 
 
 async def test_there_is_one_controller_for_all_profiles(pyscheduler_cluster: FakeCluster) -> None:
-    """Members may come from either; the group is written once for each change."""
+    """Members of both profiles count, and each change is written once."""
     world = World(pyscheduler_cluster, profiles=("one", "two"))
     scheduler = world.start()
     world.group("g", 1)
@@ -410,7 +410,7 @@ async def test_there_is_one_controller_for_all_profiles(pyscheduler_cluster: Fak
 
 
 async def test_status_of_a_recreated_group_starts_again(pyscheduler_cluster: FakeCluster) -> None:
-    """What is kept of an object goes with it."""
+    """Nothing of the deleted object is kept."""
     world = World(pyscheduler_cluster)
     scheduler = world.start()
     world.group("g", 2)
@@ -431,7 +431,7 @@ async def test_status_of_a_recreated_group_starts_again(pyscheduler_cluster: Fak
 
 
 async def test_bound_member_counts_before_the_watch_shows_it(pyscheduler_cluster: FakeCluster) -> None:
-    """PostBind is enough; nobody counts twice when the watch has told, too."""
+    """A member counts from PostBind on, and not twice when the watch shows it."""
     world = World(pyscheduler_cluster, "ming")
     scheduler = world.start()
     world.group("g", 2)
@@ -452,7 +452,7 @@ async def test_bound_member_counts_before_the_watch_shows_it(pyscheduler_cluster
 
 @pytest.mark.parametrize("seed", range(4))
 async def test_counts_never_drift(pyscheduler_cluster: FakeCluster, seed: int) -> None:
-    """Whatever comes, ends, goes, is refused or starts anew: at rest the status counts the pods that there are."""
+    """After random events the status has the counts of the existing pods."""
     rng = random.Random(seed)
     done: Counter[str] = Counter()
     world = World(pyscheduler_cluster, rng.choice(("koordinator", "ming")))
@@ -502,7 +502,7 @@ async def test_counts_never_drift(pyscheduler_cluster: FakeCluster, seed: int) -
 
 
 def test_status_permissions_are_in_the_rbac() -> None:
-    """`patch` on the status, in the groups of what is served and written; nothing for what is not."""
+    """The rules have `patch` on the status of kinds that are written, and no others."""
     (rule,) = status_rules(dialect for dialect in DIALECTS if dialect.claimed_by == "Coscheduling")
     assert (list(rule.resources), list(rule.verbs)) == (["podgroups/status"], ["patch"])
     assert list(rule.api_groups) == [

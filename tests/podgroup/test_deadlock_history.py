@@ -1,4 +1,4 @@
-"""Whether room may have appeared since a member failed: the numbered line, and the same asked of a plain record."""
+"""The history that says whether room may have appeared since a member failed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ FIRED: Final[Counter[str]] = Counter()
 
 
 def test_room_taken_before_a_failure_helps_when_given_back() -> None:
-    """The member failed while somebody held what is free now."""
+    """The member failed while another pod held the room."""
     past = Releases()
     past.took("holder")
     past.tried("member")
@@ -26,7 +26,7 @@ def test_room_taken_before_a_failure_helps_when_given_back() -> None:
 
 
 def test_room_taken_and_given_back_after_a_failure_does_not_help() -> None:
-    """What was taken and given back later leaves the cluster as the member found it."""
+    """Room taken and given back after the failure leaves the cluster as it was."""
     past = Releases()
     past.tried("member")
     failed = past.tried_at("member")
@@ -39,7 +39,7 @@ def test_room_taken_and_given_back_after_a_failure_does_not_help() -> None:
 
 
 def test_own_rollback_does_not_help_a_group() -> None:
-    """To others it is."""
+    """The rollback helps other groups."""
     past = Releases()
     past.took("sibling")
     past.tried("member")
@@ -51,7 +51,7 @@ def test_own_rollback_does_not_help_a_group() -> None:
 
 
 def test_rollbacks_are_not_external_changes() -> None:
-    """Rollbacks do not; a pod that was never seen to take anything gives nothing back."""
+    """Rollbacks do not count; a pod that took no node gives none back."""
     past = Releases()
     past.took("a")
     past.took("b")
@@ -64,7 +64,7 @@ def test_rollbacks_are_not_external_changes() -> None:
 
 
 def test_bound_pod_gives_back_no_node_in_memory() -> None:
-    """Its end is told by an event."""
+    """The event of its deletion reports its room."""
     past = Releases()
     past.took("a")
     past.bound("a")

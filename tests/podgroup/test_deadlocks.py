@@ -1,4 +1,4 @@
-"""Groups that each hold a part of the room: who yields to whom, for how long, and what nobody may take meanwhile."""
+"""Deadlocks: winners, victims, leases, and the room that is kept for the winner."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ async def three_gangs(world: DeadlockWorld) -> None:
 
 
 async def test_three_gangs_that_hold_3_3_and_4_of_ten_end_5_5_and_then_the_third(world: DeadlockWorld) -> None:
-    """The example of the specification: the oldest wins, the youngest yields, and follows when there is room."""
+    """The oldest gang wins, the youngest yields, and is bound when there is room."""
     world.schedule()
     await three_gangs(world)
     await world.settle(3 * SOON)
@@ -57,7 +57,7 @@ async def test_three_gangs_that_hold_3_3_and_4_of_ten_end_5_5_and_then_the_third
 
 
 async def test_no_group_yields_before_the_grace_time(world: DeadlockWorld) -> None:
-    """A deadlock is one only when nobody got any further for a while."""
+    """A deadlock is resolved only after the grace time."""
     world.schedule(deadlock={"graceSeconds": 20})
     await three_gangs(world)
     await world.settle(19)
@@ -67,7 +67,7 @@ async def test_no_group_yields_before_the_grace_time(world: DeadlockWorld) -> No
 
 
 async def test_no_group_yields_if_disabled(world: DeadlockWorld) -> None:
-    """With `enabled: false` groups hold what they have until their time is up."""
+    """With `enabled: false` groups hold their nodes until they time out."""
     world.schedule(deadlock={"enabled": False})
     await three_gangs(world)
     await world.settle(120)
@@ -76,7 +76,7 @@ async def test_no_group_yields_if_disabled(world: DeadlockWorld) -> None:
 
 @pytest.mark.parametrize("plugin", ["Coscheduling", "Gang"])
 async def test_two_groups_that_hold_nine_of_eighteen_each(world: DeadlockWorld, plugin: str) -> None:
-    """Groups of ten that miss one each: the older is bound, the other gives its places up and waits."""
+    """Groups of ten that miss one member each: the older is bound, the other gives up its nodes."""
     for number in range(3):
         world.node(f"n{number}", 6)
     world.schedule()
@@ -92,7 +92,7 @@ async def test_two_groups_that_hold_nine_of_eighteen_each(world: DeadlockWorld, 
 
 
 async def test_a_group_and_a_gang_yield_to_each_other(world: DeadlockWorld) -> None:
-    """One resolver serves both plugins: a group of Coscheduling gives way to a gang that is older."""
+    """One resolver serves both plugins: a group of Coscheduling yields to an older gang."""
     world.node("n", 18)
     world.schedule()
     world.hold("a", 9, 1, plugin="Gang")
@@ -105,7 +105,7 @@ async def test_a_group_and_a_gang_yield_to_each_other(world: DeadlockWorld) -> N
 
 
 async def test_the_higher_priority_wins_though_it_is_younger(world: DeadlockWorld) -> None:
-    """Priority goes before age, and a lower one never makes a higher one yield."""
+    """Priority counts before age, and a lower priority never makes a higher one yield."""
     world.node("n", 8)
     world.schedule()
     for name, priority in (("old", 5), ("new", 50)):
@@ -119,7 +119,7 @@ async def test_the_higher_priority_wins_though_it_is_younger(world: DeadlockWorl
 
 
 async def test_lower_rank_that_would_fit_does_not_win_over_a_higher_rank(world: DeadlockWorld) -> None:
-    """The higher one holds and waits for room; without another victim the lower one gets nothing of it."""
+    """A higher-ranked holder does not yield to a lower rank, although that would fit."""
     world.node("n", 4)
     world.schedule()
     world.cluster.add_pod("plain", requests={"cpu": "1"}, node_name="n")
@@ -137,7 +137,7 @@ async def test_lower_rank_that_would_fit_does_not_win_over_a_higher_rank(world: 
 
 
 async def test_a_gated_member_keeps_a_holder_from_winning_but_not_from_yielding(world: DeadlockWorld) -> None:
-    """Who waits for gates holds for nobody knows how long: it gives way to one that can be complete."""
+    """A holder with a gated member cannot win, and yields to a group that can be complete."""
     world.node("n", 4)
     world.schedule()
     world.group("g", 4)
@@ -153,7 +153,7 @@ async def test_a_gated_member_keeps_a_holder_from_winning_but_not_from_yielding(
 
 
 async def test_nine_of_ten_held_for_ever_while_others_could_use_the_room(world: DeadlockWorld) -> None:
-    """scheduler-plugins #713: the tenth cannot fit anywhere, so the nine give way to a group that fits."""
+    """scheduler-plugins #713: the tenth member never fits, so the nine yield to a group that fits."""
     world.node("n", 9)
     world.schedule()
     world.group("ten", 10, plugin="Coscheduling")
@@ -167,7 +167,7 @@ async def test_nine_of_ten_held_for_ever_while_others_could_use_the_room(world: 
 
 
 async def test_without_post_filter_groups_yield_too(world: DeadlockWorld) -> None:
-    """No rule depends on PostFilter: in a profile without it any holder may have to yield."""
+    """In a profile without PostFilter any holder may have to yield."""
     world.node("n", 8)
     world.schedule(disable={"postFilter": "Coscheduling"})
     for name in "ab":
@@ -183,7 +183,7 @@ async def test_without_post_filter_groups_yield_too(world: DeadlockWorld) -> Non
 
 
 async def test_gang_groups_yield_and_win_as_a_whole(world: DeadlockWorld) -> None:
-    """Gangs that are satisfied together are one contender."""
+    """A gang group is one contender."""
     world.node("n", 8)
     world.schedule()
     for names in (("a", "b"), ("c", "d")):
@@ -201,7 +201,7 @@ async def test_gang_groups_yield_and_win_as_a_whole(world: DeadlockWorld) -> Non
 
 
 async def test_bound_pods_are_never_evicted(world: DeadlockWorld) -> None:
-    """Through several resolutions every pod that was bound stays so."""
+    """Bound pods stay bound through several resolutions."""
     world.node("n", 6)
     world.schedule()
     world.cluster.add_pod("plain", requests={"cpu": "1"}, node_name="n")
@@ -235,7 +235,7 @@ async def test_a_holder_that_never_fits_yields_whatever_its_priority(world: Dead
 
 @pytest.mark.parametrize("kind", ["daemon", "static", "plain"])
 async def test_never_fits_is_checked_on_a_cluster_with_daemons_only(world: DeadlockWorld, kind: str) -> None:
-    """Daemons' and static pods stay on the emptied cluster and leave too little for eight; a plain pod goes."""
+    """Daemons' and static pods count on the empty cluster; a plain pod does not."""
     world.node("n", 10)
     mirror = {"kubernetes.io/config.mirror": "1"} if kind == "static" else {}
     world.cluster.add_pod("other", requests={"cpu": "3"}, node_name="n", annotations=mirror)
@@ -256,7 +256,7 @@ async def test_never_fits_is_checked_on_a_cluster_with_daemons_only(world: Deadl
 
 @pytest.mark.parametrize(("aging", "winner"), [pytest.param(0, "new", id="off"), pytest.param(5, "old", id="on")])
 async def test_aging_counts_waiting_as_priority(world: DeadlockWorld, aging: int, winner: str) -> None:
-    """With `agingSeconds` one that has waited for long comes before one of a higher priority, and makes it yield."""
+    """With `agingSeconds` a long wait raises the priority of a group."""
     world.node("n", 8)
     world.schedule(deadlock={"agingSeconds": aging})
     world.group("old", 5)
@@ -271,7 +271,7 @@ async def test_aging_counts_waiting_as_priority(world: DeadlockWorld, aging: int
 
 
 async def test_a_strict_gang_wins_and_never_yields(world: DeadlockWorld) -> None:
-    """A Strict gang holds nothing between its passes, so it can only be the one to whom others yield."""
+    """A Strict gang holds no nodes between its passes, so it can only win."""
     world.node("n", 9)
     world.schedule()
     world.group("loose", 10)
@@ -286,7 +286,7 @@ async def test_a_strict_gang_wins_and_never_yields(world: DeadlockWorld) -> None
 
 
 async def test_other_groups_leave_the_room_to_the_winner(world: DeadlockWorld) -> None:
-    """Plain pods of the same priority, older and first in the queue, are woken by what is given up, and leave it."""
+    """Plain pods of the same priority do not take the room that was freed for the winner."""
     world.node("n", 8)
     world.schedule()
     for number in range(6):
@@ -324,7 +324,7 @@ class Picky(FilterPlugin):
 
 
 async def test_expired_lease_excludes_the_winner(world: DeadlockWorld, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The first winner is not placed: the others go on, the next one wins, and the first not before room appears."""
+    """A winner that was not complete in time does not win again before room appears."""
     world.node("n", 8)
     world.schedule(enable=[Picky], deadlock={"yieldLeaseSeconds": 5})
     for name in "ab":
@@ -356,7 +356,7 @@ async def test_expired_lease_excludes_the_winner(world: DeadlockWorld, monkeypat
 
 
 async def test_yielded_group_is_refused_during_the_lease(world: DeadlockWorld) -> None:
-    """Its members sleep, and one that comes to be tried is told to whom it has yielded."""
+    """A member that is tried during the lease gets a message with the winner."""
     world.node("n", 8)
     world.schedule(enable=[Picky], deadlock={"yieldLeaseSeconds": 20})
     for name in "ab":
@@ -372,7 +372,7 @@ async def test_yielded_group_is_refused_during_the_lease(world: DeadlockWorld) -
 
 
 async def test_a_winner_that_is_deleted_ends_the_lease(world: DeadlockWorld) -> None:
-    """Who yielded is tried again at once, and nobody is ruled out."""
+    """The groups that yielded are retried at once, and no winner is excluded."""
     world.node("n", 8)
     world.schedule(enable=[Picky])
     for name in "ab":
@@ -388,7 +388,7 @@ async def test_a_winner_that_is_deleted_ends_the_lease(world: DeadlockWorld) -> 
 
 
 async def test_unsolvable_deadlock_is_tried_once(world: DeadlockWorld) -> None:
-    """Where nobody can be completed, holders keep what they have, and the search is not made again in vain."""
+    """If no group can be complete, holders keep their nodes, and the search is not repeated."""
     world.node("n", 8)
     world.schedule()
     for name in "ab":
@@ -402,7 +402,7 @@ async def test_unsolvable_deadlock_is_tried_once(world: DeadlockWorld) -> None:
 
 
 async def test_deadlock_across_two_profiles_is_resolved(world: DeadlockWorld) -> None:
-    """There is one resolver for all profiles of a scheduler."""
+    """One resolver serves all profiles."""
     world.node("n", 8)
     world.schedule(profiles=("pyscheduler", "second"))
     for name, profile in (("a", "pyscheduler"), ("b", "second")):

@@ -1,4 +1,4 @@
-"""Entries that end by themselves."""
+"""The map whose entries expire."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def clock() -> VirtualClock:
 
 
 async def test_entry_expires_at_its_time(clock: VirtualClock) -> None:
-    """It is there until just before, gone at the end, and said to be."""
+    """An entry exists until its end, and then the callback is called."""
     ended: list[tuple[str, int]] = []
     window = ExpiringMap[str, int](clock, 3.0, on_expiry=lambda key, value: ended.append((key, value)))
     assert window.add("a", 1)
@@ -34,7 +34,7 @@ async def test_entry_expires_at_its_time(clock: VirtualClock) -> None:
 
 
 async def test_adding_again_neither_prolongs_nor_replaces(clock: VirtualClock) -> None:
-    """A second refusal does not make the window any longer; after its end a new one begins."""
+    """Adding an existing entry changes nothing; after its end it can be added again."""
     ended: list[float] = []
     window = ExpiringMap[str, str](clock, 3.0, on_expiry=lambda *_: ended.append(clock.now()))
     assert window.add("a", "first")
@@ -48,7 +48,7 @@ async def test_adding_again_neither_prolongs_nor_replaces(clock: VirtualClock) -
 
 
 async def test_removed_entry_does_not_call_back(clock: VirtualClock) -> None:
-    """Nobody is called for what was taken out, be it one entry or all."""
+    """The callback is not called for removed entries."""
     ended: list[str] = []
     window = ExpiringMap[str, int](clock, 3.0, on_expiry=lambda key, _: ended.append(key))
     window.add("a", 1)
@@ -66,14 +66,14 @@ async def test_removed_entry_does_not_call_back(clock: VirtualClock) -> None:
 
 
 async def test_map_with_ttl_0_stays_empty(clock: VirtualClock) -> None:
-    """0 seconds switch it off."""
+    """With 0 seconds no entry is added."""
     window = ExpiringMap[str, int](clock, 0.0)
     assert not window.add("a", 1)
     assert len(window) == 0
 
 
 async def test_callback_may_add_an_entry(clock: VirtualClock) -> None:
-    """Adding in the callback works, and a callback that fails does not cost later ones theirs."""
+    """A callback may add entries, and a failing callback does not stop later ones."""
     ended: list[tuple[str, float]] = []
 
     def again(key: str, rounds: int) -> None:

@@ -1,4 +1,4 @@
-"""The orders of queues with groups in them."""
+"""The sort keys of pods of groups."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def queued(pod: Pod, at: float = 0.0, first: float | None = None) -> QueuedPodIn
 
 
 def test_pod_without_a_group_is_sorted_by_its_first_attempt() -> None:
-    """Or, before that, by the time at which it entered the queue."""
+    """Before its first attempt, it is the time at which the pod entered the queue."""
     directory = GroupDirectory()
     for info, time in ((queued(make_pod("p"), 7.0), 7.0), (queued(make_pod("p"), 7.0, 3.0), 3.0)):
         key = coscheduling_key(info, directory, {}, epoch=EPOCH)
@@ -32,7 +32,7 @@ def test_pod_without_a_group_is_sorted_by_its_first_attempt() -> None:
 
 
 def test_group_is_sorted_by_creation_then_last_failure() -> None:
-    """While the object is missing, each pod goes by its own time."""
+    """While the object is missing, each pod is sorted by its own time."""
     directory = GroupDirectory()
     pod = member("p", "g", priority=3)
     info = queued(pod, 9.0)

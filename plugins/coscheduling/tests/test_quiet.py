@@ -1,4 +1,4 @@
-"""Groups that find room for a part each, and give it back: they wake each other only where that is news."""
+"""Groups that each fit in part and give the room back: they wake each other only if that can help."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ SECONDS = 1_500.0
 
 
 async def test_rollbacks_do_not_wake_other_groups_for_ever(world: Any, attempts: Counter[str]) -> None:
-    """Six groups of two and room for one pod: each is tried a few times, and then only when the flush brings it."""
+    """Six groups of two and room for one pod: each is tried a few times, and then only by the flush."""
     world.nodes(1)
     world.schedule(deniedPGExpirationTimeSeconds=20)
     for name in "abcdef":
@@ -27,7 +27,7 @@ async def test_rollbacks_do_not_wake_other_groups_for_ever(world: Any, attempts:
 
 
 async def test_room_held_during_a_failure_wakes_the_group_when_freed(world: Any) -> None:
-    """A group that fits only without what another one holds is tried as soon as that one gives up, not at the flush."""
+    """A group that fits only without what another group holds is retried as soon as that group gives it back."""
     world.nodes(4)
     world.schedule(deniedPGExpirationTimeSeconds=2, podGroupRejectPercentage=40, deadlock={"enabled": False})
     world.group("large", 5, scheduleTimeoutSeconds=30)

@@ -1,6 +1,6 @@
-"""Gangs through random histories: never a part of one, nothing that sleeps for ever, and no more attempts than events.
+"""Random histories of gangs: no gang is partly bound, no pod sleeps for ever, and attempts are bounded by events.
 
-Whatever happened, in the end there is room for everybody; then every member that was not given up is bound, soon.
+At the end there is room for all; then every member that has not timed out is bound soon.
 """
 
 from __future__ import annotations
