@@ -101,7 +101,7 @@ class GangEventHandlers:
             # queue does not know its new version.
             self._handle.activate([pod])
         self._reconsider(record)
-        if not was_bound and not self.gangs.is_settled(record) and not self.gangs.is_short(record):
+        if not was_bound and not self.gangs.is_satisfied_for_good(record) and not self.gangs.is_short(record):
             # The member that left may be the one that did not fit.
             self.rounds.request_retry(record)
 
@@ -117,7 +117,7 @@ class GangEventHandlers:
             for each in self.gangs:
                 if each.id.key in old.gang_group and each is not record:
                     self.verdicts.reconsider(each)
-        if not self.gangs.is_settled(record):
+        if not self.gangs.is_satisfied_for_good(record):
             for each in self.gangs.group(record):
                 self.rounds.request_retry(each)
         elif old is None or not old.is_declared or old.policy != record.state.group.policy:

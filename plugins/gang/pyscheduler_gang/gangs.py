@@ -159,7 +159,7 @@ class Gangs:
             return False
         return any(self.is_strict(each) for each in self.group(record))
 
-    def is_settled(self, record: GangRecord) -> bool:
+    def is_satisfied_for_good(self, record: GangRecord) -> bool:
         """Return True if the gang reached its minimum once, and that is enough: its pods are plain pods now."""
         return record.state.satisfied and self.policy(record) is MatchPolicy.ONCE_SATISFIED
 
@@ -185,7 +185,7 @@ class Gangs:
                 absent.append(gang.key)
             elif not state.group.is_declared:
                 bare.append(gang.key)
-            elif not self.is_settled(partner := self.record(state)) and self.is_short(partner):
+            elif not self.is_satisfied_for_good(partner := self.record(state)) and self.is_short(partner):
                 short.append(gang.key)
         for what, failing in found.items():
             if failing:

@@ -190,7 +190,7 @@ class Gang(
             refusal = messages.not_init(record.id, pod)
         elif (other := gangs.other_scheduler(record, pod)) is not None:
             refusal = messages.different_schedulers(pod.scheduler_name, other)
-        elif not gangs.is_settled(record):
+        elif not gangs.is_satisfied_for_good(record):
             refusal = self._deadlocks.refusal(record.state) or gangs.not_ready(record, pod)
             if refusal is None and gangs.takes_turns(record):
                 return self._rounds.take_turn(record, pod)
@@ -205,12 +205,12 @@ class Gang(
     def _ignore_own_rollback(self, state: CycleState, record: GangRecord) -> None:
         """Let the members of the gang group ignore its own rollback."""
         after = state.get(AFTER_FAILURE)
-        if after is None or self.gangs.is_settled(record):
+        if after is None or self.gangs.is_satisfied_for_good(record):
             return
         after.serve_backoff = True
         if record.ignored_by is None:
             record.ignored_by = lambda other: (
-                not self.gangs.is_settled(record) and self.gangs.shares_gang_group(record, other)
+                not self.gangs.is_satisfied_for_good(record) and self.gangs.shares_gang_group(record, other)
             )
         after.ignored_by = record.ignored_by
 
@@ -225,7 +225,7 @@ class Gang(
         if record is None:
             return None, Status.unschedulable(messages.no_gang(pod, gang))
         is_out = not record.state.group.is_declared or pod.uid in record.timed_out
-        if state.get(_REFUSED) or is_out or self.gangs.is_settled(record):
+        if state.get(_REFUSED) or is_out or self.gangs.is_satisfied_for_good(record):
             return None, Status.unschedulable()
         self._rounds.missed_turn(record, pod)
         self._deadlocks.tried(pod)
@@ -254,7 +254,7 @@ class Gang(
         cycle = state.get(GROUP_CYCLE)
         if cycle is not None:
             return group_cycle.permit(self.gangs, record, cycle)
-        if not self.gangs.is_settled(record) and self._rounds.is_over(record):
+        if not self.gangs.is_satisfied_for_good(record) and self._rounds.is_over(record):
             return Status.unschedulable(messages.rejected_itself(record.id))
         if self.verdicts.admit(record, pod):
             return None
