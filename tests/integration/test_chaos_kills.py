@@ -18,9 +18,9 @@ from tests.integration.chaos import Books, arm_bindings, arrive, dropped_watches
 from tests.integration.conftest import Served
 from tests.integration.programs import FAST, Program, nodes, program
 
-PODS = 2000
+PODS = 1000
 #: Room for all of them, and hardly more: a pod that is counted twice, or not at all, shows.
-NODES = 27
+NODES = 14
 KILLS = 10
 SIGNALS = [signal.SIGKILL] * 7 + [signal.SIGTERM] * 3
 
@@ -48,7 +48,7 @@ async def live(books: Books, rng: random.Random, *, is_short: bool) -> None:
     if is_short:
         await asyncio.sleep(rng.uniform(0.1, 1.0))
         return
-    enough = min(len(books.made) + rng.randint(1, 100), PODS)
+    enough = min(len(books.made) + rng.randint(1, 60), PODS)
     await until(lambda: len(books.made) >= enough)
 
 
@@ -90,7 +90,7 @@ async def test_a_scheduler_that_is_killed_ten_times(served_cluster: Served, rng:
     hits = [fault.hits for fault in faults]
     print(f"bound in each life: {lives}; faults: {hits}; dropped: {dict(dropped)}")  # noqa: T201 - same
     assert sum(count > 0 for count in lives) >= 3
-    assert all(fault.hits >= 5 for fault in faults)
+    assert all(fault.hits >= 1 for fault in faults)
     assert sum(dropped.values()) >= 10
 
 
@@ -257,5 +257,5 @@ async def test_two_replicas_of_which_ten_are_killed(served_cluster: Served, rng:
     assert executioner.moves.total() == 5
     assert holders >= 5
     assert replicas.ends.keys() <= {-signal.SIGKILL, -signal.SIGTERM, 0, 1}
-    assert all(fault.hits >= 5 for fault in faults)
+    assert all(fault.hits >= 1 for fault in faults)
     assert sum(dropped.values()) >= 10
