@@ -450,6 +450,7 @@ async def test_members_count_as_bound_where_the_watch_is_late(pyscheduler_cluste
     assert not controller._bound
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(4))
 async def test_counts_never_drift(pyscheduler_cluster: FakeCluster, seed: int) -> None:
     """Whatever comes, ends, goes, is refused or starts anew: at rest the status counts the pods that there are."""

@@ -52,6 +52,7 @@ async def let_go(world: Any) -> None:
     assert 0 < len(waiting) < MANY - 1
 
 
+@pytest.mark.slow
 async def test_a_group_is_let_go_once(world: Any, looked: Counter[str]) -> None:
     """Members that are seen bound while others are on their way have nobody looked through once more."""
     await almost_there(world)
@@ -63,6 +64,7 @@ async def test_a_group_is_let_go_once(world: Any, looked: Counter[str]) -> None:
     assert looked["drop_ended"] <= 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("what", ["time", "node", "stop"])
 async def test_what_comes_in_between_parts_no_group(world: Any, what: str) -> None:
     """The time that is up, a node that goes, and a scheduler that stops: all are bound that were let go."""
@@ -79,6 +81,7 @@ async def test_what_comes_in_between_parts_no_group(world: Any, what: str) -> No
     assert sum(bool(pod.node_name) for pod in world.cluster.pods()) == MANY
 
 
+@pytest.mark.slow
 async def test_a_member_that_is_deleted_takes_all_others_along(world: Any) -> None:
     """They give back what they hold before anybody is tried again; with the last member there all are bound."""
     await almost_there(world)
