@@ -450,6 +450,7 @@ async def test_bound_member_counts_before_the_watch_shows_it(pyscheduler_cluster
     assert not controller._bound
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(4))
 async def test_counts_never_drift(pyscheduler_cluster: FakeCluster, seed: int) -> None:
     """After random events the status has the counts of the existing pods."""

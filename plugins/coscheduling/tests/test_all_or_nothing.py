@@ -225,7 +225,7 @@ def test_no_group_is_ever_partly_bound(world_on: Any, args: dict[str, Any], gate
     """No group is partly bound in any history, and each kind of step occurs."""
     fired: Counter[str] = Counter()
 
-    @settings(max_examples=30, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=settings.default.max_examples // 4, deadline=None, suppress_health_check=list(HealthCheck))
     @given(steps=st.lists(STEPS, min_size=8, max_size=18))
     @example(steps=ALL_ONCE)
     def run(steps: list[tuple[str, str, int]]) -> None:

@@ -52,6 +52,7 @@ async def let_go(world: Any) -> None:
     assert 0 < len(waiting) < MANY - 1
 
 
+@pytest.mark.slow
 async def test_group_is_allowed_once(world: Any, looked: Counter[str]) -> None:
     """Bound members do not cause another pass over all members."""
     await almost_there(world)
@@ -63,6 +64,7 @@ async def test_group_is_allowed_once(world: Any, looked: Counter[str]) -> None:
     assert looked["drop_ended"] <= 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("what", ["time", "node", "stop"])
 async def test_event_during_binding_splits_no_group(world: Any, what: str) -> None:
     """A timeout, a removed node or a stop of the scheduler: all allowed members are bound."""
@@ -79,6 +81,7 @@ async def test_event_during_binding_splits_no_group(world: Any, what: str) -> No
     assert sum(bool(pod.node_name) for pod in world.cluster.pods()) == MANY
 
 
+@pytest.mark.slow
 async def test_deleted_member_rejects_all_others(world: Any) -> None:
     """The nodes are given back before any retry; when the last member exists, all are bound."""
     await almost_there(world)
