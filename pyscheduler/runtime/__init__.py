@@ -15,15 +15,15 @@ from pyscheduler import lazy_names
 
 if TYPE_CHECKING:
     from pyscheduler.runtime.discovery import discover as discover
+    from pyscheduler.runtime.handle_dependencies import HandleDependencies as HandleDependencies
     from pyscheduler.runtime.profile import Profile as Profile
     from pyscheduler.runtime.registry import Registry as Registry
-    from pyscheduler.runtime.services import Services as Services
     from pyscheduler.runtime.waiting_pods import WaitingPodMap as WaitingPodMap
 
 __all__ = [
+    "HandleDependencies",
     "Profile",
     "Registry",
-    "Services",
     "WaitingPodMap",
     "discover",
 ]
@@ -31,7 +31,7 @@ __all__ = [
 _MODULES = {
     "Profile": "pyscheduler.runtime.profile",
     "Registry": "pyscheduler.runtime.registry",
-    "Services": "pyscheduler.runtime.services",
+    "HandleDependencies": "pyscheduler.runtime.handle_dependencies",
     "WaitingPodMap": "pyscheduler.runtime.waiting_pods",
     "discover": "pyscheduler.runtime.discovery",
 }

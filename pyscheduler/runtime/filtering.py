@@ -25,8 +25,8 @@ from pyscheduler.framework.node_statuses import NodeStatuses
 from pyscheduler.framework.reuse import Reuse
 from pyscheduler.framework.status import Status
 from pyscheduler.runtime.attribution import all_failing, blank_statuses, fail_rows, first_error, merge_statuses
-from pyscheduler.runtime.kept_crowds import Crowds, KeptCrowds
-from pyscheduler.runtime.kept_filters import KeptFilters, is_kept
+from pyscheduler.runtime.equivalence_cache.filter_cache import FilterCache, is_kept
+from pyscheduler.runtime.equivalence_cache.nominated_filter_cache import NominatedFilterCache, NominatedRefusals
 from pyscheduler.runtime.run_context import context_of
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from pyscheduler.framework.nodes import Nodes
     from pyscheduler.framework.pod_info import PodInfo
     from pyscheduler.framework.snapshot import Snapshot
-    from pyscheduler.runtime.memories import PodMemory
+    from pyscheduler.runtime.equivalence_cache.classes import EquivalenceClass
     from pyscheduler.runtime.plugin_calls import PluginCalls, PluginMethod
     from pyscheduler.runtime.pre_filtering import PreFiltering
     from pyscheduler.runtime.run_context import RunContext
@@ -173,7 +173,7 @@ class Filtering:
         nodes = question.nodes
         if memory is None or memory.pre_filter is None or self._scalar or not isinstance(nodes, NodeView):
             return None
-        crowds: Crowds | None = None
+        crowds: NominatedRefusals | None = None
         if self._snapshot.nominated_nodes:
             crowds = self._recall_crowds(question, memory, nodes)
             if crowds is None:
@@ -183,7 +183,7 @@ class Filtering:
             methods = [
                 each for each in self._columnar if is_kept(each[1]) and each[1].plugin not in context.skip_filter
             ]
-            kept = memory.filters = KeptFilters(self._calls, methods)
+            kept = memory.filters = FilterCache(self._calls, methods)
         before = kept.growth
         if not kept.sync(question.state, question.pod, nodes, sampled=context.sampled):
             memory.lose()
@@ -193,7 +193,9 @@ class Filtering:
             return None
         return self._join(question, nodes, kept) if crowds is None else self._join_crowded(question, kept, crowds)
 
-    def _recall_crowds(self, question: _Question, memory: PodMemory, nodes: NodeView) -> Crowds | None:
+    def _recall_crowds(
+        self, question: _Question, memory: EquivalenceClass, nodes: NodeView
+    ) -> NominatedRefusals | None:
         """Return what nodes say with their nominated pods on them; None where that cannot be kept, or some fail."""
         nominated = self._nominated_rows(question)
         if nominated is None or self._pre_filtering.follows(question.state):
@@ -201,16 +203,18 @@ class Filtering:
         kept = memory.crowds
         if kept is None:
             skipped = question.context.skip_filter
-            kept = memory.crowds = KeptCrowds([each for _, each in self._columnar if each.plugin not in skipped])
+            kept = memory.crowds = NominatedFilterCache(
+                [each for _, each in self._columnar if each.plugin not in skipped]
+            )
         if not kept.is_possible:
             return None
         before = kept.size
         answer = kept.answer(question.pod.uid, nodes, nominated, partial(self._with_nominated, question))
         if kept.size != before and self._memories is not None:
             self._memories.settle(memory)
-        return answer if isinstance(answer, Crowds) else None
+        return answer if isinstance(answer, NominatedRefusals) else None
 
-    def _join_crowded(self, question: _Question, kept: KeptFilters, crowds: Crowds) -> FilterOutcome:
+    def _join_crowded(self, question: _Question, kept: FilterCache, crowds: NominatedRefusals) -> FilterOutcome:
         """Join what is kept of nodes as they are with what is kept of them with their nominated pods on them."""
         left = total = len(crowds.reason_ids)
         active = [each for each in self._columnar if each[1].plugin not in question.context.skip_filter]
@@ -233,7 +237,7 @@ class Filtering:
         statuses.bind_names(question.nodes.name, question.nodes.index)
         return FilterOutcome(_NO_ROWS, statuses, total)
 
-    def _join(self, question: _Question, nodes: NodeView, kept: KeptFilters) -> FilterOutcome:
+    def _join(self, question: _Question, nodes: NodeView, kept: FilterCache) -> FilterOutcome:
         """Join what is kept with the answers of those who are asked anew."""
         total = left = len(nodes)
         alive: NDArray[np.bool_] | None = None
@@ -270,7 +274,7 @@ class Filtering:
             return FilterOutcome(rows, None, total)
         return FilterOutcome(_NO_ROWS, self._explain(nodes, kept, found), total)
 
-    def _explain(self, nodes: NodeView, kept: KeptFilters, found: Mapping[int, NodeStatuses | None]) -> NodeStatuses:
+    def _explain(self, nodes: NodeView, kept: FilterCache, found: Mapping[int, NodeStatuses | None]) -> NodeStatuses:
         """Return why each node is refused: by filters that were asked, or where that is None by what is kept."""
         if all(answer is None for answer in found.values()):
             # The order of the profile is kept, too.

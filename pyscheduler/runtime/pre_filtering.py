@@ -15,7 +15,7 @@ import attrs
 
 from pyscheduler.framework.interfaces import PreFilterResult
 from pyscheduler.framework.status import Code, Status
-from pyscheduler.runtime.memories import Lesson
+from pyscheduler.runtime.equivalence_cache.classes import PluginTrace
 from pyscheduler.runtime.run_context import begin_context, context_of
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pyscheduler.framework.node_info import NodeInfo
     from pyscheduler.framework.nodes import Nodes
     from pyscheduler.framework.pod_info import PodInfo
-    from pyscheduler.runtime.memories import Memories, PodMemory, Step
+    from pyscheduler.runtime.equivalence_cache.classes import CachedResult, EquivalenceClass, EquivalenceClasses
     from pyscheduler.runtime.plugin_calls import PluginCalls, PluginMethod
 
 __all__ = ["PreFilterOutcome", "PreFiltering"]
@@ -58,7 +58,7 @@ class PreFiltering:
     add_pod_methods: Sequence[PluginMethod]
     remove_pod_methods: Sequence[PluginMethod]
     #: Keeps what can be kept between pods that ask the same; None where nothing is.
-    memories: Memories | None = None
+    memories: EquivalenceClasses | None = None
     #: Plugins' `may_reuse`, of those that have it.
     reuse_methods: Sequence[PluginMethod] = ()
 
@@ -68,11 +68,11 @@ class PreFiltering:
         skipped: set[str] = set()
         context = begin_context(state, sampled=sampled)
         context.is_reusable = all(self.calls.run(each, pod, pod) is True for each in self.reuse_methods)
-        memory: PodMemory | None = None
+        memory: EquivalenceClass | None = None
         if context.is_reusable and self.memories is not None:
             memory = context.memory = self.memories.of(pod)
         known = memory.pre_filter if memory is not None else None
-        lesson = Lesson(self.calls, state) if memory is not None and known is None else None
+        lesson = PluginTrace(self.calls, state) if memory is not None and known is None else None
         outcome = self._run(state, pod, nodes, skipped, known, lesson, sampled=sampled)
         if memory is not None and lesson is not None:
             memory.pre_filter = lesson.learned(memory, self.methods)
@@ -87,8 +87,8 @@ class PreFiltering:
         pod: Pod,
         nodes: Nodes,
         skipped: set[str],
-        known: Sequence[Step | None] | None,
-        lesson: Lesson | None,
+        known: Sequence[CachedResult | None] | None,
+        lesson: PluginTrace | None,
         *,
         sampled: bool,
     ) -> PreFilterOutcome:

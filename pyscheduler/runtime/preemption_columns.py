@@ -22,8 +22,8 @@ from pyscheduler.framework.node_statuses import NodeStatuses
 from pyscheduler.framework.preemption import Candidate, PreemptionRules
 from pyscheduler.framework.reuse import Reuse
 from pyscheduler.framework.status import Code, Status
-from pyscheduler.runtime.kept_filters import is_kept
-from pyscheduler.runtime.pod_keys import pod_key
+from pyscheduler.runtime.equivalence_cache.equivalence_key import equivalence_key
+from pyscheduler.runtime.equivalence_cache.filter_cache import is_kept
 from pyscheduler.runtime.preemption_line_ups import LineUps
 from pyscheduler.runtime.preemption_promises import Promised, Promises
 from pyscheduler.runtime.preemption_verdicts import UNKNOWN, Verdicts, verdict_of
@@ -180,7 +180,7 @@ class VictimColumns:
         `by_amounts`: bool[n], of each of `rows` whether amounts are all that is in question. `portions` cuts nodes into
         handfuls that can go through a dry run together.
         """
-        key = pod_key(dry_run.pod) if context_of(dry_run.state).is_reusable else None
+        key = equivalence_key(dry_run.pod) if context_of(dry_run.state).is_reusable else None
         if key is None or dry_run.now <= self._line_ups.latest_start:
             return None
         snapshot = dry_run.handle.snapshot

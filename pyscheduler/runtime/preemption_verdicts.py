@@ -1,8 +1,8 @@
 """What nodes of a shape come to in a search for victims: who has to go, by place in the line-up, and what that costs.
 
 Verdicts are learned from a dry run on one node, and hold for all nodes of its shape. They are kept per kind of
-preemptor, which is all that filters may look at (`pod_key`) and its priority; kinds that did not come for longest are
-forgotten.
+preemptor, which is all that filters may look at (`equivalence_key`) and its priority; kinds that did not come for
+longest are forgotten.
 """
 
 from __future__ import annotations

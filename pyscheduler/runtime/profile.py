@@ -16,14 +16,14 @@ from pyscheduler.framework.interfaces import GroupCyclePlugin
 from pyscheduler.framework.profile import ExtensionPoint
 from pyscheduler.runtime.background import Background
 from pyscheduler.runtime.batching import Batch, BatchTurn
+from pyscheduler.runtime.bound_plugins import bind_plugins
+from pyscheduler.runtime.equivalence_cache.classes import EquivalenceClasses
+from pyscheduler.runtime.event_registration import by_event, by_plugin, with_extenders
 from pyscheduler.runtime.eviction import Evictions
-from pyscheduler.runtime.memories import Memories
 from pyscheduler.runtime.plugin_calls import PluginCalls
 from pyscheduler.runtime.preemption import Preemption
 from pyscheduler.runtime.profile_builder import assemble
 from pyscheduler.runtime.registry import one_line
-from pyscheduler.runtime.requeueing import by_event, by_plugin, with_extenders
-from pyscheduler.runtime.wiring import wire
 
 if TYPE_CHECKING:
     import asyncio
@@ -49,16 +49,16 @@ if TYPE_CHECKING:
     from pyscheduler.framework.watches import Lister
     from pyscheduler.framework.what_if import WhatIf
     from pyscheduler.queue.hints import HintMap
+    from pyscheduler.runtime.bound_plugins import BoundPlugins
     from pyscheduler.runtime.filtering import FilterOutcome
+    from pyscheduler.runtime.handle_dependencies import HandleDependencies
     from pyscheduler.runtime.plugin_calls import PluginMethod
     from pyscheduler.runtime.pre_filtering import PreFilterOutcome
     from pyscheduler.runtime.registry import Registry
     from pyscheduler.runtime.scoring import Ranking, ScoreOutcome
-    from pyscheduler.runtime.services import Services
     from pyscheduler.runtime.signing import Signature
     from pyscheduler.runtime.waiting_index import WaitingPodIndex
     from pyscheduler.runtime.waiting_pods import HeldPod
-    from pyscheduler.runtime.wiring import Wiring
 
 __all__ = ["SAMPLED_SHARE", "Profile"]
 
@@ -81,10 +81,10 @@ class Profile:
     points: Mapping[ExtensionPoint, tuple[str, ...]]
     #: By Score plugin; positive.
     score_weights: Mapping[str, int]
-    _wiring: Wiring
+    _bound: BoundPlugins
     _registrations: Mapping[str, Sequence[ClusterEventWithHint]]
 
-    def __init__(self, spec: ProfileSpec, services: Services) -> None:
+    def __init__(self, spec: ProfileSpec, services: HandleDependencies) -> None:
         self.name = spec.scheduler_name
         self.percentage_of_nodes_to_score = spec.percentage_of_nodes_to_score
         self.event_recorder: EventRecorder = services.event_recorder(spec.scheduler_name)
@@ -101,7 +101,7 @@ class Profile:
         self.preemptors: dict[str, Preemption] = {}
 
     @classmethod
-    def build(cls, spec: ProfileSpec, registry: Registry, services: Services) -> Profile:
+    def build(cls, spec: ProfileSpec, registry: Registry, services: HandleDependencies) -> Profile:
         """Make the profile and its plugins; raise `ConfigError` listing everything that is wrong with it."""
         profile = cls(spec, services)
         assembly = assemble(spec, registry, profile, services.declare)
@@ -109,12 +109,12 @@ class Profile:
         profile.args = assembly.args
         profile.points = assembly.points
         profile.score_weights = {name: assembly.weights[name] for name in assembly.points[ExtensionPoint.SCORE]}
-        profile._wiring = wire(
+        profile._bound = bind_plugins(
             assembly,
             profile._calls,
             services.snapshot,
             permit_wait_limit=services.permit_wait_limit_seconds,
-            memories=None if services.extenders else Memories(),
+            memories=None if services.extenders else EquivalenceClasses(),
         )
         profile._registrations = assembly.registrations
         if services.extenders:
@@ -134,16 +134,16 @@ class Profile:
 
     def sort_key(self, info: QueuedPodInfo) -> object:
         """Return the pod's place in activeQ; keys of one profile can be compared, the smallest pops first."""
-        return self._wiring.sort_key(info)
+        return self._bound.sort_key(info)
 
     @property
     def adjacency_key(self) -> Callable[[QueuedPodInfo], Hashable | None] | None:
         """Return what tells with which group a pod leaves activeQ; None where the QueueSort plugin has none."""
-        return self._wiring.adjacency_key
+        return self._bound.adjacency_key
 
     def run_pre_enqueue(self, pod: Pod) -> Status | None:
         """Return why the pod may not stand in line, in the name of the plugin that says so; None when it may."""
-        return self._wiring.pre_enqueueing.run(pod, sampled=self._sample())
+        return self._bound.pre_enqueueing.run(pod, sampled=self._sample())
 
     def hints(self) -> HintMap:
         """Return the plugins that registered each event, with their hints (None: always worth an attempt)."""
@@ -167,63 +167,63 @@ class Profile:
 
     def run_pre_filter(self, state: CycleState, pod: Pod, nodes: Nodes) -> PreFilterOutcome:
         """Begin a cycle."""
-        return self._wiring.pre_filtering.run(state, pod, nodes, sampled=self._sample())
+        return self._bound.pre_filtering.run(state, pod, nodes, sampled=self._sample())
 
     def find_feasible(
         self, state: CycleState, pod: Pod, nodes: Nodes, *, limit: int | None = None, start: int = 0
     ) -> FilterOutcome:
         """Search `nodes` from row `start` on, round the end, until `limit` feasible ones were found (None: all)."""
-        return self._wiring.filtering.find_feasible(state, pod, nodes, limit=limit, start=start)
+        return self._bound.filtering.find_feasible(state, pod, nodes, limit=limit, start=start)
 
     def others_may_help(self, statuses: NodeStatuses) -> bool:
         """Tell whether a node may take a pod that it refused alone, once other pods are placed."""
-        return self._wiring.filtering.others_may_help(statuses)
+        return self._bound.filtering.others_may_help(statuses)
 
     def run_filters(self, state: CycleState, pod: Pod, nodes: Nodes) -> NodeStatuses:
         """Return the complete statuses of `nodes`, nominated pods taken into account.
 
         Where a plugin fails, its ERROR stands for every node.
         """
-        return self._wiring.filtering.run_filters(state, pod, nodes)
+        return self._bound.filtering.run_filters(state, pod, nodes)
 
     def run_add_pod(self, state: CycleState, pod: Pod, to_add: PodInfo, node: NodeInfo) -> Status | None:
         """Tell all PreFilter plugins that `to_add` was put on `node` in a what-if."""
-        return self._wiring.pre_filtering.add_pod(state, pod, to_add, node)
+        return self._bound.pre_filtering.add_pod(state, pod, to_add, node)
 
     def run_remove_pod(self, state: CycleState, pod: Pod, to_remove: PodInfo, node: NodeInfo) -> Status | None:
         """Tell all PreFilter plugins that `to_remove` was taken off `node` in a what-if."""
-        return self._wiring.pre_filtering.remove_pod(state, pod, to_remove, node)
+        return self._bound.pre_filtering.remove_pod(state, pod, to_remove, node)
 
     async def run_post_filter(
         self, state: CycleState, pod: Pod, statuses: NodeStatuses
     ) -> tuple[PostFilterResult | None, Status]:
         """Try to make room for a pod that fits nowhere."""
-        return await self._wiring.post_filtering.run(state, pod, statuses)
+        return await self._bound.post_filtering.run(state, pod, statuses)
 
     def run_pre_score(self, state: CycleState, pod: Pod, nodes: Nodes) -> Status | None:
         """Show the feasible nodes to those who will score them; anything returned is an error."""
-        return self._wiring.pre_scoring.run(state, pod, nodes)
+        return self._bound.pre_scoring.run(state, pod, nodes)
 
     def run_score(self, state: CycleState, pod: Pod, nodes: Nodes, *, details: bool = False) -> ScoreOutcome:
         """Score the feasible nodes; `details` also keeps each plugin's scores from before normalisation."""
-        return self._wiring.scoring.run(state, pod, nodes, details=details)
+        return self._bound.scoring.run(state, pod, nodes, details=details)
 
     def rank_nodes(self, state: CycleState, pod: Pod, nodes: Nodes) -> Ranking:
         """Score the feasible nodes for who asks for the best only, which may be known from pods like this one."""
-        return self._wiring.scoring.rank(state, pod, nodes)
+        return self._bound.scoring.rank(state, pod, nodes)
 
     def run_reserve(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
         """Reserve; after a rejection or an error the caller runs Unreserve."""
-        return self._wiring.reserving.reserve(state, pod, node_name)
+        return self._bound.reserving.reserve(state, pod, node_name)
 
     def run_unreserve(self, state: CycleState, pod: Pod, node_name: str) -> None:
         """Undo Reserve, in reverse order."""
-        self._wiring.reserving.unreserve(state, pod, node_name)
+        self._bound.reserving.unreserve(state, pod, node_name)
         self._services.waiting_pods.forget(pod.uid)
 
     def run_permit(self, state: CycleState, pod: Pod, node_name: str) -> tuple[Status | None, Mapping[str, float]]:
         """Ask for permission to bind; a WAIT comes with seconds by plugin, for `add_waiting_pod`."""
-        return self._wiring.permitting.run(state, pod, node_name)
+        return self._bound.permitting.run(state, pod, node_name)
 
     def add_waiting_pod(self, pod: Pod, node_name: str, timeouts: Mapping[str, float]) -> HeldPod:
         """Begin the wait at Permit. The binding cycle that ends it, with `wait_on_permit`, must follow."""
@@ -246,13 +246,13 @@ class Profile:
 
     def run_pre_bind_pre_flights(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
         """Ask who has PreBind work: None when somebody has, SKIP when nobody, or an error."""
-        return self._wiring.pre_binding.pre_flight(state, pod, node_name)
+        return self._bound.pre_binding.pre_flight(state, pod, node_name)
 
     async def run_pre_bind(
         self, state: CycleState, pod: Pod, node_name: str, *, may_be_called_off: bool = False
     ) -> Status | None:
         """Prepare the binding; where it may be called off, a preemption can end this with an error."""
-        pre_binding = self._wiring.pre_binding
+        pre_binding = self._bound.pre_binding
         work = pre_binding.run(state, pod, node_name)
         if may_be_called_off:
             running = partial(pre_binding.interrupted, state)
@@ -261,11 +261,11 @@ class Profile:
 
     async def run_bind(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
         """Bind; SKIP when no plugin wanted to."""
-        return await self._wiring.binding.bind(state, pod, node_name)
+        return await self._bound.binding.bind(state, pod, node_name)
 
     async def run_post_bind(self, state: CycleState, pod: Pod, node_name: str) -> None:
         """Tell everybody that the pod is bound."""
-        await self._wiring.binding.post_bind(state, pod, node_name)
+        await self._bound.binding.post_bind(state, pod, node_name)
         self._services.waiting_pods.forget(pod.uid)
 
     def batch_turn(self, pod: Pod, cycle: int) -> BatchTurn | None:
@@ -274,11 +274,11 @@ class Profile:
 
     def sign_pod(self, pod: Pod) -> Signature | None:
         """Return the pod's signature, hashable; None where it has none: with extenders no two pods are surely alike."""
-        return None if self._services.extenders else self._wiring.signing.sign(pod)
+        return None if self._services.extenders else self._bound.signing.sign(pod)
 
     def evaluations(self) -> Mapping[tuple[str, str], int]:
         """Return how often each plugin was asked, by (plugin, extension point): scheduler_plugin_evaluation_total."""
-        return self._wiring.evaluations()
+        return self._bound.evaluations()
 
     def running_tasks(self) -> Mapping[str, int]:
         """Return how many tasks of plugins run beside the scheduler, by the first word of the name they were given."""
@@ -286,10 +286,10 @@ class Profile:
         return Counter(name.partition(" ")[0].partition(".")[0] for name in names)
 
     def _active_filters(self, state: CycleState) -> Sequence[PluginMethod]:
-        return self._wiring.filtering.active(state)
+        return self._bound.filtering.active(state)
 
     def _is_followed(self, state: CycleState) -> bool:
-        return self._wiring.pre_filtering.follows(state)
+        return self._bound.pre_filtering.follows(state)
 
     def _sample(self) -> bool:
         return self._services.rng.random() < SAMPLED_SHARE

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from pyscheduler.framework.cycle_state import CycleState
-    from pyscheduler.runtime.memories import PodMemory
+    from pyscheduler.runtime.equivalence_cache.classes import EquivalenceClass
     from pyscheduler.runtime.plugin_calls import PluginMethod
 
 __all__ = ["RunContext", "begin_context", "context_of"]
@@ -51,7 +51,7 @@ class RunContext:
         #: Whether answers about this pod may be kept for others, as far as plugins say.
         self.is_reusable = True
         #: What is kept for pods like this one; None where nothing is.
-        self.memory: PodMemory | None = None
+        self.memory: EquivalenceClass | None = None
         #: int64[k]: the rows of the snapshot that Filter found feasible by what is kept; None where it did not.
         self.feasible: NDArray[np.int64] | None = None
 

@@ -17,8 +17,8 @@ from pyscheduler.cache.view import NodeSubset, NodeView
 from pyscheduler.framework.interfaces import NodeScore
 from pyscheduler.framework.reuse import Reuse
 from pyscheduler.framework.status import MAX_SCORE, MIN_SCORE, Code, Status
-from pyscheduler.runtime.kept_scores import KeptScores
-from pyscheduler.runtime.memories import Lesson
+from pyscheduler.runtime.equivalence_cache.classes import PluginTrace
+from pyscheduler.runtime.equivalence_cache.score_cache import ScoreCache
 from pyscheduler.runtime.plugin_calls import error_status
 from pyscheduler.runtime.run_context import context_of
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from pyscheduler.api import Pod
     from pyscheduler.framework.cycle_state import CycleState
     from pyscheduler.framework.nodes import Nodes
-    from pyscheduler.runtime.memories import Memories, PodMemory, Step
+    from pyscheduler.runtime.equivalence_cache.classes import CachedResult, EquivalenceClass, EquivalenceClasses
     from pyscheduler.runtime.plugin_calls import PluginCalls, PluginMethod
     from pyscheduler.runtime.run_context import RunContext
 
@@ -119,7 +119,7 @@ class PreScoring:
         skipped: set[str] = set()
         memory = context.memory
         known = memory.pre_score if memory is not None else None
-        lesson = Lesson(self.calls, state) if memory is not None and known is None else None
+        lesson = PluginTrace(self.calls, state) if memory is not None and known is None else None
         status = self._run(context, state, pod, nodes, skipped, known, lesson)
         context.skip_score = skipped
         if memory is not None and lesson is not None:
@@ -134,8 +134,8 @@ class PreScoring:
         pod: Pod,
         nodes: Nodes,
         skipped: set[str],
-        known: Sequence[Step | None] | None,
-        lesson: Lesson | None,
+        known: Sequence[CachedResult | None] | None,
+        lesson: PluginTrace | None,
     ) -> Status | None:
         """Ask the plugins, but for those of which it is `known` what they do; tell the `lesson` what they did."""
         calls = self.calls
@@ -163,7 +163,7 @@ class Scoring:
     entries: Sequence[ScoreEntry]
     #: All nodes of the snapshot, and what is kept between pods that ask the same; None where nothing is.
     view: Nodes | None = None
-    memories: Memories | None = None
+    memories: EquivalenceClasses | None = None
 
     def run(self, state: CycleState, pod: Pod, nodes: Nodes, *, details: bool) -> ScoreOutcome:
         """Score `nodes`; with `details` also keep what normalisation started from."""
@@ -203,7 +203,7 @@ class Scoring:
         return outcome
 
     def _recall(
-        self, context: RunContext, memory: PodMemory, state: CycleState, pod: Pod, nodes: Nodes
+        self, context: RunContext, memory: EquivalenceClass, state: CycleState, pod: Pod, nodes: Nodes
     ) -> Ranking | None:
         """Add what is kept for pods like this one and what is scored anew; None where all has to be scored."""
         rows, view = context.feasible, self.view
@@ -215,7 +215,7 @@ class Scoring:
         kept = memory.scores
         if kept is None:
             entries = [entry for entry in self.entries if entry.is_kept and entry.method.plugin not in skipped]
-            kept = memory.scores = KeptScores(self.calls, entries)
+            kept = memory.scores = ScoreCache(self.calls, entries)
         before = kept.growth
         ranking = kept.recall(state, pod, view, rows, sampled=context.sampled)
         if ranking is None:

@@ -21,8 +21,8 @@ from pyscheduler.podgroup.wire import IN_TREE_PODGROUPS
 from pyscheduler.queue.nominator import Nominator
 from pyscheduler.queue.scheduling_queue import SchedulingQueue
 from pyscheduler.runtime.discovery import discover
+from pyscheduler.runtime.handle_dependencies import HandleDependencies
 from pyscheduler.runtime.profile_set import build_profiles
-from pyscheduler.runtime.services import Services
 from pyscheduler.runtime.waiting_pods import WaitingPodMap
 from pyscheduler.scheduler.algorithm import Algorithm
 from pyscheduler.scheduler.binding_cycle import BindingCycle
@@ -109,7 +109,7 @@ def build(
     cache = Cache(clock=clock, recorder=recorder)
     waiting_pods = WaitingPodMap(clock=clock, recorder=recorder)
     activator = _Activator()
-    services = Services(
+    services = HandleDependencies(
         snapshot=snapshot,
         clock=clock,
         rng=sampling_rng,
@@ -239,7 +239,7 @@ def build(
 def _make_queue(
     config: Configuration,
     settings: Settings,
-    services: Services,
+    services: HandleDependencies,
     profiles: Mapping[str, Profile],
     is_placed: Callable[[str], bool],
 ) -> SchedulingQueue:

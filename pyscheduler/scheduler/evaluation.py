@@ -16,7 +16,7 @@ from pyscheduler.framework.cycle_state import CycleState
 from pyscheduler.framework.diagnosis import Diagnosis, FitError, NoNodesError
 from pyscheduler.framework.preemption import PREEMPTION_INQUIRY, PreemptionFindings, PreemptionInquiry
 from pyscheduler.framework.status import Code, Status
-from pyscheduler.runtime.requeueing import EXTENDER
+from pyscheduler.runtime.event_registration import EXTENDER
 from pyscheduler.runtime.run_context import context_of
 from pyscheduler.scheduler.algorithm import note_filters, note_pre_filter, searched_nodes
 from pyscheduler.scheduler.extended_algorithm import note_refused

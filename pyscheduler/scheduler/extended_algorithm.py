@@ -15,7 +15,7 @@ import attrs
 
 from pyscheduler.framework.diagnosis import Diagnosis, FitError, NoNodesError
 from pyscheduler.framework.node_statuses import NodeStatuses
-from pyscheduler.runtime.requeueing import EXTENDER
+from pyscheduler.runtime.event_registration import EXTENDER
 from pyscheduler.runtime.scoring import best_of
 from pyscheduler.scheduler.algorithm import Placement, note_broken_promise, note_filters, searched_nodes
 from pyscheduler.scheduler.extender_wire import ExtenderError

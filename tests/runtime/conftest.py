@@ -28,9 +28,9 @@ from pyscheduler.framework import (
     Status,
 )
 from pyscheduler.queue.nominator import Nominator
+from pyscheduler.runtime.handle_dependencies import HandleDependencies
 from pyscheduler.runtime.profile import Profile
 from pyscheduler.runtime.registry import Registry
-from pyscheduler.runtime.services import Services
 from pyscheduler.runtime.waiting_pods import WaitingPodMap
 from pyscheduler.testing.builders import make_node, make_pod
 from pyscheduler.testing.clock import VirtualClock
@@ -106,7 +106,7 @@ class Kit:
         self.waiting_pods = WaitingPodMap(clock=self.clock, recorder=self.recorder)
         self.activated: list[Pod] = []
         self.declared: list[object] = []
-        self.services = Services(
+        self.services = HandleDependencies(
             snapshot=self.snapshot,
             clock=self.clock,
             rng=random.Random(0),

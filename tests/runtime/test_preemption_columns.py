@@ -38,7 +38,7 @@ from pyscheduler.framework import (
 from pyscheduler.framework.clock import LoopClock
 from pyscheduler.runtime import preemption_columns, preemption_line_ups
 from pyscheduler.runtime.discovery import discover
-from pyscheduler.runtime.kept_crowds import KeptCrowds
+from pyscheduler.runtime.equivalence_cache.nominated_filter_cache import NominatedFilterCache
 from pyscheduler.runtime.preemption import Preemption
 from pyscheduler.runtime.preemption_columns import Outcomes, VictimColumns
 from pyscheduler.runtime.preemption_dry_run import DryRun
@@ -280,7 +280,7 @@ class World:
         self.preemptor._columns = None
         self.preemptor._follows = lambda state: self.rng_follows or follows(state)
         self.rng_follows = self.rng.random() < 0.5
-        pre_filtering = self.profile._wiring.pre_filtering
+        pre_filtering = self.profile._bound.pre_filtering
         memories = pre_filtering.memories
         object.__setattr__(pre_filtering, "memories", None)
         expected = await self._decide(pod, aloud=aloud)
@@ -338,7 +338,7 @@ def watch(monkeypatch: pytest.MonkeyPatch, fired: Counter[str]) -> None:
     look, learn, shapes = VictimColumns.look, VictimColumns._learn, VictimColumns._shapes
     best, dry_run = Outcomes.best, DryRun.look
     lined_up = LineUps._line_up_for
-    draw, answered = Preemption._draw, KeptCrowds.answer
+    draw, answered = Preemption._draw, NominatedFilterCache.answer
 
     async def looked(columns: VictimColumns, *args: Any, **keywords: Any) -> Outcomes | None:
         outcomes = await look(columns, *args, **keywords)
@@ -363,7 +363,7 @@ def watch(monkeypatch: pytest.MonkeyPatch, fired: Counter[str]) -> None:
         fired["dry runs"] += 1
         return dry_run(run, names)
 
-    def crowded(crowds: KeptCrowds, uid: str, nodes: NodeView, nominated: NominatedRows, ask: Any) -> Any:
+    def crowded(crowds: NominatedFilterCache, uid: str, nodes: NodeView, nominated: NominatedRows, ask: Any) -> Any:
         asked: dict[int, Any] = {}
 
         def asking(unknown: Any) -> Any:
@@ -396,7 +396,7 @@ def watch(monkeypatch: pytest.MonkeyPatch, fired: Counter[str]) -> None:
     monkeypatch.setattr(VictimColumns, "_learn", learned)
     monkeypatch.setattr(VictimColumns, "_shapes", shaped)
     monkeypatch.setattr(DryRun, "look", ran)
-    monkeypatch.setattr(KeptCrowds, "answer", crowded)
+    monkeypatch.setattr(NominatedFilterCache, "answer", crowded)
     monkeypatch.setattr(Outcomes, "best", chosen)
     monkeypatch.setattr(Preemption, "_draw", drawn)
 

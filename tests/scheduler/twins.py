@@ -217,7 +217,7 @@ class Twins:
         pod: Pod,
         turn: BatchTurn | None,
     ) -> object:
-        pre_filtering = profile._wiring.pre_filtering
+        pre_filtering = profile._bound.pre_filtering
         memories, draws, start = pre_filtering.memories, algorithm.rng.getstate(), algorithm._next_start
         sampling = profile._services.rng.getstate()
         object.__setattr__(pre_filtering, "memories", None)

@@ -15,12 +15,12 @@ import msgspec
 if TYPE_CHECKING:
     from pyscheduler.api import Pod
 
-__all__ = ["pod_key"]
+__all__ = ["equivalence_key"]
 
 _encode = msgspec.msgpack.Encoder().encode
 
 
-def pod_key(pod: Pod) -> bytes | None:
+def equivalence_key(pod: Pod) -> bytes | None:
     """Return what stands for all that `pod` asks of a node; None where nothing can.
 
     So it is for a pod that has run already, as resized ones have, and for one with resource claims: what it may have

@@ -15,8 +15,8 @@ import numpy as np
 
 from pyscheduler.framework.reuse import Reuse
 from pyscheduler.framework.status import MAX_SCORE
-from pyscheduler.runtime.kept_filters import COUNTED, FEW_ROWS, KNOWN_BYTES, MAX_KNOWN
-from pyscheduler.runtime.top_rows import TopRows
+from pyscheduler.runtime.equivalence_cache.filter_cache import COUNTED, FEW_ROWS, KNOWN_BYTES, MAX_KNOWN
+from pyscheduler.runtime.equivalence_cache.top_rows import TopRows
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from pyscheduler.runtime.plugin_calls import PluginCalls, PluginMethod
     from pyscheduler.runtime.scoring import ScoreEntry
 
-__all__ = ["KeptRanking", "KeptScores"]
+__all__ = ["CachedRanking", "ScoreCache"]
 
 _MOVING: Final = (Reuse.WHILE_PODS_STAY, Reuse.WHILE_AMOUNTS_STAY)
 _INT32_MAX: Final = 2**31 - 1
@@ -90,7 +90,7 @@ class _Asker:
         return scores * entry.weight if _in_bounds(scores) else None
 
 
-class KeptScores:
+class ScoreCache:
     """The scores of one kind of pod. `entries` are those that are kept and do not skip it."""
 
     __slots__ = (
@@ -145,7 +145,7 @@ class KeptScores:
 
     def recall(
         self, state: CycleState, pod: Pod, nodes: NodeView, rows: NDArray[np.int64], *, sampled: bool
-    ) -> KeptRanking | None:
+    ) -> CachedRanking | None:
         """Rank `rows` by the sums of the kept scores; None where they cannot be kept.
 
         Of equal sets of rows the same array should be given; it is recognised.
@@ -155,7 +155,7 @@ class KeptScores:
             asker = _Asker(self._calls, state, pod, sampled=sampled)
             if not self._sync(asker, nodes) or (self._rows is not rows and not self._add_up(asker, rows)):
                 return None
-        return KeptRanking(self)
+        return CachedRanking(self)
 
     def totals(self) -> NDArray[np.int64]:
         """Return int64[k]: the sums on the rows that were asked about last; an array of the caller's own."""
@@ -312,14 +312,14 @@ class KeptScores:
         return total
 
 
-class KeptRanking:
+class CachedRanking:
     """The `Ranking` of nodes by scores that are all kept. Valid until these are asked about again."""
 
     __slots__ = ("_kept",)
 
     status: Final = None
 
-    def __init__(self, kept: KeptScores) -> None:
+    def __init__(self, kept: ScoreCache) -> None:
         self._kept = kept
 
     @property

@@ -18,19 +18,19 @@ import attrs
 from pyscheduler.framework.interfaces import PreFilterResult
 from pyscheduler.framework.reuse import Reuse
 from pyscheduler.framework.status import Code, Status
-from pyscheduler.runtime.pod_keys import pod_key
+from pyscheduler.runtime.equivalence_cache.equivalence_key import equivalence_key
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from pyscheduler.api import Pod
     from pyscheduler.framework.cycle_state import CycleState
-    from pyscheduler.runtime.kept_crowds import KeptCrowds
-    from pyscheduler.runtime.kept_filters import KeptFilters
-    from pyscheduler.runtime.kept_scores import KeptScores
+    from pyscheduler.runtime.equivalence_cache.filter_cache import FilterCache
+    from pyscheduler.runtime.equivalence_cache.nominated_filter_cache import NominatedFilterCache
+    from pyscheduler.runtime.equivalence_cache.score_cache import ScoreCache
     from pyscheduler.runtime.plugin_calls import PluginCalls, PluginMethod
 
-__all__ = ["Lesson", "Memories", "PodMemory", "Step"]
+__all__ = ["CachedResult", "EquivalenceClass", "EquivalenceClasses", "PluginTrace"]
 
 #: Bytes of arrays that are kept in all: 500 kinds of pods at 15,000 nodes.
 _MAX_BYTES: Final = 64 * 2**20
@@ -41,7 +41,7 @@ _MAX_KEY_BYTES: Final = 2 * 2**20
 
 
 @attrs.frozen
-class Step:
+class CachedResult:
     """What a plugin did with a kind of pod before nodes were looked at: it bowed out, or wrote `data`."""
 
     skips: bool
@@ -57,7 +57,7 @@ class Step:
             state.write_all(self.data)
 
 
-class Lesson:
+class PluginTrace:
     """Asks the plugins of a phase about a pod, and takes down what they do."""
 
     __slots__ = ("_calls", "_state", "_steps")
@@ -66,7 +66,7 @@ class Lesson:
         self._calls = calls
         self._state = state
         #: Per plugin, in order; None for those that are asked anew. None where there is something that cannot be kept.
-        self._steps: list[Step | None] | None = []
+        self._steps: list[CachedResult | None] | None = []
 
     def run(self, method: PluginMethod, pod: Pod, *args: object, sampled: bool = False) -> object:
         """Ask a plugin, as `PluginCalls.run` does."""
@@ -76,7 +76,9 @@ class Lesson:
             self._take_down(self._steps, method, answer, before)
         return answer
 
-    def learned(self, memory: PodMemory, methods: Sequence[PluginMethod]) -> Sequence[Step | None] | None:
+    def learned(
+        self, memory: EquivalenceClass, methods: Sequence[PluginMethod]
+    ) -> Sequence[CachedResult | None] | None:
         """Return what all of `methods` do, None where a rejection cut the lesson short; tell `memory` of failure."""
         if self._steps is None:
             memory.lose()
@@ -84,7 +86,7 @@ class Lesson:
         return self._steps if len(self._steps) == len(methods) else None
 
     def _take_down(
-        self, steps: list[Step | None], method: PluginMethod, answer: object, before: Mapping[str, object]
+        self, steps: list[CachedResult | None], method: PluginMethod, answer: object, before: Mapping[str, object]
     ) -> None:
         if method.reuse is Reuse.NEVER:
             steps.append(None)
@@ -97,19 +99,19 @@ class Lesson:
             self._steps = None
             return
         data = {key: value for key, value in self._state.written().items() if before.get(key) is not value}
-        steps.append(Step(skips, data))
+        steps.append(CachedResult(skips, data))
 
 
 @attrs.define(eq=False)
-class PodMemory:
+class EquivalenceClass:
     """What is kept for one kind of pod; parts are None until they were learned."""
 
-    pre_filter: Sequence[Step | None] | None = None
-    pre_score: Sequence[Step | None] | None = None
-    filters: KeptFilters | None = None
+    pre_filter: Sequence[CachedResult | None] | None = None
+    pre_score: Sequence[CachedResult | None] | None = None
+    filters: FilterCache | None = None
     #: What nodes say with their nominated pods on them.
-    crowds: KeptCrowds | None = None
-    scores: KeptScores | None = None
+    crowds: NominatedFilterCache | None = None
+    scores: ScoreCache | None = None
     #: Whether something about the kind cannot be kept, so that nothing is.
     is_lost: bool = False
     #: Bytes of its arrays when they were last counted.
@@ -122,7 +124,7 @@ class PodMemory:
         self.is_lost = True
 
 
-class Memories:
+class EquivalenceClasses:
     """The memories of one profile, by kind of pod; those that came last stand at the end."""
 
     __slots__ = ("_key_bytes", "_kinds", "_max_bytes", "_max_kinds", "_size")
@@ -131,7 +133,7 @@ class Memories:
         self._max_bytes = max_bytes
         self._max_kinds = max_kinds
         #: By key; None for a kind of which one pod was seen.
-        self._kinds: dict[bytes, PodMemory | None] = {}
+        self._kinds: dict[bytes, EquivalenceClass | None] = {}
         self._size = 0
         self._key_bytes = 0
 
@@ -144,9 +146,9 @@ class Memories:
         """Return how many bytes the arrays take."""
         return self._size
 
-    def of(self, pod: Pod) -> PodMemory | None:
+    def of(self, pod: Pod) -> EquivalenceClass | None:
         """Return the memory for pods like `pod`, which may be blank; None where there is to be none (yet)."""
-        key = pod_key(pod)
+        key = equivalence_key(pod)
         if key is None:
             return None
         kinds = self._kinds
@@ -158,11 +160,11 @@ class Memories:
             return None
         memory = kinds.pop(key)
         if memory is None:
-            memory = PodMemory()
+            memory = EquivalenceClass()
         kinds[key] = memory
         return None if memory.is_lost else memory
 
-    def settle(self, memory: PodMemory) -> None:
+    def settle(self, memory: EquivalenceClass) -> None:
         """Count the bytes of a memory that has learned or lost something; forget others where that is too much."""
         parts = () if memory.is_lost else (memory.filters, memory.scores, memory.crowds)
         size = sum(part.size for part in parts if part is not None)

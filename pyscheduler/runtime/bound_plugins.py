@@ -30,11 +30,11 @@ if TYPE_CHECKING:
     from pyscheduler.framework.interfaces import Plugin
     from pyscheduler.framework.pod_info import QueuedPodInfo
     from pyscheduler.framework.snapshot import Snapshot
-    from pyscheduler.runtime.memories import Memories
+    from pyscheduler.runtime.equivalence_cache.classes import EquivalenceClasses
     from pyscheduler.runtime.plugin_calls import PluginCalls
     from pyscheduler.runtime.profile_builder import Assembly
 
-__all__ = ["Wiring", "wire"]
+__all__ = ["BoundPlugins", "bind_plugins"]
 
 #: How kube-scheduler's messages begin when a plugin fails, by the label of the extension point.
 _RUNNING = {
@@ -48,7 +48,7 @@ _RUNNING = {
 
 
 @attrs.frozen(kw_only=True)
-class Wiring:
+class BoundPlugins:
     """The extension points of one profile, ready to run."""
 
     sort_key: Callable[[QueuedPodInfo], object]
@@ -76,14 +76,14 @@ class Wiring:
         return {(method.plugin, method.point): method.evaluations for method in methods}
 
 
-def wire(
+def bind_plugins(
     assembly: Assembly,
     calls: PluginCalls,
     snapshot: Snapshot,
     *,
     permit_wait_limit: float | None = None,
-    memories: Memories | None = None,
-) -> Wiring:
+    memories: EquivalenceClasses | None = None,
+) -> BoundPlugins:
     """Look up every method that the profile will call.
 
     `permit_wait_limit` is the longest wait at Permit in seconds, in place of what the plugins say of themselves.
@@ -106,7 +106,7 @@ def wire(
             if hasattr(plugin, "may_reuse")
         ),
     )
-    return Wiring(
+    return BoundPlugins(
         sort_key=make_sort_key(queue_sort, assembly.plugins[queue_sort], calls),
         adjacency_key=make_adjacency_key(queue_sort, assembly.plugins[queue_sort], calls),
         pre_enqueueing=PreEnqueueing(calls, _methods(assembly, point.PRE_ENQUEUE, "pre_enqueue")),

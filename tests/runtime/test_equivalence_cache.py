@@ -22,8 +22,8 @@ from pyscheduler.framework import (
     SignPlugin,
     Status,
 )
-from pyscheduler.runtime.memories import Memories
-from pyscheduler.runtime.pod_keys import pod_key
+from pyscheduler.runtime.equivalence_cache.classes import EquivalenceClasses
+from pyscheduler.runtime.equivalence_cache.equivalence_key import equivalence_key
 from pyscheduler.runtime.profile import Profile
 from pyscheduler.testing.builders import make_node, make_pod
 from tests.runtime.conftest import Kit
@@ -211,19 +211,19 @@ def test_pods_of_one_template_have_one_key() -> None:
     volumes = [[{"name": f"token-{i}", "projected": {"sources": []}}] for i in range(2)]
     one = make_pod("a-1", requests={"cpu": "1"}, labels={"index": "1"}, spec={"volumes": volumes[0]})
     other = make_pod("a-2", requests={"cpu": "1"}, labels={"index": "2"}, spec={"volumes": volumes[1]}, priority=7)
-    assert pod_key(one) == pod_key(other) is not None
-    assert pod_key(one) != pod_key(make_pod("a-1", requests={"cpu": "2"}))
+    assert equivalence_key(one) == equivalence_key(other) is not None
+    assert equivalence_key(one) != equivalence_key(make_pod("a-1", requests={"cpu": "2"}))
 
 
 def test_pods_that_have_run_already_have_no_key() -> None:
     """What a resized pod counts for depends on its status."""
     status = {"containerStatuses": [{"name": "c0", "resources": {"requests": {"cpu": "2"}}}]}
-    assert pod_key(make_pod("p", requests={"cpu": "1"}, status=status)) is None
+    assert equivalence_key(make_pod("p", requests={"cpu": "1"}, status=status)) is None
 
 
 def test_kinds_that_did_not_come_for_longest_are_forgotten() -> None:
     """Neither the number of kinds nor their bytes grow without bounds."""
-    memories = Memories(max_kinds=3)
+    memories = EquivalenceClasses(max_kinds=3)
     kinds = [make_pod("p", requests={"cpu": str(number)}) for number in range(1, 6)]
     for pod in (*kinds[:3], *kinds[:3]):
         memories.of(pod)
@@ -237,7 +237,7 @@ def test_kinds_that_did_not_come_for_longest_are_forgotten() -> None:
 
 def test_kinds_with_long_keys_are_forgotten_by_their_bytes() -> None:
     """A kind with a spec of a megabyte is forgotten when a few more of them came, whatever the number of kinds."""
-    memories = Memories()
+    memories = EquivalenceClasses()
 
     def kind(number: int) -> Pod:
         return make_pod("p", node_selector={str(number): "x" * 2**20})
@@ -253,7 +253,7 @@ def test_large_memories_are_forgotten_first_come_first_gone(kit: Kit, monkeypatc
     """A memory that outgrows the bounds pushes out those not used for longest, never itself."""
     kit.add_nodes(*(make_node(f"n{number}") for number in range(100)))
     profile = kit.profile(Counting)
-    memories = profile._wiring.pre_filtering.memories
+    memories = profile._bound.pre_filtering.memories
     assert memories is not None
     monkeypatch.setattr(memories, "_max_bytes", 3000)
     for cpu in range(1, 9):

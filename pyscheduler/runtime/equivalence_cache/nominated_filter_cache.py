@@ -13,7 +13,7 @@ import attrs
 import numpy as np
 
 from pyscheduler.framework.status import Code, Status
-from pyscheduler.runtime.kept_filters import is_kept
+from pyscheduler.runtime.equivalence_cache.filter_cache import is_kept
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pyscheduler.framework.pod_info import PodInfo
     from pyscheduler.runtime.plugin_calls import PluginMethod
 
-__all__ = ["Crowds", "KeptCrowds"]
+__all__ = ["NominatedFilterCache", "NominatedRefusals"]
 
 #: For so many priorities of a kind answers are kept, and so many different answers.
 _MAX_PRIORITIES: Final = 4
@@ -33,7 +33,7 @@ _MAX_STATUSES: Final = 4096
 
 
 @attrs.frozen
-class Crowds:
+class NominatedRefusals:
     """By row of the snapshot, what a node says with its nominated pods on it. Arrays are not to be written to.
 
     `reason_ids`: int32[n], positions in `table` of why it refuses; 0 where it does not. `nominated`: bool[n], where
@@ -71,7 +71,7 @@ class _Known:
     nodes: int = 0
 
 
-class KeptCrowds:
+class NominatedFilterCache:
     """The answers for one kind of pod. `methods`: the filters that take part, all of them columnar, in order."""
 
     __slots__ = ("_by_priority", "_numbers", "_table", "is_possible", "methods")
@@ -95,10 +95,11 @@ class KeptCrowds:
         nodes: NodeView,
         nominated: NominatedRows,
         ask: Callable[[Mapping[int, Sequence[PodInfo]]], dict[int, Status] | Status],
-    ) -> Crowds | Status:
+    ) -> NominatedRefusals | Status:
         """Return what nodes say to the pod with that uid, for whom it need not leave room; a failure ends it.
 
-        `ask` tells by row why nodes refuse with these pods on them. Nothing is counted as judged: see `Crowds.count`.
+        `ask` tells by row why nodes refuse with these pods on them. Nothing is counted as judged: see
+        `NominatedRefusals.count`.
         """
         evaluations = [method.evaluations for method in self.methods]
         try:
@@ -107,14 +108,14 @@ class KeptCrowds:
                 return known
             own = nominated.row_of(uid)
             if own is None:
-                return Crowds(known.reason_ids, known.nominated, self._table)
+                return NominatedRefusals(known.reason_ids, known.nominated, self._table)
             others = nominated.without(own, uid)
             answers = ask({own: others}) if others else {}
             if isinstance(answers, Status):
                 return answers
             reason_ids, is_nominated = known.reason_ids.copy(), known.nominated.copy()
             reason_ids[own], is_nominated[own] = self._number(answers.get(own)), bool(others)
-            return Crowds(reason_ids, is_nominated, self._table)
+            return NominatedRefusals(reason_ids, is_nominated, self._table)
         finally:
             for method, number in zip(self.methods, evaluations, strict=True):
                 method.evaluations = number

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pyscheduler.framework.cycle_state import CycleState
     from pyscheduler.runtime.plugin_calls import PluginCalls, PluginMethod
 
-__all__ = ["FEW_ROWS", "KeptFilters", "is_kept"]
+__all__ = ["FEW_ROWS", "FilterCache", "is_kept"]
 
 #: Up to so many rows are looked up one by one.
 FEW_ROWS: Final = 16
@@ -46,7 +46,7 @@ def is_kept(method: PluginMethod) -> bool:
     return method.reuse in _KEPT
 
 
-class KeptFilters:
+class FilterCache:
     """The refusals of one kind of pod. `methods` are those that are kept and do not skip it, by position."""
 
     __slots__ = (
@@ -250,7 +250,7 @@ class _Asker:
 
     __slots__ = ("_calls", "_kept", "_pod", "_sampled", "_state")
 
-    def __init__(self, kept: KeptFilters, calls: PluginCalls, state: CycleState, pod: Pod, *, sampled: bool) -> None:
+    def __init__(self, kept: FilterCache, calls: PluginCalls, state: CycleState, pod: Pod, *, sampled: bool) -> None:
         self._kept = kept
         self._calls = calls
         self._state = state

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pyscheduler.framework.watches import Lister
     from pyscheduler.runtime.waiting_pods import WaitingPodMap
 
-__all__ = ["ListerOf", "Services"]
+__all__ = ["HandleDependencies", "ListerOf"]
 
 K = TypeVar("K", bound="KubeObject")
 
@@ -51,7 +51,7 @@ def _nowhere(_uid: str) -> str:
 
 
 @attrs.define(kw_only=True, eq=False)
-class Services:
+class HandleDependencies:
     """One set for all profiles of a scheduler; nothing in it knows of profiles."""
 
     snapshot: Snapshot
