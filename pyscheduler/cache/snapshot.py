@@ -91,7 +91,7 @@ class Snapshot:
         self._nodes = NodeView(self._columns)
         self._statements: list[_Statement] = []
         self._checkpoints = count(1)
-        self._nominations = Nominations()
+        self._nominations = Nominations(nominator)
         #: By priority; the one asked for last at the end.
         self._nominated_rows: dict[int, NominatedRows] = {}
         self._tree: NodeTree | None = None
@@ -203,8 +203,7 @@ class Snapshot:
 
     def nominated_pods(self, node_name: str) -> Sequence[PodInfo]:
         """Return the pods nominated to a node: the queue's, plus this statement's."""
-        queued = self._nominator.pods_on(node_name) if self._nominator is not None else ()
-        return self._nominations.merge(node_name, queued)
+        return self._nominations.pods_on(node_name)
 
     def nominated_node(self, pod: Pod) -> str:
         """Return the node that a pod was promised, also where the API server has not heard of it yet; "" for none."""
@@ -217,19 +216,13 @@ class Snapshot:
 
         Some may belong to nodes that are not here, or to nominations that the statement has overruled.
         """
-        queued = self._nominator.nodes if self._nominator is not None else ()
-        return {*queued, *self._nominations.nodes} if self._nominations else queued
+        return self._nominations.nodes
 
-    def nominated_before(self, priority: int) -> NominatedRows | None:
-        """Return by row the pods nominated there that come before pods of that priority, up to date.
-
-        None where the queue's word is not all: a statement speaks of nominations, too.
-        """
-        if self._nominator is None or not self._nominations.is_silent:
-            return None
+    def nominated_before(self, priority: int) -> NominatedRows:
+        """Return by row the nominated pods that a pod of that priority must leave room for, up to date."""
         rows = self._nominated_rows.pop(priority, None)
         if rows is None:
-            rows = NominatedRows(self._nominator, self._columns, priority)
+            rows = NominatedRows(self._nominations, self._columns, priority)
             if len(self._nominated_rows) >= _MAX_PRIORITIES:
                 del self._nominated_rows[next(iter(self._nominated_rows))]
         self._nominated_rows[priority] = rows

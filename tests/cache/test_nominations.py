@@ -136,7 +136,7 @@ def test_committed_nominations_last_until_the_next_update(world: World, snapshot
     assert nominated(snapshot)["b"] == ["third"]
     world.update()
     assert nominated(snapshot) == {"a": ["first", "second"], "b": []}
-    assert (len(snapshot._nominations), bool(snapshot._nominations)) == (0, False)
+    assert (len(snapshot._nominations), set(snapshot.nominated_nodes)) == (0, {"a"})
     with snapshot.what_if():
         snapshot.nominate(SECOND, "b")
         assert nominated(snapshot) == {"a": ["first"], "b": ["second"]}
