@@ -102,14 +102,6 @@ class Nominations:
                 self._put(name, pods)
             self._note(self._node_in_queue(uid))
 
-    def clear(self) -> None:
-        """Drop all changes that statements made."""
-        for name in (*self._by_node, *map(self._node_in_queue, self._node_of)):
-            self._note(name)
-        self._node_of.clear()
-        self._by_node.clear()
-        self._log.clear()
-
     def _node_in_queue(self, uid: str) -> str:
         return self._queued.node_of(uid) if self._queued is not None else ""
 

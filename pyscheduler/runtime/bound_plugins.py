@@ -20,7 +20,7 @@ from pyscheduler.runtime.plugin_calls import PluginMethod
 from pyscheduler.runtime.pre_enqueueing import PreEnqueueing
 from pyscheduler.runtime.pre_filtering import PreFiltering
 from pyscheduler.runtime.queue_sort import make_adjacency_key, make_sort_key
-from pyscheduler.runtime.reserving import Permitting, PostFiltering, Reserving
+from pyscheduler.runtime.reserving import Permitting, PostFiltering, Releasing, Reserving
 from pyscheduler.runtime.scoring import PreScoring, ScoreEntry, Scoring
 from pyscheduler.runtime.signing import Signing
 
@@ -60,6 +60,7 @@ class BoundPlugins:
     pre_scoring: PreScoring
     scoring: Scoring
     reserving: Reserving
+    releasing: Releasing
     permitting: Permitting
     pre_binding: PreBinding
     binding: Binding
@@ -120,6 +121,7 @@ def bind_plugins(
             _methods(assembly, point.RESERVE, "reserve"),
             _methods(assembly, point.RESERVE, "unreserve", "Unreserve"),
         ),
+        releasing=Releasing(calls, _optional(assembly, point.RESERVE, "release_in_trial", "ReleaseInTrial")),
         permitting=Permitting(
             calls,
             _methods(assembly, point.PERMIT, "permit"),

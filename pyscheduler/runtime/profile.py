@@ -27,7 +27,7 @@ from pyscheduler.runtime.registry import one_line
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Callable, Coroutine, Hashable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Coroutine, Hashable, Iterable, Mapping, Sequence
     from contextlib import AbstractAsyncContextManager
 
     from pyscheduler.api import KubeObject, Pod
@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     from pyscheduler.runtime.registry import Registry
     from pyscheduler.runtime.scoring import Ranking, ScoreOutcome
     from pyscheduler.runtime.signing import Signature
+    from pyscheduler.runtime.statement import Release
     from pyscheduler.runtime.waiting_index import WaitingPodIndex
     from pyscheduler.runtime.waiting_pods import HeldPod
 
@@ -220,6 +221,10 @@ class Profile:
         """Undo Reserve, in reverse order."""
         self._bound.reserving.unreserve(state, pod, node_name)
         self._services.waiting_pods.forget(pod.uid)
+
+    def release(self, state: CycleState | None = None, *, without: Collection[str] = ()) -> Release | None:
+        """Return what frees in a trial what evicted pods hold in plugins' books, but for some plugins'."""
+        return self._bound.releasing.release(state=state, without=without)
 
     def run_permit(self, state: CycleState, pod: Pod, node_name: str) -> tuple[Status | None, Mapping[str, float]]:
         """Ask for permission to bind; a WAIT comes with seconds by plugin, for `add_waiting_pod`."""
@@ -414,6 +419,7 @@ class Profile:
             rng=services.preemption_rng,
             filters=self._active_filters,
             follows=self._is_followed,
+            release=self.release,
             extenders=services.extenders,
             evictions=evictions,
         )

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from pyscheduler.framework.cycle_state import CycleState
-from pyscheduler.framework.what_if import WHAT_IF
+from pyscheduler.runtime.statement import Statement
 from pyscheduler.runtime.turns import Turns
 
 if TYPE_CHECKING:
@@ -52,15 +52,16 @@ class Exclusive:
         async with self.lock:
             await self.settled()
             self.refresh()
-            with profile.snapshot.what_if():
-                yield Question(profile)
+            with Statement(profile.snapshot, release=profile.release()) as statement:
+                yield Question(profile, statement)
 
 
 class Question:
     """The `WhatIf` that plugins see."""
 
-    def __init__(self, profile: Profile) -> None:
+    def __init__(self, profile: Profile, statement: Statement) -> None:
         self._profile = profile
+        self.statement = statement
         self._turns = Turns(profile.clock)
 
     @property
@@ -74,8 +75,7 @@ class Question:
         nodes = profile.snapshot.nodes
         if not len(nodes):
             return ""
-        state = CycleState()
-        state.write(WHAT_IF, True)
+        state = CycleState(self.statement.trial)
         outcome = profile.run_pre_filter(state, pod, nodes)
         if outcome.status is not None:
             return ""

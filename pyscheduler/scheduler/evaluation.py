@@ -14,8 +14,9 @@ import numpy as np
 
 from pyscheduler.framework.cycle_state import CycleState
 from pyscheduler.framework.diagnosis import Diagnosis, FitError, NoNodesError
-from pyscheduler.framework.preemption import PREEMPTION_INQUIRY, PreemptionFindings, PreemptionInquiry
+from pyscheduler.framework.preemption import PREEMPTION_FINDINGS, PreemptionFindings
 from pyscheduler.framework.status import Code, Status
+from pyscheduler.framework.trial import Trial, TrialKind
 from pyscheduler.runtime.event_registration import EXTENDER
 from pyscheduler.runtime.run_context import context_of
 from pyscheduler.scheduler.algorithm import note_filters, note_pre_filter, searched_nodes
@@ -94,7 +95,7 @@ async def evaluate(scheduler: Scheduler, profile: Profile, pod: Pod, *, post_fil
     `post_filter` False, plugins that make room are not asked when nothing fits. Nothing is reserved or written.
     """
     scheduler.cache.update_snapshot(scheduler.snapshot)
-    state = CycleState()
+    state = CycleState(Trial(TrialKind.EXPLAIN))
     found = Evaluation(pod=pod, profile=profile, state=state, all_nodes=scheduler.snapshot.nodes)
     status = profile.run_pre_enqueue(pod)
     if status is not None:
@@ -118,11 +119,8 @@ async def evaluate(scheduler: Scheduler, profile: Profile, pod: Pod, *, post_fil
             await _ask_scoring(found, scheduler.extenders, found.feasible, found.scores)
         return found
     if post_filter and profile.has_post_filter:
-        # Asked, not told: preemptors then evict nobody and leave what they found.
-        inquiry = PreemptionInquiry()
-        state.write(PREEMPTION_INQUIRY, inquiry)
         result, status = await profile.run_post_filter(state, pod, diagnosis.node_statuses)
-        found.preemption = inquiry.findings or _unasked(profile, pod, diagnosis.node_statuses)
+        found.preemption = state.get(PREEMPTION_FINDINGS) or _unasked(profile, pod, diagnosis.node_statuses)
         found.post_filter, found.post_filter_result = status, result
         diagnosis.post_filter_message = status.message
     found.fit_error = FitError(num_all_nodes=len(found.all_nodes), diagnosis=diagnosis)

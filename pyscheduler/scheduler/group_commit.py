@@ -19,9 +19,8 @@ import numpy as np
 
 from pyscheduler.framework.diagnosis import FitError
 from pyscheduler.framework.errors import PLUGIN_FAILURES
-from pyscheduler.framework.group_cycle import GROUP_CYCLE, GroupOutcome, GroupVerdict, PodGroupUnschedulableError
+from pyscheduler.framework.group_cycle import GroupOutcome, GroupVerdict, PodGroupUnschedulableError
 from pyscheduler.framework.interfaces import NominatingInfo
-from pyscheduler.framework.preemption import PREEMPTION_INQUIRY
 from pyscheduler.framework.status import Code, Status
 from pyscheduler.podgroup import asks, places_needed
 from pyscheduler.runtime.turns import Turns
@@ -86,7 +85,7 @@ class Decision:
     )
     #: Whether a member so far needs room that has to be made.
     needs_preemption: bool = False
-    #: The generation of each node that a member was placed on, as it was when that was decided.
+    #: The generation of each node that a member was placed on, as of the trial.
     generations: dict[str, int] = attrs.Factory(dict)
 
     def rejectors(self) -> set[str]:
@@ -216,8 +215,7 @@ class GroupCommit:
         """Assume one member on its node, with Reserve and Permit; return why that cannot be."""
         attempt = member.attempt
         node_name = attempt.node_name
-        attempt.state.delete(GROUP_CYCLE)
-        attempt.state.delete(PREEMPTION_INQUIRY)
+        attempt.state.end_trial()
         if self._is_gone(attempt):
             return _unschedulable(_CHANGED)
         is_as_it_was = self.cache.node_generation(node_name) == decision.generations.get(node_name)

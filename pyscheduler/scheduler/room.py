@@ -15,7 +15,7 @@ import numpy as np
 from pyscheduler.framework.cycle_state import CycleState
 from pyscheduler.framework.diagnosis import Diagnosis
 from pyscheduler.framework.resource import CPU, EPHEMERAL_STORAGE, MEMORY
-from pyscheduler.framework.what_if import WHAT_IF
+from pyscheduler.framework.trial import Trial, TrialKind
 from pyscheduler.scheduler.algorithm import searched_nodes
 
 if TYPE_CHECKING:
@@ -43,9 +43,8 @@ class Room:
         if after is None or after.room_for <= 0:
             return True
         self.cache.update_snapshot(self.snapshot)
-        state, pod = CycleState(), queued.pod
+        state, pod = CycleState(Trial(TrialKind.QUESTION)), queued.pod
         nodes: Nodes = self.snapshot.nodes
-        state.write(WHAT_IF, True)
         outcome = profile.run_pre_filter(state, pod, nodes)
         if outcome.status is not None:
             return outcome.status.is_error  # which the attempt is to report

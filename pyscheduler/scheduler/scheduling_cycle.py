@@ -23,7 +23,6 @@ from pyscheduler.framework.cycle_state import (
 )
 from pyscheduler.framework.diagnosis import Diagnosis, FitError, NoNodesError
 from pyscheduler.framework.errors import PluginError
-from pyscheduler.framework.group_cycle import GROUP_CYCLE
 from pyscheduler.framework.node_statuses import NodeStatuses
 from pyscheduler.framework.status import Code, Status
 from pyscheduler.scheduler.cycle import Attempt
@@ -111,8 +110,7 @@ class SchedulingCycle:
     async def find_node(self, attempt: Attempt) -> tuple[Status, NominatingInfo | None] | None:
         """Choose a node of the snapshot; return why not, and what becomes of the pod's nomination."""
         profile, pod = attempt.profile, attempt.queued.pod
-        in_group = attempt.state.get(GROUP_CYCLE) is not None
-        turn = None if in_group else profile.batch_turn(pod, self.queue.scheduling_cycle)
+        turn = None if attempt.state.trial is not None else profile.batch_turn(pod, self.queue.scheduling_cycle)
         try:
             if self.extended is None:
                 placement = self.algorithm.schedule_pod(profile, attempt.state, pod, turn=turn)

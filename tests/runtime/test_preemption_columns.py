@@ -23,17 +23,18 @@ from pyscheduler.cache.view import NodeView
 from pyscheduler.cluster.still import StillCluster, objects_of
 from pyscheduler.config.load import loads
 from pyscheduler.framework import (
-    PREEMPTION_INQUIRY,
+    PREEMPTION_FINDINGS,
     Candidate,
     CycleState,
     FilterPlugin,
     Nodes,
     NodeStatuses,
     PodInfo,
-    PreemptionInquiry,
     PreemptionRules,
     Reuse,
     Status,
+    Trial,
+    TrialKind,
 )
 from pyscheduler.framework.clock import LoopClock
 from pyscheduler.runtime import preemption_columns, preemption_line_ups
@@ -296,7 +297,7 @@ class World:
     async def _decide(self, pod: Pod, *, aloud: bool) -> tuple[object, ...]:
         """Return all that comes of it, from the filters on."""
         self.chosen = None
-        state, inquiry = CycleState(), PreemptionInquiry()
+        state = CycleState(Trial(TrialKind.EXPLAIN) if aloud else None)
         view = self.scheduler.snapshot.nodes
         evaluations = Counter(self.profile.evaluations())
         outcome = self.profile.run_pre_filter(state, pod, view)
@@ -305,12 +306,10 @@ class World:
         if outcome.status is not None or found.statuses is None:
             return outcome.status, found.rows.tolist(), asked
         said = dict(found.statuses.items())
-        if aloud:
-            state.write(PREEMPTION_INQUIRY, inquiry)
         self.preemptor._pods = Known(pod)  # type: ignore[assignment]
         result, status = await self.preemptor.preempt(state, pod, found.statuses)
         nominated = result.nominating_info.node_name if result is not None and result.nominating_info else None
-        findings = inquiry.findings
+        findings = state.get(PREEMPTION_FINDINGS)
         seen = (findings.candidates, findings.statuses, findings.best, findings.chosen) if findings is not None else ()
         self.fired["chosen" if nominated else "hopeless"] += 1
         self.fired["chosen aloud"] += bool(aloud and nominated)

@@ -19,7 +19,7 @@ async def test_a_question_sees_the_cluster_as_it_is_and_leaves_nothing_behind(py
         assert trial.find_node(info) == ""
         node = trial.snapshot.get("n")
         assert node is not None
-        trial.snapshot.evict_all(list(node.pods), "n")
+        trial.statement.evict_all(list(node.pods), "n")
         await trial.turn()
         assert trial.find_node(info) == "n"
     async with running.profile.what_if() as trial:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Hashable, Iterable, Mapping
 
     from pyscheduler.api import Pod
-    from pyscheduler.framework import GroupCycle, GroupVerdict
+    from pyscheduler.framework import GroupVerdict, Trial
     from pyscheduler.podgroup import GroupState
     from pyscheduler_coscheduling.args import CoschedulingArgs
     from pyscheduler_coscheduling.members import Members
@@ -49,18 +49,18 @@ class OneCycle:
         short = quorum.shortage(group, pod, count_succeeded=members.counts_succeeded(group))
         return bool(short) or members.failures.is_refused(group.id)
 
-    def permit(self, group: GroupState, cycle: GroupCycle) -> Status | None:
+    def permit(self, group: GroupState, trial: Trial) -> Status | None:
         """Let a member pass where those that have found a node make the minimum, with those that have one already."""
-        if self._missing(group, cycle) <= 0:
+        if self._missing(group, trial) <= 0:
             return None
-        found = len(cycle.placed(group.id))
+        found = len(trial.placed(group.id))
         reason = f"podGroup {group.id} has nodes for {found} more of its pods, minMember of group: {group.group.min}"
         # The time means nothing: nobody waits.
         return Status.wait(reason, timeout=self._args.wait_seconds)
 
-    def post_filter(self, group: GroupState, pod: Pod, cycle: GroupCycle, *, was_tried: bool) -> Status:
+    def post_filter(self, group: GroupState, pod: Pod, trial: Trial, *, was_tried: bool) -> Status:
         """Note that a member that was tried fits nowhere, and say so unless the group may do without it."""
-        missing = self._missing(group, cycle)
+        missing = self._missing(group, trial)
         if missing * 100 <= self._args.pod_group_reject_percentage * group.group.min:
             return Status.unschedulable()
         if was_tried:
@@ -87,6 +87,6 @@ class OneCycle:
         state = self._members.directory.get(group) if isinstance(group, GroupId) else None
         return 1 if state is None else self._members.missing(state)
 
-    def _missing(self, group: GroupState, cycle: GroupCycle) -> int:
+    def _missing(self, group: GroupState, trial: Trial) -> int:
         assigned = quorum.assigned(group, count_succeeded=self._members.counts_succeeded(group))
-        return group.group.min - assigned - len(cycle.placed(group.id))
+        return group.group.min - assigned - len(trial.placed(group.id))

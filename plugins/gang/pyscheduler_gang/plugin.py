@@ -18,8 +18,6 @@ import attrs
 from pyscheduler.api import ENDED_PODS, Pod
 from pyscheduler.framework import (
     AFTER_FAILURE,
-    GROUP_CYCLE,
-    WHAT_IF,
     ActionType,
     ClusterEvent,
     ClusterEventWithHint,
@@ -186,7 +184,7 @@ class Gang(
     def pre_filter(self, state: CycleState, pod: Pod, nodes: Nodes) -> PreFilterResult | Status | None:
         """Refuse a member whose gang cannot be complete, was given up, or had its turn in this round."""
         found = self.gangs.find(pod)
-        if found is None or state.get(WHAT_IF):
+        if found is None or (state.trial is not None and state.trial.is_question):
             return None
         gang, record = found
         if record is None:
@@ -253,7 +251,7 @@ class Gang(
         self._deadlocks.tried(pod)
         if not self.gangs.is_strict(record):
             return None, Status.unschedulable()
-        if state.get(GROUP_CYCLE) is not None:
+        if state.trial is not None and state.trial.is_attempt:
             return None, Status.unschedulable(messages.rejected_itself(record.id))
         error = FitError(num_all_nodes=len(self.handle.snapshot.nodes), diagnosis=Diagnosis(node_statuses=statuses))
         self.verdicts.member_failed(record, pod, str(error))
@@ -261,7 +259,7 @@ class Gang(
 
     def reserve(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
         """Do no more than note it; a member counts from Permit on."""
-        if state.get(GROUP_CYCLE) is None:
+        if state.trial is None:
             self._deadlocks.took(pod)
         return None
 
@@ -273,9 +271,8 @@ class Gang(
         record = found[1]
         if record is None or self.gangs.directory.place_of(pod.uid) is None:
             return Status.unschedulable(messages.GANG_NOT_FOUND)
-        cycle = state.get(GROUP_CYCLE)
-        if cycle is not None:
-            return one_cycle.permit(self.gangs, record, cycle)
+        if state.trial is not None:
+            return one_cycle.permit(self.gangs, record, state.trial)
         if not self.gangs.is_settled(record) and self._passes.is_over(record):
             return Status.unschedulable(messages.rejected_itself(record.id))
         if self.verdicts.admit(record, pod):
@@ -284,7 +281,7 @@ class Gang(
 
     def unreserve(self, state: CycleState, pod: Pod, node_name: str) -> None:
         """Go by why the member gave up its place; one that had it in thought gives up nothing."""
-        if state.get(GROUP_CYCLE) is not None:
+        if state.trial is not None:
             return
         record = self.gangs.of(pod)
         self._deadlocks.gave_back(pod, self.handle.wait_verdict(pod.uid))

@@ -19,7 +19,7 @@ from pyscheduler.plugins.dynamic_resources.extended_claims import owner_of
 
 if TYPE_CHECKING:
     from pyscheduler.api import Pod
-    from pyscheduler.framework import GroupCycle, Lister
+    from pyscheduler.framework import Lister, Trial
 
 __all__ = ["ClaimLedger", "Promise"]
 
@@ -44,7 +44,7 @@ class ClaimLedger:
         self._promises: dict[str, Promise] = {}
         #: By uid of the claim, what is counted in `allocated`.
         self._counted: dict[str, AllocationResult] = {}
-        self._group_cycle: GroupCycle | None = None
+        self._trial: Trial | None = None
         self._shared: set[str] = set()
         #: By uid of a pod, the keys of claims that were made for its extended resources.
         self._made: dict[str, dict[str, None]] = {}
@@ -90,21 +90,21 @@ class ClaimLedger:
         promise = self._promises.get(uid)
         return None if promise is None else promise.allocation
 
-    def promise(self, claim: ResourceClaim, allocation: AllocationResult, cycle: GroupCycle | None = None) -> Promise:
-        """Promise devices to a claim, or share in the promise that there is; in `cycle` other members may share it."""
+    def promise(self, claim: ResourceClaim, allocation: AllocationResult, trial: Trial | None = None) -> Promise:
+        """Promise devices to a claim, or share the existing promise; other pods of `trial` may share it, too."""
         promise = self._promises.get(claim.uid)
         if promise is None:
             promise = self._promises[claim.uid] = Promise(claim, allocation)
             self._count(self._current(promise))
         else:
             promise.sharers += 1
-        if cycle is not None:
-            self._shared_in(cycle).add(claim.uid)
+        if trial is not None:
+            self._shared_in(trial).add(claim.uid)
         return promise
 
-    def is_shared_in(self, cycle: GroupCycle, uid: str) -> bool:
-        """Tell whether what is promised to a claim was promised in this group cycle."""
-        return uid in self._shared_in(cycle)
+    def is_shared_in(self, trial: Trial, uid: str) -> bool:
+        """Return True if what is promised to a claim was promised in this trial."""
+        return uid in self._shared_in(trial)
 
     def release(self, promise: Promise, *, entirely: bool = False) -> None:
         """End a share in a promise, or the promise altogether, because it is kept; does nothing where it has ended."""
@@ -141,10 +141,10 @@ class ClaimLedger:
         self._refused.clear()
         return refused
 
-    def _shared_in(self, cycle: GroupCycle) -> set[str]:
-        """Return the claims to which something was promised in a group cycle; one is under way at a time."""
-        if self._group_cycle is not cycle:
-            self._group_cycle, self._shared = cycle, set()
+    def _shared_in(self, trial: Trial) -> set[str]:
+        """Return the claims to which something was promised in a trial; there is one trial at a time."""
+        if self._trial is not trial:
+            self._trial, self._shared = trial, set()
         return self._shared
 
     def _current(self, promise: Promise) -> ResourceClaim:
