@@ -31,10 +31,11 @@ from pyscheduler.framework.group_cycle import (
 from pyscheduler.framework.preemption import PREEMPTION_INQUIRY, PreemptionInquiry
 from pyscheduler.framework.status import Code, Status
 from pyscheduler.podgroup import asks
+from pyscheduler.runtime.placement import Placement, rejection_of, reserve
 from pyscheduler.runtime.turns import Turns
 from pyscheduler.scheduler.failure import CLEAR_NOMINATION
 from pyscheduler.scheduler.group_commit import Decision, Member
-from pyscheduler.scheduler.scheduling_cycle import rejection_of
+from pyscheduler.scheduler.scheduling_cycle import Failure
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
@@ -251,21 +252,22 @@ class GroupCycles:
         state.write(PREEMPTION_INQUIRY, inquiry)
         attempt.started_at = self.clock.now()
         try:
-            failed = await self.scheduling.find_node(attempt)
+            found = await self.scheduling.find_node(attempt)
         except Exception as error:  # noqa: BLE001 - a bug must cost the group this attempt, not the loop
             self.recorder.warning("scheduling_cycle_failed")
             _log.exception("Scheduling cycle failed pod=%s", attempt.pod.key)
-            failed = (Status.from_error(error), CLEAR_NOMINATION)
+            found = Failure(Status.from_error(error))
         victims: Sequence[PodInfo] = ()
-        if failed is not None:
-            member.status, member.nominating = failed
+        if isinstance(found, Failure):
+            member.status, member.nominating = found.status, found.nominating
             if member.nominating is None or not member.nominating.node_name:
                 return
-            attempt.node_name = member.nominating.node_name
+            found = Placement(node_name=member.nominating.node_name, evaluated_nodes=0, feasible_nodes=0)
             findings = inquiry.findings
             if findings is not None and findings.chosen is not None:
                 victims = findings.chosen.victims
                 member.preemptor, member.candidate = findings.plugin, findings.chosen
+        attempt.placement = found
         self._place(member, victims, cycle)
 
     def _place(self, member: Member, victims: Sequence[PodInfo], cycle: GroupCycle) -> None:
@@ -277,15 +279,12 @@ class GroupCycles:
             self.snapshot.evict_all(victims, node_name, free_ports=True)
         self.snapshot.place(assumed, node_name)
         cycle.place(member.group, assumed.pod.uid, node_name)
-        status = profile.run_reserve(state, assumed.pod, node_name)
-        if status is None:
-            status, _ = profile.run_permit(state, assumed.pod, node_name)
-            if status is None or status.is_wait:
-                member.permit = status
-                member.is_placed = True
-                return
+        status, _ = reserve(profile, state, assumed.pod, node_name)
+        if status is None or status.is_wait:
+            member.permit = status
+            member.is_placed = True
+            return
         cycle.take_back(member.group, assumed.pod.uid)
-        profile.run_unreserve(state, assumed.pod, node_name)
         self.snapshot.evict(assumed, node_name)
         for victim in victims:
             self.snapshot.place(victim, node_name)
