@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from pyscheduler.framework.watches import Lister
     from pyscheduler.runtime.eviction import Evictions
     from pyscheduler.runtime.plugin_calls import PluginMethod
-    from pyscheduler.runtime.statement import Release
+    from pyscheduler.runtime.reserving import Release
 
 __all__ = ["Preemption", "best_of"]
 
@@ -115,7 +115,8 @@ class Preemption:
     """Makes room in the name of one plugin; the `Preemptor` of its handle.
 
     `filters(state)` gives the filters that are active in a cycle, in order; `follows(state)` tells whether an active
-    plugin keeps an account of pods across nodes; `release` is the profile's. `rng` decides where the search begins, and among equals.
+    plugin keeps an account of pods across nodes; `release` is the profile's. `rng` decides where the search begins, and
+    among equals.
     """
 
     def __init__(  # noqa: PLR0913 - one keyword per collaborator

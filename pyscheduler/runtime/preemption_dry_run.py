@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from pyscheduler.framework.pod_info import PodInfo
     from pyscheduler.framework.preemption import PreemptionRules
     from pyscheduler.runtime.disruption_budgets import Budgets
-    from pyscheduler.runtime.statement import Release
+    from pyscheduler.runtime.reserving import Release
 
 __all__ = ["NO_VICTIMS", "DryRun", "Outcome"]
 

@@ -55,9 +55,9 @@ if TYPE_CHECKING:
     from pyscheduler.runtime.plugin_calls import PluginMethod
     from pyscheduler.runtime.pre_filtering import PreFilterOutcome
     from pyscheduler.runtime.registry import Registry
+    from pyscheduler.runtime.reserving import Release
     from pyscheduler.runtime.scoring import Ranking, ScoreOutcome
     from pyscheduler.runtime.signing import Signature
-    from pyscheduler.runtime.statement import Release
     from pyscheduler.runtime.waiting_index import WaitingPodIndex
     from pyscheduler.runtime.waiting_pods import HeldPod
 

@@ -9,7 +9,7 @@ begins, and the pod is tried again at once.
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Final, TypeGuard
+from typing import TYPE_CHECKING, Final, Protocol, TypeAlias, TypeGuard
 
 import attrs
 
@@ -25,11 +25,46 @@ if TYPE_CHECKING:
     from pyscheduler.framework.cycle_state import CycleState
     from pyscheduler.framework.node_statuses import NodeStatuses
     from pyscheduler.runtime.plugin_calls import PluginCalls
-    from pyscheduler.runtime.statement import Release
 
-__all__ = ["Permitting", "PostFiltering", "Releasing", "Reserving"]
+__all__ = ["Permitting", "PostFiltering", "Release", "Releasing", "ReservesPods", "Reserving", "reserve"]
+
+#: Frees what a pod holds on a node; returns what books it again.
+Release: TypeAlias = "Callable[[Pod, str], Sequence[Callable[[], None]]]"
 
 _HELD: Final = "one or more plugins asked to wait and no plugin rejected pod"
+
+
+class ReservesPods(Protocol):
+    """A profile, as far as Reserve and Permit are concerned."""
+
+    def run_reserve(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
+        """Run Reserve."""
+        ...
+
+    def run_unreserve(self, state: CycleState, pod: Pod, node_name: str) -> None:
+        """Undo Reserve."""
+        ...
+
+    def run_permit(self, state: CycleState, pod: Pod, node_name: str) -> tuple[Status | None, Mapping[str, float]]:
+        """Run Permit."""
+        ...
+
+
+def reserve(
+    profile: ReservesPods, state: CycleState, pod: Pod, node_name: str
+) -> tuple[Status | None, Mapping[str, float]]:
+    """Run Reserve and Permit for a pod that is on its node already: in the cache, or in a statement on the snapshot.
+
+    Return None, or Permit's WAIT with the seconds that each plugin holds the pod at most. Any other status is a
+    rejection or an error, and Unreserve has run.
+    """
+    timeouts: Mapping[str, float] = {}
+    status = profile.run_reserve(state, pod, node_name)
+    if status is None:
+        status, timeouts = profile.run_permit(state, pod, node_name)
+    if status is not None and not status.is_wait:
+        profile.run_unreserve(state, pod, node_name)
+    return status, timeouts
 
 
 @attrs.frozen

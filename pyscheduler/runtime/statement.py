@@ -12,11 +12,12 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Protocol, TypeAlias
+from typing import TYPE_CHECKING
 
 import attrs
 
 from pyscheduler.framework.trial import Trial, TrialKind
+from pyscheduler.runtime.reserving import reserve
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
@@ -27,20 +28,10 @@ if TYPE_CHECKING:
     from pyscheduler.framework.pod_info import PodInfo
     from pyscheduler.framework.snapshot import Checkpoint, Snapshot
     from pyscheduler.framework.status import Status
+    from pyscheduler.runtime.reserving import Release, ReservesPods
     from pyscheduler.runtime.turns import Turns
 
-__all__ = ["Changes", "Release", "Statement"]
-
-#: Frees what a pod holds on a node; returns what books it again.
-Release: TypeAlias = "Callable[[Pod, str], Sequence[Callable[[], None]]]"
-
-
-class _Reserves(Protocol):
-    """A profile, as far as Reserve is concerned."""
-
-    def run_reserve(self, state: CycleState, pod: Pod, node_name: str) -> Status | None: ...
-
-    def run_unreserve(self, state: CycleState, pod: Pod, node_name: str) -> None: ...
+__all__ = ["Changes", "Statement"]
 
 
 @attrs.frozen
@@ -132,17 +123,22 @@ class Statement:
         self._nominated.append((info, node_name))
 
     def reserve(
-        self, profile: _Reserves, state: CycleState, pod: Pod, node_name: str, *, group: Hashable = None
+        self, profile: ReservesPods, state: CycleState, pod: Pod, node_name: str, *, group: Hashable = None
     ) -> Status | None:
-        """Run Reserve for a pod that was placed; Unreserve follows when this is undone, whatever Reserve answers.
+        """Run Reserve and Permit for a pod that was placed; return a rejection, an error, or WAIT (not enough yet).
 
-        The trial counts the pod among the placed ones of its group.
+        Unreserve runs at once if a plugin rejects the pod, and otherwise when this is undone. The trial counts the pod
+        among the placed ones of its group.
         """
         self.trial.place(group, pod.uid, node_name)
-        self._undo.append(partial(self._unreserve, profile, state, pod, node_name, group))
-        return profile.run_reserve(state, pod, node_name)
+        status, _ = reserve(profile, state, pod, node_name)
+        if status is None or status.is_wait:
+            self._undo.append(partial(self._unreserve, profile, state, pod, node_name, group))
+        else:
+            self.trial.take_back(group, pod.uid)
+        return status
 
-    def _unreserve(self, profile: _Reserves, state: CycleState, pod: Pod, node_name: str, group: Hashable) -> None:
+    def _unreserve(self, profile: ReservesPods, state: CycleState, pod: Pod, node_name: str, group: Hashable) -> None:
         self.trial.take_back(group, pod.uid)
         profile.run_unreserve(state, pod, node_name)
 

@@ -11,9 +11,10 @@ import asyncio
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from pyscheduler.framework.cycle_state import CycleState
+from pyscheduler.framework.diagnosis import FitError
+from pyscheduler.framework.errors import PluginError
+from pyscheduler.runtime.placement import feasible_nodes
 from pyscheduler.runtime.statement import Statement
 from pyscheduler.runtime.turns import Turns
 
@@ -71,20 +72,12 @@ class Question:
 
     def find_node(self, info: PodInfo) -> str:
         """Return the first node that can take the pod, or ""."""
-        profile, pod = self._profile, info.pod
-        nodes = profile.snapshot.nodes
-        if not len(nodes):
-            return ""
         state = CycleState(self.statement.trial)
-        outcome = profile.run_pre_filter(state, pod, nodes)
-        if outcome.status is not None:
+        nodes = self._profile.snapshot.nodes
+        try:
+            return feasible_nodes(self._profile, state, info.pod, nodes, limit=1).name(0)
+        except (FitError, PluginError):
             return ""
-        names = outcome.result.node_names if outcome.result is not None else None
-        if names is not None:
-            rows = sorted(row for name in names if (row := nodes.index(name)) is not None)
-            nodes = nodes.take(np.array(rows, dtype=np.int64))
-        found = profile.find_feasible(state, pod, nodes, limit=1)
-        return nodes.name(int(found.rows[0])) if found.status is None and len(found.rows) else ""
 
     async def turn(self) -> None:
         """Let the event loop turn if it is time."""

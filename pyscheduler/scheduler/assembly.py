@@ -22,12 +22,11 @@ from pyscheduler.queue.nominator import Nominator
 from pyscheduler.queue.scheduling_queue import SchedulingQueue
 from pyscheduler.runtime.discovery import discover
 from pyscheduler.runtime.handle_dependencies import HandleDependencies
+from pyscheduler.runtime.placement import PlacementPipeline
 from pyscheduler.runtime.profile_set import build_profiles
 from pyscheduler.runtime.waiting_pods import WaitingPodMap
-from pyscheduler.scheduler.algorithm import Algorithm
 from pyscheduler.scheduler.binding_cycle import BindingCycle
 from pyscheduler.scheduler.event_handlers import EventHandlers
-from pyscheduler.scheduler.extended_algorithm import ExtendedAlgorithm
 from pyscheduler.scheduler.extenders_setup import make_extenders, with_ignored_resources
 from pyscheduler.scheduler.failure import FailureHandler
 from pyscheduler.scheduler.gauges import register_gauges, register_profiles
@@ -156,11 +155,11 @@ def build(
     handlers.register(pods, nodes, informers.announced(profiles.values()))
     register_gauges(recorder, cache, queue)
     failure = FailureHandler(clock=clock, recorder=recorder, queue=queue, pods=pods, statuses=statuses)
-    algorithm = Algorithm(
+    pipeline = PlacementPipeline(
         snapshot=snapshot,
         rng=choices_rng,
         percentage_of_nodes_to_score=config.percentage_of_nodes_to_score,
-        extenders_choose=extenders is not None and extenders.any_chooses,
+        extenders=extenders,
     )
     scheduling = SchedulingCycle(
         clock=clock,
@@ -168,9 +167,8 @@ def build(
         cache=cache,
         snapshot=snapshot,
         queue=queue,
-        algorithm=algorithm,
+        pipeline=pipeline,
         failure=failure,
-        extended=ExtendedAlgorithm(algorithm=algorithm, extenders=extenders) if extenders is not None else None,
     )
     binding = BindingCycle(
         clock=clock,

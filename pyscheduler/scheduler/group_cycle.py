@@ -26,11 +26,12 @@ from pyscheduler.framework.preemption import PREEMPTION_FINDINGS
 from pyscheduler.framework.status import Code, Status
 from pyscheduler.framework.trial import TrialKind
 from pyscheduler.podgroup import asks
+from pyscheduler.runtime.placement import Placement, rejection_of
 from pyscheduler.runtime.statement import Statement
 from pyscheduler.runtime.turns import Turns
 from pyscheduler.scheduler.failure import CLEAR_NOMINATION
 from pyscheduler.scheduler.group_commit import Decision, Member
-from pyscheduler.scheduler.scheduling_cycle import rejection_of
+from pyscheduler.scheduler.scheduling_cycle import Failure
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
@@ -231,19 +232,20 @@ class GroupCycles:
         state.begin_trial(statement.trial)
         attempt.started_at = self.clock.now()
         try:
-            failed = await self.scheduling.find_node(attempt)
+            found = await self.scheduling.find_node(attempt)
         except Exception as error:  # noqa: BLE001 - a bug must cost the group this attempt, not the loop
             self.recorder.warning("scheduling_cycle_failed")
             _log.exception("Scheduling cycle failed pod=%s", attempt.pod.key)
-            failed = (Status.from_error(error), CLEAR_NOMINATION)
-        if failed is not None:
-            member.status, member.nominating = failed
+            found = Failure(Status.from_error(error))
+        if isinstance(found, Failure):
+            member.status, member.nominating = found.status, found.nominating
             if member.nominating is None or not member.nominating.node_name:
                 return
-            attempt.node_name = member.nominating.node_name
+            found = Placement(node_name=member.nominating.node_name, evaluated_nodes=0, feasible_nodes=0)
             findings = state.get(PREEMPTION_FINDINGS)
             if findings is not None and findings.chosen is not None:
                 member.preemptor, member.candidate = findings.plugin, findings.chosen
+        attempt.placement = found
         self._place(member, statement)
 
     def _place(self, member: Member, statement: Statement) -> None:
@@ -257,12 +259,10 @@ class GroupCycles:
             statement.evict_all(member.candidate.victims, node_name, free_ports=True, release=release)
         statement.place(assumed, node_name)
         status = statement.reserve(profile, state, assumed.pod, node_name, group=member.group)
-        if status is None:
-            status, _ = profile.run_permit(state, assumed.pod, node_name)
-            if status is None or status.is_wait:
-                member.permit = status
-                member.is_placed = True
-                return
+        if status is None or status.is_wait:
+            member.permit = status
+            member.is_placed = True
+            return
         statement.rollback(checkpoint)
         member.status, member.nominating = rejection_of(status, node_name), CLEAR_NOMINATION
         member.preemptor, member.candidate = "", None

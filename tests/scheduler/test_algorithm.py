@@ -126,7 +126,7 @@ async def test_a_promised_node_that_pre_filter_leaves_out_says_so_itself(pysched
     scheduler.cache.update_snapshot(scheduler.snapshot)
     pod = make_pod("p", labels={"narrow": "yes"}, requests={"cpu": "99"}, status={"nominatedNodeName": "n3"})
     with pytest.raises(FitError) as caught:
-        scheduler.scheduling.algorithm.schedule_pod(framework.profile, CycleState(), pod)
+        await scheduler.scheduling.pipeline.find_node(framework.profile, CycleState(), pod)
     assert str(caught.value) == (
         "0/4 nodes are available: 1 node(s) didn't satisfy plugin(s) [Narrowing NodeUnschedulable], "
         "1 node(s) were unschedulable, 2 Insufficient cpu."
@@ -144,11 +144,12 @@ async def test_equals_are_drawn_evenly(pyscheduler_cluster: FakeCluster) -> None
     cluster.add_pod("there", requests={"cpu": "3"}, node_name="busy")
     framework = cluster.framework()
     await framework.start()
-    algorithm = framework.scheduler.scheduling.algorithm
-    algorithm.rng = random.Random(7)
+    pipeline = framework.scheduler.scheduling.pipeline
+    pipeline.rng = random.Random(7)
     framework.scheduler.cache.update_snapshot(framework.scheduler.snapshot)
     pod = make_pod("p", requests={"cpu": "100m"})
-    drawn = Counter(algorithm.schedule_pod(framework.profile, CycleState(), pod).node_name for _ in range(400))
+    found = [await pipeline.find_node(framework.profile, CycleState(), pod) for _ in range(400)]
+    drawn = Counter(placement.node_name for placement in found)
     assert drawn.keys() == {"n0", "n1", "n2", "n3"}
     assert min(drawn.values()) > 70
 
