@@ -9,15 +9,19 @@ Source: kube-scheduler 1.36, `dynamicresources/dra_manager.go` and `allocateddev
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 import attrs
 
 from pyscheduler.api import AllocationResult, ResourceClaim
 from pyscheduler.plugins.dynamic_resources.allocated import AllocatedState
+from pyscheduler.plugins.dynamic_resources.claims import ClaimError, find_claims, is_reserved_for
 from pyscheduler.plugins.dynamic_resources.extended_claims import owner_of
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
     from pyscheduler.api import Pod
     from pyscheduler.framework import Lister, Trial
 
@@ -50,6 +54,9 @@ class ClaimLedger:
         self._made: dict[str, dict[str, None]] = {}
         #: By uid, pods that were refused while something was promised to others.
         self._refused: dict[str, Pod] = {}
+        #: By uid of a claim, the uids of pods that are evicted in a trial; and the claims that nobody else uses.
+        self._evicted: dict[str, set[str]] = {}
+        self._freed: set[str] = set()
         self.allocated = AllocatedState()
         lister.add_event_handler(on_add=self._add, on_update=self._update, on_delete=self._drop)
 
@@ -130,6 +137,58 @@ class ClaimLedger:
         self._settle(uid, None)
         self._count(self._current(promise))
 
+    # Evictions in a trial
+
+    def free(self, pod: Pod) -> Callable[[], None] | None:
+        """Count devices as free that no pod has once `pod` is evicted; return what counts them again, or None.
+
+        A claim keeps its devices while another pod uses it. Where the pod is the only one, they count as free for other
+        claims: the claim itself is not changed.
+        """
+        claims = [claim for claim in self._claims_held_by(pod) if pod.uid not in self._evicted.get(claim.uid, ())]
+        for claim in claims:
+            self._evicted.setdefault(claim.uid, set()).add(pod.uid)
+            self._settle_freed(claim)
+        return partial(self._hold_again, pod, claims) if claims else None
+
+    def _hold_again(self, pod: Pod, claims: Sequence[ResourceClaim]) -> None:
+        for claim in claims:
+            evicted = self._evicted[claim.uid]
+            evicted.discard(pod.uid)
+            if not evicted:
+                del self._evicted[claim.uid]
+            self._settle_freed(claim)
+
+    def _claims_held_by(self, pod: Pod) -> Sequence[ResourceClaim]:
+        """Return the claims that are reserved for a pod, or promised to it."""
+        promised = [each.claim for each in self._promises.values() if owner_of(each.claim) == pod.uid]
+        made = self.made_for(pod)
+        if made is not None:
+            promised.append(made)
+        if pod.spec.resource_claims:
+            try:
+                promised += find_claims(pod, self.get)
+            except ClaimError:
+                return promised
+        found = {claim.uid: claim for claim in promised}
+        return [claim for uid, claim in found.items() if uid in self._promises or is_reserved_for(claim, pod)]
+
+    def _settle_freed(self, claim: ResourceClaim) -> None:
+        """Count a claim's devices, or count them as free if all pods that use it are evicted."""
+        known = self.get(claim.name, claim.namespace)
+        claim = known if known is not None and known.uid == claim.uid else claim
+        evicted, promise = self._evicted.get(claim.uid, set()), self._promises.get(claim.uid)
+        users = {each.uid for each in claim.status.reserved_for}
+        sharers = promise.sharers if promise is not None else 0
+        if evicted and users <= evicted and len(evicted) >= sharers:
+            self._freed.add(claim.uid)
+        else:
+            self._freed.discard(claim.uid)
+        if known is None and promise is None:
+            self._settle(claim.uid, None)
+        else:
+            self._count(claim)
+
     def note_refused(self, pod: Pod) -> None:
         """Remember a pod that was refused, if something is promised to others, which they may give back."""
         if self._promises:
@@ -185,6 +244,8 @@ class ClaimLedger:
 
     def _settle(self, uid: str, allocation: AllocationResult | None) -> None:
         """Count what a claim has now instead of what it had."""
+        if uid in self._freed:
+            allocation = None
         before = self._counted.get(uid)
         if before is allocation:
             return

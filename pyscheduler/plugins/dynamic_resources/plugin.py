@@ -4,6 +4,10 @@ Differs from kube-scheduler: pods are also tried again when another one gives ba
 never written, of which no claim tells; there, they wait until some other event comes, or five minutes are over. Where
 devices were taken or given back between the choice of a node and Reserve (members of a group), they are chosen again
 there; a member of a group that shares what was promised to a claim goes only where that can be used.
+
+As in kube-scheduler, whose plugin follows no pods that preemption takes off a node, default preemption does not find
+the device of a victim (`PreemptionRules.keeps_bookings_of`). `release_in_trial` finds it for other preemptors, and for
+groups that yield to each other.
 """
 
 from __future__ import annotations
@@ -78,7 +82,7 @@ from pyscheduler.plugins.dynamic_resources.selectors import CelSelectors
 from pyscheduler.plugins.dynamic_resources.stock import Stock
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Iterable, Sequence
+    from collections.abc import Awaitable, Callable, Iterable, Sequence
 
     from numpy.typing import NDArray
 
@@ -436,6 +440,9 @@ class DynamicResources(
             # No claim tells of devices that were promised and never written.
             self.handle.activate([each for each in self._ledger.take_refused() if each.uid != pod.uid])
         choice.is_promised = False
+
+    def release_in_trial(self, pod: Pod, node_name: str) -> Callable[[], None] | None:
+        return self._ledger.free(pod)
 
     # Binding
 
