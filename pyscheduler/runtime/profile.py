@@ -23,6 +23,7 @@ from pyscheduler.runtime.preemption import Preemption
 from pyscheduler.runtime.profile_builder import assemble
 from pyscheduler.runtime.registry import one_line
 from pyscheduler.runtime.requeueing import by_event, by_plugin, with_extenders
+from pyscheduler.runtime.what_if import what_if
 from pyscheduler.runtime.wiring import wire
 
 if TYPE_CHECKING:
@@ -396,7 +397,7 @@ class Profile:
 
     def what_if(self) -> AbstractAsyncContextManager[WhatIf]:
         """Return what to ask with whether pods would fit, between two cycles."""
-        return self._services.exclusive.question(self)
+        return what_if(self, self._services.snapshot_access)
 
     def preemptor(self, plugin: str, rules: PreemptionRules) -> Preemption:
         """Return what makes room in the name of a plugin, by its rules."""

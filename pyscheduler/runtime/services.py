@@ -10,7 +10,6 @@ import attrs
 from pyscheduler.framework.recorder import NullRecorder
 from pyscheduler.runtime.pods_in_pre_bind import PodsInPreBind
 from pyscheduler.runtime.routes import Routes
-from pyscheduler.runtime.what_if import Exclusive
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -22,6 +21,7 @@ if TYPE_CHECKING:
     from pyscheduler.framework.recorder import Recorder
     from pyscheduler.framework.snapshot import Snapshot
     from pyscheduler.framework.watches import Lister
+    from pyscheduler.runtime.snapshot_access import SnapshotAccess
     from pyscheduler.runtime.waiting_pods import WaitingPodMap
 
 __all__ = ["ListerOf", "Services"]
@@ -67,8 +67,7 @@ class Services:
     resort: Callable[[Iterable[Pod]], None] = _sort_nobody
     #: Tells where a pod queues, by uid; see `Handle.queue_place`.
     queue_place: Callable[[str], str] = _nowhere
-    #: Who may use the snapshot.
-    exclusive: Exclusive = attrs.Factory(Exclusive)
+    snapshot_access: SnapshotAccess
     #: The longest wait at Permit in place of what the plugins themselves say, in seconds; None leaves it to them.
     permit_wait_limit_seconds: float | None = None
     lister: ListerOf

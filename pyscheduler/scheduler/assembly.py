@@ -24,6 +24,7 @@ from pyscheduler.runtime.discovery import discover
 from pyscheduler.runtime.placement import PlacementPipeline
 from pyscheduler.runtime.profile_set import build_profiles
 from pyscheduler.runtime.services import Services
+from pyscheduler.runtime.snapshot_access import SnapshotAccess
 from pyscheduler.runtime.waiting_pods import WaitingPodMap
 from pyscheduler.scheduler.binding_cycle import BindingCycle
 from pyscheduler.scheduler.event_handlers import EventHandlers
@@ -116,6 +117,7 @@ def build(
         client=client,
         nominator=nominator,
         waiting_pods=waiting_pods,
+        snapshot_access=SnapshotAccess(waiting_pods, refresh=lambda: cache.update_snapshot(snapshot)),
         feature_gates=gates,
         activate=activator.activate,
         resort=activator.resort,
@@ -127,8 +129,6 @@ def build(
         preemption_rng=preemption_rng,
         extenders=extenders.members if extenders is not None else (),
     )
-    services.exclusive.refresh = lambda: cache.update_snapshot(snapshot)
-    services.exclusive.settled = waiting_pods.given_back
     if gates["GenericWorkload"]:
         informers.declare(IN_TREE_PODGROUPS)
     specs = with_ignored_resources(profile_specs(config, registry.args_type), config.extenders)
@@ -221,7 +221,7 @@ def build(
         nodes=nodes,
         others=[informer for _, informer in informers.others()],
         routes=services.routes,
-        exclusive=services.exclusive,
+        snapshot_access=services.snapshot_access,
         needs=needs(profiles.values(), informers.kinds(), in_tree_groups=in_tree is not None),
         extenders=extenders,
     )

@@ -31,6 +31,7 @@ from pyscheduler.queue.nominator import Nominator
 from pyscheduler.runtime.profile import Profile
 from pyscheduler.runtime.registry import Registry
 from pyscheduler.runtime.services import Services
+from pyscheduler.runtime.snapshot_access import SnapshotAccess
 from pyscheduler.runtime.waiting_pods import WaitingPodMap
 from pyscheduler.testing.builders import make_node, make_pod
 from pyscheduler.testing.clock import VirtualClock
@@ -113,6 +114,7 @@ class Kit:
             client=object(),  # type: ignore[arg-type]  # nobody here writes to an API server
             nominator=self.nominator,
             waiting_pods=self.waiting_pods,
+            snapshot_access=SnapshotAccess(self.waiting_pods, refresh=lambda: None),
             activate=self.activated.extend,
             lister=no_lister,  # type: ignore[arg-type]  # it finds nothing of any type
             event_recorder=Events,
