@@ -385,15 +385,15 @@ class Profile:
 
     def activate(self, pods: Iterable[Pod]) -> None:
         """Move pods that are unschedulable or in backoff to activeQ at once."""
-        self._services.activate(pods)
+        self._services.queue.activate(pods)
 
     def resort(self, pods: Iterable[Pod]) -> None:
         """Sort these pods anew, wherever they queue."""
-        self._services.resort(pods)
+        self._services.queue.resort(pods)
 
     def queue_place(self, uid: str) -> str:
         """Return where a pod queues, or ""."""
-        return self._services.queue_place(uid)
+        return self._services.queue.place_of(uid) or ""
 
     def what_if(self) -> AbstractAsyncContextManager[WhatIf]:
         """Return what to ask with whether pods would fit, between two cycles."""
