@@ -24,6 +24,7 @@ from pyscheduler.runtime.plugin_calls import PluginCalls
 from pyscheduler.runtime.preemption import Preemption
 from pyscheduler.runtime.profile_builder import assemble
 from pyscheduler.runtime.registry import one_line
+from pyscheduler.runtime.what_if import what_if
 
 if TYPE_CHECKING:
     import asyncio
@@ -389,19 +390,19 @@ class Profile:
 
     def activate(self, pods: Iterable[Pod]) -> None:
         """Move pods that are unschedulable or in backoff to activeQ at once."""
-        self._services.activate(pods)
+        self._services.queue.activate(pods)
 
     def resort(self, pods: Iterable[Pod]) -> None:
         """Sort these pods anew, wherever they queue."""
-        self._services.resort(pods)
+        self._services.queue.resort(pods)
 
     def queue_place(self, uid: str) -> str:
         """Return where a pod queues, or ""."""
-        return self._services.queue_place(uid)
+        return self._services.queue.place_of(uid) or ""
 
     def what_if(self) -> AbstractAsyncContextManager[WhatIf]:
         """Return what to ask with whether pods would fit, between two cycles."""
-        return self._services.exclusive.question(self)
+        return what_if(self, self._services.snapshot_access)
 
     def preemptor(self, plugin: str, rules: PreemptionRules) -> Preemption:
         """Return what makes room in the name of a plugin, by its rules."""

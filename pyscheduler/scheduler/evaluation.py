@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from pyscheduler.framework.interfaces import PostFilterResult
     from pyscheduler.framework.node_statuses import NodeStatuses
     from pyscheduler.framework.nodes import Nodes
+    from pyscheduler.runtime.placement import PlacementPipeline
     from pyscheduler.runtime.pre_filtering import PreFilterOutcome
     from pyscheduler.runtime.profile import Profile
     from pyscheduler.runtime.scoring import PluginScores, ScoreOutcome
@@ -130,20 +131,27 @@ async def evaluate(scheduler: Scheduler, profile: Profile, pod: Pod, *, post_fil
     All nodes are filtered, whatever `percentageOfNodesToScore` says, and scored even where only one is feasible. With
     `post_filter` False, PostFilter does not run where nothing fits. Nothing is reserved or written.
     """
-    scheduler.cache.update_snapshot(scheduler.snapshot)
-    state = CycleState(Trial(TrialKind.EXPLAIN))
-    found = Evaluation(pod=pod, profile=profile, state=state, all_nodes=scheduler.snapshot.nodes)
-    status = profile.run_pre_enqueue(pod)
-    if status is not None:
-        if status.is_rejected:
+    async with scheduler.snapshot_access:
+        scheduler.snapshot_access.refresh()
+        found = Evaluation(
+            pod=pod, profile=profile, state=CycleState(Trial(TrialKind.EXPLAIN)), all_nodes=scheduler.snapshot.nodes
+        )
+        status = profile.run_pre_enqueue(pod)
+        if status is None:
+            await _place(found, scheduler.scheduling.pipeline, post_filter=post_filter)
+        elif status.is_rejected:
             found.pre_enqueue = status
         else:
             found.error = status
-        return found
-    # A random source of its own: an evaluation shifts no later choice of the scheduler.
-    pipeline = attrs.evolve(scheduler.scheduling.pipeline, rng=random.Random(0))
+    return found
+
+
+async def _place(found: Evaluation, pipeline: PlacementPipeline, *, post_filter: bool) -> None:
+    """Run the pipeline, and PostFilter where nothing fits."""
+    # A random source of its own: an evaluation must not change later choices of the scheduler.
+    pipeline = attrs.evolve(pipeline, rng=random.Random(0))
     try:
-        await pipeline.find_node(profile, state, pod, observer=found)
+        await pipeline.find_node(found.profile, found.state, found.pod, observer=found)
     except PluginError as error:
         found.error = Status(Code.ERROR, plugin=error.plugin, error=error)
     except ExtenderError as error:
@@ -152,12 +160,11 @@ async def evaluate(scheduler: Scheduler, profile: Profile, pod: Pod, *, post_fil
     except NoNodesError as error:
         found.fit_error = error
     except FitError as error:
-        if post_filter and profile.has_post_filter:
+        if post_filter and found.profile.has_post_filter:
             await _post_filter(found, error.diagnosis)
         found.fit_error = error
-    context = context_of(state)
+    context = context_of(found.state)
     found.skipped_filters, found.skipped_scores = context.skip_filter, context.skip_score
-    return found
 
 
 async def _post_filter(found: Evaluation, diagnosis: Diagnosis) -> None:
