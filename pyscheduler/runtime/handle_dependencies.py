@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from pyscheduler.api import KubeObject, Pod, ResourceKind
+    from pyscheduler.cache.snapshot import Snapshot
     from pyscheduler.framework.clock import Clock
     from pyscheduler.framework.handle import Client, EventRecorder, Nominator
     from pyscheduler.framework.preemption import PreemptionExtender
     from pyscheduler.framework.recorder import Recorder
-    from pyscheduler.framework.snapshot import Snapshot
     from pyscheduler.framework.watches import Lister
     from pyscheduler.runtime.waiting_pods import WaitingPodMap
 

@@ -45,12 +45,11 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from pyscheduler.framework.cycle_state import CycleState
-    from pyscheduler.framework.handle import Handle
     from pyscheduler.framework.nodes import Nodes
     from pyscheduler.framework.preemption import PreemptionExtender
     from pyscheduler.framework.watches import Lister
     from pyscheduler.runtime.eviction import Evictions
-    from pyscheduler.runtime.plugin_calls import PluginMethod
+    from pyscheduler.runtime.plugin_handle import PluginHandle
 
 __all__ = ["Preemption", "best_of"]
 
@@ -113,8 +112,7 @@ class _Found:
 class Preemption:
     """Makes room in the name of one plugin; the `Preemptor` of its handle.
 
-    `filters(state)` gives the filters that are active in a cycle, in order; `follows(state)` tells whether an active
-    plugin keeps an account of pods across nodes. `rng` decides where the search begins, and among equals.
+    `rng` decides where the search begins, and among equals.
     """
 
     def __init__(
@@ -122,10 +120,8 @@ class Preemption:
         plugin: str,
         rules: PreemptionRules,
         *,
-        handle: Handle,
+        handle: PluginHandle,
         rng: random.Random,
-        filters: Callable[[CycleState], Sequence[PluginMethod]],
-        follows: Callable[[CycleState], bool],
         extenders: Sequence[PreemptionExtender],
         evictions: Evictions,
     ) -> None:
@@ -133,8 +129,8 @@ class Preemption:
         self._rules = rules
         self._handle = handle
         self._rng = rng
-        self._filters = filters
-        self._follows = follows
+        self._filters = handle.active_filters
+        self._follows = handle.follows
         self._extenders = extenders
         self._evictions = evictions
         self._pods: Lister[Pod] = handle.lister(Pod)
@@ -143,7 +139,7 @@ class Preemption:
         except PluginError:
             self._budgets = ()  # a plugin that does not watch budgets does not go by them
         self._known_budgets: tuple[Sequence[PodDisruptionBudget], Budgets] | None = None
-        self._columns = VictimColumns(rules) if VictimColumns.know(rules) else None
+        self._columns = VictimColumns(rules, handle.equivalence_key) if VictimColumns.know(rules) else None
 
     def refusal(self, pod: Pod, statuses: NodeStatuses) -> str:
         """Return why the pod may not preempt now, or ""."""

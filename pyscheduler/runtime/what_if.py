@@ -20,6 +20,7 @@ from pyscheduler.runtime.turns import Turns
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
 
+    from pyscheduler.framework.nodes import Nodes
     from pyscheduler.framework.pod_info import PodInfo
     from pyscheduler.framework.snapshot import Snapshot
     from pyscheduler.runtime.profile import Profile
@@ -71,7 +72,7 @@ class Question:
     def find_node(self, info: PodInfo) -> str:
         """Return the first node that can take the pod, or ""."""
         profile, pod = self._profile, info.pod
-        nodes = profile.snapshot.nodes
+        nodes: Nodes = profile.snapshot.nodes
         if not len(nodes):
             return ""
         state = CycleState()

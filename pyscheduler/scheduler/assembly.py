@@ -134,7 +134,7 @@ def build(
         informers.declare(IN_TREE_PODGROUPS)
     specs = with_ignored_resources(profile_specs(config, registry.args_type), config.extenders)
     profiles = build_profiles(specs, registry, services)
-    in_tree = make_in_tree_groups(next(iter(profiles.values()))) if gates["GenericWorkload"] else None
+    in_tree = make_in_tree_groups(next(iter(profiles.values())).handle) if gates["GenericWorkload"] else None
 
     def is_placed(uid: str) -> bool:
         verdict = waiting_pods.verdict(uid)
