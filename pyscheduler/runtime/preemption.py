@@ -45,12 +45,11 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from pyscheduler.framework.cycle_state import CycleState
-    from pyscheduler.framework.handle import Handle
     from pyscheduler.framework.nodes import Nodes
     from pyscheduler.framework.preemption import PreemptionExtender
     from pyscheduler.framework.watches import Lister
     from pyscheduler.runtime.eviction import Evictions
-    from pyscheduler.runtime.plugin_calls import PluginMethod
+    from pyscheduler.runtime.plugin_handle import PluginHandle
     from pyscheduler.runtime.reserving import Release
 
 __all__ = ["Preemption", "best_of"]
@@ -114,21 +113,16 @@ class _Found:
 class Preemption:
     """Makes room in the name of one plugin; the `Preemptor` of its handle.
 
-    `filters(state)` gives the filters that are active in a cycle, in order; `follows(state)` tells whether an active
-    plugin keeps an account of pods across nodes; `release` is the profile's. `rng` decides where the search begins, and
-    among equals.
+    `rng` decides where the search begins, and among equals.
     """
 
-    def __init__(  # noqa: PLR0913 - one keyword per collaborator
+    def __init__(
         self,
         plugin: str,
         rules: PreemptionRules,
         *,
-        handle: Handle,
+        handle: PluginHandle,
         rng: random.Random,
-        filters: Callable[[CycleState], Sequence[PluginMethod]],
-        follows: Callable[[CycleState], bool],
-        release: Callable[..., Release | None],
         extenders: Sequence[PreemptionExtender],
         evictions: Evictions,
     ) -> None:
@@ -136,9 +130,8 @@ class Preemption:
         self._rules = rules
         self._handle = handle
         self._rng = rng
-        self._filters = filters
-        self._follows = follows
-        self._release = release
+        self._filters = handle.active_filters
+        self._follows = handle.follows
         self._extenders = extenders
         self._evictions = evictions
         self._pods: Lister[Pod] = handle.lister(Pod)
@@ -147,7 +140,7 @@ class Preemption:
         except PluginError:
             self._budgets = ()  # a plugin that does not watch budgets does not go by them
         self._known_budgets: tuple[Sequence[PodDisruptionBudget], Budgets] | None = None
-        self._columns = VictimColumns(rules) if VictimColumns.know(rules) else None
+        self._columns = VictimColumns(rules, handle.equivalence_key) if VictimColumns.know(rules) else None
 
     def refusal(self, pod: Pod, statuses: NodeStatuses) -> str:
         """Return why the pod may not preempt now, or ""."""
@@ -229,7 +222,7 @@ class Preemption:
 
     def release(self, state: CycleState) -> Release | None:
         """Return what frees what victims hold in plugins' books; None if no plugin with a say in the cycle can tell."""
-        return self._release(state, without=self._rules.keeps_bookings_of)
+        return self._handle.release(state, without=self._rules.keeps_bookings_of)
 
     async def _search(self, state: CycleState, pod: Pod, worth: _Worth, turns: Turns) -> _Found | Outcomes:
         """Look at the nodes, from a random one on, until enough candidates were found.

@@ -22,12 +22,10 @@ from pyscheduler.framework.node_statuses import NodeStatuses
 from pyscheduler.framework.preemption import Candidate, PreemptionRules
 from pyscheduler.framework.reuse import Reuse
 from pyscheduler.framework.status import Code, Status
-from pyscheduler.runtime.equivalence_cache.equivalence_key import equivalence_key
-from pyscheduler.runtime.equivalence_cache.filter_cache import is_kept
+from pyscheduler.runtime.equivalence_cache.filter_cache import is_cacheable
 from pyscheduler.runtime.preemption_line_ups import LineUps
 from pyscheduler.runtime.preemption_promises import Promised, Promises
 from pyscheduler.runtime.preemption_verdicts import UNKNOWN, Verdicts, verdict_of
-from pyscheduler.runtime.run_context import context_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence, Set as AbstractSet
@@ -59,7 +57,7 @@ def amount_filters(methods: Iterable[PluginMethod]) -> AbstractSet[str] | None:
     found: set[str] = set()
     by_amounts = True
     for method in methods:
-        if not is_kept(method):
+        if not is_cacheable(method):
             return None
         if method.reuse is Reuse.WHILE_AMOUNTS_STAY:
             found.add(method.plugin)
@@ -140,10 +138,11 @@ class Outcomes:
 class VictimColumns:
     """Searches on behalf of one plugin with rules that choose victims as kube-scheduler does."""
 
-    __slots__ = ("_budgets", "_line_ups", "_promises", "_protected", "_rules", "_verdicts")
+    __slots__ = ("_budgets", "_equivalence_key", "_line_ups", "_promises", "_protected", "_rules", "_verdicts")
 
-    def __init__(self, rules: PreemptionRules) -> None:
+    def __init__(self, rules: PreemptionRules, equivalence_key: Callable[[Pod], bytes | None]) -> None:
         self._rules = rules
+        self._equivalence_key = equivalence_key
         self._line_ups = LineUps()
         self._verdicts = Verdicts()
         self._budgets: Budgets | None = None
@@ -180,7 +179,7 @@ class VictimColumns:
         `by_amounts`: bool[n], of each of `rows` whether amounts are all that is in question. `portions` cuts nodes into
         handfuls that can go through a dry run together.
         """
-        key = equivalence_key(dry_run.pod) if context_of(dry_run.state).is_reusable else None
+        key = self._equivalence_key(dry_run.pod)
         if key is None or dry_run.now <= self._line_ups.latest_start:
             return None
         snapshot = dry_run.handle.snapshot

@@ -143,7 +143,7 @@ def _make_scheduler(
     """Return the scheduler with its cycles. `rng` breaks ties between nodes."""
     clock, recorder, snapshot, queue = services.clock, services.recorder, services.snapshot, services.queue
     pods, waiting_pods, gates = informers.get(Pod), services.waiting_pods, services.feature_gates
-    in_tree = make_in_tree_groups(next(iter(profiles.values()))) if gates["GenericWorkload"] else None
+    in_tree = make_in_tree_groups(next(iter(profiles.values())).handle) if gates["GenericWorkload"] else None
     statuses = PodStatusWriter(client=client, clock=clock, recorder=recorder)
     failure = FailureHandler(clock=clock, recorder=recorder, queue=queue, pods=pods, statuses=statuses)
     pipeline = PlacementPipeline(

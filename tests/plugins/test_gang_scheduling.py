@@ -184,7 +184,7 @@ async def test_who_stops_waiting_does_not_count(pyscheduler_cluster: FakeCluster
     add_group(pyscheduler_cluster, gang={"minCount": 3})
     members = add_pods(pyscheduler_cluster, 3, requests={"cpu": "1"})
     await framework.settle()
-    waiting = list(framework.profile.waiting_pods())
+    waiting = list(framework.profile.handle.waiting_pods())
     assert len(waiting) == 2
     third = next(each for each in members if each.uid not in {held.pod.uid for held in waiting})
     assert waiting[0].reject("somebody", "for a test")

@@ -426,7 +426,7 @@ async def test_a_group_that_is_made_anew_begins_anew(pyscheduler_cluster: FakeCl
     world.cluster.delete_pod("g-0")
     world.cluster.delete_pod("g-1")
     await world.pass_time(scheduler, 2)
-    controller = StatusController.of(scheduler.profile)
+    controller = StatusController.of(scheduler.profile.handle)
     assert not controller._books
 
 
@@ -436,7 +436,7 @@ async def test_members_count_as_bound_where_the_watch_is_late(pyscheduler_cluste
     scheduler = world.start()
     world.group("g", 2)
     await world.pass_time(scheduler)
-    controller = StatusController.of(scheduler.profile)
+    controller = StatusController.of(scheduler.profile.handle)
     world.cluster.delete_node("n")
     world.pods("g", 2)
     await world.pass_time(scheduler, 2)

@@ -39,6 +39,7 @@ from pyscheduler.framework import (
 from pyscheduler.framework.clock import LoopClock
 from pyscheduler.runtime import preemption_columns, preemption_line_ups
 from pyscheduler.runtime.discovery import discover
+from pyscheduler.runtime.equivalence_cache.classes import EquivalenceClasses
 from pyscheduler.runtime.equivalence_cache.nominated_filter_cache import NominatedFilterCache
 from pyscheduler.runtime.preemption import Preemption
 from pyscheduler.runtime.preemption_columns import Outcomes, VictimColumns
@@ -153,7 +154,7 @@ class World:
         self.preemptor = self.profile.preemptors["DefaultPreemption"]
         if self.rng.random() < 0.3:
             rules = Grouped(self.groups, self.enough)
-            self.preemptor._rules, self.preemptor._columns = rules, VictimColumns(rules)
+            self.preemptor._rules, self.preemptor._columns = rules, VictimColumns(rules, self.profile.equivalence_key)
             self.fired["groups have budgets"] += 1
         self.columns = self.preemptor._columns
         self.preemptor._budgets = self.budgets
@@ -281,11 +282,10 @@ class World:
         self.preemptor._columns = None
         self.preemptor._follows = lambda state: self.rng_follows or follows(state)
         self.rng_follows = self.rng.random() < 0.5
-        pre_filtering = self.profile._bound.pre_filtering
-        memories = pre_filtering.memories
-        object.__setattr__(pre_filtering, "memories", None)
-        expected = await self._decide(pod, aloud=aloud)
-        object.__setattr__(pre_filtering, "memories", memories)
+        with pytest.MonkeyPatch.context() as patches:
+            if self.profile.equivalence_cache is not None:
+                patches.setattr(self.profile.equivalence_cache, "classes", EquivalenceClasses(max_classes=0))
+            expected = await self._decide(pod, aloud=aloud)
         self.preemptor._columns, self.preemptor._follows = self.columns, follows
         after = self.preemptor._rng.getstate()
         self.preemptor._rng.setstate(draws)

@@ -37,9 +37,9 @@ from pyscheduler.framework.interfaces import NominatingInfo
 from pyscheduler.framework.pod_info import PodInfo
 from pyscheduler.framework.recorder import NullRecorder
 from pyscheduler.runtime import placement
-from pyscheduler.runtime.filtering import Filtering
+from pyscheduler.runtime.equivalence_cache.cache import EquivalenceCache
+from pyscheduler.runtime.equivalence_cache.classes import EquivalenceClasses
 from pyscheduler.runtime.placement import PlacementPipeline
-from pyscheduler.runtime.scoring import Scoring
 from pyscheduler.runtime.turns import run_now
 from pyscheduler.testing import FakeCluster, make_pod, pod_manifest
 from tests.scheduler.kinds import (
@@ -184,8 +184,9 @@ class Twins:
     def _watch(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """Decide twice wherever the scheduler decides once, and count what is recalled."""
         find_node = PlacementPipeline.find_node
-        score, recall, recall_scores = placement._score, Filtering._recall, Scoring._recall
-        join_crowded = Filtering._join_crowded
+        score, cache = placement._score, EquivalenceCache
+        recall, recall_scores = cache._recall_filters, cache._recall_scores
+        recall_nominated = cache._rejections_with_nominated
 
         def decide(*args: Any, **keywords: Any) -> object:
             return run_now(find_node(*args, **keywords))
@@ -209,9 +210,11 @@ class Twins:
 
         monkeypatch.setattr(PlacementPipeline, "find_node", twice)
         monkeypatch.setattr(placement, "_score", noting)
-        monkeypatch.setattr(Filtering, "_recall", lambda *args: counting("recalled filters", recall(*args)))
-        monkeypatch.setattr(Filtering, "_join_crowded", lambda *args: counting("recalled crowds", join_crowded(*args)))
-        monkeypatch.setattr(Scoring, "_recall", lambda *args: counting("recalled scores", recall_scores(*args)))
+        monkeypatch.setattr(cache, "_recall_filters", lambda *args: counting("recalled filters", recall(*args)))
+        monkeypatch.setattr(cache, "_recall_scores", lambda *args: counting("recalled scores", recall_scores(*args)))
+        monkeypatch.setattr(
+            cache, "_rejections_with_nominated", lambda *args: counting("recalled nominated", recall_nominated(*args))
+        )
 
     def _decide_twice(
         self,
@@ -222,14 +225,14 @@ class Twins:
         pod: Pod,
         turn: BatchTurn | None,
     ) -> object:
-        pre_filtering = profile._bound.pre_filtering
-        memories, draws, start = pre_filtering.memories, pipeline.rng.getstate(), pipeline._next_start
-        sampling = profile._services.rng.getstate()
-        object.__setattr__(pre_filtering, "memories", None)
+        draws, start, sampling = pipeline.rng.getstate(), pipeline._next_start, profile._dependencies.rng.getstate()
+        cache = profile.equivalence_cache
+        assert cache is not None, profile.cache_obstacles
+        classes, cache.classes = cache.classes, EquivalenceClasses(max_classes=0)
         expected, _ = self._decide(partial(decide, turn=_copy_of(turn)), pipeline, profile, CycleState(), pod)
-        object.__setattr__(pre_filtering, "memories", memories)
+        cache.classes = classes
         pipeline.rng.setstate(draws)
-        profile._services.rng.setstate(sampling)
+        profile._dependencies.rng.setstate(sampling)
         pipeline._next_start = start
         own = state.written().keys()
         actual, outcome = self._decide(partial(decide, turn=turn), pipeline, profile, state, pod)

@@ -1,31 +1,49 @@
-"""What of a pod the answers that can be kept depend on, as one value to look them up by.
+"""Equivalence keys: pods with equal keys get equal answers from plugins that declare `Reuse`.
 
-The fragments of `sign_pod` will not do. They are kube-scheduler's, which leave out what makes two pods differ in rare
-cases (the protocol of a host port, how requests are split over containers), and they deny a signature to pods that are
-to be spread, though only one plugin cares. A key is exact instead: it is made of all that the promise of `Reuse` lets a
-plugin look at. Pods of one template differ in names, labels and the names of volumes, none of which is part of it.
+The fragments of `sign_pod` are not exact enough. They are kube-scheduler's: they leave out what rarely makes two pods
+differ (the protocol of a host port, how requests are split over containers), and they deny a signature to pods with
+spread constraints, which concern one plugin only. An equivalence key consists of everything that the promise of `Reuse`
+lets a plugin read. Pods of one template differ in names, labels and the names of volumes, which are not in the key.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import attrs
 import msgspec
 
 if TYPE_CHECKING:
-    from pyscheduler.api import Pod
+    from collections.abc import Sequence
 
-__all__ = ["equivalence_key"]
+    from pyscheduler.api import Pod
+    from pyscheduler.runtime.plugin_calls import PluginCalls, PluginMethod
+
+__all__ = ["EquivalenceKeys", "equivalence_key"]
 
 _encode = msgspec.msgpack.Encoder().encode
 
 
-def equivalence_key(pod: Pod) -> bytes | None:
-    """Return what stands for all that `pod` asks of a node; None where nothing can.
+@attrs.frozen
+class EquivalenceKeys:
+    """The equivalence keys of pods of one profile. `vetoes` are the `may_reuse` methods of its plugins."""
 
-    So it is for a pod that has run already, as resized ones have, and for one with resource claims: what it may have
-    depends on what other claims have. Pods with equal keys ask the same. Not the other way round: one CPU can be
-    written as `1` and as `1000m`.
+    calls: PluginCalls
+    vetoes: Sequence[PluginMethod]
+
+    def of(self, pod: Pod) -> bytes | None:
+        """Return the key of a pod; None where it has none, or where a plugin does not allow reuse."""
+        for veto in self.vetoes:
+            if self.calls.run(veto, pod, pod) is not True:
+                return None
+        return equivalence_key(pod)
+
+
+def equivalence_key(pod: Pod) -> bytes | None:
+    """Return the key of a pod; None for a pod that has run already (a resized one), or has resource claims.
+
+    The devices for a claim depend on what other claims have. Two pods that ask the same may have different keys: one
+    CPU can be written as `1` and as `1000m`.
     """
     spec, status = pod.spec, pod.status
     if status.container_statuses or status.init_container_statuses or status.resources or status.allocated_resources:
