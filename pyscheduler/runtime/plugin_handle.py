@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, TypeVar, cast
 
 from pyscheduler.runtime.background import Background
-from pyscheduler.runtime.eviction import Evictions
-from pyscheduler.runtime.preemption import Preemption
+from pyscheduler.runtime.preemption.eviction import Evictions
+from pyscheduler.runtime.preemption.search import Preemption
 from pyscheduler.runtime.what_if import what_if
 
 if TYPE_CHECKING:

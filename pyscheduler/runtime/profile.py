@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from pyscheduler.runtime.handle_dependencies import HandleDependencies
     from pyscheduler.runtime.plugin_calls import PluginMethod
     from pyscheduler.runtime.pre_filtering import PreFilterOutcome
-    from pyscheduler.runtime.preemption import Preemption
+    from pyscheduler.runtime.preemption.search import Preemption
     from pyscheduler.runtime.profile_builder import Assembly
     from pyscheduler.runtime.registry import Registry
     from pyscheduler.runtime.reserving import Release

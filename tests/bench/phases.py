@@ -44,7 +44,7 @@ _FILES: Final = {
     "pyscheduler/scheduler/binding_cycle.py": "binding cycle",
     "pyscheduler/scheduler/failure.py": "failure",
     "pyscheduler/scheduler/pod_status.py": "pod status",
-    "pyscheduler/runtime/eviction.py": "PostFilter",
+    "pyscheduler/runtime/preemption/eviction.py": "PostFilter",
     "pyscheduler/runtime/waiting_pods.py": "Permit",
     "pyscheduler/telemetry/": "metrics",
     "pyscheduler/podgroup/": "background",

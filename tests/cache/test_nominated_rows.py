@@ -11,7 +11,7 @@ from pyscheduler.cache.cache import Cache
 from pyscheduler.cache.snapshot import Snapshot
 from pyscheduler.framework import NominatingInfo, PodInfo
 from pyscheduler.queue.nominator import Nominator
-from pyscheduler.runtime.preemption_promises import Promised, Promises
+from pyscheduler.runtime.preemption.nominated_usage import NominatedUsage, NominatedUsages
 from pyscheduler.testing import make_node, make_pod
 from pyscheduler.testing.clock import VirtualClock
 
@@ -30,7 +30,7 @@ class History:
         self.nominator = Nominator()
         self.cache = Cache(clock=VirtualClock())
         self.snapshot = Snapshot(nominator=self.nominator)
-        self.promises = Promises()
+        self.promises = NominatedUsages()
         self.present: set[str] = set()
         for name in NODES[:3]:
             self.toggle(name)
@@ -81,7 +81,7 @@ class History:
         """Compare what is kept with what a look at all nominations gives, for some pod; say what that came to."""
         info = self.rng.choice(PODS)
         pod, nodes = info.pod, self.snapshot.nodes
-        afresh = Promised.once(self.snapshot, pod)
+        afresh = NominatedUsage.once(self.snapshot, pod)
         kept = self.snapshot.nominated_before(pod.priority)
         self.snapshot.check_invariants()
         found = self.promises.before(kept, len(nodes), pod)

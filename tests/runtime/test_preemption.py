@@ -41,7 +41,7 @@ from pyscheduler.framework import (
 )
 from pyscheduler.framework.clock import LoopClock
 from pyscheduler.runtime.discovery import discover
-from pyscheduler.runtime.preemption import Preemption, best_of
+from pyscheduler.runtime.preemption.search import Preemption, best_of
 from pyscheduler.runtime.profile import Profile
 from pyscheduler.scheduler.assembly import build
 from pyscheduler.scheduler.scheduler import Scheduler

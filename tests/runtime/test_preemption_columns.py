@@ -2,7 +2,7 @@
 
 Every preemption in random histories is decided twice on the same snapshot: with columns and with what is kept of
 earlier pods, and without. What filters say, nodes looked at, victims, message, chosen node and draws are compared.
-Among what happens: pods and nodes come, go and change, budgets are used up, others are promised nodes, and preemptors
+Among what happens: pods and nodes come, go and change, budgets are used up, others are usage nodes, and preemptors
 of several kinds and priorities ask again and again.
 """
 
@@ -37,15 +37,15 @@ from pyscheduler.framework import (
     TrialKind,
 )
 from pyscheduler.framework.clock import LoopClock
-from pyscheduler.runtime import preemption_columns, preemption_line_ups
+from pyscheduler.runtime import node_shapes, preemption_columns
 from pyscheduler.runtime.discovery import discover
 from pyscheduler.runtime.equivalence_cache.classes import EquivalenceClasses
 from pyscheduler.runtime.equivalence_cache.nominated_filter_cache import NominatedFilterCache
-from pyscheduler.runtime.preemption import Preemption
-from pyscheduler.runtime.preemption_columns import Outcomes, VictimColumns
-from pyscheduler.runtime.preemption_dry_run import DryRun
-from pyscheduler.runtime.preemption_line_ups import LineUps
-from pyscheduler.runtime.preemption_promises import Promised
+from pyscheduler.runtime.preemption.columns import Outcomes, VictimColumns
+from pyscheduler.runtime.preemption.dry_run import DryRun
+from pyscheduler.runtime.preemption.node_shapes import NodeShapes
+from pyscheduler.runtime.preemption.nominated_usage import NominatedUsage
+from pyscheduler.runtime.preemption.search import Preemption
 from pyscheduler.scheduler.assembly import build
 from pyscheduler.testing import make_node, make_pod
 from tests.runtime.test_preemption import make_budget
@@ -127,7 +127,7 @@ class World:
         self.pods: dict[str, PodInfo] = {}
         self.budgets: list[PodDisruptionBudget] = []
         self.groups: dict[str, int] = {}
-        self.promised: list[Pod] = []
+        self.usage: list[Pod] = []
         self.chosen: Candidate | None = None
         self.nodes: dict[str, Node] = {}
 
@@ -252,13 +252,13 @@ class World:
             status={"nominatedNodeName": self.rng.choice(sorted(self.nodes))},
             **KINDS[self.rng.choice(["small", "small", "large", "with a port"])],
         )
-        self.promised.append(pod)
+        self.usage.append(pod)
         self.scheduler.queue.nominator.add(PodInfo.of(pod))
 
     def break_promises(self) -> None:
-        for pod in self.promised:
+        for pod in self.usage:
             self.scheduler.queue.nominator.delete(pod)
-        self.promised.clear()
+        self.usage.clear()
 
     def think(self) -> None:
         """Change the snapshot in thought."""
@@ -336,7 +336,7 @@ def watch(monkeypatch: pytest.MonkeyPatch, fired: Counter[str]) -> None:
     """Count which ways the search goes."""
     look, learn, shapes = VictimColumns.look, VictimColumns._learn, VictimColumns._shapes
     best, dry_run = Outcomes.best, DryRun.look
-    lined_up = LineUps._line_up_for
+    lined_up = NodeShapes._line_up_for
     draw, answered = Preemption._draw, NominatedFilterCache.answer
 
     async def looked(columns: VictimColumns, *args: Any, **keywords: Any) -> Outcomes | None:
@@ -350,11 +350,11 @@ def watch(monkeypatch: pytest.MonkeyPatch, fired: Counter[str]) -> None:
         fired["all known" if fired["dry runs"] == before else "something learned"] += 1
         return answer
 
-    def shaped(columns: VictimColumns, run: DryRun, rows: Any, by_amounts: Any, promised: Promised) -> Any:
-        found = shapes(columns, run, rows, by_amounts, promised)
+    def shaped(columns: VictimColumns, run: DryRun, rows: Any, by_amounts: Any, usage: NominatedUsage) -> Any:
+        found = shapes(columns, run, rows, by_amounts, usage)
         fired["by amounts"] += int(by_amounts.sum())
         fired["by themselves"] += int((~by_amounts).sum())
-        fired["promised to others"] += sum(row in promised.pods for row in rows.tolist())
+        fired["usage to others"] += sum(row in usage.pods for row in rows.tolist())
         fired["protected"] += len(columns._protected_on(run, rows.tolist()))
         return found
 
@@ -384,13 +384,13 @@ def watch(monkeypatch: pytest.MonkeyPatch, fired: Counter[str]) -> None:
         fired["drawn among equals"] += len(among) > 1
         return draw(preemption, among)
 
-    def lined(line_ups: LineUps, row: int, priority: int) -> Any:
-        found = lined_up(line_ups, row, priority)
-        fired["lined up otherwise"] += found.pods != line_ups._pods[row]
-        fired["of another shape"] += found.shape != line_ups.shapes[row]
+    def lined(node_shapes: NodeShapes, row: int, priority: int) -> Any:
+        found = lined_up(node_shapes, row, priority)
+        fired["lined up otherwise"] += found.pods != node_shapes._pods[row]
+        fired["of another shape"] += found.shape != node_shapes.shapes[row]
         return found
 
-    monkeypatch.setattr(LineUps, "_line_up_for", lined)
+    monkeypatch.setattr(NodeShapes, "_line_up_for", lined)
     monkeypatch.setattr(VictimColumns, "look", looked)
     monkeypatch.setattr(VictimColumns, "_learn", learned)
     monkeypatch.setattr(VictimColumns, "_shapes", shaped)
@@ -406,8 +406,8 @@ def test_columns_change_nothing_but_the_time_it_takes(monkeypatch: pytest.Monkey
     fired: Counter[str] = Counter()
     watch(monkeypatch, fired)
     # So that numbers are taken back now and then, and lines outgrow their arrays.
-    monkeypatch.setattr(preemption_line_ups, "_SPARE_IDS", 20)
-    monkeypatch.setattr(preemption_line_ups, "_MIN_WIDTH", 2)
+    monkeypatch.setattr(node_shapes, "_SPARE_IDS", 20)
+    monkeypatch.setattr(node_shapes, "_MIN_WIDTH", 2)
     monkeypatch.setattr(preemption_columns, "_MIN_CHUNK", 2)
 
     async def play(seed: int) -> None:
@@ -419,7 +419,7 @@ def test_columns_change_nothing_but_the_time_it_takes(monkeypatch: pytest.Monkey
                 await answer
             fired[event.__name__] += 1
         assert world.columns is not None
-        fired["numbers taken back"] += world.columns._line_ups.epoch
+        fired["numbers taken back"] += world.columns._node_shapes.epoch
 
     @settings(max_examples=25, derandomize=True, deadline=None)
     @given(st.integers(0, 2**32))
@@ -450,7 +450,7 @@ WAYS = (
     "nobody to choose",
     "numbers taken back",
     "of another shape",
-    "promised to others",
+    "usage to others",
     "protected",
     "something learned",
 )

@@ -1,4 +1,4 @@
-"""Which nodes are promised to other pods, in columns, for a search for victims.
+"""Which nodes are usage to other pods, in columns, for a search for victims.
 
 Pods that were nominated to a node have to fit on it beside the preemptor if they come before it. What they take counts,
 and not who they are, as long as amounts are all that is in question.
@@ -12,7 +12,7 @@ import attrs
 import numpy as np
 
 from pyscheduler.cache.nominated_rows import before
-from pyscheduler.runtime.preemption_line_ups import request_key
+from pyscheduler.runtime.preemption.node_shapes import request_key
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Mapping, Sequence
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pyscheduler.framework.pod_info import PodInfo
     from pyscheduler.framework.snapshot import Snapshot
 
-__all__ = ["Promised", "Promises"]
+__all__ = ["NominatedUsage", "NominatedUsages"]
 
 #: What the pods of a crowd take, each.
 _Requests: TypeAlias = "tuple[Hashable, ...]"
@@ -35,18 +35,18 @@ _MAX_CROWDS: Final = 2**16
 
 
 @attrs.frozen
-class Promised:
-    """What one preemptor finds promised to others."""
+class NominatedUsage:
+    """What one preemptor finds usage to others."""
 
     pods: Mapping[int, Sequence[PodInfo]]
-    #: int32[n] by row: the number of what the pods there take, 0 for nobody; None where nothing is promised at all.
+    #: int32[n] by row: the number of what the pods there take, 0 for nobody; None where nothing is usage at all.
     by_row: NDArray[np.int32] | None
     table: Sequence[_Requests]
     #: Where the queue's nominations are all there is: what is kept of them, and as of when.
     source: tuple[NominatedRows, Mark] | None = None
 
     @classmethod
-    def once(cls, snapshot: Snapshot, pod: Pod) -> Promised:
+    def once(cls, snapshot: Snapshot, pod: Pod) -> NominatedUsage:
         """Look at all nominations, those of statements among them."""
         found = ((snapshot.nodes.index(name), name) for name in snapshot.nominated_nodes)
         pods = {
@@ -90,7 +90,7 @@ class _Known:
     by_row: NDArray[np.int32]
 
 
-class Promises:
+class NominatedUsages:
     """Numbers for crowds, by row and priority, kept as nominations change."""
 
     __slots__ = ("_by_priority", "_numbers", "_table")
@@ -100,18 +100,18 @@ class Promises:
         self._table: list[_Requests] = [()]
         self._numbers: dict[_Requests, int] = {(): 0}
 
-    def before(self, nominated: NominatedRows, num_nodes: int, pod: Pod) -> Promised:
-        """Return what is promised to others than `pod`, for whose priority `nominated` is."""
+    def before(self, nominated: NominatedRows, num_nodes: int, pod: Pod) -> NominatedUsage:
+        """Return what is usage to others than `pod`, for whose priority `nominated` is."""
         source = (nominated, nominated.mark)
         if not nominated.pods:
-            return Promised(nominated.pods, None, (), source)
+            return NominatedUsage(nominated.pods, None, (), source)
         by_row = self._sync(nominated, num_nodes)
         others = nominated.others_than(pod.uid)
         own = nominated.row_of(pod.uid)
         if own is not None:
             by_row = by_row.copy()
             by_row[own] = self._number(others.get(own, ()))
-        return Promised(others, by_row, self._table, source)
+        return NominatedUsage(others, by_row, self._table, source)
 
     def _sync(self, nominated: NominatedRows, num_nodes: int) -> NDArray[np.int32]:
         if len(self._table) > _MAX_CROWDS:

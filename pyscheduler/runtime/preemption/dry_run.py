@@ -21,7 +21,7 @@ import numpy as np
 
 from pyscheduler.framework.preemption import Candidate
 from pyscheduler.framework.status import Code, Status
-from pyscheduler.runtime.sparing_order import by_importance
+from pyscheduler.runtime.preemption.victim_order import by_importance
 from pyscheduler.runtime.statement import Statement
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from pyscheduler.framework.node_statuses import NodeStatuses
     from pyscheduler.framework.pod_info import PodInfo
     from pyscheduler.framework.preemption import PreemptionRules
-    from pyscheduler.runtime.disruption_budgets import Budgets
+    from pyscheduler.runtime.preemption.disruption_budgets import Budgets
     from pyscheduler.runtime.reserving import Release
 
 __all__ = ["NO_VICTIMS", "DryRun", "Outcome"]

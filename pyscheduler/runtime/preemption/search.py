@@ -33,9 +33,9 @@ from pyscheduler.framework.preemption import (
     start_time,
 )
 from pyscheduler.framework.status import Code, Status
-from pyscheduler.runtime.disruption_budgets import Budgets
-from pyscheduler.runtime.preemption_columns import Outcomes, VictimColumns, amount_filters
-from pyscheduler.runtime.preemption_dry_run import NO_VICTIMS, DryRun
+from pyscheduler.runtime.preemption.columns import Outcomes, VictimColumns, amount_filters
+from pyscheduler.runtime.preemption.disruption_budgets import Budgets
+from pyscheduler.runtime.preemption.dry_run import NO_VICTIMS, DryRun
 from pyscheduler.runtime.turns import Turns
 
 if TYPE_CHECKING:
@@ -48,8 +48,8 @@ if TYPE_CHECKING:
     from pyscheduler.framework.nodes import Nodes
     from pyscheduler.framework.preemption import PreemptionExtender
     from pyscheduler.framework.watches import Lister
-    from pyscheduler.runtime.eviction import Evictions
     from pyscheduler.runtime.plugin_handle import PluginHandle
+    from pyscheduler.runtime.preemption.eviction import Evictions
     from pyscheduler.runtime.reserving import Release
 
 __all__ = ["Preemption", "best_of"]
@@ -144,7 +144,7 @@ class Preemption:
 
     def refusal(self, pod: Pod, statuses: NodeStatuses) -> str:
         """Return why the pod may not preempt now, or ""."""
-        # The API server may not have heard yet of what was promised a moment ago.
+        # The API server may not have heard yet of what was usage a moment ago.
         name = pod.status.nominated_node_name or self._handle.nominator.node_of(pod.uid)
         nominated = self._handle.snapshot.get(name) if name else None
         return self._rules.refusal(pod, nominated, statuses.get(name))
