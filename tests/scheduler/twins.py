@@ -184,7 +184,7 @@ class Twins:
     def _watch(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """Decide twice wherever the scheduler decides once, and count what is recalled."""
         find_node = PlacementPipeline.find_node
-        score, recall, recall_scores = placement._score, Filtering._recall, Scoring._recall
+        score, recall, recall_scores = placement._Search.score, Filtering._recall, Scoring._recall
         join_crowded = Filtering._join_crowded
 
         def decide(*args: Any, **keywords: Any) -> object:
@@ -195,8 +195,8 @@ class Twins:
         ) -> object:
             return self._decide_twice(decide, pipeline, profile, state, pod, turn)
 
-        def noting(*args: Any) -> object:
-            outcome = score(*args)
+        async def noting(*args: Any) -> object:
+            outcome = await score(*args)
             # The best ones first: what is kept of them must not be put right by a look at all totals.
             self._totals.append(list(outcome.best))
             self._totals.append(outcome.totals.tolist())
@@ -208,7 +208,7 @@ class Twins:
             return found
 
         monkeypatch.setattr(PlacementPipeline, "find_node", twice)
-        monkeypatch.setattr(placement, "_score", noting)
+        monkeypatch.setattr(placement._Search, "score", noting)
         monkeypatch.setattr(Filtering, "_recall", lambda *args: counting("recalled filters", recall(*args)))
         monkeypatch.setattr(Filtering, "_join_crowded", lambda *args: counting("recalled crowds", join_crowded(*args)))
         monkeypatch.setattr(Scoring, "_recall", lambda *args: counting("recalled scores", recall_scores(*args)))
