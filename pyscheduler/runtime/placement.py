@@ -369,7 +369,8 @@ class _Search:
             return nodes if len(outcome.rows) == len(nodes) else nodes.take(outcome.rows)
         if outcome.statuses is not None:
             self._note_statuses(outcome.statuses)
-        self._note_broken_nomination()
+        if self.broken:
+            self._note_broken_nomination()
         if self.refused:
             self._note_refused()
         return None
@@ -430,7 +431,7 @@ class _Search:
         It was not where PreFilter had narrowed the nodes. Source: kube-scheduler 1.36, `evaluateNominatedNode`.
         """
         known, broken = self.diagnosis.node_statuses, self.broken
-        if not broken or all(known.get(name) is not known.absent for name in broken):
+        if all(known.get(name) is not known.absent for name in broken):
             return
         statuses = {**broken, **dict(known.items())}
         self.diagnosis.node_statuses = NodeStatuses.from_mapping(statuses, absent=known.absent)
