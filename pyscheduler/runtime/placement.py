@@ -26,7 +26,6 @@ from pyscheduler.framework.status import Code, Status
 from pyscheduler.runtime.batching import NodeList
 from pyscheduler.runtime.event_registration import EXTENDER
 from pyscheduler.runtime.filtering import FilterOutcome
-from pyscheduler.runtime.scoring import best_of
 
 if TYPE_CHECKING:
     import random
@@ -115,32 +114,8 @@ class Observer(Protocol):
         ...
 
     def on_score(self, nodes: Nodes, outcome: ScoreOutcome) -> None:
-        """Receive the feasible nodes and the scores of the plugins."""
+        """Receive the feasible nodes and the scores of plugins and extenders."""
         ...
-
-    def on_extender_scores(self, name: str, scores: PluginScores) -> None:
-        """Receive the scores of one extender; the totals of the `ScoreOutcome` include them already."""
-        ...
-
-
-@attrs.define
-class _Found:
-    """The feasible nodes, and which nodes Filter was asked about: `processed` rows of `nodes` from row `start` on."""
-
-    feasible: Nodes
-    nodes: Nodes
-    start: int
-    processed: int
-    #: The complete statuses of `nodes`; None unless there is an observer.
-    statuses: NodeStatuses | None = None
-
-    @property
-    def filtered(self) -> Nodes:
-        """Return the nodes that Filter was asked about."""
-        if self.processed >= len(self.nodes):
-            return self.nodes
-        rows = np.arange(self.start, self.start + self.processed, dtype=np.int64) % len(self.nodes)
-        return self.nodes.take(rows)
 
 
 @attrs.define(kw_only=True)
@@ -168,101 +143,68 @@ class PlacementPipeline:
         Raises `NoNodesError` on an empty cluster, `FitError` when no node fits, `PluginError` when a plugin failed and
         `ExtenderError` when an extender failed.
         """
-        all_nodes = self.snapshot.nodes
-        if not len(all_nodes):
+        if not len(self.snapshot.nodes):
             raise NoNodesError
-        diagnosis = Diagnosis()
-        broken: dict[str, Status] = {}
-        refused: dict[str, Status] = {}
+        search = _Search(profile, state, pod, self.snapshot.nodes, observer)
         extenders = self.extenders if self.extenders is not None and self.extenders.have_a_say(pod) else None
         if extenders is not None:
             turn = None
 
-        outcome = _pre_filter(profile, state, pod, all_nodes, diagnosis, observer)
-        found = self._try_likely_node(profile, state, pod, turn, broken) if observer is None else None
-        if found is not None and extenders is not None and not await extenders.accept(pod, found.feasible, refused):
-            found = None
+        search.pre_filter()
+        found = self._try_likely_node(search, turn) if observer is None else None
+        if found is not None and extenders is not None:
+            found = found if await extenders.accept(pod, found.feasible, search.refused) else None
         if found is None:
-            nodes = _narrow(outcome, all_nodes, diagnosis, broken)
-            found = self._filter(profile, state, pod, nodes, diagnosis, turn, observer)
-            if found is None:
-                _note_broken_nomination(broken, diagnosis)
-                if refused:
-                    _note_refused(refused, diagnosis)
-            elif extenders is not None:
-                found = await _extend(extenders, profile, state, pod, found, diagnosis, refused, observer)
+            found = self._filter(search, search.narrow(), turn)
+            if found is not None and extenders is not None:
+                found = await search.extend(extenders, found)
         if found is None:
-            raise FitError(num_all_nodes=len(all_nodes), diagnosis=diagnosis)
+            raise search.fit_error()
 
         feasible, row, others = found.feasible, 0, None
         if len(feasible) > 1 or observer is not None:
-            ranking = _score(profile, state, pod, feasible, observer)
-            best = ranking.best
-            if extenders is not None:
-                best = await _best_with_extenders(extenders, pod, feasible, ranking.totals, observer)
-            row = self._draw(best)
+            ranking = await search.score(extenders, feasible)
+            row = self._draw(ranking.best)
             others = partial(self._others, row, feasible, ranking)
         name = feasible.name(row)
         if turn is not None:
             turn.settle(name, others)
         return Placement(node_name=name, evaluated_nodes=found.processed, feasible_nodes=len(feasible))
 
-    def _try_likely_node(
-        self, profile: Profile, state: CycleState, pod: Pod, turn: BatchTurn | None, broken: dict[str, Status]
-    ) -> _Found | None:
+    def _try_likely_node(self, search: _Search, turn: BatchTurn | None) -> _Found | None:
         """Return the node that the pod is nominated to, or that `turn` names, if it is feasible; it is then taken.
 
-        Otherwise the rejection is added to `broken`. Preemption made room on the nominated node, and the node that
-        `turn` names is the best of those left from the pod before.
+        Preemption made room on the nominated node, and `turn` names the best of the nodes left from the pod before.
         """
-        nodes = self.snapshot.nodes
-        nominated = self.snapshot.nominated_node(pod)
-        if turn is not None and (nominated or self._limit(profile, len(nodes)) < len(nodes)):
-            turn.hint(partial(self._rejects, profile, state, pod))
+        nominated = self.snapshot.nominated_node(search.pod)
+        if turn is not None and (nominated or self._limit(search.profile, len(search.nodes)) < len(search.nodes)):
+            turn.hint(search.rejects)
         name = nominated or (turn is not None and turn.hinted) or ""
-        outcome = _filter_one(profile, state, pod, nodes, name)
+        outcome = search.filter_one(name)
         if outcome is None:
             return None
         if len(outcome.rows):
-            return _Found(_one(nodes, name), nodes, 0, 1)
+            return _Found(search.one(name), search.nodes, 0, 1)
         status = outcome.statuses.status(0) if outcome.statuses is not None else None
         if status is not None:
-            broken[name] = status
+            search.broken[name] = status
         return None
 
-    def _rejects(self, profile: Profile, state: CycleState, pod: Pod, name: str) -> bool | None:
-        """Return True if the filters reject the pod on a node; None where there is no such node."""
-        outcome = _filter_one(profile, state, pod, self.snapshot.nodes, name)
-        return None if outcome is None else outcome.status is None and not len(outcome.rows)
-
-    def _filter(
-        self,
-        profile: Profile,
-        state: CycleState,
-        pod: Pod,
-        nodes: Nodes,
-        diagnosis: Diagnosis,
-        turn: BatchTurn | None,
-        observer: Observer | None,
-    ) -> _Found | None:
-        """Return the feasible ones of `nodes`; None, with `diagnosis` filled in, where there is none."""
-        if observer is not None:
-            outcome = _filter_all(profile, state, pod, nodes, diagnosis, observer)
-            start = 0
-        else:
-            limit, start = self._limit(profile, len(nodes)), 0
-            if limit < len(nodes):
-                # Where all nodes are filtered it does not matter which is the first.
-                start = self._next_start % len(nodes)
-                if nodes is self.snapshot.nodes:
-                    nodes = nodes.take(self.snapshot.order())
-            outcome = profile.find_feasible(state, pod, nodes, limit=limit, start=start)
-            self._next_start = (self._next_start + outcome.processed) % len(self.snapshot.nodes)
-        feasible = _feasible(outcome, nodes, diagnosis)
+    def _filter(self, search: _Search, nodes: Nodes, turn: BatchTurn | None) -> _Found | None:
+        """Return the feasible ones of `nodes`; None, with the diagnosis filled in, where there is none."""
+        limit, start = self._limit(search.profile, len(nodes)), 0
+        if limit < len(nodes) and search.observer is None:
+            # Where all nodes are filtered it does not matter which is the first.
+            start = self._next_start % len(nodes)
+            if nodes is self.snapshot.nodes:
+                nodes = nodes.take(self.snapshot.order())
+        outcome = search.filter(nodes, limit=limit, start=start)
+        self._next_start = (self._next_start + outcome.processed) % len(self.snapshot.nodes)
+        feasible = search.passed(outcome, nodes)
         if turn is not None and turn.hinted is None:
             hint = turn.hint(partial(self._is_missing, feasible))
             if hint and feasible is not None and feasible.index(hint) is not None:
-                return _Found(_one(self.snapshot.nodes, hint), nodes, 0, 1)
+                return _Found(search.one(hint), nodes, 0, 1)
         if feasible is None:
             return None
         return _Found(feasible, nodes, start, outcome.processed, outcome.statuses)
@@ -301,191 +243,207 @@ class PlacementPipeline:
         return NodeList.without(chosen, nodes, ranking.totals, view=self.snapshot.nodes, rng=self.rng)
 
 
-# The steps, for a pipeline and for callers that only ask
-
-
 def feasible_nodes(profile: Profile, state: CycleState, pod: Pod, nodes: Nodes, *, limit: int | None = None) -> Nodes:
     """Return the first `limit` of `nodes` that can take the pod (None: all); extenders are not asked.
 
     Raises `FitError` where none can, and `PluginError` where a plugin failed.
     """
-    diagnosis = Diagnosis()
-    outcome = _pre_filter(profile, state, pod, nodes, diagnosis)
-    left = _narrow(outcome, nodes, diagnosis)
-    feasible = _feasible(profile.find_feasible(state, pod, left, limit=limit), left, diagnosis)
+    search = _Search(profile, state, pod, nodes)
+    search.pre_filter()
+    left = search.narrow()
+    feasible = search.passed(search.filter(left, limit=limit), left)
     if feasible is None:
-        raise FitError(num_all_nodes=len(nodes), diagnosis=diagnosis)
+        raise search.fit_error()
     return feasible
 
 
 def fits_on(profile: Profile, state: CycleState, pod: Pod, nodes: Nodes, name: str) -> bool:
     """Return whether one of `nodes` can take the pod; extenders are not asked."""
+    search = _Search(profile, state, pod, nodes)
     try:
-        result = _pre_filter(profile, state, pod, nodes, Diagnosis()).result
+        search.pre_filter()
     except (FitError, PluginError):
         return False
-    if result is not None and result.node_names is not None and name not in result.node_names:
-        return False
-    outcome = _filter_one(profile, state, pod, nodes, name)
+    outcome = search.filter_one(name) if search.narrow().index(name) is not None else None
     return outcome is not None and len(outcome.rows) > 0
 
 
-def _pre_filter(
-    profile: Profile,
-    state: CycleState,
-    pod: Pod,
-    nodes: Nodes,
-    diagnosis: Diagnosis,
-    observer: Observer | None = None,
-) -> PreFilterOutcome:
-    """Run PreFilter; raise `FitError` where it rejects the pod."""
-    outcome = profile.run_pre_filter(state, pod, nodes)
-    if observer is not None:
-        observer.on_pre_filter(outcome)
-    diagnosis.unschedulable_plugins = set(outcome.narrowed_by)
-    status = outcome.status
-    if status is None:
+@attrs.define
+class _Found:
+    """The feasible nodes, and which nodes Filter was asked about: `processed` rows of `nodes` from row `start` on."""
+
+    feasible: Nodes
+    nodes: Nodes
+    start: int
+    processed: int
+    #: The complete statuses of `nodes`; None unless there is an observer.
+    statuses: NodeStatuses | None = None
+
+    @property
+    def filtered(self) -> Nodes:
+        """Return the nodes that Filter was asked about."""
+        if self.processed >= len(self.nodes):
+            return self.nodes
+        rows = np.arange(self.start, self.start + self.processed, dtype=np.int64) % len(self.nodes)
+        return self.nodes.take(rows)
+
+
+@attrs.define
+class _Search:
+    """The steps for one pod, in their order. `nodes` are all nodes; the diagnosis says why nodes were rejected."""
+
+    profile: Profile
+    state: CycleState
+    pod: Pod
+    nodes: Nodes
+    observer: Observer | None = None
+    diagnosis: Diagnosis = attrs.Factory(Diagnosis)
+    #: Which nodes PreFilter left, and which plugins left out the others.
+    narrowing: PreFilterOutcome = attrs.field(init=False)
+    #: By node name, the filters' rejection of the nominated node, and the extenders' rejections.
+    broken: dict[str, Status] = attrs.Factory(dict)
+    refused: dict[str, Status] = attrs.Factory(dict)
+
+    def pre_filter(self) -> None:
+        """Run PreFilter; raise `FitError` where it rejects the pod."""
+        outcome = self.narrowing = self.profile.run_pre_filter(self.state, self.pod, self.nodes)
+        if self.observer is not None:
+            self.observer.on_pre_filter(outcome)
+        self.diagnosis.unschedulable_plugins = set(outcome.narrowed_by)
+        status = outcome.status
+        if status is not None:
+            _raise_error(status)
+            self.diagnosis.pre_filter_message = status.message
+            self.diagnosis.node_statuses.absent = status
+            self.diagnosis.add_plugin_status(status)
+            raise self.fit_error()
+
+    def narrow(self) -> Nodes:
+        """Return the nodes that PreFilter left; the diagnosis receives the status of the others.
+
+        That status also names the plugins that rejected the nominated node: kube-scheduler has added them to the
+        plugins that it names by then.
+        """
+        result = self.narrowing.result
+        if result is None or result.node_names is None:
+            return self.nodes
+        named = {*self.narrowing.narrowed_by, *(status.plugin for status in self.broken.values() if status.plugin)}
+        absent = f"node(s) didn't satisfy plugin(s) [{' '.join(sorted(named))}]"
+        self.diagnosis.node_statuses.absent = Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, absent)
+        rows = [row for name in result.node_names if (row := self.nodes.index(name)) is not None]
+        return self.nodes.take(np.array(sorted(rows), dtype=np.int64))
+
+    def filter(self, nodes: Nodes, *, limit: int | None = None, start: int = 0) -> FilterOutcome:
+        """Run Filter until `limit` nodes passed; with an observer, work out the statuses of all nodes."""
+        if self.observer is None:
+            return self.profile.find_feasible(self.state, self.pod, nodes, limit=limit, start=start)
+        statuses = self.profile.run_filters(self.state, self.pod, nodes)
+        statuses.absent = self.diagnosis.node_statuses.absent
+        self.observer.on_filter(nodes, statuses)
+        failed = statuses.rows_with(Code.ERROR)
+        error = statuses.status(int(failed[0])) if len(failed) else None
+        return FilterOutcome(np.flatnonzero(statuses.passed()), statuses, len(nodes), error)
+
+    def one(self, name: str) -> Nodes:
+        """Return the view of one node that exists."""
+        return self.nodes.take(np.array([self.nodes.index(name)], dtype=np.int64))
+
+    def filter_one(self, name: str) -> FilterOutcome | None:
+        """Run Filter on one node; None where there is no such node."""
+        if self.nodes.index(name) is None:
+            return None
+        return self.profile.find_feasible(self.state, self.pod, self.one(name))
+
+    def rejects(self, name: str) -> bool | None:
+        """Return True if the filters reject the pod on a node; None where there is no such node."""
+        outcome = self.filter_one(name)
+        return None if outcome is None else outcome.status is None and not len(outcome.rows)
+
+    def passed(self, outcome: FilterOutcome, nodes: Nodes) -> Nodes | None:
+        """Return the nodes that passed Filter; None, with the diagnosis filled in, where none did."""
+        if outcome.status is not None:
+            _raise_error(outcome.status)
+        if len(outcome.rows):
+            # Where every node is feasible the view is the same: the full view's columns need no copy.
+            return nodes if len(outcome.rows) == len(nodes) else nodes.take(outcome.rows)
+        if outcome.statuses is not None:
+            self._note_statuses(outcome.statuses)
+        if self.broken:
+            self._note_broken_nomination()
+        if self.refused:
+            self._note_refused()
+        return None
+
+    async def extend(self, extenders: PlacementExtenders, found: _Found) -> _Found | None:
+        """Return the feasible nodes that the extenders accept; None, with the diagnosis filled in, where none are."""
+        before = found.feasible
+        found.feasible = await extenders.filter(self.pod, before, self.refused)
+        if len(found.feasible) < len(before):
+            self.diagnosis.unschedulable_plugins.add(EXTENDER)
+        if not len(found.feasible):
+            if found.statuses is None and found.processed > len(before):
+                # Filter stopped at the first feasible node to work out why others are not.
+                found.statuses = self.profile.run_filters(self.state, self.pod, found.filtered)
+            if found.statuses is not None:
+                self._note_statuses(found.statuses)
+            self._note_refused()
+        if self.observer is not None:
+            self.observer.on_extenders(found.feasible, self.refused)
+        return found if len(found.feasible) else None
+
+    async def score(self, extenders: PlacementExtenders | None, nodes: Nodes) -> Ranking:
+        """Run PreScore and Score, and add the extenders' scores; whatever else plugins return is an error."""
+        status = self.profile.run_pre_score(self.state, self.pod, nodes)
+        if status is not None:
+            _raise_error(status, always=True)
+        if extenders is None and self.observer is None:
+            ranking = self.profile.rank_nodes(self.state, self.pod, nodes)
+            if ranking.status is not None:
+                _raise_error(ranking.status, always=True)
+            return ranking
+        outcome = self.profile.run_score(self.state, self.pod, nodes, details=self.observer is not None)
+        if outcome.status is not None:
+            _raise_error(outcome.status, always=True)
+        if extenders is not None:
+            scored = dict(await extenders.prioritize(self.pod, nodes))
+            outcome.by_plugin = {**outcome.by_plugin, **scored}
+            for scores in scored.values():
+                outcome.totals += scores.weighted
+        if self.observer is not None:
+            self.observer.on_score(nodes, outcome)
         return outcome
-    _raise_error(status)
-    diagnosis.pre_filter_message = status.message
-    diagnosis.node_statuses.absent = status
-    diagnosis.add_plugin_status(status)
-    raise FitError(num_all_nodes=len(nodes), diagnosis=diagnosis)
 
+    def fit_error(self) -> FitError:
+        """Return the error that says why no node fits."""
+        return FitError(num_all_nodes=len(self.nodes), diagnosis=self.diagnosis)
 
-def _narrow(
-    outcome: PreFilterOutcome, nodes: Nodes, diagnosis: Diagnosis, broken: Mapping[str, Status] | None = None
-) -> Nodes:
-    """Return the nodes that PreFilter left; `diagnosis` receives the status of the others.
+    def _note_statuses(self, statuses: NodeStatuses) -> None:
+        """Add why every node that was filtered was rejected."""
+        statuses.absent = self.diagnosis.node_statuses.absent
+        self.diagnosis.node_statuses = statuses
+        for status, _ in statuses.counts():
+            self.diagnosis.add_plugin_status(status)
 
-    That status also names the plugins that rejected the nominated node, which `broken` holds: kube-scheduler has added
-    them to the plugins that it names by then.
-    """
-    result = outcome.result
-    if result is None or result.node_names is None:
-        return nodes
-    named = {*outcome.narrowed_by, *(status.plugin for status in (broken or {}).values() if status.plugin)}
-    absent = f"node(s) didn't satisfy plugin(s) [{' '.join(sorted(named))}]"
-    diagnosis.node_statuses.absent = Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, absent)
-    rows = [row for name in result.node_names if (row := nodes.index(name)) is not None]
-    return nodes.take(np.array(sorted(rows), dtype=np.int64))
+    def _note_broken_nomination(self) -> None:
+        """Add why the nominated node was rejected, unless it was filtered again with the other nodes.
 
+        It was not where PreFilter had narrowed the nodes. Source: kube-scheduler 1.36, `evaluateNominatedNode`.
+        """
+        known, broken = self.diagnosis.node_statuses, self.broken
+        if all(known.get(name) is not known.absent for name in broken):
+            return
+        statuses = {**broken, **dict(known.items())}
+        self.diagnosis.node_statuses = NodeStatuses.from_mapping(statuses, absent=known.absent)
+        self.diagnosis.unschedulable_plugins.update(status.plugin for status in broken.values())
 
-def _one(nodes: Nodes, name: str) -> Nodes:
-    """Return the view of one of `nodes`."""
-    return nodes.take(np.array([nodes.index(name)], dtype=np.int64))
+    def _note_refused(self) -> None:
+        """Add the extenders' rejections, which replace what the filters said of these nodes.
 
-
-def _filter_one(profile: Profile, state: CycleState, pod: Pod, nodes: Nodes, name: str) -> FilterOutcome | None:
-    """Filter one of `nodes`; None where there is no such node."""
-    return None if nodes.index(name) is None else profile.find_feasible(state, pod, _one(nodes, name))
-
-
-def _filter_all(
-    profile: Profile, state: CycleState, pod: Pod, nodes: Nodes, diagnosis: Diagnosis, observer: Observer
-) -> FilterOutcome:
-    """Filter all nodes, and work out the statuses of all of them."""
-    statuses = profile.run_filters(state, pod, nodes)
-    statuses.absent = diagnosis.node_statuses.absent
-    observer.on_filter(nodes, statuses)
-    failed = statuses.rows_with(Code.ERROR)
-    error = statuses.status(int(failed[0])) if len(failed) else None
-    return FilterOutcome(np.flatnonzero(statuses.passed()), statuses, len(nodes), error)
-
-
-def _feasible(outcome: FilterOutcome, nodes: Nodes, diagnosis: Diagnosis) -> Nodes | None:
-    """Return the nodes that passed Filter; None, with `diagnosis` filled in, where none did."""
-    if outcome.status is not None:
-        _raise_error(outcome.status)
-    if len(outcome.rows):
-        # Where every node is feasible the view is the same: the full view's columns need no copy.
-        return nodes if len(outcome.rows) == len(nodes) else nodes.take(outcome.rows)
-    if outcome.statuses is not None:
-        _note_statuses(outcome.statuses, diagnosis)
-    return None
-
-
-async def _extend(
-    extenders: PlacementExtenders,
-    profile: Profile,
-    state: CycleState,
-    pod: Pod,
-    found: _Found,
-    diagnosis: Diagnosis,
-    refused: dict[str, Status],
-    observer: Observer | None,
-) -> _Found | None:
-    """Return the feasible nodes that the extenders accept; None, with `diagnosis` filled in, where there is none."""
-    before = found.feasible
-    found.feasible = await extenders.filter(pod, before, refused)
-    if len(found.feasible) < len(before):
-        diagnosis.unschedulable_plugins.add(EXTENDER)
-    if not len(found.feasible):
-        if found.statuses is None and found.processed > len(before):
-            # Filter stopped at the first feasible node to work out why others are not.
-            found.statuses = profile.run_filters(state, pod, found.filtered)
-        if found.statuses is not None:
-            _note_statuses(found.statuses, diagnosis)
-        _note_refused(refused, diagnosis)
-    if observer is not None:
-        observer.on_extenders(found.feasible, refused)
-    return found if len(found.feasible) else None
-
-
-def _score(profile: Profile, state: CycleState, pod: Pod, nodes: Nodes, observer: Observer | None) -> Ranking:
-    """Run PreScore and Score; whatever they return besides scores is an error."""
-    status = profile.run_pre_score(state, pod, nodes)
-    if status is not None:
-        _raise_error(status, always=True)
-    ranking: Ranking
-    if observer is None:
-        ranking = profile.rank_nodes(state, pod, nodes)
-    else:
-        ranking = scores = profile.run_score(state, pod, nodes, details=True)
-        observer.on_score(nodes, scores)
-    if ranking.status is not None:
-        _raise_error(ranking.status, always=True)
-    return ranking
-
-
-async def _best_with_extenders(
-    extenders: PlacementExtenders, pod: Pod, nodes: Nodes, totals: NDArray[np.int64], observer: Observer | None
-) -> Sequence[int] | NDArray[np.int64]:
-    """Add the extenders' scores to `totals`; return the rows with the highest total."""
-    for name, scores in await extenders.prioritize(pod, nodes):
-        totals += scores.weighted
-        if observer is not None:
-            observer.on_extender_scores(name, scores)
-    return best_of(totals)
-
-
-def _note_statuses(statuses: NodeStatuses, diagnosis: Diagnosis) -> None:
-    """Add why every node that was filtered was rejected."""
-    statuses.absent = diagnosis.node_statuses.absent
-    diagnosis.node_statuses = statuses
-    for status, _ in statuses.counts():
-        diagnosis.add_plugin_status(status)
-
-
-def _note_broken_nomination(broken: Mapping[str, Status], diagnosis: Diagnosis) -> None:
-    """Add why the nominated node was rejected, unless it was filtered again with the other nodes.
-
-    It was not where PreFilter had narrowed the nodes. Source: kube-scheduler 1.36, `evaluateNominatedNode`.
-    """
-    known = diagnosis.node_statuses
-    if not broken or all(known.get(name) is not known.absent for name in broken):
-        return
-    diagnosis.node_statuses = NodeStatuses.from_mapping({**broken, **dict(known.items())}, absent=known.absent)
-    diagnosis.unschedulable_plugins.update(status.plugin for status in broken.values())
-
-
-def _note_refused(refused: Mapping[str, Status], diagnosis: Diagnosis) -> None:
-    """Add the extenders' rejections, which replace what the filters said of these nodes.
-
-    Nodes that an extender dropped without a reason have no status, like nodes that nobody filtered.
-    """
-    known = diagnosis.node_statuses
-    diagnosis.node_statuses = NodeStatuses.from_mapping({**dict(known.items()), **refused}, absent=known.absent)
+        Nodes that an extender dropped without a reason have no status, like nodes that nobody filtered.
+        """
+        known = self.diagnosis.node_statuses
+        statuses = {**dict(known.items()), **self.refused}
+        self.diagnosis.node_statuses = NodeStatuses.from_mapping(statuses, absent=known.absent)
 
 
 def _raise_error(status: Status, *, always: bool = False) -> None:

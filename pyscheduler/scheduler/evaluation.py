@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from pyscheduler.runtime.placement import PlacementPipeline
     from pyscheduler.runtime.pre_filtering import PreFilterOutcome
     from pyscheduler.runtime.profile import Profile
-    from pyscheduler.runtime.scoring import PluginScores, ScoreOutcome
+    from pyscheduler.runtime.scoring import ScoreOutcome
     from pyscheduler.scheduler.scheduler import Scheduler
 
 __all__ = ["Evaluation", "evaluate"]
@@ -112,11 +112,6 @@ class Evaluation:
     def on_score(self, nodes: Nodes, outcome: ScoreOutcome) -> None:
         """Note the scores of the feasible nodes."""
         self.feasible, self.scores = nodes, outcome
-
-    def on_extender_scores(self, name: str, scores: PluginScores) -> None:
-        """Note the scores of an extender under its name."""
-        assert self.scores is not None
-        self.scores.by_plugin = {**self.scores.by_plugin, name: scores}
 
     def _note_feasible(self) -> None:
         assert self.filtered is not None

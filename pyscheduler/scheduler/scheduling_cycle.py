@@ -48,7 +48,7 @@ __all__ = ["Failure", "SchedulingCycle"]
 _log = logging.getLogger(__name__)
 
 
-@attrs.frozen
+@attrs.define
 class Failure:
     """Why an attempt placed no pod. `nominating` None leaves the pod's nomination as it is."""
 

@@ -184,7 +184,7 @@ class Twins:
     def _watch(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """Decide twice wherever the scheduler decides once, and count what is recalled."""
         find_node = PlacementPipeline.find_node
-        score, cache = placement._score, EquivalenceCache
+        score, cache = placement._Search.score, EquivalenceCache
         recall, recall_scores = cache._recall_filters, cache._recall_scores
         recall_nominated = cache._rejections_with_nominated
 
@@ -196,8 +196,8 @@ class Twins:
         ) -> object:
             return self._decide_twice(decide, pipeline, profile, state, pod, turn)
 
-        def noting(*args: Any) -> object:
-            outcome = score(*args)
+        async def noting(*args: Any) -> object:
+            outcome = await score(*args)
             # The best ones first: what is kept of them must not be put right by a look at all totals.
             self._totals.append(list(outcome.best))
             self._totals.append(outcome.totals.tolist())
@@ -209,7 +209,7 @@ class Twins:
             return found
 
         monkeypatch.setattr(PlacementPipeline, "find_node", twice)
-        monkeypatch.setattr(placement, "_score", noting)
+        monkeypatch.setattr(placement._Search, "score", noting)
         monkeypatch.setattr(cache, "_recall_filters", lambda *args: counting("recalled filters", recall(*args)))
         monkeypatch.setattr(cache, "_recall_scores", lambda *args: counting("recalled scores", recall_scores(*args)))
         monkeypatch.setattr(
