@@ -44,7 +44,7 @@ class ObservedEvent(NamedTuple):
     event: ClusterEvent
     old: object | None
     new: object | None
-    quiet_for: Quiet | None = None
+    ignored_by: Quiet | None = None
 
 
 @attrs.define(kw_only=True, eq=False)
@@ -84,11 +84,11 @@ class _Line:
         self.dropped = 0
         self._last_quiet: Quiet | None = None
 
-    def append(self, number: int, quiet_for: Quiet | None) -> None:
+    def append(self, number: int, ignored_by: Quiet | None) -> None:
         """Take in the next event."""
-        if not self.numbers or quiet_for != self._last_quiet:
+        if not self.numbers or ignored_by != self._last_quiet:
             self.rows.append(number)
-            self._last_quiet = quiet_for
+            self._last_quiet = ignored_by
         self.numbers.append(number)
 
     def place_of(self, number: int) -> int:
@@ -136,16 +136,16 @@ class InFlight:
         return self._flights.get(uid)
 
     def observe(
-        self, event: ClusterEvent, old: object | None, new: object | None, quiet_for: Quiet | None = None
+        self, event: ClusterEvent, old: object | None, new: object | None, ignored_by: Quiet | None = None
     ) -> None:
-        """Keep an event, if any pod is in flight; it does not count for pods for which `quiet_for` is true."""
+        """Keep an event, if any pod is in flight; it does not count for pods for which `ignored_by` is true."""
         if not self._flights:
             return
         line = self._lines.get(event)
         if line is None:
             line = self._lines[event] = _Line()
-        line.append(self._next, quiet_for)
-        self._events[self._next] = ObservedEvent(event, old, new, quiet_for)
+        line.append(self._next, ignored_by)
+        self._events[self._next] = ObservedEvent(event, old, new, ignored_by)
         self._next += 1
         self.event_counts[event.label] += 1
         self.seen_labels.add(event.label)
@@ -180,7 +180,7 @@ class InFlight:
             if observed is None:
                 return  # whoever was asked about the last one has closed the queue
             place += 1
-            if is_quiet is None or observed.quiet_for is None or not is_quiet(observed.quiet_for):
+            if is_quiet is None or observed.ignored_by is None or not is_quiet(observed.ignored_by):
                 yield observed
             else:
                 row = bisect_right(rows, number)

@@ -336,13 +336,13 @@ class SchedulingQueue:
         old: object | None,
         new: object | None,
         pre_check: Callable[[Pod], bool] | None = None,
-        quiet_for: Callable[[Pod], bool] | None = None,
+        ignored_by: Callable[[Pod], bool] | None = None,
     ) -> None:
         """Announce an event: unschedulable pods that it may help move to activeQ or backoffQ.
 
         `old` and `new` are the object before and after, as hint functions expect them; `pre_check` leaves out pods for
         which it is false. Pods in flight will be judged by the event, too, when they come back (without `pre_check`).
-        Pods for which `quiet_for` is true never hear of it, in flight or not.
+        Pods for which `ignored_by` is true never hear of it, in flight or not.
         """
         matches = self._hints.match(event)
         if not matches.is_of_interest:
@@ -352,19 +352,19 @@ class SchedulingQueue:
             return group.lets_through(event) and matches.may_move(group.scheduler_name, group.rejectors)
 
         def hears(pod: Pod) -> bool:
-            return (pre_check is None or pre_check(pod)) and not (quiet_for and self._is_quiet(quiet_for, pod))
+            return (pre_check is None or pre_check(pod)) and not (ignored_by and self._is_quiet(ignored_by, pod))
 
-        pods = self._unschedulable.select(is_concerned, quiet_for)
-        if pre_check is not None or quiet_for is not None:
+        pods = self._unschedulable.select(is_concerned, ignored_by)
+        if pre_check is not None or ignored_by is not None:
             pods = [info for info in pods if hears(info.pod)]
-        self._move(pods, matches, old, new, quiet_for)
+        self._move(pods, matches, old, new, ignored_by)
         self._early.announce(matches, old, new, hears)
 
-    def quiet_for(self, uid: str) -> Callable[[Pod], bool] | None:
+    def ignored_by(self, uid: str) -> Callable[[Pod], bool] | None:
         """Return which pods are not to hear of what the pod gives back after its last attempt; None where all are."""
         flight = self._in_flight.get(uid)
         info = flight.info if flight is not None else self.get(uid)
-        return info.after_failure.quiet_for if info is not None and info.after_failure is not None else None
+        return info.after_failure.ignored_by if info is not None and info.after_failure is not None else None
 
     @property
     def scheduling_cycle(self) -> int:
@@ -527,7 +527,7 @@ class SchedulingQueue:
         """Return the events since the pop of a pod that was rejected, but for those that cannot matter to it."""
         if not self._in_flight.has_missed(flight):
             return ()
-        own = info.after_failure.quiet_for if info.after_failure is not None else None
+        own = info.after_failure.ignored_by if info.after_failure is not None else None
         if own is not None and not self._is_quiet(own, info.pod):
             own = None
         scheduler_name = info.pod.scheduler_name
@@ -537,16 +537,16 @@ class SchedulingQueue:
             # That a pod was named concerns nobody else, and its own flight knows it.
             return event is not FORCE_ACTIVATE and self._hints.match(event).may_move(scheduler_name, rejectors)
 
-        def is_quiet(quiet_for: Callable[[Pod], bool]) -> bool:
+        def is_quiet(ignored_by: Callable[[Pod], bool]) -> bool:
             # Most often it is its own group that gives up its places; then there is nobody to ask.
-            return quiet_for == own or self._is_quiet(quiet_for, info.pod)
+            return ignored_by == own or self._is_quiet(ignored_by, info.pod)
 
         return self._in_flight.events_since_pop(flight, may_matter, is_quiet)
 
-    def _is_quiet(self, quiet_for: Callable[[Pod], bool], pod: Pod) -> bool:
+    def _is_quiet(self, ignored_by: Callable[[Pod], bool], pod: Pod) -> bool:
         """Ask a plugin whether the pod is not to hear of an event; where it fails, the pod does."""
         try:
-            return bool(quiet_for(pod))
+            return bool(ignored_by(pod))
         except PLUGIN_FAILURES:
             self._recorder.warning("plugin_error")
             _log.exception("Plugin failed to say whether an event concerns pod=%s", pod.key)
@@ -558,7 +558,7 @@ class SchedulingQueue:
         matches: Matches,
         old: object | None,
         new: object | None,
-        quiet_for: Callable[[Pod], bool] | None = None,
+        ignored_by: Callable[[Pod], bool] | None = None,
     ) -> None:
         """Move those of `pods` (unschedulable, not shut off from the event by a gate) that the event may help."""
         for info in pods:
@@ -571,7 +571,7 @@ class SchedulingQueue:
             self._unschedulable.remove(uid)
             if self._places.requeue(info, strategy, matches.label) is Place.BACKOFF:
                 self._early.wake(info, matches.label)
-        self._in_flight.observe(matches.event, old, new, quiet_for)
+        self._in_flight.observe(matches.event, old, new, ignored_by)
 
     def _flush_backoff(self, now: float) -> None:
         for info in self._backoff.pop_completed(now):

@@ -62,10 +62,10 @@ class Group:
         """Return how many pods there are."""
         return sum(len(part) for part in self.parts.values())
 
-    def pods(self, quiet_for: Quiet | None = None) -> Iterator[QueuedPodInfo]:
-        """Yield the pods, but for parts that `quiet_for` keeps quiet: it is asked about one pod of each such part."""
+    def pods(self, ignored_by: Quiet | None = None) -> Iterator[QueuedPodInfo]:
+        """Yield the pods, but for parts that `ignored_by` keeps quiet: it is asked about one pod of each such part."""
         for quiet, part in self.parts.items():
-            if quiet is None or quiet != quiet_for or not _holds_for(quiet, next(iter(part.values())).pod):
+            if quiet is None or quiet != ignored_by or not _holds_for(quiet, next(iter(part.values())).pod):
                 yield from part.values()
 
 
@@ -143,16 +143,16 @@ class UnschedulablePods:
         entry = self._entries.get(uid)
         return None if entry is None else entry.info
 
-    def select(self, concerns: Callable[[Group], bool], quiet_for: Quiet | None = None) -> list[QueuedPodInfo]:
+    def select(self, concerns: Callable[[Group], bool], ignored_by: Quiet | None = None) -> list[QueuedPodInfo]:
         """Return the pods of the groups that `concerns` picks, in the order in which they came here.
 
-        Left out are pods that gave up their places together under `quiet_for`, while it holds for them; it may hold for
-        others, too.
+        Pods that gave up their nodes together under an equal `ignored_by` are left out while it is true for them. It
+        may be true for other pods, too.
         """
         if not self._entries:
             return []
         picked = [group for group in self._groups.values() if concerns(group)]
-        found = [self._entries[info.pod.uid] for group in picked for info in group.pods(quiet_for)]
+        found = [self._entries[info.pod.uid] for group in picked for info in group.pods(ignored_by)]
         found.sort(key=lambda entry: entry.arrival)
         return [entry.info for entry in found]
 
@@ -209,7 +209,7 @@ class UnschedulablePods:
 
 
 def _quiet_of(info: QueuedPodInfo) -> Quiet | None:
-    quiet = info.after_failure.quiet_for if info.after_failure is not None else None
+    quiet = info.after_failure.ignored_by if info.after_failure is not None else None
     # What has no hash comes from a plugin that made it so; its pods are asked about one by one.
     return quiet if isinstance(quiet, Hashable) else None
 

@@ -1,7 +1,7 @@
-"""What becomes of a group's pods when the group, its members or the cluster change.
+"""Event handlers: they allow, reject or wake a group's pods when the group, its members or the cluster change.
 
-The directory tells of every change; by then it is consistent again, and the queue has not heard of the pod yet. What is
-worked out here is what no hint can: hints are asked about pods that sleep, and not at all when a pod is new.
+The directory reports a change after it has applied it, and before the queue handles the event. Queueing hints cannot do
+this: the queue asks them about sleeping pods only, and not when a pod is new.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ if TYPE_CHECKING:
     from pyscheduler.podgroup import GroupChange, GroupId, GroupState
     from pyscheduler_coscheduling.members import Members
 
-__all__ = ["Listener"]
+__all__ = ["GroupEventHandlers"]
 
 _log = logging.getLogger(__name__)
 
-#: Seconds between a member that comes or leaves, and the attempts that tell the others how many are there.
-_TELL_AFTER: Final = 1.0
-#: For each so many members it is a second more, up to `_TELL_AT_MOST`: each telling is an attempt of each member.
+#: Seconds between a member that joins or leaves, and the attempts that update the messages of the others.
+_REFRESH_AFTER: Final = 1.0
+#: One second more for each so many members, up to `_REFRESH_AT_MOST`, because a refresh tries each member.
 _MEMBERS_PER_SECOND: Final = 100
-_TELL_AT_MOST: Final = 10.0
+_REFRESH_AT_MOST: Final = 10.0
 
 
-class Listener:
-    """Follows the directory and the nodes for one profile's plugin."""
+class GroupEventHandlers:
+    """Handles events for one profile's plugin."""
 
     def __init__(self, plugin: str, handle: Handle, members: Members, profiles: Callable[[], frozenset[str]]) -> None:
         self._plugin = plugin
@@ -41,7 +41,7 @@ class Listener:
         self._members = members
         self._profiles = profiles
         self._gated: dict[GroupId, int] = {}
-        self._telling: dict[GroupId, Timer] = {}
+        self._refreshes: dict[GroupId, Timer] = {}
         members.directory.subscribe(self._changed)
         handle.lister(Pod).add_event_handler(on_update=self._pod_changed, on_delete=self._pod_gone)
         handle.lister(Node).add_event_handler(
@@ -49,10 +49,10 @@ class Listener:
         )
 
     def close(self) -> None:
-        """Let no timer fire any more."""
-        for timer in self._telling.values():
+        """Cancel all timers."""
+        for timer in self._refreshes.values():
             timer.cancel()
-        self._telling.clear()
+        self._refreshes.clear()
 
     # --- groups
 
@@ -68,8 +68,8 @@ class Listener:
         gated = len(state.gated)
         pod = change.pod
         if pod is not None and (change.kind is ChangeKind.LEFT or (change.kind is ChangeKind.MOVED and pod.node_name)):
-            self._members.settled(state, pod)
-        # A member that takes or gives back a node is moved, too: that is this plugin's doing, and no news.
+            self._members.bound_or_gone(state, pod)
+        # A member that takes or gives back a node is moved, too; this plugin did that itself.
         if change.kind is not ChangeKind.MOVED or gated != self._gated.get(group, 0):
             self._gated[group] = gated
             self._members.failures.changed(group)
@@ -78,48 +78,48 @@ class Listener:
             return
         if change.kind is ChangeKind.LEFT and change.pod is not None:
             self._left(state, change.pod)
-        self._look_again(state, change)
+        self._allow_or_wake(state, change)
 
-    def _look_again(self, state: GroupState, change: GroupChange) -> None:
-        """Let those go who wait if the minimum is there now; wake the others if nothing stands in their way now."""
+    def _allow_or_wake(self, state: GroupState, change: GroupChange) -> None:
+        """Allow the waiting members if the group has its minimum now; wake the others if they can be tried now."""
         members, group, kind = self._members, state.id, change.kind
-        # Whoever takes a node at Permit looks for itself; somebody else may bind a member, too.
+        # Permit checks by itself when a member takes a node; but another scheduler may bind a member, too.
         by_itself = kind is ChangeKind.MOVED and not (change.pod is not None and change.pod.node_name)
         if not by_itself and members.waiting.count(group) and members.satisfied(state):
-            members.let_go(state)
+            members.allow_all(state)
         if kind is ChangeKind.LEFT and state.pending and members.is_blocked(state, self._profiles()):
-            # What its members were told last, of a failure say, is not what keeps them waiting now.
+            # The last message of its members, for example about a failure, is out of date.
             members.short.add(group)
         if group not in members.short:
             return
         if not members.is_blocked(state, self._profiles()):
             members.short.discard(group)
-            # In a window they would be refused once more; its end wakes them, for the group has changed.
+            # In a window they would be refused again; its end wakes them, because the group has changed.
             if not members.failures.is_refused(group):
                 members.wake(group)
-        elif kind in {ChangeKind.JOINED, ChangeKind.LEFT} and group not in self._telling:
-            after = min(_TELL_AFTER + state.child_count // _MEMBERS_PER_SECOND, _TELL_AT_MOST)
-            self._telling[group] = self._handle.clock.call_later(after, lambda: self._tell(group))
+        elif kind in {ChangeKind.JOINED, ChangeKind.LEFT} and group not in self._refreshes:
+            after = min(_REFRESH_AFTER + state.child_count // _MEMBERS_PER_SECOND, _REFRESH_AT_MOST)
+            self._refreshes[group] = self._handle.clock.call_later(after, lambda: self._refresh(group))
 
-    def _tell(self, group: GroupId) -> None:
-        self._telling.pop(group, None)
-        # In a window they would be told of that; its end wakes them, for the group has changed.
+    def _refresh(self, group: GroupId) -> None:
+        self._refreshes.pop(group, None)
+        # In a window they would be refused for it; its end wakes them, because the group has changed.
         if group in self._members.short and not self._members.failures.is_refused(group):
             self._members.wake(group)
 
     def _left(self, state: GroupState, pod: Pod) -> None:
-        """Reject a pod that waits for one group and names another now; of deleted ones the core takes care."""
+        """Reject a waiting pod that names another group now; the core handles deleted pods."""
         now = self._handle.lister(Pod).get(pod.name, pod.namespace)
         if now is None or now.uid != pod.uid or pod.is_terminal:
             return
         held = self._handle.get_waiting_pod(pod.uid)
         if held is not None and held.reject(self._plugin, f"pod does not belong to PodGroup {state.id} any more"):
             self._lost(state)
-        # It may sleep since a failure, and was told nothing of the room that its group gave back meanwhile.
+        # It may have ignored the room that its group gave back since it failed.
         self._handle.activate([now])
 
     def _lost(self, state: GroupState) -> None:
-        """Roll back a group that lost a member that held a node, unless it has enough without it."""
+        """Roll back a group that lost a member with a node, unless it still has its minimum."""
         if not self._members.satisfied(state):
             self._members.roll_back(state, "rejection in Unreserve")
             self._members.fail(state, retry=True)
@@ -127,7 +127,7 @@ class Listener:
     def _forget(self, group: GroupId) -> None:
         self._members.forget(group)
         self._gated.pop(group, None)
-        timer = self._telling.pop(group, None)
+        timer = self._refreshes.pop(group, None)
         if timer is not None:
             timer.cancel()
 
@@ -156,7 +156,7 @@ class Listener:
             self._members.failures.released()
 
     def _node_gone(self, node: Node) -> None:
-        """Reject those who hold a node that is gone, and with them their groups."""
+        """Reject the members that hold a removed node, and roll back their groups."""
         members = self._members
         for group in members.waiting.groups():
             state = members.directory.get(group)  # type: ignore[arg-type]  # the keys are those that were given

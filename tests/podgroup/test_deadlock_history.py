@@ -8,7 +8,7 @@ from typing import Final
 
 from hypothesis import given, settings, strategies as st
 
-from pyscheduler.podgroup.deadlock_facts import Releases
+from pyscheduler.podgroup.deadlock_history import Releases
 
 FIRED: Final[Counter[str]] = Counter()
 

@@ -1,7 +1,7 @@
-"""Groups that are scheduled in one cycle (`strategy: groupCycle`): what differs while such a cycle decides.
+"""Groups that are scheduled in group cycles (`strategy: groupCycle`): what the plugin does in such a cycle.
 
-Nobody holds a node then, so there is nobody to roll back; a member that fits nowhere costs the group no more than
-itself, and the group fails only where the cycle ends without its minimum.
+No member holds a node in memory, so nothing is rolled back when a member does not fit. The group fails only if the
+cycle ends without its minimum.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ if TYPE_CHECKING:
     from pyscheduler_coscheduling.args import CoschedulingArgs
     from pyscheduler_coscheduling.members import Members
 
-__all__ = ["OneCycle"]
+__all__ = ["GroupCycleRules"]
 
 
-class OneCycle:
-    """What the plugin does in a group cycle."""
+class GroupCycleRules:
+    """The rules of the plugin in a group cycle."""
 
     def __init__(self, args: CoschedulingArgs, members: Members) -> None:
         self.enabled = args.strategy == Strategy.GROUP_CYCLE
         self._args = args
         self._members = members
-        #: Groups of which a member fits nowhere, while a cycle is under way.
+        #: Groups of which a member did not fit, while a cycle is under way.
         self._lacking: set[Hashable] = set()
 
     def groups(self, pod: Pod) -> Mapping[Hashable, Iterable[Pod]] | None:
-        """Return the pod's group, if it is scheduled in one cycle, with the members of the same profile."""
+        """Return the pod's group with its members of the same profile, if it is scheduled in a group cycle."""
         group = self._members.of(pod) if self.enabled else None
         if group is None or not group.group.is_declared or self._is_refused(group, pod):
             return None
@@ -44,22 +44,22 @@ class OneCycle:
         return {group.id: members if pod.uid in group.pending else [*members, pod]}
 
     def _is_refused(self, group: GroupState, pod: Pod) -> bool:
-        """Tell whether every member would be refused untried: then one is told so, and the others sleep on."""
+        """Return True if PreFilter would refuse every member: then this pod is tried alone, and the others sleep on."""
         members = self._members
         short = quorum.shortage(group, pod, count_succeeded=members.counts_succeeded(group))
         return bool(short) or members.failures.is_refused(group.id)
 
     def permit(self, group: GroupState, trial: Trial) -> Status | None:
-        """Let a member pass where those that have found a node make the minimum, with those that have one already."""
+        """Return None if the members with a node in this cycle, or already bound, make the minimum."""
         if self._missing(group, trial) <= 0:
             return None
         found = len(trial.placed(group.id))
         reason = f"podGroup {group.id} has nodes for {found} more of its pods, minMember of group: {group.group.min}"
-        # The time means nothing: nobody waits.
+        # The timeout has no effect: no member waits in a group cycle.
         return Status.wait(reason, timeout=self._args.wait_seconds)
 
     def post_filter(self, group: GroupState, pod: Pod, trial: Trial, *, was_tried: bool) -> Status:
-        """Note that a member that was tried fits nowhere, and say so unless the group may do without it."""
+        """Return why the group is rejected because a member does not fit, unless it may miss this member."""
         missing = self._missing(group, trial)
         if missing * 100 <= self._args.pod_group_reject_percentage * group.group.min:
             return Status.unschedulable()
@@ -70,7 +70,7 @@ class OneCycle:
         )
 
     def ended(self, groups: Collection[Hashable], verdict: GroupVerdict) -> None:
-        """Refuse a group for a while that could not be placed for want of room."""
+        """Refuse, for a while, groups that did not fit."""
         members = self._members
         failed = self._lacking.intersection(groups)
         self._lacking -= failed
@@ -83,7 +83,7 @@ class OneCycle:
                 members.fail(state, back_off=enough and self._args.pod_group_backoff_seconds > 0)
 
     def missing(self, group: Hashable) -> int:
-        """Return how many members a group is short of; one at least."""
+        """Return how many members with a node a group still needs, at least one."""
         state = self._members.directory.get(group) if isinstance(group, GroupId) else None
         return 1 if state is None else self._members.missing(state)
 

@@ -1,11 +1,11 @@
-"""When room may have appeared, and who was tried when: what tells a member that may fit now from one that cannot.
+"""The history of attempts and of freed room: it says whether a member that failed may fit now.
 
-Everything is numbered in one line: a node taken in memory, a node given back, a member tried. Room that was given back
-is news to a member that failed before, but only if it was taken before that failure: what was taken and given back
-after it leaves the cluster as the member found it. Without that, two groups that cannot be placed would be news to each
-other for ever, by their own rollbacks, and nothing would ever count as at rest.
+All events have numbers in one sequence: a node taken in memory, a node given back, a member tried. Freed room may help
+a member that failed before, but only if the room was taken before that failure: room that was taken and given back
+after the failure leaves the cluster as it was. Without this rule, two groups that cannot be placed would wake each
+other with their rollbacks for ever.
 
-Differs from the recommended algorithm, in which any reservation that is given back is news to everybody.
+Differs from the recommended algorithm, in which any reservation that is given back may help every member.
 """
 
 from __future__ import annotations
@@ -20,32 +20,32 @@ if TYPE_CHECKING:
 
 __all__ = ["News", "Releases"]
 
-#: So many entries are kept; whatever failed before the oldest of them may always fit now.
+#: How many entries are kept; a member that failed before the oldest of them may always fit now.
 _MOST_ENTRIES: Final = 512
 
 
 @attrs.define
 class _Release:
-    """Room given back by one group, in one go: between the first and the last of it nobody was tried."""
+    """Room that one group gave back, without an attempt of any member in between."""
 
-    #: Number of the last of it.
+    #: The number of the last node given back.
     at: int
-    #: The smallest number at which something of it had been taken; 0 for what was there from the beginning.
+    #: The smallest number at which one of these nodes was taken; 0 for room that nobody had taken.
     taken: int
     by: Hashable | None
 
 
 @attrs.frozen
 class News:
-    """What was given back, as one group is to see it: what it gave back itself is no news to it."""
+    """The room that other groups gave back, as one group sees it."""
 
     floor: int
     numbers: list[int]
-    #: By position: the smallest `taken` from there on.
+    #: By position: the smallest `taken` from that position on.
     earliest: list[int]
 
     def since(self, number: int) -> bool:
-        """Tell whether room may have appeared since something failed at `number`."""
+        """Return True if room may have appeared since a failure at `number`."""
         if number < self.floor:
             return True
         first = bisect_right(self.numbers, number)
@@ -53,7 +53,7 @@ class News:
 
 
 class Releases:
-    """The line of events of one scheduler."""
+    """The history of one scheduler."""
 
     def __init__(self) -> None:
         self._number = 0
@@ -62,16 +62,16 @@ class Releases:
         self._last_try = 0
         self._taken: dict[str, int] = {}
         self._tried: dict[str, int] = {}
-        #: How often room may have appeared from outside: not by what a group plugin took back itself.
+        #: How often room may have appeared for a reason other than a rollback by a group plugin.
         self.external = 0
 
     def took(self, uid: str) -> None:
-        """Note that a pod holds a node in memory."""
+        """Record that a pod holds a node in memory."""
         self._number += 1
         self._taken.setdefault(uid, self._number)
 
     def gave_back(self, uid: str, *, by: Hashable | None = None, external: bool) -> bool:
-        """Note that a pod gave its node back: `by` is its group where that was a rollback; False if it held none."""
+        """Record that a pod gave its node back (`by` its group if in a rollback); return False if it held none."""
         taken = self._taken.pop(uid, None)
         if taken is None:
             return False
@@ -80,29 +80,29 @@ class Releases:
         return True
 
     def appeared(self) -> None:
-        """Note that room may have appeared from outside: a bound pod is gone, a node came or was changed."""
+        """Record that room may have appeared: a bound pod is gone, a node came or changed."""
         self._release(0, None)
         self.external += 1
 
     def bound(self, uid: str) -> None:
-        """Note that a pod holds its node in the API: it is not given back any more."""
+        """Record that a pod is bound: it does not give its node back any more."""
         self._taken.pop(uid, None)
 
     def tried(self, uid: str) -> None:
-        """Note that a member is tried now; whoever does not find a node failed at this number."""
+        """Record that a member is tried now; if it finds no node, it failed at this number."""
         self._number += 1
         self._tried[uid] = self._last_try = self._number
 
     def tried_at(self, uid: str) -> int | None:
-        """Return when a member was tried last; None for one that was not."""
+        """Return the number of a member's last attempt; None without one."""
         return self._tried.get(uid)
 
     def forget(self, uid: str) -> None:
-        """Drop when a pod was tried that is gone; what it holds it gives back by and by."""
+        """Forget the attempts of a pod that is gone; it may still give its node back."""
         self._tried.pop(uid, None)
 
     def news_for(self, group: Hashable) -> News:
-        """Return what was given back by others than `group`."""
+        """Return the room that others than `group` gave back."""
         entries = [entry for entry in self._entries if entry.by is None or entry.by != group]
         earliest: list[int] = []
         least = self._number + 1
@@ -118,7 +118,7 @@ class Releases:
             last.at, last.taken = self._number, min(last.taken, taken)
             return
         if by is None and taken == 0:
-            # News to everybody who failed up to now; what came before adds nothing to that.
+            # This may help every member that failed up to now, so earlier entries do not matter.
             self._entries.clear()
         self._entries.append(_Release(self._number, taken, by))
         if len(self._entries) > _MOST_ENTRIES:

@@ -1,12 +1,11 @@
-"""Connects a directory to the events that plugins' handles give.
+"""Feeds a `GroupDirectory` with the events of informers.
 
-Pods come over two watches: one of those that live, and one of those that have ended, where some plugin watches
-`ENDED_PODS`. A pod that ends is deleted from the first and added to the second, and nobody says in which order the two
-are heard, nor how far one is behind the other. A pod that has ended never lives again, so what the second says counts:
-nothing that the first tells of such a pod is news, not even after the second has told that it was deleted.
+Pods come from two watches: living pods, and ended pods if a plugin watches `ENDED_PODS`. A pod that ends is deleted
+from the first and added to the second, in any order, and each watch may be behind the other. A pod that has ended never
+lives again. So the second watch counts: events of the first about such a pod are ignored, even after the second has
+said that the pod was deleted.
 
-A kind whose CRD is absent has no events, and begins to have them when the CRD appears; it need not be watched at all
-unless some plugin declares it.
+A kind whose CRD is absent has no events until the CRD appears. A kind is watched only if a plugin declares it.
 """
 
 from __future__ import annotations
@@ -23,53 +22,53 @@ if TYPE_CHECKING:
     from pyscheduler.podgroup.dialects import Dialect
     from pyscheduler.podgroup.directory import GroupDirectory
 
-__all__ = ["Feeder", "PodFeeder"]
+__all__ = ["InformerAdapter", "PodWatchMerger"]
 
 K = TypeVar("K", bound=KubeObject)
 
 
-#: So many pods that ended and were deleted are remembered, in case the other watch is far behind.
+#: How many ended and deleted pods are remembered, in case the other watch is far behind.
 _REMEMBERED: Final = 10_000
 
 
-class PodFeeder:
-    """Puts both watches of pods together."""
+class PodWatchMerger:
+    """Merges the two watches of pods."""
 
     def __init__(self, directory: GroupDirectory) -> None:
         self._directory = directory
-        #: Uids of pods that have ended and are there still.
+        #: Uids of ended pods that exist.
         self._ended: set[str] = set()
-        #: Uids of pods that ended and were deleted, latest last; the other watch may have yet to hear of any of it.
+        #: Uids of ended pods that were deleted, the latest last; the other watch may not know it yet.
         self._gone: dict[str, None] = {}
 
     def added(self, pod: Pod) -> None:
-        """Take in a pod from the watch of living ones."""
+        """Handle a new living pod."""
         if pod.uid not in self._ended and pod.uid not in self._gone:
             self._directory.pod_added(pod)
 
     def updated(self, old: Pod, new: Pod) -> None:
-        """Take in what has become of a living pod."""
+        """Handle an update of a living pod."""
         if new.uid not in self._ended and new.uid not in self._gone:
             self._directory.pod_updated(old, new)
 
     def deleted(self, pod: Pod) -> None:
-        """Take in that a pod lives no more."""
+        """Handle the deletion or the end of a living pod."""
         if pod.uid not in self._ended:
             self._directory.pod_deleted(pod)
 
     def ended(self, pod: EndedPod) -> None:
-        """Take in a pod that has ended."""
+        """Handle a new ended pod."""
         if pod.is_terminal:
             self._ended.add(pod.uid)
             self._gone.pop(pod.uid, None)
             self._directory.pod_added(pod.as_pod())
 
     def ended_updated(self, _old: EndedPod, new: EndedPod) -> None:
-        """Take in what has become of a pod that had ended: it names another group, perhaps."""
+        """Handle an update of an ended pod, which may name another group."""
         self.ended(new)
 
     def ended_deleted(self, pod: EndedPod) -> None:
-        """Take in that a pod that had ended is gone."""
+        """Handle the deletion of an ended pod."""
         if pod.uid not in self._ended:
             return
         self._ended.discard(pod.uid)
@@ -79,30 +78,30 @@ class PodFeeder:
         self._directory.pod_deleted(pod.as_pod())
 
 
-class Feeder:
-    """Keeps a directory up to date with all pods, of whatever profile, and with the group objects that are watched."""
+class InformerAdapter:
+    """Feeds a directory with the pods of all profiles and with the watched group objects."""
 
     def __init__(self, directory: GroupDirectory) -> None:
         self._directory = directory
-        self._pods: PodFeeder | None = None
-        self._heard: set[type[KubeObject]] = set()
+        self._pods: PodWatchMerger | None = None
+        self._connected: set[type[KubeObject]] = set()
 
     def connect(self, handle: Handle, dialects: Iterable[Dialect]) -> None:
-        """Listen to what is not listened to yet; each profile may bring further kinds that are watched."""
+        """Register handlers for the kinds that have none yet; each profile may watch further kinds."""
         directory = self._directory
         if self._pods is None:
-            pods = self._pods = PodFeeder(directory)
+            pods = self._pods = PodWatchMerger(directory)
             handle.lister(Pod).add_event_handler(on_add=pods.added, on_update=pods.updated, on_delete=pods.deleted)
-        ended = _lister(handle, EndedPod) if EndedPod not in self._heard else None
+        ended = _lister(handle, EndedPod) if EndedPod not in self._connected else None
         if ended is not None:
-            self._heard.add(EndedPod)
+            self._connected.add(EndedPod)
             ended.add_event_handler(
                 on_add=self._pods.ended, on_update=self._pods.ended_updated, on_delete=self._pods.ended_deleted
             )
-        for kind in (kind for dialect in dialects for kind in dialect.kinds if kind.type not in self._heard):
+        for kind in (kind for dialect in dialects for kind in dialect.kinds if kind.type not in self._connected):
             lister = _lister(handle, kind.type)
             if lister is not None:
-                self._heard.add(kind.type)
+                self._connected.add(kind.type)
                 lister.add_event_handler(
                     on_add=directory.object_added,
                     on_update=directory.object_updated,
@@ -111,7 +110,7 @@ class Feeder:
 
 
 def _lister(handle: Handle, kind: type[K]) -> Lister[K] | None:
-    """Return the lister of a kind; None where no plugin that was made so far watches it."""
+    """Return the lister of a kind; None if no plugin made so far watches it."""
     try:
         return handle.lister(kind)
     except PluginError:

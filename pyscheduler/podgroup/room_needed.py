@@ -1,4 +1,4 @@
-"""How many pods like one member must find room before another attempt of its group can succeed."""
+"""How many pods like one member must fit before a retry of its group can succeed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["asks", "places_needed"]
 
 
 def asks(pod: Pod) -> tuple[object, ...]:
-    """Return what a pod asks of a node; pods for which that is equal are alike. Not hashable."""
+    """Return what a pod needs from a node; pods with equal results are alike. Not hashable."""
     spec = pod.spec
     affinity = spec.affinity
     return (
@@ -27,10 +27,10 @@ def asks(pod: Pod) -> tuple[object, ...]:
 
 
 def places_needed(pod: Pod, unplaced: Iterable[Pod], missing: int) -> int:
-    """Return how many pods like `pod` its group needs room for, at least one.
+    """Return for how many pods like `pod` its group needs room, at least one.
 
-    `unplaced` are the members without a place, the pod among them, and `missing` is how many of them must find one. All
-    that are not like the pod are taken to find theirs.
+    `unplaced` are the members without a node, including the pod; `missing` of them must find one. Members that are not
+    like the pod are assumed to find a node.
     """
     wanted, alike, others = asks(pod), 0, 0
     for each in unplaced:

@@ -1,7 +1,7 @@
-"""Gangs that are scheduled in one cycle (`strategy: groupCycle`): which of them together, and when they may go.
+"""Gangs that are scheduled in group cycles (`strategy: groupCycle`).
 
-All gangs of a gang group are decided about at once. Nobody waits for anybody, so that no gang runs out of time, modes
-do not differ, and there are no turns to take.
+One cycle decides about all gangs of a gang group. No member waits at Permit, so gangs do not time out, modes make no
+difference, and there are no turns.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ __all__ = ["groups_to_schedule", "permit"]
 
 
 def groups_to_schedule(gangs: Gangs, pod: Pod) -> Mapping[Hashable, Iterable[Pod]] | None:
-    """Return the gangs of the pod's gang group with their members of the same profile; None for a pod by itself."""
-    record = gangs.of(pod) if gangs.in_one_cycle else None
+    """Return the gangs of the pod's gang group with their members of the same profile; None to schedule it alone."""
+    record = gangs.of(pod) if gangs.uses_group_cycle else None
     if record is None or not record.state.group.is_declared or gangs.is_settled(record):
         return None
     if gangs.not_ready(record, pod) is not None:
-        return None  # it is told so, and the others sleep on
+        return None  # PreFilter refuses it, and the others sleep on
     found: dict[Hashable, Iterable[Pod]] = {}
     for each in gangs.group(record):
         members = {
@@ -43,8 +43,8 @@ def groups_to_schedule(gangs: Gangs, pod: Pod) -> Mapping[Hashable, Iterable[Pod
 
 
 def permit(gangs: Gangs, record: GangRecord, trial: Trial) -> Status | None:
-    """Let a member pass where every gang of the gang group has its quorum with those that have found a node."""
+    """Return None if every gang of the gang group has its quorum, counting members with a node in this cycle."""
     if gangs.has_quorum(record, trial):
         return None
-    # The time means nothing: nobody waits.
+    # The timeout has no effect: no member waits in a group cycle.
     return Status.wait(messages.not_enough_placed(record.id), timeout=gangs.wait_seconds(record))

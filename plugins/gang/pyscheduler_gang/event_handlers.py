@@ -1,6 +1,6 @@
-"""Keeps the records of gangs up to date with pods and PodGroups, and acts where a change decides something.
+"""Event handlers: they update the records of gangs, and allow, reject or retry pods after a change.
 
-The directory of groups tells of changes after it has taken them in, and before the queue hears of the same event.
+The directory reports a change after it has applied it, and before the queue handles the same event.
 """
 
 from __future__ import annotations
@@ -15,42 +15,42 @@ if TYPE_CHECKING:
     from pyscheduler.framework import Handle
     from pyscheduler.podgroup import Group, GroupChange
     from pyscheduler_gang.gangs import Gangs
-    from pyscheduler_gang.passes import Passes
     from pyscheduler_gang.record import GangRecord
+    from pyscheduler_gang.rounds import Rounds
     from pyscheduler_gang.timeouts import TimeoutMarks
     from pyscheduler_gang.verdicts import Verdicts
 
-__all__ = ["Following"]
+__all__ = ["GangEventHandlers"]
 
 
-class Following:
-    """Listens from the moment it is made."""
+class GangEventHandlers:
+    """Subscribes when it is made."""
 
     def __init__(
         self,
         gangs: Gangs,
-        passes: Passes,
+        rounds: Rounds,
         verdicts: Verdicts,
         marks: TimeoutMarks,
         handle: Handle,
     ) -> None:
         self._gangs = gangs
-        self._passes = passes
+        self._rounds = rounds
         self._verdicts = verdicts
         self._marks = marks
         self._handle = handle
         self._pods = handle.lister(Pod)
         gangs.directory.subscribe(self._changed)
-        # After the directory's own, so that it knows the pod when its annotations are looked at.
+        # Registered after the directory's handler, so the directory knows the pod.
         self._pods.add_event_handler(
-            on_add=self._look_at, on_update=lambda _old, new: self._look_at(new), on_delete=self._gone
+            on_add=self._update_timeout, on_update=lambda _old, new: self._update_timeout(new), on_delete=self._gone
         )
         handle.lister(Node).add_event_handler(on_delete=lambda node: verdicts.node_is_gone(node.name))
 
     # --- pods
 
-    def _look_at(self, pod: Pod) -> None:
-        """Take in whether a pod carries the annotation of a gang that was given up, or does not any more."""
+    def _update_timeout(self, pod: Pod) -> None:
+        """Update whether a pod has the annotation of a gang that timed out."""
         state = self._gangs.directory.of(pod)
         if state is None or pod.is_terminal or not self._gangs.serves(state):
             return
@@ -61,7 +61,7 @@ class Following:
                 self._marks.note(record, pod.uid)
                 self._verdicts.reconsider(record)
         elif pod.uid in record.timed_out and not self._marks.is_unwritten(pod.uid):
-            # Somebody took it off: the pod starts anew.
+            # A user removed the annotation: the pod starts again.
             record.forget(pod.uid)
             self._handle.activate([pod])
 
@@ -81,17 +81,17 @@ class Following:
         record = self._gangs.record(state)
         pod = change.pod
         if change.kind is ChangeKind.JOINED:
-            # Whoever failed before may do better in other company.
+            # Members that failed before may fit together with this one.
             record.retry_requested |= bool(record.visited) and not record.schedule_cycle_valid
         if change.kind is ChangeKind.LEFT and pod is not None:
             self._left(record, pod)
         elif change.kind is ChangeKind.DECLARED:
             self._declared(record, change.old)
         elif pod is not None and pod.uid in state.bound:
-            record.settle(pod.uid)
+            record.remove_from_rounds(pod.uid)
             record.timed_out.discard(pod.uid)
             if change.kind is ChangeKind.JOINED:
-                # It was bound before it came here; with it there may be enough.
+                # It was bound before it joined; the gang may have its quorum now.
                 self._reconsider(record)
         if record.deadline is not None and not state.waiting:
             record.clear_deadline()
@@ -104,16 +104,16 @@ class Following:
         self._marks.stored(pod.uid)
         if self._lives(pod):
             self._verdicts.member_left(record, pod)
-            # It may sleep since a failure, and was told nothing of the room that its gang gave back meanwhile; where it
-            # held a node in memory, the queue was not told what it changed to.
+            # It may have ignored the room that its gang gave back since it failed; and if it held a node in memory, the
+            # queue does not know its new version.
             self._handle.activate([pod])
         self._reconsider(record)
         if not was_bound and not self._gangs.is_settled(record) and not self._gangs.is_short(record):
-            # The member that found no room may have been the one that left.
-            self._passes.request_retry(record)
+            # The member that left may be the one that did not fit.
+            self._rounds.request_retry(record)
 
     def _lives(self, pod: Pod) -> bool:
-        """Tell a pod that left its gang from one that is gone."""
+        """Return True if a pod that left its gang still exists."""
         current = self._pods.get(pod.name, pod.namespace)
         return current is not None and current.uid == pod.uid and not pod.is_terminal
 
@@ -126,10 +126,10 @@ class Following:
                     self._verdicts.reconsider(each)
         if not self._gangs.is_settled(record):
             for each in self._gangs.group(record):
-                self._passes.request_retry(each)
+                self._rounds.request_retry(each)
         elif old is None or not old.is_declared or old.policy != record.state.group.policy:
-            # Members may sleep that were refused for what the gang was until now.
-            self._passes.wake_all(record)
+            # Members may sleep that the gang's former state refused.
+            self._rounds.wake_all(record)
 
     def _forgotten(self, change: GroupChange) -> None:
         state = change.state

@@ -10,26 +10,30 @@ from hypothesis import given, strategies as st
 
 from pyscheduler.api import PodCondition
 from pyscheduler.podgroup import (
+    ConditionStatus,
+    CountsStatus,
+    DialectStatus,
     GroupStatus,
+    KubeBatchStatus,
     MemberFacts,
     Phase,
-    StatusStyle,
+    PhaseStatus,
     is_overdue,
     is_unschedulable,
-    next_status,
     occupied_by,
     scheduled_condition,
     status_patch,
 )
 from pyscheduler.testing import make_pod
+from tests.podgroup.builders import ROWS
 
 NOW = 1767225600.0
-PHASED = (StatusStyle.COSCHEDULING, StatusStyle.COSCHEDULING_SCHEDULED, StatusStyle.GANG)
+SIGS, MING, KOORDINATOR = PHASED = tuple(ROWS[name].status for name in ("sigs", "ming", "koordinator"))
 
 
-def following(style: StatusStyle, phase: str, **facts: int) -> str:
+def following(rules: DialectStatus, phase: str, **facts: int) -> str:
     """Return the phase one step on."""
-    return next_status(style, GroupStatus(phase=phase), MemberFacts(**{"min": 3, **facts}), now=NOW).phase
+    return str(rules.next(GroupStatus(phase=phase), MemberFacts(**{"min": 3, **facts}), now=NOW).phase)
 
 
 @pytest.mark.parametrize(
@@ -75,7 +79,7 @@ def following(style: StatusStyle, phase: str, **facts: int) -> str:
 )
 def test_one_step_of_each_kind_of_phases(phase: str, facts: dict[str, int], cos: str, ming: str, gang: str) -> None:
     """The same members move the phase as the dialect's own controller would."""
-    assert tuple(following(style, phase, **facts) for style in PHASED) == (cos, ming, gang)
+    assert tuple(following(rules, phase, **facts) for rules in PHASED) == (cos, ming, gang)
 
 
 def test_a_gang_runs_only_after_it_was_scheduled() -> None:
@@ -83,27 +87,27 @@ def test_a_gang_runs_only_after_it_was_scheduled() -> None:
     facts = {"members": 3, "bound": 3, "running": 3}
     phases = ["PreScheduling"]
     for _ in range(3):
-        phases.append(following(StatusStyle.GANG, phases[-1], **facts))
+        phases.append(following(KOORDINATOR, phases[-1], **facts))
     assert phases == ["PreScheduling", "Scheduled", "Running", "Running"]
 
 
 def test_a_group_without_a_minimum() -> None:
     """0 makes neither a finished group of an empty one nor a failure of every division."""
-    assert following(StatusStyle.COSCHEDULING, "Scheduling", min=0) == "Running"
-    assert following(StatusStyle.GANG, "Pending", min=0, members=4) == "Pending"
-    assert following(StatusStyle.GANG, "Pending", min=0, members=4, bound=1) == "Scheduling"
-    assert following(StatusStyle.GANG, "Scheduled", min=0, members=4, bound=1) == "Scheduled"
-    assert following(StatusStyle.COSCHEDULING_SCHEDULED, "Scheduling", min=0) == "Running"
-    assert following(StatusStyle.COSCHEDULING, "Running", min=0, members=1, succeeded=1) == "Finished"
+    assert following(SIGS, "Scheduling", min=0) == "Running"
+    assert following(KOORDINATOR, "Pending", min=0, members=4) == "Pending"
+    assert following(KOORDINATOR, "Pending", min=0, members=4, bound=1) == "Scheduling"
+    assert following(KOORDINATOR, "Scheduled", min=0, members=4, bound=1) == "Scheduled"
+    assert following(MING, "Scheduling", min=0) == "Running"
+    assert following(SIGS, "Running", min=0, members=1, succeeded=1) == "Finished"
 
 
 @given(
-    style=st.sampled_from(PHASED),
+    rules=st.sampled_from(PHASED),
     phase=st.sampled_from(["", *Phase]),
     counts=st.tuples(*[st.integers(0, 4)] * 5),
     minimum=st.integers(0, 5),
 )
-def test_phases_come_to_rest(style: StatusStyle, phase: str, counts: tuple[int, ...], minimum: int) -> None:
+def test_phases_come_to_rest(rules: PhaseStatus, phase: str, counts: tuple[int, ...], minimum: int) -> None:
     """While members stay as they are, a few steps lead to a phase that stays: writes end."""
     pending, starting, running, succeeded, failed = counts
     facts = MemberFacts(
@@ -116,16 +120,15 @@ def test_phases_come_to_rest(style: StatusStyle, phase: str, counts: tuple[int, 
     )
     seen = [GroupStatus(phase=phase)]
     for _ in range(6):
-        seen.append(next_status(style, seen[-1], facts, now=NOW))
+        seen.append(rules.next(seen[-1], facts, now=NOW))
     assert seen[-1] is seen[-2]
     assert pending >= 0
 
 
 def test_counts_and_the_start() -> None:
     """Counts are replaced, the start is written once, owners when scheduling begins."""
-    style = StatusStyle.COSCHEDULING_SCHEDULED
     facts = MemberFacts(min=2, members=3, bound=2, running=1, occupied_by="ml/job")
-    first = next_status(style, GroupStatus(phase="Pending", scheduled=7), facts, now=NOW)
+    first = MING.next(GroupStatus(phase="Pending", scheduled=7), facts, now=NOW)
     assert first == GroupStatus(
         phase="Scheduling",
         scheduled=2,
@@ -133,21 +136,19 @@ def test_counts_and_the_start() -> None:
         occupied_by="ml/job",
         schedule_start_time="2026-01-01T00:00:00Z",
     )
-    later = next_status(style, msgspec.structs.replace(first, phase="Pending"), facts, now=NOW + 60)
+    later = MING.next(msgspec.structs.replace(first, phase="Pending"), facts, now=NOW + 60)
     assert later.schedule_start_time == "2026-01-01T00:00:00Z"
 
 
 def test_counts_without_a_phase() -> None:
     """kube-batch counts who is admitted; where the phase is somebody else's it is left alone."""
     facts = MemberFacts(min=2, members=4, waiting=1, bound=2, running=1, succeeded=1)
-    assert next_status(StatusStyle.KUBE_BATCH, GroupStatus(), facts, now=NOW) == GroupStatus(
-        admitted=3, running=1, succeeded=1
-    )
-    assert next_status(StatusStyle.COUNTS, GroupStatus(phase="Inqueue"), facts, now=NOW) == GroupStatus(
+    assert KubeBatchStatus().next(GroupStatus(), facts, now=NOW) == GroupStatus(admitted=3, running=1, succeeded=1)
+    assert CountsStatus().next(GroupStatus(phase="Inqueue"), facts, now=NOW) == GroupStatus(
         phase="Inqueue", running=1, succeeded=1
     )
     untouched = GroupStatus()
-    assert next_status(StatusStyle.CONDITION, untouched, facts, now=NOW) is untouched
+    assert ConditionStatus().next(untouched, facts, now=NOW) is untouched
 
 
 @pytest.mark.parametrize(
@@ -168,7 +169,7 @@ def test_a_group_that_runs_with_too_few_left(facts: dict[str, int], unschedulabl
 def test_the_start_is_written_where_the_step_comes_late() -> None:
     """All are bound before the group is looked at: it began, though it was never seen Scheduling."""
     facts = MemberFacts(min=1, members=1, bound=1)
-    late = next_status(StatusStyle.GANG, GroupStatus(phase="PreScheduling"), facts, now=NOW)
+    late = KOORDINATOR.next(GroupStatus(phase="PreScheduling"), facts, now=NOW)
     assert (late.phase, late.schedule_start_time) == ("Scheduled", "2026-01-01T00:00:00Z")
 
 

@@ -1,4 +1,4 @@
-"""Tells users once what is wrong with a gang: values that cannot be used, members that disagree, mixed priorities."""
+"""Warnings about a gang, each once: values that cannot be used, members that disagree, different priorities."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ if TYPE_CHECKING:
     from pyscheduler.framework import Handle
     from pyscheduler_gang.record import GangRecord
 
-__all__ = ["tell"]
+__all__ = ["warn_about_gang"]
 
 _log = logging.getLogger(__name__)
 
 
-def tell(record: GangRecord, pod: Pod, handle: Handle) -> None:
-    """Record one Warning event on the member that is tried, for each version of the gang that has something wrong."""
+def warn_about_gang(record: GangRecord, pod: Pod, handle: Handle) -> None:
+    """Record a Warning event on the member that is tried, once for each version of the gang with new problems."""
     group = record.state.group
     if record.priority is None:
         record.priority = pod.priority
@@ -25,10 +25,10 @@ def tell(record: GangRecord, pod: Pod, handle: Handle) -> None:
         _log.warning(
             "Members of a gang have different priorities, so they are not tried one after another gang=%s", record.id
         )
-    if record.told is group:
+    if record.warned is group:
         return
-    before = record.told
-    record.told = group
+    before = record.warned
+    record.warned = group
     known = () if before is None else (*map(str, before.problems), *before.disagreements)
     texts = [text for text in (*map(str, group.problems), *group.disagreements) if text not in known]
     if not texts:
