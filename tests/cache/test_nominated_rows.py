@@ -7,11 +7,14 @@ from collections import Counter
 
 from hypothesis import given, settings, strategies as st
 
+from pyscheduler.api import Pod
 from pyscheduler.cache.cache import Cache
+from pyscheduler.cache.nominated_rows import before
 from pyscheduler.cache.snapshot import Snapshot
 from pyscheduler.framework import NominatingInfo, PodInfo
 from pyscheduler.queue.nominator import Nominator
-from pyscheduler.runtime.preemption.nominated_usage import NominatedUsage, NominatedUsages
+from pyscheduler.runtime.preemption.node_shapes import request_key
+from pyscheduler.runtime.preemption.nominated_usage import NominatedUsages
 from pyscheduler.testing import make_node, make_pod
 from pyscheduler.testing.clock import VirtualClock
 
@@ -30,7 +33,7 @@ class History:
         self.nominator = Nominator()
         self.cache = Cache(clock=VirtualClock())
         self.snapshot = Snapshot(nominator=self.nominator)
-        self.promises = NominatedUsages()
+        self.usages = NominatedUsages()
         self.present: set[str] = set()
         for name in NODES[:3]:
             self.toggle(name)
@@ -77,19 +80,25 @@ class History:
         """Return True if the pod is on no node."""
         return all(info.pod.uid != each.pod.uid for node in self.snapshot.nodes for each in node.pods)
 
+    def nominated_before(self, pod: Pod) -> dict[int, list[PodInfo]]:
+        """Return the pods that `pod` has to leave room for, by row, from a look at all nominations."""
+        snapshot = self.snapshot
+        rows = {name: row for name in snapshot.nominated_nodes if (row := snapshot.nodes.index(name)) is not None}
+        return {row: ahead for name, row in rows.items() if (ahead := before(snapshot.nominated_pods(name), pod))}
+
     def look(self) -> str:
         """Compare what is kept with what a look at all nominations gives, for some pod; say what that came to."""
         info = self.rng.choice(PODS)
         pod, nodes = info.pod, self.snapshot.nodes
-        afresh = NominatedUsage.once(self.snapshot, pod)
+        afresh = self.nominated_before(pod)
         kept = self.snapshot.nominated_before(pod.priority)
         self.snapshot.check_invariants()
-        found = self.promises.before(kept, len(nodes), pod)
+        found = self.usages.before(kept, len(nodes), pod)
         assert found.is_current
         for row in range(len(nodes)):
-            assert found.crowd(row) == afresh.crowd(row)
-            numbers = [int(each.by_row[row]) if each.by_row is not None else 0 for each in (found, afresh)]
-            assert found.requests(numbers[0]) == afresh.requests(numbers[1])
+            keys = [(each.pod.uid, request_key(each)) for each in afresh.get(row, ())]
+            assert found.pods_of(row) == tuple(keys)
+            assert found.requests(int(found.by_row[row])) == tuple(key for _, key in keys)
         if kept.row_of(pod.uid) is not None:
             return "the pod itself is nominated"
         return "somebody is nominated" if kept.pods else "nobody is nominated"
@@ -118,7 +127,7 @@ def test_what_was_promised_is_not_current_once_somebody_else_is_nominated() -> N
     history = History(0)
     history.cache.update_snapshot(history.snapshot)
     kept = history.snapshot.nominated_before(0)
-    found = history.promises.before(kept, 3, PODS[0].pod)
+    found = history.usages.before(kept, 3, PODS[0].pod)
     assert found.is_current
     history.nominator.add(PODS[1], NominatingInfo("n0"))
     assert not found.is_current

@@ -2,7 +2,7 @@
 
 Every preemption in random histories is decided twice on the same snapshot: with columns and with what is kept of
 earlier pods, and without. What filters say, nodes looked at, victims, message, chosen node and draws are compared.
-Among what happens: pods and nodes come, go and change, budgets are used up, others are usage nodes, and preemptors
+Among what happens: pods and nodes come, go and change, budgets are used up, others are nominated, and preemptors
 of several kinds and priorities ask again and again.
 """
 
@@ -37,10 +37,10 @@ from pyscheduler.framework import (
     TrialKind,
 )
 from pyscheduler.framework.clock import LoopClock
-from pyscheduler.runtime import node_shapes, preemption_columns
 from pyscheduler.runtime.discovery import discover
 from pyscheduler.runtime.equivalence_cache.classes import EquivalenceClasses
 from pyscheduler.runtime.equivalence_cache.nominated_filter_cache import NominatedFilterCache
+from pyscheduler.runtime.preemption import columns as preemption_columns, node_shapes
 from pyscheduler.runtime.preemption.columns import Outcomes, VictimColumns
 from pyscheduler.runtime.preemption.dry_run import DryRun
 from pyscheduler.runtime.preemption.node_shapes import NodeShapes
@@ -127,7 +127,7 @@ class World:
         self.pods: dict[str, PodInfo] = {}
         self.budgets: list[PodDisruptionBudget] = []
         self.groups: dict[str, int] = {}
-        self.usage: list[Pod] = []
+        self.nominated: list[Pod] = []
         self.chosen: Candidate | None = None
         self.nodes: dict[str, Node] = {}
 
@@ -252,13 +252,13 @@ class World:
             status={"nominatedNodeName": self.rng.choice(sorted(self.nodes))},
             **KINDS[self.rng.choice(["small", "small", "large", "with a port"])],
         )
-        self.usage.append(pod)
+        self.nominated.append(pod)
         self.scheduler.queue.nominator.add(PodInfo.of(pod))
 
     def break_promises(self) -> None:
-        for pod in self.usage:
+        for pod in self.nominated:
             self.scheduler.queue.nominator.delete(pod)
-        self.usage.clear()
+        self.nominated.clear()
 
     def think(self) -> None:
         """Change the snapshot in thought."""
@@ -354,7 +354,7 @@ def watch(monkeypatch: pytest.MonkeyPatch, fired: Counter[str]) -> None:
         found = shapes(columns, run, rows, by_amounts, usage)
         fired["by amounts"] += int(by_amounts.sum())
         fired["by themselves"] += int((~by_amounts).sum())
-        fired["usage to others"] += sum(row in usage.pods for row in rows.tolist())
+        fired["nominated to others"] += sum(row in usage.pods for row in rows.tolist())
         fired["protected"] += len(columns._protected_on(run, rows.tolist()))
         return found
 
@@ -450,7 +450,7 @@ WAYS = (
     "nobody to choose",
     "numbers taken back",
     "of another shape",
-    "usage to others",
+    "nominated to others",
     "protected",
     "something learned",
 )

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 import attrs
 import numpy as np
 
-from pyscheduler.cache.snapshot import Snapshot as CacheSnapshot
+from pyscheduler.cache.snapshot import Snapshot
 from pyscheduler.framework.node_statuses import NodeStatuses
 from pyscheduler.framework.preemption import Candidate, PreemptionRules
 from pyscheduler.framework.reuse import Reuse
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from pyscheduler.api import Pod
     from pyscheduler.cache.view import NodeView
     from pyscheduler.framework.nodes import Nodes
-    from pyscheduler.framework.snapshot import Snapshot
     from pyscheduler.runtime.plugin_calls import PluginMethod
     from pyscheduler.runtime.preemption.disruption_budgets import Budgets
     from pyscheduler.runtime.preemption.dry_run import DryRun
@@ -183,18 +182,20 @@ class VictimColumns:
         if key is None or dry_run.now <= self._node_shapes.latest_start:
             return None
         snapshot = dry_run.handle.snapshot
+        assert isinstance(snapshot, Snapshot), "searches run on the scheduler's snapshot"
         kind = (key, dry_run.pod.priority)
         self._results.begin(kind, epoch=self._node_shapes.epoch)
         numbers = np.empty(len(rows), dtype=np.int32)
         done = end = 0
         while done < len(rows):
             chunk = slice(done, done + max(_MIN_CHUNK, wanted - done))
-            usage = self._usage(snapshot, dry_run.pod)
+            nominated = snapshot.nominated_before(dry_run.pod.priority)
+            usage = self._usages.before(nominated, len(snapshot.nodes), dry_run.pod)
             shapes = self._shapes(dry_run, rows[chunk], by_amounts[chunk], usage)
             if not await self._learn(dry_run, kind, rows[chunk], shapes, usage, portions=portions, turns=turns):
                 return None
             if not usage.is_current:
-                continue  # somebody was nominated while the loop turned, or is no longer
+                continue  # nominations changed while the loop turned
             done = done + len(shapes)
             numbers[chunk] = self._results.table(kind, self._node_shapes.num_ids)[shapes]
             end = self._end(numbers[:done], wanted)
@@ -225,33 +226,30 @@ class VictimColumns:
     def _shapes(
         self, dry_run: DryRun, rows: NDArray[np.int64], by_amounts: NDArray[np.bool_], usage: NominatedUsage
     ) -> NDArray[np.int32]:
-        """Return int32[n]: the shape of each row as far as this preemptor is concerned."""
+        """Return int32[n]: the shape of each row for this preemptor, with nominated pods and budgets.
+
+        Rows on which only amounts are in question have equal shapes if usage and protected places are equal.
+        """
         node_shapes = self._node_shapes
         shapes = node_shapes.shapes_for(rows, dry_run.pod.priority)
         protected = self._protected_on(dry_run, rows.tolist())
-        crowds = usage.numbers(rows)
+        usages = usage.by_row[rows]
         special = ~by_amounts
         if protected:
-            of_interest = np.zeros(len(node_shapes.shapes), dtype=np.bool_)
-            of_interest[list(protected)] = True
-            special |= of_interest[rows]
-        if crowds is not None:
-            crowded = np.flatnonzero((crowds != 0) & ~special)
-            # Nodes of one shape with equal crowds are of one shape again.
-            pairs, which = np.unique((shapes[crowded].astype(np.int64) << 32) | crowds[crowded], return_inverse=True)
-            made = [
-                node_shapes.number((pair >> 32, usage.requests(pair & 0xFFFFFFFF), (), "amounts"))
-                for pair in pairs.tolist()
-            ]
-            shapes[crowded] = np.array(made, dtype=np.int32)[which]
+            special |= np.isin(rows, list(protected))
+        plain = np.flatnonzero((usages != 0) & ~special)
+        if len(plain):
+            pairs, which = np.unique((shapes[plain].astype(np.int64) << 32) | usages[plain], return_inverse=True)
+            made = [node_shapes.number((pair >> 32, usage.requests(pair & 0xFFFFFFFF), ())) for pair in pairs.tolist()]
+            shapes[plain] = np.array(made, dtype=np.int32)[which]
         for place in np.flatnonzero(special).tolist():
             row = int(rows[place])
-            guarded = protected.get(row, ())
+            places = protected.get(row, ())
             if by_amounts[place]:
-                requests = usage.requests(int(crowds[place])) if crowds is not None else ()
-                shapes[place] = node_shapes.number((int(shapes[place]), requests, guarded, "amounts"))
+                key: Hashable = int(shapes[place]), usage.requests(int(usages[place])), places
             else:
-                shapes[place] = node_shapes.number((node_shapes.generation(row), usage.crowd(row), guarded))
+                key = "node", node_shapes.generation(row), usage.pods_of(row), places
+            shapes[place] = node_shapes.number(key)
         return shapes
 
     async def _learn(
@@ -284,7 +282,7 @@ class VictimColumns:
                 table[shapes[place]] = results.number(result_of(outcome, pods, guarded, start))
             await turns.give()
             if not usage.is_current:
-                break  # shapes mean something else; the caller looks, too
+                break  # the caller begins again
         return True
 
     def _protected_on(self, dry_run: DryRun, rows: Sequence[int]) -> dict[int, tuple[int, ...]]:
@@ -318,10 +316,3 @@ class VictimColumns:
             return start, ()
         guarded = {info.pod.uid for info in dry_run.budgets.split(pods[start:])[0]}
         return start, tuple(place for place in range(start, len(pods)) if pods[place].pod.uid in guarded)
-
-    def _usage(self, snapshot: Snapshot, pod: Pod) -> NominatedUsage:
-        """Return which nodes have pods on their way that come before `pod`, up to date."""
-        kept = snapshot.nominated_before(pod.priority) if isinstance(snapshot, CacheSnapshot) else None
-        if kept is None:
-            return NominatedUsage.once(snapshot, pod)
-        return self._usages.before(kept, len(snapshot.nodes), pod)

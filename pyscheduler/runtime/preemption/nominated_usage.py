@@ -1,7 +1,7 @@
-"""Which nodes are usage to other pods, in columns, for a search for victims.
+"""What nominated pods take on each node, as numbers, for a search for victims.
 
-Pods that were nominated to a node have to fit on it beside the preemptor if they come before it. What they take counts,
-and not who they are, as long as amounts are all that is in question.
+The pods nominated to a node that come before the preemptor have to fit there beside it. As long as only amounts are in
+question, what these pods take counts, and not which pods they are: equal usage has an equal number.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 import attrs
 import numpy as np
 
-from pyscheduler.cache.nominated_rows import before
 from pyscheduler.runtime.preemption.node_shapes import request_key
 
 if TYPE_CHECKING:
@@ -22,63 +21,41 @@ if TYPE_CHECKING:
     from pyscheduler.api import Pod
     from pyscheduler.cache.nominated_rows import Mark, NominatedRows
     from pyscheduler.framework.pod_info import PodInfo
-    from pyscheduler.framework.snapshot import Snapshot
 
 __all__ = ["NominatedUsage", "NominatedUsages"]
 
-#: What the pods of a crowd take, each.
+#: What each nominated pod of a node takes.
 _Requests: TypeAlias = "tuple[Hashable, ...]"
 
-#: For so many priorities numbers are kept, and so many different crowds.
+#: The number of priorities for which numbers are kept, and of different usages.
 _MAX_PRIORITIES: Final = 4
-_MAX_CROWDS: Final = 2**16
+_MAX_USAGES: Final = 2**16
 
 
 @attrs.frozen
 class NominatedUsage:
-    """What one preemptor finds usage to others."""
+    """The nominated pods that one preemptor has to leave room for, as of a moment."""
 
+    #: By row, without the preemptor; only rows that have some.
     pods: Mapping[int, Sequence[PodInfo]]
-    #: int32[n] by row: the number of what the pods there take, 0 for nobody; None where nothing is usage at all.
-    by_row: NDArray[np.int32] | None
+    #: int32[n] by row: the number of what the pods there take, 0 for no pods.
+    by_row: NDArray[np.int32]
     table: Sequence[_Requests]
-    #: Where the queue's nominations are all there is: what is kept of them, and as of when.
-    source: tuple[NominatedRows, Mark] | None = None
-
-    @classmethod
-    def once(cls, snapshot: Snapshot, pod: Pod) -> NominatedUsage:
-        """Look at all nominations, those of statements among them."""
-        found = ((snapshot.nodes.index(name), name) for name in snapshot.nominated_nodes)
-        pods = {
-            row: ahead
-            for row, name in found
-            if row is not None and (ahead := before(snapshot.nominated_pods(name), pod))
-        }
-        if not pods:
-            return cls(pods, None, ())
-        by_row = np.zeros(len(snapshot.nodes), dtype=np.int32)
-        by_row[list(pods)] = np.arange(1, len(pods) + 1)
-        return cls(pods, by_row, [(), *map(_requests, pods.values())])
+    nominated: NominatedRows
+    mark: Mark
 
     @property
     def is_current(self) -> bool:
-        """Tell whether all is as it was, as far as the queue is concerned."""
-        if self.source is None:
-            return True
-        nominated, mark = self.source
-        nominated.sync()
-        return nominated.since(mark) == []
-
-    def numbers(self, rows: NDArray[np.int64]) -> NDArray[np.int32] | None:
-        """Return int32[k]: the number of the crowd of each row; None where there is none anywhere."""
-        return self.by_row[rows] if self.by_row is not None else None
+        """Return True if no nomination has changed since."""
+        self.nominated.sync()
+        return self.nominated.since(self.mark) == []
 
     def requests(self, number: int) -> _Requests:
-        """Return what the pods of a crowd take."""
-        return self.table[number] if number else ()
+        """Return what the pods of a number take."""
+        return self.table[number]
 
-    def crowd(self, row: int) -> tuple[tuple[str, Hashable], ...]:
-        """Return the pods that come to a row, by uid, and what they take."""
+    def pods_of(self, row: int) -> tuple[tuple[str, Hashable], ...]:
+        """Return the pods nominated to a row, by uid, and what they take."""
         return tuple((info.pod.uid, request_key(info)) for info in self.pods.get(row, ()))
 
 
@@ -91,7 +68,7 @@ class _Known:
 
 
 class NominatedUsages:
-    """Numbers for crowds, by row and priority, kept as nominations change."""
+    """Numbers of usages, by row and priority of the preemptor, updated as nominations change."""
 
     __slots__ = ("_by_priority", "_numbers", "_table")
 
@@ -101,20 +78,17 @@ class NominatedUsages:
         self._numbers: dict[_Requests, int] = {(): 0}
 
     def before(self, nominated: NominatedRows, num_nodes: int, pod: Pod) -> NominatedUsage:
-        """Return what is usage to others than `pod`, for whose priority `nominated` is."""
-        source = (nominated, nominated.mark)
-        if not nominated.pods:
-            return NominatedUsage(nominated.pods, None, (), source)
+        """Return the usage that `pod` has to leave room for; `nominated` are the nominated pods for its priority."""
         by_row = self._sync(nominated, num_nodes)
         others = nominated.others_than(pod.uid)
         own = nominated.row_of(pod.uid)
         if own is not None:
             by_row = by_row.copy()
             by_row[own] = self._number(others.get(own, ()))
-        return NominatedUsage(others, by_row, self._table, source)
+        return NominatedUsage(others, by_row, self._table, nominated, nominated.mark)
 
     def _sync(self, nominated: NominatedRows, num_nodes: int) -> NDArray[np.int32]:
-        if len(self._table) > _MAX_CROWDS:
+        if len(self._table) > _MAX_USAGES:
             self._by_priority.clear()
             self._table, self._numbers = [()], {(): 0}
         known = self._by_priority.pop(nominated.priority, None)
