@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from pyscheduler.runtime.permissions import Need
     from pyscheduler.runtime.profile import Profile
     from pyscheduler.runtime.routes import Routes
+    from pyscheduler.runtime.snapshot_access import SnapshotAccess
     from pyscheduler.runtime.waiting_pods import WaitingPodMap
-    from pyscheduler.runtime.what_if import Exclusive
     from pyscheduler.scheduler.binding_cycle import BindingCycle
     from pyscheduler.scheduler.cycle import Attempt
     from pyscheduler.scheduler.event_handlers import EventHandlers
@@ -88,8 +88,7 @@ class Scheduler:
     nodes: Informer[Node]
     #: What plugins answer over HTTP.
     routes: Routes
-    #: Who may use the snapshot: a scheduling cycle, or what a plugin asks between two of them.
-    exclusive: Exclusive
+    snapshot_access: SnapshotAccess
     #: Informers of the kinds that plugins watch.
     others: Sequence[Informer[KubeObject]] = ()
     #: What it and its plugins ask of the API server, but for what the client path does on its own account.
@@ -141,7 +140,7 @@ class Scheduler:
         """Let the snapshot follow while much changes: a list of everything, at once, would hold the next cycle."""
         far_behind = self.cache.generation - self.snapshot.generation >= _FAR_BEHIND
         # A cycle under way needs its snapshot as it is.
-        if far_behind and not self.exclusive.lock.locked():
+        if far_behind and not self.snapshot_access.is_held:
             self.cache.update_snapshot(self.snapshot)
 
     async def run(self) -> None:
@@ -171,11 +170,7 @@ class Scheduler:
         """
         pod = queued.pod
         profile = self.profiles.get(pod.scheduler_name)
-        has_waited = self.exclusive.lock.locked()
-        async with self.exclusive.lock:
-            if self.waiting_pods.is_giving_back:
-                await self.waiting_pods.given_back()
-                has_waited = True
+        async with self.snapshot_access as has_waited:
             is_gone = has_waited and pending_version(self.pods, pod) is None
             if profile is None or is_gone or self._skip(profile, pod):
                 self.queue.done(pod.uid)

@@ -53,8 +53,8 @@ _ROWS: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
     "reaction": ("an idle scheduler meets a pod, over HTTP", ("reaction_p50_ms", "reaction_p99_ms")),
 }
 _TEXT: Final = """\
-Measured with `make bench`, Python {python}, {cpus} CPUs ({machine}). In the rows "without HTTP" the embedded API server runs in the
-same process, and its work is part of every figure. [Performance](docs/performance.md) has all rows, their targets and how
+Measured with `make bench`, Python {python}, {cpus} CPUs ({machine}).
+In the rows "without HTTP" the embedded API server runs in the same process, and its work is part of every figure. [Performance](docs/performance.md) has all rows, their targets and how
 they were measured. A program writes both tables from the same results.
 
 {table}

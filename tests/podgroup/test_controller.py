@@ -426,7 +426,7 @@ async def test_status_of_a_recreated_group_starts_again(pyscheduler_cluster: Fak
     world.cluster.delete_pod("g-0")
     world.cluster.delete_pod("g-1")
     await world.pass_time(scheduler, 2)
-    controller = StatusController.of(scheduler.profile)
+    controller = StatusController.of(scheduler.profile.handle)
     assert not controller._states
 
 
@@ -436,7 +436,7 @@ async def test_bound_member_counts_before_the_watch_shows_it(pyscheduler_cluster
     scheduler = world.start()
     world.group("g", 2)
     await world.pass_time(scheduler)
-    controller = StatusController.of(scheduler.profile)
+    controller = StatusController.of(scheduler.profile.handle)
     world.cluster.delete_node("n")
     world.pods("g", 2)
     await world.pass_time(scheduler, 2)

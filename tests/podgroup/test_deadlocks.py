@@ -7,7 +7,7 @@ from typing import ClassVar
 import pytest
 
 from pyscheduler.api import Pod
-from pyscheduler.framework import WHAT_IF, CycleState, FilterPlugin, NodeInfo, Status
+from pyscheduler.framework import CycleState, FilterPlugin, NodeInfo, Status
 from pyscheduler.testing import FakeCluster
 from tests.podgroup.deadlock_world import GRACE, DeadlockWorld
 
@@ -46,8 +46,8 @@ async def test_three_gangs_that_hold_3_3_and_4_of_ten_end_5_5_and_then_the_third
     assert any('Gang "default/c" yields to gang "default/a": resource deadlock among 3 gangs' in text
                for text in world.messages("c-hi"))  # fmt: skip
     assert world.annotated() == set()
-    assert world.deadlocks.resolved in {1, 2}
-    assert world.deadlocks.expired == 0
+    assert world.deadlocks.counts["resolved"] in {1, 2}
+    assert world.deadlocks.counts["expired"] == 0
     for number in range(3):
         world.cluster.delete_pod(f"a-hi-{number}")
     for number in range(2):
@@ -61,9 +61,9 @@ async def test_no_group_yields_before_the_grace_time(world: DeadlockWorld) -> No
     world.schedule(deadlock={"graceSeconds": 20})
     await three_gangs(world)
     await world.settle(19)
-    assert world.deadlocks.resolved == 0
+    assert world.deadlocks.counts["resolved"] == 0
     await world.settle(2)
-    assert world.deadlocks.resolved == 1
+    assert world.deadlocks.counts["resolved"] == 1
 
 
 async def test_no_group_yields_if_disabled(world: DeadlockWorld) -> None:
@@ -130,7 +130,7 @@ async def test_lower_rank_that_would_fit_does_not_win_over_a_higher_rank(world: 
     world.pods("low", 2)
     await world.settle(30)
     assert world.states("high") == {"waiting": 3, "pending": 1}
-    assert world.deadlocks.yielded == 0
+    assert world.deadlocks.counts["yielded"] == 0
     world.cluster.delete_pod("plain")
     await world.settle(15)
     assert world.states("high") == {"bound": 4}
@@ -318,7 +318,7 @@ class Picky(FilterPlugin):
 
     def filter(self, state: CycleState, pod: Pod, node: NodeInfo) -> Status | None:
         """Refuse."""
-        if "doomed" in pod.labels and not state.get(WHAT_IF) and not self.mercy:
+        if "doomed" in pod.labels and state.trial is None and not self.mercy:
             return Status.unschedulable("no")
         return None
 
@@ -342,7 +342,7 @@ async def test_expired_lease_excludes_the_winner(world: DeadlockWorld, monkeypat
     assert world.states("b") == {"pending": 5}
     assert world.running.scheduler.queue.nominator.has_any or world.states("a") == {"waiting": 4, "pending": 1}
     await world.settle(5)
-    assert (world.deadlocks.expired, world.deadlocks.excluded) == (1, 1)
+    assert (world.deadlocks.counts["expired"], world.deadlocks.counts["excluded"]) == (1, 1)
     assert world.page("a")["deadlockState"] == "Excluded"
     assert not world.running.scheduler.queue.nominator.has_any
     await world.settle(15)
@@ -384,7 +384,7 @@ async def test_a_winner_that_is_deleted_ends_the_lease(world: DeadlockWorld) -> 
     world.cluster.delete_pod("a-lo-0")
     await world.settle(15)
     assert world.states("b") == {"bound": 5}
-    assert (world.deadlocks.expired, world.deadlocks.excluded) == (0, 0)
+    assert (world.deadlocks.counts["expired"], world.deadlocks.counts["excluded"]) == (0, 0)
 
 
 async def test_unsolvable_deadlock_is_tried_once(world: DeadlockWorld) -> None:
@@ -398,7 +398,7 @@ async def test_unsolvable_deadlock_is_tried_once(world: DeadlockWorld) -> None:
         world.pods(name, 5, prefix=f"{name}-lo")
     await world.settle(60)
     assert [world.states(name) for name in "ab"] == [{"waiting": 4, "pending": 5}] * 2
-    assert world.deadlocks.resolved == 0
+    assert world.deadlocks.counts["resolved"] == 0
 
 
 async def test_deadlock_across_two_profiles_is_resolved(world: DeadlockWorld) -> None:

@@ -152,7 +152,7 @@ async def test_a_wait_ended_in_nobodys_name_is_retried(pyscheduler_cluster: Fake
     cluster.add_node("n1")
     framework = cluster.framework(enable=[Holder])
     result = await framework.schedule("p", labels={"hold": "yes"})
-    assert framework.profile.reject_waiting_pod(result.pod.uid)
+    assert framework.profile.handle.reject_waiting_pod(result.pod.uid)
     await framework.settle()
     assert framework.scheduler.queue.place_of(result.pod.uid) is Place.BACKOFF
     await cluster.clock.advance(3)

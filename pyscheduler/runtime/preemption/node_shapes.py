@@ -18,7 +18,7 @@ import attrs
 import numpy as np
 
 from pyscheduler.framework.preemption import start_time
-from pyscheduler.runtime.sparing_order import FEW, places_of
+from pyscheduler.runtime.preemption.victim_order import FEW, places_of
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from pyscheduler.framework.pod_info import PodInfo
     from pyscheduler.runtime.turns import Turns
 
-__all__ = ["LineUps", "request_key"]
+__all__ = ["NodeShapes", "request_key"]
 
 S = TypeVar("S", bound=np.generic)
 
@@ -62,15 +62,15 @@ class _LineUp:
 class _Mixed:
     """A node on which the order depends on who is sorted: its pods as they stand there, and its amounts.
 
-    `line_ups`: by priority of the preemptor.
+    `node_shapes`: by priority of the preemptor.
     """
 
     pods: Sequence[PodInfo]
     amounts: Hashable
-    line_ups: dict[int, _LineUp] = attrs.Factory(dict)
+    node_shapes: dict[int, _LineUp] = attrs.Factory(dict)
 
 
-class LineUps:
+class NodeShapes:
     """By row of a snapshot, who is there, the most important first.
 
     `least`: int64[n], the lowest priority on each node. `shapes`: int32[n], as `number` gives them. `epoch` grows when
@@ -134,14 +134,14 @@ class LineUps:
 
     def _line_up_for(self, row: int, priority: int) -> _LineUp:
         mixed = self._mixed[row]
-        known = mixed.line_ups.get(priority)
+        known = mixed.node_shapes.get(priority)
         if known is None:
             # Those who stay stand first, in whatever order.
             below = [info for info in mixed.pods if info.pod.priority < priority]
             keys = [(-info.pod.priority, start_time(info.pod, math.inf)) for info in below]
             lined = [below[place] for place in places_of(keys, [start == math.inf for _, start in keys])]
             pods = [*self._pods[row][: len(mixed.pods) - len(below)], *lined]
-            known = mixed.line_ups[priority] = _LineUp(pods, self.number((mixed.amounts, _line(pods))))
+            known = mixed.node_shapes[priority] = _LineUp(pods, self.number((mixed.amounts, _line(pods))))
         return known
 
     def generation(self, row: int) -> int:

@@ -1,19 +1,24 @@
-"""The search for a node: which are looked at, in which order, and which is taken."""
+"""The placement pipeline: which nodes are filtered, in which order, and which node is chosen."""
 
 from __future__ import annotations
 
 import gc
 import random
+import re
 import sys
 from collections import Counter
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+import pyscheduler
 from pyscheduler import CycleState, FilterPlugin, NodeInfo, Pod, PreFilterPlugin, PreFilterResult, Status
 from pyscheduler.framework.diagnosis import FitError
 from pyscheduler.framework.pod_info import PodInfo, QueuedPodInfo
+from pyscheduler.runtime.placement import fits_on
 from pyscheduler.runtime.turns import run_now
+from pyscheduler.scheduler.evaluation import evaluate
 from pyscheduler.testing import FakeCluster, VirtualClock, make_pod, node_manifest
 from tests.scheduler.plugins import Counting
 
@@ -27,6 +32,8 @@ class Narrowing(PreFilterPlugin):
     """Narrows to the nodes n1 and n2 for pods labelled `narrow`."""
 
     def pre_filter(self, state: CycleState, pod: Pod, nodes: object) -> Any:
+        if "broken" in pod.labels:
+            raise RuntimeError("broken")
         return PreFilterResult(frozenset({"n1", "n2"})) if "narrow" in pod.labels else Status.skip()
 
 
@@ -126,7 +133,7 @@ async def test_a_promised_node_that_pre_filter_leaves_out_says_so_itself(pysched
     scheduler.cache.update_snapshot(scheduler.snapshot)
     pod = make_pod("p", labels={"narrow": "yes"}, requests={"cpu": "99"}, status={"nominatedNodeName": "n3"})
     with pytest.raises(FitError) as caught:
-        scheduler.scheduling.algorithm.schedule_pod(framework.profile, CycleState(), pod)
+        await scheduler.scheduling.pipeline.find_node(framework.profile, CycleState(), pod)
     assert str(caught.value) == (
         "0/4 nodes are available: 1 node(s) didn't satisfy plugin(s) [Narrowing NodeUnschedulable], "
         "1 node(s) were unschedulable, 2 Insufficient cpu."
@@ -144,13 +151,66 @@ async def test_equals_are_drawn_evenly(pyscheduler_cluster: FakeCluster) -> None
     cluster.add_pod("there", requests={"cpu": "3"}, node_name="busy")
     framework = cluster.framework()
     await framework.start()
-    algorithm = framework.scheduler.scheduling.algorithm
-    algorithm.rng = random.Random(7)
+    pipeline = framework.scheduler.scheduling.pipeline
+    pipeline.rng = random.Random(7)
     framework.scheduler.cache.update_snapshot(framework.scheduler.snapshot)
     pod = make_pod("p", requests={"cpu": "100m"})
-    drawn = Counter(algorithm.schedule_pod(framework.profile, CycleState(), pod).node_name for _ in range(400))
+    found = [await pipeline.find_node(framework.profile, CycleState(), pod) for _ in range(400)]
+    drawn = Counter(placement.node_name for placement in found)
     assert drawn.keys() == {"n0", "n1", "n2", "n3"}
     assert min(drawn.values()) > 70
+
+
+@pytest.mark.parametrize(
+    ("node", "labels", "fits"),
+    [
+        pytest.param("n1", {}, True, id="the node passes the filters"),
+        pytest.param("n3", {}, False, id="a filter rejects the node"),
+        pytest.param("n0", {"narrow": "yes"}, False, id="PreFilter leaves the node out"),
+        pytest.param("n2", {"narrow": "yes"}, True, id="PreFilter leaves the node in"),
+        pytest.param("n1", {"broken": "yes"}, False, id="PreFilter fails"),
+        pytest.param("gone", {}, False, id="there is no such node"),
+    ],
+)
+async def test_fits_on_asks_about_one_node(
+    pyscheduler_cluster: FakeCluster, node: str, labels: dict[str, str], fits: bool
+) -> None:
+    """PreFilter and Filter decide whether a pod fits on a given node; a plugin that fails means no."""
+    cluster = pyscheduler_cluster
+    for number in range(4):
+        cluster.add_node(f"n{number}", unschedulable=number == 3)
+    framework = cluster.framework(enable=[Narrowing])
+    nodes = framework.nodes()
+    assert fits_on(framework.profile, CycleState(), make_pod("p", labels=labels), nodes, node) is fits
+
+
+async def test_an_evaluation_changes_no_later_choice(pyscheduler_cluster: FakeCluster) -> None:
+    """It breaks ties, and begins its search, apart from the pipeline of the scheduler."""
+    for number in range(4):
+        pyscheduler_cluster.add_node(f"n{number}")
+    framework = pyscheduler_cluster.framework()
+    await framework.start()
+    pipeline = framework.scheduler.scheduling.pipeline
+    before = pipeline.rng.getstate(), pipeline._next_start
+    evaluation = await evaluate(framework.scheduler, framework.profile, make_pod("p"))
+    assert evaluation.feasible is not None
+    assert (pipeline.rng.getstate(), pipeline._next_start) == before
+
+
+@pytest.mark.parametrize(
+    "method",
+    ["run_pre_filter", "find_feasible", "run_pre_score", "rank_nodes", "run_score", "run_reserve", "run_permit"],
+)
+def test_each_step_of_a_placement_is_called_in_one_module(method: str) -> None:
+    """Cycles, trials, what-ifs and `explain` share the pipeline; none writes a step of its own."""
+    root = Path(pyscheduler.__file__).parent
+    call = re.compile(rf"profile\.{method}\(")
+    callers = [
+        str(path.relative_to(root))
+        for path in root.rglob("*.py")
+        if "testing" not in path.parts and call.search(path.read_text(encoding="utf-8"))
+    ]
+    assert len(callers) == 1, callers
 
 
 _PODS = {

@@ -1,4 +1,4 @@
-"""From plugins to tuples of bound methods, one set per extension point: what a cycle calls is looked up here, once."""
+"""The bound methods of the plugins of one profile, by extension point; looked up once, when the profile is made."""
 
 from __future__ import annotations
 
@@ -14,27 +14,27 @@ from pyscheduler.framework.interfaces import (
 from pyscheduler.framework.profile import ExtensionPoint
 from pyscheduler.framework.reuse import Reuse
 from pyscheduler.runtime.binding import Binding, PreBindEntry, PreBinding
-from pyscheduler.runtime.extension_points import defines, is_columnar
+from pyscheduler.runtime.equivalence_cache.equivalence_key import EquivalenceKeys
+from pyscheduler.runtime.extension_points import defines, is_columnar, judges_of
 from pyscheduler.runtime.filtering import FilterEntry, Filtering
 from pyscheduler.runtime.plugin_calls import PluginMethod
 from pyscheduler.runtime.pre_enqueueing import PreEnqueueing
 from pyscheduler.runtime.pre_filtering import PreFiltering
 from pyscheduler.runtime.queue_sort import make_adjacency_key, make_sort_key
-from pyscheduler.runtime.reserving import Permitting, PostFiltering, Reserving
+from pyscheduler.runtime.reserving import Permitting, PostFiltering, Releasing, Reserving
 from pyscheduler.runtime.scoring import PreScoring, ScoreEntry, Scoring
 from pyscheduler.runtime.signing import Signing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
 
+    from pyscheduler.cache.snapshot import Snapshot
     from pyscheduler.framework.interfaces import Plugin
     from pyscheduler.framework.pod_info import QueuedPodInfo
-    from pyscheduler.framework.snapshot import Snapshot
-    from pyscheduler.runtime.memories import Memories
     from pyscheduler.runtime.plugin_calls import PluginCalls
     from pyscheduler.runtime.profile_builder import Assembly
 
-__all__ = ["Wiring", "wire"]
+__all__ = ["BoundPlugins", "bind_plugins", "equivalence_keys"]
 
 #: How kube-scheduler's messages begin when a plugin fails, by the label of the extension point.
 _RUNNING = {
@@ -48,7 +48,7 @@ _RUNNING = {
 
 
 @attrs.frozen(kw_only=True)
-class Wiring:
+class BoundPlugins:
     """The extension points of one profile, ready to run."""
 
     sort_key: Callable[[QueuedPodInfo], object]
@@ -60,6 +60,7 @@ class Wiring:
     pre_scoring: PreScoring
     scoring: Scoring
     reserving: Reserving
+    releasing: Releasing
     permitting: Permitting
     pre_binding: PreBinding
     binding: Binding
@@ -76,37 +77,26 @@ class Wiring:
         return {(method.plugin, method.point): method.evaluations for method in methods}
 
 
-def wire(
+def bind_plugins(
     assembly: Assembly,
     calls: PluginCalls,
     snapshot: Snapshot,
     *,
     permit_wait_limit: float | None = None,
-    memories: Memories | None = None,
-) -> Wiring:
+) -> BoundPlugins:
     """Look up every method that the profile will call.
 
     `permit_wait_limit` is the longest wait at Permit in seconds, in place of what the plugins say of themselves.
-    `memories` are used where every plugin that judges nodes can sign pods.
     """
     point = ExtensionPoint
     queue_sort = assembly.points[point.QUEUE_SORT][0]
-    signers = _signers(assembly)
-    if signers is None:
-        memories = None
     pre_filtering = PreFiltering(
         calls,
         _methods(assembly, point.PRE_FILTER, "pre_filter"),
         _optional(assembly, point.PRE_FILTER, "add_pod", "PreFilterExtensionAddPod"),
         _optional(assembly, point.PRE_FILTER, "remove_pod", "PreFilterExtensionRemovePod"),
-        memories,
-        tuple(
-            _method(name, plugin, "may_reuse", "Sign")
-            for name, plugin in assembly.plugins.items()
-            if hasattr(plugin, "may_reuse")
-        ),
     )
-    return Wiring(
+    return BoundPlugins(
         sort_key=make_sort_key(queue_sort, assembly.plugins[queue_sort], calls),
         adjacency_key=make_adjacency_key(queue_sort, assembly.plugins[queue_sort], calls),
         pre_enqueueing=PreEnqueueing(calls, _methods(assembly, point.PRE_ENQUEUE, "pre_enqueue")),
@@ -114,12 +104,13 @@ def wire(
         filtering=Filtering(calls=calls, snapshot=snapshot, pre_filtering=pre_filtering, entries=_filters(assembly)),
         post_filtering=PostFiltering(calls, _methods(assembly, point.POST_FILTER, "post_filter")),
         pre_scoring=PreScoring(calls, _methods(assembly, point.PRE_SCORE, "pre_score")),
-        scoring=Scoring(calls, _scores(assembly), snapshot.nodes if memories is not None else None, memories),
+        scoring=Scoring(calls, _scores(assembly)),
         reserving=Reserving(
             calls,
             _methods(assembly, point.RESERVE, "reserve"),
             _methods(assembly, point.RESERVE, "unreserve", "Unreserve"),
         ),
+        releasing=Releasing(calls, _optional(assembly, point.RESERVE, "release_in_trial", "ReleaseInTrial")),
         permitting=Permitting(
             calls,
             _methods(assembly, point.PERMIT, "permit"),
@@ -134,13 +125,23 @@ def wire(
             _methods(assembly, point.BIND, "bind"),
             _methods(assembly, point.POST_BIND, "post_bind"),
         ),
-        signing=Signing(calls, signers),
+        signing=Signing(calls, _signers(assembly)),
     )
+
+
+def equivalence_keys(assembly: Assembly, calls: PluginCalls) -> EquivalenceKeys:
+    """Return the equivalence keys of pods of the profile."""
+    vetoes = [
+        _method(name, plugin, "may_reuse", "Sign")
+        for name, plugin in assembly.plugins.items()
+        if hasattr(plugin, "may_reuse")
+    ]
+    return EquivalenceKeys(calls, vetoes)
 
 
 def _method(name: str, plugin: Plugin, attribute: str, label: str) -> PluginMethod:
     running = _RUNNING.get(label, f'running {label} plugin "{{}}"').format(name)
-    # Not what a base class promises: whoever overrides its methods makes other promises, or none.
+    # A subclass that overrides methods does not keep the promise of its base class.
     reuse = type(plugin).__dict__.get("reuse", Reuse.NEVER)
     return PluginMethod(plugin=name, point=label, call=getattr(plugin, attribute), running=running, reuse=reuse)
 
@@ -195,12 +196,8 @@ def _pre_binds(assembly: Assembly) -> list[PreBindEntry]:
 
 
 def _signers(assembly: Assembly) -> list[PluginMethod] | None:
-    """Return the plugins that sign; None where one takes part in judging nodes and does not."""
-    judges = {
-        name: assembly.plugins[name]
-        for point in (ExtensionPoint.PRE_FILTER, ExtensionPoint.FILTER, ExtensionPoint.PRE_SCORE, ExtensionPoint.SCORE)
-        for name in assembly.points[point]
-    }
+    """Return the `sign_pod` of the plugins that judge nodes; None where one of them has none."""
+    judges = {name: assembly.plugins[name] for name in judges_of(assembly.points)}
     if not all(isinstance(plugin, SignPlugin) for plugin in judges.values()):
         return None
     return [_method(name, plugin, "sign_pod", "Sign") for name, plugin in judges.items()]

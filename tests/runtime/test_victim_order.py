@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from pyscheduler.framework import PodInfo, PreemptionRules
-from pyscheduler.runtime.sparing_order import by_importance, places_of
+from pyscheduler.runtime.preemption.victim_order import by_importance, places_of
 from pyscheduler.testing import make_pod
 
 

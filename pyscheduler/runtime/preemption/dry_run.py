@@ -21,7 +21,8 @@ import numpy as np
 
 from pyscheduler.framework.preemption import Candidate
 from pyscheduler.framework.status import Code, Status
-from pyscheduler.runtime.sparing_order import by_importance
+from pyscheduler.runtime.preemption.victim_order import by_importance
+from pyscheduler.runtime.statement import Statement
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -32,7 +33,8 @@ if TYPE_CHECKING:
     from pyscheduler.framework.node_statuses import NodeStatuses
     from pyscheduler.framework.pod_info import PodInfo
     from pyscheduler.framework.preemption import PreemptionRules
-    from pyscheduler.runtime.disruption_budgets import Budgets
+    from pyscheduler.runtime.preemption.disruption_budgets import Budgets
+    from pyscheduler.runtime.reserving import Release
 
 __all__ = ["NO_VICTIMS", "DryRun", "Outcome"]
 
@@ -82,27 +84,29 @@ class DryRun:
     pod: Pod
     now: float
     follows: bool
+    #: Frees what victims hold in plugins' books; None if no plugin that has a say in this cycle can tell.
+    release: Release | None = None
 
     def look(self, names: Sequence[str]) -> list[Outcome]:
         """Return what each of these nodes of the snapshot comes to; the snapshot is the same afterwards."""
         try:
-            with self.handle.snapshot.what_if():
-                return self._look(names, self.state.clone())
+            with Statement(self.handle.snapshot, release=self.release) as statement:
+                return self._look(names, self.state.clone(), statement)
         except _FailedError as failure:
             assert len(names) == 1, "several nodes were looked at though a plugin follows pods across them"
             return [failure.status]
 
-    def _look(self, names: Sequence[str], state: CycleState) -> list[Outcome]:
-        found = {name: self._empty(name, state) for name in names}
+    def _look(self, names: Sequence[str], state: CycleState, statement: Statement) -> list[Outcome]:
+        found = {name: self._empty(name, state, statement) for name in names}
         nodes = [node for node in found.values() if node is not None]
         if nodes:
             statuses = self._filter(nodes, state)
             for row, node in enumerate(nodes):
                 node.status = statuses.status(row)
-            self._put_back([node for node in nodes if node.status is None], state)
+            self._put_back([node for node in nodes if node.status is None], state, statement)
         return [self._outcome(name, node) for name, node in found.items()]
 
-    def _empty(self, name: str, state: CycleState) -> _Node | None:
+    def _empty(self, name: str, state: CycleState, statement: Statement) -> _Node | None:
         """Take everybody off the node who may have to go; None where that is nobody."""
         info = self.handle.snapshot.get(name)
         assert info is not None, f"node {name} is not in the snapshot"
@@ -112,12 +116,12 @@ class DryRun:
             return None
         if self.follows:
             for each in pods:
-                self._take_off(each, name, state)
+                self._take_off(each, name, state, statement)
         else:
-            self.handle.snapshot.evict_all(pods, name, free_ports=True)
+            statement.evict_all(pods, name, free_ports=True)
         return _Node(name, pods)
 
-    def _put_back(self, nodes: list[_Node], state: CycleState) -> None:
+    def _put_back(self, nodes: list[_Node], state: CycleState, statement: Statement) -> None:
         """Put pods back as long as the pod in question still fits, one per node and round."""
         for node in nodes:
             protected, others = self.budgets.split(self._by_importance(node.pods))
@@ -126,11 +130,11 @@ class DryRun:
         turn = 0
         while nodes := [node for node in nodes if turn < len(node.pods)]:
             for node in nodes:
-                self._put_on(node.pods[turn], node.name, state)
+                self._put_on(node.pods[turn], node.name, state, statement)
             fits = self._filter(nodes, state).codes == _SUCCESS
             for row in np.flatnonzero(~fits).tolist():
                 node = nodes[row]
-                self._take_off(node.pods[turn], node.name, state)
+                self._take_off(node.pods[turn], node.name, state, statement)
                 node.victims.append(node.pods[turn])
                 node.num_violations += turn < node.num_protected
             turn += 1
@@ -154,22 +158,20 @@ class DryRun:
         rows = np.array([view.index(node.name) for node in nodes], dtype=np.int64)
         return self.handle.run_filters(state, self.pod, view.take(rows))
 
-    def _take_off(self, info: PodInfo, name: str, state: CycleState) -> None:
-        snapshot = self.handle.snapshot
+    def _take_off(self, info: PodInfo, name: str, state: CycleState, statement: Statement) -> None:
         # kube-scheduler does not count the users of a port: who goes frees it, also for those who share it.
-        snapshot.evict(info, name, free_ports=True)
+        statement.evict_all((info,), name, free_ports=True)
         if self.follows:
-            node = snapshot.get(name)
+            node = self.handle.snapshot.get(name)
             assert node is not None, f"node {name} vanished within a statement"
             status = self.handle.run_remove_pod(state, self.pod, info, node)
             if status is not None:
                 raise _FailedError(status)
 
-    def _put_on(self, info: PodInfo, name: str, state: CycleState) -> None:
-        snapshot = self.handle.snapshot
-        snapshot.place(info, name)
+    def _put_on(self, info: PodInfo, name: str, state: CycleState, statement: Statement) -> None:
+        statement.place(info, name)
         if self.follows:
-            node = snapshot.get(name)
+            node = self.handle.snapshot.get(name)
             assert node is not None, f"node {name} vanished within a statement"
             status = self.handle.run_add_pod(state, self.pod, info, node)
             if status is not None:

@@ -1,7 +1,7 @@
-"""What nodes say to a kind of pod when the pods nominated to them are there already; kept until either changes.
+"""Which nodes reject the pods of one equivalence class once their nominated pods are on them; cached by row.
 
-A cluster in which many pods preempt at once has a thousand nodes with a pod on its way. Without this, each of these
-pods would be put on its node in thought for every pod that is tried.
+While many pods preempt, a thousand nodes can have nominated pods. Without this cache, each pod that is tried would
+place all of these on the snapshot, run the filters and roll back.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ import attrs
 import numpy as np
 
 from pyscheduler.framework.status import Code, Status
-from pyscheduler.runtime.kept_filters import is_kept
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -25,19 +24,19 @@ if TYPE_CHECKING:
     from pyscheduler.framework.pod_info import PodInfo
     from pyscheduler.runtime.plugin_calls import PluginMethod
 
-__all__ = ["Crowds", "KeptCrowds"]
+__all__ = ["NominatedFilterCache", "NominatedRejections"]
 
-#: For so many priorities of a kind answers are kept, and so many different answers.
+#: The number of priorities of a class with cached answers, and of different answers.
 _MAX_PRIORITIES: Final = 4
 _MAX_STATUSES: Final = 4096
 
 
 @attrs.frozen
-class Crowds:
-    """By row of the snapshot, what a node says with its nominated pods on it. Arrays are not to be written to.
+class NominatedRejections:
+    """By row of the snapshot, the answer of a node with its nominated pods on it. The arrays are read-only.
 
-    `reason_ids`: int32[n], positions in `table` of why it refuses; 0 where it does not. `nominated`: bool[n], where
-    there are such pods at all.
+    `reason_ids`: int32[n], positions in `table` of the rejections; 0 for a pass. `nominated`: bool[n], True for nodes
+    with such pods.
     """
 
     reason_ids: NDArray[np.int32]
@@ -45,25 +44,25 @@ class Crowds:
     table: Sequence[Status]
 
     def count(self, methods: Sequence[PluginMethod], rows: NDArray[np.int64] | None) -> None:
-        """Count these rows (None: all) as judged by each filter up to the first that refuses."""
+        """Count these rows (None: all) as evaluated by each filter up to the first that rejects."""
         reason_ids = self.reason_ids if rows is None else self.reason_ids[rows]
         left = int(np.count_nonzero(self.nominated if rows is None else self.nominated[rows]))
         if not left:
             return
-        refusals: Counter[str] = Counter()
+        rejections: Counter[str] = Counter()
         for reason, number in enumerate(np.bincount(reason_ids).tolist()):
             if reason and number:
-                refusals[self.table[reason].plugin] += number
+                rejections[self.table[reason].plugin] += number
         for method in methods:
             method.evaluations += left
-            left -= refusals[method.plugin]
+            left -= rejections[method.plugin]
             if not left:
                 break
 
 
 @attrs.define(eq=False)
 class _Known:
-    """The answers to pods of one priority, as of a moment in the nominations' history and one in the nodes'."""
+    """The answers for pods of one priority, with the positions in the logs of nominations and nodes they belong to."""
 
     nominations: Mark
     reason_ids: NDArray[np.int32]
@@ -71,15 +70,13 @@ class _Known:
     nodes: int = 0
 
 
-class KeptCrowds:
-    """The answers for one kind of pod. `methods`: the filters that take part, all of them columnar, in order."""
+class NominatedFilterCache:
+    """The answers for one equivalence class. `methods`: its active filters in order, all columnar and cacheable."""
 
-    __slots__ = ("_by_priority", "_numbers", "_table", "is_possible", "methods")
+    __slots__ = ("_by_priority", "_numbers", "_table", "methods")
 
     def __init__(self, methods: Sequence[PluginMethod]) -> None:
         self.methods = methods
-        #: Whether answers can be kept at all.
-        self.is_possible = all(is_kept(method) for method in methods)
         self._by_priority: dict[int, _Known] = {}
         self._table: list[Status] = [Status(Code.SUCCESS)]
         self._numbers: dict[Status, int] = {}
@@ -95,10 +92,11 @@ class KeptCrowds:
         nodes: NodeView,
         nominated: NominatedRows,
         ask: Callable[[Mapping[int, Sequence[PodInfo]]], dict[int, Status] | Status],
-    ) -> Crowds | Status:
-        """Return what nodes say to the pod with that uid, for whom it need not leave room; a failure ends it.
+    ) -> NominatedRejections | Status:
+        """Return the answers for the pod with that uid, whose own nomination does not count; a failure ends it.
 
-        `ask` tells by row why nodes refuse with these pods on them. Nothing is counted as judged: see `Crowds.count`.
+        `ask` returns by row why nodes reject the pod with these pods on them. No evaluation is counted: see
+        `NominatedRejections.count`.
         """
         evaluations = [method.evaluations for method in self.methods]
         try:
@@ -107,14 +105,14 @@ class KeptCrowds:
                 return known
             own = nominated.row_of(uid)
             if own is None:
-                return Crowds(known.reason_ids, known.nominated, self._table)
+                return NominatedRejections(known.reason_ids, known.nominated, self._table)
             others = nominated.without(own, uid)
             answers = ask({own: others}) if others else {}
             if isinstance(answers, Status):
                 return answers
             reason_ids, is_nominated = known.reason_ids.copy(), known.nominated.copy()
             reason_ids[own], is_nominated[own] = self._number(answers.get(own)), bool(others)
-            return Crowds(reason_ids, is_nominated, self._table)
+            return NominatedRejections(reason_ids, is_nominated, self._table)
         finally:
             for method, number in zip(self.methods, evaluations, strict=True):
                 method.evaluations = number
@@ -125,7 +123,7 @@ class KeptCrowds:
         nominated: NominatedRows,
         ask: Callable[[Mapping[int, Sequence[PodInfo]]], dict[int, Status] | Status],
     ) -> _Known | Status:
-        """Bring the answers for a priority up to date, asking about rows where nominations, or else pods, changed."""
+        """Bring the answers for a priority up to date: ask about rows whose nominations or pods changed."""
         log, pods = nodes.changes, nominated.pods
         if len(self._table) > _MAX_STATUSES:
             self._by_priority.clear()
@@ -134,8 +132,8 @@ class KeptCrowds:
         known = self._by_priority.pop(nominated.priority, None)
         renominated = nominated.since(known.nominations) if known is not None else None
         if known is None or renominated is None:
-            refusals, is_nominated = np.zeros(len(nodes), dtype=np.int32), np.zeros(len(nodes), dtype=np.bool_)
-            known = _Known(nominated.mark, refusals, is_nominated)
+            reason_ids, is_nominated = np.zeros(len(nodes), dtype=np.int32), np.zeros(len(nodes), dtype=np.bool_)
+            known = _Known(nominated.mark, reason_ids, is_nominated)
             rows = set(pods)
         else:
             rows = set(renominated)
@@ -150,7 +148,7 @@ class KeptCrowds:
                 known.reason_ids[row] = self._number(answers.get(row))
                 known.nominated[row] = row in pods
         known.nominations = nominated.mark
-        # What was tried out meanwhile was taken back.
+        # The changes that `ask` made were rolled back.
         known.nodes = log.position
         if len(self._by_priority) >= _MAX_PRIORITIES:
             del self._by_priority[next(iter(self._by_priority))]

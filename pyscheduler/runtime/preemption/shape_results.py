@@ -1,8 +1,8 @@
 """What nodes of a shape come to in a search for victims: who has to go, by place in the line-up, and what that costs.
 
-Verdicts are learned from a dry run on one node, and hold for all nodes of its shape. They are kept per kind of
-preemptor, which is all that filters may look at (`pod_key`) and its priority; kinds that did not come for longest are
-forgotten.
+ShapeResults are learned from a dry run on one node, and hold for all nodes of its shape. They are kept per kind of
+preemptor, which is all that filters may look at (`equivalence_key`) and its priority; kinds that did not come for
+longest are forgotten.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import attrs
 import numpy as np
 
 from pyscheduler.framework.status import Status
-from pyscheduler.runtime.sparing_order import by_importance
+from pyscheduler.runtime.preemption.victim_order import by_importance
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
@@ -23,16 +23,16 @@ if TYPE_CHECKING:
     from pyscheduler.framework.pod_info import PodInfo
     from pyscheduler.framework.preemption import Candidate, PreemptionRules
 
-__all__ = ["UNKNOWN", "Verdict", "Verdicts", "verdict_of"]
+__all__ = ["UNKNOWN", "ShapeResult", "ShapeResults", "result_of"]
 
 UNKNOWN: Final = -1
-#: So many kinds of preemptors are known, and so many verdicts in all.
+#: So many kinds of preemptors are known, and so many results in all.
 _MAX_KINDS: Final = 512
 _MAX_VERDICTS: Final = 2**16
 
 
 @attrs.frozen
-class Verdict:
+class ShapeResult:
     """Who has to go: `places` in the line-up, the most important first, their `priorities`; or a `status`, why not.
 
     `turns`: all places of who may have to go, in the order in which they are put back, where budgets protect some of
@@ -69,14 +69,16 @@ class Verdict:
         return tuple(by_importance(found, rules, now))
 
 
-def verdict_of(outcome: Candidate | Status, pods: Sequence[PodInfo], protected: Sequence[int], first: int) -> Verdict:
+def result_of(
+    outcome: Candidate | Status, pods: Sequence[PodInfo], protected: Sequence[int], first: int
+) -> ShapeResult:
     """Return what a dry run found, for all nodes of that shape.
 
     `pods` are those of the node, the most important first. From place `first` on they may have to go, and those in the
     places `protected` are the ones that budgets protect.
     """
     if isinstance(outcome, Status):
-        return Verdict(outcome)
+        return ShapeResult(outcome)
     gone = {info.pod.uid for info in outcome.victims}
     places = tuple(place for place in range(first, len(pods)) if pods[place].pod.uid in gone)
     turns: tuple[int, ...] = ()
@@ -84,28 +86,28 @@ def verdict_of(outcome: Candidate | Status, pods: Sequence[PodInfo], protected: 
         spared = set(protected)
         turns = (*protected, *(place for place in range(first, len(pods)) if place not in spared))
     priorities = tuple(pods[place].pod.priority for place in places)
-    return Verdict(None, places, priorities, turns, outcome.pdb_violations)
+    return ShapeResult(None, places, priorities, turns, outcome.pdb_violations)
 
 
-class Verdicts:
-    """Verdicts by number, and the number for each shape and kind of preemptor."""
+class ShapeResults:
+    """ShapeResults by number, and the number for each shape and kind of preemptor."""
 
     __slots__ = ("_columns", "_epoch", "_index", "_kinds", "_list")
 
     def __init__(self) -> None:
-        self._list: list[Verdict] = []
-        self._index: dict[Verdict, int] = {}
+        self._list: list[ShapeResult] = []
+        self._index: dict[ShapeResult, int] = {}
         #: By kind, int32 by shape.
         self._kinds: dict[Hashable, NDArray[np.int32]] = {}
         self._epoch = -1
         self._columns: _Columns | None = None
 
-    def __getitem__(self, number: int) -> Verdict:
+    def __getitem__(self, number: int) -> ShapeResult:
         return self._list[number]
 
     @property
     def columns(self) -> _Columns:
-        """Return what all verdicts say, as arrays by their numbers."""
+        """Return what all results say, as arrays by their numbers."""
         if self._columns is None:
             self._columns = _Columns.of(self._list)
         return self._columns
@@ -124,7 +126,7 @@ class Verdicts:
             del self._kinds[next(iter(self._kinds))]
 
     def table(self, kind: Hashable, num_shapes: int) -> NDArray[np.int32]:
-        """Return int32: by shape the number of the verdict, `UNKNOWN` where there is none yet."""
+        """Return int32: by shape the number of the result, `UNKNOWN` where there is none yet."""
         table = self._kinds[kind]
         if len(table) < num_shapes:
             longer = np.full(num_shapes + num_shapes // 4, UNKNOWN, dtype=np.int32)
@@ -132,39 +134,39 @@ class Verdicts:
             table = self._kinds[kind] = longer
         return table
 
-    def number(self, verdict: Verdict) -> int:
-        """Return the number of a verdict, which is new or known."""
-        number = self._index.get(verdict)
+    def number(self, result: ShapeResult) -> int:
+        """Return the number of a result, which is new or known."""
+        number = self._index.get(result)
         if number is None:
-            number = self._index[verdict] = len(self._list)
-            self._list.append(verdict)
+            number = self._index[result] = len(self._list)
+            self._list.append(result)
             self._columns = None
         return number
 
 
 @attrs.frozen
 class _Columns:
-    """What verdicts say, by their numbers; costs as in `best_of`."""
+    """What results say, by their numbers; costs as in `best_of`."""
 
     is_candidate: NDArray[np.bool_]
     violations: NDArray[np.int64]
     costs: tuple[NDArray[np.int64], ...]
 
     @classmethod
-    def of(cls, verdicts: Sequence[Verdict]) -> _Columns:
+    def of(cls, results: Sequence[ShapeResult]) -> _Columns:
         """Gather them."""
 
         def column(values: list[int]) -> NDArray[np.int64]:
             return np.array(values, dtype=np.int64)
 
-        violations = column([each.violations for each in verdicts])
+        violations = column([each.violations for each in results])
         return cls(
-            np.array([each.status is None for each in verdicts], dtype=np.bool_),
+            np.array([each.status is None for each in results], dtype=np.bool_),
             violations,
             (
                 violations,
-                column([each.top for each in verdicts]),
-                column([each.total for each in verdicts]),
-                column([len(each.places) for each in verdicts]),
+                column([each.top for each in results]),
+                column([each.total for each in results]),
+                column([len(each.places) for each in results]),
             ),
         )

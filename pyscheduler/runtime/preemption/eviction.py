@@ -4,7 +4,7 @@ A victim that is not bound yet is turned away in memory: at Permit its wait ends
 off. Any other gets the condition DisruptionTarget and is deleted, with its grace period. By default that happens in the
 background, and until the last victim has been told the preemptor is not tried again: it would only find its victims
 where they were. Then their end is what brings it back; where telling them failed, it is activated at once. Pods of
-lower priority that were promised the node are released first, so that they look elsewhere.
+lower priority that were usage the node are released first, so that they look elsewhere.
 
 Differs from kube-scheduler: a victim is deleted only if it has the uid it was chosen by, so that a pod made anew under
 its name is spared, and so is one that held its place in memory and has given it up since; and a preemptor that was held
@@ -206,8 +206,8 @@ class Evictions:
         Members of a group do so together: the first that is turned away takes the others along. To delete them then
         would make no room.
         """
-        verdict = self._handle.wait_verdict(victim.uid)
-        if verdict is not None and verdict.cause != _ALLOWED:
+        result = self._handle.wait_verdict(victim.uid)
+        if result is not None and result.cause != _ALLOWED:
             return True
         return self._handle.queue_place(victim.uid) in _QUEUES
 
@@ -268,7 +268,7 @@ class Evictions:
         return condition
 
     async def _release_nominated(self, node_name: str, preemptor: Pod) -> bool:
-        """Take the node from pods of lower priority that were promised it; return False where that failed."""
+        """Take the node from pods of lower priority that were usage it; return False where that failed."""
         done = True
         for info in self._handle.nominator.pods_on(node_name):
             pod = info.pod

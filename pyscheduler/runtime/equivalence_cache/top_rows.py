@@ -1,7 +1,7 @@
-"""The rows with the highest total, kept while the totals of single rows change.
+"""The rows with the highest total, updated while the totals of single rows change.
 
-A pod that is placed changes the total of one node, and thousands of nodes share the highest. Looking for them again
-would be three passes over all nodes for each pod.
+A placed pod changes the total of one node, and thousands of nodes can share the highest. Finding them again would take
+three passes over all nodes for each pod.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class TopRows:
         self._list: list[int] | None = None
 
     def move(self, row: int, before: int, after: int) -> bool:
-        """Follow a row whose total changed; return False where that was the last one: who is next is not known."""
+        """Apply the new total of a row; return False where no highest row is left, so that all have to be searched."""
         highest = self._highest
         if before != highest and after < highest:
             return True

@@ -1,4 +1,4 @@
-"""What is kept of a kind of pod: from its second pod on, within bounds, and only where plugins promise to agree."""
+"""The equivalence cache: from the second pod of a class on, within bounds, and only where plugins promise reuse."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from pyscheduler.framework import (
     SignPlugin,
     Status,
 )
-from pyscheduler.runtime.memories import Memories
-from pyscheduler.runtime.pod_keys import pod_key
+from pyscheduler.runtime.equivalence_cache.classes import EquivalenceClasses
+from pyscheduler.runtime.equivalence_cache.equivalence_key import equivalence_key
 from pyscheduler.runtime.profile import Profile
 from pyscheduler.testing.builders import make_node, make_pod
 from tests.runtime.conftest import Kit
@@ -176,6 +176,70 @@ def test_nothing_is_kept_without_every_plugins_leave(kit: Kit, classes: Sequence
     assert plugin_of(profile, name).asked == [2, 2, 2, 2]
 
 
+@pytest.mark.parametrize(
+    ("classes", "lines"),
+    [
+        pytest.param((Counting,), [], id="none"),
+        pytest.param(
+            (Heir,),
+            [
+                (
+                    "Equivalence cache leaves out a plugin profile=pyscheduler plugin=Heir "
+                    'reason="is a subclass of Counting and does not declare reuse itself"'
+                )
+            ],
+            id="subclass",
+        ),
+        pytest.param(
+            (Counting, Unsigned, OneByOne),
+            [
+                (
+                    "Equivalence cache is off profile=pyscheduler plugin=Unsigned "
+                    'reason="judges nodes and does not inherit SignPlugin"'
+                ),
+                (
+                    "Equivalence cache is off profile=pyscheduler plugin=OneByOne "
+                    'reason="filters one node at a time (filter, not filter_nodes)"'
+                ),
+            ],
+            id="off",
+        ),
+    ],
+)
+def test_start_logs_which_plugins_prevent_caching(
+    kit: Kit, caplog: pytest.LogCaptureFixture, classes: Sequence[type], lines: list[str]
+) -> None:
+    """A profile logs each obstacle once, when the scheduler starts."""
+    caplog.set_level("INFO")
+    profile = kit.profile(*classes)
+    assert not caplog.messages
+    profile.start_background()
+    search(kit, profile)
+    assert caplog.messages == lines
+
+
+def test_nominations_within_a_statement_leave_answers_cached(kit: Kit) -> None:
+    """While a group is tried, nodes with nominated pods are filtered again only where nominations or pods changed."""
+    kit.add_nodes("a", "b", "c", "d")
+    kit.nominate(make_pod("member"), "a")
+    kit.nominate(make_pod("other"), "b")
+    profile = kit.profile(Counting)
+    search(kit, profile)
+    assert search(kit, profile) == [0, 0, 0, 0]
+    asked = plugin_of(profile, "Counting").asked
+    del asked[:]
+    with kit.snapshot.what_if():
+        kit.snapshot.place(PodInfo.of(make_pod("member", node_name="a")), "a")
+        assert search(kit, profile) == [1, 0, 0, 0]
+        kit.snapshot.place(PodInfo.of(make_pod("next", node_name="b")), "b")
+        # With the other pod, the node is full.
+        assert search(kit, profile) == [1, 0, 0]
+        assert search(kit, profile) == [1, 0, 0]
+    assert search(kit, profile) == [0, 0, 0, 0]
+    assert max(asked) <= 2, "never all four nodes"
+    assert len(asked) <= 5
+
+
 def test_a_plugin_exempts_pods_from_reuse(kit: Kit) -> None:
     """Of pods for which `may_reuse` is False, or fails, nothing is kept or recalled, though others ask the same."""
     kit.add_nodes("a", "b")
@@ -211,53 +275,55 @@ def test_pods_of_one_template_have_one_key() -> None:
     volumes = [[{"name": f"token-{i}", "projected": {"sources": []}}] for i in range(2)]
     one = make_pod("a-1", requests={"cpu": "1"}, labels={"index": "1"}, spec={"volumes": volumes[0]})
     other = make_pod("a-2", requests={"cpu": "1"}, labels={"index": "2"}, spec={"volumes": volumes[1]}, priority=7)
-    assert pod_key(one) == pod_key(other) is not None
-    assert pod_key(one) != pod_key(make_pod("a-1", requests={"cpu": "2"}))
+    assert equivalence_key(one) == equivalence_key(other) is not None
+    assert equivalence_key(one) != equivalence_key(make_pod("a-1", requests={"cpu": "2"}))
 
 
 def test_pods_that_have_run_already_have_no_key() -> None:
     """What a resized pod counts for depends on its status."""
     status = {"containerStatuses": [{"name": "c0", "resources": {"requests": {"cpu": "2"}}}]}
-    assert pod_key(make_pod("p", requests={"cpu": "1"}, status=status)) is None
+    assert equivalence_key(make_pod("p", requests={"cpu": "1"}, status=status)) is None
 
 
 def test_kinds_that_did_not_come_for_longest_are_forgotten() -> None:
     """Neither the number of kinds nor their bytes grow without bounds."""
-    memories = Memories(max_kinds=3)
-    kinds = [make_pod("p", requests={"cpu": str(number)}) for number in range(1, 6)]
-    for pod in (*kinds[:3], *kinds[:3]):
-        memories.of(pod)
-    assert len(memories) == 3
-    assert memories.of(kinds[0]) is not None
-    memories.of(kinds[3])
-    memories.of(kinds[4])
-    assert memories.of(kinds[0]) is not None
-    assert memories.of(kinds[1]) is None
+    classes = EquivalenceClasses(max_classes=3)
+    keys = [b"a", b"b", b"c", b"d", b"e"]
+    for key in (*keys[:3], *keys[:3]):
+        classes.of(key)
+    assert len(classes) == 3
+    assert classes.of(keys[0]) is not None
+    classes.of(keys[3])
+    classes.of(keys[4])
+    assert classes.of(keys[0]) is not None
+    assert classes.of(keys[1]) is None
 
 
 def test_kinds_with_long_keys_are_forgotten_by_their_bytes() -> None:
     """A kind with a spec of a megabyte is forgotten when a few more of them came, whatever the number of kinds."""
-    memories = Memories()
+    classes = EquivalenceClasses()
 
-    def kind(number: int) -> Pod:
-        return make_pod("p", node_selector={str(number): "x" * 2**20})
+    def key(number: int) -> bytes:
+        found = equivalence_key(make_pod("p", node_selector={str(number): "x" * 2**20}))
+        assert found is not None
+        return found
 
     for number in range(12):
-        memories.of(kind(number))
-    assert memories.of(kind(11)) is not None
-    assert memories.of(kind(0)) is None
-    assert len(memories._kinds) < 9
+        classes.of(key(number))
+    assert classes.of(key(11)) is not None
+    assert classes.of(key(0)) is None
+    assert len(classes._classes) < 9
 
 
 def test_large_memories_are_forgotten_first_come_first_gone(kit: Kit, monkeypatch: pytest.MonkeyPatch) -> None:
     """A memory that outgrows the bounds pushes out those not used for longest, never itself."""
     kit.add_nodes(*(make_node(f"n{number}") for number in range(100)))
     profile = kit.profile(Counting)
-    memories = profile._wiring.pre_filtering.memories
-    assert memories is not None
-    monkeypatch.setattr(memories, "_max_bytes", 3000)
+    assert profile.equivalence_cache is not None
+    classes = profile.equivalence_cache.classes
+    monkeypatch.setattr(classes, "_max_bytes", 3000)
     for cpu in range(1, 9):
         for _ in range(3):
             search(kit, profile, requests={"cpu": str(cpu)})
-        assert 0 < memories.size <= 3000
-    assert 1 <= len(memories) <= 5
+        assert 0 < classes.size <= 3000
+    assert 1 <= len(classes) <= 5

@@ -10,21 +10,22 @@ import attrs
 from pyscheduler.framework.recorder import NullRecorder
 from pyscheduler.runtime.pods_in_pre_bind import PodsInPreBind
 from pyscheduler.runtime.routes import Routes
-from pyscheduler.runtime.what_if import Exclusive
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
-    from pyscheduler.api import KubeObject, Pod, ResourceKind
+    from pyscheduler.api import KubeObject, ResourceKind
+    from pyscheduler.cache.snapshot import Snapshot
     from pyscheduler.framework.clock import Clock
     from pyscheduler.framework.handle import Client, EventRecorder, Nominator
     from pyscheduler.framework.preemption import PreemptionExtender
     from pyscheduler.framework.recorder import Recorder
-    from pyscheduler.framework.snapshot import Snapshot
     from pyscheduler.framework.watches import Lister
+    from pyscheduler.queue.scheduling_queue import SchedulingQueue
+    from pyscheduler.runtime.snapshot_access import SnapshotAccess
     from pyscheduler.runtime.waiting_pods import WaitingPodMap
 
-__all__ = ["ListerOf", "Services"]
+__all__ = ["HandleDependencies", "ListerOf"]
 
 K = TypeVar("K", bound="KubeObject")
 
@@ -41,17 +42,8 @@ def _nothing(_kind: ResourceKind) -> None:
     """Declare nothing: every kind is watched already, or none is."""
 
 
-def _sort_nobody(_pods: Iterable[Pod]) -> None:
-    """Sort nothing: there is no queue."""
-
-
-def _nowhere(_uid: str) -> str:
-    """Know no pod: there is no queue."""
-    return ""
-
-
 @attrs.define(kw_only=True, eq=False)
-class Services:
+class HandleDependencies:
     """One set for all profiles of a scheduler; nothing in it knows of profiles."""
 
     snapshot: Snapshot
@@ -61,14 +53,9 @@ class Services:
     client: Client
     nominator: Nominator
     waiting_pods: WaitingPodMap
-    #: Moves pods to activeQ.
-    activate: Callable[[Iterable[Pod]], None]
-    #: Sorts pods anew that are in the queue.
-    resort: Callable[[Iterable[Pod]], None] = _sort_nobody
-    #: Tells where a pod queues, by uid; see `Handle.queue_place`.
-    queue_place: Callable[[str], str] = _nowhere
-    #: Who may use the snapshot.
-    exclusive: Exclusive = attrs.Factory(Exclusive)
+    #: Set once the profiles are made, because the queue asks them how to sort.
+    queue: SchedulingQueue = attrs.field(init=False)
+    snapshot_access: SnapshotAccess
     #: The longest wait at Permit in place of what the plugins themselves say, in seconds; None leaves it to them.
     permit_wait_limit_seconds: float | None = None
     lister: ListerOf

@@ -1,9 +1,8 @@
-"""What a kind of pod scores on each node: kept by row, and worked out again only for rows that changed.
+"""The scores of each node for the pods of one equivalence class; cached by row.
 
-Scores that go by pods or amounts are summed up with their weights into one array, in which single rows are replaced.
-Scores that go by node objects alone hardly ever change; normalisation, which looks at all feasible nodes, is repeated
-only when one of them or the set of nodes is another. Where all nodes have the same score, as they do for plugins with
-nothing to say, it is one number.
+Scores that depend on pods or amounts are summed with their weights into one array; a change replaces single rows.
+Scores that depend on node objects only hardly ever change; they are normalised over all feasible nodes again only when
+one of them or the set of nodes changes. Where a plugin gives all nodes the same score, one number is stored.
 """
 
 from __future__ import annotations
@@ -15,8 +14,8 @@ import numpy as np
 
 from pyscheduler.framework.reuse import Reuse
 from pyscheduler.framework.status import MAX_SCORE
-from pyscheduler.runtime.kept_filters import COUNTED, FEW_ROWS, KNOWN_BYTES, MAX_KNOWN
-from pyscheduler.runtime.top_rows import TopRows
+from pyscheduler.runtime.equivalence_cache.filter_cache import COUNTED, FEW_ROWS, KNOWN_BYTES, MAX_KNOWN
+from pyscheduler.runtime.equivalence_cache.top_rows import TopRows
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,28 +29,36 @@ if TYPE_CHECKING:
     from pyscheduler.runtime.plugin_calls import PluginCalls, PluginMethod
     from pyscheduler.runtime.scoring import ScoreEntry
 
-__all__ = ["KeptRanking", "KeptScores"]
+__all__ = ["CachedRanking", "ScoreCache", "is_cacheable_score"]
 
 _MOVING: Final = (Reuse.WHILE_PODS_STAY, Reuse.WHILE_AMOUNTS_STAY)
 _INT32_MAX: Final = 2**31 - 1
 
 
+def is_cacheable_score(entry: ScoreEntry) -> bool:
+    """Return True if the scores of a plugin can be cached: not those that depend on pods and are normalised."""
+    reuse = entry.method.reuse
+    if not entry.columnar or reuse is Reuse.NEVER:
+        return False
+    return entry.normalize is None or reuse not in _MOVING
+
+
 @attrs.define(eq=False)
 class _Fixed:
-    """The scores of a plugin that goes by node objects."""
+    """The scores of a plugin that depends on node objects only."""
 
     entry: ScoreEntry
     #: Before normalisation: int64[n] by row, or the score that all rows have.
     raw: NDArray[np.int64] | int = 0
-    #: What `raw` came to where it is one number, by that number; weighted.
+    #: By `raw` where it is one number: the normalised and weighted score.
     uniform: dict[int, int] = attrs.Factory(dict)
 
     def replace(self, raw: NDArray[np.int64]) -> None:
-        """Take over scores of all rows."""
+        """Store the scores of all rows."""
         self.raw = int(raw[0]) if len(raw) and bool((raw == raw[0]).all()) else raw
 
     def update(self, rows: NDArray[np.int64], raw: NDArray[np.int64], size: int) -> bool:
-        """Take over scores of some of `size` rows; tell whether one of them is new."""
+        """Store the scores of some of `size` rows; return True if one of them is new."""
         known = self.raw
         if isinstance(known, int):
             if bool((raw == known).all()):
@@ -64,7 +71,7 @@ class _Fixed:
 
 
 class _Asker:
-    """Asks plugins in the cycle of some pod."""
+    """Runs plugins in the cycle of some pod."""
 
     __slots__ = ("_calls", "_pod", "_sampled", "_state")
 
@@ -75,14 +82,14 @@ class _Asker:
         self._sampled = sampled
 
     def scores(self, method: PluginMethod, nodes: NodeView | NodeSubset) -> NDArray[np.int64] | None:
-        """Return int64[n]; None for an answer that is none."""
+        """Return int64[n]; None for an invalid answer."""
         answer = self._calls.run(method, self._pod, self._state, self._pod, nodes, sampled=self._sampled)
         if isinstance(answer, np.ndarray) and answer.shape == (len(nodes),) and answer.dtype.kind in "iu":
             return answer.astype(np.int64, copy=False)
         return None
 
     def normal(self, entry: ScoreEntry, scores: NDArray[np.int64]) -> NDArray[np.int64] | None:
-        """Return the scores, normalised in place and weighted; None where they are not what they should be."""
+        """Return the scores, normalised in place and weighted; None where they are invalid."""
         if entry.normalize is not None:
             answer = self._calls.run(entry.normalize, self._pod, self._state, self._pod, scores, sampled=self._sampled)
             if answer is not None:
@@ -90,8 +97,8 @@ class _Asker:
         return scores * entry.weight if _in_bounds(scores) else None
 
 
-class KeptScores:
-    """The scores of one kind of pod. `entries` are those that are kept and do not skip it."""
+class ScoreCache:
+    """The scores for one equivalence class. `entries` are cacheable and do not skip the class."""
 
     __slots__ = (
         "_base",
@@ -122,12 +129,12 @@ class KeptScores:
         self._base: NDArray[np.signedinteger] = np.zeros(0, dtype=self._type)
         #: By amounts of a row, that sum.
         self._known: dict[bytes, int] = {}
-        #: The rows that were asked about last, and what the fixed scores, weighted, add up to there: a number for all
-        #: rows, and int64[k] where they differ. None where they have to be added up again.
+        #: The rows of the last call, and the weighted sum of the fixed scores there: a number for all rows, plus
+        #: int64[k] where they differ. `_rows` is None where they have to be added up again.
         self._rows: NDArray[np.int64] | None = None
         self._constant = 0
         self._extra: NDArray[np.int64] | None = None
-        #: Of these rows, those with the highest total, where they are known.
+        #: The rows among these with the highest total, where they are known.
         self._top: TopRows | None = None
         self._epoch = self._position = self._node_version = -1
         #: Grows when the size is another.
@@ -145,20 +152,20 @@ class KeptScores:
 
     def recall(
         self, state: CycleState, pod: Pod, nodes: NodeView, rows: NDArray[np.int64], *, sampled: bool
-    ) -> KeptRanking | None:
-        """Rank `rows` by the sums of the kept scores; None where they cannot be kept.
+    ) -> CachedRanking | None:
+        """Rank `rows` by the sums of the cached scores; None where a score cannot be cached.
 
-        Of equal sets of rows the same array should be given; it is recognised.
+        Pass the same array for equal sets of rows: it is compared by identity.
         """
         log = nodes.changes
         if self._epoch != log.epoch or self._position != log.position or self._rows is not rows:
             asker = _Asker(self._calls, state, pod, sampled=sampled)
             if not self._sync(asker, nodes) or (self._rows is not rows and not self._add_up(asker, rows)):
                 return None
-        return KeptRanking(self)
+        return CachedRanking(self)
 
     def totals(self) -> NDArray[np.int64]:
-        """Return int64[k]: the sums on the rows that were asked about last; an array of the caller's own."""
+        """Return int64[k]: the sums on the rows of the last call; the array is the caller's own."""
         totals = self._sums().astype(np.int64)
         if self._constant:
             totals += self._constant
@@ -167,7 +174,7 @@ class KeptScores:
         return totals
 
     def best(self) -> Sequence[int] | NDArray[np.int64]:
-        """Return which of the rows that were asked about last have the highest sum, ascending."""
+        """Return which of the rows of the last call have the highest sum, ascending."""
         top = self._top
         if top is None:
             sums = self._sums()
@@ -175,9 +182,9 @@ class KeptScores:
         return top.rows
 
     def _sums(self) -> NDArray[np.signedinteger]:
-        """Return the sums of the moving scores on the rows that were asked about last."""
+        """Return the sums of the moving scores on the rows of the last call."""
         rows, base = self._rows, self._base
-        assert rows is not None, "there is nothing to be told before rows were asked about"
+        assert rows is not None, "no rows were ranked yet"
         return base if len(rows) == len(base) else base.take(rows)
 
     def _add_up(self, asker: _Asker, rows: NDArray[np.int64]) -> bool:
@@ -210,7 +217,7 @@ class KeptScores:
         return known
 
     def _sync(self, asker: _Asker, nodes: NodeView) -> bool:
-        """Bring everything up to date with `nodes`; return False where an answer cannot be kept."""
+        """Bring everything up to date with `nodes`; return False where an answer cannot be cached."""
         log = nodes.changes
         if self._epoch == log.epoch and self._position == log.position:
             return True
@@ -223,7 +230,7 @@ class KeptScores:
         return done
 
     def _begin(self, asker: _Asker, nodes: NodeView) -> bool:
-        """Ask about all nodes."""
+        """Score all nodes."""
         self.growth += 1
         base = self._sum(asker, nodes)
         if base is None:
@@ -233,7 +240,7 @@ class KeptScores:
         return all(self._ask_again(asker, fixed, nodes) for fixed in self._fixed)
 
     def _update(self, asker: _Asker, nodes: NodeView, changes: Changes, *, everywhere: bool) -> bool:
-        """Ask about the rows that changed; `everywhere` where a change of one node can matter to all."""
+        """Score the rows that changed; `everywhere`: some node object changed, which can matter to all rows."""
         if everywhere:
             for fixed in self._fixed:
                 if fixed.entry.method.reuse is Reuse.WHILE_NODES_STAY:
@@ -264,7 +271,7 @@ class KeptScores:
         return raw is not None
 
     def _look_up(self, asker: _Asker, nodes: NodeView, rows: Sequence[int]) -> bool:
-        """Set the sums of rows: nodes that are as full as others before score what those did."""
+        """Set the sums of rows; equally full nodes share one sum."""
         known, base = self._known, self._base
         keys = [nodes.amounts(row) for row in rows]
         scores = [known.get(key) for key in keys]
@@ -280,7 +287,7 @@ class KeptScores:
             known.update(learned)
             scores = [learned[key] if score is None else score for key, score in zip(keys, scores, strict=True)]
         for row, score in zip(rows, scores, strict=True):
-            assert score is not None, "all have been asked about"
+            assert score is not None, "every row has a score by now"
             before = int(base[row])
             if score != before:
                 base[row] = score
@@ -288,7 +295,7 @@ class KeptScores:
         return True
 
     def _follow(self, row: int, before: int, after: int) -> None:
-        """Keep the best rows up to date with one whose sum of moving scores changed."""
+        """Update the best rows after the sum of one row changed."""
         top, rows, extra = self._top, self._rows, self._extra
         if top is None or rows is None:
             return
@@ -302,7 +309,7 @@ class KeptScores:
             self._top = None
 
     def _sum(self, asker: _Asker, nodes: NodeView | NodeSubset) -> NDArray[np.int64] | None:
-        """Return int64[n]: the weighted sum of the moving scores; None where one is not what it should be."""
+        """Return int64[n]: the weighted sum of the moving scores; None where one is invalid."""
         total = np.zeros(len(nodes), dtype=np.int64)
         for entry in self._moving:
             scores = asker.scores(entry.method, nodes)
@@ -312,25 +319,25 @@ class KeptScores:
         return total
 
 
-class KeptRanking:
-    """The `Ranking` of nodes by scores that are all kept. Valid until these are asked about again."""
+class CachedRanking:
+    """The `Ranking` of nodes by scores that are all cached. Valid until the next call of `recall`."""
 
-    __slots__ = ("_kept",)
+    __slots__ = ("_cache",)
 
     status: Final = None
 
-    def __init__(self, kept: KeptScores) -> None:
-        self._kept = kept
+    def __init__(self, cache: ScoreCache) -> None:
+        self._cache = cache
 
     @property
     def totals(self) -> NDArray[np.int64]:
         """Return int64[k]: the total of each node."""
-        return self._kept.totals()
+        return self._cache.totals()
 
     @property
     def best(self) -> Sequence[int] | NDArray[np.int64]:
         """Return the rows with the highest total, ascending."""
-        return self._kept.best()
+        return self._cache.best()
 
 
 def _in_bounds(scores: NDArray[np.int64]) -> bool:

@@ -26,16 +26,16 @@ from pyscheduler.framework.errors import PluginError
 from pyscheduler.framework.interfaces import PostFilterResult
 from pyscheduler.framework.node_statuses import NodeStatuses
 from pyscheduler.framework.preemption import (
-    PREEMPTION_INQUIRY,
+    PREEMPTION_FINDINGS,
     Candidate,
     PreemptionFindings,
     PreemptionRules,
     start_time,
 )
 from pyscheduler.framework.status import Code, Status
-from pyscheduler.runtime.disruption_budgets import Budgets
-from pyscheduler.runtime.preemption_columns import Outcomes, VictimColumns, amount_filters
-from pyscheduler.runtime.preemption_dry_run import NO_VICTIMS, DryRun
+from pyscheduler.runtime.preemption.columns import Outcomes, VictimColumns, amount_filters
+from pyscheduler.runtime.preemption.disruption_budgets import Budgets
+from pyscheduler.runtime.preemption.dry_run import NO_VICTIMS, DryRun
 from pyscheduler.runtime.turns import Turns
 
 if TYPE_CHECKING:
@@ -45,12 +45,12 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from pyscheduler.framework.cycle_state import CycleState
-    from pyscheduler.framework.handle import Handle
     from pyscheduler.framework.nodes import Nodes
     from pyscheduler.framework.preemption import PreemptionExtender
     from pyscheduler.framework.watches import Lister
-    from pyscheduler.runtime.eviction import Evictions
-    from pyscheduler.runtime.plugin_calls import PluginMethod
+    from pyscheduler.runtime.plugin_handle import PluginHandle
+    from pyscheduler.runtime.preemption.eviction import Evictions
+    from pyscheduler.runtime.reserving import Release
 
 __all__ = ["Preemption", "best_of"]
 
@@ -113,8 +113,7 @@ class _Found:
 class Preemption:
     """Makes room in the name of one plugin; the `Preemptor` of its handle.
 
-    `filters(state)` gives the filters that are active in a cycle, in order; `follows(state)` tells whether an active
-    plugin keeps an account of pods across nodes. `rng` decides where the search begins, and among equals.
+    `rng` decides where the search begins, and among equals.
     """
 
     def __init__(
@@ -122,10 +121,8 @@ class Preemption:
         plugin: str,
         rules: PreemptionRules,
         *,
-        handle: Handle,
+        handle: PluginHandle,
         rng: random.Random,
-        filters: Callable[[CycleState], Sequence[PluginMethod]],
-        follows: Callable[[CycleState], bool],
         extenders: Sequence[PreemptionExtender],
         evictions: Evictions,
     ) -> None:
@@ -133,8 +130,8 @@ class Preemption:
         self._rules = rules
         self._handle = handle
         self._rng = rng
-        self._filters = filters
-        self._follows = follows
+        self._filters = handle.active_filters
+        self._follows = handle.follows
         self._extenders = extenders
         self._evictions = evictions
         self._pods: Lister[Pod] = handle.lister(Pod)
@@ -143,11 +140,11 @@ class Preemption:
         except PluginError:
             self._budgets = ()  # a plugin that does not watch budgets does not go by them
         self._known_budgets: tuple[Sequence[PodDisruptionBudget], Budgets] | None = None
-        self._columns = VictimColumns(rules) if VictimColumns.know(rules) else None
+        self._columns = VictimColumns(rules, handle.equivalence_key) if VictimColumns.know(rules) else None
 
     def refusal(self, pod: Pod, statuses: NodeStatuses) -> str:
         """Return why the pod may not preempt now, or ""."""
-        # The API server may not have heard yet of what was promised a moment ago.
+        # The API server may not have heard yet of what was usage a moment ago.
         name = pod.status.nominated_node_name or self._handle.nominator.node_of(pod.uid)
         nominated = self._handle.snapshot.get(name) if name else None
         return self._rules.refusal(pod, nominated, statuses.get(name))
@@ -159,44 +156,43 @@ class Preemption:
     async def preempt(
         self, state: CycleState, pod: Pod, statuses: NodeStatuses
     ) -> tuple[PostFilterResult | None, Status]:
-        """Find victims, choose the node, and have them evicted."""
-        inquiry = state.get(PREEMPTION_INQUIRY)
+        """Find victims, choose the node, and have them evicted; in a trial only write down what was found."""
         newest = self._pods.get(pod.name, pod.namespace)
         if newest is not None and newest.uid == pod.uid:
             pod = newest
-        elif inquiry is None:
+        elif state.trial is None:
             return None, Status.from_error(LookupError(f'pod "{pod.name}" not found'))
         findings = PreemptionFindings(refusal=self.refusal(pod, statuses), plugin=self._plugin)
-        if inquiry is not None:
-            inquiry.findings = findings
+        if state.trial is not None:
+            state.write(PREEMPTION_FINDINGS, findings)
         if findings.refusal:
             return None, Status.unschedulable(findings.refusal)
         if not len(self._handle.snapshot.nodes):
             return None, Status.from_error(LookupError("no nodes available"))
-        chosen = await self._choose(state, pod, statuses, findings, aloud=inquiry is not None)
+        chosen = await self._choose(state, pod, statuses, findings)
         if not isinstance(chosen, Candidate):
             return chosen
-        if inquiry is None:
+        if state.trial is None:
             failure = await self.evict(chosen, pod)
             if failure is not None:
                 return None, failure
         return PostFilterResult.nominated(chosen.node_name), Status(Code.SUCCESS)
 
     async def _choose(
-        self, state: CycleState, pod: Pod, statuses: NodeStatuses, findings: PreemptionFindings, *, aloud: bool
+        self, state: CycleState, pod: Pod, statuses: NodeStatuses, findings: PreemptionFindings
     ) -> Candidate | tuple[PostFilterResult | None, Status]:
-        """Return the node to be and its victims, or what becomes of the pod.
+        """Return the best candidate, or the answer of PostFilter if there is none.
 
-        `aloud`: somebody wants to know of every node that is looked at; it goes into `findings`.
+        In a trial `findings` get an entry for every node that is looked at.
         """
         snapshot = self._handle.snapshot
         worth = _Worth.of(statuses, snapshot.nodes)
         turns = Turns(self._handle.clock)
         if not await self._may_help(pod, worth, turns):
-            if aloud:
+            if state.trial is not None:
                 findings.statuses = dict.fromkeys(worth.names, NO_VICTIMS)
             return _hopeless(worth.all_of(NO_VICTIMS), len(snapshot.nodes))
-        found = await self._search(state, pod, worth, turns, aloud=aloud or bool(self._extenders))
+        found = await self._search(state, pod, worth, turns)
         if isinstance(found, Outcomes):
             places = found.best()
             if not places:
@@ -224,13 +220,16 @@ class Preemption:
 
     # The search
 
-    async def _search(
-        self, state: CycleState, pod: Pod, worth: _Worth, turns: Turns, *, aloud: bool
-    ) -> _Found | Outcomes:
+    def release(self, state: CycleState) -> Release | None:
+        """Return what frees what victims hold in plugins' books; None if no plugin with a say in the cycle can tell."""
+        return self._handle.release(state, without=self._rules.keeps_bookings_of)
+
+    async def _search(self, state: CycleState, pod: Pod, worth: _Worth, turns: Turns) -> _Found | Outcomes:
         """Look at the nodes, from a random one on, until enough candidates were found.
 
-        `aloud`: somebody wants to know of every node that was looked at.
+        The result names every node that was looked at if extenders or whoever began the trial want to know.
         """
+        release = self.release(state)
         dry_run = DryRun(
             handle=self._handle,
             rules=self._rules,
@@ -238,13 +237,15 @@ class Preemption:
             state=state,
             pod=pod,
             now=self._handle.clock.wall(),
-            follows=self._follows(state),
+            # Books may say of one node what happened on another.
+            follows=self._follows(state) or release is not None,
+            release=release,
         )
         worth = worth.from_row(self._rng.randrange(len(worth.rows)))
         found = _Found(min(self._rules.enough_candidates(len(worth.rows)), len(worth.rows)))
         outcomes = await self._look_in_columns(dry_run, worth, found, turns)
         if outcomes is not None:
-            return found.filled(outcomes) if aloud else outcomes
+            return found.filled(outcomes) if state.trial is not None or self._extenders else outcomes
         for few in self._portions(worth.names, found, one_by_one=dry_run.follows):
             found.fill(zip(few, dry_run.look(few), strict=True))
             if found.enough:

@@ -1,8 +1,8 @@
 """The search for victims in columns: many nodes at once, by what is known of nodes like them.
 
 Where all filters that have a say go by the node, its pods or their amounts (`framework.reuse`), what a node comes to
-follows from its shape (`preemption_line_ups`), from the pods nominated to it and from the budgets of its pods. So a
-node of each shape goes through the dry run, and its verdict is kept for the next preemptor that asks the same.
+follows from its shape (`node_shapes`), from the pods nominated to it and from the budgets of its pods. So a
+node of each shape goes through the dry run, and its result is kept for the next preemptor that asks the same.
 Where another filter than one that goes by amounts refused the node, or some filter looks at the pods themselves, a node
 has a shape of its own, which lasts until it changes.
 
@@ -17,17 +17,15 @@ from typing import TYPE_CHECKING, Final
 import attrs
 import numpy as np
 
-from pyscheduler.cache.snapshot import Snapshot as CacheSnapshot
+from pyscheduler.cache.snapshot import Snapshot
 from pyscheduler.framework.node_statuses import NodeStatuses
 from pyscheduler.framework.preemption import Candidate, PreemptionRules
 from pyscheduler.framework.reuse import Reuse
 from pyscheduler.framework.status import Code, Status
-from pyscheduler.runtime.kept_filters import is_kept
-from pyscheduler.runtime.pod_keys import pod_key
-from pyscheduler.runtime.preemption_line_ups import LineUps
-from pyscheduler.runtime.preemption_promises import Promised, Promises
-from pyscheduler.runtime.preemption_verdicts import UNKNOWN, Verdicts, verdict_of
-from pyscheduler.runtime.run_context import context_of
+from pyscheduler.runtime.equivalence_cache.filter_cache import is_cacheable
+from pyscheduler.runtime.preemption.node_shapes import NodeShapes
+from pyscheduler.runtime.preemption.nominated_usage import NominatedUsage, NominatedUsages
+from pyscheduler.runtime.preemption.shape_results import UNKNOWN, ShapeResults, result_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence, Set as AbstractSet
@@ -37,10 +35,9 @@ if TYPE_CHECKING:
     from pyscheduler.api import Pod
     from pyscheduler.cache.view import NodeView
     from pyscheduler.framework.nodes import Nodes
-    from pyscheduler.framework.snapshot import Snapshot
-    from pyscheduler.runtime.disruption_budgets import Budgets
     from pyscheduler.runtime.plugin_calls import PluginMethod
-    from pyscheduler.runtime.preemption_dry_run import DryRun
+    from pyscheduler.runtime.preemption.disruption_budgets import Budgets
+    from pyscheduler.runtime.preemption.dry_run import DryRun
     from pyscheduler.runtime.turns import Turns
 
 __all__ = ["Outcomes", "VictimColumns", "amount_filters"]
@@ -59,7 +56,7 @@ def amount_filters(methods: Iterable[PluginMethod]) -> AbstractSet[str] | None:
     found: set[str] = set()
     by_amounts = True
     for method in methods:
-        if not is_kept(method):
+        if not is_cacheable(method):
             return None
         if method.reuse is Reuse.WHILE_AMOUNTS_STAY:
             found.add(method.plugin)
@@ -72,7 +69,7 @@ def amount_filters(methods: Iterable[PluginMethod]) -> AbstractSet[str] | None:
 
 @attrs.frozen(kw_only=True)
 class Outcomes:
-    """What a search came to: `rows` in the order in which they were looked at, and the verdict on each.
+    """What a search came to: `rows` in the order in which they were looked at, and the result on each.
 
     `wanted`: how many candidates of a kind were taken at most. `now` in seconds since the epoch. `priority`: whose pod
     asks.
@@ -85,25 +82,25 @@ class Outcomes:
     priority: int
     rules: PreemptionRules
     nodes: Nodes
-    line_ups: LineUps
-    verdicts: Verdicts
+    node_shapes: NodeShapes
+    results: ShapeResults
 
     def __iter__(self) -> Iterator[tuple[str, Candidate | Status]]:
         """Iterate over the nodes by name, and what each came to."""
         for place, number in enumerate(self.numbers.tolist()):
-            status = self.verdicts[number].status
+            status = self.results[number].status
             yield self.nodes.name(int(self.rows[place])), status if status is not None else self.candidate(place)
 
     def candidate(self, place: int) -> Candidate:
         """Return the candidate that was looked at in that place."""
         row = int(self.rows[place])
-        verdict = self.verdicts[int(self.numbers[place])]
-        victims = verdict.victims(self.line_ups.pods(row, self.priority), self.rules, self.now)
-        return Candidate(node_name=self.nodes.name(row), victims=victims, pdb_violations=verdict.violations)
+        result = self.results[int(self.numbers[place])]
+        victims = result.victims(self.node_shapes.pods(row, self.priority), self.rules, self.now)
+        return Candidate(node_name=self.nodes.name(row), victims=victims, pdb_violations=result.violations)
 
     def best(self) -> Sequence[int]:
         """Return the places of the candidates that cost least, as `best_of` does; none where there is no candidate."""
-        columns = self.verdicts.columns
+        columns = self.results.columns
         numbers = self.numbers
         is_candidate = columns.is_candidate[numbers]
         violates = columns.violations[numbers] > 0
@@ -119,8 +116,8 @@ class Outcomes:
             starts = np.empty(len(left))
             for number in np.unique(numbers[left]).tolist():
                 alike = numbers[left] == number
-                leaders = self.verdicts[number].leaders
-                starts[alike] = self.line_ups.first_start(self.rows[left[alike]], leaders)
+                leaders = self.results[number].leaders
+                starts[alike] = self.node_shapes.first_start(self.rows[left[alike]], leaders)
             left = left[starts == starts.max()]
         places: list[int] = left.tolist()
         return places
@@ -128,7 +125,7 @@ class Outcomes:
     def statuses(self) -> NodeStatuses:
         """Return why the nodes are of no use, where none is a candidate."""
         used, ids = np.unique(self.numbers, return_inverse=True)
-        found = [self.verdicts[number].status for number in used.tolist()]
+        found = [self.results[number].status for number in used.tolist()]
         table = [Status(Code.SUCCESS), *(status for status in found if status is not None)]
         made = NodeStatuses(0)
         made.table = table
@@ -140,14 +137,15 @@ class Outcomes:
 class VictimColumns:
     """Searches on behalf of one plugin with rules that choose victims as kube-scheduler does."""
 
-    __slots__ = ("_budgets", "_line_ups", "_promises", "_protected", "_rules", "_verdicts")
+    __slots__ = ("_budgets", "_equivalence_key", "_node_shapes", "_protected", "_results", "_rules", "_usages")
 
-    def __init__(self, rules: PreemptionRules) -> None:
+    def __init__(self, rules: PreemptionRules, equivalence_key: Callable[[Pod], bytes | None]) -> None:
         self._rules = rules
-        self._line_ups = LineUps()
-        self._verdicts = Verdicts()
+        self._equivalence_key = equivalence_key
+        self._node_shapes = NodeShapes()
+        self._results = ShapeResults()
         self._budgets: Budgets | None = None
-        self._promises = Promises()
+        self._usages = NominatedUsages()
         #: By priority of the preemptor and row: generation of the node, places of the pods that budgets protect.
         self._protected: dict[int, dict[int, tuple[int, tuple[int, ...]]]] = {}
 
@@ -159,11 +157,11 @@ class VictimColumns:
 
     async def sync(self, nodes: NodeView, turns: Turns) -> None:
         """Bring what is known of nodes up to date with the snapshot."""
-        await self._line_ups.sync(nodes, turns)
+        await self._node_shapes.sync(nodes, turns)
 
     def may_help(self, rows: NDArray[np.int64], pod: Pod) -> bool:
         """Tell whether anybody at all on these nodes may have to go for the pod."""
-        return bool((self._line_ups.least[rows] < pod.priority).any())
+        return bool((self._node_shapes.least[rows] < pod.priority).any())
 
     async def look(
         self,
@@ -180,24 +178,26 @@ class VictimColumns:
         `by_amounts`: bool[n], of each of `rows` whether amounts are all that is in question. `portions` cuts nodes into
         handfuls that can go through a dry run together.
         """
-        key = pod_key(dry_run.pod) if context_of(dry_run.state).is_reusable else None
-        if key is None or dry_run.now <= self._line_ups.latest_start:
+        key = self._equivalence_key(dry_run.pod)
+        if key is None or dry_run.now <= self._node_shapes.latest_start:
             return None
         snapshot = dry_run.handle.snapshot
+        assert isinstance(snapshot, Snapshot), "searches run on the scheduler's snapshot"
         kind = (key, dry_run.pod.priority)
-        self._verdicts.begin(kind, epoch=self._line_ups.epoch)
+        self._results.begin(kind, epoch=self._node_shapes.epoch)
         numbers = np.empty(len(rows), dtype=np.int32)
         done = end = 0
         while done < len(rows):
             chunk = slice(done, done + max(_MIN_CHUNK, wanted - done))
-            promised = self._promised(snapshot, dry_run.pod)
-            shapes = self._shapes(dry_run, rows[chunk], by_amounts[chunk], promised)
-            if not await self._learn(dry_run, kind, rows[chunk], shapes, promised, portions=portions, turns=turns):
+            nominated = snapshot.nominated_before(dry_run.pod.priority)
+            usage = self._usages.before(nominated, len(snapshot.nodes), dry_run.pod)
+            shapes = self._shapes(dry_run, rows[chunk], by_amounts[chunk], usage)
+            if not await self._learn(dry_run, kind, rows[chunk], shapes, usage, portions=portions, turns=turns):
                 return None
-            if not promised.is_current:
-                continue  # somebody was nominated while the loop turned, or is no longer
+            if not usage.is_current:
+                continue  # nominations changed while the loop turned
             done = done + len(shapes)
-            numbers[chunk] = self._verdicts.table(kind, self._line_ups.num_ids)[shapes]
+            numbers[chunk] = self._results.table(kind, self._node_shapes.num_ids)[shapes]
             end = self._end(numbers[:done], wanted)
             if end < done:
                 break
@@ -210,13 +210,13 @@ class VictimColumns:
             priority=dry_run.pod.priority,
             rules=self._rules,
             nodes=snapshot.nodes,
-            line_ups=self._line_ups,
-            verdicts=self._verdicts,
+            node_shapes=self._node_shapes,
+            results=self._results,
         )
 
     def _end(self, numbers: NDArray[np.int32], wanted: int) -> int:
         """Return after how many nodes there were enough candidates, one of which violates no budget; all if never."""
-        columns = self._verdicts.columns
+        columns = self._results.columns
         is_candidate = columns.is_candidate[numbers]
         violates = is_candidate & (columns.violations[numbers] > 0)
         peaceful = np.cumsum(is_candidate & ~violates)
@@ -224,35 +224,32 @@ class VictimColumns:
         return int(enough.argmax()) + 1 if enough.any() else len(numbers)
 
     def _shapes(
-        self, dry_run: DryRun, rows: NDArray[np.int64], by_amounts: NDArray[np.bool_], promised: Promised
+        self, dry_run: DryRun, rows: NDArray[np.int64], by_amounts: NDArray[np.bool_], usage: NominatedUsage
     ) -> NDArray[np.int32]:
-        """Return int32[n]: the shape of each row as far as this preemptor is concerned."""
-        line_ups = self._line_ups
-        shapes = line_ups.shapes_for(rows, dry_run.pod.priority)
+        """Return int32[n]: the shape of each row for this preemptor, with nominated pods and budgets.
+
+        Rows on which only amounts are in question have equal shapes if usage and protected places are equal.
+        """
+        node_shapes = self._node_shapes
+        shapes = node_shapes.shapes_for(rows, dry_run.pod.priority)
         protected = self._protected_on(dry_run, rows.tolist())
-        crowds = promised.numbers(rows)
+        usages = usage.by_row[rows]
         special = ~by_amounts
         if protected:
-            of_interest = np.zeros(len(line_ups.shapes), dtype=np.bool_)
-            of_interest[list(protected)] = True
-            special |= of_interest[rows]
-        if crowds is not None:
-            crowded = np.flatnonzero((crowds != 0) & ~special)
-            # Nodes of one shape with equal crowds are of one shape again.
-            pairs, which = np.unique((shapes[crowded].astype(np.int64) << 32) | crowds[crowded], return_inverse=True)
-            made = [
-                line_ups.number((pair >> 32, promised.requests(pair & 0xFFFFFFFF), (), "amounts"))
-                for pair in pairs.tolist()
-            ]
-            shapes[crowded] = np.array(made, dtype=np.int32)[which]
+            special |= np.isin(rows, list(protected))
+        plain = np.flatnonzero((usages != 0) & ~special)
+        if len(plain):
+            pairs, which = np.unique((shapes[plain].astype(np.int64) << 32) | usages[plain], return_inverse=True)
+            made = [node_shapes.number((pair >> 32, usage.requests(pair & 0xFFFFFFFF), ())) for pair in pairs.tolist()]
+            shapes[plain] = np.array(made, dtype=np.int32)[which]
         for place in np.flatnonzero(special).tolist():
             row = int(rows[place])
-            guarded = protected.get(row, ())
+            places = protected.get(row, ())
             if by_amounts[place]:
-                requests = promised.requests(int(crowds[place])) if crowds is not None else ()
-                shapes[place] = line_ups.number((int(shapes[place]), requests, guarded, "amounts"))
+                key: Hashable = int(shapes[place]), usage.requests(int(usages[place])), places
             else:
-                shapes[place] = line_ups.number((line_ups.generation(row), promised.crowd(row), guarded))
+                key = "node", node_shapes.generation(row), usage.pods_of(row), places
+            shapes[place] = node_shapes.number(key)
         return shapes
 
     async def _learn(
@@ -261,31 +258,31 @@ class VictimColumns:
         kind: Hashable,
         rows: NDArray[np.int64],
         shapes: NDArray[np.int32],
-        promised: Promised,
+        usage: NominatedUsage,
         *,
         portions: Callable[[Sequence[str]], Iterable[Sequence[str]]],
         turns: Turns,
     ) -> bool:
         """Put a node of each shape that is not known through the dry run; return False where that failed on one."""
-        line_ups, verdicts = self._line_ups, self._verdicts
+        node_shapes, results = self._node_shapes, self._results
         nodes = dry_run.handle.snapshot.nodes
-        unknown = np.flatnonzero(verdicts.table(kind, line_ups.num_ids)[shapes] == UNKNOWN)
+        unknown = np.flatnonzero(results.table(kind, node_shapes.num_ids)[shapes] == UNKNOWN)
         if not len(unknown):
             return True
         _, first = np.unique(shapes[unknown], return_index=True)
         places = {nodes.name(int(rows[place])): place for place in unknown[np.sort(first)].tolist()}
         for few in portions(list(places)):
-            table = verdicts.table(kind, line_ups.num_ids)
+            table = results.table(kind, node_shapes.num_ids)
             for name, outcome in zip(few, dry_run.look(few), strict=True):
                 if isinstance(outcome, Status) and outcome.is_error:
                     return False
                 place = places[name]
-                pods = line_ups.pods(int(rows[place]), dry_run.pod.priority)
+                pods = node_shapes.pods(int(rows[place]), dry_run.pod.priority)
                 start, guarded = self._guarded(dry_run, int(rows[place]))
-                table[shapes[place]] = verdicts.number(verdict_of(outcome, pods, guarded, start))
+                table[shapes[place]] = results.number(result_of(outcome, pods, guarded, start))
             await turns.give()
-            if not promised.is_current:
-                break  # shapes mean something else; the caller looks, too
+            if not usage.is_current:
+                break  # the caller begins again
         return True
 
     def _protected_on(self, dry_run: DryRun, rows: Sequence[int]) -> dict[int, tuple[int, ...]]:
@@ -302,7 +299,7 @@ class VictimColumns:
         known = self._protected.setdefault(priority, {}) if budgets.is_fixed else {}
         found: dict[int, tuple[int, ...]] = {}
         for row in rows:
-            generation = self._line_ups.generation(row)
+            generation = self._node_shapes.generation(row)
             entry = known.get(row)
             if entry is None or entry[0] != generation:
                 entry = known[row] = (generation, self._guarded(dry_run, row)[1])
@@ -313,16 +310,9 @@ class VictimColumns:
     def _guarded(self, dry_run: DryRun, row: int) -> tuple[int, tuple[int, ...]]:
         """Return from which place on pods may have to go, and the places of those among them that budgets protect."""
         priority = dry_run.pod.priority
-        pods = self._line_ups.pods(row, priority)
+        pods = self._node_shapes.pods(row, priority)
         start = next((place for place, info in enumerate(pods) if info.pod.priority < priority), len(pods))
         if dry_run.budgets.is_empty:
             return start, ()
         guarded = {info.pod.uid for info in dry_run.budgets.split(pods[start:])[0]}
         return start, tuple(place for place in range(start, len(pods)) if pods[place].pod.uid in guarded)
-
-    def _promised(self, snapshot: Snapshot, pod: Pod) -> Promised:
-        """Return which nodes have pods on their way that come before `pod`, up to date."""
-        kept = snapshot.nominated_before(pod.priority) if isinstance(snapshot, CacheSnapshot) else None
-        if kept is None:
-            return Promised.once(snapshot, pod)
-        return self._promises.before(kept, len(snapshot.nodes), pod)

@@ -1,8 +1,9 @@
-"""Who refuses a kind of pod on which node: kept by row, and worked out again only for rows that changed.
+"""Which nodes reject the pods of one equivalence class, and by which filter; cached by row.
 
-Filters that go by the node object alone are asked again when that changes; those that go by its pods, or by amounts,
-whenever pods come or go. What a row says is a small number: the first plugin that refuses it, with its status, or 0.
-Where only amounts matter, nodes that are equally full say the same, so that as a rule no plugin has to be asked at all.
+A filter that depends on the node object only runs again when that object changes; one that depends on the node's pods,
+or on amounts, runs again whenever pods come or go. The answer of a row is a small number that stands for the first
+plugin that rejects it and its status; 0 stands for a pass. Where only amounts matter, equally full nodes give equal
+answers, so most of the time no plugin has to run.
 """
 
 from __future__ import annotations
@@ -26,28 +27,28 @@ if TYPE_CHECKING:
     from pyscheduler.framework.cycle_state import CycleState
     from pyscheduler.runtime.plugin_calls import PluginCalls, PluginMethod
 
-__all__ = ["FEW_ROWS", "KeptFilters", "is_kept"]
+__all__ = ["FEW_ROWS", "FilterCache", "is_cacheable"]
 
 #: Up to so many rows are looked up one by one.
 FEW_ROWS: Final = 16
-#: Amounts whose answers are kept, and about how many bytes each takes.
+#: Amounts whose answers are cached, and about how many bytes each takes.
 MAX_KNOWN: Final = 512
 KNOWN_BYTES: Final = 320
 #: So many new ones are worth counting the bytes again.
 COUNTED: Final = 64
 _MOVING: Final = (Reuse.WHILE_PODS_STAY, Reuse.WHILE_AMOUNTS_STAY)
-_KEPT: Final = (Reuse.WHILE_NODE_STAYS, *_MOVING)
-#: The position of nobody: behind all plugins.
+_CACHEABLE: Final = (Reuse.WHILE_NODE_STAYS, *_MOVING)
+#: The position of a pass: behind all plugins.
 _NOBODY: Final = 2**15 - 1
 
 
-def is_kept(method: PluginMethod) -> bool:
-    """Tell whether the answers of a columnar filter can be kept."""
-    return method.reuse in _KEPT
+def is_cacheable(method: PluginMethod) -> bool:
+    """Return True if the answers of a columnar filter can be cached."""
+    return method.reuse in _CACHEABLE
 
 
-class KeptFilters:
-    """The refusals of one kind of pod. `methods` are those that are kept and do not skip it, by position."""
+class FilterCache:
+    """The rejections for one equivalence class; `methods`, by position in the profile, do not skip the class."""
 
     __slots__ = (
         "_by_amounts",
@@ -67,32 +68,34 @@ class KeptFilters:
         "_statuses",
         "_whole",
         "growth",
+        "methods",
         "passed",
-        "refusals",
+        "rejections",
     )
 
     def __init__(self, calls: PluginCalls, methods: Sequence[tuple[int, PluginMethod]]) -> None:
         self._calls = calls
+        self.methods = methods
         self._fixed = [each for each in methods if each[1].reuse not in _MOVING]
         self._moving = [each for each in methods if each[1].reuse in _MOVING]
         self._by_amounts = all(method.reuse is Reuse.WHILE_AMOUNTS_STAY for _, method in self._moving)
         self._epoch = self._position = -1
-        #: By id of a refusal: its status, whose plugin it is, on how many rows it is the first. Id 0 refuses nothing.
+        #: By id of a rejection: its status, its plugin's position, on how many rows it is the first. Id 0 is a pass.
         self._statuses: list[Status] = [Status(Code.SUCCESS)]
         self._positions: list[int] = [_NOBODY]
         self._counts: NDArray[np.int64] = np.zeros(1, dtype=np.int64)
         self._index: dict[tuple[int, Status], int] = {}
-        #: int16[n]: the first refusal of each row; of the fixed filters and of the moving ones, where both refuse some.
+        #: int16[n]: the first rejection of each row; separately of fixed and moving filters, where both reject some.
         self._ids: NDArray[np.int16] = np.zeros(0, dtype=np.int16)
         self._fixed_ids: NDArray[np.int16] | None = None
         self._moving_ids: NDArray[np.int16] | None = None
-        #: By amounts of a row, what the moving filters say.
+        #: By amounts of a row, the answer of the moving filters.
         self._known: dict[bytes, int] = {}
         self._rows: NDArray[np.int64] | None = None
         self._whole: NodeStatuses | None = None
-        #: How many rows nobody refuses, and by position of a filter how many it is the first to refuse.
+        #: How many rows pass all filters, and by position of a filter how many rows it is the first to reject.
         self.passed = 0
-        self.refusals: dict[int, int] = {}
+        self.rejections: dict[int, int] = {}
         #: Grows when the size is another.
         self.growth = 0
 
@@ -103,7 +106,7 @@ class KeptFilters:
         return sum(array.nbytes for array in arrays if array is not None) + KNOWN_BYTES * len(self._known)
 
     def rows(self) -> NDArray[np.int64]:
-        """Return int64[k]: the rows that nobody refuses, ascending; the same array until they change."""
+        """Return int64[k]: the rows that pass, ascending; the same array until they change."""
         rows = self._rows
         if rows is None:
             rows = np.flatnonzero(self._ids == 0) if self.passed < len(self._ids) else np.arange(self.passed)
@@ -111,20 +114,23 @@ class KeptFilters:
             self._rows = rows
         return rows
 
-    def refused_at(self, position: int) -> NDArray[np.bool_]:
-        """Return bool[n]: the rows that the filter at that position is the first to refuse."""
-        refused: NDArray[np.bool_] = (np.array(self._positions) == position)[self._ids]
-        return refused
+    def rejected_by(self, position: int) -> NDArray[np.bool_]:
+        """Return bool[n]: the rows that the filter at that position is the first to reject."""
+        rejected: NDArray[np.bool_] = (np.array(self._positions) == position)[self._ids]
+        return rejected
 
-    def statuses(self, position: int | None = None) -> NodeStatuses:
-        """Return the refusals, of all filters or of one, as statuses of their plugins."""
-        if position is not None:
-            return self._made(np.where(self.refused_at(position), self._ids, 0))
+    def statuses(self, nodes: NodeView) -> NodeStatuses:
+        """Return the rejections as statuses of their plugins, to be read by names of `nodes`."""
         if self._whole is None:
             self._whole = self._made(self._ids)
         made, whole = NodeStatuses(0), self._whole
         made.codes, made.reason_ids, made.table = whole.codes, whole.reason_ids, whole.table
+        made.bind_names(nodes.name, nodes.index)
         return made.share(whole.counts())
+
+    def statuses_by(self, position: int) -> NodeStatuses:
+        """Return the rejections of the filter at that position."""
+        return self._made(np.where(self.rejected_by(position), self._ids, 0))
 
     def _made(self, ids: NDArray[np.int16]) -> NodeStatuses:
         made = NodeStatuses(0)
@@ -135,7 +141,7 @@ class KeptFilters:
         return made.share()
 
     def sync(self, state: CycleState, pod: Pod, nodes: NodeView, *, sampled: bool) -> bool:
-        """Bring everything up to date with `nodes`; return False where a plugin's answer cannot be kept."""
+        """Bring everything up to date with `nodes`; return False where a plugin's answer cannot be cached."""
         log = nodes.changes
         if self._epoch == log.epoch and self._position == log.position:
             return True
@@ -149,7 +155,7 @@ class KeptFilters:
         return done
 
     def _begin(self, asker: _Asker, nodes: NodeView) -> bool:
-        """Ask about all nodes."""
+        """Run the filters on all nodes."""
         self.growth += 1
         fixed, moving = asker.ask(self._fixed, nodes), asker.ask(self._moving, nodes)
         if fixed is None or moving is None:
@@ -165,7 +171,7 @@ class KeptFilters:
         return True
 
     def _update(self, asker: _Asker, nodes: NodeView, changes: Changes) -> bool:
-        """Ask about the rows that changed."""
+        """Run the filters on the rows that changed."""
         if len(changes.nodes) and self._fixed:
             fixed = asker.ask(self._fixed, nodes.take(changes.nodes))
             if fixed is None:
@@ -200,18 +206,18 @@ class KeptFilters:
         self._changed(rows_too=bool(((before == 0) != (ids == 0)).any()))
 
     def _changed(self, *, rows_too: bool) -> None:
-        """Forget what was read off the refusals."""
+        """Drop what was derived from the rejections."""
         self.passed = int(self._counts[0])
-        self.refusals = {}
+        self.rejections = {}
         for position, count in zip(self._positions, self._counts.tolist(), strict=True):
             if count and position != _NOBODY:
-                self.refusals[position] = self.refusals.get(position, 0) + count
+                self.rejections[position] = self.rejections.get(position, 0) + count
         self._whole = None
         if rows_too:
             self._rows = None
 
     def _look_up(self, asker: _Asker, nodes: NodeView, rows: Sequence[int]) -> NDArray[np.int16] | None:
-        """Return what the moving filters say of rows, of nodes as full as others before by what was said of those."""
+        """Return the answers of the moving filters for rows; equally full nodes share one answer."""
         if not self._moving:
             return np.zeros(len(rows), dtype=np.int16)
         known = self._known
@@ -230,13 +236,13 @@ class KeptFilters:
         return np.array([known[key] for key in keys], dtype=np.int16)
 
     def _first(self, one: NDArray[np.int16], other: NDArray[np.int16]) -> NDArray[np.int16]:
-        """Return, row by row, the refusal of the filter that comes first."""
+        """Return, row by row, the rejection of the filter that comes first."""
         positions = np.array(self._positions)
         first: NDArray[np.int16] = np.where(positions[one] < positions[other], one, other)
         return first
 
     def number(self, position: int, status: Status) -> int:
-        """Return the id of a refusal, which is new or known."""
+        """Return the id of a rejection, which is new or known."""
         known = self._index.get((position, status))
         if known is None:
             known = self._index[position, status] = len(self._statuses)
@@ -246,12 +252,12 @@ class KeptFilters:
 
 
 class _Asker:
-    """Asks filters about nodes in the cycle of some pod."""
+    """Runs filters on nodes in the cycle of some pod."""
 
-    __slots__ = ("_calls", "_kept", "_pod", "_sampled", "_state")
+    __slots__ = ("_cache", "_calls", "_pod", "_sampled", "_state")
 
-    def __init__(self, kept: KeptFilters, calls: PluginCalls, state: CycleState, pod: Pod, *, sampled: bool) -> None:
-        self._kept = kept
+    def __init__(self, cache: FilterCache, calls: PluginCalls, state: CycleState, pod: Pod, *, sampled: bool) -> None:
+        self._cache = cache
         self._calls = calls
         self._state = state
         self._pod = pod
@@ -260,7 +266,7 @@ class _Asker:
     def ask(
         self, methods: Sequence[tuple[int, PluginMethod]], nodes: NodeView | NodeSubset
     ) -> NDArray[np.int16] | None:
-        """Return int16[n]: the first refusal of each row; None where an answer cannot be kept."""
+        """Return int16[n]: the first rejection of each row; None where an answer cannot be cached."""
         ids = np.zeros(len(nodes), dtype=np.int16)
         for position, method in methods:
             answer = self._calls.run(method, self._pod, self._state, self._pod, nodes, sampled=self._sampled)
@@ -274,7 +280,7 @@ class _Asker:
             statuses = [status.with_plugin(method.plugin) for status in answer.table]
             if not all(status.is_rejected for status in statuses[1:]) or not answer.reason_ids[fresh].all():
                 return None
-            numbers = [0, *(self._kept.number(position, status) for status in statuses[1:])]
+            numbers = [0, *(self._cache.number(position, status) for status in statuses[1:])]
             if numbers[-1] >= _NOBODY or max(numbers) >= _NOBODY:
                 return None
             ids[fresh] = np.array(numbers, dtype=np.int16)[answer.reason_ids[fresh]]
