@@ -99,14 +99,7 @@ class Profile:
         #: Answers for the four plain extension points below; None where it may not.
         self.equivalence_cache: EquivalenceCache | None = None
         if not any(each.disables for each in self.cache_obstacles):
-            self.equivalence_cache = EquivalenceCache(
-                snapshot=dependencies.snapshot,
-                keys=self._keys,
-                pre_filtering=bound.pre_filtering,
-                filtering=bound.filtering,
-                pre_scoring=bound.pre_scoring,
-                scoring=bound.scoring,
-            )
+            self.equivalence_cache = EquivalenceCache(snapshot=dependencies.snapshot, keys=self._keys, plain=bound)
         cache = self.equivalence_cache
         self._pre_filter = (cache or bound.pre_filtering).pre_filter
         self._find_feasible = (cache or bound.filtering).find_feasible

@@ -40,8 +40,8 @@ class RunContext:
         #: Whether the times of single plugins are taken in this cycle.
         self.sampled = sampled
         #: Answered Skip at PreFilter, PreScore and PreBindPreFlight.
-        self.skip_filter: AbstractSet[str] = _NOBODY
-        self.skip_score: AbstractSet[str] = _NOBODY
+        self.skip_filter: set[str] = set()
+        self.skip_score: set[str] = set()
         self.skip_pre_bind: AbstractSet[str] = _NOBODY
         #: Allowed their PreBind to run beside others'.
         self.parallel_pre_bind: AbstractSet[str] = _NOBODY

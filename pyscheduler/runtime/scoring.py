@@ -25,10 +25,18 @@ if TYPE_CHECKING:
     from pyscheduler.api import Pod
     from pyscheduler.framework.cycle_state import CycleState
     from pyscheduler.framework.nodes import Nodes
-    from pyscheduler.runtime.plugin_calls import CallPlugin, PluginCalls, PluginMethod
+    from pyscheduler.runtime.plugin_calls import PluginCalls, PluginMethod
     from pyscheduler.runtime.run_context import RunContext
 
-__all__ = ["PluginScores", "PreScoring", "Ranking", "ScoreEntry", "ScoreOutcome", "Scoring", "best_of"]
+__all__ = [
+    "PluginScores",
+    "PreScoring",
+    "Ranking",
+    "ScoreEntry",
+    "ScoreOutcome",
+    "Scoring",
+    "best_of",
+]
 
 _SKIP: Final = Code.SKIP
 
@@ -97,28 +105,29 @@ class PreScoring:
     calls: PluginCalls
     methods: Sequence[PluginMethod]
 
-    def pre_score(self, state: CycleState, pod: Pod, nodes: Nodes, *, call: CallPlugin | None = None) -> Status | None:
-        """Run all plugins and note which skip; return the first failure as an error. `call` calls a plugin."""
+    def pre_score(self, state: CycleState, pod: Pod, nodes: Nodes) -> Status | None:
+        """Run all plugins and note which skip; return the first failure as an error."""
         began = self.calls.clock.now()
         context = context_of(state)
-        skipped: set[str] = set()
-        status = self._run(context, state, pod, nodes, skipped, call or self.calls.run)
-        context.skip_score = skipped
+        context.skip_score = set()
+        status = self.run_plugins(self.methods, context, state, pod, nodes)
         self.calls.point("PreScore", status, began)
         return status
 
-    def _run(
-        self, context: RunContext, state: CycleState, pod: Pod, nodes: Nodes, skipped: set[str], call: CallPlugin
+    def run_plugins(
+        self, methods: Sequence[PluginMethod], context: RunContext, state: CycleState, pod: Pod, nodes: Nodes
     ) -> Status | None:
-        for method in self.methods:
-            answer = call(method, pod, state, pod, nodes, sampled=context.sampled)
-            status = None if answer is None else self.calls.status_of(method, pod, answer)
+        """Run some plugins and note which skip; return the first failure as an error."""
+        calls = self.calls
+        for method in methods:
+            answer = calls.run(method, pod, state, pod, nodes, sampled=context.sampled)
+            status = None if answer is None else calls.status_of(method, pod, answer)
             if status is not None and status.code == _SKIP:
-                skipped.add(method.plugin)
+                context.skip_score.add(method.plugin)
                 continue
             method.evaluations += 1
             if status is not None:
-                return self.calls.wrapped(method, status)
+                return calls.wrapped(method, status)
         return None
 
 

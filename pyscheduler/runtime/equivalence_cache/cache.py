@@ -20,7 +20,8 @@ from pyscheduler.runtime.equivalence_cache.nominated_filter_cache import Nominat
 from pyscheduler.runtime.equivalence_cache.plugin_trace import PluginTrace
 from pyscheduler.runtime.equivalence_cache.score_cache import ScoreCache, is_cacheable_score
 from pyscheduler.runtime.filtering import FilterOutcome, FilterQuestion
-from pyscheduler.runtime.run_context import context_of
+from pyscheduler.runtime.pre_filtering import PreFilterOutcome
+from pyscheduler.runtime.run_context import begin_context, context_of
 from pyscheduler.runtime.scoring import ScoreOutcome
 
 if TYPE_CHECKING:
@@ -33,10 +34,10 @@ if TYPE_CHECKING:
     from pyscheduler.framework.cycle_state import CycleState
     from pyscheduler.framework.node_statuses import NodeStatuses
     from pyscheduler.framework.nodes import Nodes
+    from pyscheduler.runtime.bound_plugins import BoundPlugins
     from pyscheduler.runtime.equivalence_cache.equivalence_key import EquivalenceKeys
-    from pyscheduler.runtime.filtering import Filtering
-    from pyscheduler.runtime.pre_filtering import PreFiltering, PreFilterOutcome
-    from pyscheduler.runtime.scoring import PreScoring, Ranking, Scoring
+    from pyscheduler.runtime.run_context import RunContext
+    from pyscheduler.runtime.scoring import Ranking
 
 __all__ = ["EquivalenceCache"]
 
@@ -64,39 +65,61 @@ class EquivalenceCache:
         *,
         snapshot: Snapshot,
         keys: EquivalenceKeys,
-        pre_filtering: PreFiltering,
-        filtering: Filtering,
-        pre_scoring: PreScoring,
-        scoring: Scoring,
+        plain: BoundPlugins,
     ) -> None:
         self._snapshot = snapshot
         self._keys = keys
-        self._pre_filtering = pre_filtering
-        self._filtering = filtering
-        self._pre_scoring = pre_scoring
-        self._scoring = scoring
-        self._calls = filtering.calls
-        self._uncached = [each for each in filtering.columnar if not is_cacheable(each[1])]
-        self._entries = [(entry, is_cacheable_score(entry)) for entry in scoring.entries]
+        self._pre_filtering = plain.pre_filtering
+        self._filtering = plain.filtering
+        self._pre_scoring = plain.pre_scoring
+        self._scoring = plain.scoring
+        self._calls = plain.filtering.calls
+        self._uncached = frozenset(method.plugin for _, method in plain.filtering.columnar if not is_cacheable(method))
+        self._entries = [(entry, is_cacheable_score(entry)) for entry in plain.scoring.entries]
         self.classes = EquivalenceClasses()
 
     def pre_filter(self, state: CycleState, pod: Pod, nodes: Nodes, *, sampled: bool) -> PreFilterOutcome:
         """Begin the cycle of `pod`; plugins whose answers are cached are not called."""
+        began = self._calls.clock.now()
         plain = self._pre_filtering
         key = self._keys.of(pod)
         known = self.classes.of(key) if key is not None else None
         if known is None:
             return plain.pre_filter(state, pod, nodes, sampled=sampled)
-        if known.pre_filter is not None:
-            outcome = plain.pre_filter(state, pod, nodes, sampled=sampled, call=known.pre_filter.call)
+        context = begin_context(state, sampled=sampled)
+        context.equivalence_class = known
+        outcome = PreFilterOutcome()
+        if known.pre_filter is None:
+            self._record_pre_filter(known, outcome, context, state, pod, nodes)
         else:
-            trace = PluginTrace(self._calls, state)
-            outcome = plain.pre_filter(state, pod, nodes, sampled=sampled, call=trace.call)
-            known.pre_filter = trace.replay(plain.methods)
-            if not trace.is_reusable:
-                known.lose()
-        context_of(state).equivalence_class = known
+            for cached, methods in known.pre_filter:
+                cached.repeat(state, context.skip_filter)
+                if methods and not plain.run_plugins(methods, outcome, context, state, pod, nodes):
+                    break
+        self._calls.point("PreFilter", outcome.status, began)
         return outcome
+
+    def _record_pre_filter(
+        self,
+        known: EquivalenceClass,
+        outcome: PreFilterOutcome,
+        context: RunContext,
+        state: CycleState,
+        pod: Pod,
+        nodes: Nodes,
+    ) -> None:
+        trace = PluginTrace(state, context.skip_filter)
+        for method in self._pre_filtering.methods:
+            trace.begin(method)
+            before = outcome.result, outcome.status
+            goes_on = self._pre_filtering.run_plugins((method,), outcome, context, state, pod, nodes)
+            trace.end(method, passed=goes_on and (outcome.result, outcome.status) == before)
+            if not goes_on:
+                break
+        else:
+            known.pre_filter = trace.results
+        if not trace.is_reusable:
+            known.lose()
 
     def find_feasible(
         self, state: CycleState, pod: Pod, nodes: Nodes, *, limit: int | None = None, start: int = 0
@@ -114,14 +137,38 @@ class EquivalenceCache:
 
     def pre_score(self, state: CycleState, pod: Pod, nodes: Nodes) -> Status | None:
         """Run PreScore; plugins whose answers are cached are not called."""
-        known = context_of(state).equivalence_class
+        context = context_of(state)
+        known = context.equivalence_class
         if known is None or known.is_lost:
             return self._pre_scoring.pre_score(state, pod, nodes)
-        if known.pre_score is not None:
-            return self._pre_scoring.pre_score(state, pod, nodes, call=known.pre_score.call)
-        trace = PluginTrace(self._calls, state)
-        status = self._pre_scoring.pre_score(state, pod, nodes, call=trace.call)
-        known.pre_score = trace.replay(self._pre_scoring.methods)
+        began = self._calls.clock.now()
+        context.skip_score = set()
+        status: Status | None = None
+        if known.pre_score is None:
+            status = self._record_pre_score(known, context, state, pod, nodes)
+        else:
+            for cached, methods in known.pre_score:
+                cached.repeat(state, context.skip_score)
+                if methods:
+                    status = self._pre_scoring.run_plugins(methods, context, state, pod, nodes)
+                    if status is not None:
+                        break
+        self._calls.point("PreScore", status, began)
+        return status
+
+    def _record_pre_score(
+        self, known: EquivalenceClass, context: RunContext, state: CycleState, pod: Pod, nodes: Nodes
+    ) -> Status | None:
+        trace = PluginTrace(state, context.skip_score)
+        status: Status | None = None
+        for method in self._pre_scoring.methods:
+            trace.begin(method)
+            status = self._pre_scoring.run_plugins((method,), context, state, pod, nodes)
+            trace.end(method, passed=status is None)
+            if status is not None:
+                break
+        else:
+            known.pre_score = trace.results
         if not trace.is_reusable:
             known.lose()
         return status
@@ -141,10 +188,10 @@ class EquivalenceCache:
 
     def _recall_filters(self, question: FilterQuestion, known: EquivalenceClass) -> FilterOutcome | None:
         """Return the feasible nodes; None where the plain extension point has to search."""
-        if known.pre_filter is None or self._filtering.one_node:
+        if known.pre_filter is None:
             return None
         skipped = question.context.skip_filter
-        has_uncached = any(method.plugin not in skipped for _, method in self._uncached)
+        has_uncached = not self._uncached <= skipped
         rejections: NominatedRejections | None = None
         if self._snapshot.nominated_nodes:
             if has_uncached or self._pre_filtering.follows(question.state):
