@@ -1,4 +1,4 @@
-"""What the scheduler hands to its profiles; through `Handle` it is what plugins can reach."""
+"""What the scheduler gives to its profiles; plugins reach it through their `Handle`."""
 
 from __future__ import annotations
 
@@ -32,22 +32,9 @@ K = TypeVar("K", bound="KubeObject")
 class ListerOf(Protocol):
     """Finds the cached objects of a kind."""
 
-    def __call__(self, kind: type[K], /) -> Lister[K]:
+    def __call__(self, kind: type[K]) -> Lister[K]:
         """Return the lister; raise `PluginError` for a kind that is not watched."""
         ...
-
-
-def _nothing(_kind: ResourceKind) -> None:
-    """Declare nothing: every kind is watched already, or none is."""
-
-
-def _sort_nobody(_pods: Iterable[Pod]) -> None:
-    """Sort nothing: there is no queue."""
-
-
-def _nowhere(_uid: str) -> str:
-    """Know no pod: there is no queue."""
-    return ""
 
 
 @attrs.define(kw_only=True, eq=False)
@@ -64,9 +51,9 @@ class HandleDependencies:
     #: Moves pods to activeQ.
     activate: Callable[[Iterable[Pod]], None]
     #: Sorts pods anew that are in the queue.
-    resort: Callable[[Iterable[Pod]], None] = _sort_nobody
+    resort: Callable[[Iterable[Pod]], None] = lambda _pods: None
     #: Tells where a pod queues, by uid; see `Handle.queue_place`.
-    queue_place: Callable[[str], str] = _nowhere
+    queue_place: Callable[[str], str] = lambda _uid: ""
     #: Who may use the snapshot.
     exclusive: Exclusive = attrs.Factory(Exclusive)
     #: The longest wait at Permit in place of what the plugins themselves say, in seconds; None leaves it to them.
@@ -77,7 +64,7 @@ class HandleDependencies:
     recorder: Recorder = attrs.Factory(NullRecorder)
     feature_gates: Mapping[str, bool] = attrs.Factory(dict)
     #: Called with each kind that an enabled plugin watches, before any plugin is made.
-    declare: Callable[[ResourceKind], object] = _nothing
+    declare: Callable[[ResourceKind], object] = lambda _kind: None
     routes: Routes = attrs.Factory(Routes)
     #: Decides where preemption begins to search, and among equals.
     preemption_rng: random.Random = attrs.Factory(lambda: random.Random(0))

@@ -13,12 +13,12 @@ import attrs
 from pyscheduler.framework.reuse import Reuse
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from pyscheduler.framework.cycle_state import CycleState
     from pyscheduler.runtime.plugin_calls import PluginMethod
 
-__all__ = ["CachedResult", "CachedResults", "PluginTrace"]
+__all__ = ["CachedResult", "PluginTrace", "Steps"]
 
 
 @attrs.frozen
@@ -39,46 +39,41 @@ class CachedResult:
 
 
 #: A phase in order: each cached result is followed by plugins that are called for every pod.
-CachedResults: TypeAlias = "Sequence[tuple[CachedResult, Sequence[PluginMethod]]]"
+Steps: TypeAlias = "Iterable[tuple[CachedResult, Sequence[PluginMethod]]]"
 
 
+@attrs.define
 class PluginTrace:
-    """Records a phase: call `begin` and `end` around the call of each plugin. `skipped` collects who skips."""
+    """Records a phase. `skipped` collects who skips; `rejections()` changes when a plugin rejects the pod."""
 
-    __slots__ = ("_before", "_results", "_skipped", "_state", "is_reusable")
+    state: CycleState
+    skipped: set[str]
+    rejections: Callable[[], object]
+    #: None until all plugins were called.
+    steps: Steps | None = None
+    #: False after a plugin broke its promise only to pass or skip pods.
+    is_reusable: bool = True
 
-    def __init__(self, state: CycleState, skipped: set[str]) -> None:
-        self._state = state
-        self._skipped = skipped
-        self._before: Mapping[str, object] = {}
-        self._results: list[tuple[CachedResult, list[PluginMethod]]] = [(CachedResult(), [])]
-        #: False after a plugin broke its promise only to pass or skip pods.
-        self.is_reusable = True
-
-    @property
-    def results(self) -> CachedResults:
-        """Return what was recorded."""
-        return self._results
-
-    def begin(self, method: PluginMethod) -> None:
-        """Note the cycle state before a plugin is called."""
-        if method.reuse is not Reuse.NEVER:
-            self._before = self._state.written()
-
-    def end(self, method: PluginMethod, *, passed: bool) -> None:
-        """Record what a plugin did that skipped, `passed`, or rejected the pod."""
-        cached, called = self._results[-1]
-        if method.reuse is Reuse.NEVER:
-            called.append(method)
-            return
-        if called:
-            cached = CachedResult()
-            self._results.append((cached, []))
-        if method.plugin in self._skipped:
-            cached.skips.add(method.plugin)
-        elif passed:
-            cached.passes.append(method)
-        else:
-            self.is_reusable = False
-        before = self._before
-        cached.data.update((key, value) for key, value in self._state.written().items() if before.get(key) is not value)
+    def record(self, methods: Sequence[PluginMethod]) -> Steps:
+        """Iterate over the plugins. The caller calls each before it goes on, and breaks where one ends the phase."""
+        nothing = CachedResult()
+        steps: list[tuple[CachedResult, list[PluginMethod]]] = [(CachedResult(), [])]
+        for method in methods:
+            before, rejections = self.state.written(), self.rejections()
+            yield nothing, (method,)
+            if method.reuse is Reuse.NEVER:
+                steps[-1][1].append(method)
+                continue
+            if steps[-1][1]:
+                steps.append((CachedResult(), []))
+            cached = steps[-1][0]
+            if method.plugin in self.skipped:
+                cached.skips.add(method.plugin)
+            elif self.rejections() == rejections:
+                cached.passes.append(method)
+            else:
+                self.is_reusable = False
+            written = self.state.written()
+            cached.data.update((key, value) for key, value in written.items() if before.get(key) is not value)
+        if self.is_reusable:
+            self.steps = steps
