@@ -83,7 +83,7 @@ class FilterEntry:
 
 @attrs.define
 class _Sweep:
-    """The answers of the columnar filters, by position in the profile; `alive` None means every row."""
+    """The answers of the columnar filters, by position; `alive`: bool[n], the rows left, None for all."""
 
     found: dict[int, NodeStatuses]
     alive: NDArray[np.bool_] | None
@@ -125,9 +125,9 @@ class Filtering:
         return [entry.method for entry in self._entries if entry.method.plugin not in skipped]
 
     def others_may_help(self, statuses: NodeStatuses) -> bool:
-        """Tell whether a node may take a pod that it refused alone, once other pods are placed, there or elsewhere.
+        """Return True if a node that rejects a pod now may accept it once other pods are placed, there or elsewhere.
 
-        It may where a filter refused that goes by more than the node and what is on it.
+        That is so where a filter rejects the pod whose answers depend on more than the node and its pods.
         """
         by_node = {method.plugin for method in self.methods if method.reuse is not Reuse.NEVER}
         return any(status.plugin not in by_node for status, _ in statuses.counts())
@@ -163,7 +163,7 @@ class Filtering:
         nominated = self._nominated(cycle)
         with_nominated: dict[int, Status] = {}
         if nominated:
-            # Nodes refused already need not be looked at with their nominated pods, unless all are refused.
+            # Rejected nodes need not be filtered with their nominated pods, unless all nodes are rejected.
             answers = self._rejections_with_nominated(
                 cycle, {row: pods for row, pods in nominated.items() if sweep.is_alive(row)}
             )
@@ -186,7 +186,7 @@ class Filtering:
         if len(rows):
             processed = total if went == len(candidates) else (int(candidates[went]) - start) % total
             return FilterOutcome(rows, None, processed)
-        # What a node says with its nominated pods on it comes before what it says without them.
+        # The status of a node with its nominated pods on it comes before the status without them.
         rest = self._rejections_with_nominated(
             cycle, {row: pods for row, pods in nominated.items() if row not in with_nominated and row not in walked}
         )
@@ -200,7 +200,7 @@ class Filtering:
     # Columnar filters
 
     def _sweep(self, cycle: CycleInput) -> _Sweep | Status:
-        """Ask the columnar filters; stop as soon as no node is left. Returns an ERROR where one failed."""
+        """Run the columnar filters; stop as soon as no node is left. Return an ERROR where one failed."""
         nodes = cycle.nodes
         skipped = cycle.context.skip_filter
         found: dict[int, NodeStatuses] = {}
@@ -208,7 +208,7 @@ class Filtering:
         for position, method in self.columnar:
             if method.plugin in skipped:
                 continue
-            # Only the nodes that nobody has refused yet count as judged.
+            # Only nodes that no plugin has rejected yet count as evaluated.
             method.evaluations += len(nodes) if alive is None else int(np.count_nonzero(alive))
             answer = self.ask(method, cycle, alive)
             if answer is None:
@@ -258,7 +258,7 @@ class Filtering:
         limit: int,
         walked: _Walked,
     ) -> int | Status:
-        """Ask the one-node filters about node after node, noting it in `walked`; return how many were asked about.
+        """Run the one-node filters on node after node, noting it in `walked`; return on how many nodes they ran.
 
         Ends at `limit` feasible nodes, or with the ERROR of a plugin.
         """
@@ -286,7 +286,7 @@ class Filtering:
     def _ask_about(
         self, method: PluginMethod, cycle: CycleInput, node: NodeInfo, seconds: dict[str, float] | None = None
     ) -> Status | None:
-        """Ask a one-node filter about one node; None: it passes. `seconds` sums up the time, by plugin."""
+        """Run a one-node filter on one node; None: it passes. `seconds` sums up the time, by plugin."""
         calls = self.calls
         began = calls.clock.now() if seconds is not None else 0.0
         method.evaluations += 1
@@ -298,7 +298,7 @@ class Filtering:
             return None
         return status.with_plugin(method.plugin) if status.is_rejected else calls.wrapped(method, status)
 
-    # Who was first
+    # The first failing plugin of each node
 
     def _attribute(
         self,
@@ -353,8 +353,8 @@ class Filtering:
     ) -> dict[int, Status] | Status:
         """Return by row why nodes cannot take the pod once their nominated pods are on them; an ERROR ends it.
 
-        Where a plugin that is active keeps an account of pods across nodes, each node is looked at alone: the promises
-        of one are nothing to another.
+        Where an active plugin counts pods across nodes, each node is filtered alone: pods nominated to one must not
+        count for another.
         """
         if not nominated:
             return {}

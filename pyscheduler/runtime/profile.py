@@ -73,7 +73,7 @@ class Profile:
         self.score_weights = {name: assembly.weights[name] for name in assembly.points[ExtensionPoint.SCORE]}
         #: By plugin, what preempts in its name.
         self.preemptors: Mapping[str, Preemption] = handle.preemptors
-        #: What is carried from one pod to the next; None with the gate OpportunisticBatching off.
+        #: What opportunistic batching carries from one pod to the next; None with its gate off.
         self.batch: Batch | None = None
         if dependencies.feature_gates.get("OpportunisticBatching", False):
             self.batch = Batch(profile=self.name, clock=dependencies.clock, recorder=dependencies.recorder)
@@ -128,7 +128,7 @@ class Profile:
     def __repr__(self) -> str:
         return f"Profile({self.name}, {list(self.plugins)})"
 
-    # What the queue asks
+    # For the queue
 
     @property
     def queue_sort_name(self) -> str:
@@ -136,7 +136,7 @@ class Profile:
         return self.points[ExtensionPoint.QUEUE_SORT][0]
 
     def run_pre_enqueue(self, pod: Pod) -> Status | None:
-        """Return why the pod may not stand in line, in the name of the plugin that says so; None when it may."""
+        """Return why the pod may not enter the queue, with the plugin that rejects it; None when it may."""
         return self._bound.pre_enqueueing.run(pod, sampled=self._sample())
 
     def hints(self) -> HintMap:
@@ -151,12 +151,12 @@ class Profile:
 
     @property
     def has_post_filter(self) -> bool:
-        """Tell whether anybody could make room for a pod that fits nowhere."""
+        """Return True if some plugin can make room for a pod that fits nowhere."""
         return bool(self.points[ExtensionPoint.POST_FILTER])
 
     @property
     def has_score(self) -> bool:
-        """Tell whether anybody ranks nodes; where nobody does, the first feasible node is as good as any."""
+        """Return True if some plugin ranks nodes; without one, the first feasible node is taken."""
         return bool(self.points[ExtensionPoint.SCORE])
 
     def run_pre_filter(self, state: CycleState, pod: Pod, nodes: Nodes) -> PreFilterOutcome:
@@ -180,7 +180,7 @@ class Profile:
     # The binding cycle
 
     def will_wait_on_permit(self, pod: Pod) -> bool:
-        """Tell whether the pod is a waiting one."""
+        """Return True if the pod waits at Permit."""
         return self._dependencies.waiting_pods.get(pod.uid) is not None
 
     async def wait_on_permit(self, pod: Pod) -> Status | None:
@@ -199,7 +199,7 @@ class Profile:
         return await work
 
     async def run_post_bind(self, state: CycleState, pod: Pod, node_name: str) -> None:
-        """Tell everybody that the pod is bound."""
+        """Run PostBind, after which nothing is remembered of the pod's wait at Permit."""
         await self._bound.binding.post_bind(state, pod, node_name)
         self._dependencies.waiting_pods.forget(pod.uid)
 
