@@ -404,7 +404,7 @@ async def test_there_is_one_controller_for_all_profiles(pyscheduler_cluster: Fak
     world.pods("g", 1)
     await world.pass_time(scheduler, 5)
     assert (world.status("g").phase, world.writes.hits) == ("Scheduling", 2)
-    first, second = scheduler.scheduler.profiles.values()
+    first, second = (profile.handle for profile in scheduler.scheduler.profiles.values())
     assert StatusController.of(first) is StatusController.of(second)
     await StatusController.of(second).run()  # comes back at once: it runs already
 
