@@ -51,7 +51,6 @@ if TYPE_CHECKING:
     from pyscheduler.runtime.profile import Profile
     from pyscheduler.runtime.registry import Registry
     from pyscheduler.scheduler.extenders import Extenders
-    from pyscheduler.scheduler.in_tree_groups import InTreeGroups
     from pyscheduler.scheduler.ports import ClusterClient, Transport
 
 __all__ = ["Settings", "build"]
@@ -144,6 +143,7 @@ def _make_scheduler(
     clock, recorder, snapshot, queue = services.clock, services.recorder, services.snapshot, services.queue
     pods, waiting_pods, gates = informers.get(Pod), services.waiting_pods, services.feature_gates
     in_tree = make_in_tree_groups(next(iter(profiles.values()))) if gates["GenericWorkload"] else None
+    own_groups = () if in_tree is None else (in_tree,)
     statuses = PodStatusWriter(client=client, clock=clock, recorder=recorder)
     failure = FailureHandler(clock=clock, recorder=recorder, queue=queue, pods=pods, statuses=statuses)
     pipeline = PlacementPipeline(
@@ -176,16 +176,17 @@ def _make_scheduler(
         ),
         scheduling=scheduling,
         binding=BindingCycle(
-            clock=clock,
-            recorder=recorder,
-            queue=queue,
             scheduling=scheduling,
-            failure=failure,
             statuses=statuses,
             nominate_expectation=gates["NominatedNodeNameForExpectation"],
             extenders=extenders,
         ),
-        group_cycles=_make_group_cycles(scheduling, waiting_pods, profiles, in_tree),
+        group_cycles=GroupCycles(
+            scheduling=scheduling,
+            commit=GroupCommit(scheduling=scheduling, waiting_pods=waiting_pods),
+            profiles=profiles,
+            sources={name: own_groups + profile.group_cycle_plugins for name, profile in profiles.items()},
+        ),
         room=Room(cache=cache, snapshot=snapshot),
         in_tree_groups=in_tree,
         pods=pods,
@@ -195,34 +196,6 @@ def _make_scheduler(
         snapshot_access=services.snapshot_access,
         needs=needs(profiles.values(), informers.kinds(), in_tree_groups=in_tree is not None),
         extenders=extenders,
-    )
-
-
-def _make_group_cycles(
-    scheduling: SchedulingCycle,
-    waiting_pods: WaitingPodMap,
-    profiles: Mapping[str, Profile],
-    in_tree: InTreeGroups | None,
-) -> GroupCycles:
-    """Return the group cycles of a scheduler; Kubernetes' own groups come before those of plugins."""
-    first = () if in_tree is None else (in_tree,)
-    return GroupCycles(
-        clock=scheduling.clock,
-        recorder=scheduling.recorder,
-        cache=scheduling.cache,
-        snapshot=scheduling.snapshot,
-        queue=scheduling.queue,
-        scheduling=scheduling,
-        commit=GroupCommit(
-            clock=scheduling.clock,
-            cache=scheduling.cache,
-            snapshot=scheduling.snapshot,
-            scheduling=scheduling,
-            failure=scheduling.failure,
-            waiting_pods=waiting_pods,
-        ),
-        profiles=profiles,
-        sources={name: first + profile.group_cycle_plugins for name, profile in profiles.items()},
     )
 
 

@@ -23,12 +23,8 @@ from pyscheduler.runtime.placement import rejection_of
 from pyscheduler.scheduler.failure import CLEAR_NOMINATION
 
 if TYPE_CHECKING:
-    from pyscheduler.framework.clock import Clock
-    from pyscheduler.framework.recorder import Recorder
-    from pyscheduler.queue.scheduling_queue import SchedulingQueue
     from pyscheduler.scheduler.cycle import Attempt
     from pyscheduler.scheduler.extenders import Extenders
-    from pyscheduler.scheduler.failure import FailureHandler
     from pyscheduler.scheduler.pod_status import PodStatusWriter
     from pyscheduler.scheduler.scheduling_cycle import SchedulingCycle
 
@@ -41,11 +37,7 @@ _log = logging.getLogger(__name__)
 class BindingCycle:
     """Runs binding cycles, each in a task of its own."""
 
-    clock: Clock
-    recorder: Recorder
-    queue: SchedulingQueue
     scheduling: SchedulingCycle
-    failure: FailureHandler
     statuses: PodStatusWriter
     #: Feature gate NominatedNodeNameForExpectation.
     nominate_expectation: bool = True
@@ -57,7 +49,7 @@ class BindingCycle:
         try:
             status = await self._bind(attempt)
         except Exception as error:  # noqa: BLE001 - a bug must cost this attempt and lose no pod
-            self.recorder.warning("binding_cycle_failed")
+            self.scheduling.recorder.warning("binding_cycle_failed")
             _log.exception("Binding cycle failed pod=%s", attempt.queued.pod.key)
             status = Status.from_error(error)
         if status is not None:
@@ -68,7 +60,7 @@ class BindingCycle:
         try:
             await self._finish(attempt)
         except Exception:  # noqa: BLE001 - see above
-            self.recorder.warning("post_bind_failed")
+            self.scheduling.recorder.warning("post_bind_failed")
             _log.exception("Pod is bound, but not all could be told pod=%s", attempt.queued.pod.key)
 
     async def _bind(self, attempt: Attempt) -> Status | None:
@@ -88,7 +80,7 @@ class BindingCycle:
         if status is not None:
             return rejection_of(status, node_name)
         # From here on no event can make the pod unschedulable: a failure is retried after a backoff.
-        self.queue.done(pod.uid)
+        self.scheduling.queue.done(pod.uid)
         status = await profile.run_pre_bind(state, pod, node_name, may_be_called_off=prepares)
         if status is not None:
             return status
@@ -116,7 +108,7 @@ class BindingCycle:
         """Tell cache, users, logs and metrics."""
         pod = attempt.pod
         queued = attempt.queued
-        now = self.clock.now()
+        now = self.scheduling.clock.now()
         self.scheduling.cache.finish_binding(pod)
         attempt.profile.event_recorder.event(
             pod,
@@ -134,11 +126,15 @@ class BindingCycle:
                 placement.evaluated_nodes,
                 placement.feasible_nodes,
             )
-        self.recorder.attempt(result="scheduled", profile=attempt.profile.name, seconds=now - attempt.started_at)
+        self.scheduling.recorder.attempt(
+            result="scheduled", profile=attempt.profile.name, seconds=now - attempt.started_at
+        )
         first = queued.first_attempt_at
-        self.recorder.pod_scheduled(attempts=queued.attempts, sli_seconds=now - first if first is not None else 0.0)
+        self.scheduling.recorder.pod_scheduled(
+            attempts=queued.attempts, sli_seconds=now - first if first is not None else 0.0
+        )
         if queued.was_flushed:
-            self.recorder.scheduled_after_flush()
+            self.scheduling.recorder.scheduled_after_flush()
 
     def fail(self, attempt: Attempt, status: Status) -> None:
         """Undo, announce what was freed, and requeue."""
@@ -147,12 +143,12 @@ class BindingCycle:
         quiet_for = attempt.after_failure.quiet_for
         if status.is_rejected:
             # Announced after the pod is back in the queue, and not to the pod itself: what it freed cannot help it.
-            self.failure.handle(attempt, status, CLEAR_NOMINATION)
+            self.scheduling.failure.handle(attempt, status, CLEAR_NOMINATION)
             if freed:
-                self.queue.move_all(
+                self.scheduling.queue.move_all(
                     ASSIGNED_POD_DELETE, pod, None, lambda other: other.uid != pod.uid, quiet_for=quiet_for
                 )
         else:
             if freed:
-                self.queue.move_all(ASSIGNED_POD_DELETE, pod, None, quiet_for=quiet_for)
-            self.failure.handle(attempt, status, CLEAR_NOMINATION)
+                self.scheduling.queue.move_all(ASSIGNED_POD_DELETE, pod, None, quiet_for=quiet_for)
+            self.scheduling.failure.handle(attempt, status, CLEAR_NOMINATION)

@@ -41,12 +41,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 
     from pyscheduler.api import Pod
-    from pyscheduler.cache.cache import Cache
-    from pyscheduler.cache.snapshot import Snapshot
-    from pyscheduler.framework.clock import Clock
     from pyscheduler.framework.pod_info import PodInfo, QueuedPodInfo
-    from pyscheduler.framework.recorder import Recorder
-    from pyscheduler.queue.scheduling_queue import SchedulingQueue
     from pyscheduler.runtime.profile import Profile
     from pyscheduler.scheduler.cycle import Attempt
     from pyscheduler.scheduler.group_commit import GroupCommit
@@ -105,11 +100,6 @@ class _Groups:
 class GroupCycles:
     """Runs group cycles, one after the other. `skips` tells whether there is nothing to schedule about a pod."""
 
-    clock: Clock
-    recorder: Recorder
-    cache: Cache
-    snapshot: Snapshot
-    queue: SchedulingQueue
     scheduling: SchedulingCycle
     commit: GroupCommit
     profiles: Mapping[str, Profile]
@@ -122,7 +112,7 @@ class GroupCycles:
             try:
                 members = source.groups_to_schedule(pod)
             except PLUGIN_FAILURES:
-                self.recorder.warning("plugin_error")
+                self.scheduling.recorder.warning("plugin_error")
                 _log.exception("Plugin failed to name the group of a pod plugin=%s pod=%s", source.name, pod.key)
                 continue
             if members is not None:
@@ -133,8 +123,8 @@ class GroupCycles:
         self, groups: _Groups, first: QueuedPodInfo, skips: Callable[[Profile, Pod], bool]
     ) -> Sequence[Attempt]:
         """Try to place all members; return the attempts to bind. The others were dealt with."""
-        began = self.clock.now()
-        turns = Turns(self.clock)
+        began = self.scheduling.clock.now()
+        turns = Turns(self.scheduling.clock)
         popped = await self._pop_all(groups, first, turns)
         for info in popped:
             info.woken_by = first.woken_by
@@ -147,9 +137,9 @@ class GroupCycles:
         members: list[Member] = []
         for info in popped:
             if skips(profile, info.pod):
-                self.queue.done(info.pod.uid)
+                self.scheduling.queue.done(info.pod.uid)
             else:
-                self.recorder.queue_wait(began - info.enqueued_at)
+                self.scheduling.recorder.queue_wait(began - info.enqueued_at)
                 members.append(self._member(profile, info, group_of.get(info.pod.uid)))
             await turns.give()
         if not members:
@@ -162,10 +152,10 @@ class GroupCycles:
                 await self._decide(again, turns)
                 if again.verdict.outcome in {GroupOutcome.SCHEDULED, GroupOutcome.WAITING_ON_PREEMPTION}:
                     decision = again
-            self.recorder.group_algorithm(self.clock.now() - began)
+            self.scheduling.recorder.group_algorithm(self.scheduling.clock.now() - began)
             attempts = await self.commit.submit(decision)
         except Exception as error:  # noqa: BLE001 - a bug must cost these attempts, not the loop, and lose no pod
-            self.recorder.warning("group_cycle_failed")
+            self.scheduling.recorder.warning("group_cycle_failed")
             _log.exception("Group cycle failed pod=%s members=%d", first.pod.key, len(members))
             self.commit.fail_rest(decision, Status.from_error(error))
             return ()
@@ -177,7 +167,7 @@ class GroupCycles:
         others = [pod for pods in groups.members.values() for pod in pods if pod.uid != first.pod.uid]
         popped = [first]
         for start in range(0, len(others), _POPPED_PER_TURN):
-            popped += self.queue.pop_these(others[start : start + _POPPED_PER_TURN])
+            popped += self.scheduling.queue.pop_these(others[start : start + _POPPED_PER_TURN])
             await turns.give()
         # By rank, not by time: pods may enter activeQ at the same time, and the one that let the others in is first.
         popped.sort(key=lambda info: (-info.pod.priority, info.first_attempt_rank))
@@ -190,7 +180,7 @@ class GroupCycles:
         )
         for info in popped:
             attempt = self.scheduling.begin(self.profiles[info.pod.scheduler_name], info)
-            self.commit.failure.handle(attempt, Status.from_error(error), CLEAR_NOMINATION)
+            self.scheduling.failure.handle(attempt, Status.from_error(error), CLEAR_NOMINATION)
 
     def _member(self, profile: Profile, info: QueuedPodInfo, group: Hashable) -> Member:
         attempt = self.scheduling.begin(profile, info)
@@ -204,24 +194,24 @@ class GroupCycles:
 
     def _tell(self, groups: _Groups, decision: Decision) -> None:
         verdict = decision.verdict
-        self.recorder.group_attempt(
+        self.scheduling.recorder.group_attempt(
             result=verdict.outcome.value,
             profile=decision.profile.name,
-            seconds=self.clock.now() - decision.began,
+            seconds=self.scheduling.clock.now() - decision.began,
         )
         try:
             groups.source.group_cycle_ended(groups.members.keys(), verdict)
         except PLUGIN_FAILURES:
-            self.recorder.warning("plugin_error")
+            self.scheduling.recorder.warning("plugin_error")
             _log.exception("Plugin failed to take the end of a group cycle plugin=%s", groups.source.name)
 
     # Placing them in thought
 
     async def _decide(self, decision: Decision, turns: Turns) -> None:
         """Try all members on one snapshot, and take everything back; the verdict and each member's part are noted."""
-        self.cache.update_snapshot(self.snapshot)
+        self.scheduling.cache.update_snapshot(self.scheduling.snapshot)
         cycle = GroupCycle()
-        statement = self.snapshot.checkpoint()
+        statement = self.scheduling.snapshot.checkpoint()
         placed: list[Member] = []
         try:
             for member in decision.members:
@@ -237,11 +227,11 @@ class GroupCycles:
         finally:
             while placed:
                 self._unreserve(placed.pop())
-            self.snapshot.rollback(statement)
+            self.scheduling.snapshot.rollback(statement)
         decision.generations = {
             name: node.generation
             for member in decision.members
-            if (name := member.attempt.node_name) and (node := self.snapshot.get(name)) is not None
+            if (name := member.attempt.node_name) and (node := self.scheduling.snapshot.get(name)) is not None
         }
 
     async def _try(self, member: Member, cycle: GroupCycle) -> None:
@@ -250,11 +240,11 @@ class GroupCycles:
         state, inquiry = attempt.state, PreemptionInquiry()
         state.write(GROUP_CYCLE, cycle)
         state.write(PREEMPTION_INQUIRY, inquiry)
-        attempt.started_at = self.clock.now()
+        attempt.started_at = self.scheduling.clock.now()
         try:
             found = await self.scheduling.find_node(attempt)
         except Exception as error:  # noqa: BLE001 - a bug must cost the group this attempt, not the loop
-            self.recorder.warning("scheduling_cycle_failed")
+            self.scheduling.recorder.warning("scheduling_cycle_failed")
             _log.exception("Scheduling cycle failed pod=%s", attempt.pod.key)
             found = Failure(Status.from_error(error))
         victims: Sequence[PodInfo] = ()
@@ -276,8 +266,8 @@ class GroupCycles:
         state, queued = attempt.state, attempt.queued
         assumed = queued.pod_info.with_pod(queued.pod.with_node_name(node_name))
         if victims:
-            self.snapshot.evict_all(victims, node_name, free_ports=True)
-        self.snapshot.place(assumed, node_name)
+            self.scheduling.snapshot.evict_all(victims, node_name, free_ports=True)
+        self.scheduling.snapshot.place(assumed, node_name)
         cycle.place(member.group, assumed.pod.uid, node_name)
         status, _ = reserve(profile, state, assumed.pod, node_name)
         if status is None or status.is_wait:
@@ -285,9 +275,9 @@ class GroupCycles:
             member.is_placed = True
             return
         cycle.take_back(member.group, assumed.pod.uid)
-        self.snapshot.evict(assumed, node_name)
+        self.scheduling.snapshot.evict(assumed, node_name)
         for victim in victims:
-            self.snapshot.place(victim, node_name)
+            self.scheduling.snapshot.place(victim, node_name)
         member.status, member.nominating = rejection_of(status, node_name), CLEAR_NOMINATION
         member.preemptor, member.candidate = "", None
 
