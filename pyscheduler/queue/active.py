@@ -10,8 +10,8 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
+from pyscheduler.queue.group_adjacency import AdjacencyKey, GroupAdjacency
 from pyscheduler.queue.heap import PodHeap, SortKey
-from pyscheduler.queue.runs import AdjacencyKey, Runs
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -29,7 +29,7 @@ class ActiveQueue(PodHeap):
 
     def __init__(self, *, sort_key: SortKey, recorder: Recorder, adjacency_key: AdjacencyKey | None = None) -> None:
         super().__init__(sort_key)
-        self._runs = Runs(adjacency_key, sort_key) if adjacency_key is not None else None
+        self._runs = GroupAdjacency(adjacency_key, sort_key) if adjacency_key is not None else None
         self._recorder = recorder
         self._arrival = asyncio.Event()
         #: Pods handed out so far.

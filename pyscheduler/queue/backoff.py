@@ -21,9 +21,9 @@ from __future__ import annotations
 from math import floor, inf
 from typing import TYPE_CHECKING, Final
 
-from pyscheduler.queue.early import listens
+from pyscheduler.queue.early_retry import listens
 from pyscheduler.queue.heap import PodHeap, SortKey
-from pyscheduler.queue.ticks import TickTimer
+from pyscheduler.queue.tick_timer import TickTimer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

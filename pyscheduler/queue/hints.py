@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from pyscheduler.framework.pod_info import QueuedPodInfo
     from pyscheduler.framework.recorder import Recorder
 
-__all__ = ["FORCE_ACTIVATE", "UNSCHEDULABLE_TIMEOUT", "HintMap", "Hints", "Matches", "Strategy"]
+__all__ = ["FORCE_ACTIVATE", "UNSCHEDULABLE_TIMEOUT", "HintMap", "Matches", "QueueingHints", "Strategy"]
 
 _log = logging.getLogger(__name__)
 
@@ -75,7 +75,7 @@ class Matches(NamedTuple):
         return plugins is None or not plugins.isdisjoint(rejectors)
 
 
-class Hints:
+class QueueingHints:
     """The registrations of all profiles, looked up by event."""
 
     def __init__(self, hints: Mapping[str, HintMap], *, clock: Clock, recorder: Recorder) -> None:

@@ -33,11 +33,11 @@ from pyscheduler.framework.events import UNSCHEDULED_POD_ADD, UNSCHEDULED_POD_UP
 from pyscheduler.framework.pod_info import QueuedPodInfo
 from pyscheduler.queue.active import ActiveQueue
 from pyscheduler.queue.backoff import BackoffQueue
-from pyscheduler.queue.early import EarlyWakes, listens
-from pyscheduler.queue.hints import FORCE_ACTIVATE, UNSCHEDULABLE_TIMEOUT, Hints, Strategy
+from pyscheduler.queue.early_retry import EarlyRetries, listens
+from pyscheduler.queue.hints import FORCE_ACTIVATE, UNSCHEDULABLE_TIMEOUT, QueueingHints, Strategy
 from pyscheduler.queue.in_flight import POD_POPPED, Flight, InFlight
-from pyscheduler.queue.places import Place, Places
-from pyscheduler.queue.unschedulable import Group, UnschedulablePods
+from pyscheduler.queue.sub_queues import QueuePlace, SubQueues
+from pyscheduler.queue.unschedulable import RejectionGroup, UnschedulablePods
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -48,12 +48,12 @@ if TYPE_CHECKING:
     from pyscheduler.framework.events import ClusterEvent
     from pyscheduler.framework.pod_info import PodInfo
     from pyscheduler.framework.recorder import Recorder
+    from pyscheduler.queue.group_adjacency import AdjacencyKey
     from pyscheduler.queue.heap import SortKey
     from pyscheduler.queue.hints import HintMap, Matches
     from pyscheduler.queue.in_flight import ObservedEvent
     from pyscheduler.queue.nominator import Nominator
-    from pyscheduler.queue.places import PreEnqueue
-    from pyscheduler.queue.runs import AdjacencyKey
+    from pyscheduler.queue.sub_queues import PreEnqueue
 
 __all__ = ["SchedulingQueue"]
 
@@ -103,7 +103,7 @@ class SchedulingQueue:
         self._clock = clock
         self._recorder = recorder
         self.nominator = nominator
-        self._hints = Hints(hints, clock=clock, recorder=recorder)
+        self._hints = QueueingHints(hints, clock=clock, recorder=recorder)
         self._active = ActiveQueue(sort_key=sort_key, recorder=recorder, adjacency_key=adjacency_key)
         self._is_placed = is_placed
         self._generic_workload = generic_workload
@@ -116,7 +116,7 @@ class SchedulingQueue:
             pop_early=pop_from_backoff,
         )
         self._unschedulable = UnschedulablePods(clock=clock, recorder=recorder, max_seconds=max_unschedulable_seconds)
-        self._places = Places(
+        self._places = SubQueues(
             clock=clock,
             active=self._active,
             backoff=self._backoff,
@@ -125,7 +125,7 @@ class SchedulingQueue:
             pre_enqueue=pre_enqueue,
             gating_events=gating_events,
         )
-        self._early = EarlyWakes(
+        self._early = EarlyRetries(
             clock=clock, recorder=recorder, hints=self._hints, active=self._active, backoff=self._backoff
         )
         self._in_flight = InFlight()
@@ -233,9 +233,9 @@ class SchedulingQueue:
         place, queued = found
         before = old if old is not None else queued.pod
         self._places.update(place, queued, info)
-        if place is Place.UNSCHEDULABLE:
+        if place is QueuePlace.UNSCHEDULABLE:
             self._move_updated(queued, before)
-        elif place is Place.BACKOFF and listens(queued):
+        elif place is QueuePlace.BACKOFF and listens(queued):
             for event in pod_changes(before, info.pod):
                 self._early.hear(queued, self._hints.match(event), before, info.pod)
 
@@ -305,7 +305,7 @@ class SchedulingQueue:
             info.after_failure = after_failure
             worth = self._strategy_after_flight(info, flight)
             place = self._places.requeue(info, self._at_least(worth, info), _SCHEDULE_ATTEMPT_FAILURE)
-            if place is Place.BACKOFF and worth is not Strategy.SKIP:
+            if place is QueuePlace.BACKOFF and worth is not Strategy.SKIP:
                 self._early.wake(info, _SCHEDULE_ATTEMPT_FAILURE)
         finally:
             self.done(uid)
@@ -348,7 +348,7 @@ class SchedulingQueue:
         if not matches.is_of_interest:
             return
 
-        def is_concerned(group: Group) -> bool:
+        def is_concerned(group: RejectionGroup) -> bool:
             return group.lets_through(event) and matches.may_move(group.scheduler_name, group.rejectors)
 
         def hears(pod: Pod) -> bool:
@@ -376,10 +376,10 @@ class SchedulingQueue:
         """Return how many pods `pop` would hand out now, one after the other: activeQ, and what may be popped early."""
         return len(self._active) + (len(self._backoff.rejected) if self._backoff.pop_early else 0)
 
-    def place_of(self, uid: str) -> Place | None:
+    def place_of(self, uid: str) -> QueuePlace | None:
         """Return where the pod is, or None when the queue does not know it."""
         if uid in self._in_flight:
-            return Place.IN_FLIGHT
+            return QueuePlace.IN_FLIGHT
         found = self._places.find(uid)
         return None if found is None else found[0]
 
@@ -466,7 +466,7 @@ class SchedulingQueue:
         """Move an unschedulable pod that was updated, if that may have made it schedulable."""
         for event in pod_changes(old, info.pod):
             strategy = self._hints.evaluate(info, self._hints.match(event), old, info.pod)
-            if self._places.requeue(info, strategy, event.label) is not Place.UNSCHEDULABLE:
+            if self._places.requeue(info, strategy, event.label) is not QueuePlace.UNSCHEDULABLE:
                 return
 
     def _activate(self, uid: str) -> bool:
@@ -481,7 +481,7 @@ class SchedulingQueue:
             info = self._backoff.remove(uid)
             if info is None:
                 return False
-        return self._places.to_active(info, FORCE_ACTIVATE.label, from_backoff=from_backoff) is Place.ACTIVE
+        return self._places.to_active(info, FORCE_ACTIVATE.label, from_backoff=from_backoff) is QueuePlace.ACTIVE
 
     def _count_failure(self, info: QueuedPodInfo) -> None:
         info.enqueued_at = self._clock.now()
@@ -569,7 +569,7 @@ class SchedulingQueue:
             if strategy is Strategy.SKIP:
                 continue
             self._unschedulable.remove(uid)
-            if self._places.requeue(info, strategy, matches.label) is Place.BACKOFF:
+            if self._places.requeue(info, strategy, matches.label) is QueuePlace.BACKOFF:
                 self._early.wake(info, matches.label)
         self._in_flight.observe(matches.event, old, new, quiet_for)
 

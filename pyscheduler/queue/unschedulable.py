@@ -22,7 +22,7 @@ import attrs
 
 from pyscheduler.framework.errors import PLUGIN_FAILURES
 from pyscheduler.queue.hints import UNSCHEDULABLE_TIMEOUT
-from pyscheduler.queue.ticks import TickTimer
+from pyscheduler.queue.tick_timer import TickTimer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from pyscheduler.framework.pod_info import QueuedPodInfo
     from pyscheduler.framework.recorder import Recorder
 
-__all__ = ["Group", "UnschedulablePods"]
+__all__ = ["RejectionGroup", "UnschedulablePods"]
 
 #: Says of pods whether an event is no news to them; those that are equal say the same.
 Quiet: TypeAlias = "Callable[[Pod], bool]"
@@ -43,7 +43,7 @@ FLUSH_SECONDS: Final = 30.0
 
 
 @attrs.define(kw_only=True, eq=False)
-class Group:
+class RejectionGroup:
     """Pods that the same events can concern."""
 
     scheduler_name: str
@@ -72,7 +72,7 @@ class Group:
 @attrs.define(eq=False)
 class _Entry:
     info: QueuedPodInfo
-    group: Group
+    group: RejectionGroup
     #: Which part of the group it is in.
     quiet: Quiet | None
     #: Position among all arrivals.
@@ -89,7 +89,7 @@ class UnschedulablePods:
         self._recorder = recorder
         self._max_seconds = max_seconds
         self._entries: dict[str, _Entry] = {}
-        self._groups: dict[_GroupKey, Group] = {}
+        self._groups: dict[_GroupKey, RejectionGroup] = {}
         self._arrivals = 0
         self._clock = clock
         self._timer = TickTimer(clock, FLUSH_SECONDS)
@@ -143,7 +143,7 @@ class UnschedulablePods:
         entry = self._entries.get(uid)
         return None if entry is None else entry.info
 
-    def select(self, concerns: Callable[[Group], bool], quiet_for: Quiet | None = None) -> list[QueuedPodInfo]:
+    def select(self, concerns: Callable[[RejectionGroup], bool], quiet_for: Quiet | None = None) -> list[QueuedPodInfo]:
         """Return the pods of the groups that `concerns` picks, in the order in which they came here.
 
         Left out are pods that gave up their places together under `quiet_for`, while it holds for them; it may hold for
@@ -185,12 +185,12 @@ class UnschedulablePods:
             assert entry.group.parts[entry.quiet].get(uid) is info, f"pod {info.pod.key} is missing in its group"
             assert self._groups.get(_key_of(info)) is entry.group, f"pod {info.pod.key} is in the wrong group"
 
-    def _group_of(self, info: QueuedPodInfo) -> Group:
+    def _group_of(self, info: QueuedPodInfo) -> RejectionGroup:
         key = _key_of(info)
         group = self._groups.get(key)
         if group is None:
             scheduler_name, rejectors, gating_plugin = key
-            group = self._groups[key] = Group(
+            group = self._groups[key] = RejectionGroup(
                 scheduler_name=scheduler_name,
                 rejectors=rejectors,
                 gating_plugin=gating_plugin,
@@ -221,7 +221,7 @@ def _holds_for(quiet: Quiet, pod: Pod) -> bool:
         return False
 
 
-def _is_moved_by_time(group: Group) -> bool:
+def _is_moved_by_time(group: RejectionGroup) -> bool:
     return group.lets_through(UNSCHEDULABLE_TIMEOUT)
 
 

@@ -22,8 +22,8 @@ from pyscheduler.framework import (
 )
 from pyscheduler.queue.hints import HintMap
 from pyscheduler.queue.nominator import Nominator
-from pyscheduler.queue.places import Place
 from pyscheduler.queue.scheduling_queue import SchedulingQueue
+from pyscheduler.queue.sub_queues import QueuePlace
 
 PROFILE = "python-scheduler"
 
@@ -230,7 +230,7 @@ class Kit:
         self.fail(info, *plugins, pending=pending)
         return pod
 
-    def place(self, name: str = "p") -> Place | None:
+    def place(self, name: str = "p") -> QueuePlace | None:
         """Return where a pod is."""
         return self.queue.place_of(f"uid-{name}")
 

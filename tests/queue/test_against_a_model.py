@@ -21,7 +21,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_stat
 
 from pyscheduler.api import Pod, Toleration
 from pyscheduler.framework import ActionType, ClusterEvent, EventResource, QueueingHint
-from pyscheduler.queue.places import Place
+from pyscheduler.queue.sub_queues import QueuePlace
 
 if TYPE_CHECKING:
     from tests.queue.conftest import Kit
@@ -66,7 +66,7 @@ class ModelPod:
     pod: Pod
     gateable: bool
     enqueued: float
-    place: Place | None = None
+    place: QueuePlace | None = None
     came: int = 0
     held: bool = False
     rejected: set[str] = attrs.Factory(set)
@@ -101,7 +101,7 @@ class Model:
         self.gate_shut = True
         self.counter = itertools.count(1)
 
-    def at(self, place: Place) -> list[ModelPod]:
+    def at(self, place: QueuePlace) -> list[ModelPod]:
         """Return the pods of a place, by arrival."""
         return sorted((p for p in self.pods.values() if p.place is place), key=lambda p: p.came)
 
@@ -128,7 +128,7 @@ class Model:
             return "now"
         return "backoff" if yes else "skip"
 
-    # Places
+    # Sub-queues
 
     def backoff_end(self, p: ModelPod) -> float:
         """Return the end of backoff."""
@@ -142,7 +142,7 @@ class Model:
         """Tell whether the pod has to wait."""
         return self.backoff_end(p) >= (floor(self.now) if self.pop_early else self.now)
 
-    def put(self, p: ModelPod, place: Place) -> Place:
+    def put(self, p: ModelPod, place: QueuePlace) -> QueuePlace:
         """Move a pod; it keeps its arrival if it is there already."""
         if p.place is not place:
             p.place = place
@@ -156,22 +156,22 @@ class Model:
             p.rejected = p.rejected | {"G"}
         return not p.held
 
-    def to_active(self, p: ModelPod, *, passed: bool = False) -> Place:
+    def to_active(self, p: ModelPod, *, passed: bool = False) -> QueuePlace:
         """Move to activeQ or behind the gate."""
-        return self.put(p, Place.ACTIVE if passed or self.passes(p) else Place.UNSCHEDULABLE)
+        return self.put(p, QueuePlace.ACTIVE if passed or self.passes(p) else QueuePlace.UNSCHEDULABLE)
 
-    def requeue(self, p: ModelPod, worth: str) -> Place:
+    def requeue(self, p: ModelPod, worth: str) -> QueuePlace:
         """Move a pod to where it belongs."""
         if worth == "skip":
-            return self.put(p, Place.UNSCHEDULABLE)
+            return self.put(p, QueuePlace.UNSCHEDULABLE)
         if worth == "backoff" and self.backing_off(p):
             passed = not self.pop_early or self.passes(p)
-            return self.put(p, Place.BACKOFF if passed else Place.UNSCHEDULABLE)
+            return self.put(p, QueuePlace.BACKOFF if passed else QueuePlace.UNSCHEDULABLE)
         return self.to_active(p)
 
     def tell_flying(self, event: str, obj: object) -> None:
         """Let pods in flight know."""
-        for p in self.at(Place.IN_FLIGHT):
+        for p in self.at(QueuePlace.IN_FLIGHT):
             p.missed.append((event, obj))
 
     # Operations
@@ -183,12 +183,12 @@ class Model:
 
     def pop(self) -> ModelPod | None:
         """Pop the first."""
-        first = min(self.at(Place.ACTIVE), key=lambda p: p.order, default=None)
+        first = min(self.at(QueuePlace.ACTIVE), key=lambda p: p.order, default=None)
         if first is None and self.pop_early:
-            rejected = [p for p in self.at(Place.BACKOFF) if p.rejected | p.pending]
+            rejected = [p for p in self.at(QueuePlace.BACKOFF) if p.rejected | p.pending]
             first = min(rejected, key=lambda p: (self.backoff_end(p), *p.order), default=None)
         if first is not None:
-            self.put(first, Place.IN_FLIGHT)
+            self.put(first, QueuePlace.IN_FLIGHT)
             first.attempts += 1
             first.missed = []
         return first
@@ -212,22 +212,22 @@ class Model:
 
     def update(self, p: ModelPod, new: Pod, changes: list[str]) -> None:
         """Take in a new version."""
-        if p.place is Place.IN_FLIGHT:
+        if p.place is QueuePlace.IN_FLIGHT:
             p.newest = new
             p.gone = False
             for change in changes:
                 self.tell_flying(change, new)
             return
         p.pod = new
-        if p.place is Place.UNSCHEDULABLE:
+        if p.place is QueuePlace.UNSCHEDULABLE:
             for change in changes:
                 worth = self.worth(p, change, new)
-                if worth != "skip" and self.requeue(p, worth) is not Place.UNSCHEDULABLE:
+                if worth != "skip" and self.requeue(p, worth) is not QueuePlace.UNSCHEDULABLE:
                     return
 
     def delete(self, p: ModelPod) -> None:
         """Forget a pod."""
-        if p.place is Place.IN_FLIGHT:
+        if p.place is QueuePlace.IN_FLIGHT:
             p.gone = True
         else:
             del self.pods[p.pod.name]
@@ -235,19 +235,19 @@ class Model:
     def activate(self, pods: Iterable[ModelPod]) -> None:
         """Move pods by name."""
         for p in pods:
-            if p.place is Place.UNSCHEDULABLE:
+            if p.place is QueuePlace.UNSCHEDULABLE:
                 self.to_active(p)
-            elif p.place is Place.BACKOFF:
+            elif p.place is QueuePlace.BACKOFF:
                 p.place = None
                 self.to_active(p, passed=self.pop_early)
-            elif p.place is Place.IN_FLIGHT and not p.is_named:
+            elif p.place is QueuePlace.IN_FLIGHT and not p.is_named:
                 self.tell_flying("ForceActivate", p.pod)
 
     def event(self, event: str, obj: object, pods: Sequence[ModelPod] | None = None) -> None:
         """Let something happen."""
         if event not in OF_INTEREST:
             return
-        for p in self.at(Place.UNSCHEDULABLE) if pods is None else pods:
+        for p in self.at(QueuePlace.UNSCHEDULABLE) if pods is None else pods:
             if p.held and event != "NodeDelete":
                 continue
             worth = self.worth(p, event, obj)
@@ -273,7 +273,7 @@ class Model:
 
     def flush_backoff(self) -> None:
         """Move what has completed its backoff."""
-        done = [p for p in self.at(Place.BACKOFF) if not self.backing_off(p)]
+        done = [p for p in self.at(QueuePlace.BACKOFF) if not self.backing_off(p)]
         rejected = [p for p in done if p.rejected | p.pending]
         tie = (lambda p: p.order) if self.pop_early else (lambda p: (p.came,))
         rejected.sort(key=lambda p: (self.backoff_end(p), *tie(p)))
@@ -285,7 +285,7 @@ class Model:
 
     def flush_leftover(self) -> None:
         """Move what has waited for too long."""
-        overdue = [p for p in self.at(Place.UNSCHEDULABLE) if self.now - p.enqueued > 300 and not p.held]
+        overdue = [p for p in self.at(QueuePlace.UNSCHEDULABLE) if self.now - p.enqueued > 300 and not p.held]
         if overdue:
             self.event("UnschedulableTimeout", None, overdue)
 
@@ -311,7 +311,7 @@ class Twin:
         self.done[operation] += is_done
         return is_done
 
-    def pick(self, draw: Callable[[int], int], *places: Place) -> ModelPod | None:
+    def pick(self, draw: Callable[[int], int], *places: QueuePlace) -> ModelPod | None:
         """Choose a pod that is in one of the places, or anywhere."""
         pods = [p for p in self.model.pods.values() if not places or p.place in places]
         return pods[draw(len(pods))] if pods else None
@@ -344,7 +344,7 @@ class Twin:
 
     def do_reject(self, draw: Callable[[int], int]) -> bool:
         """Reject a pod in flight, in the name of some plugins."""
-        p = self.pick(draw, Place.IN_FLIGHT)
+        p = self.pick(draw, QueuePlace.IN_FLIGHT)
         if p is None:
             return False
         pending = {"ABCD"[draw(4)]} if draw(3) == 0 else set()
@@ -354,7 +354,7 @@ class Twin:
 
     def do_err(self, draw: Callable[[int], int]) -> bool:
         """Let an error befall a pod in flight."""
-        p = self.pick(draw, Place.IN_FLIGHT)
+        p = self.pick(draw, QueuePlace.IN_FLIGHT)
         if p is None:
             return False
         self.come_back(p, set(), set())
@@ -368,7 +368,7 @@ class Twin:
 
     def do_finish(self, draw: Callable[[int], int]) -> bool:
         """Bind a pod in flight."""
-        p = self.pick(draw, Place.IN_FLIGHT)
+        p = self.pick(draw, QueuePlace.IN_FLIGHT)
         if p is None:
             return False
         self.kit.queue.done(p.pod.uid)
@@ -430,7 +430,7 @@ class Twin:
         """Delete an assigned pod, and tell only pods up to some priority."""
         limit = draw(3)
         self.kit.queue.move_all(ASSIGNED_POD_DELETE, "pod", None, lambda pod: pod.priority <= limit)
-        told = [p for p in self.model.at(Place.UNSCHEDULABLE) if p.pod.priority <= limit]
+        told = [p for p in self.model.at(QueuePlace.UNSCHEDULABLE) if p.pod.priority <= limit]
         self.model.event("AssignedPodDelete", None, told)
         return True
 
@@ -473,19 +473,19 @@ class Twin:
             name: model.pods[name].place if name in model.pods else None for name in self.added
         }
         for name, p in model.pods.items():
-            if p.place is Place.IN_FLIGHT:
+            if p.place is QueuePlace.IN_FLIGHT:
                 continue
             info = self.kit.get(name)
             assert info.pod is p.pod, name
             assert info.is_gated is p.held, name
             assert (info.unschedulable_plugins, info.pending_plugins) == (p.rejected, p.pending), name
             assert (info.unschedulable_count, info.consecutive_errors) == (p.rejections, p.errors), name
-            if p.place is Place.BACKOFF:
+            if p.place is QueuePlace.BACKOFF:
                 assert queue._backoff.end_of_backoff(info) == model.backoff_end(p), name
-        in_line = sorted(model.at(Place.ACTIVE), key=lambda p: p.order)
+        in_line = sorted(model.at(QueuePlace.ACTIVE), key=lambda p: p.order)
         assert [info.pod.name for info in queue._active.in_order()] == [p.pod.name for p in in_line]
         waiting = [info.pod.name for info in queue._unschedulable.select(lambda _: True)]
-        assert waiting == [p.pod.name for p in model.at(Place.UNSCHEDULABLE)]
+        assert waiting == [p.pod.name for p in model.at(QueuePlace.UNSCHEDULABLE)]
         for flight in queue._in_flight:
             missed = queue._in_flight.events_since_pop(flight)
             assert [m.event.label for m in missed] == [label for label, _ in model.pods[flight.info.pod.name].missed]
@@ -493,7 +493,7 @@ class Twin:
     def drain(self) -> None:
         """Open everything and bind every pod; none may be missing, and none may be left."""
         self.turn_gate(shut=False)
-        for p in self.model.at(Place.IN_FLIGHT):
+        for p in self.model.at(QueuePlace.IN_FLIGHT):
             self.come_back(p, set(), set())
         self.kit.queue.activate([p.pod for p in self.model.pods.values()])
         for info in iter(self.kit.queue.pop_nowait, None):

@@ -14,7 +14,7 @@ from hypothesis import given
 from pyscheduler.framework import ActionType, ClusterEvent, EventResource, QueuedPodInfo, QueueingHint
 from pyscheduler.framework.cycle_state import AfterFailure
 from pyscheduler.queue.hints import Strategy
-from pyscheduler.queue.places import Place
+from pyscheduler.queue.sub_queues import QueuePlace
 from tests.queue.conftest import Kit
 
 if TYPE_CHECKING:
@@ -122,7 +122,11 @@ def _ask(
     return worth
 
 
-PLACES = {Strategy.SKIP: Place.UNSCHEDULABLE, Strategy.AFTER_BACKOFF: Place.BACKOFF, Strategy.IMMEDIATELY: Place.ACTIVE}
+PLACES = {
+    Strategy.SKIP: QueuePlace.UNSCHEDULABLE,
+    Strategy.AFTER_BACKOFF: QueuePlace.BACKOFF,
+    Strategy.IMMEDIATELY: QueuePlace.ACTIVE,
+}
 STEPS = st.lists(
     st.one_of(
         st.tuples(

@@ -10,8 +10,8 @@ import pytest
 
 from pyscheduler.framework import Code, LoopClock, PodInfo, Status
 from pyscheduler.queue.nominator import Nominator
-from pyscheduler.queue.places import Place
 from pyscheduler.queue.scheduling_queue import SchedulingQueue
+from pyscheduler.queue.sub_queues import QueuePlace
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -42,7 +42,7 @@ def test_a_pop_begins_an_attempt(kit: Kit) -> None:
     kit.add("a")
     kit.clock.advance(5)
     info = kit.pop()
-    assert kit.place("a") is Place.IN_FLIGHT
+    assert kit.place("a") is QueuePlace.IN_FLIGHT
     assert (info.attempts, info.first_attempt_at, info.popped_from_backoff) == (1, 1000.0, False)
     assert kit.queue.scheduling_cycle == 1
     assert len(kit.queue) == 0
@@ -91,7 +91,7 @@ async def test_a_cancelled_pop_loses_no_pod(kit: Kit) -> None:
     popping.cancel()
     with pytest.raises(asyncio.CancelledError):
         await popping
-    assert kit.place("a") is Place.ACTIVE
+    assert kit.place("a") is QueuePlace.ACTIVE
 
 
 async def test_close_ends_every_pop(kit: Kit) -> None:
@@ -106,7 +106,7 @@ async def test_close_ends_every_pop(kit: Kit) -> None:
     assert await kit.queue.pop() is None
     assert kit.queue.pop_nowait() is None
     assert kit.clock.pending == []
-    assert kit.place("late") is Place.ACTIVE
+    assert kit.place("late") is QueuePlace.ACTIVE
 
 
 def test_close_forgets_what_is_in_flight(kit: Kit) -> None:
@@ -120,7 +120,7 @@ def test_close_forgets_what_is_in_flight(kit: Kit) -> None:
     assert kit.queue.in_flight_events() == {}
     kit.queue.done("uid-a")
     kit.fail(info, "A")
-    assert kit.place("a") is Place.BACKOFF
+    assert kit.place("a") is QueuePlace.BACKOFF
 
 
 @pytest.mark.parametrize(
@@ -145,13 +145,13 @@ def test_a_change_of_a_placed_pod_is_kept_for_its_return(kit: Kit, change: dict[
 @pytest.mark.parametrize(
     ("plugins", "pending", "place", "rejections", "errors"),
     [
-        pytest.param(["A"], [], Place.UNSCHEDULABLE, 1, 0, id="a rejection waits for an event"),
-        pytest.param([], ["A"], Place.UNSCHEDULABLE, 1, 0, id="so does a pending pod"),
-        pytest.param([], [], Place.BACKOFF, 0, 1, id="an error is tried again after a backoff"),
+        pytest.param(["A"], [], QueuePlace.UNSCHEDULABLE, 1, 0, id="a rejection waits for an event"),
+        pytest.param([], ["A"], QueuePlace.UNSCHEDULABLE, 1, 0, id="so does a pending pod"),
+        pytest.param([], [], QueuePlace.BACKOFF, 0, 1, id="an error is tried again after a backoff"),
     ],
 )
 def test_where_a_failed_pod_goes(
-    kit: Kit, plugins: list[str], pending: list[str], place: Place, rejections: int, errors: int
+    kit: Kit, plugins: list[str], pending: list[str], place: QueuePlace, rejections: int, errors: int
 ) -> None:
     """Nothing happened meanwhile: only the kind of failure decides."""
     kit.add()
@@ -205,7 +205,7 @@ def test_a_pod_that_is_in_the_queue_is_not_requeued(kit: Kit, caplog: pytest.Log
     assert "Pod is in the queue already and is not requeued pod=default/p" in caplog.text
     assert kit.recorder.warnings == {"pod_queued_twice": 1}
     info.unschedulable_plugins = {"A"}
-    assert kit.place() is Place.UNSCHEDULABLE
+    assert kit.place() is QueuePlace.UNSCHEDULABLE
     assert info.unschedulable_count == 1
 
 
@@ -216,7 +216,7 @@ def test_an_unknown_pod_that_fails_is_tried_again_after_a_backoff(kit: Kit) -> N
     kit.queue.done("uid-p")
     kit.queue.move_all(kit.PV_ADD, None, None)
     kit.fail(info, "A")
-    assert kit.place() is Place.BACKOFF
+    assert kit.place() is QueuePlace.BACKOFF
 
 
 def test_incoming_pods_are_counted_by_queue_and_reason(make_kit: Callable[..., Kit]) -> None:
@@ -281,7 +281,7 @@ def test_a_pending_pod_in_backoff_was_rejected_too(kit: Kit) -> None:
     info = kit.pop()
     kit.queue.activate([info.pod])
     kit.fail(info, pending=["C"])
-    assert kit.place() is Place.BACKOFF
+    assert kit.place() is QueuePlace.BACKOFF
     assert kit.pop() is info
 
 
@@ -292,7 +292,7 @@ def test_rejections_are_counted_by_plugin_until_the_pod_leaves(kit: Kit) -> None
     kit.rejected("b", "B", pending=["C"])
     assert kit.queue.rejections() == {("A", profile): 1, ("B", profile): 2, ("C", profile): 1}
     kit.queue.move_all(kit.NODE_ADD, None, None)
-    assert kit.place("a") is Place.BACKOFF
+    assert kit.place("a") is QueuePlace.BACKOFF
     assert kit.queue.rejections()["A", profile] == 1
     kit.queue.delete(kit.get("a").pod)
     assert kit.queue.rejections() == {("B", profile): 1, ("C", profile): 1}
@@ -361,8 +361,8 @@ def test_every_profile_has_its_own_hints_and_gates(kit: Kit) -> None:
         queue.requeue_failed(info)
     queue.add(kit.info(kit.pod("shut", profile="shut")))
     queue.move_all(kit.NODE_ADD, None, None)
-    assert queue.place_of("uid-one") is Place.BACKOFF
-    assert queue.place_of("uid-two") is Place.UNSCHEDULABLE
+    assert queue.place_of("uid-one") is QueuePlace.BACKOFF
+    assert queue.place_of("uid-two") is QueuePlace.UNSCHEDULABLE
     assert queue.counts()["gated"] == 1
     assert queue.rejections() == {("A", "one"): 1, ("A", "two"): 1, ("G", "shut"): 1}
     queue.check_invariants()
@@ -385,6 +385,6 @@ async def test_it_runs_on_an_event_loop_s_clock(kit: Kit) -> None:
     info = queue.pop_nowait()
     assert info is not None
     queue.requeue_failed(info)
-    assert queue.place_of("uid-p") is Place.BACKOFF
+    assert queue.place_of("uid-p") is QueuePlace.BACKOFF
     assert await queue.pop() is info
     queue.close()

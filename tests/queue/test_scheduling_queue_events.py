@@ -10,7 +10,7 @@ import pytest
 
 from pyscheduler.framework import ActionType, ClusterEvent, EventResource, QueueingHint
 from pyscheduler.queue.hints import FORCE_ACTIVATE, UNSCHEDULABLE_TIMEOUT
-from pyscheduler.queue.places import Place
+from pyscheduler.queue.sub_queues import QueuePlace
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -36,13 +36,13 @@ def skip(pod: Pod, old: object, new: object) -> QueueingHint:
 @pytest.mark.parametrize(
     ("hint", "plugins", "pending", "waited", "place"),
     [
-        pytest.param(queue, ["A"], [], 0, Place.BACKOFF, id="queue: to backoffQ while backing off"),
-        pytest.param(queue, ["A"], [], 1.9, Place.BACKOFF, id="queue: the window of its backoff is not over"),
-        pytest.param(queue, ["A"], [], 2, Place.ACTIVE, id="queue: to activeQ once the backoff is over"),
-        pytest.param(queue, [], ["A"], 0, Place.ACTIVE, id="queue of a pending plugin skips the backoff"),
-        pytest.param(skip, ["A"], [], 2, Place.UNSCHEDULABLE, id="skip: stays"),
-        pytest.param(skip, [], ["A"], 2, Place.UNSCHEDULABLE, id="skip of a pending plugin: stays"),
-        pytest.param(queue, ["B"], [], 2, Place.UNSCHEDULABLE, id="another plugin rejected it: stays"),
+        pytest.param(queue, ["A"], [], 0, QueuePlace.BACKOFF, id="queue: to backoffQ while backing off"),
+        pytest.param(queue, ["A"], [], 1.9, QueuePlace.BACKOFF, id="queue: the window of its backoff is not over"),
+        pytest.param(queue, ["A"], [], 2, QueuePlace.ACTIVE, id="queue: to activeQ once the backoff is over"),
+        pytest.param(queue, [], ["A"], 0, QueuePlace.ACTIVE, id="queue of a pending plugin skips the backoff"),
+        pytest.param(skip, ["A"], [], 2, QueuePlace.UNSCHEDULABLE, id="skip: stays"),
+        pytest.param(skip, [], ["A"], 2, QueuePlace.UNSCHEDULABLE, id="skip of a pending plugin: stays"),
+        pytest.param(queue, ["B"], [], 2, QueuePlace.UNSCHEDULABLE, id="another plugin rejected it: stays"),
     ],
 )
 def test_where_an_event_moves_a_pod(
@@ -51,7 +51,7 @@ def test_where_an_event_moves_a_pod(
     plugins: list[str],
     pending: list[str],
     waited: float,
-    place: Place,
+    place: QueuePlace,
 ) -> None:
     """The hints of the rejecting plugins decide whether, the backoff decides where to."""
     kit = make_kit(hints={NODE_ADD: [("A", hint)], PV_ADD: [("B", queue)]})
@@ -74,7 +74,7 @@ def test_without_backoff_pods_go_to_active_at_once(make_kit: Callable[..., Kit])
     kit = make_kit(hints={NODE_ADD: [("A", None)]}, max_backoff_seconds=0.0)
     kit.rejected("p", "A")
     kit.queue.move_all(NODE_ADD, None, None)
-    assert kit.place() is Place.ACTIVE
+    assert kit.place() is QueuePlace.ACTIVE
 
 
 def test_pods_move_in_the_order_in_which_they_were_rejected(kit: Kit) -> None:
@@ -163,9 +163,9 @@ def test_a_pod_that_nobody_rejected_moves_at_any_event_of_interest(kit: Kit) -> 
     kit.queue._places.rejections.clear()
     kit.queue._unschedulable.put(info, "")
     kit.queue.move_all(CSI_NODE_ADD, None, None)
-    assert kit.place() is Place.UNSCHEDULABLE
+    assert kit.place() is QueuePlace.UNSCHEDULABLE
     kit.queue.move_all(NODE_ADD, None, None)
-    assert kit.place() is Place.BACKOFF
+    assert kit.place() is QueuePlace.BACKOFF
 
 
 def test_a_hint_may_use_the_queue(make_kit: Callable[..., Kit]) -> None:
@@ -181,7 +181,11 @@ def test_a_hint_may_use_the_queue(make_kit: Callable[..., Kit]) -> None:
     for name in "abc":
         kit.rejected(name, "A")
     kit.queue.move_all(NODE_ADD, None, None)
-    assert [kit.place(name) for name in "abc"] == [Place.UNSCHEDULABLE, Place.ACTIVE, Place.UNSCHEDULABLE]
+    assert [kit.place(name) for name in "abc"] == [
+        QueuePlace.UNSCHEDULABLE,
+        QueuePlace.ACTIVE,
+        QueuePlace.UNSCHEDULABLE,
+    ]
     assert len(kit.recorder.hints) == 2
 
 
@@ -191,18 +195,18 @@ def test_a_hint_may_use_the_queue(make_kit: Callable[..., Kit]) -> None:
 @pytest.mark.parametrize(
     ("before", "during", "plugins", "pending", "place"),
     [
-        pytest.param([], [], ["A"], [], Place.UNSCHEDULABLE, id="nothing happened"),
-        pytest.param([NODE_ADD], [], ["A"], [], Place.UNSCHEDULABLE, id="it happened before the attempt"),
-        pytest.param([], [NODE_ADD], ["A"], [], Place.BACKOFF, id="its plugin finds it worth an attempt"),
-        pytest.param([], [NODE_ADD], ["B"], [], Place.UNSCHEDULABLE, id="another plugin would"),
-        pytest.param([], [PV_ADD], ["A", "S"], [], Place.UNSCHEDULABLE, id="the hint says skip"),
-        pytest.param([], [PV_ADD, NODE_ADD], ["A", "S"], [], Place.BACKOFF, id="the second event is the one"),
-        pytest.param([], [NODE_ADD], [], ["A"], Place.ACTIVE, id="a pending plugin has what it waited for"),
-        pytest.param([], [NODE_ADD, PV_ADD], ["A"], ["B"], Place.ACTIVE, id="the rejecting, then the pending"),
-        pytest.param([], [NODE_ADD], ["A"], ["B"], Place.BACKOFF, id="the rejecting plugin only"),
-        pytest.param([], [CSI_NODE_ADD], ["A"], [], Place.UNSCHEDULABLE, id="an event of interest to nobody"),
-        pytest.param([], [UNSCHEDULABLE_TIMEOUT], ["B"], [], Place.BACKOFF, id="a wildcard event"),
-        pytest.param([], [], [], [], Place.BACKOFF, id="an error needs no event"),
+        pytest.param([], [], ["A"], [], QueuePlace.UNSCHEDULABLE, id="nothing happened"),
+        pytest.param([NODE_ADD], [], ["A"], [], QueuePlace.UNSCHEDULABLE, id="it happened before the attempt"),
+        pytest.param([], [NODE_ADD], ["A"], [], QueuePlace.BACKOFF, id="its plugin finds it worth an attempt"),
+        pytest.param([], [NODE_ADD], ["B"], [], QueuePlace.UNSCHEDULABLE, id="another plugin would"),
+        pytest.param([], [PV_ADD], ["A", "S"], [], QueuePlace.UNSCHEDULABLE, id="the hint says skip"),
+        pytest.param([], [PV_ADD, NODE_ADD], ["A", "S"], [], QueuePlace.BACKOFF, id="the second event is the one"),
+        pytest.param([], [NODE_ADD], [], ["A"], QueuePlace.ACTIVE, id="a pending plugin has what it waited for"),
+        pytest.param([], [NODE_ADD, PV_ADD], ["A"], ["B"], QueuePlace.ACTIVE, id="the rejecting, then the pending"),
+        pytest.param([], [NODE_ADD], ["A"], ["B"], QueuePlace.BACKOFF, id="the rejecting plugin only"),
+        pytest.param([], [CSI_NODE_ADD], ["A"], [], QueuePlace.UNSCHEDULABLE, id="an event of interest to nobody"),
+        pytest.param([], [UNSCHEDULABLE_TIMEOUT], ["B"], [], QueuePlace.BACKOFF, id="a wildcard event"),
+        pytest.param([], [], [], [], QueuePlace.BACKOFF, id="an error needs no event"),
     ],
 )
 def test_a_failed_pod_is_judged_by_what_it_missed(
@@ -211,7 +215,7 @@ def test_a_failed_pod_is_judged_by_what_it_missed(
     during: list[ClusterEvent],
     plugins: list[str],
     pending: list[str],
-    place: Place,
+    place: QueuePlace,
 ) -> None:
     """The attempt looked at an older cluster; events since the pop may have been what the pod needs."""
     kit = make_kit(hints={NODE_ADD: [("A", queue)], PV_ADD: [("S", skip), ("B", None)]})
@@ -225,7 +229,7 @@ def test_a_failed_pod_is_judged_by_what_it_missed(
         kit.queue.move_all(event, None, None)
     kit.fail(info, *plugins, pending=pending)
     assert kit.place() is place
-    assert kit.place("other") is Place.IN_FLIGHT
+    assert kit.place("other") is QueuePlace.IN_FLIGHT
 
 
 def test_each_pod_in_flight_has_its_own_past(kit: Kit) -> None:
@@ -237,7 +241,7 @@ def test_each_pod_in_flight_has_its_own_past(kit: Kit) -> None:
     second = kit.pop()
     kit.fail(first, "A")
     kit.fail(second, "A")
-    assert (kit.place("a"), kit.place("b")) == (Place.BACKOFF, Place.UNSCHEDULABLE)
+    assert (kit.place("a"), kit.place("b")) == (QueuePlace.BACKOFF, QueuePlace.UNSCHEDULABLE)
     assert kit.queue.in_flight_events() == {}
 
 
@@ -264,7 +268,7 @@ def test_pods_in_flight_learn_of_events_in_spite_of_a_pre_check(kit: Kit) -> Non
     info = kit.pop()
     kit.queue.move_all(NODE_ADD, None, None, lambda _: False)
     kit.fail(info, "A")
-    assert kit.place() is Place.BACKOFF
+    assert kit.place() is QueuePlace.BACKOFF
 
 
 # Activation
@@ -289,7 +293,7 @@ def test_activation_reaches_pods_in_flight(kit: Kit) -> None:
     assert kit.queue.in_flight_events() == {"ForceActivate": 1, "PodPopped": 2}
     kit.fail(other, "B")
     kit.fail(named, "B")
-    assert (kit.place("named"), kit.place("other")) == (Place.BACKOFF, Place.UNSCHEDULABLE)
+    assert (kit.place("named"), kit.place("other")) == (QueuePlace.BACKOFF, QueuePlace.UNSCHEDULABLE)
 
 
 def test_activating_an_unknown_pod_leaves_no_trace(kit: Kit) -> None:

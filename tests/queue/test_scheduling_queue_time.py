@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pyscheduler.framework import ActionType, ClusterEvent, EventResource
-from pyscheduler.queue.places import Place
+from pyscheduler.queue.sub_queues import QueuePlace
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -30,12 +30,12 @@ def test_backoff_grows_from_one_attempt_to_the_next(
         info = kit.pop()
         kit.fail(info, *plugins)
         kit.queue.move_all(kit.NODE_ADD, None, None)
-        assert kit.place() is Place.BACKOFF
+        assert kit.place() is QueuePlace.BACKOFF
         assert info.backoff_until == failed_at + seconds
         kit.clock.advance(seconds + 0.999)
-        assert kit.place() is Place.BACKOFF
+        assert kit.place() is QueuePlace.BACKOFF
         kit.clock.advance(0.001)
-        assert kit.place() is Place.ACTIVE
+        assert kit.place() is QueuePlace.ACTIVE
     assert kit.recorder.incoming["active", "BackoffComplete"] == 6
 
 
@@ -85,7 +85,7 @@ def test_a_pod_that_was_tried_goes_behind_its_equals(kit: Kit) -> None:
     kit.clock.advance(11)
     kit.queue.move_all(kit.NODE_ADD, None, None)
     kit.add("new")
-    assert kit.place("a") is Place.ACTIVE
+    assert kit.place("a") is QueuePlace.ACTIVE
     assert kit.pop_names() == ["b", "c", "a", "new"]
 
 
@@ -95,9 +95,9 @@ def test_pods_are_tried_again_after_five_minutes(kit: Kit) -> None:
     kit.clock.advance(10)
     kit.rejected("p", "A")
     kit.clock.advance(319.999)
-    assert kit.place() is Place.UNSCHEDULABLE
+    assert kit.place() is QueuePlace.UNSCHEDULABLE
     kit.clock.advance(0.001)
-    assert kit.place() is Place.ACTIVE
+    assert kit.place() is QueuePlace.ACTIVE
     assert kit.recorder.incoming["active", "UnschedulableTimeout"] == 1
     assert kit.recorder.hints == []
     assert kit.clock.calls_made == 1
@@ -108,9 +108,9 @@ def test_exactly_five_minutes_are_not_too_long(kit: Kit) -> None:
     kit.queue.start()
     kit.rejected("p", "A")
     kit.clock.advance(300)
-    assert kit.place() is Place.UNSCHEDULABLE
+    assert kit.place() is QueuePlace.UNSCHEDULABLE
     kit.clock.advance(30)
-    assert kit.place() is Place.ACTIVE
+    assert kit.place() is QueuePlace.ACTIVE
 
 
 def test_the_maximum_stay_is_a_setting(make_kit: Callable[..., Kit]) -> None:
@@ -119,7 +119,7 @@ def test_the_maximum_stay_is_a_setting(make_kit: Callable[..., Kit]) -> None:
     kit.queue.start()
     kit.rejected("p", "A")
     kit.clock.advance(30)
-    assert kit.place() is Place.BACKOFF
+    assert kit.place() is QueuePlace.BACKOFF
     assert kit.recorder.incoming["backoff", "UnschedulableTimeout"] == 1
 
 
@@ -131,9 +131,9 @@ def test_a_flush_counts_as_an_event_for_pods_in_flight(kit: Kit) -> None:
     kit.add("flying")
     info = kit.pop()
     kit.clock.advance(1)
-    assert kit.place("waiting") is Place.ACTIVE
+    assert kit.place("waiting") is QueuePlace.ACTIVE
     kit.fail(info, "B")
-    assert kit.place("flying") is Place.BACKOFF
+    assert kit.place("flying") is QueuePlace.BACKOFF
 
 
 def test_gated_pods_are_not_flushed(make_kit: Callable[..., Kit]) -> None:
@@ -170,10 +170,10 @@ def test_time_moves_nothing_before_the_start(kit: Kit) -> None:
     kit.rejected("failed")
     kit.rejected("rejected", "A")
     kit.clock.advance(3600)
-    assert (kit.place("failed"), kit.place("rejected")) == (Place.BACKOFF, Place.UNSCHEDULABLE)
+    assert (kit.place("failed"), kit.place("rejected")) == (QueuePlace.BACKOFF, QueuePlace.UNSCHEDULABLE)
     kit.queue.start()
     kit.clock.advance(30)
-    assert (kit.place("failed"), kit.place("rejected")) == (Place.ACTIVE, Place.ACTIVE)
+    assert (kit.place("failed"), kit.place("rejected")) == (QueuePlace.ACTIVE, QueuePlace.ACTIVE)
 
 
 def test_an_early_pop_leaves_the_timer_of_the_next_pod(kit: Kit) -> None:
@@ -185,4 +185,4 @@ def test_an_early_pop_leaves_the_timer_of_the_next_pod(kit: Kit) -> None:
     kit.rejected("second")
     kit.queue.done(kit.pop().pod.uid)
     kit.clock.advance(5)
-    assert kit.place("second") is Place.ACTIVE
+    assert kit.place("second") is QueuePlace.ACTIVE

@@ -8,7 +8,7 @@ import pytest
 
 from pyscheduler.framework import QueuedPodInfo
 from pyscheduler.queue.hints import UNSCHEDULABLE_TIMEOUT
-from pyscheduler.queue.unschedulable import Group, UnschedulablePods
+from pyscheduler.queue.unschedulable import RejectionGroup, UnschedulablePods
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -152,9 +152,9 @@ def test_an_event_looks_at_groups_and_not_at_pods(
     """What an event costs that concerns nobody does not grow with the number of pods."""
     for number in range(1000):
         pool.put(queued(f"p{number}", "A"), "test")
-    looked_at: list[Group] = []
+    looked_at: list[RejectionGroup] = []
 
-    def nobody(group: Group) -> bool:
+    def nobody(group: RejectionGroup) -> bool:
         looked_at.append(group)
         return False
 

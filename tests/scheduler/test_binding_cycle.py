@@ -11,7 +11,7 @@ import pytest
 from pyscheduler import BindPlugin, CycleState, PermitPlugin, Pod, PodsToActivate, PostBindPlugin, PreBindPlugin, Status
 from pyscheduler.cluster.embedded.faults import Fault
 from pyscheduler.framework.cycle_state import PODS_TO_ACTIVATE
-from pyscheduler.queue.places import Place
+from pyscheduler.queue.sub_queues import QueuePlace
 from tests.scheduler.plugins import Holder, Journal
 
 if TYPE_CHECKING:
@@ -111,7 +111,7 @@ async def test_a_binding_that_is_cut_short_gives_its_pod_back(
     for task in bindings(framework):
         task.cancel()
     await framework.settle()
-    assert framework.scheduler.queue.place_of(pod.uid) is Place.BACKOFF
+    assert framework.scheduler.queue.place_of(pod.uid) is QueuePlace.BACKOFF
     assert framework.result("p").message == "the binding was cut short"
     assert (framework.scheduler.cache.pod_count, len(framework.scheduler.waiting_pods)) == (0, 0)
     journal = framework.plugin("Journal")

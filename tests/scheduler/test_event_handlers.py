@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyscheduler import Pod
 from pyscheduler.cluster.embedded.faults import Fault
-from pyscheduler.queue.places import Place
+from pyscheduler.queue.sub_queues import QueuePlace
 from pyscheduler.testing import pod_manifest
 from tests.scheduler.plugins import Holder
 
@@ -174,7 +174,7 @@ async def test_a_lower_priority_gets_the_room_of_a_nomination_that_ends(pyschedu
     assert (low.state, high.state) == ("pending", "pending")
     cluster.delete_pod("first")
     await framework.settle()
-    assert framework.scheduler.queue.place_of(high.pod.uid) is Place.UNSCHEDULABLE
+    assert framework.scheduler.queue.place_of(high.pod.uid) is QueuePlace.UNSCHEDULABLE
     await cluster.clock.advance(2)
     assert framework.result("low").bound
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pyscheduler import CycleState, PermitPlugin, Pod, PreBindPlugin, PreFilterPlugin, PreFilterResult, Status
-from pyscheduler.queue.places import Place
+from pyscheduler.queue.sub_queues import QueuePlace
 from pyscheduler.scheduler.failure import truncated
 from pyscheduler.testing import pod_manifest
 from tests.scheduler.plugins import Holder, Journal
@@ -154,7 +154,7 @@ async def test_a_wait_ended_in_nobodys_name_is_retried(pyscheduler_cluster: Fake
     result = await framework.schedule("p", labels={"hold": "yes"})
     assert framework.profile.reject_waiting_pod(result.pod.uid)
     await framework.settle()
-    assert framework.scheduler.queue.place_of(result.pod.uid) is Place.BACKOFF
+    assert framework.scheduler.queue.place_of(result.pod.uid) is QueuePlace.BACKOFF
     await cluster.clock.advance(3)
     assert framework.result("p").state == "waiting"
 

@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 
     from pyscheduler.queue.heap import SortKey
 
-__all__ = ["AdjacencyKey", "Runs"]
+__all__ = ["AdjacencyKey", "GroupAdjacency"]
 
 #: Return the pod's group, or None.
 AdjacencyKey: TypeAlias = Callable[[QueuedPodInfo], Hashable | None]
 
 
-class Runs:
+class GroupAdjacency:
     """The pods of activeQ by group, and the run that is under way."""
 
     __slots__ = ("_group_of", "_key", "_members", "_ready", "_run", "_sort_key", "_taken")

@@ -18,7 +18,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from pyscheduler.queue.hints import Strategy
-from pyscheduler.queue.ticks import TickTimer
+from pyscheduler.queue.tick_timer import TickTimer
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,9 +29,9 @@ if TYPE_CHECKING:
     from pyscheduler.framework.recorder import Recorder
     from pyscheduler.queue.active import ActiveQueue
     from pyscheduler.queue.backoff import BackoffQueue
-    from pyscheduler.queue.hints import Hints, Matches
+    from pyscheduler.queue.hints import Matches, QueueingHints
 
-__all__ = ["EarlyWakes", "listens"]
+__all__ = ["EarlyRetries", "listens"]
 
 #: Time between two looks for room, in seconds. Events in between are looked into together.
 LOOK_SECONDS: Final = 0.1
@@ -44,11 +44,11 @@ def listens(info: QueuedPodInfo) -> bool:
     return info.after_failure is not None and info.after_failure.room_for > 0
 
 
-class EarlyWakes:
+class EarlyRetries:
     """The pods that an event has woken and that are yet to be looked at; `hints` say whether it may help."""
 
     def __init__(
-        self, *, clock: Clock, recorder: Recorder, hints: Hints, active: ActiveQueue, backoff: BackoffQueue
+        self, *, clock: Clock, recorder: Recorder, hints: QueueingHints, active: ActiveQueue, backoff: BackoffQueue
     ) -> None:
         self._clock = clock
         self._recorder = recorder

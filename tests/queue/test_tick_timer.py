@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pyscheduler.queue.ticks import TickTimer
+from pyscheduler.queue.tick_timer import TickTimer
 
 if TYPE_CHECKING:
     from collections.abc import Callable

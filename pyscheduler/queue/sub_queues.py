@@ -10,7 +10,7 @@ PreEnqueue plugins stand before activeQ, and with SchedulerPopFromBackoffQ befor
 popped straight from there. A pod they hold back is gated: it waits among the unschedulable pods, and only events that
 the gating plugin registered make PreEnqueue run again.
 
-`Places` moves pods and keeps every pod in exactly one place; why a pod moves is `SchedulingQueue`'s business.
+`SubQueues` moves pods and keeps every pod in exactly one place; why a pod moves is `SchedulingQueue`'s business.
 Source: kube-scheduler 1.36, `moveToActiveQ`, `moveToBackoffQ`, `requeuePodWithQueueingStrategy`.
 """
 
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from pyscheduler.queue.nominator import Nominator
     from pyscheduler.queue.unschedulable import UnschedulablePods
 
-__all__ = ["Place", "Places", "PreEnqueue"]
+__all__ = ["PreEnqueue", "QueuePlace", "SubQueues"]
 
 _log = logging.getLogger(__name__)
 
@@ -48,7 +48,7 @@ PreEnqueue: TypeAlias = "Callable[[Pod], Status | None]"
 _NEWS: Final = frozenset({UNSCHEDULED_POD_ADD.label, UNSCHEDULED_POD_UPDATE.label})
 
 
-class Place(StrEnum):
+class QueuePlace(StrEnum):
     """Where a pod is; the first three are also the `queue` label of scheduler_queue_incoming_pods_total."""
 
     ACTIVE = "active"
@@ -57,7 +57,7 @@ class Place(StrEnum):
     IN_FLIGHT = "in_flight"
 
 
-class Places:
+class SubQueues:
     """activeQ, backoffQ and the unschedulable pods. A pod is in one of them, or in none."""
 
     def __init__(
@@ -83,17 +83,17 @@ class Places:
         #: How many pods each plugin rejected or gates, by (plugin, profile), until they are popped or deleted.
         self.rejections: Counter[tuple[str, str]] = Counter()
 
-    def find(self, uid: str) -> tuple[Place, QueuedPodInfo] | None:
+    def find(self, uid: str) -> tuple[QueuePlace, QueuedPodInfo] | None:
         """Return where the pod is, and the pod; None when it is in none of the places."""
         if (info := self.active.get(uid)) is not None:
-            return Place.ACTIVE, info
+            return QueuePlace.ACTIVE, info
         if (info := self.unschedulable.get(uid)) is not None:
-            return Place.UNSCHEDULABLE, info
+            return QueuePlace.UNSCHEDULABLE, info
         if (info := self.backoff.get(uid)) is not None:
-            return Place.BACKOFF, info
+            return QueuePlace.BACKOFF, info
         return None
 
-    def to_active(self, info: QueuedPodInfo, event: str, *, from_backoff: bool = False) -> Place:
+    def to_active(self, info: QueuedPodInfo, event: str, *, from_backoff: bool = False) -> QueuePlace:
         """Move the pod to activeQ, or, if PreEnqueue refuses it, to the unschedulable pods; return where it went.
 
         `from_backoff`: the pod was in backoffQ until now, where it may have passed PreEnqueue already.
@@ -108,9 +108,9 @@ class Places:
         self.active.add(info, event)
         if event in _NEWS:
             self._nominator.add(info.pod_info)
-        return self._went(info, Place.ACTIVE, event)
+        return self._went(info, QueuePlace.ACTIVE, event)
 
-    def to_backoff(self, info: QueuedPodInfo, event: str) -> Place:
+    def to_backoff(self, info: QueuedPodInfo, event: str) -> QueuePlace:
         """Move the pod to backoffQ, or, if PreEnqueue is due and refuses it, to the unschedulable pods."""
         if self.backoff.pop_early and not self._passes(info):
             return self.to_unschedulable(info, event)
@@ -118,14 +118,14 @@ class Places:
         self.backoff.add(info, event)
         if self.backoff.pop_early:
             self.active.wake()
-        return self._went(info, Place.BACKOFF, event)
+        return self._went(info, QueuePlace.BACKOFF, event)
 
-    def to_unschedulable(self, info: QueuedPodInfo, event: str) -> Place:
+    def to_unschedulable(self, info: QueuedPodInfo, event: str) -> QueuePlace:
         """Leave the pod among the unschedulable ones, or put it there."""
         self.unschedulable.put(info, event)
-        return self._went(info, Place.UNSCHEDULABLE, event)
+        return self._went(info, QueuePlace.UNSCHEDULABLE, event)
 
-    def requeue(self, info: QueuedPodInfo, strategy: Strategy, event: str) -> Place:
+    def requeue(self, info: QueuedPodInfo, strategy: Strategy, event: str) -> QueuePlace:
         """Put the pod where an event that is worth that much to it takes it; return where it went."""
         if strategy is Strategy.SKIP:
             return self.to_unschedulable(info, event)
@@ -134,13 +134,13 @@ class Places:
             return self.to_backoff(info, event)
         return self.to_active(info, event)
 
-    def update(self, place: Place, info: QueuedPodInfo, newer: PodInfo) -> None:
+    def update(self, place: QueuePlace, info: QueuedPodInfo, newer: PodInfo) -> None:
         """Replace the pod by a newer version where it is; it is sorted anew, and its nomination follows."""
         old = info.pod
         info.pod_info = newer
-        if place is Place.ACTIVE:
+        if place is QueuePlace.ACTIVE:
             self.active.put(info)
-        elif place is Place.BACKOFF:
+        elif place is QueuePlace.BACKOFF:
             self.backoff.resort((info,))
         self._nominator.update(old, newer)
 
@@ -208,7 +208,7 @@ class Places:
         info.gating_plugin_events = tuple(self._gating_events.get(pod.scheduler_name, {}).get(plugin, ()))
         return False
 
-    def _went(self, info: QueuedPodInfo, place: Place, event: str) -> Place:
+    def _went(self, info: QueuedPodInfo, place: QueuePlace, event: str) -> QueuePlace:
         if _log.isEnabledFor(logging.DEBUG):
             _log.debug("Pod moved to an internal scheduling queue pod=%s event=%s queue=%s", info.pod.key, event, place)
         return place

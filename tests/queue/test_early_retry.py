@@ -9,7 +9,7 @@ import pytest
 from pyscheduler.framework import ClusterEvent
 from pyscheduler.framework.cycle_state import AfterFailure
 from pyscheduler.framework.pod_info import QueuedPodInfo
-from pyscheduler.queue.places import Place
+from pyscheduler.queue.sub_queues import QueuePlace
 from tests.queue.conftest import Kit
 
 
@@ -47,7 +47,7 @@ def test_an_event_ends_the_backoff_where_there_is_room(kit: Kit) -> None:
     """Within a tenth of a second, and it counts as brought to activeQ by that event."""
     listening(kit)
     kit.queue.move_all(kit.NODE_ADD, None, None)
-    assert kit.place() is Place.BACKOFF
+    assert kit.place() is QueuePlace.BACKOFF
     kit.clock.advance(0.1)
     info = kit.pop()
     assert kit.queue.settle_early(info, has_room=True)
@@ -70,7 +70,7 @@ def test_nothing_else_ends_it(kit: Kit, event: ClusterEvent, room_for: int) -> N
     if room_for:
         kit.clock.advance(0.1)
         assert not kit.queue.settle_early(kit.pop(), has_room=False)
-    assert kit.place() is Place.BACKOFF
+    assert kit.place() is QueuePlace.BACKOFF
     kit.queue.move_all(event, None, None)
     kit.clock.advance(0.5)
     assert kit.queue.pop_nowait() is None
@@ -87,7 +87,7 @@ def test_without_room_it_is_as_if_nothing_had_happened(kit: Kit) -> None:
         assert not kit.queue.settle_early(kit.pop(), has_room=False)
     after = info.attempts, info.unschedulable_count, kit.queue._backoff.end_of_backoff(info), kit.queue.rejections()
     assert after == before
-    assert kit.place() is Place.BACKOFF
+    assert kit.place() is QueuePlace.BACKOFF
     kit.clock.advance(10)
     assert kit.pop().woken_by == ""
 
