@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pyscheduler.framework.clock import Clock
     from pyscheduler.framework.recorder import Recorder
     from pyscheduler.queue.scheduling_queue import SchedulingQueue
-    from pyscheduler.scheduler.cycle import Attempt
+    from pyscheduler.scheduler.attempt import Attempt
     from pyscheduler.scheduler.extenders import Extenders
     from pyscheduler.scheduler.failure import FailureHandler
     from pyscheduler.scheduler.pod_status import PodStatusWriter

@@ -35,7 +35,7 @@ from pyscheduler.framework.events import (
 )
 from pyscheduler.framework.pod_info import PodInfo
 from pyscheduler.scheduler.failure import truncated
-from pyscheduler.scheduler.salvage import readable_part
+from pyscheduler.scheduler.malformed_pod import readable_part
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping

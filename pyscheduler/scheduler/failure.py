@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pyscheduler.framework.status import Status
     from pyscheduler.framework.watches import Lister
     from pyscheduler.queue.scheduling_queue import SchedulingQueue
-    from pyscheduler.scheduler.cycle import Attempt
+    from pyscheduler.scheduler.attempt import Attempt
     from pyscheduler.scheduler.pod_status import PodStatusWriter
 
 __all__ = ["CLEAR_NOMINATION", "FailureHandler", "pending_version", "truncated"]

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from pyscheduler.framework.preemption import Candidate
     from pyscheduler.runtime.profile import Profile
     from pyscheduler.runtime.waiting_pods import WaitingPodMap
-    from pyscheduler.scheduler.cycle import Attempt
+    from pyscheduler.scheduler.attempt import Attempt
     from pyscheduler.scheduler.failure import FailureHandler
     from pyscheduler.scheduler.group_cycle import GroupSource
     from pyscheduler.scheduler.scheduling_cycle import SchedulingCycle

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from pyscheduler.framework.recorder import Recorder
     from pyscheduler.queue.scheduling_queue import SchedulingQueue
     from pyscheduler.runtime.profile import Profile
-    from pyscheduler.scheduler.cycle import Attempt
+    from pyscheduler.scheduler.attempt import Attempt
     from pyscheduler.scheduler.group_commit import GroupCommit
     from pyscheduler.scheduler.scheduling_cycle import SchedulingCycle
 

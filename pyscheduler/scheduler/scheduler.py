@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from pyscheduler.runtime.routes import Routes
     from pyscheduler.runtime.waiting_pods import WaitingPodMap
     from pyscheduler.runtime.what_if import Exclusive
+    from pyscheduler.scheduler.attempt import Attempt
     from pyscheduler.scheduler.binding_cycle import BindingCycle
-    from pyscheduler.scheduler.cycle import Attempt
     from pyscheduler.scheduler.event_handlers import EventHandlers
     from pyscheduler.scheduler.extenders import Extenders
     from pyscheduler.scheduler.group_cycle import GroupCycles

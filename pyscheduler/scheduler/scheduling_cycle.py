@@ -26,7 +26,7 @@ from pyscheduler.framework.errors import PluginError
 from pyscheduler.framework.group_cycle import GROUP_CYCLE
 from pyscheduler.framework.node_statuses import NodeStatuses
 from pyscheduler.framework.status import Code, Status
-from pyscheduler.scheduler.cycle import Attempt
+from pyscheduler.scheduler.attempt import Attempt
 from pyscheduler.scheduler.extender_wire import ExtenderError
 from pyscheduler.scheduler.failure import CLEAR_NOMINATION
 

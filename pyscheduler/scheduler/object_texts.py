@@ -21,14 +21,14 @@ if TYPE_CHECKING:
     from pyscheduler.framework.node_info import NodeInfo
     from pyscheduler.scheduler.ports import Informer
 
-__all__ = ["WireForms"]
+__all__ = ["ObjectTexts"]
 
 #: So many nodes are looked at before the loop turns.
 _CHUNK: Final = 500
 _MANAGED: Final = b'"managedFields"'
 
 
-class WireForms:
+class ObjectTexts:
     """The texts of objects, as the API server told them last: that may be later than what a cycle's snapshot holds.
 
     An object whose text is not here, because it came some other way, is written with the fields that were decoded.
