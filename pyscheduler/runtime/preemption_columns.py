@@ -38,10 +38,10 @@ if TYPE_CHECKING:
     from pyscheduler.cache.view import NodeView
     from pyscheduler.framework.nodes import Nodes
     from pyscheduler.framework.snapshot import Snapshot
+    from pyscheduler.runtime.cooperative_yield import CooperativeYield
     from pyscheduler.runtime.disruption_budgets import Budgets
     from pyscheduler.runtime.plugin_calls import PluginMethod
     from pyscheduler.runtime.preemption_dry_run import DryRun
-    from pyscheduler.runtime.turns import Turns
 
 __all__ = ["Outcomes", "VictimColumns", "amount_filters"]
 
@@ -157,7 +157,7 @@ class VictimColumns:
         kind = type(rules)
         return kind.may_evict is PreemptionRules.may_evict and kind.importance is PreemptionRules.importance
 
-    async def sync(self, nodes: NodeView, turns: Turns) -> None:
+    async def sync(self, nodes: NodeView, turns: CooperativeYield) -> None:
         """Bring what is known of nodes up to date with the snapshot."""
         await self._line_ups.sync(nodes, turns)
 
@@ -173,7 +173,7 @@ class VictimColumns:
         by_amounts: NDArray[np.bool_],
         wanted: int,
         portions: Callable[[Sequence[str]], Iterable[Sequence[str]]],
-        turns: Turns,
+        turns: CooperativeYield,
     ) -> Outcomes | None:
         """Look at nodes in that order until enough candidates were found; None where it takes a search without columns.
 
@@ -201,7 +201,7 @@ class VictimColumns:
             end = self._end(numbers[:done], wanted)
             if end < done:
                 break
-            await turns.give()
+            await turns.yield_if_due()
         return Outcomes(
             rows=rows[:end],
             numbers=numbers[:end],
@@ -264,7 +264,7 @@ class VictimColumns:
         promised: Promised,
         *,
         portions: Callable[[Sequence[str]], Iterable[Sequence[str]]],
-        turns: Turns,
+        turns: CooperativeYield,
     ) -> bool:
         """Put a node of each shape that is not known through the dry run; return False where that failed on one."""
         line_ups, verdicts = self._line_ups, self._verdicts
@@ -283,7 +283,7 @@ class VictimColumns:
                 pods = line_ups.pods(int(rows[place]), dry_run.pod.priority)
                 start, guarded = self._guarded(dry_run, int(rows[place]))
                 table[shapes[place]] = verdicts.number(verdict_of(outcome, pods, guarded, start))
-            await turns.give()
+            await turns.yield_if_due()
             if not promised.is_current:
                 break  # shapes mean something else; the caller looks, too
         return True

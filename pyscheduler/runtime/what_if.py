@@ -15,7 +15,7 @@ import numpy as np
 
 from pyscheduler.framework.cycle_state import CycleState
 from pyscheduler.framework.what_if import WHAT_IF
-from pyscheduler.runtime.turns import Turns
+from pyscheduler.runtime.cooperative_yield import CooperativeYield
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
@@ -61,7 +61,7 @@ class Question:
 
     def __init__(self, profile: Profile) -> None:
         self._profile = profile
-        self._turns = Turns(profile.clock)
+        self._turns = CooperativeYield(profile.clock)
 
     @property
     def snapshot(self) -> Snapshot:
@@ -88,4 +88,4 @@ class Question:
 
     async def turn(self) -> None:
         """Let the event loop turn if it is time."""
-        await self._turns.give()
+        await self._turns.yield_if_due()

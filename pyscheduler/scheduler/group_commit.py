@@ -24,7 +24,7 @@ from pyscheduler.framework.interfaces import NominatingInfo
 from pyscheduler.framework.preemption import PREEMPTION_INQUIRY
 from pyscheduler.framework.status import Code, Status
 from pyscheduler.podgroup import asks, places_needed
-from pyscheduler.runtime.turns import Turns
+from pyscheduler.runtime.cooperative_yield import CooperativeYield
 from pyscheduler.scheduler.failure import CLEAR_NOMINATION, pending_version
 
 if TYPE_CHECKING:
@@ -134,12 +134,12 @@ class GroupCommit:
     # Back into the queue
 
     async def _fail_all(self, decision: Decision) -> None:
-        status, turns = decision.status, Turns(self.clock)
+        status, turns = decision.status, CooperativeYield(self.clock)
         assert status is not None, "an error has a status"
         for member in decision.members:
             own = member.status
             self.failure.handle(member.attempt, own if own is not None and own.is_error else status, CLEAR_NOMINATION)
-            await turns.give()
+            await turns.yield_if_due()
 
     async def _preempt_all(self, decision: Decision) -> None:
         """Tell the victims to go, and let the group try again when they are gone."""
@@ -161,11 +161,11 @@ class GroupCommit:
                 self.failure.handle(attempt, failure, CLEAR_NOMINATION)
 
     async def _reject_all(self, decision: Decision) -> None:
-        rejectors, turns = decision.rejectors(), Turns(self.clock)
+        rejectors, turns = decision.rejectors(), CooperativeYield(self.clock)
         _listen(decision)
         for member in decision.members:
             self._reject(member, rejectors)
-            await turns.give()
+            await turns.yield_if_due()
 
     def _reject(self, member: Member, rejectors: set[str]) -> None:
         """Let one member wait: where it had a place, for the others; else for room."""
@@ -185,7 +185,7 @@ class GroupCommit:
         None of them is on its way to be bound before all were reserved.
         """
         reserved: list[Member] = []
-        turns = Turns(self.clock)
+        turns = CooperativeYield(self.clock)
         try:
             for member in decision.members:
                 if member.is_placed and member.status is None:
@@ -194,7 +194,7 @@ class GroupCommit:
                         reserved.append(member)
                     else:
                         member.is_placed = False
-                await turns.give()
+                await turns.yield_if_due()
         except BaseException:
             for member in reserved:
                 self.waiting_pods.stop(member.attempt.pod.uid)

@@ -31,7 +31,7 @@ from pyscheduler.framework.group_cycle import (
 from pyscheduler.framework.preemption import PREEMPTION_INQUIRY, PreemptionInquiry
 from pyscheduler.framework.status import Code, Status
 from pyscheduler.podgroup import asks
-from pyscheduler.runtime.turns import Turns
+from pyscheduler.runtime.cooperative_yield import CooperativeYield
 from pyscheduler.scheduler.failure import CLEAR_NOMINATION
 from pyscheduler.scheduler.group_commit import Decision, Member
 from pyscheduler.scheduler.scheduling_cycle import rejection_of
@@ -133,7 +133,7 @@ class GroupCycles:
     ) -> Sequence[Attempt]:
         """Try to place all members; return the attempts to bind. The others were dealt with."""
         began = self.clock.now()
-        turns = Turns(self.clock)
+        turns = CooperativeYield(self.clock)
         popped = await self._pop_all(groups, first, turns)
         for info in popped:
             info.woken_by = first.woken_by
@@ -150,7 +150,7 @@ class GroupCycles:
             else:
                 self.recorder.queue_wait(began - info.enqueued_at)
                 members.append(self._member(profile, info, group_of.get(info.pod.uid)))
-            await turns.give()
+            await turns.yield_if_due()
         if not members:
             return ()
         decision = Decision(source=groups.source, profile=profile, members=members, began=began)
@@ -171,13 +171,13 @@ class GroupCycles:
         self._tell(groups, decision)
         return attempts
 
-    async def _pop_all(self, groups: _Groups, first: QueuedPodInfo, turns: Turns) -> list[QueuedPodInfo]:
+    async def _pop_all(self, groups: _Groups, first: QueuedPodInfo, turns: CooperativeYield) -> list[QueuedPodInfo]:
         """Take the other members out of the queue; return all of them in the order in which they are tried."""
         others = [pod for pods in groups.members.values() for pod in pods if pod.uid != first.pod.uid]
         popped = [first]
         for start in range(0, len(others), _POPPED_PER_TURN):
             popped += self.queue.pop_these(others[start : start + _POPPED_PER_TURN])
-            await turns.give()
+            await turns.yield_if_due()
         # By rank, not by time: pods may enter activeQ at the same time, and the one that let the others in is first.
         popped.sort(key=lambda info: (-info.pod.priority, info.first_attempt_rank))
         return popped
@@ -216,7 +216,7 @@ class GroupCycles:
 
     # Placing them in thought
 
-    async def _decide(self, decision: Decision, turns: Turns) -> None:
+    async def _decide(self, decision: Decision, turns: CooperativeYield) -> None:
         """Try all members on one snapshot, and take everything back; the verdict and each member's part are noted."""
         self.cache.update_snapshot(self.snapshot)
         cycle = GroupCycle()
@@ -229,10 +229,10 @@ class GroupCycles:
                     placed.append(member)
                 if not _go_on(decision, member):
                     break
-                await turns.give()
+                await turns.yield_if_due()
             while placed:
                 self._unreserve(placed.pop())
-                await turns.give()
+                await turns.yield_if_due()
         finally:
             while placed:
                 self._unreserve(placed.pop())

@@ -13,7 +13,7 @@ import pytest
 from pyscheduler import CycleState, FilterPlugin, NodeInfo, Pod, PreFilterPlugin, PreFilterResult, Status
 from pyscheduler.framework.diagnosis import FitError
 from pyscheduler.framework.pod_info import PodInfo, QueuedPodInfo
-from pyscheduler.runtime.turns import run_now
+from pyscheduler.runtime.cooperative_yield import run_now
 from pyscheduler.testing import FakeCluster, VirtualClock, make_pod, node_manifest
 from tests.scheduler.plugins import Counting
 
