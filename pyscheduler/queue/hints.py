@@ -25,9 +25,12 @@ from pyscheduler.framework.errors import PLUGIN_FAILURES
 from pyscheduler.framework.events import ActionType, ClusterEvent, EventResource, QueueingHint, QueueingHintFn
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
     from pyscheduler.framework.clock import Clock
     from pyscheduler.framework.pod_info import QueuedPodInfo
     from pyscheduler.framework.recorder import Recorder
+    from pyscheduler.queue.in_flight import ObservedEvent
 
 __all__ = ["FORCE_ACTIVATE", "UNSCHEDULABLE_TIMEOUT", "HintMap", "Matches", "QueueingHints", "Strategy"]
 
@@ -133,6 +136,28 @@ class QueueingHints:
             # A pending plugin further on may still ask for more.
             strategy = Strategy.AFTER_BACKOFF
         return strategy
+
+    def evaluate_all(self, info: QueuedPodInfo, events: Iterable[ObservedEvent]) -> Strategy:
+        """Return the best strategy that follows from several events."""
+        best = Strategy.SKIP
+        for event, old, new, _ in events:
+            strategy = self.evaluate(info, self.match(event), old, new)
+            if strategy is Strategy.IMMEDIATELY:
+                return strategy
+            if strategy is Strategy.AFTER_BACKOFF:
+                best = strategy
+                if not info.pending_plugins:
+                    break
+        return best
+
+    def ignores(self, quiet_for: Callable[[Pod], bool], pod: Pod) -> bool:
+        """Return True if a plugin's predicate says that the pod ignores an event; False if the predicate fails."""
+        try:
+            return bool(quiet_for(pod))
+        except PLUGIN_FAILURES:
+            self._recorder.warning("plugin_error")
+            _log.exception("Plugin failed to say whether an event concerns pod=%s", pod.key)
+            return False
 
     def _is_worth_it(
         self, plugin: str, hint: QueueingHintFn | None, pod: Pod, event: str, old: object | None, new: object | None

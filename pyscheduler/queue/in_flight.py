@@ -122,7 +122,7 @@ class InFlight:
         self._lines: dict[ClusterEvent, _Line] = {}
         #: Kept events by label, for scheduler_inflight_events.
         self.event_counts: Counter[str] = Counter()
-        #: Labels of all events that were ever kept: their series go on with 0.
+        #: Every label that `counts` has had so far: its series goes on with 0.
         self.seen_labels: set[str] = set()
 
     def begin(self, info: QueuedPodInfo) -> None:
@@ -130,6 +130,7 @@ class InFlight:
         uid = info.pod.uid
         assert uid not in self._flights, f"pod {info.pod.key} is in flight already"
         self._flights[uid] = Flight(info=info, first_event=self._next)
+        self.seen_labels.add(POD_POPPED)
 
     def get(self, uid: str) -> Flight | None:
         """Return the pod's flight, or None."""
@@ -217,6 +218,10 @@ class InFlight:
         self._lines.clear()
         self._dropped = self._next
         self.event_counts.clear()
+
+    def counts(self) -> dict[str, int]:
+        """Return the values of scheduler_inflight_events, by its `event` label, without zeros."""
+        return {**self.event_counts, POD_POPPED: len(self._flights)} if self._flights else dict(self.event_counts)
 
     def __contains__(self, uid: str) -> bool:
         return uid in self._flights

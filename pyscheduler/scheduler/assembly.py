@@ -38,9 +38,11 @@ from pyscheduler.scheduler.informers import LIVE_PODS, Informers
 from pyscheduler.scheduler.permissions import needs
 from pyscheduler.scheduler.pod_status import PodStatusWriter
 from pyscheduler.scheduler.ports import ClientSettings
+from pyscheduler.scheduler.queued_pods import QueuedPods
 from pyscheduler.scheduler.room import Room
 from pyscheduler.scheduler.scheduler import Scheduler
 from pyscheduler.scheduler.scheduling_cycle import SchedulingCycle
+from pyscheduler.scheduler.work import WorkSources
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -140,7 +142,8 @@ def build(
         verdict = waiting_pods.verdict(uid)
         return cache.is_assumed(uid) and (verdict is None or verdict.status is None)
 
-    queue = _make_queue(config, settings, services, profiles, is_placed)
+    work = WorkSources()
+    queue = _make_queue(config, settings, services, profiles, is_placed, work.wake)
     activator.queue = queue
     informers.declare_registered(profiles.values())
     statuses = PodStatusWriter(client=client, clock=clock, recorder=recorder)
@@ -203,6 +206,19 @@ def build(
             for name, profile in profiles.items()
         },
     )
+    queued_pods = QueuedPods(
+        clock=clock,
+        recorder=recorder,
+        cache=cache,
+        queue=queue,
+        pods=pods,
+        profiles=profiles,
+        waiting_pods=waiting_pods,
+        scheduling=scheduling,
+        group_cycles=group_cycles,
+        room=Room(cache=cache, snapshot=snapshot),
+    )
+    work.add(queued_pods)
     scheduler = Scheduler(
         client=client,
         clock=clock,
@@ -216,9 +232,9 @@ def build(
         handlers=handlers,
         scheduling=scheduling,
         binding=binding,
-        group_cycles=group_cycles,
-        room=Room(cache=cache, snapshot=snapshot),
-        in_tree_groups=in_tree,
+        work=work,
+        queued_pods=queued_pods,
+        writers=(statuses, in_tree) if in_tree is not None else (statuses,),
         pods=pods,
         nodes=nodes,
         others=[informer for _, informer in informers.others()],
@@ -242,6 +258,7 @@ def _make_queue(
     services: Services,
     profiles: Mapping[str, Profile],
     is_placed: Callable[[str], bool],
+    on_ready: Callable[[], object],
 ) -> SchedulingQueue:
     """Return the queue that all profiles share; they agree on how to sort it."""
     gates = settings.feature_gates
@@ -262,6 +279,7 @@ def _make_queue(
         adjacency_key=next(iter(profiles.values())).adjacency_key,
         is_placed=is_placed,
         generic_workload=gates["GenericWorkload"],
+        on_ready=on_ready,
     )
 
 

@@ -135,7 +135,9 @@ class BindingCycle:
             )
         self.recorder.attempt(result="scheduled", profile=attempt.profile.name, seconds=now - attempt.started_at)
         first = queued.first_attempt_at
-        self.recorder.pod_scheduled(attempts=queued.attempts, sli_seconds=now - first if first is not None else 0.0)
+        self.recorder.pod_scheduled(
+            attempts=queued.attempts + queued.is_taken, sli_seconds=now - first if first is not None else 0.0
+        )
         if queued.was_flushed:
             self.recorder.scheduled_after_flush()
 

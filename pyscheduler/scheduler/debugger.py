@@ -109,12 +109,12 @@ class Debugger:
             cache.assumed_count,
         )
         await _log_each("Dump of cached NodeInfo", cache.dump())
-        counts = queue.counts()
+        counts = queue.sub_queues.counts()
         unschedulable = counts["unschedulable"] + counts["gated"]
-        _log.info(
-            "Dump of scheduling queue summary=%s",
-            f"activeQ:{counts['active']}; backoffQ:{counts['backoff']}; unschedulablePods:{unschedulable}",
-        )
+        summary = f"activeQ:{counts['active']}; backoffQ:{counts['backoff']}; unschedulablePods:{unschedulable}"
+        if "held" in counts:
+            summary += f"; heldPods:{counts['held']}"
+        _log.info("Dump of scheduling queue summary=%s", summary)
         await _log_each("Dump of scheduling queue", queue.dump())
 
     # What the API server has

@@ -219,7 +219,7 @@ class EventHandlers:
         if self.cache.is_assumed(new.uid):
             if new.metadata.deletion_timestamp and not old.metadata.deletion_timestamp:
                 self._assumed_deleted(new)
-            elif self.queue.is_in_flight(new.uid) and (info := self._read(new)) is not None:
+            elif new.uid in self.queue.in_flight and (info := self._read(new)) is not None:
                 self.queue.update_placed(old, info)
             return
         info = self._read(new)

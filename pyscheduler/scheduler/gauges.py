@@ -1,4 +1,4 @@
-"""Gauges and counts that are read when somebody scrapes; between two scrapes they cost nothing."""
+"""Gauges and counters that are computed at each scrape; between two scrapes they cost nothing."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["register_gauges", "register_profiles"]
 
-#: Plugins that spread their work over goroutines in kube-scheduler, and so have a row in scheduler_goroutines there.
+#: Plugins that use goroutines in kube-scheduler, and so have a series in scheduler_goroutines there.
 _PARALLEL: Final = frozenset({"DefaultPreemption", "InterPodAffinity", "PodTopologySpread"})
 
 
@@ -26,14 +26,14 @@ def register_gauges(recorder: Recorder, cache: Cache, queue: SchedulingQueue) ->
     """Register kube-scheduler's gauges of what is pending, in flight, rejected and cached."""
     recorder.gauge(
         "scheduler_pending_pods",
-        lambda: {(("queue", name),): float(count) for name, count in queue.counts().items()},
+        lambda: {(("queue", name),): float(count) for name, count in queue.sub_queues.counts().items()},
     )
     recorder.gauge(
         "scheduler_unschedulable_pods",
         _with_zeros(
             lambda: {
                 (("plugin", plugin), ("profile", profile)): float(count)
-                for (plugin, profile), count in queue.rejections().items()
+                for (plugin, profile), count in queue.sub_queues.rejections.items()
             }
         ),
     )
@@ -41,7 +41,7 @@ def register_gauges(recorder: Recorder, cache: Cache, queue: SchedulingQueue) ->
         "scheduler_inflight_events",
         lambda: {
             (("event", event),): float(count)
-            for event, count in (dict.fromkeys(queue.in_flight_labels, 0) | dict(queue.in_flight_events())).items()
+            for event, count in (dict.fromkeys(queue.in_flight.seen_labels, 0) | queue.in_flight.counts()).items()
         },
     )
     recorder.gauge(
@@ -55,7 +55,7 @@ def register_gauges(recorder: Recorder, cache: Cache, queue: SchedulingQueue) ->
 
 
 def _with_zeros(read: Callable[[], _Values]) -> Callable[[], _Values]:
-    """Go on showing what was shown once, as Prometheus' client does: a series that ends is no alert's zero."""
+    """Keep each series that was shown once, with 0, as Prometheus' client does: an alert needs the zero."""
     seen: _Values = {}
 
     def values() -> _Values:
@@ -72,10 +72,10 @@ def register_profiles(
     bindings: Callable[[], int],
     prioritizing: Callable[[], int] | None = None,
 ) -> None:
-    """Register kube-scheduler's counts of what plugins were asked, and what runs beside the scheduling cycle.
+    """Register kube-scheduler's counts of plugin evaluations and of tasks that run beside the scheduling cycle.
 
-    Differs from kube-scheduler: scheduler_goroutines shows tasks, for there are no goroutines. What is spread over
-    goroutines there is one computation here, over before anybody can look, so it shows 0.
+    Differs from kube-scheduler: scheduler_goroutines shows tasks, because there are no goroutines. A plugin that uses
+    goroutines there computes in one step here, so its series is 0.
     """
 
     def evaluations() -> _Values:

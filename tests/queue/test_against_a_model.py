@@ -1,7 +1,7 @@
-"""The queue against a naive model of kube-scheduler's: lists instead of heaps and indices, a look each second.
+"""Compare the queue with a naive model of kube-scheduler's queue: lists instead of heaps, one check each second.
 
-`Twin` does everything to both and compares them. Hypothesis looks for a short history in which they differ; a long
-random one shows that every operation, and every way into a queue, really happens.
+`Twin` runs each operation on both and compares them. Hypothesis searches for a short history in which they differ. A
+long random history shows that every operation, and every way into a sub-queue, occurs.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import random
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from math import floor
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import attrs
 import hypothesis
@@ -92,7 +92,7 @@ class ModelPod:
 
 
 class Model:
-    """The queue as kube-scheduler's documentation describes it, with no thought of speed."""
+    """The queue as kube-scheduler's documentation describes it."""
 
     def __init__(self, *, pop_early: bool) -> None:
         self.pods: dict[str, ModelPod] = {}
@@ -185,13 +185,17 @@ class Model:
         """Pop the first."""
         first = min(self.at(QueuePlace.ACTIVE), key=lambda p: p.order, default=None)
         if first is None and self.pop_early:
-            rejected = [p for p in self.at(QueuePlace.BACKOFF) if p.rejected | p.pending]
-            first = min(rejected, key=lambda p: (self.backoff_end(p), *p.order), default=None)
+            early = [p for p in self.at(QueuePlace.BACKOFF) if p.rejected | p.pending and not self.serves(p)]
+            first = min(early, key=lambda p: (self.backoff_end(p), *p.order), default=None)
         if first is not None:
             self.put(first, QueuePlace.IN_FLIGHT)
             first.attempts += 1
             first.missed = []
         return first
+
+    def serves(self, _p: ModelPod) -> bool:
+        """Return True if a rejected pod must serve its whole backoff."""
+        return False
 
     def fail(self, p: ModelPod, rejected: set[str], pending: set[str]) -> None:
         """Take a pod back."""
@@ -276,7 +280,7 @@ class Model:
         done = [p for p in self.at(QueuePlace.BACKOFF) if not self.backing_off(p)]
         rejected = [p for p in done if p.rejected | p.pending]
         tie = (lambda p: p.order) if self.pop_early else (lambda p: (p.came,))
-        rejected.sort(key=lambda p: (self.backoff_end(p), *tie(p)))
+        rejected.sort(key=lambda p: (self.serves(p), self.backoff_end(p), *tie(p)))
         failed = [p for p in done if not p.rejected | p.pending]
         failed.sort(key=lambda p: (self.backoff_end(p), p.came))
         for p in (*rejected, *failed):
@@ -293,9 +297,12 @@ class Model:
 class Twin:
     """The queue and the model, in lock step; `done` counts the operations that were possible."""
 
+    model_type: ClassVar[type[Model]] = Model
+
     def __init__(self, kit: Kit, *, pop_early: bool) -> None:
         self.kit = kit
-        self.model = Model(pop_early=pop_early)
+        self.model = self.model_type(pop_early=pop_early)
+        self.profile = kit.PROFILE
         self.flying: dict[str, object] = {}
         self.names = itertools.count()
         self.added: set[str] = set()
@@ -319,7 +326,7 @@ class Twin:
     def do_add(self, draw: Callable[[int], int]) -> bool:
         """Bring a new pod; now and then the queue learns of it by an update."""
         labels = {"wants": ("n0", "n1")[draw(2)], "version": "0"}
-        pod = self.kit.pod(f"p{next(self.names)}", priority=draw(3), labels=labels)
+        pod = self.kit.pod(f"p{next(self.names)}", priority=draw(3), labels=labels, profile=self.profile)
         gateable = draw(3) == 0
         self.added.add(pod.name)
         if gateable and self.model.gate_shut:
@@ -333,7 +340,7 @@ class Twin:
 
     def do_pop(self, draw: Callable[[int], int]) -> bool:
         """Ask for a pod, as the scheduler does."""
-        popped = self.kit.queue.pop_nowait()
+        popped = self.kit.queue.pop()
         expected = self.model.pop()
         assert (popped and popped.pod.name) == (expected and expected.pod.name)
         if popped is None:
@@ -385,8 +392,7 @@ class Twin:
         old = p.newest or p.pod
         kind = draw(4)
         labels = dict(old.labels)
-        tolerations = old.spec.tolerations
-        changes = []
+        tolerations, changes = old.spec.tolerations, []
         if kind in {0, 1}:
             labels["version"] = str(int(labels["version"]) + 1)
             changes.append("UnschedulablePodUpdatePodLabel")
@@ -394,7 +400,8 @@ class Twin:
             tolerations += (Toleration(key=f"k{len(tolerations)}"),)
             changes.append("UnschedulablePodUpdatePodToleration")
         priority = draw(3) if draw(2) else old.priority
-        new = self.kit.pod(old.name, priority=priority, labels=labels, tolerations=tolerations)
+        profile = old.scheduler_name
+        new = self.kit.pod(old.name, priority=priority, labels=labels, tolerations=tolerations, profile=profile)
         if draw(4) == 0:
             self.kit.queue.add(self.kit.info(new))  # a relist: the queue has to find out what changed
         else:
@@ -479,15 +486,16 @@ class Twin:
             assert info.pod is p.pod, name
             assert info.is_gated is p.held, name
             assert (info.unschedulable_plugins, info.pending_plugins) == (p.rejected, p.pending), name
-            assert (info.unschedulable_count, info.consecutive_errors) == (p.rejections, p.errors), name
+            assert (info.attempts, info.unschedulable_count) == (p.attempts, p.rejections), name
+            assert info.consecutive_errors == p.errors, name
             if p.place is QueuePlace.BACKOFF:
                 assert queue._backoff.end_of_backoff(info) == model.backoff_end(p), name
         in_line = sorted(model.at(QueuePlace.ACTIVE), key=lambda p: p.order)
         assert [info.pod.name for info in queue._active.in_order()] == [p.pod.name for p in in_line]
         waiting = [info.pod.name for info in queue._unschedulable.select(lambda _: True)]
         assert waiting == [p.pod.name for p in model.at(QueuePlace.UNSCHEDULABLE)]
-        for flight in queue._in_flight:
-            missed = queue._in_flight.events_since_pop(flight)
+        for flight in queue.in_flight:
+            missed = queue.in_flight.events_since_pop(flight)
             assert [m.event.label for m in missed] == [label for label, _ in model.pods[flight.info.pod.name].missed]
 
     def drain(self) -> None:
@@ -496,13 +504,13 @@ class Twin:
         for p in self.model.at(QueuePlace.IN_FLIGHT):
             self.come_back(p, set(), set())
         self.kit.queue.activate([p.pod for p in self.model.pods.values()])
-        for info in iter(self.kit.queue.pop_nowait, None):
+        for info in iter(self.kit.queue.pop, None):
             assert info.pod.name not in self.deleted
             self.kit.queue.done(info.pod.uid)
             self.finished.add(info.pod.name)
         assert len(self.kit.queue) == 0
-        assert self.kit.queue.rejections() == {}
-        assert self.kit.queue.in_flight_events() == {}
+        assert self.kit.queue.sub_queues.rejections == {}
+        assert self.kit.queue.in_flight.counts() == {}
         self.kit.queue.check_invariants()
         assert self.finished | self.deleted == self.added
 

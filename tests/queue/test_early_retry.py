@@ -73,19 +73,29 @@ def test_nothing_else_ends_it(kit: Kit, event: ClusterEvent, room_for: int) -> N
     assert kit.place() is QueuePlace.BACKOFF
     kit.queue.move_all(event, None, None)
     kit.clock.advance(0.5)
-    assert kit.queue.pop_nowait() is None
+    assert kit.queue.pop() is None
 
 
 def test_without_room_it_is_as_if_nothing_had_happened(kit: Kit) -> None:
     """No attempt is counted, and the backoff ends when it would have ended."""
     listening(kit)
     info = kit.get()
-    before = info.attempts, info.unschedulable_count, kit.queue._backoff.end_of_backoff(info), kit.queue.rejections()
+    before = (
+        info.attempts,
+        info.unschedulable_count,
+        kit.queue._backoff.end_of_backoff(info),
+        kit.queue.sub_queues.rejections,
+    )
     for _ in range(5):
         kit.queue.move_all(kit.NODE_ADD, None, None)
         kit.clock.advance(0.1)
         assert not kit.queue.settle_early(kit.pop(), has_room=False)
-    after = info.attempts, info.unschedulable_count, kit.queue._backoff.end_of_backoff(info), kit.queue.rejections()
+    after = (
+        info.attempts,
+        info.unschedulable_count,
+        kit.queue._backoff.end_of_backoff(info),
+        kit.queue.sub_queues.rejections,
+    )
     assert after == before
     assert kit.place() is QueuePlace.BACKOFF
     kit.clock.advance(10)
@@ -101,7 +111,7 @@ def test_early_attempts_that_fail_do_not_lengthen_the_backoff(kit: Kit) -> None:
     for _ in range(70):
         kit.queue.move_all(kit.NODE_ADD, None, None)
         kit.clock.advance(0.1)
-        info = kit.queue.pop_nowait()
+        info = kit.queue.pop()
         if info is not None and info.woken_by and kit.queue.settle_early(info, has_room=True):
             made.append(round(kit.clock.now() - began, 1))
             fail(kit, info)
@@ -156,7 +166,7 @@ def test_pods_that_an_event_is_quiet_for_are_not_looked_at(kit: Kit) -> None:
     listening(kit)
     kit.queue.move_all(kit.NODE_ADD, None, None, quiet_for=lambda _pod: True)
     kit.clock.advance(0.1)
-    assert kit.queue.pop_nowait() is None
+    assert kit.queue.pop() is None
 
 
 def test_whoever_is_named_is_tried_in_any_case(kit: Kit) -> None:
@@ -177,7 +187,7 @@ def test_a_pod_that_is_deleted_meanwhile_does_not_come_back(kit: Kit) -> None:
     kit.queue.delete(info.pod)
     assert not kit.queue.settle_early(info, has_room=False)
     assert kit.place() is None
-    assert not kit.queue.rejections()
+    assert not kit.queue.sub_queues.rejections
 
 
 def test_many_that_are_woken_at_once_take_turns(kit: Kit) -> None:
@@ -191,7 +201,7 @@ def test_many_that_are_woken_at_once_take_turns(kit: Kit) -> None:
     seen = []
     for _ in range(3):
         kit.clock.advance(0.1)
-        popped = list(iter(kit.queue.pop_nowait, None))
+        popped = list(iter(kit.queue.pop, None))
         seen.append(len(popped))
         for info in popped:
             assert not kit.queue.settle_early(info, has_room=False)

@@ -178,7 +178,7 @@ def test_pods_are_sorted_anew_where_they_are(make_kit: Callable[..., Kit], where
         for info in [kit.pop() for _ in ranks]:
             kit.fail(info, "A")
         kit.queue.move_all(Kit.NODE_ADD, None, None)
-        assert kit.queue.counts()["backoff"] == 3
+        assert kit.queue.sub_queues.counts()["backoff"] == 3
     ranks["a"] = 9
     kit.queue.resort([pods[0], Kit.pod("unknown")])
     kit.queue.check_invariants()

@@ -198,7 +198,7 @@ def _play(steps: Sequence[tuple[object, ...]], seen: Counter[str]) -> None:
 
 
 def _pop(kit: Kit, flying: dict[str, Missed]) -> None:
-    info = kit.queue.pop_nowait()
+    info = kit.queue.pop()
     if info is not None:
         flying[info.pod.name] = Missed(info)
 

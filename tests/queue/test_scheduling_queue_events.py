@@ -160,7 +160,7 @@ def test_a_pod_that_nobody_rejected_moves_at_any_event_of_interest(kit: Kit) -> 
     kit.rejected("p", "B")
     info = kit.get()
     info.unschedulable_plugins = set()
-    kit.queue._places.rejections.clear()
+    kit.queue.sub_queues.rejections.clear()
     kit.queue._unschedulable.put(info, "")
     kit.queue.move_all(CSI_NODE_ADD, None, None)
     assert kit.place() is QueuePlace.UNSCHEDULABLE
@@ -242,7 +242,7 @@ def test_each_pod_in_flight_has_its_own_past(kit: Kit) -> None:
     kit.fail(first, "A")
     kit.fail(second, "A")
     assert (kit.place("a"), kit.place("b")) == (QueuePlace.BACKOFF, QueuePlace.UNSCHEDULABLE)
-    assert kit.queue.in_flight_events() == {}
+    assert kit.queue.in_flight.counts() == {}
 
 
 def test_the_objects_of_missed_events_reach_the_hints(make_kit: Callable[..., Kit]) -> None:
@@ -280,7 +280,7 @@ def test_activation_skips_backoff_and_hints(kit: Kit) -> None:
     kit.rejected("failed")
     kit.add("active")
     kit.queue.activate([kit.pod(name) for name in ("rejected", "failed", "active", "unknown")])
-    assert kit.queue.counts() == {"active": 3, "backoff": 0, "unschedulable": 0, "gated": 0}
+    assert kit.queue.sub_queues.counts() == {"active": 3, "backoff": 0, "unschedulable": 0, "gated": 0}
     assert kit.recorder.incoming["active", "ForceActivate"] == 2
 
 
@@ -290,7 +290,7 @@ def test_activation_reaches_pods_in_flight(kit: Kit) -> None:
     kit.add("other")
     named, other = kit.pop(), kit.pop()
     kit.queue.activate([named.pod])
-    assert kit.queue.in_flight_events() == {"ForceActivate": 1, "PodPopped": 2}
+    assert kit.queue.in_flight.counts() == {"ForceActivate": 1, "PodPopped": 2}
     kit.fail(other, "B")
     kit.fail(named, "B")
     assert (kit.place("named"), kit.place("other")) == (QueuePlace.BACKOFF, QueuePlace.UNSCHEDULABLE)
@@ -301,7 +301,7 @@ def test_activating_an_unknown_pod_leaves_no_trace(kit: Kit) -> None:
     kit.add("other")
     kit.pop()
     kit.queue.activate([kit.pod("unknown")])
-    assert kit.queue.in_flight_events() == {"PodPopped": 1}
+    assert kit.queue.in_flight.counts() == {"PodPopped": 1}
 
 
 def test_labels_of_the_special_events() -> None:

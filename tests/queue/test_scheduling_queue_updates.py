@@ -178,7 +178,7 @@ def test_a_deleted_pod_is_forgotten(updates: Kit, place: str) -> None:
     assert updates.place() is None
     assert len(updates.queue) == 0
     assert not updates.nominator.has_any
-    assert updates.queue.rejections() == {}
+    assert updates.queue.sub_queues.rejections == {}
 
 
 @pytest.mark.parametrize("plugins", ["U", ""], ids=["rejected", "failed"])
@@ -191,8 +191,8 @@ def test_a_pod_deleted_in_flight_does_not_come_back(updates: Kit, plugins: str) 
     assert not updates.nominator.has_any
     updates.fail(info, *plugins)
     assert updates.place() is None
-    assert updates.queue.in_flight_events() == {}
-    assert updates.queue.rejections() == {}
+    assert updates.queue.in_flight.counts() == {}
+    assert updates.queue.sub_queues.rejections == {}
 
 
 def test_a_pod_made_again_under_its_name_is_another_pod(updates: Kit) -> None:

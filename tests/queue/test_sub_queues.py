@@ -41,7 +41,7 @@ def test_a_refused_pod_is_gated(gated: Kit) -> None:
     assert info.unschedulable_plugins == {"G"}
     assert info.first_attempt_at is None
     assert gated.recorder.incoming == {("unschedulable", "UnschedulablePodAdd"): 1}
-    assert gated.queue.rejections() == {("G", gated.PROFILE): 1}
+    assert gated.queue.sub_queues.rejections == {("G", gated.PROFILE): 1}
 
 
 def test_an_opened_gate_lets_the_pod_in(gated: Kit) -> None:
@@ -57,7 +57,7 @@ def test_an_opened_gate_lets_the_pod_in(gated: Kit) -> None:
     assert info.first_attempt_at == 1060.0
     assert gated.recorder.incoming["active", "NodeAdd"] == 1
     gated.pop()
-    assert gated.queue.rejections() == {}
+    assert gated.queue.sub_queues.rejections == {}
 
 
 @pytest.mark.parametrize(
@@ -99,7 +99,7 @@ def test_a_pod_can_be_gated_by_one_plugin_after_another(gated: Kit) -> None:
     gated.shut["p"] = "H"
     gated.queue.move_all(NODE_ADD, None, None)
     assert gated.get().gating_plugin == "H"
-    assert gated.queue.rejections() == {("G", gated.PROFILE): 1, ("H", gated.PROFILE): 1}
+    assert gated.queue.sub_queues.rejections == {("G", gated.PROFILE): 1, ("H", gated.PROFILE): 1}
     gated.queue.move_all(NODE_ADD, None, None)
     assert gated.pre_enqueue_runs["p"] == 2
     del gated.shut["p"]
@@ -113,10 +113,10 @@ def test_a_pod_that_stays_gated_counts_once_for_its_plugin(gated: Kit) -> None:
     gated.add()
     for _ in range(3):
         gated.queue.move_all(NODE_ADD, None, None)
-    assert gated.queue.rejections() == {("G", gated.PROFILE): 1}
-    assert gated.queue.counts() == {"active": 0, "backoff": 0, "unschedulable": 0, "gated": 1}
+    assert gated.queue.sub_queues.rejections == {("G", gated.PROFILE): 1}
+    assert gated.queue.sub_queues.counts() == {"active": 0, "backoff": 0, "unschedulable": 0, "gated": 1}
     gated.queue.delete(gated.get().pod)
-    assert gated.queue.rejections() == {}
+    assert gated.queue.sub_queues.rejections == {}
 
 
 @pytest.mark.parametrize("pop_from_backoff", [True, False])
