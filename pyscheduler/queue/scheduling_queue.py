@@ -249,44 +249,16 @@ class SchedulingQueue:
         put()
 
     def add(self, info: PodInfo) -> None:
-        """Add a new pod that has no node. If the pod is in the queue or in flight, update it."""
-        uid = info.pod.uid
-        flight = self.in_flight.get(uid)
-        if flight is not None:
-            self._update_in_flight(flight, None, info)
-        elif (found := self.sub_queues.find(uid)) is not None:
-            self.update(found[1].pod, info)
-        else:
-            self.sub_queues.to_ready(self._new(info), UNSCHEDULED_POD_ADD.label)
+        """Add a new pod that has no node. If the queue knows the pod, update it."""
+        self._apply(None, info, UNSCHEDULED_POD_ADD)
 
-    def update(self, old: Pod | None, info: PodInfo) -> None:
+    def update(self, old: Pod, info: PodInfo) -> None:
         """Update a pod that has no node; add it if the queue does not know it.
 
         In activeQ and backoffQ the pod is sorted again. An unschedulable pod moves if a plugin that rejected it finds
         the change worth an attempt; a gated pod must then pass PreEnqueue. A pod in flight is updated when it returns.
         """
-        uid = info.pod.uid
-        if old is not None and old.uid != uid:
-            # After a relist, a deletion and a new pod of the same name can come as one update.
-            self.delete(old)
-            self.add(info)
-            return
-        flight = self.in_flight.get(uid)
-        if flight is not None:
-            self._update_in_flight(flight, old, info)
-            return
-        found = self.sub_queues.find(uid)
-        if found is None:
-            self.sub_queues.to_ready(self._new(info), UNSCHEDULED_POD_UPDATE.label)
-            return
-        place, queued = found
-        before = old if old is not None else queued.pod
-        self.sub_queues.update(place, queued, info)
-        if place is QueuePlace.UNSCHEDULABLE:
-            self._move_updated(queued, before)
-        elif place is QueuePlace.BACKOFF and listens(queued):
-            for event in pod_changes(before, info.pod):
-                self._early.hear(queued, self._hints.match(event), before, info.pod)
+        self._apply(old, info, UNSCHEDULED_POD_UPDATE)
 
     def update_placed(self, old: Pod, info: PodInfo) -> None:
         """Keep the new version of a pod that waits at Permit for its return, unless only the status changed.
@@ -457,8 +429,25 @@ class SchedulingQueue:
         for info in self.sub_queues:
             assert info.pod.uid not in self.in_flight, f"pod {info.pod.key} waits and is in flight"
 
-    def _new(self, info: PodInfo) -> QueuedPodInfo:
-        return QueuedPodInfo(pod_info=info, enqueued_at=self._clock.now())
+    def _apply(self, old: Pod | None, info: PodInfo, event: ClusterEvent) -> None:
+        """Add or update a pod; without `old` the change is the difference from the known version."""
+        uid = info.pod.uid
+        flight = self.in_flight.get(uid)
+        if flight is not None:
+            self._update_in_flight(flight, old, info)
+            return
+        found = self.sub_queues.find(uid)
+        if found is None:
+            self.sub_queues.to_ready(QueuedPodInfo(pod_info=info, enqueued_at=self._clock.now()), event.label)
+            return
+        place, queued = found
+        before = old if old is not None else queued.pod
+        self.sub_queues.update(place, queued, info)
+        if place is QueuePlace.UNSCHEDULABLE:
+            self._move_updated(queued, before)
+        elif place is QueuePlace.BACKOFF and listens(queued):
+            for change in pod_changes(before, info.pod):
+                self._early.hear(queued, self._hints.match(change), before, info.pod)
 
     def _update_in_flight(self, flight: Flight, old: Pod | None, info: PodInfo) -> None:
         if old is None:

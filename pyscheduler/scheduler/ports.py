@@ -26,16 +26,7 @@ if TYPE_CHECKING:
     from pyscheduler.framework.clock import Clock
     from pyscheduler.framework.recorder import Recorder
 
-__all__ = [
-    "BackgroundWriter",
-    "ClientSettings",
-    "ClusterClient",
-    "ExtenderConnection",
-    "Informer",
-    "Response",
-    "Stream",
-    "Transport",
-]
+__all__ = ["ClientSettings", "ClusterClient", "ExtenderConnection", "Informer", "Response", "Stream", "Transport"]
 
 T_co = TypeVar("T_co", covariant=True)
 K = TypeVar("K", bound="KubeObject")
@@ -192,21 +183,4 @@ class ClusterClient(Client, Protocol):
 
     async def close(self) -> None:
         """Stop informers, flush events for at most two seconds, and close the transport."""
-        ...
-
-
-class BackgroundWriter(Protocol):
-    """Writes to the API server in tasks of its own."""
-
-    @property
-    def idle(self) -> bool:
-        """Return True if nothing is left to write."""
-        ...
-
-    async def flush(self) -> None:
-        """Wait until everything is written, or the API server has rejected it."""
-        ...
-
-    def cancel(self) -> None:
-        """Drop everything that is not written yet."""
         ...

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
 import attrs
 
 from pyscheduler.scheduler.failure import pending_version
-from pyscheduler.scheduler.work import WorkResult
+from pyscheduler.scheduler.work import Work, WorkResult
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -52,12 +53,12 @@ class QueuedPods:
         """Return True if a pod can be popped now."""
         return self.queue.active_count > 0
 
-    def next(self) -> _QueuedPod | None:
+    def next(self) -> Work | None:
         """Pop the next pod."""
         queued = self.queue.pop()
-        return None if queued is None else _QueuedPod(self, queued)
+        return None if queued is None else Work(f"pod={queued.pod.key}", partial(self._schedule, queued))
 
-    async def schedule(self, queued: QueuedPodInfo, *, has_waited: bool) -> WorkResult:
+    async def _schedule(self, queued: QueuedPodInfo, has_waited: bool) -> WorkResult:
         """Run one scheduling cycle: for the pod alone, or for its whole group."""
         pod = queued.pod
         profile = self.profiles.get(pod.scheduler_name)
@@ -88,22 +89,3 @@ class QueuedPods:
             )
             return True
         return self.cache.is_assumed(pod.uid)
-
-
-class _QueuedPod:
-    """The work to schedule one popped pod."""
-
-    __slots__ = ("_queued", "_source")
-
-    def __init__(self, source: QueuedPods, queued: QueuedPodInfo) -> None:
-        self._source = source
-        self._queued = queued
-
-    @property
-    def name(self) -> str:
-        """Return the pod's name."""
-        return f"pod {self._queued.pod.key}"
-
-    async def run(self, *, has_waited: bool) -> WorkResult:
-        """Schedule the pod."""
-        return await self._source.schedule(self._queued, has_waited=has_waited)

@@ -32,8 +32,9 @@ if TYPE_CHECKING:
     from pyscheduler.scheduler.binding_cycle import BindingCycle
     from pyscheduler.scheduler.event_handlers import EventHandlers
     from pyscheduler.scheduler.extenders import Extenders
+    from pyscheduler.scheduler.in_tree_groups import InTreeGroups
     from pyscheduler.scheduler.pod_status import PodStatusWriter
-    from pyscheduler.scheduler.ports import BackgroundWriter, ClusterClient, Informer
+    from pyscheduler.scheduler.ports import ClusterClient, Informer
     from pyscheduler.scheduler.queued_pods import QueuedPods
     from pyscheduler.scheduler.scheduling_cycle import SchedulingCycle
     from pyscheduler.scheduler.work import Work, WorkSource, WorkSources
@@ -81,7 +82,7 @@ class Scheduler:
     work: WorkSources
     queued_pods: QueuedPods
     #: Everything that writes to the API server in the background, `statuses` among them.
-    writers: Sequence[BackgroundWriter]
+    writers: Sequence[PodStatusWriter | InTreeGroups]
     pods: Informer[Pod]
     nodes: Informer[Node]
     #: HTTP handlers of plugins.
@@ -172,7 +173,7 @@ class Scheduler:
             if self.waiting_pods.is_giving_back:
                 await self.waiting_pods.given_back()
                 has_waited = True
-            result = await work.run(has_waited=has_waited)
+            result = await work.run(has_waited)
         await self._begin_to_bind(result.attempts)
         return result.may_continue
 

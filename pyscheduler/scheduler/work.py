@@ -13,7 +13,7 @@ from collections import deque
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Awaitable, Callable, Collection, Sequence
 
     from pyscheduler.scheduler.attempt import Attempt
 
@@ -29,20 +29,14 @@ class WorkResult(NamedTuple):
     may_continue: bool = False
 
 
-class Work(Protocol):
+class Work(NamedTuple):
     """A scheduling decision about one or more pods."""
 
-    @property
-    def name(self) -> str:
-        """Return what the work is about, for logs: `pod default/a`."""
-        ...
-
-    async def run(self, *, has_waited: bool) -> WorkResult:
-        """Decide. The caller holds the lock on the snapshot; `has_waited` tells whether it had to wait for the lock.
-
-        If this raises, the scheduler logs the error and returns the pods to the queue that the work left in flight.
-        """
-        ...
+    #: What the decision is about, for logs: `pod=default/a`.
+    name: str
+    #: Decides. The loop holds the lock on the snapshot and passes whether it had to wait for the lock. If this raises,
+    #: the loop logs the error, and the pods that are still in flight return to the queue.
+    run: Callable[[bool], Awaitable[WorkResult]]
 
 
 class WorkSource(Protocol):

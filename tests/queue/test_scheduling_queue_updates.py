@@ -195,21 +195,6 @@ def test_a_pod_deleted_in_flight_does_not_come_back(updates: Kit, plugins: str) 
     assert updates.queue.sub_queues.rejections == {}
 
 
-def test_a_pod_made_again_under_its_name_is_another_pod(updates: Kit) -> None:
-    """Seen as an update, the old one leaves and the new one comes, with no past; in flight as well."""
-    old = updates.rejected("p", "X")
-    new = updates.pod(uid="uid-new")
-    updates.update(old, new)
-    assert updates.place() is None
-    assert updates.queue.place_of("uid-new") is QueuePlace.ACTIVE
-    info = updates.pop()
-    assert info.unschedulable_count == 0
-    newest = updates.pod(uid="uid-newest")
-    updates.update(new, newest)
-    updates.fail(info, "X")
-    assert [pod.uid for pod in updates.queue.pending_pods()] == ["uid-newest"]
-
-
 def test_adding_a_pod_that_is_here_updates_it(updates: Kit) -> None:
     """A relist may announce everything again; no pod loses its past over it, and none is there twice."""
     updates.rejected("p", "X")

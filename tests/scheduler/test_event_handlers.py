@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from pyscheduler import Pod
 from pyscheduler.cluster.embedded.faults import Fault
 from pyscheduler.queue.sub_queues import QueuePlace
-from pyscheduler.testing import pod_manifest
+from pyscheduler.testing import make_pod, pod_manifest
 from tests.scheduler.plugins import Holder
 
 if TYPE_CHECKING:
@@ -221,3 +221,17 @@ async def test_a_pod_that_changes_while_it_is_bound_comes_into_no_queue(pyschedu
     assert framework.scheduler.queue.place_of(cluster.pod("p").uid) is None
     await cluster.clock.advance(6)
     assert framework.result("p").bound
+
+
+async def test_a_recreated_pod_is_another_pod(pyscheduler_cluster: FakeCluster) -> None:
+    """A relist can show a deleted pod and a new pod of its name as one update: the new pod has no past."""
+    framework = await started(pyscheduler_cluster)
+    result = await framework.schedule("p", requests={"cpu": "64"})
+    handlers, queue = framework.scheduler.handlers, framework.scheduler.queue
+    new = make_pod("p", uid="new", requests={"cpu": "64"}, resource_version="1000")
+    handlers.update_pod(result.pod, new)
+    assert queue.place_of(result.pod.uid) is None
+    queued = queue.get("new")
+    assert queued is not None
+    assert (queued.pod, queued.attempts) == (new, 0)
+    handlers.delete_pod(new)

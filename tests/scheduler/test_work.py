@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-import attrs
 import pytest
 
 from pyscheduler.api import Pod
 from pyscheduler.cluster.embedded.faults import Fault
 from pyscheduler.queue.sub_queues import QueuePlace
 from pyscheduler.scheduler.debugger import Debugger
-from pyscheduler.scheduler.work import WorkResult, WorkSources
+from pyscheduler.scheduler.work import Work, WorkResult, WorkSources
 from tests.scheduler.measured import Measured
 
 if TYPE_CHECKING:
@@ -32,31 +32,6 @@ profiles:
 """
 
 
-@attrs.define(eq=False)
-class Job:
-    """A work: all held pods of one job, taken by name and placed one after the other."""
-
-    source: Jobs
-    name: str
-
-    async def run(self, *, has_waited: bool) -> WorkResult:
-        scheduler = self.source.scheduler
-        pods = [info.pod for info in self.source.ready(self.name)]
-        taken = scheduler.queue.take(pods)
-        if self.name in self.source.broken:
-            self.source.broken.remove(self.name)
-            raise RuntimeError("this job has a bug")
-        if self.name in self.source.dropped:
-            self.source.dropped.remove(self.name)
-            for info in taken:
-                scheduler.queue.put_back(info)
-            return WorkResult()
-        profile = scheduler.profiles["batch"]
-        attempts = [await scheduler.scheduling.run_scheduling_cycle(profile, info) for info in taken]
-        self.source.done.append(self.name)
-        return WorkResult([attempt for attempt in attempts if attempt is not None])
-
-
 class Jobs:
     """A source of another kind: pods of the profile `batch` wait until their job has `size` of them."""
 
@@ -73,9 +48,25 @@ class Jobs:
     def has_work(self) -> bool:
         return next(self._due(), None) is not None
 
-    def next(self) -> Job | None:
+    def next(self) -> Work | None:
         name = next(self._due(), None)
-        return None if name is None else Job(self, name)
+        return None if name is None else Work(f"job={name}", partial(self._schedule, name))
+
+    async def _schedule(self, job: str, has_waited: bool) -> WorkResult:
+        """Take all held pods of a job by name and place them one after the other."""
+        taken = self.scheduler.queue.take([info.pod for info in self.ready(job)])
+        if job in self.broken:
+            self.broken.remove(job)
+            raise RuntimeError("this job has a bug")
+        if job in self.dropped:
+            self.dropped.remove(job)
+            for info in taken:
+                self.scheduler.queue.put_back(info)
+            return WorkResult()
+        profile = self.scheduler.profiles["batch"]
+        attempts = [await self.scheduler.scheduling.run_scheduling_cycle(profile, info) for info in taken]
+        self.done.append(job)
+        return WorkResult([attempt for attempt in attempts if attempt is not None])
 
     def ready(self, job: str) -> list[QueuedPodInfo]:
         held = self.scheduler.queue.sub_queues.held.values()
@@ -266,7 +257,7 @@ async def test_next_waits_until_a_source_has_work() -> None:
     """`wake` ends the wait only if some source has work; cancelling the wait loses none."""
     work, source = WorkSources(), Numbers("a", 0)
     work.add(source)
-    waiting = asyncio.create_task(work.next())  # type: ignore[arg-type]  # a coroutine
+    waiting = asyncio.create_task(work.next())
     await asyncio.sleep(0)
     work.wake()
     await asyncio.sleep(0)
@@ -282,7 +273,7 @@ async def test_next_waits_until_a_source_has_work() -> None:
 async def test_close_ends_a_waiting_next() -> None:
     """A waiting `next` returns None, and so does every later one, also if a source has work."""
     work = WorkSources()
-    waiting = asyncio.create_task(work.next())  # type: ignore[arg-type]  # a coroutine
+    waiting = asyncio.create_task(work.next())
     await asyncio.sleep(0)
     work.close()
     assert await waiting is None
