@@ -7,6 +7,7 @@ bring a `clone()`; a frozen value is shared as it is.
 
 from __future__ import annotations
 
+import warnings
 from typing import TYPE_CHECKING, Final, Generic, Protocol, TypeVar, cast, overload, runtime_checkable
 
 from pyscheduler.api.errors import PySchedulerError
@@ -133,24 +134,35 @@ PODS_TO_ACTIVATE: Final[StateKey[PodsToActivate]] = StateKey("kubernetes.io/pods
 
 
 class AfterFailure:
-    """What a plugin wants of the attempt's failure, should it come to that; it may say so up to Unreserve.
+    """What plugins ask for if the attempt fails. A plugin can set it until Unreserve.
 
-    `serve_backoff`: the pod serves its backoff in full; it is not popped early, whatever SchedulerPopFromBackoffQ says.
-    `quiet_for`: pods for which the end of this pod's reservation, or of its nomination, is no reason to be tried. The
-    event goes to all others. A plugin that rolls back a group names its members here, or the room that each of them
-    gives back brings the others back at once, into the same rollback. Hand over the same object, or an equal one, for
-    all of them: pods that failed under one that is equal are then left out together, without being asked about.
-    `room_for`: the pod stands for a group that can start when so many pods like it find room (`podgroup.places_needed`
-    counts them). While it is backing off, an event that a plugin which rejected it finds worth an attempt has the
-    scheduler look whether there is that much room, and try the pod at once where there is. With 0 it is not looked for.
+    `serve_backoff`: the pod serves its whole backoff; SchedulerPopFromBackoffQ does not pop it before.
+    `ignored_by`: a predicate of pods that ignore the end of this pod's reservation and of its nomination; the event
+    goes to all other pods. A plugin that rolls back a group returns True for the group's members. Otherwise the room
+    that each member releases would bring the other members back at once, into the same rollback. Use the same
+    predicate, or an equal one, for all members: the queue then skips pods whose predicates are equal without calling
+    them. `room_for`: the pod stands for a group that can start when that number of pods like it find room
+    (`podgroup.places_needed` counts them). If an event comes during the backoff that a rejecting plugin finds worth an
+    attempt, the scheduler checks for that much room and retries the pod at once if there is. 0 means no check.
     """
 
-    __slots__ = ("quiet_for", "room_for", "serve_backoff")
+    __slots__ = ("ignored_by", "room_for", "serve_backoff")
 
     def __init__(self) -> None:
         self.serve_backoff = False
         self.room_for = 0
-        self.quiet_for: Callable[[Pod], bool] | None = None
+        self.ignored_by: Callable[[Pod], bool] | None = None
+
+    @property
+    def quiet_for(self) -> Callable[[Pod], bool] | None:
+        """Return `ignored_by`; the old name works for one more version."""
+        warnings.warn("AfterFailure.quiet_for is now ignored_by", DeprecationWarning, stacklevel=2)
+        return self.ignored_by
+
+    @quiet_for.setter
+    def quiet_for(self, ignored_by: Callable[[Pod], bool] | None) -> None:
+        warnings.warn("AfterFailure.quiet_for is now ignored_by", DeprecationWarning, stacklevel=2)
+        self.ignored_by = ignored_by
 
     def clone(self) -> AfterFailure:
         """Return itself: what-if copies of a state share the one, as with `PodsToActivate`."""

@@ -344,13 +344,13 @@ class SchedulingQueue:
         old: object | None,
         new: object | None,
         pre_check: Callable[[Pod], bool] | None = None,
-        quiet_for: Callable[[Pod], bool] | None = None,
+        ignored_by: Callable[[Pod], bool] | None = None,
     ) -> None:
         """Announce an event: move the unschedulable pods that it may help to activeQ, backoffQ or `held`.
 
         `old` and `new` are the object before and after, as hint functions expect them. Pods for which `pre_check` is
         false are left out. Pods in flight are judged by the event when they return (without `pre_check`). Pods for
-        which `quiet_for` is true ignore the event, in flight or not.
+        which `ignored_by` is true ignore the event, in flight or not.
         """
         matches = self._hints.match(event)
         if not matches.is_of_interest:
@@ -360,19 +360,19 @@ class SchedulingQueue:
             return group.lets_through(event) and matches.may_move(group.scheduler_name, group.rejectors)
 
         def hears(pod: Pod) -> bool:
-            return (pre_check is None or pre_check(pod)) and not (quiet_for and self._hints.ignores(quiet_for, pod))
+            return (pre_check is None or pre_check(pod)) and not (ignored_by and self._hints.ignores(ignored_by, pod))
 
-        pods = self._unschedulable.select(is_concerned, quiet_for)
-        if pre_check is not None or quiet_for is not None:
+        pods = self._unschedulable.select(is_concerned, ignored_by)
+        if pre_check is not None or ignored_by is not None:
             pods = [info for info in pods if hears(info.pod)]
-        self._move(pods, matches, old, new, quiet_for)
+        self._move(pods, matches, old, new, ignored_by)
         self._early.announce(matches, old, new, hears)
 
-    def quiet_for(self, uid: str) -> Callable[[Pod], bool] | None:
+    def ignored_by(self, uid: str) -> Callable[[Pod], bool] | None:
         """Return the predicate of the pods that ignore what this pod released after its last attempt; None: no pod."""
         flight = self.in_flight.get(uid)
         info = flight.info if flight is not None else self.get(uid)
-        return info.after_failure.quiet_for if info is not None and info.after_failure is not None else None
+        return info.after_failure.ignored_by if info is not None and info.after_failure is not None else None
 
     @property
     def active_count(self) -> int:
@@ -513,7 +513,7 @@ class SchedulingQueue:
         """Return the events since the pop of a rejected pod, without those that cannot matter to it."""
         if not self.in_flight.has_missed(flight):
             return ()
-        own = info.after_failure.quiet_for if info.after_failure is not None else None
+        own = info.after_failure.ignored_by if info.after_failure is not None else None
         if own is not None and not self._hints.ignores(own, info.pod):
             own = None
         scheduler_name = info.pod.scheduler_name
@@ -523,11 +523,11 @@ class SchedulingQueue:
             # An `activate` concerns one pod, and its flight has it in `is_named`.
             return event is not FORCE_ACTIVATE and self._hints.match(event).may_move(scheduler_name, rejectors)
 
-        def is_quiet(quiet_for: Callable[[Pod], bool]) -> bool:
+        def ignores(ignored_by: Callable[[Pod], bool]) -> bool:
             # Most often the pod's own group released its nodes; then the answer is known.
-            return quiet_for == own or self._hints.ignores(quiet_for, info.pod)
+            return ignored_by == own or self._hints.ignores(ignored_by, info.pod)
 
-        return self.in_flight.events_since_pop(flight, may_matter, is_quiet)
+        return self.in_flight.events_since_pop(flight, may_matter, ignores)
 
     def _move(
         self,
@@ -535,7 +535,7 @@ class SchedulingQueue:
         matches: Matches,
         old: object | None,
         new: object | None,
-        quiet_for: Callable[[Pod], bool] | None = None,
+        ignored_by: Callable[[Pod], bool] | None = None,
     ) -> None:
         """Move those of `pods` that the event may help; none of them is behind a gate that ignores the event."""
         for info in pods:
@@ -548,7 +548,7 @@ class SchedulingQueue:
             self._unschedulable.remove(uid)
             if self.sub_queues.requeue(info, strategy, matches.label) is QueuePlace.BACKOFF:
                 self._early.wake(info, matches.label)
-        self.in_flight.observe(matches.event, old, new, quiet_for)
+        self.in_flight.observe(matches.event, old, new, ignored_by)
 
     def _flush_backoff(self, now: float) -> None:
         for info in self._backoff.pop_completed(now):

@@ -145,15 +145,15 @@ class BindingCycle:
         """Undo, announce what was freed, and requeue."""
         pod = attempt.pod
         freed = self.scheduling.undo(attempt)
-        quiet_for = attempt.after_failure.quiet_for
+        ignored_by = attempt.after_failure.ignored_by
         if status.is_rejected:
             # Announced after the pod is back in the queue, and not to the pod itself: what it freed cannot help it.
             self.failure.handle(attempt, status, CLEAR_NOMINATION)
             if freed:
                 self.queue.move_all(
-                    ASSIGNED_POD_DELETE, pod, None, lambda other: other.uid != pod.uid, quiet_for=quiet_for
+                    ASSIGNED_POD_DELETE, pod, None, lambda other: other.uid != pod.uid, ignored_by=ignored_by
                 )
         else:
             if freed:
-                self.queue.move_all(ASSIGNED_POD_DELETE, pod, None, quiet_for=quiet_for)
+                self.queue.move_all(ASSIGNED_POD_DELETE, pod, None, ignored_by=ignored_by)
             self.failure.handle(attempt, status, CLEAR_NOMINATION)

@@ -231,8 +231,8 @@ class EventHandlers:
         nominated = old.status.nominated_node_name
         if nominated and nominated != new.status.nominated_node_name:
             # As if it had been deleted from the node it was nominated to.
-            quiet_for = self.queue.quiet_for(new.uid)
-            self.queue.move_all(ASSIGNED_POD_DELETE, old, None, _at_most(old.priority), quiet_for)
+            ignored_by = self.queue.ignored_by(new.uid)
+            self.queue.move_all(ASSIGNED_POD_DELETE, old, None, _at_most(old.priority), ignored_by)
         for event in pod_changes(old, new):
             if event != UNSCHEDULED_POD_UPDATE:
                 self._timed(event, began)

@@ -164,7 +164,7 @@ def test_an_update_of_the_pod_counts(make_kit: Callable[..., Kit]) -> None:
 def test_pods_that_an_event_is_quiet_for_are_not_looked_at(kit: Kit) -> None:
     """What its own group gives back wakes nobody."""
     listening(kit)
-    kit.queue.move_all(kit.NODE_ADD, None, None, quiet_for=lambda _pod: True)
+    kit.queue.move_all(kit.NODE_ADD, None, None, ignored_by=lambda _pod: True)
     kit.clock.advance(0.1)
     assert kit.queue.pop() is None
 

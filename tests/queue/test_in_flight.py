@@ -190,7 +190,7 @@ def test_what_is_left_out_is_just_that(
             assert flight is not None
             seen = list(in_flight.events_since_pop(flight, wanted.__contains__, is_quiet))
             assert seen == [
-                one for one in events if one.event in wanted and (one.quiet_for is None or one.quiet_for != quiet)
+                one for one in events if one.event in wanted and (one.ignored_by is None or one.ignored_by != quiet)
             ]
 
 

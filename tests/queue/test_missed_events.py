@@ -186,7 +186,7 @@ def _play(steps: Sequence[tuple[object, ...]], seen: Counter[str]) -> None:
                 quiet = None if group is None else Group(str(group))
                 gone = event in (NODE_DELETE, POD_DELETE)
                 old, new = (name, None) if gone else (None, None if event == ALL_PODS else name)
-                kit.queue.move_all(event, old, new, quiet_for=quiet)
+                kit.queue.move_all(event, old, new, ignored_by=quiet)
                 if event != PV_ADD:
                     happened(event, old, new, quiet)
             case ("name", number):
@@ -224,7 +224,7 @@ def _come_back(
     rejected, pending, own = set(outcome[0]) - set(outcome[1]), set(outcome[1]), outcome[2]
     info.unschedulable_plugins, info.pending_plugins = rejected, pending
     after = AfterFailure()
-    after.quiet_for = own
+    after.ignored_by = own
     strategy, calls = look_through(info.pod, missed.events, rejected, pending)
     before = len(kit.recorder.hints)
     kit.queue.requeue_failed(info, after)
@@ -265,10 +265,10 @@ def test_thousands_that_come_back_at_once_cost_what_each_of_them_does(
         kit.add(f"p{number}", labels={"group": "g"})
     flying = [kit.pop() for _ in range(MANY)]
     after = AfterFailure()
-    after.quiet_for = own
+    after.ignored_by = own
     for info in flying:
         info.unschedulable_plugins, info.pending_plugins = {"A"}, set()
         kit.queue.requeue_failed(info, after)
-        kit.queue.move_all(POD_DELETE, info.pod, None, quiet_for=own)
+        kit.queue.move_all(POD_DELETE, info.pod, None, ignored_by=own)
     print(len(kit.recorder.hints), "hints")  # noqa: T201 - shown with -s, and when the test fails
     assert len(kit.recorder.hints) <= most

@@ -81,7 +81,7 @@ class Tiny(PreFilterPlugin, PostFilterPlugin, ReservePlugin, PermitPlugin, Enque
         if group is not None and self.is_quiet:
             after = state.read(AFTER_FAILURE)
             after.serve_backoff = True
-            after.quiet_for = lambda other: group_of(other) == group
+            after.ignored_by = lambda other: group_of(other) == group
         return None
 
     def post_filter(
@@ -163,7 +163,7 @@ async def test_a_gang_one_place_short_costs_at_most_two_attempts_per_pod_and_eve
 
 
 async def test_without_quiet_a_gang_wakes_itself_for_ever(cluster: FakeCluster) -> None:
-    """The trap that `quiet_for` is there for: with the gate off the same gang is tried again after every backoff."""
+    """The trap that `ignored_by` is there for: with the gate off the same gang is tried again after every backoff."""
     cluster.add_node("n", allocatable={"cpu": "3"})
     framework = cluster.framework(
         enable=[Tiny], args={"Tiny": {"quiet": False}}, feature_gates="SchedulerPopFromBackoffQ=false"

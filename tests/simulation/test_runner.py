@@ -52,7 +52,7 @@ class Counting(ReservePlugin, PermitPlugin):
 
     def unreserve(self, state: CycleState, pod: Pod, node_name: str) -> None:
         group = self.group_of(pod)
-        state.read(AFTER_FAILURE).quiet_for = lambda other: self.group_of(other) == group
+        state.read(AFTER_FAILURE).ignored_by = lambda other: self.group_of(other) == group
         for held in self.waiting.of(group):
             held.reject(self.name, "rejection in Unreserve")
 

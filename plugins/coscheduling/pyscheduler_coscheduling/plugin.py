@@ -309,7 +309,7 @@ class Coscheduling(
             # Part of a rollback, in which the group was dealt with; its members must not be woken by it.
             after = state.get(AFTER_FAILURE)
             if after is not None:
-                after.quiet_for = group.is_pending
+                after.ignored_by = group.is_pending
             return
         if cause == "stopped" or state.get(_REFUSED) or not group.group.is_declared or members.satisfied(group):
             return

@@ -230,11 +230,11 @@ class Gang(
         if after is None or self.gangs.is_settled(record):
             return
         after.serve_backoff = True
-        if record.quiet_for is None:
-            record.quiet_for = lambda other: (
+        if record.ignored_by is None:
+            record.ignored_by = lambda other: (
                 not self.gangs.is_settled(record) and self.gangs.in_gang_group(record.state.gang_group, other)
             )
-        after.quiet_for = record.quiet_for
+        after.ignored_by = record.ignored_by
 
     def post_filter(
         self, state: CycleState, pod: Pod, statuses: NodeStatuses

@@ -54,7 +54,7 @@ class GangRecord:
     #: The version of the group about which users were told what is wrong with it.
     told: Group | None = None
     #: Which pods a rollback of the gang group is no news to; one for all members.
-    quiet_for: Callable[[Pod], bool] | None = None
+    ignored_by: Callable[[Pod], bool] | None = None
     #: The priority of the first member that was tried, and whether another one had a different one.
     priority: int | None = None
     is_mixed: bool = False
