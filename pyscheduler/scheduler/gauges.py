@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["register_gauges", "register_profiles"]
 
-#: Plugins that use goroutines in kube-scheduler, and so have a series in scheduler_goroutines there.
+#: Plugins that spread their work over goroutines in kube-scheduler, and so have a row in scheduler_goroutines there.
 _PARALLEL: Final = frozenset({"DefaultPreemption", "InterPodAffinity", "PodTopologySpread"})
 
 
@@ -72,10 +72,10 @@ def register_profiles(
     bindings: Callable[[], int],
     prioritizing: Callable[[], int] | None = None,
 ) -> None:
-    """Register kube-scheduler's counts of plugin evaluations and of tasks that run beside the scheduling cycle.
+    """Register kube-scheduler's counts of what plugins were asked, and what runs beside the scheduling cycle.
 
-    Differs from kube-scheduler: scheduler_goroutines shows tasks, because there are no goroutines. A plugin that uses
-    goroutines there computes in one step here, so its series is 0.
+    Differs from kube-scheduler: scheduler_goroutines shows tasks, for there are no goroutines. What is spread over
+    goroutines there is one computation here, over before anybody can look, so it shows 0.
     """
 
     def evaluations() -> _Values:

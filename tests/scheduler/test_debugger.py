@@ -142,7 +142,7 @@ async def test_one_look_at_a_time(pyscheduler_cluster: FakeCluster, log: pytest.
     debugger.look()
     await pyscheduler_cluster.clock.advance(10)
     await debugger.stop()
-    assert log.messages.count("A look into cache and queue is under way already") == 1
+    assert log.messages.count("A dump of cache and queue is under way already") == 1
     assert log.messages.count("Cache comparer finished mismatch=false") == 2
 
 
