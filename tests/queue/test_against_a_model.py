@@ -550,7 +550,7 @@ class TwinMachine(RuleBasedStateMachine):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("pop_early", [True, False], ids=["pop from backoff", "wait out backoff"])
-def test_the_queue_does_what_the_model_does(make_kit: Callable[..., Kit], pop_early: bool) -> None:
+def test_the_queue_agrees_with_the_model(make_kit: Callable[..., Kit], pop_early: bool) -> None:
     """No history is found in which they differ, and every pod is accounted for at its end."""
 
     def machine() -> TwinMachine:
@@ -561,7 +561,7 @@ def test_the_queue_does_what_the_model_does(make_kit: Callable[..., Kit], pop_ea
 
 
 @pytest.mark.parametrize("pop_early", [True, False], ids=["pop from backoff", "wait out backoff"])
-def test_a_long_history_sees_everything(make_kit: Callable[..., Kit], pop_early: bool) -> None:
+def test_a_long_history_covers_every_operation(make_kit: Callable[..., Kit], pop_early: bool) -> None:
     """Every operation happens often, and pods enter every queue for every reason."""
     kit = make_kit(hints=HINTS, gating_events=GATING_EVENTS, start_at=START, pop_from_backoff=pop_early)
     twin = Twin(kit, pop_early=pop_early)

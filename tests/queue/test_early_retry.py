@@ -62,7 +62,7 @@ def test_an_event_ends_the_backoff_where_there_is_room(kit: Kit) -> None:
         pytest.param(Kit.NODE_ADD, 0, id="a pod that stands for no group"),
     ],
 )
-def test_nothing_else_ends_it(kit: Kit, event: ClusterEvent, room_for: int) -> None:
+def test_other_events_do_not_end_the_backoff(kit: Kit, event: ClusterEvent, room_for: int) -> None:
     """The pod serves its backoff."""
     kit.add()
     info = kit.pop()
@@ -76,7 +76,7 @@ def test_nothing_else_ends_it(kit: Kit, event: ClusterEvent, room_for: int) -> N
     assert kit.queue.pop() is None
 
 
-def test_without_room_it_is_as_if_nothing_had_happened(kit: Kit) -> None:
+def test_without_room_the_pod_returns_unchanged(kit: Kit) -> None:
     """No attempt is counted, and the backoff ends when it would have ended."""
     listening(kit)
     info = kit.get()
@@ -126,7 +126,7 @@ def test_early_attempts_that_fail_do_not_lengthen_the_backoff(kit: Kit) -> None:
     assert kit.queue.settle_early(kit.pop(), has_room=True)
 
 
-def test_an_event_that_comes_too_early_after_a_failure_is_not_lost(kit: Kit) -> None:
+def test_an_event_soon_after_a_failure_is_kept(kit: Kit) -> None:
     """The pod is tried as soon as it may be, not at the end of its backoff."""
     listening(kit)
     kit.queue.move_all(kit.NODE_ADD, None, None)
@@ -140,7 +140,7 @@ def test_an_event_that_comes_too_early_after_a_failure_is_not_lost(kit: Kit) -> 
     assert kit.pop() is info
 
 
-def test_an_event_that_came_while_it_was_tried_counts(kit: Kit) -> None:
+def test_an_event_during_the_attempt_counts(kit: Kit) -> None:
     """It is looked at as soon as it is back."""
     kit.add()
     fail(kit, kit.pop())
@@ -161,7 +161,7 @@ def test_an_update_of_the_pod_counts(make_kit: Callable[..., Kit]) -> None:
     assert kit.pop().pod.labels == {"a": "b"}
 
 
-def test_pods_that_an_event_is_quiet_for_are_not_looked_at(kit: Kit) -> None:
+def test_pods_that_ignore_an_event_stay_in_backoff(kit: Kit) -> None:
     """What its own group gives back wakes nobody."""
     listening(kit)
     kit.queue.move_all(kit.NODE_ADD, None, None, ignored_by=lambda _pod: True)
@@ -169,7 +169,7 @@ def test_pods_that_an_event_is_quiet_for_are_not_looked_at(kit: Kit) -> None:
     assert kit.queue.pop() is None
 
 
-def test_whoever_is_named_is_tried_in_any_case(kit: Kit) -> None:
+def test_an_activated_pod_is_tried_without_a_check_for_room(kit: Kit) -> None:
     """Also when it waits to be looked at."""
     listening(kit)
     kit.queue.move_all(kit.NODE_ADD, None, None)
@@ -178,7 +178,7 @@ def test_whoever_is_named_is_tried_in_any_case(kit: Kit) -> None:
     assert kit.pop().woken_by == ""
 
 
-def test_a_pod_that_is_deleted_meanwhile_does_not_come_back(kit: Kit) -> None:
+def test_a_pod_deleted_during_the_check_does_not_return(kit: Kit) -> None:
     """Neither from the look, nor before it."""
     listening(kit)
     kit.queue.move_all(kit.NODE_ADD, None, None)
@@ -190,7 +190,7 @@ def test_a_pod_that_is_deleted_meanwhile_does_not_come_back(kit: Kit) -> None:
     assert not kit.queue.sub_queues.rejections
 
 
-def test_many_that_are_woken_at_once_take_turns(kit: Kit) -> None:
+def test_woken_pods_are_checked_twenty_at_a_time(kit: Kit) -> None:
     """Twenty are looked at every tenth of a second."""
     names = [f"p{number}" for number in range(50)]
     for name in names:

@@ -153,7 +153,7 @@ def broken(pod: Pod, old: object, new: object) -> QueueingHint:
         ),
     ],
 )
-def test_what_an_event_is_worth(
+def test_evaluate_returns_the_strategy(
     kit: Kit,
     registered: dict[ClusterEvent, list[tuple[str, object]]],
     event: ClusterEvent,
@@ -176,7 +176,7 @@ def test_what_an_event_is_worth(
 
 
 @pytest.mark.parametrize("kind", [asyncio.CancelledError, SystemExit])
-def test_a_hint_gets_nothing_past_the_queue(kit: Kit, kind: type[BaseException]) -> None:
+def test_a_hint_cannot_raise_through_the_queue(kit: Kit, kind: type[BaseException]) -> None:
     """What would end the watch that brought the event, or the program, is a failed hint like any other."""
 
     def ends_all(*_: object) -> QueueingHint:
@@ -253,7 +253,7 @@ def test_hints_see_pod_and_objects(kit: Kit) -> None:
         pytest.param(UNSCHEDULABLE_TIMEOUT, "B", True, True, id="a wildcard event"),
     ],
 )
-def test_pods_that_an_event_cannot_concern_are_told_by_their_plugins(
+def test_may_move_depends_on_the_rejecting_plugins(
     kit: Kit, event: ClusterEvent, rejectors: str, of_interest: bool, may_move: bool
 ) -> None:
     """No pod needs to be looked at to know that none of its plugins registered the event."""

@@ -150,7 +150,7 @@ STEPS = st.lists(
 )
 
 
-def test_it_comes_to_the_same_as_a_plain_look() -> None:
+def test_skipping_rows_gives_the_result_of_a_full_scan() -> None:
     """Each pod goes where a look at every event sends it, and the same hints are asked, in the same order."""
     seen: Counter[str] = Counter()
 
@@ -253,7 +253,7 @@ def yes(pod: Pod, old: object, new: object) -> QueueingHint:
         pytest.param({POD_DELETE: [("B", yes)]}, None, 0, id="registered by another plugin"),
     ],
 )
-def test_thousands_that_come_back_at_once_cost_what_each_of_them_does(
+def test_the_cost_of_many_returns_is_linear(
     make_kit: Callable[..., Kit],
     hints: dict[ClusterEvent, list[tuple[str, object]]],
     own: Group | None,

@@ -123,7 +123,7 @@ def test_a_change_of_a_placed_pod_is_kept_for_its_return(kit: Kit, change: dict[
         pytest.param([], [], QueuePlace.BACKOFF, 0, 1, id="an error is tried again after a backoff"),
     ],
 )
-def test_where_a_failed_pod_goes(
+def test_a_rejection_and_an_error_go_to_different_sub_queues(
     kit: Kit, plugins: list[str], pending: list[str], place: QueuePlace, rejections: int, errors: int
 ) -> None:
     """Nothing happened meanwhile: only the kind of failure decides."""
@@ -160,7 +160,7 @@ def test_the_first_attempt_is_remembered(kit: Kit) -> None:
     assert kit.pop().first_attempt_at == 1000.0
 
 
-def test_what_rejected_a_pod_can_be_read_until_it_fails_again(kit: Kit) -> None:
+def test_rejecting_plugins_stay_until_the_next_failure(kit: Kit) -> None:
     """A pop leaves the plugins of the last failure on the pod, for whoever wants to log them."""
     kit.rejected("p", "B", pending=["A"])
     kit.queue.move_all(kit.NODE_ADD, None, None)
@@ -235,7 +235,7 @@ def test_counts_and_pending_pods(kit: Kit) -> None:
 
 
 @pytest.mark.parametrize(("pop_from_backoff", "count"), [(True, 2), (False, 1)])
-def test_active_count_is_what_pop_would_hand_out(
+def test_active_count_is_the_number_of_pods_pop_would_return(
     make_kit: Callable[..., Kit], pop_from_backoff: bool, count: int
 ) -> None:
     """Pods in backoff count if they can be popped from there; those that failed with an error cannot."""
@@ -274,7 +274,7 @@ def test_rejections_are_counted_by_plugin_until_the_pod_leaves(kit: Kit) -> None
     assert kit.queue.sub_queues.rejections == {}
 
 
-def test_dump_shows_who_waits_for_what(kit: Kit) -> None:
+def test_dump_has_the_place_and_the_reason_of_each_pod(kit: Kit) -> None:
     """Plain data for logs: places, reasons, nominations."""
     kit.rejected("rejected", "B", "A", nominated="n1")
     kit.rejected("failed")
@@ -304,7 +304,7 @@ def test_dump_shows_who_waits_for_what(kit: Kit) -> None:
     }
 
 
-def test_a_dump_bears_changes(kit: Kit) -> None:
+def test_dump_allows_changes_of_the_queue(kit: Kit) -> None:
     """It is taken in pieces: a pod that leaves meanwhile is left out."""
     kit.add("a")
     kit.add("b")
@@ -341,7 +341,7 @@ def test_every_profile_has_its_own_hints_and_gates(kit: Kit) -> None:
     queue.check_invariants()
 
 
-async def test_it_runs_on_an_event_loop_s_clock(kit: Kit) -> None:
+async def test_the_queue_runs_on_an_event_loops_clock(kit: Kit) -> None:
     """With real timers a pod in backoff comes back by itself; the backoff is next to nothing here."""
     ready = asyncio.Event()
     queue = SchedulingQueue(

@@ -45,7 +45,7 @@ def skip(pod: Pod, old: object, new: object) -> QueueingHint:
         pytest.param(queue, ["B"], [], 2, QueuePlace.UNSCHEDULABLE, id="another plugin rejected it: stays"),
     ],
 )
-def test_where_an_event_moves_a_pod(
+def test_an_event_moves_a_pod_by_the_best_strategy(
     make_kit: Callable[..., Kit],
     hint: object,
     plugins: list[str],
@@ -125,7 +125,7 @@ def test_hints_are_asked_about_pods_of_their_plugins_only(make_kit: Callable[...
     assert asked == ["a"]
 
 
-def test_an_event_that_concerns_nobody_costs_the_same_for_any_number_of_pods(make_kit: Callable[..., Kit]) -> None:
+def test_the_cost_of_an_unrelated_event_does_not_grow_with_the_pods(make_kit: Callable[..., Kit]) -> None:
     """Python calls are counted, of an event that other plugins registered and of one that a gate shuts out."""
 
     def calls(pods: int) -> int:
@@ -209,7 +209,7 @@ def test_a_hint_may_use_the_queue(make_kit: Callable[..., Kit]) -> None:
         pytest.param([], [], [], [], QueuePlace.BACKOFF, id="an error needs no event"),
     ],
 )
-def test_a_failed_pod_is_judged_by_what_it_missed(
+def test_events_in_flight_decide_where_a_failed_pod_goes(
     make_kit: Callable[..., Kit],
     before: list[ClusterEvent],
     during: list[ClusterEvent],
@@ -232,7 +232,7 @@ def test_a_failed_pod_is_judged_by_what_it_missed(
     assert kit.place("other") is QueuePlace.IN_FLIGHT
 
 
-def test_each_pod_in_flight_has_its_own_past(kit: Kit) -> None:
+def test_each_pod_in_flight_has_its_own_events(kit: Kit) -> None:
     """Of two pods in flight only the one that was popped before the event missed it."""
     kit.add("a")
     kit.add("b")
@@ -262,7 +262,7 @@ def test_the_objects_of_missed_events_reach_the_hints(make_kit: Callable[..., Ki
     assert seen == [("p", None, "n1"), ("p", None, "n2")]
 
 
-def test_pods_in_flight_learn_of_events_in_spite_of_a_pre_check(kit: Kit) -> None:
+def test_a_pre_check_does_not_apply_to_pods_in_flight(kit: Kit) -> None:
     """The check is about pods that wait now."""
     kit.add()
     info = kit.pop()
@@ -296,7 +296,7 @@ def test_activation_reaches_pods_in_flight(kit: Kit) -> None:
     assert (kit.place("named"), kit.place("other")) == (QueuePlace.BACKOFF, QueuePlace.UNSCHEDULABLE)
 
 
-def test_activating_an_unknown_pod_leaves_no_trace(kit: Kit) -> None:
+def test_activating_an_unknown_pod_does_nothing(kit: Kit) -> None:
     """Nothing is kept for pods that the queue does not know."""
     kit.add("other")
     kit.pop()

@@ -54,7 +54,7 @@ def test_a_window_leaves_together(make_kit: Callable[..., Kit]) -> None:
     assert kit.pop_names() == ["b", "c", "a"]
 
 
-def test_backoff_is_cut_short_when_there_is_nothing_else_to_do(kit: Kit) -> None:
+def test_a_pod_is_popped_from_backoff_if_none_is_active(kit: Kit) -> None:
     """An empty activeQ takes the next rejected pod from backoffQ, and the next attempt counts as any other."""
     kit.rejected("rejected", "A")
     kit.rejected("failed")
@@ -76,7 +76,7 @@ def test_a_pod_in_backoff_does_not_block_others(make_kit: Callable[..., Kit]) ->
     assert kit.pop_names() == ["other", "urgent"]
 
 
-def test_a_pod_that_was_tried_goes_behind_its_equals(kit: Kit) -> None:
+def test_a_retried_pod_comes_after_pods_of_its_priority(kit: Kit) -> None:
     """The time of the failure counts, so that one pod cannot keep the head of the queue."""
     for name in "abc":
         kit.add(name)

@@ -120,7 +120,7 @@ def test_hints_are_given_the_pod_before_and_after(make_kit: Callable[..., Kit]) 
     assert seen == [(new, old, new), (newest, new, newest)]
 
 
-def test_a_moved_pod_is_moved_once(make_kit: Callable[..., Kit]) -> None:
+def test_an_updated_pod_moves_only_once(make_kit: Callable[..., Kit]) -> None:
     """An update of two changes, both worth an attempt, moves the pod at the first, with and without early popping."""
     for pop_from_backoff in (True, False):
         kit = make_kit(hints={POD_UPDATE: [("U", None)]}, pop_from_backoff=pop_from_backoff)
@@ -195,7 +195,7 @@ def test_a_pod_deleted_in_flight_does_not_come_back(updates: Kit, plugins: str) 
     assert updates.queue.sub_queues.rejections == {}
 
 
-def test_adding_a_pod_that_is_here_updates_it(updates: Kit) -> None:
+def test_adding_a_known_pod_updates_it(updates: Kit) -> None:
     """A relist may announce everything again; no pod loses its past over it, and none is there twice."""
     updates.rejected("p", "X")
     again = updates.pod(labels={"a": "b"})

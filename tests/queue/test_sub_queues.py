@@ -31,7 +31,7 @@ def gated(make_kit: Callable[..., Kit]) -> Kit:
     )
 
 
-def test_a_refused_pod_is_gated(gated: Kit) -> None:
+def test_a_pod_that_pre_enqueue_rejects_is_gated(gated: Kit) -> None:
     """It waits among the unschedulable pods under its plugin's name, and was never ready."""
     gated.shut["p"] = "G"
     gated.add()
@@ -120,7 +120,9 @@ def test_a_pod_that_stays_gated_counts_once_for_its_plugin(gated: Kit) -> None:
 
 
 @pytest.mark.parametrize("pop_from_backoff", [True, False])
-def test_where_pre_enqueue_stands(make_kit: Callable[..., Kit], pop_from_backoff: bool) -> None:
+def test_pre_enqueue_runs_before_the_first_queue_that_can_be_popped(
+    make_kit: Callable[..., Kit], pop_from_backoff: bool
+) -> None:
     """Pods that may be popped from backoffQ pass it on the way there, and not again; others when they leave it."""
     kit = make_kit(hints={NODE_ADD: [("A", None)]}, pop_from_backoff=pop_from_backoff)
     kit.queue.start()
@@ -255,7 +257,7 @@ def test_a_status_of_success_passes(make_kit: Callable[..., Kit]) -> None:
     assert kit.place() is QueuePlace.ACTIVE
 
 
-def test_moves_are_logged_for_those_who_look(gated: Kit, caplog: pytest.LogCaptureFixture) -> None:
+def test_moves_are_logged_at_debug_level(gated: Kit, caplog: pytest.LogCaptureFixture) -> None:
     """At debug level each move says why, in kube-scheduler's words."""
     with caplog.at_level(logging.DEBUG):
         gated.add()

@@ -42,7 +42,7 @@ async def started(cluster: FakeCluster, **keywords: Any) -> FakeFramework:
     return framework
 
 
-async def test_users_of_an_unreadable_pod_are_told_once(pyscheduler_cluster: FakeCluster) -> None:
+async def test_an_unreadable_pod_gets_one_event(pyscheduler_cluster: FakeCluster) -> None:
     """It is in no queue, and an event says why. Once it can be read it is scheduled."""
     cluster = pyscheduler_cluster
     cluster.add_node("n1")
@@ -87,7 +87,7 @@ async def test_a_gate_that_goes_while_the_pod_cannot_be_read_opens(pyscheduler_c
     assert framework.result("p").bound
 
 
-async def test_what_a_pod_on_a_node_uses_counts_whatever_else_cannot_be_read(pyscheduler_cluster: FakeCluster) -> None:
+async def test_the_readable_part_of_a_pod_on_a_node_counts(pyscheduler_cluster: FakeCluster) -> None:
     """Selectors and amounts that do not parse do not make its node look empty: all else is counted."""
     cluster = pyscheduler_cluster
     cluster.add_node("n1", allocatable={"cpu": "4"})
@@ -209,7 +209,7 @@ async def test_a_pod_that_changed_at_permit_is_tried_again_when_it_is_rejected(
     assert framework.result("p").bound
 
 
-async def test_a_pod_that_changes_while_it_is_bound_comes_into_no_queue(pyscheduler_cluster: FakeCluster) -> None:
+async def test_a_pod_that_changes_during_its_binding_is_not_queued(pyscheduler_cluster: FakeCluster) -> None:
     """It is assumed, and will not come back."""
     cluster = pyscheduler_cluster
     cluster.add_node("n1")
