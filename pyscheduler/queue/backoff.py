@@ -113,7 +113,7 @@ class BackoffQueue:
 
     def put(self, info: QueuedPodInfo) -> None:
         """Add a pod without counting it."""
-        is_held = info.pod.scheduler_name in self._holding
+        is_held = bool(self._holding) and info.pod.scheduler_name in self._holding
         if not (info.unschedulable_plugins or info.pending_plugins):
             self.failed.put(info)
         elif is_held or (info.after_failure is not None and info.after_failure.serve_backoff):

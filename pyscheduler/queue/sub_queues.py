@@ -127,7 +127,7 @@ class SubQueues:
             self._entered += 1
             info.first_attempt_rank = self._entered
         self.unschedulable.remove(pod.uid)
-        if pod.scheduler_name in self._holding:
+        if self._holding and pod.scheduler_name in self._holding:
             place = QueuePlace.HELD
             self.held[pod.uid] = info
             self._recorder.incoming_pod(queue="held", event=event)
