@@ -134,16 +134,16 @@ PODS_TO_ACTIVATE: Final[StateKey[PodsToActivate]] = StateKey("kubernetes.io/pods
 
 
 class AfterFailure:
-    """What plugins ask for if the attempt fails. A plugin can set it until Unreserve.
+    """What happens if the attempt fails. A plugin may set the fields until the end of Unreserve.
 
-    `serve_backoff`: the pod serves its whole backoff; SchedulerPopFromBackoffQ does not pop it before.
-    `ignored_by`: a predicate of pods that ignore the end of this pod's reservation and of its nomination; the event
-    goes to all other pods. A plugin that rolls back a group returns True for the group's members. Otherwise the room
-    that each member releases would bring the other members back at once, into the same rollback. Use the same
-    predicate, or an equal one, for all members: the queue then skips pods whose predicates are equal without calling
-    them. `room_for`: the pod stands for a group that can start when that number of pods like it find room
-    (`podgroup.places_needed` counts them). If an event comes during the backoff that a rejecting plugin finds worth an
-    attempt, the scheduler checks for that much room and retries the pod at once if there is. 0 means no check.
+    `serve_backoff`: the pod serves its backoff in full; it is not popped early, whatever SchedulerPopFromBackoffQ says.
+    `ignored_by(pod)` is True for pods that ignore the end of this pod's reservation or nomination; the event wakes all
+    other pods. A plugin that rolls back a group returns True for its members. Otherwise the room that one member gives
+    back would wake the other members, and they would be rolled back again. Set the same function, or an equal one, for
+    all members: the queue then leaves out pods that failed with an equal function without a call for each.
+    `room_for`: the pod stands for a group that can start when so many pods like it find room (`podgroup.places_needed`
+    counts them). While it is backing off, an event that a plugin which rejected it finds worth an attempt has the
+    scheduler look whether there is that much room, and try the pod at once where there is. With 0 it is not looked for.
     """
 
     __slots__ = ("ignored_by", "room_for", "serve_backoff")
@@ -155,14 +155,14 @@ class AfterFailure:
 
     @property
     def quiet_for(self) -> Callable[[Pod], bool] | None:
-        """Return `ignored_by`; the old name works for one more version."""
-        warnings.warn("AfterFailure.quiet_for is now ignored_by", DeprecationWarning, stacklevel=2)
+        """Return `ignored_by`, under its old name; deprecated."""
+        warnings.warn("AfterFailure.quiet_for is now called ignored_by", DeprecationWarning, stacklevel=2)
         return self.ignored_by
 
     @quiet_for.setter
-    def quiet_for(self, ignored_by: Callable[[Pod], bool] | None) -> None:
-        warnings.warn("AfterFailure.quiet_for is now ignored_by", DeprecationWarning, stacklevel=2)
-        self.ignored_by = ignored_by
+    def quiet_for(self, value: Callable[[Pod], bool] | None) -> None:
+        warnings.warn("AfterFailure.quiet_for is now called ignored_by", DeprecationWarning, stacklevel=2)
+        self.ignored_by = value
 
     def clone(self) -> AfterFailure:
         """Return itself: what-if copies of a state share the one, as with `PodsToActivate`."""
