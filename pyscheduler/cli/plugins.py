@@ -12,6 +12,7 @@ from pyscheduler.cli.options import block_option
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from pyscheduler.runtime.profile import Profile
     from pyscheduler.runtime.registry import Distribution, PluginDescription, Registry
 
 __all__ = ["command"]
@@ -30,6 +31,8 @@ def command(config_file: str | None, output: str, blocked: tuple[str, ...]) -> N
     """Show the plugins that are installed: distribution, version, extension points, args.
 
     A distribution that cannot be imported is shown with the reason; that matters only to a profile that enables it.
+    With --config, each profile also shows whether it has an equivalence cache, which reuses the answers of plugins for
+    pods that ask the same, and which plugin prevents it.
 
     \b
     What is installed, and what a profile makes of it:
@@ -151,19 +154,34 @@ def _show_enabled(config_file: str, registry: Registry, output: str) -> None:
         for name, profile in profiles.items()
     }
     if output == "json":
-        _show_json(points)
+        _show_json({name: {**points[name], "equivalenceCache": _cache_data(profiles[name])} for name in points})
         return
-    for line in _enabled_lines(points):
-        click.echo(line)
-
-
-def _enabled_lines(points: Mapping[str, Mapping[str, Sequence[str]]]) -> Iterator[str]:
-    for number, (profile, found) in enumerate(points.items()):
+    for number, (name, found) in enumerate(points.items()):
         if number:
-            yield ""
-        yield f"profile {profile}"
-        width = max(map(len, found), default=0)
-        for point, names in found.items():
-            first, *rest = textwrap.wrap(", ".join(names), _WIDTH - width - 4)
-            yield f"  {point:<{width}}  {first}"
-            yield from (" " * (width + 4) + line for line in rest)
+            click.echo()
+        for line in _enabled_lines(name, found):
+            click.echo(line)
+        _show_cache(profiles[name])
+
+
+def _cache_data(profile: Profile) -> Mapping[str, object]:
+    return {
+        "enabled": profile.equivalence_cache is not None,
+        "obstacles": [{"plugin": each.plugin, "reason": each.reason} for each in profile.cache_obstacles],
+    }
+
+
+def _show_cache(profile: Profile) -> None:
+    click.echo(f"  equivalence cache: {'on' if profile.equivalence_cache is not None else 'off'}")
+    for each in profile.cache_obstacles:
+        whom = each.plugin if each.disables else f"not for {each.plugin}"
+        _echo_wrapped(f"{whom}: {each.reason}", indent=4, hanging=6)
+
+
+def _enabled_lines(profile: str, found: Mapping[str, Sequence[str]]) -> Iterator[str]:
+    yield f"profile {profile}"
+    width = max(map(len, found), default=0)
+    for point, names in found.items():
+        first, *rest = textwrap.wrap(", ".join(names), _WIDTH - width - 4)
+        yield f"  {point:<{width}}  {first}"
+        yield from (" " * (width + 4) + line for line in rest)

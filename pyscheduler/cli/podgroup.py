@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from pyscheduler.api import ResourceKind
+    from pyscheduler.podgroup import DialectTable
     from pyscheduler.podgroup.summary import Summary
     from pyscheduler.scheduler.ports import ClusterClient
 
@@ -52,10 +53,11 @@ class _Question:
 
 @attrs.frozen(kw_only=True)
 class _Cluster:
-    """A cluster, and where in it to look; `namespace` "" is everywhere."""
+    """A cluster, the namespace to look at ("" for all), and the dialects to read."""
 
     client: ClusterClient
     namespace: str
+    table: DialectTable
 
 
 def _location_options(command: Callable[..., None]) -> Callable[..., None]:
@@ -171,6 +173,7 @@ async def _answered(question: _Question, answer: Callable[[_Question, _Cluster],
     from pyscheduler.cluster.real.probe import check_server
     from pyscheduler.framework.clock import LoopClock
     from pyscheduler.framework.recorder import NullRecorder
+    from pyscheduler.runtime.discovery import discover
     from pyscheduler.scheduler.ports import ClientSettings
 
     configure(verbosity=0, json=False)
@@ -182,7 +185,8 @@ async def _answered(question: _Question, answer: Callable[[_Question, _Cluster],
     namespace = "" if question.all_namespaces else question.namespace or credentials.namespace
     try:
         await check_server(transport)
-        code: int = await answer(question, _Cluster(client=client, namespace=namespace))
+        table = discover().dialect_table(_warn)
+        code: int = await answer(question, _Cluster(client=client, namespace=namespace, table=table))
         return code
     finally:
         await client.close()
@@ -193,7 +197,7 @@ async def _found(question: _Question, cluster: _Cluster) -> tuple[list[Summary],
     from pyscheduler.cli.podgroup_reading import read_directory
     from pyscheduler.podgroup.summary import summaries
 
-    directory, kinds = await read_directory(cluster.client, cluster.namespace, _warn)
+    directory, kinds = await read_directory(cluster.client, cluster.table, cluster.namespace, _warn)
     found = summaries(directory, selector=question.selector)
     if not question.names:
         return found, kinds, 0
@@ -243,6 +247,7 @@ async def _get(question: _Question, cluster: _Cluster) -> int:
         await follow(
             cluster.client,
             kinds,
+            table=cluster.table,
             shown=found,
             show=show,
             names=frozenset(question.names),
@@ -298,7 +303,7 @@ async def _describe(question: _Question, cluster: _Cluster) -> int:
     found, _, code = await _found(question, cluster)
     if not found:
         _report_nothing(question, cluster.namespace)
-    events = await events_about(cluster.client, cluster.namespace, _warn) if found else ()
+    events = await events_about(cluster.client, cluster.table, cluster.namespace, _warn) if found else ()
     for number, one in enumerate(found):
         if number:
             click.echo("\n")

@@ -8,16 +8,15 @@ from typing import TYPE_CHECKING, ClassVar, Final
 from pyscheduler.api import KubeObject, ObjectReference, Pod, ResourceKind, Wire, kind_of
 from pyscheduler.api.kinds import PODS
 from pyscheduler.framework.errors import ForbiddenError, NotFoundError
-from pyscheduler.podgroup import DIALECTS, GroupDirectory, kinds_of
+from pyscheduler.podgroup import GroupDirectory, kinds_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from pyscheduler.podgroup import DialectTable
     from pyscheduler.scheduler.ports import ClusterClient
 
 __all__ = ["CoreEvent", "events_about", "read_directory", "said_by_server"]
-
-_GROUP_KINDS: Final = kinds_of(DIALECTS)
 
 
 class EventSource(Wire):
@@ -75,18 +74,20 @@ class _Within(ResourceKind):
 
 
 async def read_directory(
-    client: ClusterClient, namespace: str, warn: Callable[[str], None]
+    client: ClusterClient, table: DialectTable, namespace: str, warn: Callable[[str], None]
 ) -> tuple[GroupDirectory, Sequence[ResourceKind]]:
-    """List pods and group objects of a namespace ("" for all); return them, and the kinds that may be listed.
+    """List pods and group objects of a namespace ("" for all) in the dialects of `table`.
+
+    Returns the groups, and the kinds that may be listed.
 
     A kind that is not served has no objects; one that may not be listed is told to `warn`. Pods must be readable:
     raises the `APIError` otherwise.
     """
-    kinds = [_Within.of(kind, namespace) for kind in (PODS, *_GROUP_KINDS)]
+    kinds = [_Within.of(kind, namespace) for kind in (PODS, *kinds_of(table))]
     for kind in kinds:
         # Who goes on to watch starts these; they are for one namespace, as more may not be granted.
         client.informer(kind, optional=True)
-    directory = GroupDirectory(DIALECTS)
+    directory = GroupDirectory(table)
     listed = await asyncio.gather(*(_list(client, kind, warn) for kind in kinds))
     for items in listed:
         for item in items or ():
@@ -116,13 +117,16 @@ def said_by_server(error: Exception) -> str:
     return words if words and request.partition(" ")[0].isupper() else str(error)
 
 
-async def events_about(client: ClusterClient, namespace: str, warn: Callable[[str], None]) -> Sequence[CoreEvent]:
-    """List the events about PodGroups of a namespace, the oldest first; what may not be read is told to `warn`."""
+async def events_about(
+    client: ClusterClient, table: DialectTable, namespace: str, warn: Callable[[str], None]
+) -> Sequence[CoreEvent]:
+    """List the events about group objects of a namespace, the oldest first; `warn` is told what may not be read."""
     client.informer(_CORE_EVENTS, optional=True)
     found: list[CoreEvent] = []
     try:
-        async for page in client.pages(CoreEvent, namespace, field_selector="involvedObject.kind=PodGroup"):
-            found += page
+        for name in dict.fromkeys(kind.kind for kind in kinds_of(table)):
+            async for page in client.pages(CoreEvent, namespace, field_selector=f"involvedObject.kind={name}"):
+                found += page
     except ForbiddenError as error:
         warn(f"events may not be listed: {said_by_server(error)}")
     return sorted(found, key=lambda event: event.last_seen or "")

@@ -6,14 +6,14 @@ import asyncio
 from typing import TYPE_CHECKING, Final
 
 from pyscheduler.api import Pod, parse_label_selector
-from pyscheduler.podgroup import DIALECTS, GroupDirectory, GroupId
+from pyscheduler.podgroup import GroupDirectory, GroupId
 from pyscheduler.podgroup.summary import labelled, summary_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence, Set as AbstractSet
 
     from pyscheduler.api import KubeObject, ResourceKind
-    from pyscheduler.podgroup import GroupState
+    from pyscheduler.podgroup import DialectTable, GroupState
     from pyscheduler.podgroup.summary import Summary
     from pyscheduler.scheduler.ports import ClusterClient
 
@@ -23,15 +23,14 @@ __all__ = ["follow"]
 _GATHER_SECONDS: Final = 0.2
 
 
-#: In which family of dialects an object describes groups.
-_FAMILIES: Final = {kind.type: dialect.family for dialect in DIALECTS for kind in dialect.kinds}
-
-
 class _Watch:
     """Notes which groups have news, and tells them from time to time."""
 
-    def __init__(self, shown: Iterable[Summary], *, names: AbstractSet[str], selector: str) -> None:
-        self.directory = GroupDirectory(DIALECTS)
+    def __init__(
+        self, table: DialectTable, shown: Iterable[Summary], *, names: AbstractSet[str], selector: str
+    ) -> None:
+        self.directory = GroupDirectory(table)
+        self._table = table
         self._names = names
         self._selector = parse_label_selector(selector) if selector else None
         self._shown = {one.state.id: _essence(one) for one in shown}
@@ -51,8 +50,9 @@ class _Watch:
             state = self.directory.of(item)
         else:
             self.directory.object_added(item)
-            family = _FAMILIES[type(item)]
-            state = self.directory.get(GroupId(item.namespace, item.name, family))
+            dialect = self._table.of_object(item)
+            assert dialect is not None, f"no dialect reads {type(item).__qualname__}"
+            state = self.directory.get(GroupId(item.namespace, item.name, dialect.family))
         if state is not None:
             self._note(state)
 
@@ -76,7 +76,7 @@ class _Watch:
                 if state is None:
                     self._shown.pop(group, None)
                 elif self._is_asked_for(state):
-                    summary = summary_of(state)
+                    summary = summary_of(state, self.directory.dialect_of(state))
                     essence = _essence(summary)
                     if self._shown.get(group) != essence:
                         self._shown[group] = essence
@@ -102,6 +102,7 @@ async def follow(
     client: ClusterClient,
     kinds: Sequence[ResourceKind],
     *,
+    table: DialectTable,
     shown: Iterable[Summary],
     show: Callable[[Sequence[Summary]], None],
     names: AbstractSet[str],
@@ -111,7 +112,7 @@ async def follow(
 
     A group of which nothing is left is not mentioned again. Broken watches are taken up, absent kinds looked for.
     """
-    watch = _Watch(shown, names=names, selector=selector)
+    watch = _Watch(table, shown, names=names, selector=selector)
     informers = [client.informer(kind, optional=kind.type is not Pod) for kind in kinds]
     for informer in informers:
         informer.add_event_handler(on_add=watch.came, on_update=lambda _old, new: watch.came(new), on_delete=watch.went)

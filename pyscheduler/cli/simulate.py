@@ -174,8 +174,9 @@ def _simulate(
 
     profiles = {}
     scenarios: list[Scenario] = []
+    table = discover(blocked=blocked).dialect_table()
     for file in files:
-        of_file, found = load_scenarios(file)
+        of_file, found = load_scenarios(file, table)
         for each in found:
             if each.id in profiles:
                 raise ConfigError(f"scenario {each.id}: another file has one of this id", source=file)

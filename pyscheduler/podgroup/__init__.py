@@ -1,15 +1,16 @@
 """One model of a pod group over all dialects, for every group plugin, ours and others'.
 
-Belongs here: what a group is, however it is written down (`dialects`, `declarations`, `wire`, `model`); who its
-members are and where they stand (`directory`, `membership`); the order in which groups are tried (`sort_keys`); what
-belongs into a group's status (`status_facts`), and who keeps it there (`controller`); windows of time in which a group
-may not do something (`expiry`); how much room a group needs (`places`); and what all group plugins of a scheduler share
+Belongs here: what a group is in each dialect (`dialects`, `declarations`, `wire`, `model`); its members and their
+places (`directory`, `membership`); the order in which groups are tried (`sort_keys`); the status of a group
+(`status`) and the controller that writes it (`controller`); periods in which a group must not be tried
+(`expiry`); how many pods of a group need room (`room_needed`); and what all group plugins of a scheduler share
 (`groups`, where to begin).
-Does not belong here: who schedules a group, and when; any I/O.
+Does not belong here: the decision to schedule a group; any I/O.
 """
 
 from __future__ import annotations
 
+from pyscheduler.api.deprecation import deprecated_names
 from pyscheduler.podgroup.controller import StatusController as StatusController, status_rules as status_rules
 from pyscheduler.podgroup.deadlock import Deadlocks as Deadlocks
 from pyscheduler.podgroup.deadlock_units import (
@@ -44,23 +45,30 @@ from pyscheduler.podgroup.identity import GroupId as GroupId
 from pyscheduler.podgroup.membership import (
     GangGroup as GangGroup,
     GroupState as GroupState,
-    Place as Place,
+    MemberPlace as MemberPlace,
     created_at as created_at,
 )
 from pyscheduler.podgroup.model import Group as Group, Origin as Origin, merge as merge
-from pyscheduler.podgroup.places import asks as asks, places_needed as places_needed
+from pyscheduler.podgroup.old_names import StatusStyle as _StatusStyle, next_status as _next_status
+from pyscheduler.podgroup.room_needed import asks as asks, places_needed as places_needed
 from pyscheduler.podgroup.sort_keys import (
     QueueOrder as QueueOrder,
     coscheduling_key as coscheduling_key,
     gang_key as gang_key,
 )
-from pyscheduler.podgroup.status_facts import (
+from pyscheduler.podgroup.status import (
+    ConditionStatus as ConditionStatus,
+    CountsStatus as CountsStatus,
+    DialectStatus as DialectStatus,
+    KubeBatchStatus as KubeBatchStatus,
     MemberFacts as MemberFacts,
     Phase as Phase,
-    StatusStyle as StatusStyle,
+    PhaseStatus as PhaseStatus,
+    coscheduling_phase as coscheduling_phase,
     is_overdue as is_overdue,
     is_unschedulable as is_unschedulable,
-    next_status as next_status,
+    koordinator_phase as koordinator_phase,
+    ming_phase as ming_phase,
     occupied_by as occupied_by,
     scheduled_condition as scheduled_condition,
     status_patch as status_patch,
@@ -71,10 +79,13 @@ __all__ = [
     "DIALECTS",
     "NOTHING_SAID",
     "ChangeKind",
+    "ConditionStatus",
+    "CountsStatus",
     "DeadlockArgs",
     "DeadlockParty",
     "Deadlocks",
     "Dialect",
+    "DialectStatus",
     "DialectTable",
     "ExpiringMap",
     "GangGroup",
@@ -88,27 +99,30 @@ __all__ = [
     "GroupStatus",
     "Key",
     "KeyPlace",
+    "KubeBatchStatus",
     "MatchPolicy",
     "MemberFacts",
+    "MemberPlace",
     "Mode",
     "Origin",
     "Phase",
-    "Place",
+    "PhaseStatus",
     "PodGroups",
     "Problem",
     "QueueOrder",
     "StatusController",
-    "StatusStyle",
     "UnitKey",
     "asks",
     "coscheduling_key",
+    "coscheduling_phase",
     "created_at",
     "gang_key",
     "is_overdue",
     "is_unschedulable",
     "kinds_of",
+    "koordinator_phase",
     "merge",
-    "next_status",
+    "ming_phase",
     "occupied_by",
     "places_needed",
     "resolve",
@@ -116,3 +130,12 @@ __all__ = [
     "status_patch",
     "status_rules",
 ]
+
+__getattr__ = deprecated_names(
+    __name__,
+    {
+        "Place": ("MemberPlace", MemberPlace),
+        "StatusStyle": ("a DialectStatus", _StatusStyle),
+        "next_status": ("DialectStatus.next", _next_status),
+    },
+)

@@ -1,14 +1,11 @@
-"""Keeps the status of PodGroups: phase, counts and owners, for every dialect whose status is the scheduler's to write.
+"""Writes the status of PodGroups: phase, counts and owners, for all dialects whose status the scheduler writes.
 
-There is one for all profiles, and it writes only while this scheduler leads: its `run()` is that of the plugins that
-serve groups. A group is due when something of it changed, is looked at once however much that was, and written only
-where its status is another one then. Each look moves the phase one step, as the controllers of the mirrored systems do,
-and a look that wrote is followed by another. Everything is counted from the members anew, so that a restart, a missed
-change or another writer costs nothing but a write.
+One controller serves all profiles, and runs only while this scheduler leads, in `run()` of the group plugins. A change
+of a group makes it due. The controller then steps its status (`DialectStatus.next`), writes it if it changed, and steps
+again. All counts are taken from the members anew, so a restart, a missed change or another writer costs one write.
 
-A write names the version of the object that it is based on; where somebody else was faster, the API server refuses, and
-the group is looked at again. What cannot be written is tried again later, each time after a longer pause, and holds
-nobody up.
+A write names the version of the object that it is based on. If another writer was faster, the API server refuses, and
+the group is due again. A failed write is retried after a pause that grows; scheduling does not wait for it.
 
 Differs from the PodGroup controllers of scheduler-plugins and Koordinator: those count members of the same label in
 other namespaces, too, and are programs of their own. Source: their `podgroup.go`; kube-batch's design of PodGroups.
@@ -18,7 +15,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
@@ -34,21 +31,11 @@ from pyscheduler.framework import (
 from pyscheduler.podgroup.directory import ChangeKind
 from pyscheduler.podgroup.groups import PodGroups
 from pyscheduler.podgroup.identity import GroupId
-from pyscheduler.podgroup.membership import Place, created_at
-from pyscheduler.podgroup.status_facts import (
-    TERMINAL_GROUP_PHASES,
-    Phase,
-    StatusStyle,
-    is_overdue,
-    is_unschedulable,
-    next_status,
-    occupied_by,
-    status_patch,
-)
-from pyscheduler.podgroup.wire import GroupObject
+from pyscheduler.podgroup.membership import MemberPlace
+from pyscheduler.podgroup.status import DialectStatus, occupied_by, status_patch
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Set as AbstractSet
 
     from pyscheduler.api import KubeObject, Pod
     from pyscheduler.framework import Handle
@@ -56,34 +43,29 @@ if TYPE_CHECKING:
     from pyscheduler.podgroup.dialects import Dialect
     from pyscheduler.podgroup.directory import GroupChange
     from pyscheduler.podgroup.membership import GroupState
-    from pyscheduler.podgroup.status_facts import MemberFacts
+    from pyscheduler.podgroup.status import MemberFacts
 
 __all__ = ["StatusController", "status_rules"]
 
 _log = logging.getLogger(__name__)
 
-#: Writes that are under way at the same time, of all groups together.
+#: How many writes may be under way at a time.
 _WRITERS: Final = 4
-#: A write that changes counts and not the phase is put off to be so long after the one before, in seconds ...
+#: The least time between two writes of a group that change counts and not the phase, in seconds ...
 _SPACING_SECONDS: Final = 1.0
-#: ... but for so many in a row, so that small groups are up to date at once.
+#: ... except for so many in a row, so that small groups are up to date at once.
 _BURST: Final = 5
-#: The pause after a write that failed, doubled with each in a row; another writer is over sooner.
+#: The pause after a failed write, doubled with each failure in a row; shorter if another writer was faster.
 _RETRY_SECONDS: Final = 1.0
 _CONFLICT_SECONDS: Final = 0.1
 _RETRY_SECONDS_AT_MOST: Final = 300.0
-#: Styles whose status somebody else writes.
-_NOT_OURS: Final = frozenset({None, StatusStyle.CONDITION})
 #: Places of members that the API does not know to be bound.
-_UNBOUND: Final = frozenset({Place.PENDING, Place.WAITING})
-#: Phases in which users are told whose the members are.
-_OCCUPIED: Final = frozenset({Phase.SCHEDULING, Phase.PRE_SCHEDULING})
-_TIMEOUT: Final = "schedule time longer than 48 hours"
+_UNBOUND: Final = frozenset({MemberPlace.PENDING, MemberPlace.WAITING})
 
 
 def status_rules(dialects: Iterable[Dialect]) -> tuple[PolicyRule, ...]:
-    """Return what it takes to keep the status of these dialects' objects, for the `rbac` of a plugin."""
-    kinds = [kind for dialect in dialects if dialect.status not in _NOT_OURS for kind in dialect.kinds]
+    """Return the permissions to write the status of these dialects' objects, for the `rbac` of a plugin."""
+    kinds = [kind for dialect in dialects if dialect.status.is_written for kind in dialect.kinds]
     groups = tuple(dict.fromkeys(kind.group for kind in kinds))
     plurals = tuple(dict.fromkeys(f"{kind.plural}/status" for kind in kinds))
     return (PolicyRule(api_groups=groups, resources=plurals, verbs=("patch",)),) if kinds else ()
@@ -91,7 +73,7 @@ def status_rules(dialects: Iterable[Dialect]) -> tuple[PolicyRule, ...]:
 
 @attrs.define(eq=False)
 class _Pause:
-    """How long to leave something alone that failed, by the clock, in seconds."""
+    """The pause after failed writes; `until` is the clock's, in seconds."""
 
     failures: int = 0
     until: float = 0.0
@@ -102,32 +84,31 @@ class _Pause:
 
 
 @attrs.define(eq=False)
-class _Book:
-    """What is kept of a group's object, which `uid` names."""
+class _WriteState:
+    """What the controller knows about the writes to a group's object; `uid` is the object's."""
 
     uid: str
-    #: The object as written last, and the versions before it; while the watch shows one of those, it is behind.
-    written: GroupObject | None = None
+    #: The object as written last, and the versions that it replaced; the watch is behind while it shows one of those.
+    written: KubeObject | None = None
     superseded: set[str] = attrs.Factory(set)
     pause: _Pause = attrs.Factory(_Pause)
-    #: When the next write that is not urgent would be due if there were no bursts.
+    #: When the next write of counts would be due without bursts.
     paced: float = 0.0
     timer: Timer | None = None
-    #: How many members there were when none of them had an owner.
+    #: The number of members when none of them had an owner.
     unowned: int | None = None
-    #: Warnings that stand.
-    is_overdue: bool = False
-    is_unschedulable: bool = False
+    #: The reasons of warnings that are true and were recorded.
+    warned: AbstractSet[str] = frozenset()
 
-    def latest(self, seen: GroupObject) -> GroupObject:
-        """Return the newest version that is known, of which `seen` is the one that the watch has."""
+    def latest(self, seen: KubeObject) -> KubeObject:
+        """Return the newest known version of the object; `seen` is the version of the watch."""
         if self.written is not None and seen.resource_version in self.superseded:
             return self.written
         self.written = None
         self.superseded.clear()
         return seen
 
-    def wrote(self, before: GroupObject, stored: GroupObject) -> None:
+    def wrote(self, before: KubeObject, stored: KubeObject) -> None:
         self.superseded.add(before.resource_version)
         self.written = stored
         self.pause = _Pause()
@@ -139,24 +120,24 @@ class _Book:
 
 
 class StatusController:
-    """The one writer of statuses of a scheduler. Ask for it with `of` when a plugin is made, and `run` it."""
+    """The status controller of a scheduler. A group plugin gets it with `of` when it is made, and runs it."""
 
     def __init__(self, groups: PodGroups, handle: Handle) -> None:
         self._groups = groups
         self._handle = handle
         self._clock = handle.clock
-        self._books: dict[GroupId, _Book] = {}
-        #: Members that were bound, of which the watch has yet to tell.
+        self._states: dict[GroupId, _WriteState] = {}
+        #: Bound members that the watch does not show as bound yet.
         self._bound: dict[GroupId, set[str]] = {}
-        #: Kinds whose status may not be written.
+        #: Kinds whose status the API server refuses to let us write.
         self._refused: dict[type[KubeObject], _Pause] = {}
-        #: Groups that wait for a look; None while nobody looks.
+        #: Groups that are due; None while the controller does not run.
         self._queue: asyncio.Queue[GroupId] | None = None
         self._due: set[GroupId] = set()
-        #: Groups that are being looked at, and those of them that changed meanwhile.
+        #: Groups whose step is under way, and those of them that changed meanwhile.
         self._busy: set[GroupId] = set()
         self._again: set[GroupId] = set()
-        self._is_following = False
+        self._is_subscribed = False
 
     @classmethod
     def of(cls, handle: Handle) -> StatusController:
@@ -164,15 +145,15 @@ class StatusController:
         return handle.shared("pyscheduler/pod-group-statuses", lambda: cls(PodGroups.of(handle), handle))
 
     async def run(self) -> None:
-        """Look at all groups, and then at each that changes, until cancelled; at once back where it runs already.
+        """Write the status of all groups, and of each group that changes, until cancelled; return if it runs already.
 
-        To be called when this scheduler leads, as `run()` of plugins is.
+        Call it while this scheduler leads, as plugins' `run()` is called.
         """
         if self._queue is not None:
             return
         self._queue = asyncio.Queue()
         try:
-            self._follow()
+            self._subscribe()
             for state in self._groups.directory:
                 self._enqueue(state.id)
             async with asyncio.TaskGroup() as writers:
@@ -181,11 +162,11 @@ class StatusController:
         finally:
             self._queue = None
             self._due.clear()
-            for book in self._books.values():
-                book.close()
+            for writes in self._states.values():
+                writes.close()
 
     def bound(self, pod: Pod) -> None:
-        """Take down that a member was bound: it counts from now on, also where the watch tells so late."""
+        """Count a member as bound, although the watch may show it late."""
         state = self._groups.directory.of(pod)
         if state is None or self._queue is None or self._groups.directory.place_of(pod.uid) not in _UNBOUND:
             return
@@ -194,22 +175,20 @@ class StatusController:
 
     # --- what is due
 
-    def _follow(self) -> None:
-        """Listen to all that can change a status, from the first run on; all profiles' plugins are made by then."""
-        if self._is_following:
+    def _subscribe(self) -> None:
+        """Register for all changes that matter, at the first run: all profiles' plugins are made by then."""
+        if self._is_subscribed:
             return
-        self._is_following = True
+        self._is_subscribed = True
         self._groups.directory.subscribe(self._changed)
         for dialect in self._groups.table:
-            if dialect.status in _NOT_OURS:
-                continue
-            for kind in dialect.kinds:
+            for kind in dialect.kinds if dialect.status.is_written else ():
                 try:
                     lister = self._handle.lister(kind.type)
                 except PluginError:
-                    continue  # Nobody watches it.
+                    continue  # no plugin watches it
                 family = dialect.family
-                # A status that somebody else writes is no change of the group.
+                # The directory does not report a status that another program writes.
                 lister.add_event_handler(
                     on_update=lambda _old, new, family=family: self._enqueue(GroupId(new.namespace, new.name, family))  # type: ignore[misc]  # mypy knows no defaults of lambdas
                 )
@@ -229,12 +208,12 @@ class StatusController:
 
     def _forget(self, group: GroupId) -> None:
         self._bound.pop(group, None)
-        self._close_book(group)
+        self._close_state(group)
 
-    def _close_book(self, group: GroupId) -> None:
-        book = self._books.pop(group, None)
-        if book is not None:
-            book.close()
+    def _close_state(self, group: GroupId) -> None:
+        writes = self._states.pop(group, None)
+        if writes is not None:
+            writes.close()
 
     def _enqueue(self, group: GroupId) -> None:
         if self._queue is None or group in self._due:
@@ -245,14 +224,14 @@ class StatusController:
         self._due.add(group)
         self._queue.put_nowait(group)
 
-    def _later(self, group: GroupId, book: _Book, seconds: float) -> None:
-        if book.timer is None:
+    def _later(self, group: GroupId, writes: _WriteState, seconds: float) -> None:
+        if writes.timer is None:
 
             def due() -> None:
-                book.timer = None
+                writes.timer = None
                 self._enqueue(group)
 
-            book.timer = self._clock.call_later(seconds, due)
+            writes.timer = self._clock.call_later(seconds, due)
 
     async def _work(self, queue: asyncio.Queue[GroupId]) -> None:
         while True:
@@ -260,13 +239,13 @@ class StatusController:
             self._due.discard(group)
             self._busy.add(group)
             try:
-                # The loop turns between any two looks, of which most write nothing.
+                # Most steps write nothing and so do not await: let the event loop run in between.
                 await asyncio.sleep(0)
                 while await self._step(group):
                     pass
-            except Exception:  # a bug must cost one group's status, not all  # noqa: BLE001
+            except Exception:  # a bug in one group's status must not stop the others  # noqa: BLE001
                 self._handle.recorder.warning("pod_group_status_not_written")
-                _log.exception("Status of pod group cannot be worked out podGroup=%s", group)
+                _log.exception("Status of pod group cannot be computed podGroup=%s", group)
             finally:
                 self._busy.discard(group)
             if group in self._again:
@@ -275,102 +254,89 @@ class StatusController:
 
     # --- one group
 
-    def _find(self, group: GroupId) -> tuple[GroupState, StatusStyle, GroupObject] | None:
-        """Return a group whose status is ours to write."""
+    def _find(self, group: GroupId) -> tuple[GroupState, DialectStatus, KubeObject] | None:
+        """Return a group whose status the scheduler writes, the rules of its status, and its object as watched."""
         state = self._groups.directory.get(group)
-        if state is None or not isinstance(state.object, GroupObject) or not self._groups.server_of(state):
+        if state is None or state.object is None or not self._groups.server_of(state):
             return None
-        style = self._groups.table.named(state.group.dialect).status
-        return None if style is None or style in _NOT_OURS else (state, style, state.object)
+        rules = self._groups.table.named(state.group.dialect).status
+        return (state, rules, state.object) if rules.is_written else None
 
     async def _step(self, group: GroupId) -> bool:
-        """Move a group's status one step on; tell whether it did, so that there may be another."""
+        """Move a group's status one step on; return True if it did, because another step may follow."""
         found = self._find(group)
         if found is None:
             return False
-        state, style, seen = found
-        book = self._books.get(group)
-        if book is None or book.uid != seen.uid:
-            self._close_book(group)
-            book = self._books[group] = _Book(seen.uid)
-        item = book.latest(seen)
-        status = item.status
-        if status.phase in TERMINAL_GROUP_PHASES:
-            return False
-        if is_overdue(status, created=created_at(item)):
-            if not book.is_overdue:
-                book.is_overdue = True
-                self._warn(item, "Timeout", _TIMEOUT)
-            return False
-        facts = self._facts(state)
-        if style is StatusStyle.KUBE_BATCH:
-            self._compare_minimum(book, item, facts)
-        wanted = next_status(style, status, facts, now=self._clock.wall())
-        begins = wanted.phase != status.phase
-        if wanted.phase in _OCCUPIED and (begins or not (status.occupied_by or book.unowned == facts.members)):
-            # Every member is looked at for that, so not at each step.
+        state, rules, seen = found
+        writes = self._states.get(group)
+        if writes is None or writes.uid != seen.uid:
+            self._close_state(group)
+            writes = self._states[group] = _WriteState(seen.uid)
+        item = writes.latest(seen)
+        status: Any = item.status  # type: ignore[attr-defined]  # kinds with a written status have one
+        facts, now = self._facts(state), self._clock.wall()
+        self._warn(writes, item, rules.warnings(status, facts))
+        wanted = rules.next(status, facts, now=now)
+        begins = rules.phase(wanted) != rules.phase(status)
+        if rules.wants_owners(status, wanted) and (begins or writes.unowned != facts.members):
+            # This reads every member, so it is not done at each step.
             owners = occupied_by(state.children())
-            book.unowned = None if owners else facts.members
-            wanted = next_status(style, status, attrs.evolve(facts, occupied_by=owners), now=self._clock.wall())
+            writes.unowned = None if owners else facts.members
+            wanted = rules.next(status, attrs.evolve(facts, occupied_by=owners), now=now)
         if wanted is status:
             return False
-        wait = self._wait(book, type(item), is_urgent=wanted.phase != status.phase)
+        wait = self._wait(writes, type(item), is_urgent=begins)
         if wait > 0:
-            self._later(group, book, wait)
+            self._later(group, writes, wait)
             return False
-        return await self._write(group, book, item, status_patch(status, wanted))
+        return await self._write(group, writes, item, status_patch(status, wanted))
 
     def _facts(self, state: GroupState) -> MemberFacts:
         return state.facts(ahead=len(self._bound.get(state.id, ())))
 
-    def _wait(self, book: _Book, kind: type[KubeObject], *, is_urgent: bool) -> float:
-        """Return how long the next write has to wait, in seconds."""
+    def _wait(self, writes: _WriteState, kind: type[KubeObject], *, is_urgent: bool) -> float:
+        """Return how long the next write must wait, in seconds."""
         refused = self._refused.get(kind)
-        until = max(book.pause.until, refused.until if refused is not None else 0.0)
+        until = max(writes.pause.until, refused.until if refused is not None else 0.0)
         if not is_urgent:
-            until = max(until, book.paced - (_BURST - 1) * _SPACING_SECONDS)
+            until = max(until, writes.paced - (_BURST - 1) * _SPACING_SECONDS)
         return until - self._clock.now()
 
-    async def _write(self, group: GroupId, book: _Book, item: GroupObject, patch: Mapping[str, object]) -> bool:
-        book.paced = max(book.paced, self._clock.now()) + _SPACING_SECONDS
+    async def _write(self, group: GroupId, writes: _WriteState, item: KubeObject, patch: Mapping[str, object]) -> bool:
+        writes.paced = max(writes.paced, self._clock.now()) + _SPACING_SECONDS
         body = {"metadata": {"resourceVersion": item.resource_version}, **patch}
         try:
             stored = await self._handle.client.patch(type(item), group.name, group.namespace, patch=body, status=True)
         except (APIError, TransportError) as error:
-            self._failed(group, book, item, error)
+            self._failed(group, writes, item, error)
             return False
-        book.wrote(item, stored)
+        writes.wrote(item, stored)
         self._refused.pop(type(item), None)
         return True
 
-    def _failed(self, group: GroupId, book: _Book, item: GroupObject, error: APIError | TransportError) -> None:
-        """Take down that a write failed, and when it is tried again."""
+    def _failed(self, group: GroupId, writes: _WriteState, item: KubeObject, error: APIError | TransportError) -> None:
+        """Record that a write failed, and retry it after a pause."""
         now = self._clock.now()
-        pause = book.pause
+        pause = writes.pause
         is_race = isinstance(error, ConflictError | NotFoundError)
         if isinstance(error, ForbiddenError):
-            # What may not be written of one group may not be written of its likes.
+            # The permission is missing for all groups of the kind.
             pause = self._refused.setdefault(type(item), _Pause())
-        # Several writes may be refused at once; that is one refusal.
-        is_news = now >= pause.until
-        if is_news:
+        # Several writes may be refused at the same time; that is one failure.
+        is_first = now >= pause.until
+        if is_first:
             pause.lengthen(now, _CONFLICT_SECONDS if isinstance(error, ConflictError) else _RETRY_SECONDS)
-        # An object that was changed or deleted just now is nothing to tell of; one that never takes a status is.
+        # One conflict or deletion is normal; an object that never takes a status is not.
         if not is_race or pause.failures > 1:
             self._handle.recorder.warning("pod_group_status_not_written")
-            if is_news and pause.failures == (2 if is_race else 1):
+            if is_first and pause.failures == (2 if is_race else 1):
                 _log.warning("Status of pod group is not written podGroup=%s err=%s", group, error)
-        self._later(group, book, pause.until - now)
+        self._later(group, writes, pause.until - now)
 
-    # --- warnings
-
-    def _compare_minimum(self, book: _Book, item: GroupObject, facts: MemberFacts) -> None:
-        """Warn once as often as a group comes to run with too few members left."""
-        was, book.is_unschedulable = book.is_unschedulable, is_unschedulable(facts)
-        if book.is_unschedulable and not was:
-            left = facts.members - facts.failed
-            counts = f"{facts.running} running, {facts.succeeded} succeeded, {facts.failed} failed"
-            self._warn(item, "Unschedulable", f"{left} of at least {facts.min} pods are left: {counts}")
-
-    def _warn(self, item: GroupObject, reason: str, note: str) -> None:
-        self._handle.event_recorder.event(item, type="Warning", reason=reason, action="Scheduling", note=note)
+    def _warn(self, writes: _WriteState, item: KubeObject, warnings: Mapping[str, str]) -> None:
+        """Record the warnings that were not true at the last step."""
+        for reason in warnings.keys() - writes.warned:
+            self._handle.event_recorder.event(
+                item, type="Warning", reason=reason, action="Scheduling", note=warnings[reason]
+            )
+        writes.warned = warnings.keys()

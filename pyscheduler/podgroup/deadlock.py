@@ -1,17 +1,17 @@
-"""The deadlock of groups that each hold a part of the room, and its resolution: one yields, and another is complete.
+"""The resolver of deadlocks: groups that each hold a part of the room, so that none can be complete.
 
-A contender lacks members, and nobody of it can be placed as things are. When two or more are in that state for the
-grace time, one of them holds something that it may be told to give up, and no holder has a member left to try, that is
-a deadlock: left alone, all would hold on until their time is up. It is resolved for the contender that ranks first (the
-highest priority, then the longest wait) among those that the room of lower ones completes: those give up their places,
-one after the other, until it fits. For the time of a lease they are refused, and the room is kept for the winner.
+A contender lacks members, and none of its members fits as the cluster is. There is a deadlock if, for the grace time,
+two or more contenders exist, one of them holds nodes that it may have to give up, and no holder has a member left to
+try. Without a resolver all of them would wait until they time out. The winner is the contender with the first rank
+(highest priority, then longest wait) that fits with the room of lower ranks: those yield, one after the other, until it
+fits. During a lease they are refused, and the room is nominated for the winner.
 
-Only what is held in memory is ever given up. Rank does not change while a group waits, so the oldest contender that can
-be completed is always the next. A winner that did not make it may not win again before something outside changes, and
-so, between two such changes, each resolution completes a unit or rules one out: there is an end to it.
+Only nodes held in memory are given up. The rank of a group does not change while it waits, so the oldest contender that
+can be complete is always the next winner. A winner that was not complete in time may not win again before something
+outside changes. So between two such changes each resolution completes a unit or excludes one, and resolutions end.
 
-One resolver for all profiles and group plugins of a scheduler, see `PodGroups.deadlocks`. A plugin joins with its side
-(`DeadlockParty`), tells what becomes of pods, and asks for refusals.
+One resolver serves all profiles and group plugins of a scheduler: `PodGroups.deadlocks`. A plugin joins with a
+`DeadlockParty`, reports attempts and nodes taken or given back, and asks whether a group is refused.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Final
 from pyscheduler.api import Node, Pod
 from pyscheduler.framework.changes import node_changes, pod_changes
 from pyscheduler.framework.events import ActionType
-from pyscheduler.podgroup.deadlock_facts import Releases
+from pyscheduler.podgroup.deadlock_history import Releases
 from pyscheduler.podgroup.deadlock_lease import Lease
 from pyscheduler.podgroup.deadlock_plan import NeverFits, Planner
 from pyscheduler.podgroup.deadlock_units import Contender, first_complete
@@ -42,9 +42,9 @@ __all__ = ["Deadlocks"]
 
 _log = logging.getLogger(__name__)
 
-#: While members are being tried, contenders are looked at this often, in seconds.
+#: How often contenders are checked while members are tried, in seconds.
 _LOOK_SECONDS: Final = 0.5
-#: A unit whose last member came so long ago was complete before this program could see it.
+#: A unit whose last member is older had its members before this program started.
 _PRECISE_SECONDS: Final = 2.0
 
 METRIC: Final = "pyscheduler_podgroup_deadlocks_total"
@@ -61,58 +61,57 @@ class Deadlocks:
         self._waiting: WaitingIndex | None = None
         self._past = Releases()
         self._never = NeverFits()
-        #: When units that wait had their members together first, in seconds since the epoch.
+        #: When waiting units first had enough members, in seconds since 1970.
         self._first_pending: dict[UnitKey, float] = {}
-        #: Winners that did not make it, and the count of outer changes up to which they may not win again.
+        #: Winners that were not complete in time, with the count of external changes at which they were excluded.
         self._excluded: dict[UnitKey, int] = {}
-        #: Units that fitted as things were and were tried for it, at that count.
+        #: Units that fitted without victims and were retried, with that count.
         self._nudged: dict[UnitKey, int] = {}
         self._yields: dict[UnitKey, int] = {}
         self._lease: Lease | None = None
         self._timer: Timer | None = None
         self._looked_at = -_LOOK_SECONDS
-        #: How often to look yet, if there is nothing to be seen.
+        #: How many more checks to make if there is no deadlock.
         self._looks = 0
         self._since: float | None = None
         self._resolving = False
-        #: What was looked at in vain: nothing is to be found there again.
-        self._in_vain: Hashable = None
-        #: How often somebody was told to yield, or did not have to; units that yielded; leases that ran out; winners
-        #: that were ruled out.
+        #: The contenders for which no plan was found, so that they are not tried again.
+        self._unsolved: Hashable = None
+        #: Counts: resolutions, units that yielded, leases that expired, winners that were excluded.
         self.resolved = 0
         self.yielded = 0
         self.expired = 0
         self.excluded = 0
         directory.subscribe(self._changed)
 
-    # --- what plugins say
+    # --- reports of plugins
 
     def join(self, plugin: str, party: DeadlockParty) -> None:
-        """Take part with the groups that `plugin` serves in the profile of the party's handle."""
+        """Add a party: the groups that `plugin` serves in the profile of the party's handle."""
         handle = party.handle
         if self._waiting is None:
             self._connect(handle)
         self._parties[plugin, handle.profile_name] = party
 
     def tried(self, pod: Pod) -> None:
-        """Note that a member is tried now: at PreFilter, where the plugin lets it pass, or at PostFilter."""
+        """Record that a member is tried now: at PreFilter, if the plugin lets it pass, or at PostFilter."""
         self._past.tried(pod.uid)
         self._poke()
 
     def refused(self) -> None:
-        """Note that a plugin refused a member of its own at PreFilter: it sleeps now, and is not to be tried."""
+        """Record that a plugin refused one of its members at PreFilter."""
         self._poke()
 
     def took(self, pod: Pod) -> None:
-        """Note that a pod, of whatever kind, holds a node in memory: at Reserve."""
+        """Record that a pod, of any kind, holds a node in memory: at Reserve."""
         self._past.took(pod.uid)
         self._poke()
 
     def gave_back(self, pod: Pod, verdict: WaitVerdict | None) -> None:
-        """Note that a pod gives its node back: at Unreserve, with how its wait ended (None: it did not wait).
+        """Record that a pod gives its node back: at Unreserve, with the verdict of its wait (None if it did not wait).
 
-        Where its own group plugin had it so, or the cycle that had placed it went on to refuse it, that is nothing new
-        from outside, and no news to its own group.
+        If its own group plugin rejected it, or its scheduling cycle failed, this is a rollback: no external change, and
+        no new room for its own group.
         """
         state = self._directory.of(pod)
         server = "" if state is None else self._server_of(state)
@@ -124,7 +123,7 @@ class Deadlocks:
             self._lease.left(pod.uid)
 
     def completed(self, state: GroupState) -> None:
-        """Note that a group got through Permit: all of its unit are complete."""
+        """Record that a group passed Permit: all groups of its unit are complete."""
         key = self._key(state)
         if key is None:
             return
@@ -133,10 +132,10 @@ class Deadlocks:
         if self._lease is not None and self._lease.winner.key == key:
             self._end_lease(self._lease)
 
-    # --- what plugins ask
+    # --- queries of plugins
 
     def refusal(self, state: GroupState) -> str:
-        """Return why a member may not be tried now, as users read it; "" where nobody minds."""
+        """Return the message why a member of a group must not be tried now; "" if it may be tried."""
         lease = self._lease
         if lease is None:
             return ""
@@ -146,7 +145,7 @@ class Deadlocks:
         return f'gang "{state.id}" has yielded to gang "{lease.winner.name}"'
 
     def describe(self, state: GroupState) -> str:
-        """Return where a group stands: `Winner`, `Yielded to ...`, `Excluded`, or "" for most."""
+        """Return the part of a group in a deadlock: `Winner ...`, `Yielded to ...`, `Excluded`, or ""."""
         key, lease = self._key(state), self._lease
         if lease is not None:
             left = f"for {max(lease.ends_at - self._clock.now(), 0.0):.0f} s"
@@ -157,11 +156,11 @@ class Deadlocks:
         return "Excluded" if key is not None and self._is_excluded(key) else ""
 
     def yield_count(self, state: GroupState) -> int:
-        """Return how often a group was told to yield so far."""
+        """Return how often a group yielded so far."""
         key = self._key(state)
         return 0 if key is None else self._yields.get(key, 0)
 
-    # --- what happens around it
+    # --- events
 
     def _connect(self, handle: Handle) -> None:
         self._waiting = handle.index_waiting_pods(self._directory.group_id)
@@ -204,12 +203,12 @@ class Deadlocks:
     def _appeared(self) -> None:
         self._past.appeared()
         if self._lease is not None:
-            # That room is not what others made for the winner.
+            # This room is not the room that was freed for the winner.
             self._retry(self._lease.release_held_off())
         self._poke()
 
     def _changed(self, change: GroupChange) -> None:
-        """Follow the groups: what they are decides who can win, and since when they wait."""
+        """Update what depends on groups: which units can win, and since when they wait."""
         state = change.state
         party = self._party(state)
         if party is None:
@@ -228,7 +227,7 @@ class Deadlocks:
             self._end_lease(lease)
 
     def _complete_since(self, unit: Sequence[GroupState]) -> float:
-        """Return since when a unit has its members: now, unless they were there before this program looked."""
+        """Return since when a unit has enough members: now, unless it had them before this program started."""
         created, now = first_complete(unit, created_at), self._clock.wall()
         return now if now - created < _PRECISE_SECONDS else created
 
@@ -240,7 +239,7 @@ class Deadlocks:
             self._end_lease(self._lease)
 
     def _party(self, state: GroupState) -> DeadlockParty | None:
-        """Return the plugin that answers for a group, in the profile of its unbound members; None where none does."""
+        """Return the party of a group, in the profile of its unbound members; None if there is none."""
         plugin = self._server_of(state)
         pod = state.unbound_member
         if pod is None:
@@ -257,7 +256,7 @@ class Deadlocks:
     # --- detection
 
     def _poke(self) -> None:
-        """Look, in a moment and once more after it, whether there is a deadlock; where nobody waits there is none."""
+        """Check for a deadlock soon, and once more after that; without waiting pods there is none."""
         self._looks = 2
         if self._timer is not None or self._lease is not None or self._resolving:
             return
@@ -268,14 +267,14 @@ class Deadlocks:
         self._timer = self._clock.call_at(when, self._look)
 
     def _look(self) -> None:
-        """Start a resolution where it has looked like a deadlock for the grace time."""
+        """Start a resolution if there has been a deadlock for the grace time."""
         self._timer = None
         self._looks -= 1
         now = self._looked_at = self._clock.now()
         contenders = self._stuck()
         if not contenders:
             self._since = None
-            # Whoever is tried at this moment may have failed at the next.
+            # A member that is tried at this moment may fail in the next.
             if self._looks > 0:
                 self._arm(now + _LOOK_SECONDS)
             return
@@ -286,12 +285,12 @@ class Deadlocks:
             self._arm(due)
             return
         self._since = None
-        if self._in_vain != self._picture(contenders):
+        if self._unsolved != self._fingerprint(contenders):
             self._resolving = True
             contenders[0].party.handle.spawn(self._resolve(contenders), name="deadlock resolution")
 
     def _stuck(self) -> list[Contender]:
-        """Return the contenders of a deadlock, in order of rank; nobody where there is none, or not yet."""
+        """Return the contenders of a deadlock, in order of rank; none if there is no deadlock, or not yet."""
         now = self._clock.wall()
         found: dict[UnitKey, Contender | None] = {}
         waiting = self._waiting.groups() if self._waiting is not None else ()
@@ -313,7 +312,7 @@ class Deadlocks:
                 now=now,
             )
             if contender is not None and contender.holds and not contender.is_exhausted:
-                return []  # it may get further by itself
+                return []  # it has members left to try
         contenders = [each for each in found.values() if each is not None and each.is_exhausted]
         could_yield = [each for each in contenders if each.can_yield]
         if len(contenders) < 2 or not could_yield or self._is_preempting():
@@ -327,7 +326,7 @@ class Deadlocks:
         return [held for state in unit for held in self._waiting.of(state.id) if held.verdict is None]
 
     def _is_preempting(self) -> bool:
-        """Tell whether room is being made for somebody: victims are ending, or the preemptor is about to be tried."""
+        """Return True if a preemption is under way: victims are ending, or the preemptor is about to be tried."""
         # Nominations, snapshot and queue are one for all profiles.
         handle = next(iter(self._parties.values())).handle
         for name in handle.nominator.nodes:
@@ -340,7 +339,7 @@ class Deadlocks:
                 return True
         return False
 
-    def _picture(self, contenders: Sequence[Contender]) -> Hashable:
+    def _fingerprint(self, contenders: Sequence[Contender]) -> Hashable:
         return self._past.external, frozenset((each.key, each.members) for each in contenders)
 
     # --- resolution
@@ -351,14 +350,14 @@ class Deadlocks:
         finally:
             self._resolving = False
         if lease is not None:
-            # Whoever was rejected gives its node back in one of the next turns; tried before, the winner would fail.
-            await lease.settled.wait()
+            # Rejected pods give their nodes back in later turns of the event loop; before that, the winner would fail.
+            await lease.is_room_free.wait()
             if self._lease is lease:
                 lease.winner.party.retry(lease.winner.states)
 
     async def _decide(self, contenders: list[Contender]) -> Lease | None:
-        """Find who is to yield to whom, and have it so; None where nothing helps, or all is different by now."""
-        await self._learn_who_never_fits(contenders)
+        """Choose the winner and the victims, and apply the plan; None if there is no plan, or it is out of date."""
+        await self._find_never_fits(contenders)
         planner = Planner(contenders, self._never)
         for winner in contenders:
             if not winner.can_win or winner in self._never or self._is_excluded(winner.key):
@@ -368,7 +367,7 @@ class Deadlocks:
                 plan = await planner.plan_for(trial, winner, as_it_is=not had_its_try)
                 if plan is None:
                     continue
-                if not self._is_current(plan):
+                if not self._is_up_to_date(plan):
                     self._resolving = False
                     self._poke()
                     return None
@@ -377,10 +376,10 @@ class Deadlocks:
                     winner.party.retry(winner.states)
                     return None
                 return self._carry_out(plan, contenders)
-        self._in_vain = self._picture(contenders)
+        self._unsolved = self._fingerprint(contenders)
         return None
 
-    async def _learn_who_never_fits(self, contenders: Sequence[Contender]) -> None:
+    async def _find_never_fits(self, contenders: Sequence[Contender]) -> None:
         by_profile: dict[str, list[Contender]] = {}
         for each in contenders:
             if not self._never.is_known(each):
@@ -389,8 +388,8 @@ class Deadlocks:
             async with few[0].party.handle.what_if() as trial:
                 await self._never.work_out(trial, few)
 
-    def _is_current(self, plan: Plan) -> bool:
-        """Tell whether those concerned are still as they were when the plan was begun."""
+    def _is_up_to_date(self, plan: Plan) -> bool:
+        """Return True if winner and victims are unchanged since the plan was begun."""
         now = {each.key: each.members for each in self._stuck()}
         return all(now.get(each.key) == each.members for each in (plan.winner, *plan.victims))
 
@@ -405,7 +404,7 @@ class Deadlocks:
             nominator=winner.party.handle.nominator,
             leaving={held.pod.uid for each in plan.victims for held in each.holds},
         )
-        lease.timer = self._clock.call_at(lease.ends_at, lambda: self._time_is_up(lease))
+        lease.timer = self._clock.call_at(lease.ends_at, lambda: self._expire(lease))
         lease.nominate(plan.nodes)
         self.resolved += 1
         for victim in plan.victims:
@@ -423,13 +422,13 @@ class Deadlocks:
 
     # --- the lease
 
-    def _time_is_up(self, lease: Lease) -> None:
+    def _expire(self, lease: Lease) -> None:
         if self._lease is not lease:
             return
         self.expired += 1
         self.excluded += 1
         self._excluded[lease.winner.key] = self._past.external
-        _log.info("Gang is not complete though others yielded to it gang=%s", lease.winner.name)
+        _log.info("Gang is not complete although others yielded to it gang=%s", lease.winner.name)
         self._end_lease(lease)
 
     def _end_lease(self, lease: Lease) -> None:
@@ -444,7 +443,7 @@ class Deadlocks:
 
 
 def _comes_before(contender: Contender, plan: Plan) -> bool:
-    """Tell whether members of a contender would take the room that others give up, whoever it is promised to."""
+    """Return True if members of a contender would take the freed room before the winner."""
     if contender is plan.winner or contender in plan.victims:
         return False
     lowest = min(pod.priority for pod, _ in plan.nodes)
@@ -452,5 +451,5 @@ def _comes_before(contender: Contender, plan: Plan) -> bool:
 
 
 def yields(gang: str, winner: str, count: int) -> str:
-    """Return what those are told who give up their places."""
+    """Return the message for members that give up their nodes."""
     return f'Gang "{gang}" yields to gang "{winner}": resource deadlock among {count} gangs'

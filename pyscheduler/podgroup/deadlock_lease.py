@@ -1,4 +1,4 @@
-"""A lease: for how long who yielded is refused, and the winner's room is kept for it."""
+"""A lease: the time in which groups that yielded are refused, and the winner's nodes are nominated for it."""
 
 from __future__ import annotations
 
@@ -21,44 +21,44 @@ __all__ = ["Lease"]
 
 @attrs.define(kw_only=True, eq=False)
 class Lease:
-    """One resolution under way. `ends_at` is the clock's; times in seconds."""
+    """One resolution under way. `ends_at` is the clock's, in seconds."""
 
     winner: Contender
-    #: Who yielded.
+    #: The units that yielded.
     yielded: Mapping[UnitKey, Contender]
-    #: Who could not be placed either, and would take what is given up before the winner does.
+    #: Units that could not be placed either, and would take the freed room before the winner.
     held_off: dict[UnitKey, Contender]
     ends_at: float
     nominator: Nominator
     timer: Timer | None = None
-    #: Who waits no more and has not given the node back yet, by uid.
+    #: Rejected pods that have not given their nodes back yet, by uid.
     leaving: set[str] = attrs.Factory(set)
-    #: Set when all of these have, or it is over.
-    settled: asyncio.Event = attrs.Factory(asyncio.Event)
-    #: The winner's missing members, with the nodes that are kept for them.
+    #: Set when all of them have, or when the lease ends.
+    is_room_free: asyncio.Event = attrs.Factory(asyncio.Event)
+    #: The winner's missing members, with the nodes nominated for them.
     nominated: list[tuple[Pod, str]] = attrs.Factory(list)
 
     def nominate(self, nodes: Sequence[tuple[Pod, str]]) -> None:
-        """Keep the nodes for these pods: pods of a lower or the same priority do not take them."""
+        """Nominate the nodes for these pods: pods of a lower or the same priority do not take them."""
         for pod, node_name in nodes:
             self.nominator.add(PodInfo.of(pod), NominatingInfo(node_name))
             self.nominated.append((pod, node_name))
 
     def release_held_off(self) -> list[Contender]:
-        """Hold nobody off any more but those who yielded; return who was held off."""
+        """End the refusal of units that did not yield; return these units."""
         released = list(self.held_off.values())
         self.held_off.clear()
         return released
 
     def left(self, uid: str) -> None:
-        """Note that somebody gave the node back."""
+        """Record that a pod gave its node back."""
         self.leaving.discard(uid)
         if not self.leaving:
-            self.settled.set()
+            self.is_room_free.set()
 
     def end(self) -> None:
-        """Keep nothing any more."""
-        self.settled.set()
+        """End the lease and its nominations."""
+        self.is_room_free.set()
         if self.timer is not None:
             self.timer.cancel()
             self.timer = None

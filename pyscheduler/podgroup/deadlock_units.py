@@ -1,7 +1,7 @@
-"""Who takes part in a deadlock: gang groups as the resolver sees them, and what it asks of the plugin that serves them.
+"""The participants of a deadlock, and the methods that the resolver calls on their plugins.
 
-A unit is what is satisfied together: a gang group, or a single group. A contender is a unit that lacks members, with
-what it holds and whom it could still place, as of one moment.
+A unit is what must be satisfied together: a gang group, or a single group. A contender is a unit that lacks members,
+with the nodes that it holds and the members that it could still place, at one moment.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from pyscheduler.api import Pod
     from pyscheduler.framework import Handle, WaitingPod
-    from pyscheduler.podgroup.deadlock_facts import Releases
+    from pyscheduler.podgroup.deadlock_history import Releases
     from pyscheduler.podgroup.identity import GroupId
     from pyscheduler.podgroup.membership import GroupState
 
@@ -27,18 +27,18 @@ UnitKey: TypeAlias = "tuple[str, tuple[str, ...]]"
 
 @attrs.frozen(kw_only=True)
 class DeadlockArgs:
-    """When groups that each hold a part of the room are told to yield; the `deadlock` args of group plugins."""
+    """When groups in a deadlock must yield: the `deadlock` args of group plugins."""
 
     enabled: bool = True
-    #: How long nobody can get any further before somebody yields.
+    #: How long a deadlock must last before a group yields.
     grace_seconds: int = 2
-    #: How long those who yielded are refused, unless the one they yielded to is complete before.
+    #: How long groups that yielded are refused, unless the winner is complete before.
     yield_lease_seconds: int = 30
-    #: For every so many seconds that a group waits, its priority counts one more here; 0 switches that off.
+    #: The priority of a group counts one more for each so many seconds that it waits; 0 switches that off.
     aging_seconds: int = 0
 
     def negatives(self) -> Iterator[tuple[str, int]]:
-        """Yield the keys, and values, of what must not be below 0 and is."""
+        """Yield the keys and values that are below 0, which is an error."""
         for key, seconds in (
             ("deadlock.graceSeconds", self.grace_seconds),
             ("deadlock.yieldLeaseSeconds", self.yield_lease_seconds),
@@ -49,7 +49,7 @@ class DeadlockArgs:
 
 
 class DeadlockParty(Protocol):
-    """A group plugin, as far as deadlocks of its groups go; one for each profile that has the plugin."""
+    """The methods of a group plugin that the resolver calls; one object for each profile with the plugin."""
 
     @property
     def handle(self) -> Handle:
@@ -62,71 +62,71 @@ class DeadlockParty(Protocol):
         ...
 
     def unit(self, state: GroupState) -> tuple[UnitKey, Sequence[GroupState]]:
-        """Return with whom a group is satisfied, and those of them that are known, itself among them."""
+        """Return the key of a group's unit, and the known groups of the unit, including the group."""
         ...
 
     def is_ready(self, unit: Sequence[GroupState]) -> bool:
-        """Tell whether all groups of a unit are known, declared, and have members enough, gated ones included."""
+        """Return True if all groups of a unit are known, declared, and have enough members, gated ones included."""
         ...
 
     def missing(self, state: GroupState) -> int:
-        """Return how many members a group lacks, those left out that hold a node or are bound; 0 for a complete one."""
+        """Return how many members without a node a group still needs; 0 for a complete group."""
         ...
 
     def candidates(self, state: GroupState) -> Sequence[Pod]:
-        """Return the pending members that can be tried, in the order in which the queue would try them."""
+        """Return the pending members that can be tried, in the order of the queue."""
         ...
 
     def may_yield(self, state: GroupState) -> bool:
-        """Tell whether a group keeps its places when a member fits nowhere, and so may be told to give them up."""
+        """Return True if a group keeps its nodes when a member does not fit, so that it may have to yield."""
         ...
 
     def yield_places(self, unit: Sequence[GroupState], reason: Callable[[GroupState], str]) -> None:
-        """Reject all who wait; nobody is annotated or refused for that, and no deadline runs on."""
+        """Reject all waiting members; the groups have not failed, and no deadline runs on."""
         ...
 
     def retry(self, unit: Sequence[GroupState]) -> None:
-        """Have the pending members tried again, whatever the groups were refused for."""
+        """Retry the pending members, even if the groups are refused at the moment."""
         ...
 
 
 @attrs.frozen(kw_only=True, eq=False)
 class Contender:
-    """A unit that is not complete, as of one moment."""
+    """A unit that is not complete, at one moment."""
 
     key: UnitKey
     states: Sequence[GroupState]
     party: DeadlockParty
-    #: The highest among its unbound members, and what it has gained by waiting.
+    #: The highest priority of its unbound members, plus what it gained by waiting.
     priority: int
-    #: When it had its members together first, in seconds since the epoch.
+    #: When it first had enough members, in seconds since 1970.
     first_pending: float
     #: Members that wait at Permit, the longest wait first.
     holds: Sequence[WaitingPod]
-    #: By group: how many members it lacks.
+    #: How many members each group lacks.
     missing: dict[GroupId, int]
-    #: By group: the pending members that can be tried, in order.
+    #: The pending members of each group that can be tried, in order.
     candidates: dict[GroupId, Sequence[Pod]]
-    #: Whether there are candidates enough to complete it.
+    #: Whether it has enough candidates to be complete.
     can_win: bool
-    #: Whether it holds something, and may be told to give it up.
+    #: Whether it holds nodes and may have to give them up.
     can_yield: bool
-    #: Whether nobody of it can be placed as things are.
+    #: Whether none of its members fits as the cluster is.
     is_exhausted: bool
 
     @property
     def name(self) -> str:
-        """Return what users call it."""
+        """Return the name for users."""
         return unit_name(self.key)
 
     @property
     def rank(self) -> tuple[int, float, str]:
-        """Return a sort key: who comes first is served first."""
+        """Return the sort key: the first contender is served first."""
         return (-self.priority, self.first_pending, self.name)
 
     @property
     def members(self) -> frozenset[tuple[str, str]]:
-        """Return who waits and who could be tried; what has changed when that has is another deadlock."""
+        """Return the waiting members and the candidates; if these change, it is another deadlock."""
         waiting = (("waiting", held.pod.uid) for held in self.holds)
         pending = (("pending", pod.uid) for pods in self.candidates.values() for pod in pods)
         return frozenset((*waiting, *pending))
@@ -143,9 +143,9 @@ class Contender:
         first_pending: float,
         now: float,
     ) -> Contender | None:
-        """Look at a unit; None where nothing is missing, or nobody is there to be placed or to yield.
+        """Return a unit as a contender; None if it lacks nothing, or can neither win nor yield.
 
-        Times are in seconds since the epoch.
+        Times are in seconds since 1970.
         """
         missing = {state.id: party.missing(state) for state in states}
         if not any(missing.values()):
@@ -174,9 +174,9 @@ class Contender:
 def _is_exhausted(
     key: UnitKey, pods: Sequence[Pod], holds: Sequence[WaitingPod], party: DeadlockParty, past: Releases
 ) -> bool:
-    """Tell whether all were tried, and failed, since room may have appeared last.
+    """Return True if all pods were tried, and failed, since room may have appeared last.
 
-    Whoever sleeps among the unschedulable pods counts as such: the queue has asked about every event since then.
+    Unschedulable pods count as failed: the queue has checked every event since their attempt.
     """
     news = past.news_for(key)
     was_tried = bool(holds)
@@ -190,7 +190,7 @@ def _is_exhausted(
 
 
 def unit_name(key: UnitKey) -> str:
-    """Return what users call a unit: its groups, joined by commas."""
+    """Return the name of a unit for users: its groups, joined by commas."""
     return ",".join(key[1])
 
 
@@ -202,7 +202,7 @@ def _priority(states: Sequence[GroupState], party: DeadlockParty, waited_seconds
 
 
 def first_complete(states: Sequence[GroupState], created: Callable[[Pod], float]) -> float:
-    """Return when a unit had as many members as it takes, by the creation of those that it has."""
+    """Return when a unit had its minimum of members, by the creation times of its members."""
     times = []
     for state in states:
         ages = sorted(created(pod) for pod in state.children())

@@ -1,12 +1,14 @@
 """What pods and objects of each dialect say about their group.
 
-Equal declarations of pods are one object: the members of a group all say the same, and there may be thousands.
+Equal declarations are cached as one object, because a group may have thousands of members that all say the same.
 Source of Koordinator's keys: its `apis/extension/coscheduling.go`; of kube-batch's and Volcano's: their PodGroup types.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
+
+import attrs
 
 from pyscheduler.api.caching import bounded_cache
 from pyscheduler.podgroup.fields import NOTHING_SAID, GroupFields, Problem
@@ -25,26 +27,26 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from pyscheduler.api import Pod
-    from pyscheduler.podgroup.wire import GroupObject, InTreePodGroup, PodGroupSpec
+    from pyscheduler.podgroup.wire import GroupObject, InTreePodGroup
 
 __all__ = [
     "GANG_ANNOTATIONS",
     "GANG_TIMEOUT_ANNOTATION",
     "LIGHTWEIGHT_KEYS",
     "LIGHTWEIGHT_X_KEYS",
-    "gang_object_fields",
     "gang_pod_fields",
+    "in_tree_object_body",
     "in_tree_object_fields",
     "lightweight_x_pod_fields",
+    "object_body",
     "object_fields",
-    "plain_object_fields",
 ]
 
 GANG_ANNOTATIONS: Final = "gang.scheduling.koordinator.sh/"
 """The prefix of Koordinator's annotations."""
 
 GANG_TIMEOUT_ANNOTATION: Final = f"{GANG_ANNOTATIONS}timeout"
-"""Written by the scheduler on members of a gang whose time is over."""
+"""The scheduler writes this annotation on the members of a gang that timed out."""
 
 LIGHTWEIGHT_KEYS: Final = "pod-group.scheduling.sigs.k8s.io/"
 """The prefix of the labels (or annotations) of groups without an object that the gang plugin serves."""
@@ -57,14 +59,14 @@ _TOTAL: Final = f"{GANG_ANNOTATIONS}total-number"
 _WAIT: Final = f"{GANG_ANNOTATIONS}waiting-time"
 _MODE: Final = f"{GANG_ANNOTATIONS}mode"
 _GROUPS: Final = f"{GANG_ANNOTATIONS}groups"
-#: Occurs in examples of old.
+#: An older name, which examples still use.
 _GROUPS_ALIAS: Final = f"{GANG_ANNOTATIONS}gang-groups"
 _POLICY: Final = f"{GANG_ANNOTATIONS}match-policy"
 _POLICY_ALIAS: Final = f"{LIGHTWEIGHT_KEYS}match-policy"
 _LIGHT_MIN: Final = f"{LIGHTWEIGHT_KEYS}min-available"
 _LIGHT_X_MIN: Final = f"{LIGHTWEIGHT_X_KEYS}min-available"
 
-#: So many different declarations are remembered; a cluster has about as many as groups.
+#: How many different declarations are cached; a cluster has about as many as groups.
 _REMEMBERED: Final = 1 << 14
 
 
@@ -81,7 +83,7 @@ def _minimum_only(where: str, value: str) -> GroupFields:
 
 
 def gang_pod_fields(pod: Pod) -> GroupFields:
-    """Return what a pod's annotations (and the labels of old) say about its gang."""
+    """Return what a pod's annotations, or the older labels, say about its gang."""
     annotations, labels = pod.annotations, pod.labels
     light_min = labels.get(_LIGHT_MIN)
     if not annotations and light_min is None and _POLICY_ALIAS not in labels:
@@ -114,29 +116,19 @@ def _gang_fields(
         mode=None if mode is None else read_mode(mode, _MODE, problems),
         policy=None if policy is None else read_match_policy(policy, _POLICY, problems),
         gang_group=None if groups is None else read_gang_group(groups, _GROUPS, problems),
-        problems=tuple(problems),
     )
     if fields.min is not None and fields.total is not None and fields.total < fields.min:
         problems.append(Problem(_TOTAL, str(total), f"is less than the minimum; {fields.min} counts"))
-    fields = GroupFields(
-        min=fields.min,
-        total=fields.total,
-        wait_seconds=fields.wait_seconds,
-        mode=fields.mode,
-        policy=fields.policy,
-        gang_group=fields.gang_group,
-        problems=tuple(problems),
-    )
+    fields = attrs.evolve(fields, problems=tuple(problems))
     return NOTHING_SAID if fields == NOTHING_SAID else fields
 
 
-def object_fields(
-    spec: PodGroupSpec, annotations: Mapping[str, str], *, least: int = 1, gang_annotations: bool = False
-) -> GroupFields:
-    """Return what a PodGroup says; `least` is the minimum that its CRD accepts, absent counts as 0.
+def object_fields(group: GroupObject, *, least: int = 1, gang_annotations: bool = False) -> GroupFields:
+    """Return what a PodGroup says. `least` is the smallest minimum that its CRD accepts; no minimum counts as 0.
 
-    With `gang_annotations` it may also say what only Koordinator's annotations can; they go before its spec.
+    With `gang_annotations`, Koordinator's annotations on the object count before its spec.
     """
+    spec, annotations = group.spec, group.annotations
     problems: list[Problem] = []
     where, minimum = "spec.minMember", spec.min_member
     if minimum is None and spec.min_members is not None:
@@ -172,18 +164,14 @@ def object_fields(
     )
 
 
-def plain_object_fields(group: GroupObject) -> GroupFields:
-    """Read a PodGroup whose CRD asks for at least one member."""
-    return object_fields(group.spec, group.annotations)
-
-
-def gang_object_fields(group: GroupObject) -> GroupFields:
-    """Read a PodGroup that may carry Koordinator's annotations; a minimum of 0 is legal and no constraint."""
-    return object_fields(group.spec, group.annotations, least=0, gang_annotations=True)
+def object_body(said: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the body of a PodGroup that says these values, by the names of `GroupFields`."""
+    words = {"min": "minMember", "wait_seconds": "scheduleTimeoutSeconds", "min_resources": "minResources"}
+    return {"spec": {words[name]: value for name, value in said.items()}}
 
 
 def in_tree_object_fields(group: InTreePodGroup) -> GroupFields:
-    """Read a PodGroup of Kubernetes 1.36; members of one with the policy `basic` are scheduled one by one."""
+    """Return what a PodGroup of Kubernetes 1.36 says; the policy `basic` schedules members one by one."""
     policy = group.spec.scheduling_policy
     if policy.gang is None:
         return GroupFields(min=0, is_gang=False)
@@ -191,3 +179,9 @@ def in_tree_object_fields(group: InTreePodGroup) -> GroupFields:
     where, count = "spec.schedulingPolicy.gang.minCount", policy.gang.min_count
     minimum = 0 if count is None else read_minimum(count, where, problems, least=1)
     return GroupFields(min=minimum, is_gang=True, problems=tuple(problems))
+
+
+def in_tree_object_body(said: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the body of a PodGroup of Kubernetes 1.36; without a minimum its policy is `basic`."""
+    policy = {"gang": {"minCount": said["min"]}} if "min" in said else {"basic": {}}
+    return {"spec": {"schedulingPolicy": policy}}

@@ -1,13 +1,15 @@
-"""The dialects: how each system attaches a pod to a group, and where it says what the group is. Rows, not ifs.
+"""The dialects: one row for each system that attaches pods to groups and describes groups.
 
-A dialect translates and decides nothing. The keys of a row are looked at in their order, and a row only where the rows
-before it found nothing; an empty value names no group. Rows of one family describe the same groups (see `identity`).
-Somebody else's dialect is one more row: `DialectTable.add_dialect`.
+A new dialect is a row and nothing else: `DialectTable.add_dialect`, or a hook's `registry.add_dialect`. A row says how
+pods name their group, what reads and writes the objects that describe groups, and what their status holds
+(`DialectStatus`). The keys of a row are read in order, and a row only if no row before it found a name; an empty value
+names no group. Rows of one family describe the same groups (see `identity`).
 """
 
 from __future__ import annotations
 
 from enum import StrEnum
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import attrs
@@ -17,15 +19,24 @@ from pyscheduler.podgroup.declarations import (
     GANG_ANNOTATIONS,
     LIGHTWEIGHT_KEYS,
     LIGHTWEIGHT_X_KEYS,
-    gang_object_fields,
     gang_pod_fields,
+    in_tree_object_body,
     in_tree_object_fields,
     lightweight_x_pod_fields,
+    object_body,
     object_fields,
-    plain_object_fields,
 )
 from pyscheduler.podgroup.identity import GroupId
-from pyscheduler.podgroup.status_facts import StatusStyle
+from pyscheduler.podgroup.status import (
+    ConditionStatus,
+    CountsStatus,
+    DialectStatus,
+    KubeBatchStatus,
+    PhaseStatus,
+    coscheduling_phase,
+    koordinator_phase,
+    ming_phase,
+)
 from pyscheduler.podgroup.wire import (
     IN_TREE_PODGROUPS,
     KAI_PODGROUPS,
@@ -37,11 +48,10 @@ from pyscheduler.podgroup.wire import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from pyscheduler.api import KubeObject, Pod, ResourceKind
     from pyscheduler.podgroup.fields import GroupFields
-    from pyscheduler.podgroup.wire import GroupObject
 
 __all__ = ["DIALECTS", "Dialect", "DialectTable", "Key", "KeyPlace", "kinds_of", "resolve"]
 
@@ -56,7 +66,7 @@ class KeyPlace(StrEnum):
 
 @attrs.frozen
 class Key:
-    """A label or annotation by its name, or `spec.schedulingGroup.podGroupName`, the one field there is."""
+    """A label or annotation by its name, or `spec.schedulingGroup.podGroupName`, the only field."""
 
     place: KeyPlace
     name: str
@@ -70,28 +80,48 @@ class Key:
         group = pod.spec.scheduling_group
         return "" if group is None else group.pod_group_name or ""
 
+    def write(self, manifest: dict[str, Any], group: str) -> None:
+        """Make the pod of a manifest, or of a merge patch, a member of `group`; of no group if that is empty."""
+        if self.place is KeyPlace.FIELD:
+            manifest.setdefault("spec", {})["schedulingGroup"] = {"podGroupName": group} if group else None
+            return
+        metadata = manifest.setdefault("metadata", {})
+        metadata.setdefault(f"{self.place}s", {})[self.name] = group or None
+
+
+def _or_read_only(status: DialectStatus | None) -> DialectStatus:
+    return status or _READ_ONLY
+
+
+_READ_ONLY: Final = DialectStatus()
+
 
 @attrs.frozen(kw_only=True)
 class Dialect:
-    """One row. `claimed_by` is the plugin that serves its groups unless the configuration says otherwise."""
+    """One row. The plugin `claimed_by` serves its groups unless the configuration names another plugin."""
 
     name: str
-    #: Whose groups they are, in words.
+    #: The system that writes such groups, in words.
     system: str
     keys: tuple[Key, ...]
     claimed_by: str
     #: Rows of one family share their groups; by default a row is a family of its own.
     family: str = attrs.field(default=attrs.Factory(lambda self: self.name, takes_self=True))
-    #: What describes a group; each kind has a type of its own. Without any, pods describe it.
+    #: The kinds of objects that describe a group, each with a type of its own. Without kinds, pods describe it.
     kinds: tuple[ResourceKind, ...] = ()
-    #: Reads an object of any of `kinds`.
+    #: Returns what an object of any of `kinds` says.
     object_fields: Callable[[Any], GroupFields] | None = None
-    #: Reads what a member says; it goes before what the object says.
+    #: Returns the body of an object of the first of `kinds`, from values by the names of `GroupFields`: simulations
+    #: create groups with it.
+    object_body: Callable[[Mapping[str, Any]], Mapping[str, Any]] = object_body
+    #: The smallest `spec.minMember` that the CRD of `kinds` accepts; None if it does not check.
+    crd_minimum: int | None = None
+    #: Returns what a member says; it counts before what the object says.
     pod_fields: Callable[[Pod], GroupFields] | None = None
-    #: Whether members that succeeded count where the living ones cannot reach the minimum any more.
+    #: Whether members that succeeded count if the living ones cannot reach the minimum any more.
     count_succeeded: bool = False
-    #: What is written into the object's status; None: nothing.
-    status: StatusStyle | None = None
+    #: What the status of the object holds and how it changes; by default, or for None, other programs write it.
+    status: DialectStatus = attrs.field(default=None, converter=_or_read_only)
 
 
 def _label(name: str) -> Key:
@@ -100,10 +130,6 @@ def _label(name: str) -> Key:
 
 def _annotation(name: str) -> Key:
     return Key(KeyPlace.ANNOTATION, name)
-
-
-def _any_minimum(group: GroupObject) -> GroupFields:
-    return object_fields(group.spec, group.annotations, least=0)
 
 
 _GROUP_NAME: Final = (_annotation("scheduling.k8s.io/group-name"), _annotation("scheduling.volcano.sh/group-name"))
@@ -116,8 +142,9 @@ DIALECTS: Final = (
         claimed_by="Coscheduling",
         kinds=(SIGS_PODGROUPS,),
         # Koordinator reads these objects, too, with its annotations on them.
-        object_fields=lambda group: object_fields(group.spec, group.annotations, gang_annotations=True),
-        status=StatusStyle.COSCHEDULING,
+        object_fields=partial(object_fields, gang_annotations=True),
+        crd_minimum=1,
+        status=PhaseStatus(coscheduling_phase, has_scheduled=False),
     ),
     Dialect(
         name="ming",
@@ -125,8 +152,8 @@ DIALECTS: Final = (
         keys=(_label("pod-group.scheduling.ming.io"),),
         claimed_by="Coscheduling",
         kinds=(MING_PODGROUPS,),
-        object_fields=_any_minimum,
-        status=StatusStyle.COSCHEDULING_SCHEDULED,
+        object_fields=partial(object_fields, least=0),
+        status=PhaseStatus(ming_phase),
     ),
     Dialect(
         name="lightweight-x",
@@ -142,9 +169,9 @@ DIALECTS: Final = (
         keys=_GROUP_NAME,
         claimed_by="Coscheduling",
         kinds=KUBE_BATCH_PODGROUPS,
-        object_fields=plain_object_fields,
+        object_fields=object_fields,
         count_succeeded=True,
-        status=StatusStyle.KUBE_BATCH,
+        status=KubeBatchStatus(),
     ),
     Dialect(
         name="volcano",
@@ -153,8 +180,8 @@ DIALECTS: Final = (
         keys=_GROUP_NAME,
         claimed_by="Coscheduling",
         kinds=(VOLCANO_PODGROUPS,),
-        object_fields=plain_object_fields,
-        status=StatusStyle.COUNTS,
+        object_fields=object_fields,
+        status=CountsStatus(),
     ),
     Dialect(
         name="kai",
@@ -162,7 +189,7 @@ DIALECTS: Final = (
         keys=(_annotation("pod-group-name"),),
         claimed_by="Coscheduling",
         kinds=(KAI_PODGROUPS,),
-        object_fields=plain_object_fields,
+        object_fields=object_fields,
     ),
     Dialect(
         name="koordinator",
@@ -171,9 +198,10 @@ DIALECTS: Final = (
         keys=(_label("pod-group.scheduling.sigs.k8s.io"),),
         claimed_by="Gang",
         kinds=(KOORDINATOR_PODGROUPS,),
-        object_fields=gang_object_fields,
+        object_fields=partial(object_fields, least=0, gang_annotations=True),
+        crd_minimum=0,
         pod_fields=gang_pod_fields,
-        status=StatusStyle.GANG,
+        status=PhaseStatus(koordinator_phase),
     ),
     Dialect(
         name="lightweight",
@@ -198,19 +226,20 @@ DIALECTS: Final = (
         claimed_by="GangScheduling",
         kinds=(IN_TREE_PODGROUPS,),
         object_fields=in_tree_object_fields,
-        status=StatusStyle.CONDITION,
+        object_body=in_tree_object_body,
+        status=ConditionStatus(),
     ),
 )
-"""The dialects that are known from the start, in the order in which they are asked."""
+"""The built-in dialects, in the order in which they are read."""
 
 
 def kinds_of(dialects: Iterable[Dialect]) -> tuple[ResourceKind, ...]:
-    """Return the kinds that describe groups of these dialects, each once: what a plugin that serves them watches."""
+    """Return the kinds that describe groups of these dialects, each once: what its plugin watches."""
     return tuple(dict.fromkeys(kind for dialect in dialects for kind in dialect.kinds))
 
 
 class DialectTable:
-    """The dialects of one program, in the order in which they are asked, with those that others add."""
+    """The dialects of one program, in the order in which they are read; others may add rows."""
 
     def __init__(self, dialects: Iterable[Dialect] = DIALECTS) -> None:
         self._rows: dict[str, Dialect] = {}
@@ -219,9 +248,9 @@ class DialectTable:
             self.add_dialect(dialect)
 
     def add_dialect(self, dialect: Dialect) -> None:
-        """Add a row at the end; the same row again is fine.
+        """Add a row at the end; the same row again changes nothing.
 
-        Raises `ConfigError` for a second one of its name, one that finds no pods, or one that reads a kind of another.
+        Raises `ConfigError` for another row of that name, a row without keys, and a row that reads a kind of another.
         """
         known = self._rows.get(dialect.name)
         if known == dialect:
@@ -247,7 +276,7 @@ class DialectTable:
         return len(self._rows)
 
     def named(self, name: str) -> Dialect:
-        """Return a row; raise `ConfigError` that lists them all where there is none of that name."""
+        """Return the row of that name; raise a `ConfigError` that lists all names if there is none."""
         try:
             return self._rows[name]
         except KeyError:
@@ -255,16 +284,16 @@ class DialectTable:
             raise ConfigError(f'dialect "{name}" of pod groups does not exist; known are {known}') from None
 
     def of_object(self, group: KubeObject) -> Dialect | None:
-        """Return the row whose object it is."""
+        """Return the row that describes groups by objects of this type; None if none does."""
         return self._by_type.get(type(group))
 
     def claimed_by(self, plugin: str) -> tuple[Dialect, ...]:
-        """Return the rows that a plugin serves unless its args say otherwise."""
+        """Return the rows that a plugin serves by default."""
         return tuple(dialect for dialect in self if dialect.claimed_by == plugin)
 
 
 def resolve(pod: Pod, dialects: Sequence[Dialect]) -> tuple[GroupId, Dialect] | None:
-    """Return the group that a pod names and the row that says so; the first row that finds one counts."""
+    """Return the group that a pod names, and the row whose key names it; the first row that finds a name counts."""
     if not pod.labels and not pod.annotations and pod.spec.scheduling_group is None:
         return None
     for dialect in dialects:

@@ -1,12 +1,11 @@
 """Which pods belong to which group, over all profiles and dialects, kept up to date by events.
 
-Pure: whoever owns a directory hands it every addition, update and deletion of pods and group objects (`feeding`
-connects it to a plugin's handle), and tells it which members hold a node in memory, which no event says. Events may
-come in any order: a pod before its group's object, an object without pods, the same pod twice.
+No I/O: the owner of a directory hands over every addition, update and deletion of pods and group objects (see
+`informer_adapter`), and calls `hold` and `release` for members that hold a node in memory, which no event says. Events
+may come in any order: a pod before its group's object, an object without pods, the same pod twice.
 
-A group is known from the first living pod that names it or from its object, and forgotten when both are gone. An object
-that is deleted leaves its pods behind; they make a group that nobody declared, until it returns. Pods that have ended
-are counted while their group is known: they neither make a group nor keep one.
+A group is known while a living pod names it or its object exists. When the object is deleted, the remaining pods make a
+group that nobody declares. Ended pods are counted while their group is known; they do not make a group known.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ import attrs
 from pyscheduler.podgroup.dialects import DIALECTS, Dialect, resolve
 from pyscheduler.podgroup.fields import NOTHING_SAID
 from pyscheduler.podgroup.identity import GroupId
-from pyscheduler.podgroup.membership import Declarations, GangGroup, GroupState, Place, created_at
+from pyscheduler.podgroup.membership import Declarations, GangGroup, GroupState, MemberPlace, created_at
 from pyscheduler.podgroup.model import merge
 
 if TYPE_CHECKING:
@@ -31,27 +30,27 @@ if TYPE_CHECKING:
 
 __all__ = ["ChangeKind", "GroupChange", "GroupDirectory"]
 
-_ENDED: Final = (Place.SUCCEEDED, Place.FAILED)
+_ENDED: Final = (MemberPlace.SUCCEEDED, MemberPlace.FAILED)
 
 
 class ChangeKind(StrEnum):
     """What happened to a group."""
 
-    #: A living pod came to it.
+    #: A living pod joined it.
     JOINED = "joined"
     #: A living member was deleted, ended, or names another group now.
     LEFT = "left"
-    #: A member went to another place, or its gates changed; or one that had ended came or was deleted.
+    #: A member has another place or other gates; or an ended member came or was deleted.
     MOVED = "moved"
-    #: What the group is changed: its `Group` is another one.
+    #: What is said about the group changed: it has a new `Group`.
     DECLARED = "declared"
-    #: Nothing is left of it.
+    #: It has no object and no living member any more.
     FORGOTTEN = "forgotten"
 
 
 @attrs.frozen
 class GroupChange:
-    """One change, told after the directory is consistent again. `old` is the group before a declaration."""
+    """One change, reported when the directory is consistent again. `old` is the group before a declaration."""
 
     kind: ChangeKind
     state: GroupState
@@ -61,15 +60,15 @@ class GroupChange:
 
 @attrs.define(eq=False)
 class _Entry:
-    """A group with what it is made of."""
+    """A group with all that it is computed from."""
 
     state: GroupState
-    #: The dialects in which pods name it, and how many do.
+    #: How many pods name it, by dialect.
     named: dict[str, int] = attrs.Factory(dict)
     declarations: Declarations = attrs.Factory(Declarations)
-    #: By rank of the dialect and of the kind within it: the object that comes first describes the group.
+    #: By rank of the dialect, and of the kind within it: the first object describes the group.
     objects: dict[tuple[int, int], KubeObject] = attrs.Factory(dict)
-    #: Creation of the earliest pod ever seen in it.
+    #: Creation time of the earliest pod ever seen in it.
     earliest: float | None = None
 
 
@@ -78,25 +77,25 @@ class _Member:
     pod: Pod
     group: GroupId
     dialect: Dialect
-    place: Place
+    place: MemberPlace
 
 
 class GroupDirectory:
-    """The groups of one program. `dialects` are those that count, in their order of precedence."""
+    """The groups of one program, in these dialects, in their order of precedence."""
 
     def __init__(self, dialects: Iterable[Dialect] = DIALECTS) -> None:
         self.choose(dialects)
         self._entries: dict[GroupId, _Entry] = {}
         self._members: dict[str, _Member] = {}
-        #: Members that have ended, of groups of which nothing else is known; they are counted when the group returns.
+        #: Ended members of groups that are not known; they are counted if the group becomes known again.
         self._relics: dict[GroupId, dict[str, _Member]] = {}
         self._gang_groups: dict[tuple[str, tuple[str, ...]], GangGroup] = {}
         self._listeners: list[Callable[[GroupChange], object]] = []
-        self._untold: list[GroupChange] = []
-        self._telling = False
+        self._unreported: list[GroupChange] = []
+        self._is_reporting = False
 
     def choose(self, dialects: Iterable[Dialect]) -> None:
-        """Let these dialects count from now on. What is known already is not looked at again: choose first."""
+        """Use these dialects from now on. Known pods are not read again, so call it before the first event."""
         self._dialects = tuple(dialects)
         self._rank = {dialect.name: rank for rank, dialect in enumerate(self._dialects)}
         self._kind_rank = {
@@ -107,13 +106,13 @@ class GroupDirectory:
 
     @property
     def dialects(self) -> tuple[Dialect, ...]:
-        """Return the dialects that count, in their order."""
+        """Return the dialects in use, in their order."""
         return self._dialects
 
-    # --- asking
+    # --- queries
 
     def get(self, group: GroupId) -> GroupState | None:
-        """Return a group by its identity; None where nothing is known of it."""
+        """Return a group by its identity; None if it is not known."""
         entry = self._entries.get(group)
         return None if entry is None else entry.state
 
@@ -133,13 +132,17 @@ class GroupDirectory:
         found = resolve(pod, self._dialects)
         return None if found is None else found[0]
 
-    def place_of(self, uid: str) -> Place | None:
-        """Return where a member stands; None for a pod that is in no group."""
+    def dialect_of(self, state: GroupState) -> Dialect:
+        """Return the row of the dialect that a group is declared in."""
+        return self._dialects[self._rank[state.group.dialect]]
+
+    def place_of(self, uid: str) -> MemberPlace | None:
+        """Return the place of a member; None for a pod without a group."""
         member = self._members.get(uid)
         return None if member is None else member.place
 
     def partners(self, state: GroupState) -> list[tuple[GroupId, GroupState | None]]:
-        """Return all groups of the gang group, `state` among them; None for one that nothing is known of."""
+        """Return all groups of the gang group, including `state`; None for a group that is not known."""
         partners = [GroupId.of_key(key, state.id.family) for key in state.group.gang_group]
         return [(partner, self.get(partner)) for partner in partners]
 
@@ -151,16 +154,16 @@ class GroupDirectory:
         return len(self._entries)
 
     def subscribe(self, listener: Callable[[GroupChange], object]) -> None:
-        """Call `listener` with every change from now on; what it changes itself is told after this change."""
+        """Call `listener` with every change from now on. Changes that a listener makes are reported after this one."""
         self._listeners.append(listener)
 
     # --- pods
 
     def pod_added(self, pod: Pod) -> None:
-        """Take in a pod, or what has become of one that is known."""
-        self._take_in(pod, brings_nothing=False)
+        """Add or update a pod."""
+        self._put_pod(pod, was_bound_before=False)
 
-    def _take_in(self, pod: Pod, *, brings_nothing: bool) -> None:
+    def _put_pod(self, pod: Pod, *, was_bound_before: bool) -> None:
         found = resolve(pod, self._dialects)
         member = self._members.get(pod.uid)
         if member is not None and (found is None or found[0] != member.group or member.group not in self._entries):
@@ -168,41 +171,41 @@ class GroupDirectory:
             member = None
         if found is not None:
             if member is None:
-                self._join(pod, *found, brings_nothing=brings_nothing)
+                self._join(pod, *found, was_bound_before=was_bound_before)
             else:
                 self._update(member, pod, found[1])
-        self._tell()
+        self._report()
 
     def pod_updated(self, old: Pod, new: Pod) -> None:
-        """Take in what has become of a pod; another uid means that one was deleted and another made.
+        """Update a pod; another uid means that one pod was deleted and another created.
 
-        A pod that was bound already when it came to name a group counts there, and says nothing of what the group
-        reached: it was not bound because of it.
+        A pod that was bound before it named the group counts as bound, but does not prove that the group reached its
+        minimum.
         """
         if old.uid != new.uid:
             self.pod_deleted(old)
         was_bound = old.uid == new.uid and bool(old.node_name)
-        self._take_in(new, brings_nothing=was_bound and self.group_id(old) != self.group_id(new))
+        self._put_pod(new, was_bound_before=was_bound and self.group_id(old) != self.group_id(new))
 
     def pod_deleted(self, pod: Pod) -> None:
-        """Drop a pod."""
+        """Remove a pod."""
         member = self._members.get(pod.uid)
         if member is not None:
             self._leave(member)
-            self._tell()
+            self._report()
 
-    # --- what no event says
+    # --- nodes held in memory, which no event says
 
     def hold(self, uid: str) -> None:
-        """Take down that a pending member holds a node in memory: it waits, or is on its way to be bound."""
-        self._move_if(uid, Place.PENDING, Place.WAITING)
+        """Record that a pending member holds a node in memory: it waits at Permit or is being bound."""
+        self._move_if(uid, MemberPlace.PENDING, MemberPlace.WAITING)
 
     def release(self, uid: str) -> None:
-        """Take down that a member which held a node gave it back."""
-        self._move_if(uid, Place.WAITING, Place.PENDING)
+        """Record that a waiting member gave its node back."""
+        self._move_if(uid, MemberPlace.WAITING, MemberPlace.PENDING)
 
     def satisfy(self, group: GroupId) -> None:
-        """Take down that the group's gang group has reached its minimum."""
+        """Record that the group's gang group reached its minimum."""
         entry = self._entries.get(group)
         if entry is not None:
             entry.state.gang_group.satisfied = True
@@ -210,7 +213,7 @@ class GroupDirectory:
     # --- group objects
 
     def object_added(self, item: KubeObject) -> None:
-        """Take in a group object, or what has become of one that is known."""
+        """Add or update a group object."""
         found = self._kind_rank.get(type(item))
         if found is None:
             return
@@ -218,14 +221,14 @@ class GroupDirectory:
         entry = self._entry(GroupId(item.namespace, item.name, dialect.family), dialect)
         entry.objects[rank, number] = item
         self._declare(entry)
-        self._tell()
+        self._report()
 
     def object_updated(self, _old: KubeObject, new: KubeObject) -> None:
-        """Take in what has become of a group object."""
+        """Update a group object."""
         self.object_added(new)
 
     def object_deleted(self, item: KubeObject) -> None:
-        """Drop a group object; its pods stay, as the members of a group that nobody declared, or that they declare."""
+        """Remove a group object; its pods stay members of the group, which only they may declare now."""
         found = self._kind_rank.get(type(item))
         if found is None:
             return
@@ -233,8 +236,8 @@ class GroupDirectory:
         entry = self._entries.get(GroupId(item.namespace, item.name, dialect.family))
         if entry is not None and entry.objects.pop((rank, number), None) is not None:
             self._declare(entry)
-            self._forget_if_bare(entry)
-            self._tell()
+            self._forget_if_empty(entry)
+            self._report()
 
     # --- inside
 
@@ -248,14 +251,14 @@ class GroupDirectory:
             for member in self._relics.pop(group, {}).values():
                 self._put(entry, member)
                 _count(entry.named, member.dialect.name, 1)
-                _see(entry, member.pod)
+                _note_creation(entry, member.pod)
         return entry
 
     def _gang_group(self, group: Group) -> GangGroup:
         key = (group.id.family, group.gang_group)
         return self._gang_groups.setdefault(key, GangGroup(group.gang_group))
 
-    def _join(self, pod: Pod, group: GroupId, dialect: Dialect, *, brings_nothing: bool) -> None:
+    def _join(self, pod: Pod, group: GroupId, dialect: Dialect, *, was_bound_before: bool) -> None:
         member = self._members[pod.uid] = _Member(pod, group, dialect, _place_of(pod))
         is_new = group not in self._entries
         if is_new and _ended(member.place):
@@ -263,13 +266,13 @@ class GroupDirectory:
             return
         entry = self._entry(group, dialect)
         self._put(entry, member)
-        if member.place is Place.BOUND and not brings_nothing:
-            # Whatever was bound before this program began was bound because its group was complete.
+        if member.place is MemberPlace.BOUND and not was_bound_before:
+            # Members are bound only when their group has its minimum, also before this program started.
             entry.state.gang_group.satisfied = True
         _count(entry.named, dialect.name, 1)
-        earlier = _see(entry, pod)
+        earlier = _note_creation(entry, pod)
         kind = ChangeKind.MOVED if _ended(member.place) else ChangeKind.JOINED
-        self._untold.append(GroupChange(kind, entry.state, pod))
+        self._unreported.append(GroupChange(kind, entry.state, pod))
         self._said(entry, member, anyway=is_new or earlier or entry.named[dialect.name] == 1)
 
     def _leave(self, member: _Member) -> None:
@@ -283,11 +286,11 @@ class GroupDirectory:
             return
         self._take(entry, member)
         kind = ChangeKind.MOVED if _ended(member.place) else ChangeKind.LEFT
-        self._untold.append(GroupChange(kind, entry.state, member.pod))
+        self._unreported.append(GroupChange(kind, entry.state, member.pod))
         _count(entry.named, member.dialect.name, -1)
         if entry.declarations.set(member.pod, None) or member.dialect.name not in entry.named:
             self._declare(entry)
-        self._forget_if_bare(entry)
+        self._forget_if_empty(entry)
 
     def _update(self, member: _Member, pod: Pod, dialect: Dialect) -> None:
         entry = self._entries[member.group]
@@ -300,20 +303,20 @@ class GroupDirectory:
         self._take(entry, member)
         member.pod = pod
         place = _place_of(pod)
-        # A node in memory is nothing that the API knows of, so that an update cannot take it away.
-        stays = place is Place.PENDING and member.place is Place.WAITING
+        # The API does not know about a node held in memory, so an update does not end that.
+        stays = place is MemberPlace.PENDING and member.place is MemberPlace.WAITING
         if not stays and place is not member.place:
             kind = ChangeKind.LEFT if _ended(place) and not _ended(member.place) else ChangeKind.MOVED
-            self._untold.append(GroupChange(kind, entry.state, pod))
+            self._unreported.append(GroupChange(kind, entry.state, pod))
             member.place = place
-            if place is Place.BOUND:
+            if place is MemberPlace.BOUND:
                 entry.state.gang_group.satisfied = True
         elif bool(old.spec.scheduling_gates) != bool(pod.spec.scheduling_gates) or _runs(old) != _runs(pod):
-            self._untold.append(GroupChange(ChangeKind.MOVED, entry.state, pod))
+            self._unreported.append(GroupChange(ChangeKind.MOVED, entry.state, pod))
         self._put(entry, member)
         self._said(entry, member, anyway=renamed)
         if _ended(place):
-            self._forget_if_bare(entry)
+            self._forget_if_empty(entry)
 
     def _said(self, entry: _Entry, member: _Member, *, anyway: bool = False) -> None:
         fields: GroupFields | None = None
@@ -323,20 +326,20 @@ class GroupDirectory:
         if entry.declarations.set(member.pod, fields) or anyway:
             self._declare(entry)
 
-    def _move_if(self, uid: str, before: Place, after: Place) -> None:
-        """Move a member between pending and waiting; its gates and its profile count the same in both."""
+    def _move_if(self, uid: str, before: MemberPlace, after: MemberPlace) -> None:
+        """Move a member between pending and waiting."""
         member = self._members.get(uid)
         if member is None or member.place is not before:
             return
         state, pod = self._entries[member.group].state, member.pod
         source, target = state.pending, state.waiting
-        if after is Place.PENDING:
+        if after is MemberPlace.PENDING:
             source, target = target, source
         del source[uid]
         target[uid] = pod
         member.place = after
-        self._untold.append(GroupChange(ChangeKind.MOVED, state, pod))
-        self._tell()
+        self._unreported.append(GroupChange(ChangeKind.MOVED, state, pod))
+        self._report()
 
     def _put(self, entry: _Entry, member: _Member) -> None:
         state, pod = entry.state, member.pod
@@ -344,7 +347,7 @@ class GroupDirectory:
         if _ended(member.place):
             return
         state.profiles[pod.scheduler_name] = state.profiles.get(pod.scheduler_name, 0) + 1
-        if member.place is Place.BOUND:
+        if member.place is MemberPlace.BOUND:
             if _runs(pod):
                 state.running.add(pod.uid)
         elif pod.spec.scheduling_gates:
@@ -364,7 +367,7 @@ class GroupDirectory:
         state.gated.discard(pod.uid)
 
     def _declare(self, entry: _Entry) -> None:
-        """Work out what the group is, and tell where that is something else than before."""
+        """Compute what the group is, and report a change."""
         state = entry.state
         item = entry.objects[min(entry.objects)] if entry.objects else None
         if item is None:
@@ -387,10 +390,10 @@ class GroupDirectory:
         state.group = group
         if group.gang_group != old.gang_group:
             self._regroup(state, old)
-        self._untold.append(GroupChange(ChangeKind.DECLARED, state, old=old))
+        self._unreported.append(GroupChange(ChangeKind.DECLARED, state, old=old))
 
     def _regroup(self, state: GroupState, old: Group) -> None:
-        """Move a group to another gang group, satisfied where the old one was."""
+        """Move a group to another gang group, which is satisfied if the old one was."""
         before = state.gang_group
         after = state.gang_group = self._gang_group(state.group)
         after.groups.add(state.id)
@@ -402,7 +405,7 @@ class GroupDirectory:
         if not gang_group.groups:
             del self._gang_groups[group.id.family, group.gang_group]
 
-    def _forget_if_bare(self, entry: _Entry) -> None:
+    def _forget_if_empty(self, entry: _Entry) -> None:
         state = entry.state
         if entry.objects or state.child_count:
             return
@@ -411,32 +414,32 @@ class GroupDirectory:
             self._relics[state.id] = relics
         del self._entries[state.id]
         self._part(state.gang_group, state.group)
-        self._untold.append(GroupChange(ChangeKind.FORGOTTEN, state))
+        self._unreported.append(GroupChange(ChangeKind.FORGOTTEN, state))
 
-    def _tell(self) -> None:
-        # A listener may change the directory (reject who waits, say): that is told when this round is over.
-        if self._telling:
+    def _report(self) -> None:
+        # A listener may change the directory, for example reject waiting pods; that is reported afterwards.
+        if self._is_reporting:
             return
-        self._telling = True
+        self._is_reporting = True
         failure: Exception | None = None
         try:
-            while self._untold:
-                told, self._untold = self._untold, []
-                for change in told:
+            while self._unreported:
+                changes, self._unreported = self._unreported, []
+                for change in changes:
                     for listener in self._listeners:
                         try:
                             listener(change)
-                        # One plugin's mistake must not cost the others their news; it is raised when all have it.
+                        # An error of one listener must not stop the others; it is raised when all were called.
                         except Exception as error:  # noqa: BLE001
                             failure = failure or error
         finally:
-            self._telling = False
+            self._is_reporting = False
         if failure is not None:
             raise failure
 
     def check_invariants(self) -> None:
-        """Raise AssertionError where the indices disagree."""
-        seen: dict[str, tuple[GroupId, Place]] = {}
+        """Raise AssertionError if the indices disagree."""
+        seen: dict[str, tuple[GroupId, MemberPlace]] = {}
         for group, entry in self._entries.items():
             state = entry.state
             assert state.id == group, f"{group} is filed as {state.id}"
@@ -465,8 +468,8 @@ def _count(counts: dict[str, int], dialect: str, change: int) -> None:
         del counts[dialect]
 
 
-def _see(entry: _Entry, pod: Pod) -> bool:
-    """Note when a pod was created; tell whether none that was seen before is older."""
+def _note_creation(entry: _Entry, pod: Pod) -> bool:
+    """Record when a pod was created; return True if it is the earliest seen so far."""
     created = created_at(pod)
     earlier = entry.earliest is None or created < entry.earliest
     if earlier:
@@ -474,14 +477,14 @@ def _see(entry: _Entry, pod: Pod) -> bool:
     return earlier
 
 
-def _ended(place: Place) -> bool:
+def _ended(place: MemberPlace) -> bool:
     return place in _ENDED
 
 
-def _place_of(pod: Pod) -> Place:
+def _place_of(pod: Pod) -> MemberPlace:
     if pod.is_terminal:
-        return Place.SUCCEEDED if pod.status.phase == "Succeeded" else Place.FAILED
-    return Place.BOUND if pod.node_name else Place.PENDING
+        return MemberPlace.SUCCEEDED if pod.status.phase == "Succeeded" else MemberPlace.FAILED
+    return MemberPlace.BOUND if pod.node_name else MemberPlace.PENDING
 
 
 def _runs(pod: Pod) -> bool:

@@ -1,8 +1,8 @@
-"""Entries that end by themselves after a while of the framework's clock, and say so when they do.
+"""A map whose entries expire, with a callback.
 
-For what a group may not do for some time. An entry that is there is neither replaced nor prolonged by adding it again:
-a window that every refusal prolonged would never end. No cluster event announces the end of an entry, so whoever is to
-wake up then is called back.
+It records, for example, that a group must not be tried for some time. Adding an entry again neither replaces nor
+prolongs it: otherwise each refusal would prolong the period, and it would never end. No cluster event announces the end
+of an entry, so the callback can wake pods.
 """
 
 from __future__ import annotations
@@ -25,26 +25,26 @@ V = TypeVar("V")
 
 
 class ExpiringMap(Generic[K, V]):
-    """A map whose entries last `ttl_seconds`; with 0 or less it stays empty.
+    """A map whose entries last `ttl_seconds` of the clock; with 0 or less it stays empty.
 
-    An entry is gone as soon as the clock reaches its end. `on_expiry` is then called with it, once, in the order in
-    which entries were added; it is not called for entries that were removed.
+    When an entry expires, `on_expiry` is called with it, once, in the order in which entries were added. It is not
+    called for entries that were removed.
     """
 
     def __init__(self, clock: Clock, ttl_seconds: float, *, on_expiry: Callable[[K, V], object] | None = None) -> None:
         self.ttl_seconds = ttl_seconds
         self._clock = clock
         self._on_expiry = on_expiry
-        #: The cache asks for the time several times a call, and drops what ended in between without a word.
+        #: The cache reads the time several times a call, and drops entries that expired in between without a callback.
         self._now = clock.now()
         self._entries: TTLCache[K, tuple[float, V]] = TTLCache(math.inf, max(ttl_seconds, 0.0), timer=lambda: self._now)
-        #: What may be in there. Most questions are about what is not, and the cache takes long to say so.
+        #: A superset of the keys: most look-ups are for absent keys, and the cache is slow for those.
         self._keys: set[K] = set()
         self._timer: Timer | None = None
         self._due: list[tuple[K, V]] = []
 
     def add(self, key: K, value: V) -> bool:
-        """Add an entry unless there is one; tell whether it was added."""
+        """Add an entry unless the key has one; return True if it was added."""
         self._drop_ended()
         if self.ttl_seconds <= 0 or key in self._entries:
             return False
@@ -56,17 +56,17 @@ class ExpiringMap(Generic[K, V]):
         return True
 
     def get(self, key: K) -> V | None:
-        """Return the value of an entry that has not ended."""
+        """Return the value of an entry; None if there is none."""
         entry = self._entry(key)
         return None if entry is None else entry[1]
 
     def ends_at(self, key: K) -> float | None:
-        """Return the clock's time at which an entry ends."""
+        """Return the clock's time at which an entry expires; None if there is none."""
         entry = self._entry(key)
         return None if entry is None else entry[0]
 
     def remove(self, key: K) -> V | None:
-        """Take an entry out; return its value, or None where there is none."""
+        """Remove an entry; return its value, or None if there is none."""
         entry = self._entry(key)
         if entry is None:
             return None
@@ -75,7 +75,7 @@ class ExpiringMap(Generic[K, V]):
         return entry[1]
 
     def clear(self) -> None:
-        """Take all entries out and call nobody."""
+        """Remove all entries without callbacks."""
         self._entries.clear()
         self._keys.clear()
         self._due.clear()
@@ -104,7 +104,7 @@ class ExpiringMap(Generic[K, V]):
         self._timer = self._clock.call_at(when, self._expire)
 
     def _drop_ended(self) -> None:
-        """Take out what has ended; whoever wants to hear of it hears when the timer goes off, which is due."""
+        """Remove expired entries; the timer, which is due, calls back for them."""
         self._now = self._clock.now()
         ended = self._entries.expire(self._now)
         self._keys.difference_update(key for key, _ in ended)
@@ -116,7 +116,7 @@ class ExpiringMap(Generic[K, V]):
         self._drop_ended()
         due, self._due = self._due, []
         first = next(iter(self._entries), None)
-        # Before the calls: one of them may add entries, and one of them may fail.
+        # Before the callbacks, because one of them may add entries or raise.
         if first is not None:
             self._arm(self._entries[first][0])
         if self._on_expiry is not None:

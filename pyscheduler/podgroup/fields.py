@@ -1,6 +1,6 @@
-"""What one place says about a group: a pod's annotations, or the group's object. Each field is absent until said.
+"""What one source says about a group: a pod's annotations or labels, or the group's object.
 
-What is malformed is left out and kept as a `Problem`, so that the next place decides and whoever wrote it can be told.
+A malformed value is left out and kept as a `Problem`: the next source decides, and the user gets a warning.
 """
 
 from __future__ import annotations
@@ -19,28 +19,28 @@ __all__ = ["NOTHING_SAID", "GroupFields", "MatchPolicy", "Mode", "Problem"]
 
 
 class Mode(StrEnum):
-    """What a failure of one member means to the members that hold a node already."""
+    """What members that hold a node do when another member fails."""
 
-    #: All of them give back what they hold.
+    #: They give back their nodes.
     STRICT = "Strict"
-    #: They keep it, and wait for the others.
+    #: They keep their nodes and wait for the others.
     NON_STRICT = "NonStrict"
 
 
 class MatchPolicy(StrEnum):
     """Which members count towards the minimum."""
 
-    #: Those that wait and those that are bound; once the minimum was reached, it is never asked for again.
+    #: Waiting and bound ones, until the minimum was reached once; after that no minimum counts.
     ONCE_SATISFIED = "once-satisfied"
-    #: Those that wait.
+    #: Waiting ones.
     ONLY_WAITING = "only-waiting"
-    #: Those that wait and those that are bound.
+    #: Waiting and bound ones.
     WAITING_AND_RUNNING = "waiting-and-running"
 
 
 @attrs.frozen
 class Problem:
-    """A value that cannot be used: where it stands, what it is, and what is done instead."""
+    """A value that cannot be used: its field, the value, and what counts instead."""
 
     where: str
     value: str
@@ -52,21 +52,21 @@ class Problem:
 
 @attrs.frozen(kw_only=True)
 class GroupFields:
-    """Parts of a group; None where nothing usable is said."""
+    """What a source says; None for a field that it does not say, or not in a usable form."""
 
-    #: How many members it takes to start; 0 is no constraint.
+    #: How many members must be able to start together; 0 is no constraint.
     min: int | None = None
     #: How many members there will be.
     total: int | None = None
     #: What all members together need at least, by resource.
     min_resources: Mapping[str, RawQuantity] | None = attrs.field(default=None, hash=False)
-    #: How long members wait for each other, in seconds; above 0.
+    #: How long members wait for each other, in seconds, above 0.
     wait_seconds: float | None = None
     mode: Mode | None = None
     policy: MatchPolicy | None = None
-    #: The groups that must be satisfied together, as `namespace/name`; empty: this one alone.
+    #: The groups that must be satisfied together, as `namespace/name`; empty for this group alone.
     gang_group: tuple[str, ...] | None = None
-    #: Whether the members are a gang at all; False for a group that is one in name only.
+    #: Whether the members are scheduled together; False if they are scheduled one by one.
     is_gang: bool | None = None
     problems: tuple[Problem, ...] = ()
 

@@ -1,7 +1,7 @@
-"""What all group plugins of one scheduler share: the directory, who serves which dialect, and what orders the queue.
+"""What all group plugins of one scheduler share: the directory, the claimed dialects, and the data for sort keys.
 
-A plugin gets it with `PodGroups.of(handle)`, says in its constructor which dialects it serves (`claim`), and listens to
-the directory. Profiles have plugins of their own and one queue between them, so there is one of these for all.
+A plugin gets it with `PodGroups.of(handle)`, claims dialects in its constructor (`claim`), and subscribes to the
+directory. All profiles share one queue, so they share one `PodGroups`.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from pyscheduler.framework import PluginError
 from pyscheduler.podgroup.deadlock import Deadlocks
 from pyscheduler.podgroup.dialects import DialectTable
 from pyscheduler.podgroup.directory import ChangeKind, GroupDirectory
-from pyscheduler.podgroup.feeding import Feeder
 from pyscheduler.podgroup.identity import GroupId
-from pyscheduler.podgroup.membership import Place
+from pyscheduler.podgroup.informer_adapter import InformerAdapter
+from pyscheduler.podgroup.membership import MemberPlace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -33,7 +33,7 @@ _log = logging.getLogger(__name__)
 
 
 class PodGroups:
-    """The groups of one scheduler. `resort` is told of queued pods whose sort keys have changed."""
+    """The groups of one scheduler. `resort` sorts queued pods again whose sort keys have changed."""
 
     def __init__(
         self, *, clock: Clock, resort: Callable[[Iterable[Pod]], object], table: DialectTable | None = None
@@ -41,43 +41,45 @@ class PodGroups:
         self.table = table if table is not None else DialectTable()
         self.directory = GroupDirectory(())
         self._clock = clock
-        #: Wall time at which the clock began. Worked out once: keys made of it must not change by themselves.
+        #: Wall time at which the clock began. Computed once, because sort keys depend on it.
         self.epoch = clock.wall() - clock.now()
         self._resort = resort
         self._claims: dict[str, str] = {}
-        #: Who asked for what is meant for it, be it served or sorted; rows that come later are among that.
+        #: Plugins that serve, or only sort, the dialects whose rows name them, including rows added later.
         self._take_defaults: list[str] = []
         self._sort_defaults: list[str] = []
         self._last_failed: dict[GroupId, float] = {}
         self._rounds: dict[str, int] = {}
-        self._feeder = Feeder(self.directory)
+        self._adapter = InformerAdapter(self.directory)
         self.directory.subscribe(self._changed)
-        #: Sees to it that groups which each hold a part do not block each other.
+        #: Resolves deadlocks of groups that each hold a part of the room.
         self.deadlocks = Deadlocks(self.directory, clock, self.server_of)
 
     @classmethod
     def of(cls, handle: Handle) -> PodGroups:
-        """Return the groups of the scheduler that `handle` belongs to; call it when a plugin is made."""
+        """Return the groups of the scheduler that `handle` belongs to; call it in a plugin's constructor."""
         groups = handle.shared("pyscheduler/pod-groups", lambda: cls(clock=handle.clock, resort=handle.resort))
-        groups._feeder.connect(handle, groups.table)  # noqa: SLF001 - its own
+        groups._adapter.connect(handle, groups.table)  # noqa: SLF001 - its own
         return groups
 
     def add_dialect(self, dialect: Dialect, handle: Handle) -> None:
-        """Know a dialect more, whichever plugins are made before; `handle` is that of a plugin that watches its kinds.
+        """Add a dialect; `handle` is that of a plugin that watches its kinds.
 
-        Raises `ConfigError` for a row that cannot work, `PluginError` once pods are known.
+        The plugin that the row names serves it, even if that plugin was made before. Raises `ConfigError` for a row
+        that cannot work, `PluginError` once pods are known.
         """
         self.table.add_dialect(dialect)
         self._choose()
-        self._feeder.connect(handle, self.table)
+        self._adapter.connect(handle, self.table)
 
     # --- whose groups they are
 
     def claim(self, plugin: str, dialects: Iterable[str] | None = None) -> tuple[Dialect, ...]:
-        """Let `plugin` serve the groups of these dialects, by default of those meant for it; return what it got.
+        """Let `plugin` serve the groups of these dialects, by default those that name it; return those that it got.
 
-        A dialect belongs to the first plugin that claims it. A pod that names groups in several belongs to that of the
-        dialect claimed first. Raises `ConfigError` for an unknown dialect, `PluginError` once pods are known.
+        A dialect belongs to the first plugin that claims it. A pod that names groups in several dialects belongs to the
+        group of the dialect claimed first. Raises `ConfigError` for an unknown dialect, `PluginError` once pods are
+        known.
         """
         names = [each.name for each in self.table.claimed_by(plugin)] if dialects is None else list(dialects)
         if dialects is None and plugin not in self._take_defaults:
@@ -89,18 +91,18 @@ class PodGroups:
         return tuple(self.table.named(name) for name in names if self._claims[name] == plugin)
 
     def sort_only(self, plugin: str) -> None:
-        """Know the groups of the dialects that are meant for `plugin`, be it there or not, to put them in order."""
+        """Know the groups of the dialects that name `plugin`, in order to sort their pods; it need not be enabled."""
         if plugin not in self._sort_defaults:
             self._sort_defaults.append(plugin)
         self._choose()
 
     def served_by(self, plugin: str, pod: Pod) -> GroupState | None:
-        """Return the pod's group if it is known and `plugin` serves it; None for all that are plain pods to it."""
+        """Return the pod's group if it is known and `plugin` serves it, else None: the pod is a plain one to it."""
         state = self.directory.of(pod)
         return state if state is not None and self.server_of(state) == plugin else None
 
     def server_of(self, state: GroupState) -> str:
-        """Return the plugin that serves a group; "" where nobody does."""
+        """Return the plugin that serves a group; "" if none does."""
         return self._claims.get(state.group.dialect, "")
 
     def _choose(self) -> None:
@@ -118,26 +120,26 @@ class PodGroups:
 
     @property
     def last_failed(self) -> Mapping[GroupId, float]:
-        """Return the wall time of the last failure of groups that failed, and did not get through Permit since."""
+        """Return the wall time of the last failure of groups that have not passed Permit since."""
         return self._last_failed
 
     @property
     def rounds(self) -> Mapping[str, int]:
-        """Return by uid how often members were tried within their gang, as the plugin that counts it says."""
+        """Return, by uid, the last round in which each member was tried, as recorded with `tried`."""
         return self._rounds
 
     def failed(self, group: GroupId) -> None:
-        """Take down that a group failed just now; its pods go behind those of groups that have waited longer."""
+        """Record that a group failed now; its pods are sorted behind those of groups that have waited longer."""
         self._last_failed[group] = self._clock.wall()
         self._resort_groups([group])
 
     def passed(self, group: GroupId) -> None:
-        """Forget the failure of a group that got through Permit."""
+        """Forget the failure of a group that passed Permit."""
         if self._last_failed.pop(group, None) is not None:
             self._resort_groups([group])
 
     def tried(self, uid: str, round_number: int) -> None:
-        """Take down the round in which a member was tried; it is not in the queue meanwhile."""
+        """Record the round in which a member was tried; the member must not be in the queue."""
         if self.directory.place_of(uid) is not None:
             self._rounds[uid] = round_number
 
@@ -151,23 +153,23 @@ class PodGroups:
         state, old = change.state, change.old
         group = state.group
         if change.kind is ChangeKind.LEFT and change.pod is not None:
-            if self.directory.place_of(change.pod.uid) in {None, Place.SUCCEEDED, Place.FAILED}:
+            if self.directory.place_of(change.pod.uid) in {None, MemberPlace.SUCCEEDED, MemberPlace.FAILED}:
                 self._rounds.pop(change.pod.uid, None)
         elif change.kind is ChangeKind.FORGOTTEN:
             if self.directory.get(state.id) is None:
                 self._last_failed.pop(state.id, None)
-            # What remains of its gang group may be younger now.
+            # The rest of its gang group may have a later creation time now.
             self._resort_groups(_partners(group))
         elif change.kind is ChangeKind.DECLARED and old is not None:
             if self.server_of(state):
-                _complain(old, group)
+                _log_problems(old, group)
             same_time = old.created == group.created and old.is_declared == group.is_declared
             if not same_time or old.gang_group != group.gang_group:
                 self._resort_groups(dict.fromkeys([*_partners(old), *_partners(group)]))
 
 
-def _complain(old: Group, new: Group) -> None:
-    """Log what cannot be used and what members disagree on, each once while it stands."""
+def _log_problems(old: Group, new: Group) -> None:
+    """Log values that cannot be used, and fields on which members disagree, each once until it is gone."""
     for problem in new.problems:
         if problem not in old.problems:
             _log.warning("Passing over a value that cannot be used group=%s %s", new.id, problem)

@@ -1,8 +1,7 @@
-"""What names a group of pods: namespace, name, and the family of dialects that it is written in.
+"""The identity of a group: namespace, name, and the family of dialects.
 
-Users know a group as `namespace/name`. Two systems may use one name for two groups, though, so the family is part of
-the identity. Dialects that attach pods by the same keys, or whose objects describe each other's groups, are one family:
-which of them a group is in can be told from its object only.
+Users call a group `namespace/name`. Two systems may use one name for two groups, so the family is part of the identity.
+Dialects whose pods name groups by the same keys, or whose objects describe each other's groups, are one family.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ __all__ = ["GroupId"]
 
 
 class GroupId(NamedTuple):
-    """A group, in the order in which groups are shown; as text, what users call it."""
+    """The identity of a group; sorted, groups are in the order in which they are shown."""
 
     namespace: str
     name: str
@@ -26,7 +25,7 @@ class GroupId(NamedTuple):
 
     @classmethod
     def of_key(cls, key: str, family: str) -> GroupId:
-        """Return the group that `namespace/name` means among those of a family."""
+        """Return the group `namespace/name` of a family."""
         namespace, _, name = key.partition("/")
         return cls(namespace, name, family)
 

@@ -1,8 +1,8 @@
-"""The members of one group: where each of them stands, and what they say about the group.
+"""The members of one group: the place of each, and what they say about the group.
 
-A living member is in exactly one place: pending, waiting (it holds a node in memory, from Permit until it is bound or
-gives the node back) or bound. Members that have ended are kept apart, for the counts of the status. All by UID: a pod
-that was deleted and made again under its name is another member.
+A living member is in one place: pending, waiting (it holds a node in memory, from Permit until it is bound or gives the
+node back) or bound. Ended members are kept apart, for the counts of the status. Members are known by UID: a pod that
+was deleted and created again under its name is another member.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import attrs
 
 from pyscheduler.api import DecodeError, parse_time
-from pyscheduler.podgroup.status_facts import MemberFacts
+from pyscheduler.podgroup.status import MemberFacts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
     from pyscheduler.podgroup.identity import GroupId
     from pyscheduler.podgroup.model import Group
 
-__all__ = ["Declarations", "GangGroup", "GroupState", "Place", "created_at"]
+__all__ = ["Declarations", "GangGroup", "GroupState", "MemberPlace", "created_at"]
 
 
-class Place(StrEnum):
-    """Where a member stands."""
+class MemberPlace(StrEnum):
+    """The place of a member."""
 
     PENDING = "pending"
     WAITING = "waiting"
@@ -38,7 +38,7 @@ class Place(StrEnum):
 
 
 def created_at(item: KubeObject) -> float:
-    """Return when an object was created, in seconds since 1970; 0 where it does not say."""
+    """Return when an object was created, in seconds since 1970; 0 if it does not say."""
     created = item.metadata.creation_timestamp
     if created is None:
         return 0.0
@@ -50,13 +50,13 @@ def created_at(item: KubeObject) -> float:
 
 @attrs.define(eq=False)
 class GangGroup:
-    """Groups that must be satisfied together; shared by those that list the same ones."""
+    """Groups that must be satisfied together; groups that list the same groups share this object."""
 
-    #: What they list, sorted.
+    #: The listed groups, sorted.
     keys: tuple[str, ...]
-    #: Those of them that are known and list just these.
+    #: The known groups that list exactly these.
     groups: set[GroupId] = attrs.Factory(set)
-    #: Whether the minimum was reached once; never taken back while any of `groups` is known.
+    #: Whether the minimum was reached once; it stays True while any of `groups` is known.
     satisfied: bool = False
 
     @property
@@ -66,20 +66,20 @@ class GangGroup:
 
 
 class Declarations:
-    """What living members say, each different saying once, in the order of who said it first.
+    """What living members say: each different declaration once, in the order of their earliest members.
 
-    Adding and removing is O(log n): members say the same by the thousand, and come and go one by one.
+    Adding and removing is O(log n): thousands of members say the same, and come and go one by one.
     """
 
     __slots__ = ("_said", "_speakers")
 
     def __init__(self) -> None:
         self._said: dict[str, GroupFields] = {}
-        #: By saying: (created, name, uid) of who says it, smallest first; who left stays until it comes to the top.
+        #: By declaration: a heap of (created, name, uid) of its members; one that left stays until it is the smallest.
         self._speakers: dict[GroupFields, list[tuple[float, str, str]]] = {}
 
     def set(self, pod: Pod, fields: GroupFields | None) -> bool:
-        """Take down what a member says (None: it left); tell whether the order of sayings may have changed."""
+        """Record what a member says (None: it left); return True if the order of declarations may have changed."""
         uid = pod.uid
         known = self._said.get(uid)
         if known == fields:
@@ -105,14 +105,14 @@ class Declarations:
                 del self._speakers[fields]
 
     def in_order(self) -> list[GroupFields]:
-        """Return the different sayings; first that of the member created first, then by name."""
+        """Return the different declarations, in the order of creation, then name, of their earliest members."""
         self._drop_gone()
         return sorted(self._speakers, key=lambda fields: self._speakers[fields][0])
 
 
 @attrs.define(eq=False, kw_only=True)
 class GroupState:
-    """A group and its members, by UID, each place in the order of arrival. Owned by the directory; read only."""
+    """A group and its members by UID, in each place in the order of arrival. Only the directory changes it."""
 
     group: Group
     gang_group: GangGroup
@@ -123,11 +123,11 @@ class GroupState:
     bound: dict[str, Pod] = attrs.Factory(dict)
     succeeded: dict[str, Pod] = attrs.Factory(dict)
     failed: dict[str, Pod] = attrs.Factory(dict)
-    #: Pending ones with scheduling gates.
+    #: Pending members with scheduling gates.
     gated: set[str] = attrs.Factory(set)
-    #: Bound ones that run.
+    #: Bound members that run.
     running: set[str] = attrs.Factory(set)
-    #: How many living members each profile is responsible for.
+    #: How many living members name each profile.
     profiles: dict[str, int] = attrs.Factory(dict)
 
     @property
@@ -137,47 +137,47 @@ class GroupState:
 
     @property
     def satisfied(self) -> bool:
-        """Tell whether the minimum was reached once, by this group or one that shares its gang group."""
+        """Return True if the minimum was reached once, by this group or one that shares its gang group."""
         return self.gang_group.satisfied
 
     @property
     def child_count(self) -> int:
-        """Return how many members live, gated ones included."""
+        """Return the number of living members, including gated ones."""
         return len(self.pending) + len(self.waiting) + len(self.bound)
 
     @property
     def assigned_count(self) -> int:
-        """Return how many members have a node, in memory or in the API."""
+        """Return the number of members with a node, in memory or in the API."""
         return len(self.waiting) + len(self.bound)
 
     def is_pending(self, pod: Pod) -> bool:
-        """Tell whether a pod is a member that holds no place."""
+        """Return True if the pod is a member without a node."""
         return pod.uid in self.pending
 
     def children(self) -> Iterator[Pod]:
-        """Iterate over the living members; do not change the directory meanwhile."""
+        """Yield the living members; the directory must not change meanwhile."""
         yield from self.pending.values()
         yield from self.waiting.values()
         yield from self.bound.values()
 
-    def place(self, place: Place) -> dict[str, Pod]:
+    def place(self, place: MemberPlace) -> dict[str, Pod]:
         """Return the members in one place."""
         members: dict[str, Pod] = getattr(self, place)
         return members
 
-    def places(self) -> Mapping[Place, Mapping[str, Pod]]:
+    def places(self) -> Mapping[MemberPlace, Mapping[str, Pod]]:
         """Return the members by their place."""
-        return {place: self.place(place) for place in Place}
+        return {place: self.place(place) for place in MemberPlace}
 
     @property
     def unbound_member(self) -> Pod | None:
-        """Return one of the members that have no node, None where all have; takes as long for any size."""
+        """Return one member without a node in the API, None if there is none; O(1)."""
         return next(iter((self.pending or self.waiting).values()), None)
 
     def facts(self, *, ahead: int = 0) -> MemberFacts:
-        """Return the counts that the group's status is made of, but for whose the members are: see `occupied_by`.
+        """Return the facts for the group's status, without `occupied_by`.
 
-        `ahead` members were bound of which the watch has yet to tell.
+        `ahead` is the number of bound members that the watch does not show as bound yet.
         """
         ended = len(self.succeeded) + len(self.failed)
         return MemberFacts(
@@ -188,4 +188,5 @@ class GroupState:
             running=len(self.running),
             succeeded=len(self.succeeded),
             failed=len(self.failed),
+            created=self.group.created,
         )

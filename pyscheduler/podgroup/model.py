@@ -1,9 +1,9 @@
-"""A group as the plugins see it, whatever dialect it is written in, and how it comes from what its places say.
+"""A group as plugins see it, merged from what its members and its object say, in any dialect.
 
-The rule of precedence: what a member says goes before what the object says; among members, the one that was created
-first, then the name, decides, and only with a usable value. Where nobody says anything, the plugin's args do.
+For each field, members count before the object. Among members, the one created first counts (then the smaller name),
+if its value is usable. If nobody says a field, the plugin's args count.
 
-Koordinator itself lets the object win, although its design says what is said here.
+Differs from Koordinator's program, in which the object counts first; its design document says what is done here.
 """
 
 from __future__ import annotations
@@ -29,38 +29,38 @@ class Origin(StrEnum):
 
     OBJECT = "object"
     PODS = "pods"
-    #: Nobody yet: pods name it, and that is all.
+    #: Nobody yet: pods only name it.
     NOBODY = "nobody"
 
 
 @attrs.frozen(kw_only=True)
 class Group:
-    """What a group is; a new one whenever that changes. What its members are up to stands in `GroupState`."""
+    """What a group is. A change makes a new object; `GroupState` has the members."""
 
     id: GroupId
-    #: The dialect it is declared in; of one that nobody declared, the dialect in which its pods name it.
+    #: The dialect that declares it; if nobody declares it, the dialect in which its pods name it.
     dialect: str
     origin: Origin
-    #: How many members it takes to start; 0 is no constraint.
+    #: How many members must be able to start together; 0 is no constraint.
     min: int = 0
     #: How many members there will be, at least `min`.
     total: int = 0
     min_resources: Mapping[str, RawQuantity] = attrs.field(factory=dict)
-    #: How long members wait for each other, in seconds; None: as long as the plugin's args say.
+    #: How long members wait for each other, in seconds; None for the plugin's default.
     wait_seconds: float | None = None
     mode: Mode = Mode.STRICT
-    #: None: what the plugin's args say.
+    #: None for the plugin's default.
     policy: MatchPolicy | None = None
-    #: All groups that must be satisfied together, this one among them, sorted, as `namespace/name`.
+    #: All groups that must be satisfied together, including this one, as `namespace/name`, sorted.
     gang_group: tuple[str, ...]
     is_gang: bool = True
-    #: When the object was created, or else the earliest member seen; seconds since 1970.
+    #: When the object, or else the earliest member, was created, in seconds since 1970.
     created: float = 0.0
     #: Whether the minimum is known, so that its pods can be scheduled.
     is_declared: bool = False
-    #: What was said and cannot be used.
+    #: Values that cannot be used.
     problems: tuple[Problem, ...] = ()
-    #: What members say differently.
+    #: Fields on which members disagree, as texts.
     disagreements: tuple[str, ...] = ()
 
     @property
@@ -75,11 +75,11 @@ _MERGED: Final = ("min", "total", "min_resources", "wait_seconds", "mode", "poli
 def merge(
     id: GroupId, dialect: str, *, members: Sequence[GroupFields], object: GroupFields | None, created: float
 ) -> Group:
-    """Return the group that these places describe; `members` in their order of precedence, without repetitions."""
-    places = [*members, object if object is not None else NOTHING_SAID]
-    said = {name: next((v for each in places if (v := getattr(each, name)) is not None), None) for name in _MERGED}
+    """Return the group that these sources describe; `members` in their order of precedence, each saying once."""
+    sources = [*members, object if object is not None else NOTHING_SAID]
+    said = {name: next((v for each in sources if (v := getattr(each, name)) is not None), None) for name in _MERGED}
     minimum, total = said["min"], said["total"]
-    problems = [problem for each in places for problem in each.problems]
+    problems = [problem for each in sources for problem in each.problems]
     listed = said["gang_group"] or ()
     if listed and id.key not in listed:
         problems.append(Problem("groups", ",".join(listed), f"does not name {id} itself; it is added"))

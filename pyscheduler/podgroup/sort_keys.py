@@ -1,8 +1,8 @@
-"""The orders in which pods of groups are tried: keys for QueueSort plugins, smallest first.
+"""Sort keys of pods of groups, for QueueSort plugins; the smallest comes first.
 
-Both keep the members of one group adjacent while their priorities are equal. A key is made of what the group is at the
-moment; where that changes while pods are in the queue (a group failed, its object came or went), the queue has to be
-told, see `groups.PodGroups`.
+Both keys keep the members of one group adjacent while their priorities are equal. A key depends on the state of the
+group. When that changes while pods are in the queue (a group failed, its object came or was deleted), the queue must
+sort the pods again: `PodGroups` does that.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ __all__ = ["SUB_PRIORITY_LABEL", "CoschedulingKey", "GangKey", "QueueOrder", "co
 
 
 class QueueOrder(StrEnum):
-    """Which of the orders."""
+    """The name of an order."""
 
     COSCHEDULING = "coscheduling"
     GANG = "gang"
 
 
 SUB_PRIORITY_LABEL: Final = "koordinator.sh/priority"
-"""Orders pods of one priority, higher first; 0 where it is absent or no number."""
+"""Orders pods of equal priority, higher values first; 0 if it is absent or no number."""
 
 #: Priority, time, group, family, pod.
 CoschedulingKey: TypeAlias = tuple[int, float, str, str, str]
@@ -42,12 +42,12 @@ GangKey: TypeAlias = tuple[int, int, float, str, str, str, int, float, str]
 def coscheduling_key(
     info: QueuedPodInfo, directory: GroupDirectory, last_failed: Mapping[GroupId, float], *, epoch: float
 ) -> CoschedulingKey:
-    """Return a pod's place by priority, then the time of its group, then the group, then its own name.
+    """Return the key of a pod: priority, then the time of its group, then the group, then the name of the pod.
 
-    The time of a group is that of its last failure, or else of its creation; a pod without a group, or with one that
-    nobody declared, has the time of its own first attempt. `last_failed` holds wall time; `epoch` is the wall time at
-    which the clock of `info` began. Source: `Coscheduling.Less` of scheduler-plugins, plus the group itself, without
-    which two groups of one moment would mix.
+    The time of a group is that of its last failure, or else of its creation. For a pod without a declared group it is
+    the time of its own first attempt. `last_failed` holds wall time; `epoch` is the wall time at which the clock of
+    `info` began. Source: `Coscheduling.Less` of scheduler-plugins, plus the group, which keeps two groups of the same
+    time apart.
     """
     pod = info.pod
     state = directory.of(pod)
@@ -60,9 +60,9 @@ def coscheduling_key(
 
 
 def gang_key(info: QueuedPodInfo, directory: GroupDirectory, rounds: Mapping[str, int]) -> GangKey:
-    """Return a pod's place by priority, then the creation of its gang group, then gang group, gang and round.
+    """Return the key of a pod: priority, sub-priority, creation of its gang group, gang group, gang, round, creation.
 
-    `rounds` says by uid how often a pod was tried within its gang. A pod without a gang has its own creation.
+    `rounds` has, by uid, the last round in which a pod was tried. For a pod without a gang its own creation counts.
     Source: Koordinator's documents on gang scheduling.
     """
     pod = info.pod

@@ -1,4 +1,4 @@
-"""The two ways of scheduling a group: member by member, waiting at Permit, or all of them in one cycle."""
+"""The two ways to schedule a group: member by member with waits at Permit, or all members in one group cycle."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ __all__ = ["Strategy", "strategy_problems"]
 
 
 class Strategy(StrEnum):
-    """What the arg `strategy` of a group plugin may say."""
+    """The values of the arg `strategy` of group plugins."""
 
-    #: Members that find a node hold it at Permit until enough of them have one.
+    #: Members that find a node wait at Permit until enough members have one.
     PERMIT = "permit"
-    #: All members are placed in one cycle, which holds nothing until it has decided: `GroupCyclePlugin`.
+    #: All members are placed in one cycle, which holds no node before it has decided: `GroupCyclePlugin`.
     GROUP_CYCLE = "groupCycle"
 
 
 def strategy_problems(strategy: str) -> Iterator[str]:
-    """Yield what is wrong with the arg."""
+    """Yield the error for an unknown value."""
     if strategy not in set(Strategy):
         supported = ", ".join(f'"{each}"' for each in Strategy)
         yield f'strategy: Unsupported value: "{strategy}": supported values: {supported}'

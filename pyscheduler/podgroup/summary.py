@@ -1,8 +1,8 @@
-"""A group in numbers and words, for people: who is bound, who waits, and why; from what the API says alone.
+"""Summaries of groups for users: which members are bound, which wait, and why. Only the API is read.
 
-A place that a scheduler holds in memory is not in the API; what is, is the node that it intends for a pod
-(`status.nominatedNodeName`), which kube-scheduler 1.36 and this one write while a pod waits at Permit, prepares its
-volumes, or has others evicted. A member with such a node is called waiting here.
+A node that a scheduler holds in memory is not in the API. But kube-scheduler 1.36 and this scheduler write
+`status.nominatedNodeName` while a pod waits at Permit, prepares volumes, or waits for its victims to end. A member with
+such a node is called waiting here.
 """
 
 from __future__ import annotations
@@ -13,9 +13,7 @@ from typing import TYPE_CHECKING, Final
 import attrs
 
 from pyscheduler.api import parse_label_selector
-from pyscheduler.podgroup.dialects import DIALECTS
-from pyscheduler.podgroup.status_facts import POD_GROUP_SCHEDULED, Phase, StatusStyle, next_status
-from pyscheduler.podgroup.wire import GroupObject, GroupStatus, InTreePodGroup
+from pyscheduler.podgroup.status import Phase, koordinator_phase
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -27,10 +25,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Member", "Summary", "labelled", "summaries", "summary_of"]
 
-_DIALECTS: Final = {dialect.name: dialect for dialect in DIALECTS}
-#: How a scheduler introduces what a plugin said of all nodes, or of the one that a pod was to go to.
+#: How a message begins in which a scheduler quotes a plugin.
 _INTRODUCTION: Final = re.compile(r"^\d+/\d+ nodes are available: (?:\d+ )?")
-#: How messages begin that only say that another member, or an earlier attempt, failed: the reason is with that one.
+#: How messages begin that only say that another member, or an earlier attempt, failed.
 _ECHOES: Final = (
     "optimistic rejection in PostFilter",
     "rejection in Unreserve",
@@ -41,73 +38,74 @@ _ECHOES: Final = (
     "pod group is unschedulable, waiting for minCount pods from a gang",
 )
 #: No chain of phases is longer.
-_LONGEST_WAY: Final = len(Phase) + 1
+_MOST_STEPS: Final = len(Phase) + 1
 
 
 @attrs.frozen(kw_only=True)
 class Member:
-    """One pod of a group. `node` is where it is, or where it is to go (`intended`)."""
+    """One pod of a group. `node` is the node that it has, or that a scheduler intends for it (`intended`)."""
 
     pod: Pod
     state: str
     node: str = ""
     intended: bool = False
-    #: What the scheduler said of it last; "" for a pod that has its node, or was not tried.
+    #: The last message of the scheduler; "" for a pod that has its node, or was not tried.
     message: str = ""
 
 
 @attrs.frozen(kw_only=True)
 class Summary:
-    """A group in numbers and words."""
+    """The summary of one group."""
 
     state: GroupState
     dialect: Dialect
     members: Sequence[Member]
-    #: The phase, and whether it stands in the object; else it is worked out from the members.
+    #: The phase, and whether the object says it; otherwise it is computed from the members.
     phase: str
     phase_is_written: bool
     bound: int
     waiting: int
     pending: int
-    #: Why members are not bound, as the scheduler says; "" where all are.
+    #: Why members are not bound, as the scheduler says; "" if all are.
     reason: str
 
     @property
     def key(self) -> tuple[str, str, str]:
-        """Return what groups are sorted by."""
+        """Return the sort key of groups."""
         return self.state.id
 
 
 def summaries(directory: GroupDirectory, *, selector: str = "") -> list[Summary]:
-    """Return all groups in the order of namespace and name; those that a label selector finds.
+    """Return the groups that match a label selector, in the order of namespace and name.
 
-    The labels of a group are those of its object, or of any member where there is none.
+    The labels of a group are those of its object, or of any member if it has no object.
     """
     compiled = parse_label_selector(selector)
     found = (
         state for state in directory if not selector or any(compiled.matches(each.labels) for each in labelled(state))
     )
-    return sorted((summary_of(state) for state in found), key=lambda summary: summary.key)
+    return sorted((summary_of(state, directory.dialect_of(state)) for state in found), key=lambda summary: summary.key)
 
 
 def labelled(state: GroupState) -> Iterable[KubeObject]:
-    """Return the objects whose labels are the group's."""
+    """Return the objects whose labels count as the group's."""
     if state.object is not None:
         return (state.object,)
     return (*state.children(), *state.succeeded.values(), *state.failed.values())
 
 
-def summary_of(state: GroupState) -> Summary:
-    """Sum up one group."""
+def summary_of(state: GroupState, dialect: Dialect) -> Summary:
+    """Return the summary of a group; `dialect` is the one that it is declared in."""
     members = sorted(map(_member, _pods(state)), key=lambda member: member.pod.name)
     waiting = sum(1 for member in members if member.intended)
-    written = _written_phase(state)
+    status = getattr(state.object, "status", None)
+    written = "" if status is None else dialect.status.phase(status)
     pending = state.child_count - len(state.bound) - waiting
     return Summary(
         state=state,
-        dialect=_DIALECTS[state.group.dialect],
+        dialect=dialect,
         members=members,
-        phase=written or _worked_out_phase(state),
+        phase=written or _computed_phase(state),
         phase_is_written=bool(written),
         bound=len(state.bound),
         waiting=waiting,
@@ -129,7 +127,7 @@ def _member(pod: Pod) -> Member:
     if pod.node_name:
         state = "Running" if pod.status.phase == "Running" else "Bound"
         return Member(pod=pod, state="Terminating" if leaves else state, node=pod.node_name)
-    told = next((each for each in pod.status.conditions if each.type == "PodScheduled"), None)
+    condition = next((each for each in pod.status.conditions if each.type == "PodScheduled"), None)
     intended = pod.status.nominated_node_name
     state = "Gated" if pod.spec.scheduling_gates else "Waiting" if intended else "Pending"
     return Member(
@@ -137,35 +135,23 @@ def _member(pod: Pod) -> Member:
         state="Terminating" if leaves else state,
         node=intended,
         intended=bool(intended),
-        message=told.message if told is not None and told.status != "True" else "",
+        message=condition.message if condition is not None and condition.status != "True" else "",
     )
 
 
-def _written_phase(state: GroupState) -> str:
-    """Return the phase that stands in the object; Kubernetes' own says it by a condition."""
-    item = state.object
-    if isinstance(item, GroupObject):
-        return item.status.phase
-    if isinstance(item, InTreePodGroup):
-        for condition in item.status.conditions:
-            if condition.type == POD_GROUP_SCHEDULED:
-                return str(Phase.SCHEDULED if condition.status == "True" else Phase.PENDING)
-    return ""
-
-
-def _worked_out_phase(state: GroupState) -> str:
-    """Return the phase that Koordinator's controller would arrive at for these members."""
+def _computed_phase(state: GroupState) -> str:
+    """Return the phase that Koordinator's controller would reach for these members."""
     facts = state.facts()
-    # A minimum of 0 constrains nothing; but a group that nobody is in has not begun.
+    # A minimum of 0 is no constraint, but a group without members has not begun.
     facts = attrs.evolve(facts, min=max(facts.min, 1))
-    status = GroupStatus()
-    for _ in range(_LONGEST_WAY):
-        status = next_status(StatusStyle.GANG, status, facts, now=0.0)
-    return status.phase
+    phase = ""
+    for _ in range(_MOST_STEPS):
+        phase = koordinator_phase(phase, facts)
+    return str(phase)
 
 
 def _reason(state: GroupState, members: Iterable[Member]) -> str:
-    """Return what keeps members from being bound: what says most, then what is said most often."""
+    """Return why members are not bound: the most frequent message, if possible one that is no echo."""
     counts: dict[str, int] = {}
     untried = ""
     for member in members:
@@ -177,9 +163,9 @@ def _reason(state: GroupState, members: Iterable[Member]) -> str:
         return min(counts, key=lambda message: (_is_echo(message), -counts[message], message))
     group, there = state.group, state.child_count
     if not group.is_declared:
-        return "nobody says how many members it takes: there is no PodGroup of this name"
+        return "the minimum is not known: there is no PodGroup of this name"
     if group.is_gang and there + len(state.succeeded) < group.min:
-        return f"{there} of at least {group.min} members are there"
+        return f"{there} of at least {group.min} members exist"
     return f"not tried yet by {untried}" if untried else ""
 
 

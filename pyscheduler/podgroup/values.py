@@ -1,7 +1,7 @@
-"""Values of groups as people write them, and what a malformed one means.
+"""Readers of the values that users write about groups.
 
-Each reader returns the value, or None where there is none to use, and adds to `problems` what is wrong. The rules are
-those of kube-scheduler's siblings: a bad minimum leaves a group undeclared, every other bad value falls to its default.
+Each returns the value, or None if it cannot be used, and then adds a `Problem`. A bad minimum leaves the group
+undeclared; any other bad value counts as absent.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def _bad(problems: list[Problem], where: str, value: object, remedy: str) -> Non
 
 
 def read_integer(value: object, where: str, problems: list[Problem], *, otherwise: str) -> int | None:
-    """Return an integer of 32 bits, from a number or its digits; `otherwise` says what happens without one."""
+    """Return a 32-bit integer, from a number or a text of digits; `otherwise` says what happens without it."""
     number: int | None = None
     if isinstance(value, str) and _INTEGER.fullmatch(value):
         number = int(value)
@@ -55,7 +55,7 @@ def read_integer(value: object, where: str, problems: list[Problem], *, otherwis
 
 
 def read_minimum(value: object, where: str, problems: list[Problem], *, least: int) -> int | None:
-    """Return a minimum of members, at least 0; one below `least` is a problem all the same."""
+    """Return a minimum of members, at least 0; a value below `least` is a problem, too."""
     number = read_integer(value, where, problems, otherwise="without a minimum the group is not declared")
     if number is not None and number < least:
         _bad(problems, where, value, f"is less than {least}; it counts as {max(number, 0)}")
@@ -63,7 +63,7 @@ def read_minimum(value: object, where: str, problems: list[Problem], *, least: i
 
 
 def read_timeout(value: object, where: str, problems: list[Problem]) -> float | None:
-    """Return a number of seconds above 0; 0 and less mean the default (case 30 of the corner cases)."""
+    """Return a number of seconds above 0; 0 and less mean the default."""
     number = read_integer(value, where, problems, otherwise="the default wait counts")
     if number is not None and number <= 0:
         _bad(problems, where, value, "is not above 0; the default wait counts")
@@ -72,7 +72,7 @@ def read_timeout(value: object, where: str, problems: list[Problem]) -> float | 
 
 
 def read_duration(value: str, where: str, problems: list[Problem]) -> float | None:
-    """Return the seconds of a Go duration above 0."""
+    """Return a Go duration above 0, in seconds."""
     try:
         seconds = parse_duration(value)
     except ValueError:
@@ -84,7 +84,7 @@ def read_duration(value: str, where: str, problems: list[Problem]) -> float | No
 
 
 def read_mode(value: str, where: str, problems: list[Problem]) -> Mode | None:
-    """Return the mode that a text names."""
+    """Return the mode of that name."""
     try:
         return Mode(value)
     except ValueError:
@@ -93,7 +93,7 @@ def read_mode(value: str, where: str, problems: list[Problem]) -> Mode | None:
 
 
 def read_match_policy(value: str, where: str, problems: list[Problem]) -> MatchPolicy | None:
-    """Return the match policy that a text names."""
+    """Return the match policy of that name."""
     try:
         return MatchPolicy(value)
     except ValueError:
@@ -103,7 +103,7 @@ def read_match_policy(value: str, where: str, problems: list[Problem]) -> MatchP
 
 
 def read_gang_group(value: str, where: str, problems: list[Problem]) -> tuple[str, ...] | None:
-    """Return the groups of a JSON list of `namespace/name`, sorted, each once; an empty text is an empty list."""
+    """Return the groups in a JSON list of `namespace/name`, sorted, each once; an empty text is an empty list."""
     if not value.strip():
         return ()
     try:
@@ -122,7 +122,7 @@ def _is_key(name: str) -> bool:
 
 
 def read_resources(value: object, where: str, problems: list[Problem]) -> dict[str, RawQuantity] | None:
-    """Return the amounts by resource that are quantities of 0 and more; None without any."""
+    """Return the amounts by resource that are quantities of at least 0; None if there are none."""
     if not isinstance(value, Mapping):
         _bad(problems, where, value, "is no map of quantities; it does not count")
         return None

@@ -1,7 +1,7 @@
-"""The objects that describe groups, as far as scheduling reads them, and where the API server serves them.
+"""The kinds of objects that describe groups, with the fields that the scheduler reads.
 
-They come from other projects' CRDs, whose validation may be absent: what people fill in is declared as `Any`, so that a
-word where a number belongs costs that field and not the object. `declarations` reads it.
+They come from other projects' CRDs, which may have no validation. So fields that users fill in are declared as `Any`:
+a word instead of a number makes that field unusable, and not the object. `declarations` reads the fields.
 Sources: the CRDs of scheduler-plugins, Koordinator, kube-batch, Volcano and KAI; Kubernetes 1.36,
 `staging/src/k8s.io/api/scheduling/v1alpha2/types.go`.
 """
@@ -29,19 +29,19 @@ __all__ = [
 
 
 class PodGroupSpec(Wire):
-    """What the PodGroups of all dialects but Kubernetes' own say, in all their spellings."""
+    """The spec of a PodGroup in all dialects but Kubernetes' own, with all names of its fields."""
 
     min_member: Any = None
-    #: An old spelling of kube-batch.
+    #: An older name, of kube-batch.
     min_members: Any = None
     min_resources: Any = None
-    #: kube-batch's word for `min_resources`.
+    #: kube-batch's name for `min_resources`.
     total_resources: Any = None
     schedule_timeout_seconds: Any = None
 
 
 class GroupStatus(Wire):
-    """What was last written about a group, so that only changes are written."""
+    """The status of a group, as it was written last."""
 
     phase: str = ""
     occupied_by: str = ""
@@ -54,7 +54,9 @@ class GroupStatus(Wire):
 
 
 class GroupObject(KubeObject):
-    """A PodGroup of whatever dialect; each version that is served has a type of its own."""
+    """A PodGroup of any dialect; each served version has a type of its own."""
+
+    kind: ClassVar[str] = "PodGroup"
 
     spec: PodGroupSpec = PodGroupSpec()
     status: GroupStatus = GroupStatus()
@@ -64,73 +66,65 @@ class SigsPodGroup(GroupObject):
     """PodGroup of scheduler-plugins."""
 
     api_version: ClassVar[str] = "scheduling.x-k8s.io/v1alpha1"
-    kind: ClassVar[str] = "PodGroup"
 
 
 class MingPodGroup(GroupObject):
     """PodGroup of podgroup-scheduler-framework."""
 
     api_version: ClassVar[str] = "scheduling.ming.io/v1"
-    kind: ClassVar[str] = "PodGroup"
 
 
 class KoordinatorPodGroup(GroupObject):
-    """PodGroup of Koordinator, and of scheduler-plugins in its early days."""
+    """PodGroup of Koordinator, and of early versions of scheduler-plugins."""
 
     api_version: ClassVar[str] = "scheduling.sigs.k8s.io/v1alpha1"
-    kind: ClassVar[str] = "PodGroup"
 
 
 class IncubatorPodGroup(GroupObject):
-    """PodGroup of kube-batch, as its CRD has it."""
+    """PodGroup of kube-batch, as in its CRD."""
 
     api_version: ClassVar[str] = "scheduling.incubator.k8s.io/v1alpha1"
-    kind: ClassVar[str] = "PodGroup"
 
 
 class SchedulingIncubatorPodGroup(GroupObject):
-    """PodGroup of kube-batch, as its design has it."""
+    """PodGroup of kube-batch, as in its design document."""
 
     api_version: ClassVar[str] = "incubator.scheduling.k8s.io/v1alpha1"
-    kind: ClassVar[str] = "PodGroup"
 
 
 class SigsDevPodGroup(GroupObject):
     """PodGroup of kube-batch's second version."""
 
     api_version: ClassVar[str] = "scheduling.sigs.dev/v1alpha2"
-    kind: ClassVar[str] = "PodGroup"
 
 
 class VolcanoPodGroup(GroupObject):
     """PodGroup of Volcano."""
 
     api_version: ClassVar[str] = "scheduling.volcano.sh/v1beta1"
-    kind: ClassVar[str] = "PodGroup"
 
 
 class KaiPodGroup(GroupObject):
     """PodGroup of KAI."""
 
     api_version: ClassVar[str] = "scheduling.run.ai/v2alpha2"
-    kind: ClassVar[str] = "PodGroup"
 
 
 class GangPolicy(Wire):
-    """All members or none, up to a number."""
+    """All members or none: the minimum."""
 
     min_count: Any = None
 
 
 class SchedulingPolicy(Wire):
-    """How the members of a group are scheduled: as a gang, or (`basic`) one by one."""
+    """The members of a group are scheduled as a gang, or one by one (`basic`)."""
 
     basic: Mapping[str, Any] | None = None
     gang: GangPolicy | None = None
 
 
 class InTreePodGroupSpec(Wire):
-    """What Kubernetes' own PodGroup says."""
+    """The spec of Kubernetes' own PodGroup."""
 
     scheduling_policy: SchedulingPolicy = SchedulingPolicy()
     priority_class_name: str = ""
@@ -138,7 +132,7 @@ class InTreePodGroupSpec(Wire):
 
 
 class InTreePodGroupStatus(Wire):
-    """What became of the group; its conditions have the shape of a pod's."""
+    """The status of Kubernetes' own PodGroup; its conditions have the fields of a pod's conditions."""
 
     conditions: tuple[PodCondition, ...] = ()
 

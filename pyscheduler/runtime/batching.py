@@ -16,14 +16,13 @@ from typing import TYPE_CHECKING, Final
 import attrs
 import numpy as np
 
-from pyscheduler.cache.view import NodeSubset, NodeView
-
 if TYPE_CHECKING:
     import random
     from collections.abc import Callable
 
     from numpy.typing import NDArray
 
+    from pyscheduler.cache.view import NodeView
     from pyscheduler.framework.clock import Clock
     from pyscheduler.framework.nodes import Nodes
     from pyscheduler.framework.recorder import Recorder
@@ -51,18 +50,12 @@ class NodeList:
 
     @classmethod
     def without(
-        cls, chosen: int, nodes: Nodes, totals: NDArray[np.int64], view: Nodes, rng: random.Random
+        cls, chosen: int, nodes: Nodes, totals: NDArray[np.int64], view: NodeView, rng: random.Random
     ) -> NodeList | None:
-        """Return the list of scored `nodes` but for the row `chosen`; None where rows of `view` do not show them."""
-        if not isinstance(view, NodeView) or len(nodes) != len(totals):
+        """Return the list of scored `nodes` but for the one in place `chosen`; None where `totals` do not fit them."""
+        if len(nodes) != len(totals):
             return None
-        if isinstance(nodes, NodeSubset):
-            rows = nodes.rows
-        elif nodes is view:
-            rows = np.arange(len(nodes), dtype=np.int64)
-        else:
-            return None
-        return cls(view, np.delete(rows, chosen), np.delete(totals, chosen), rng)
+        return cls(view, np.delete(nodes.rows, chosen), np.delete(totals, chosen), rng)
 
     def __len__(self) -> int:
         return len(self._rows) if self._order is None else len(self._order)

@@ -28,7 +28,7 @@ from pyscheduler.framework.profile import ExtensionPoint
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-__all__ = ["BASES", "defines", "extension_points_of", "is_columnar", "missing_methods"]
+__all__ = ["BASES", "defines", "extension_points_of", "is_columnar", "judges_of", "missing_methods"]
 
 BASES: Final[Mapping[ExtensionPoint, type[Plugin]]] = {
     ExtensionPoint.PRE_ENQUEUE: PreEnqueuePlugin,
@@ -79,6 +79,12 @@ def is_columnar(plugin: type[Plugin], point: ExtensionPoint) -> bool:
     if point is ExtensionPoint.FILTER:
         return defines(plugin, FilterPlugin, "filter_nodes")
     return point is ExtensionPoint.SCORE and defines(plugin, ScorePlugin, "score_nodes")
+
+
+def judges_of(points: Mapping[ExtensionPoint, Sequence[str]]) -> Sequence[str]:
+    """Return the names of the plugins that filter or score nodes, each once."""
+    judging = (ExtensionPoint.PRE_FILTER, ExtensionPoint.FILTER, ExtensionPoint.PRE_SCORE, ExtensionPoint.SCORE)
+    return [*dict.fromkeys(name for point in judging for name in points[point])]
 
 
 def missing_methods(plugin: type[Plugin], point: ExtensionPoint) -> list[str]:

@@ -8,21 +8,24 @@ from __future__ import annotations
 
 import difflib
 import importlib
+import logging
 from typing import TYPE_CHECKING, Final
 
 import attrs
 
 from pyscheduler.framework.errors import ConfigError, PluginError
 from pyscheduler.framework.interfaces import Plugin
-from pyscheduler.podgroup import Dialect
+from pyscheduler.podgroup import Dialect, DialectTable
 from pyscheduler.runtime.extension_points import extension_points_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from pyscheduler.framework.profile import ExtensionPoint
 
 __all__ = ["Distribution", "PluginDescription", "Registry", "one_line"]
+
+_log = logging.getLogger(__name__)
 
 _LONGEST_CAUSE: Final = 400
 
@@ -162,6 +165,19 @@ class Registry:
         Raises `ConfigError` with one line for the first that does not import, or is not what it was offered as.
         """
         return [offer.load() for offer in self._dialects if offer.claimed_by == plugin]
+
+    def dialect_table(self, warn: Callable[[str], object] | None = None) -> DialectTable:
+        """Return the built-in dialects and all that are offered, importing them now.
+
+        A row that cannot be used is left out; `warn` gets one line about it (default: the log).
+        """
+        table = DialectTable()
+        for offer in self._dialects:
+            try:
+                table.add_dialect(offer.load())
+            except ConfigError as error:
+                (warn or _log.warning)(str(error))
+        return table
 
     def registrar(self, distribution: Distribution) -> _Registrar:
         """Return what the hook of `distribution` may add to."""

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from pyscheduler.framework.cycle_state import CycleState
-    from pyscheduler.runtime.memories import PodMemory
+    from pyscheduler.runtime.equivalence_cache.classes import EquivalenceClass
     from pyscheduler.runtime.plugin_calls import PluginMethod
 
 __all__ = ["RunContext", "begin_context", "context_of"]
@@ -26,10 +26,9 @@ class RunContext:
     """The notes on one cycle; sets hold plugin names."""
 
     __slots__ = (
+        "equivalence_class",
         "feasible",
         "in_pre_bind",
-        "is_reusable",
-        "memory",
         "parallel_pre_bind",
         "sampled",
         "skip_filter",
@@ -48,11 +47,8 @@ class RunContext:
         self.parallel_pre_bind: AbstractSet[str] = _NOBODY
         #: The PreBind plugin that is at work, or the first of several.
         self.in_pre_bind: PluginMethod | None = None
-        #: Whether answers about this pod may be kept for others, as far as plugins say.
-        self.is_reusable = True
-        #: What is kept for pods like this one; None where nothing is.
-        self.memory: PodMemory | None = None
-        #: int64[k]: the rows of the snapshot that Filter found feasible by what is kept; None where it did not.
+        #: The notes of the equivalence cache: the pod's class, and int64[k], the rows that were found feasible.
+        self.equivalence_class: EquivalenceClass | None = None
         self.feasible: NDArray[np.int64] | None = None
 
 

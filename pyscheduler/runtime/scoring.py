@@ -1,37 +1,31 @@
 """PreScore and Score: rank the feasible nodes.
 
-Each plugin gives int64 scores, normalises them to 0..100, and counts with the weight of the profile; the totals are the
-sum. A columnar plugin is called twice in all, a one-node plugin once per node. Source: kube-scheduler 1.36,
-`RunPreScorePlugins` and `RunScorePlugins`.
+Each plugin gives int64 scores and normalises them to 0..100. The total of a node is the sum of its scores, each times
+the plugin's weight in the profile. A columnar plugin is called twice in all, a one-node plugin once per node.
+Source: kube-scheduler 1.36, `RunPreScorePlugins` and `RunScorePlugins`.
 """
 
 from __future__ import annotations
 
-from itertools import repeat
 from typing import TYPE_CHECKING, Final, Protocol, TypeGuard
 
 import attrs
 import numpy as np
 
-from pyscheduler.cache.view import NodeSubset, NodeView
 from pyscheduler.framework.interfaces import NodeScore
-from pyscheduler.framework.reuse import Reuse
 from pyscheduler.framework.status import MAX_SCORE, MIN_SCORE, Code, Status
-from pyscheduler.runtime.kept_scores import KeptScores
-from pyscheduler.runtime.memories import Lesson
 from pyscheduler.runtime.plugin_calls import error_status
 from pyscheduler.runtime.run_context import context_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
     from pyscheduler.api import Pod
     from pyscheduler.framework.cycle_state import CycleState
     from pyscheduler.framework.nodes import Nodes
-    from pyscheduler.runtime.memories import Memories, PodMemory, Step
-    from pyscheduler.runtime.plugin_calls import PluginCalls, PluginMethod
+    from pyscheduler.runtime.plugin_calls import CallPlugin, PluginCalls, PluginMethod
     from pyscheduler.runtime.run_context import RunContext
 
 __all__ = ["PluginScores", "PreScoring", "Ranking", "ScoreEntry", "ScoreOutcome", "Scoring", "best_of"]
@@ -54,7 +48,7 @@ class PluginScores:
 
 
 class Ranking(Protocol):
-    """What ranking nodes came to: the totals, one per row of the view, which of them are highest, or an error."""
+    """The result of ranking nodes: the totals, one per row of the view, the rows with the highest, or an error."""
 
     @property
     def totals(self) -> NDArray[np.int64]:
@@ -77,7 +71,7 @@ class ScoreOutcome:
     """`totals`: int64[n], one per row of the view that was scored. `status`: an error that ended it, else None."""
 
     totals: NDArray[np.int64]
-    by_plugin: Mapping[str, PluginScores]
+    by_plugin: dict[str, PluginScores]
     status: Status | None = None
 
     @property
@@ -94,15 +88,6 @@ class ScoreEntry:
     columnar: bool
     weight: int
     normalize: PluginMethod | None = None
-    #: Whether its scores can be kept. Those that move and are normalised are asked for anew.
-    is_kept: bool = attrs.field(init=False)
-
-    @is_kept.default
-    def _can_be_kept(self) -> bool:
-        reuse = self.method.reuse
-        if not self.columnar or reuse is Reuse.NEVER:
-            return False
-        return self.normalize is None or reuse not in {Reuse.WHILE_PODS_STAY, Reuse.WHILE_AMOUNTS_STAY}
 
 
 @attrs.frozen
@@ -112,46 +97,28 @@ class PreScoring:
     calls: PluginCalls
     methods: Sequence[PluginMethod]
 
-    def run(self, state: CycleState, pod: Pod, nodes: Nodes) -> Status | None:
-        """Run all plugins, note who skips; return the first failure as an error."""
+    def pre_score(self, state: CycleState, pod: Pod, nodes: Nodes, *, call: CallPlugin | None = None) -> Status | None:
+        """Run all plugins and note which skip; return the first failure as an error. `call` calls a plugin."""
         began = self.calls.clock.now()
         context = context_of(state)
         skipped: set[str] = set()
-        memory = context.memory
-        known = memory.pre_score if memory is not None else None
-        lesson = Lesson(self.calls, state) if memory is not None and known is None else None
-        status = self._run(context, state, pod, nodes, skipped, known, lesson)
+        status = self._run(context, state, pod, nodes, skipped, call or self.calls.run)
         context.skip_score = skipped
-        if memory is not None and lesson is not None:
-            memory.pre_score = lesson.learned(memory, self.methods)
         self.calls.point("PreScore", status, began)
         return status
 
     def _run(
-        self,
-        context: RunContext,
-        state: CycleState,
-        pod: Pod,
-        nodes: Nodes,
-        skipped: set[str],
-        known: Sequence[Step | None] | None,
-        lesson: Lesson | None,
+        self, context: RunContext, state: CycleState, pod: Pod, nodes: Nodes, skipped: set[str], call: CallPlugin
     ) -> Status | None:
-        """Ask the plugins, but for those of which it is `known` what they do; tell the `lesson` what they did."""
-        calls = self.calls
-        ask = calls.run if lesson is None else lesson.run
-        for method, step in zip(self.methods, known or repeat(None)):  # noqa: B905 - the one that repeats has no end
-            if step is not None:
-                step.repeat(method, state, skipped)
-                continue
-            answer = ask(method, pod, state, pod, nodes, sampled=context.sampled)
-            status = None if answer is None else calls.status_of(method, pod, answer)
+        for method in self.methods:
+            answer = call(method, pod, state, pod, nodes, sampled=context.sampled)
+            status = None if answer is None else self.calls.status_of(method, pod, answer)
             if status is not None and status.code == _SKIP:
                 skipped.add(method.plugin)
                 continue
             method.evaluations += 1
             if status is not None:
-                return calls.wrapped(method, status)
+                return self.calls.wrapped(method, status)
         return None
 
 
@@ -161,35 +128,28 @@ class Scoring:
 
     calls: PluginCalls
     entries: Sequence[ScoreEntry]
-    #: All nodes of the snapshot, and what is kept between pods that ask the same; None where nothing is.
-    view: Nodes | None = None
-    memories: Memories | None = None
 
-    def run(self, state: CycleState, pod: Pod, nodes: Nodes, *, details: bool) -> ScoreOutcome:
-        """Score `nodes`; with `details` also keep what normalisation started from."""
+    def score(self, state: CycleState, pod: Pod, nodes: Nodes, *, details: bool = False) -> ScoreOutcome:
+        """Score `nodes`; with `details` also keep the scores from before normalisation."""
         began = self.calls.clock.now()
-        outcome = self._run(context_of(state), state, pod, nodes, details=details)
+        outcome = ScoreOutcome(np.zeros(len(nodes), dtype=np.int64), {})
+        self.add_scores(outcome, self.entries, state, pod, nodes, details=details)
         self.calls.point("Score", outcome.status, began)
         return outcome
 
-    def rank(self, state: CycleState, pod: Pod, nodes: Nodes) -> Ranking:
-        """Score `nodes` for who does not ask what single plugins gave: scores that are kept will do."""
-        began = self.calls.clock.now()
+    def add_scores(
+        self,
+        outcome: ScoreOutcome,
+        entries: Sequence[ScoreEntry],
+        state: CycleState,
+        pod: Pod,
+        nodes: Nodes,
+        *,
+        details: bool = False,
+    ) -> None:
+        """Add the scores of those of `entries` that do not skip this cycle; stop at the first error."""
         context = context_of(state)
-        ranking: Ranking | None = None
-        if context.memory is not None:
-            ranking = self._recall(context, context.memory, state, pod, nodes)
-        if ranking is None:
-            ranking = self._run(context, state, pod, nodes, details=False)
-        self.calls.point("Score", ranking.status, began)
-        return ranking
-
-    def _run(self, context: RunContext, state: CycleState, pod: Pod, nodes: Nodes, *, details: bool) -> ScoreOutcome:
-        """Ask all plugins."""
-        totals: NDArray[np.int64] = np.zeros(len(nodes), dtype=np.int64)
-        by_plugin: dict[str, PluginScores] = {}
-        outcome = ScoreOutcome(totals, by_plugin)
-        for entry in self.entries:
+        for entry in entries:
             name = entry.method.plugin
             if name in context.skip_score:
                 continue
@@ -197,48 +157,9 @@ class Scoring:
             scores = self._score(entry, context, state, pod, nodes, details=details)
             if isinstance(scores, Status):
                 outcome.status = scores
-                break
-            by_plugin[name] = scores
-            totals += scores.normalized if entry.weight == 1 else scores.weighted
-        return outcome
-
-    def _recall(
-        self, context: RunContext, memory: PodMemory, state: CycleState, pod: Pod, nodes: Nodes
-    ) -> Ranking | None:
-        """Add what is kept for pods like this one and what is scored anew; None where all has to be scored."""
-        rows, view = context.feasible, self.view
-        if rows is None or memory.pre_score is None or not isinstance(view, NodeView):
-            return None
-        if nodes is not view and not (isinstance(nodes, NodeSubset) and nodes.rows is rows):
-            return None
-        skipped = context.skip_score
-        kept = memory.scores
-        if kept is None:
-            entries = [entry for entry in self.entries if entry.is_kept and entry.method.plugin not in skipped]
-            kept = memory.scores = KeptScores(self.calls, entries)
-        before = kept.growth
-        ranking = kept.recall(state, pod, view, rows, sampled=context.sampled)
-        if ranking is None:
-            memory.lose()
-        if self.memories is not None and (memory.is_lost or kept.growth != before):
-            self.memories.settle(memory)
-        if ranking is None:
-            return None
-        outcome: ScoreOutcome | None = None
-        for entry in self.entries:
-            if entry.method.plugin in skipped:
-                continue
-            entry.method.evaluations += len(rows)
-            if entry.is_kept:
-                continue
-            if outcome is None:
-                outcome = ScoreOutcome(ranking.totals, {})
-            scores = self._score(entry, context, state, pod, nodes, details=False)
-            if isinstance(scores, Status):
-                outcome.status = scores
-                break
+                return
+            outcome.by_plugin[name] = scores
             outcome.totals += scores.normalized if entry.weight == 1 else scores.weighted
-        return outcome if outcome is not None else ranking
 
     def _score(
         self, entry: ScoreEntry, context: RunContext, state: CycleState, pod: Pod, nodes: Nodes, *, details: bool

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from pyscheduler.api import Pod
     from pyscheduler.framework.cycle_state import AfterFailure, CycleState, PodsToActivate
     from pyscheduler.framework.pod_info import PodInfo, QueuedPodInfo
+    from pyscheduler.runtime.placement import Placement
     from pyscheduler.runtime.profile import Profile
 
 __all__ = ["Attempt"]
@@ -30,10 +31,14 @@ class Attempt:
     started_at: float
     #: The assumed pod, until the assumption is taken back.
     assumed: PodInfo | None = None
-    node_name: str = ""
-    evaluated_nodes: int = 0
-    feasible_nodes: int = 0
+    #: Where the pod was placed; None until then.
+    placement: Placement | None = None
     #: Whether the API server answered to the binding that the pod is not there: it was deleted meanwhile.
     is_deleted: bool = False
     #: Whether the pod was bound, or its failure dealt with; until then somebody has to.
     is_settled: bool = False
+
+    @property
+    def node_name(self) -> str:
+        """Return the name of the node that was chosen; "" where none was."""
+        return self.placement.node_name if self.placement is not None else ""

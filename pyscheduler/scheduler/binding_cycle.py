@@ -19,8 +19,8 @@ import attrs
 from pyscheduler.framework.errors import NotFoundError
 from pyscheduler.framework.events import ASSIGNED_POD_DELETE
 from pyscheduler.framework.status import Code, Status
+from pyscheduler.runtime.placement import rejection_of
 from pyscheduler.scheduler.failure import CLEAR_NOMINATION
-from pyscheduler.scheduler.scheduling_cycle import rejection_of
 
 if TYPE_CHECKING:
     from pyscheduler.framework.clock import Clock
@@ -125,13 +125,14 @@ class BindingCycle:
             action="Binding",
             note=f"Successfully assigned {pod.key} to {attempt.node_name}",
         )
-        if _log.isEnabledFor(logging.INFO):
+        placement = attempt.placement
+        if placement is not None and _log.isEnabledFor(logging.INFO):
             _log.info(
                 "Successfully bound pod to node pod=%s node=%s evaluatedNodes=%d feasibleNodes=%d",
                 pod.key,
-                attempt.node_name,
-                attempt.evaluated_nodes,
-                attempt.feasible_nodes,
+                placement.node_name,
+                placement.evaluated_nodes,
+                placement.feasible_nodes,
             )
         self.recorder.attempt(result="scheduled", profile=attempt.profile.name, seconds=now - attempt.started_at)
         first = queued.first_attempt_at

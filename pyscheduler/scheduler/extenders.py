@@ -254,6 +254,15 @@ class Extenders:
                 nodes = nodes.take(verdict.rows)
         return nodes
 
+    async def accept(self, pod: Pod, node: Nodes, refused: dict[str, Status]) -> bool:
+        """Return whether all extenders leave the node that the pod is nominated to; one that fails does not."""
+        try:
+            return len(await self.filter(pod, node, refused)) > 0
+        except ExtenderError as error:
+            name = node.name(0)
+            _log.warning('Evaluation failed on nominated node pod=%s node=%s err="%s"', pod.key, name, error)
+            return False
+
     async def prioritize(self, pod: Pod, nodes: Nodes) -> Sequence[tuple[str, PluginScores]]:
         """Return the scores of each extender that gives any, by its name; they are asked all at once."""
         asked = [one for one in self.members if one.config.prioritize_verb and one.is_interested(pod)]

@@ -15,16 +15,15 @@ import logging
 from typing import TYPE_CHECKING
 
 import attrs
-import numpy as np
 
 from pyscheduler.framework.diagnosis import FitError
 from pyscheduler.framework.errors import PLUGIN_FAILURES
-from pyscheduler.framework.group_cycle import GROUP_CYCLE, GroupOutcome, GroupVerdict, PodGroupUnschedulableError
+from pyscheduler.framework.group_cycle import GroupOutcome, GroupVerdict, PodGroupUnschedulableError
 from pyscheduler.framework.interfaces import NominatingInfo
-from pyscheduler.framework.preemption import PREEMPTION_INQUIRY
 from pyscheduler.framework.status import Code, Status
 from pyscheduler.podgroup import asks, places_needed
 from pyscheduler.runtime.cooperative_yield import CooperativeYield
+from pyscheduler.runtime.placement import fits_on
 from pyscheduler.scheduler.failure import CLEAR_NOMINATION, pending_version
 
 if TYPE_CHECKING:
@@ -86,7 +85,7 @@ class Decision:
     )
     #: Whether a member so far needs room that has to be made.
     needs_preemption: bool = False
-    #: The generation of each node that a member was placed on, as it was when that was decided.
+    #: The generation of each node that a member was placed on, as of the trial.
     generations: dict[str, int] = attrs.Factory(dict)
 
     def rejectors(self) -> set[str]:
@@ -214,18 +213,18 @@ class GroupCommit:
 
     def _reserve(self, member: Member, decision: Decision) -> Status | None:
         """Assume one member on its node, with Reserve and Permit; return why that cannot be."""
-        attempt = member.attempt
-        node_name = attempt.node_name
-        attempt.state.delete(GROUP_CYCLE)
-        attempt.state.delete(PREEMPTION_INQUIRY)
+        attempt, placement = member.attempt, member.attempt.placement
+        assert placement is not None, "the member was placed"
+        node_name = placement.node_name
+        attempt.state.end_trial()
         if self._is_gone(attempt):
             return _unschedulable(_CHANGED)
         is_as_it_was = self.cache.node_generation(node_name) == decision.generations.get(node_name)
         if not is_as_it_was and not self._still_fits(attempt):
             return _unschedulable(_CHANGED)
-        failed = self.scheduling.reserve(attempt)
-        if failed is not None:
-            return failed[0]
+        failure = self.scheduling.reserve(attempt, placement)
+        if failure is not None:
+            return failure.status
         generation = self.cache.node_generation(node_name)
         if is_as_it_was and generation is not None:
             # What the others of the group do to the node was known. What somebody else did concerns all on it.
@@ -239,18 +238,10 @@ class GroupCommit:
         return current is None or current.is_terminating
 
     def _still_fits(self, attempt: Attempt) -> bool:
-        """Tell whether the pod fits on its node, going by the cluster as it is now."""
+        """Return whether the pod fits on its node in the cluster as it is now."""
         self.cache.update_snapshot(self.snapshot)
-        profile, state, pod, nodes = attempt.profile, attempt.state, attempt.queued.pod, self.snapshot.nodes
-        row = nodes.index(attempt.node_name)
-        if row is None:
-            return False
-        outcome = profile.run_pre_filter(state, pod, nodes)
-        names = outcome.result.node_names if outcome.result is not None else None
-        if outcome.status is not None or (names is not None and attempt.node_name not in names):
-            return False
-        found = profile.find_feasible(state, pod, nodes.take(np.array([row], dtype=np.int64)))
-        return found.status is None and len(found.rows) > 0
+        nodes = self.snapshot.nodes
+        return fits_on(attempt.profile, attempt.state, attempt.queued.pod, nodes, attempt.node_name)
 
     def _is_held(self, member: Member, decision: Decision) -> bool:
         """Tell whether a member waits at Permit because its group is not complete."""

@@ -21,20 +21,17 @@ from typing import TYPE_CHECKING, Protocol
 import attrs
 
 from pyscheduler.framework.errors import PLUGIN_FAILURES
-from pyscheduler.framework.group_cycle import (
-    GROUP_CYCLE,
-    GroupCycle,
-    GroupOutcome,
-    GroupVerdict,
-    PodGroupUnschedulableError,
-)
-from pyscheduler.framework.preemption import PREEMPTION_INQUIRY, PreemptionInquiry
+from pyscheduler.framework.group_cycle import GroupOutcome, GroupVerdict, PodGroupUnschedulableError
+from pyscheduler.framework.preemption import PREEMPTION_FINDINGS
 from pyscheduler.framework.status import Code, Status
+from pyscheduler.framework.trial import TrialKind
 from pyscheduler.podgroup import asks
 from pyscheduler.runtime.cooperative_yield import CooperativeYield
+from pyscheduler.runtime.placement import Placement, rejection_of
+from pyscheduler.runtime.statement import Statement
 from pyscheduler.scheduler.failure import CLEAR_NOMINATION
 from pyscheduler.scheduler.group_commit import Decision, Member
-from pyscheduler.scheduler.scheduling_cycle import rejection_of
+from pyscheduler.scheduler.scheduling_cycle import Failure
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
@@ -43,7 +40,7 @@ if TYPE_CHECKING:
     from pyscheduler.cache.cache import Cache
     from pyscheduler.cache.snapshot import Snapshot
     from pyscheduler.framework.clock import Clock
-    from pyscheduler.framework.pod_info import PodInfo, QueuedPodInfo
+    from pyscheduler.framework.pod_info import QueuedPodInfo
     from pyscheduler.framework.recorder import Recorder
     from pyscheduler.queue.scheduling_queue import SchedulingQueue
     from pyscheduler.runtime.profile import Profile
@@ -214,88 +211,61 @@ class GroupCycles:
             self.recorder.warning("plugin_error")
             _log.exception("Plugin failed to take the end of a group cycle plugin=%s", groups.source.name)
 
-    # Placing them in thought
+    # The trial
 
     async def _decide(self, decision: Decision, turns: CooperativeYield) -> None:
-        """Try all members on one snapshot, and take everything back; the verdict and each member's part are noted."""
+        """Try all members on one snapshot, and take everything back; note the verdict and each member's part."""
         self.cache.update_snapshot(self.snapshot)
-        cycle = GroupCycle()
-        statement = self.snapshot.checkpoint()
-        placed: list[Member] = []
-        try:
+        with Statement(self.snapshot, TrialKind.ATTEMPT) as statement:
             for member in decision.members:
-                await self._try(member, cycle)
-                if member.is_placed:
-                    placed.append(member)
+                await self._try(member, statement)
                 if not _go_on(decision, member):
                     break
                 await turns.yield_if_due()
-            while placed:
-                self._unreserve(placed.pop())
-                await turns.yield_if_due()
-        finally:
-            while placed:
-                self._unreserve(placed.pop())
-            self.snapshot.rollback(statement)
-        decision.generations = {
-            name: node.generation
-            for member in decision.members
-            if (name := member.attempt.node_name) and (node := self.snapshot.get(name)) is not None
-        }
+            changes = await statement.commit(turns)
+        decision.generations = dict(changes.generations)
 
-    async def _try(self, member: Member, cycle: GroupCycle) -> None:
-        """Find a node for one member, or room that could be made, and place it there."""
+    async def _try(self, member: Member, statement: Statement) -> None:
+        """Find a node for one member, or a node where victims can make room, and place it there."""
         attempt = member.attempt
-        state, inquiry = attempt.state, PreemptionInquiry()
-        state.write(GROUP_CYCLE, cycle)
-        state.write(PREEMPTION_INQUIRY, inquiry)
+        state = attempt.state
+        state.begin_trial(statement.trial)
         attempt.started_at = self.clock.now()
         try:
-            failed = await self.scheduling.find_node(attempt)
+            found = await self.scheduling.find_node(attempt)
         except Exception as error:  # noqa: BLE001 - a bug must cost the group this attempt, not the loop
             self.recorder.warning("scheduling_cycle_failed")
             _log.exception("Scheduling cycle failed pod=%s", attempt.pod.key)
-            failed = (Status.from_error(error), CLEAR_NOMINATION)
-        victims: Sequence[PodInfo] = ()
-        if failed is not None:
-            member.status, member.nominating = failed
+            found = Failure(Status.from_error(error))
+        if isinstance(found, Failure):
+            member.status, member.nominating = found.status, found.nominating
             if member.nominating is None or not member.nominating.node_name:
                 return
-            attempt.node_name = member.nominating.node_name
-            findings = inquiry.findings
+            found = Placement(node_name=member.nominating.node_name, evaluated_nodes=0, feasible_nodes=0)
+            findings = state.get(PREEMPTION_FINDINGS)
             if findings is not None and findings.chosen is not None:
-                victims = findings.chosen.victims
                 member.preemptor, member.candidate = findings.plugin, findings.chosen
-        self._place(member, victims, cycle)
+        attempt.placement = found
+        self._place(member, statement)
 
-    def _place(self, member: Member, victims: Sequence[PodInfo], cycle: GroupCycle) -> None:
-        """Put a member on its node in thought, run Reserve and Permit; take it back where one refuses."""
+    def _place(self, member: Member, statement: Statement) -> None:
+        """Put a member on its node, run Reserve and Permit; take that back if one rejects it."""
         attempt, profile, node_name = member.attempt, member.attempt.profile, member.attempt.node_name
         state, queued = attempt.state, attempt.queued
         assumed = queued.pod_info.with_pod(queued.pod.with_node_name(node_name))
-        if victims:
-            self.snapshot.evict_all(victims, node_name, free_ports=True)
-        self.snapshot.place(assumed, node_name)
-        cycle.place(member.group, assumed.pod.uid, node_name)
-        status = profile.run_reserve(state, assumed.pod, node_name)
-        if status is None:
-            status, _ = profile.run_permit(state, assumed.pod, node_name)
-            if status is None or status.is_wait:
-                member.permit = status
-                member.is_placed = True
-                return
-        cycle.take_back(member.group, assumed.pod.uid)
-        profile.run_unreserve(state, assumed.pod, node_name)
-        self.snapshot.evict(assumed, node_name)
-        for victim in victims:
-            self.snapshot.place(victim, node_name)
+        checkpoint = statement.checkpoint()
+        if member.candidate is not None:
+            release = profile.preemptors[member.preemptor].release(state)
+            statement.evict_all(member.candidate.victims, node_name, free_ports=True, release=release)
+        statement.place(assumed, node_name)
+        status = statement.reserve(profile, state, assumed.pod, node_name, group=member.group)
+        if status is None or status.is_wait:
+            member.permit = status
+            member.is_placed = True
+            return
+        statement.rollback(checkpoint)
         member.status, member.nominating = rejection_of(status, node_name), CLEAR_NOMINATION
         member.preemptor, member.candidate = "", None
-
-    def _unreserve(self, member: Member) -> None:
-        attempt = member.attempt
-        pod = attempt.queued.pod.with_node_name(attempt.node_name)
-        attempt.profile.run_unreserve(attempt.state, pod, attempt.node_name)
 
 
 def _other_order(decision: Decision) -> Sequence[Member]:

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from pyscheduler.runtime.permissions import Need
     from pyscheduler.runtime.profile import Profile
     from pyscheduler.runtime.routes import Routes
+    from pyscheduler.runtime.snapshot_access import SnapshotAccess
     from pyscheduler.runtime.waiting_pods import WaitingPodMap
-    from pyscheduler.runtime.what_if import Exclusive
     from pyscheduler.scheduler.attempt import Attempt
     from pyscheduler.scheduler.binding_cycle import BindingCycle
     from pyscheduler.scheduler.event_handlers import EventHandlers
@@ -88,7 +88,7 @@ class Scheduler:
     #: HTTP handlers of plugins.
     routes: Routes
     #: The lock on the snapshot: a work has it, or a question that a plugin asks between two works.
-    exclusive: Exclusive
+    snapshot_access: SnapshotAccess
     #: Informers of the kinds that plugins watch.
     others: Sequence[Informer[KubeObject]] = ()
     #: The permissions that the scheduler and its plugins need, without those of the client path.
@@ -138,7 +138,7 @@ class Scheduler:
         """Let the snapshot follow while much changes: a list of everything, at once, would hold the next cycle."""
         far_behind = self.cache.generation - self.snapshot.generation >= _FAR_BEHIND
         # A cycle under way needs its snapshot as it is.
-        if far_behind and not self.exclusive.lock.locked():
+        if far_behind and not self.snapshot_access.is_held:
             self.cache.update_snapshot(self.snapshot)
 
     async def run(self) -> None:
@@ -168,11 +168,7 @@ class Scheduler:
 
     async def _run_work(self, work: Work) -> bool:
         """Run one work under the lock on the snapshot and begin its bindings; return whether the next may follow."""
-        has_waited = self.exclusive.lock.locked()
-        async with self.exclusive.lock:
-            if self.waiting_pods.is_giving_back:
-                await self.waiting_pods.given_back()
-                has_waited = True
+        async with self.snapshot_access as has_waited:
             result = await work.run(has_waited)
         await self._begin_to_bind(result.attempts)
         return result.may_continue

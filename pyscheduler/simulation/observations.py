@@ -17,13 +17,14 @@ from pyscheduler.cluster.embedded.builtin import EVENTS, NODES, PODS
 from pyscheduler.cluster.embedded.following import Follower
 from pyscheduler.framework.node_info import NodeInfo
 from pyscheduler.framework.pod_info import PodInfo
-from pyscheduler.podgroup.dialects import DIALECTS, resolve
+from pyscheduler.podgroup import resolve
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from pyscheduler.cluster.embedded.cluster import EmbeddedCluster
     from pyscheduler.cluster.embedded.store import Change, Record
+    from pyscheduler.podgroup import Dialect
     from pyscheduler.scheduler.scheduler import Scheduler
 
 __all__ = ["Observations", "SeenPod", "set_name"]
@@ -41,6 +42,7 @@ class SeenPod:
     pod: Pod
     #: The set of its prefix.
     prefix: str
+    dialects: Sequence[Dialect]
     is_gone: bool = False
     #: The last message that told why it is not scheduled, and all of them, each once.
     message: str = ""
@@ -61,7 +63,7 @@ class SeenPod:
     @property
     def set(self) -> str:
         """Return the set that its labels put it into now."""
-        found = resolve(self.pod, DIALECTS)
+        found = resolve(self.pod, self.dialects)
         return self.prefix if found is None else set_name(self.pod.namespace, found[0].name)
 
     def tell(self, message: str) -> None:
@@ -73,8 +75,9 @@ class SeenPod:
 class Observations:
     """Follows pods and events of a cluster. `scheduler` is whoever schedules it now."""
 
-    def __init__(self, cluster: EmbeddedCluster) -> None:
+    def __init__(self, cluster: EmbeddedCluster, dialects: Iterable[Dialect]) -> None:
         self._cluster = cluster
+        self._dialects = tuple(dialects)
         self.scheduler: Scheduler | None = None
         self._pods: dict[str, SeenPod] = {}
         #: By namespace and name, the prefix that the pod was made with.
@@ -180,7 +183,7 @@ class Observations:
         pod = decode(Pod, record.body)
         seen = self._pods.get(record.uid)
         if seen is None:
-            seen = self._pods[record.uid] = SeenPod(pod, self.prefixes.get(pod.key, pod.name))
+            seen = self._pods[record.uid] = SeenPod(pod, self.prefixes.get(pod.key, pod.name), self._dialects)
         seen.pod = pod
         seen.sets.add(seen.set)
         condition = next((each for each in pod.status.conditions if each.type == "PodScheduled"), None)

@@ -26,7 +26,7 @@ from pyscheduler.cluster.embedded.in_process import InProcessTransport
 from pyscheduler.framework.errors import APIError
 from pyscheduler.framework.recorder import NullRecorder
 from pyscheduler.scheduler.assembly import Settings, build
-from pyscheduler.simulation.group_objects import all_definitions, group_kind
+from pyscheduler.simulation.group_objects import default_dialect, definitions
 from pyscheduler.simulation.process import SchedulerProcess
 from pyscheduler.simulation.replay_meter import Meter
 from pyscheduler.simulation.replay_objects import NAMESPACE, group_of, nodes_of, pods_of
@@ -73,8 +73,6 @@ _FOR_EVER: Final = str(100 * 365 * 86400)
 #: The count that group plugins keep of deadlocks, and the part of it that is asked for.
 _DEADLOCKS: Final = "pyscheduler_podgroup_deadlocks_total"
 _RESOLVED: Final = (("result", "resolved"),)
-#: By plugin, the dialect of its groups.
-_DIALECTS: Final[Mapping[str, str]] = {"Coscheduling": "sigs", "Gang": "koordinator", "GangScheduling": "intree"}
 
 
 class _LastingTransport(InProcessTransport):
@@ -172,11 +170,16 @@ class Replay:
         self._scheduler = self._process.build()
         profile = self._scheduler.profiles[config.profiles[0].scheduler_name]
         self._scheduler_name = profile.name
-        #: In which groups are written.
-        self.dialect = next((_DIALECTS[name] for name in profile.plugins if name in _DIALECTS), "sigs")
+        self._table = registry.dialect_table()
+        self._row = self._table.named(default_dialect(profile.plugins, self._table))
         self.meter = Meter(self.cluster, now=self._now, reserved=self._reserved, complete=self._run_job)
         self._finished = 0
         self._phases: list[Phase] = []
+
+    @property
+    def dialect(self) -> str:
+        """Return the name of the dialect that groups are written in."""
+        return self._row.name
 
     def _build(self) -> Scheduler:
         return build(
@@ -208,7 +211,7 @@ class Replay:
     # --- what happens ----------------------------------------------------------------------------
 
     async def _start(self) -> None:
-        self.cluster.add(*all_definitions(), *nodes_of(self._pool))
+        self.cluster.add(*definitions(self._table, self.cluster), *nodes_of(self._pool))
         self.meter.start()
         self._lifecycle.start()
         await self._process.begin()
@@ -231,8 +234,8 @@ class Replay:
         """Create what makes a job, as a user would."""
         self.meter.arrive(job)
         if job.is_gang:
-            self.cluster.add(group_of(job, self.dialect))
-        self.cluster.add(*pods_of(job, self.dialect, scheduler_name=self._scheduler_name))
+            self.cluster.add(group_of(job, self._row))
+        self.cluster.add(*pods_of(job, self._row, scheduler_name=self._scheduler_name))
 
     def _run_job(self, run: JobRun) -> None:
         self._clock.call_later(run.job.duration, partial(self._finish, run))
@@ -246,7 +249,7 @@ class Replay:
             with suppress(APIError):  # somebody may have evicted it
                 self.cluster.remove("v1", "Pod", f"{job.name}-{number}", namespace=NAMESPACE)
         if job.is_gang:
-            kind = group_kind(self.dialect)
+            kind = self._row.kinds[0]
             self.cluster.remove(kind.api_version, kind.kind, job.name, namespace=NAMESPACE)
 
     # --- what is told ----------------------------------------------------------------------------

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from pyscheduler.simulation.group_objects import group_manifest, mark_pod
+from pyscheduler.simulation.group_objects import group_manifest
 from pyscheduler.simulation.scenario import CreatePodGroup
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from pyscheduler.podgroup import Dialect
     from pyscheduler.simulation.job_traces import Job, NodePool
 
 __all__ = ["NAMESPACE", "group_of", "nodes_of", "pods_of"]
@@ -37,12 +38,12 @@ def nodes_of(pool: NodePool) -> Iterator[dict[str, Any]]:
         }
 
 
-def group_of(job: Job, dialect: str) -> dict[str, Any]:
+def group_of(job: Job, dialect: Dialect) -> dict[str, Any]:
     """Return the group of a job: all of its workers or none."""
     return group_manifest(CreatePodGroup(name=job.name, ns=NAMESPACE, min=job.workers), dialect)
 
 
-def pods_of(job: Job, dialect: str, *, scheduler_name: str) -> Iterator[dict[str, Any]]:
+def pods_of(job: Job, dialect: Dialect, *, scheduler_name: str) -> Iterator[dict[str, Any]]:
     """Yield the workers of a job; those of a gang name their group."""
     requests = {"cpu": f"{job.cpu_milli}m", "memory": f"{job.memory_mib}Mi"}
     resources: dict[str, Any] = {"requests": requests}
@@ -61,5 +62,5 @@ def pods_of(job: Job, dialect: str, *, scheduler_name: str) -> Iterator[dict[str
             },
         }
         if job.is_gang:
-            mark_pod(manifest, job.name, dialect)
+            dialect.keys[0].write(manifest, job.name)
         yield manifest

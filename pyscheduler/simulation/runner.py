@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import attrs
 
@@ -188,7 +188,7 @@ class _Run:
                 if having:
                     yield f"set {name}: annotation {key} is on {', '.join(having)}"
         if expect.phase:
-            phases = {_set(key): _phase(group) for key, group in self.world.groups().items()}
+            phases = {_set(key): phase for key, phase in self.world.phases().items()}
             for name, phase in expect.phase.items():
                 if phases.get(name) != phase:
                     yield f"group {name}: the phase is {phases.get(name, 'that of no object')!r}, not {phase!r}"
@@ -211,7 +211,7 @@ class _Run:
                 messages=list(each.messages),
                 annotations=dict(sorted(each.pod.annotations.items())),
             )
-        groups = {key: {"phase": _phase(group)} for key, group in self.world.groups().items()}
+        groups = {key: {"phase": phase} for key, phase in self.world.phases().items()}
         return StepState(step=number, time=round(self.world.time, 6), pods=dict(sorted(pods.items())), groups=groups)
 
 
@@ -222,7 +222,3 @@ def _told(pods: list[SeenPod]) -> str:
 
 def _set(key: str) -> str:
     return key.removeprefix("default/")
-
-
-def _phase(group: Mapping[str, Any]) -> str:
-    return str((group.get("status") or {}).get("phase") or "")

@@ -16,6 +16,7 @@ import yaml
 
 from pyscheduler.framework.errors import ConfigError
 from pyscheduler.framework.profile import ExtensionPoint
+from pyscheduler.podgroup import DialectTable
 
 __all__ = [
     "CompletePods",
@@ -40,8 +41,6 @@ __all__ = [
 ]
 
 PluginWord: TypeAlias = Literal["coscheduling", "gang", "intree"]
-#: The dialects that scenarios can write objects in, by the names of their rows in the table of dialects.
-DialectWord: TypeAlias = Literal["sigs", "ming", "koordinator", "intree", "annotation", "lightweight"]
 
 _Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0)]
 _Amount: TypeAlias = Annotated[float, msgspec.Meta(ge=0)]
@@ -95,7 +94,7 @@ class CreatePodGroup(_Strict, frozen=True, kw_only=True):
 
     name: _Name
     ns: _Name = "default"
-    dialect: DialectWord | None = None
+    dialect: str | None = None
     min: Any = msgspec.UNSET
     min_resources: dict[Literal["cpu", "gpu", "mem"], _Amount] = {}
     timeout: Any = msgspec.UNSET
@@ -129,7 +128,7 @@ class CreatePods(_Strict, frozen=True, kw_only=True):
     count: _Count = 1
     ns: _Name = "default"
     group: str = ""
-    dialect: DialectWord | None = None
+    dialect: str | None = None
     cpu: _Amount = 1
     gpu: _Count = 0
     mem: _Count = 0
@@ -263,8 +262,13 @@ class ScenarioFile(_Strict, frozen=True, kw_only=True):
     scenarios: list[Any]
 
 
-def load_scenarios(path: str | os.PathLike[str]) -> tuple[dict[str, ProfileSpec], list[Scenario]]:
-    """Read a file; raise `ConfigError` naming the file and everything that is wrong with it."""
+def load_scenarios(
+    path: str | os.PathLike[str], table: DialectTable | None = None
+) -> tuple[dict[str, ProfileSpec], list[Scenario]]:
+    """Read a file; raise `ConfigError` naming the file and everything that is wrong with it.
+
+    `table` has the dialects that steps may name (default: the built-in ones).
+    """
     source = os.fspath(path)
     try:
         text = Path(path).read_text(encoding="utf-8")
@@ -272,10 +276,12 @@ def load_scenarios(path: str | os.PathLike[str]) -> tuple[dict[str, ProfileSpec]
         raise ConfigError((error.strerror or str(error)).lower(), source=source) from error
     except UnicodeDecodeError as error:
         raise ConfigError("this is not UTF-8 text", source=source) from error
-    return read_scenarios(text, source=source)
+    return read_scenarios(text, table, source=source)
 
 
-def read_scenarios(text: str, *, source: str | None = None) -> tuple[dict[str, ProfileSpec], list[Scenario]]:
+def read_scenarios(
+    text: str, table: DialectTable | None = None, *, source: str | None = None
+) -> tuple[dict[str, ProfileSpec], list[Scenario]]:
     """Read the text of a file: its profiles by name, and its scenarios in order."""
     try:
         raw = yaml.load(text, Loader=_LOADER)  # noqa: S506 - a SafeLoader that is written in C
@@ -284,10 +290,11 @@ def read_scenarios(text: str, *, source: str | None = None) -> tuple[dict[str, P
         raise ConfigError(f"this is not YAML: {' '.join(str(error).split())}", source=source) from error
     except msgspec.ValidationError as error:
         raise ConfigError(_told(error), source=source) from error
+    table = DialectTable() if table is None else table
     problems: list[str] = []
     scenarios: list[Scenario] = []
     for number, each in enumerate(file.scenarios):
-        scenario = _scenario(number, each, problems)
+        scenario = _scenario(number, each, table, problems)
         if scenario is None:
             continue
         if scenario.profile not in file.profiles:
@@ -304,7 +311,7 @@ def read_scenarios(text: str, *, source: str | None = None) -> tuple[dict[str, P
 _LOADER: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
-def _scenario(number: int, raw: object, problems: list[str]) -> Scenario | None:
+def _scenario(number: int, raw: object, table: DialectTable, problems: list[str]) -> Scenario | None:
     name = raw.get("id", f"number {number}") if isinstance(raw, dict) else f"number {number}"
     try:
         scenario = msgspec.convert(raw, Scenario)
@@ -312,11 +319,11 @@ def _scenario(number: int, raw: object, problems: list[str]) -> Scenario | None:
         problems.append(f"scenario {name}: {_told(error)}")
         return None
     where = f"scenario {scenario.id}, step "
-    steps = [_step(f"{where}{index}", each, problems) for index, each in enumerate(scenario.steps)]
+    steps = [_step(f"{where}{index}", each, table, problems) for index, each in enumerate(scenario.steps)]
     return msgspec.structs.replace(scenario, steps=[step for step in steps if step is not None])
 
 
-def _step(where: str, raw: object, problems: list[str], *, in_batch: bool = False) -> Step | None:
+def _step(where: str, raw: object, table: DialectTable, problems: list[str], *, in_batch: bool = False) -> Step | None:
     if not isinstance(raw, dict) or len(raw) != 1:
         problems.append(f"{where}: a step is a map with one key, the kind of the step")
         return None
@@ -329,7 +336,8 @@ def _step(where: str, raw: object, problems: list[str], *, in_batch: bool = Fals
             problems.append(f"{where}: a batch is a list of steps")
             return None
         inner = [
-            _step(f"{where}, {index} of the batch", each, problems, in_batch=True) for index, each in enumerate(what)
+            _step(f"{where}, {index} of the batch", each, table, problems, in_batch=True)
+            for index, each in enumerate(what)
         ]
         return Step("batch", tuple(each for each in inner if each is not None))
     if kind not in KINDS:
@@ -340,22 +348,25 @@ def _step(where: str, raw: object, problems: list[str], *, in_batch: bool = Fals
     except msgspec.ValidationError as error:
         problems.append(f"{where} ({kind}): {_told(error)}")
         return None
-    wrong = _contradiction(read)
+    wrong = _contradiction(read, table)
     if wrong:
         problems.append(f"{where} ({kind}): {wrong}")
         return None
     return Step(kind, read)
 
 
-def _contradiction(what: object) -> str:
-    """Return what is wrong though each word of it may be right."""
+def _contradiction(what: object, table: DialectTable) -> str:
+    """Return what is wrong with a step whose values each have the right type."""
     if isinstance(what, DeletePods):
         if bool(what.pods) == bool(what.of):
             return "give the pods by name, or a set with 'of', and not both"
         if what.pods and (what.state or what.count is not None):
             return "'state' and 'count' go with 'of'"
-    if isinstance(what, CreatePodGroup) and what.dialect in {"annotation", "lightweight"}:
-        return f"groups of dialect {what.dialect} have no object; their pods say all there is"
+    if isinstance(what, CreatePodGroup | CreatePods) and what.dialect is not None:
+        if all(what.dialect != row.name for row in table):
+            return f'dialect "{what.dialect}" is none of {", ".join(row.name for row in table)}'
+        if isinstance(what, CreatePodGroup) and not table.named(what.dialect).kinds:
+            return f"groups of dialect {what.dialect} have no object; their pods say all there is"
     if isinstance(what, CreatePods) and what.dialect is not None and not what.group:
         return "'dialect' says how 'group' is written, which is missing"
     return ""

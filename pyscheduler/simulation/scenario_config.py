@@ -10,6 +10,7 @@ import yaml
 from pyscheduler.config.feature_gates import parse
 from pyscheduler.framework.errors import ConfigError
 from pyscheduler.scheduler.assembly import Settings
+from pyscheduler.simulation.group_objects import default_dialect
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,8 +26,6 @@ SCHEDULER_NAME: Final = "pyscheduler"
 #: Plugins and queue orders by the words of scenario files.
 _PLUGINS: Final = {"coscheduling": "Coscheduling", "gang": "Gang", "intree": "GangScheduling"}
 _QUEUE_SORTS: Final = {"coscheduling": "Coscheduling", "gang": "GangSort", "priority": "PrioritySort"}
-#: The dialect of groups whose step names none, by the first plugin of the profile.
-_DIALECTS: Final = {"coscheduling": "sigs", "gang": "koordinator", "intree": "intree"}
 
 
 @attrs.frozen(kw_only=True)
@@ -40,7 +39,7 @@ class ScenarioConfig:
     settings: Settings
     #: The names of the plugins it takes besides the default ones.
     plugins: Sequence[str]
-    #: In what groups are written where a step does not say.
+    #: The dialect of groups whose step names none.
     dialect: str
 
     @property
@@ -112,5 +111,5 @@ def configure(scenario: Scenario, profile: ProfileSpec) -> ScenarioConfig:
             permit_wait_limit_seconds=float("inf") if limit is None else limit,
         ),
         plugins=list(dict.fromkeys([*plugins, queue_sort])),
-        dialect=_DIALECTS[profile.plugins[0]] if profile.plugins else "sigs",
+        dialect=default_dialect(plugins),
     )

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from pyscheduler.api import DecodeError, decode
 from pyscheduler.cluster.embedded.cluster import EmbeddedCluster
 from pyscheduler.cluster.embedded.faults import Fault
 from pyscheduler.cluster.embedded.kinds.fields import FieldCheck
@@ -20,15 +21,7 @@ from pyscheduler.cluster.embedded.patching import PatchOptions, apply_patch
 from pyscheduler.config.load import loads
 from pyscheduler.framework.errors import APIError
 from pyscheduler.scheduler.assembly import build
-from pyscheduler.simulation.group_objects import (
-    amounts,
-    definitions,
-    group_kind,
-    group_manifest,
-    group_patch,
-    mark_pod,
-    texts,
-)
+from pyscheduler.simulation.group_objects import amounts, definitions, group_manifest, group_patch, texts
 from pyscheduler.simulation.observations import Observations, set_name
 from pyscheduler.simulation.process import SchedulerProcess, StepError
 from pyscheduler.simulation.scenario_config import SCHEDULER_NAME
@@ -37,6 +30,7 @@ from pyscheduler.simulation.virtual_time import VirtualClock
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
+    from pyscheduler.podgroup import Dialect
     from pyscheduler.runtime.registry import Registry
     from pyscheduler.scheduler.scheduler import Scheduler
     from pyscheduler.simulation.scenario import (
@@ -71,13 +65,14 @@ class World:
         self._registry = registry
         self._rng = random.Random(seed)
         self.cluster = EmbeddedCluster(clock=self.clock, rng=random.Random(self._rng.getrandbits(64)), pod_groups=True)
-        self.seen = Observations(self.cluster)
+        self._table = registry.dialect_table()
+        self.seen = Observations(self.cluster, self._table)
         self._lifecycle = self.cluster.lifecycle()
         self._began = self.clock.now()
         self._process = SchedulerProcess(self.clock, self._build)
         #: The dialects in which groups and pods were written, by namespace and name.
-        self._groups: dict[tuple[str, str], str] = {}
-        self._pods: dict[tuple[str, str], str] = {}
+        self._groups: dict[tuple[str, str], Dialect] = {}
+        self._pods: dict[tuple[str, str], Dialect] = {}
         #: Is called whenever the cluster is at rest, before time goes on.
         self.at_rest: Callable[[], object] = lambda: None
 
@@ -91,7 +86,7 @@ class World:
     async def start(self, nodes: Iterable[NodeSpec]) -> None:
         """Make the cluster and start the scheduler; raise `ConfigError` for a profile that cannot be built."""
         self._process.build()
-        self.cluster.add(*definitions())
+        self.cluster.add(*definitions(self._table, self.cluster))
         self.add_nodes(nodes)
         self.seen.start()
         self._lifecycle.start()
@@ -143,7 +138,7 @@ class World:
 
     def create_podgroup(self, step: CreatePodGroup) -> None:
         """Create the object, or see to it that the API server refuses."""
-        dialect = step.dialect or self._config.dialect
+        dialect = self._row(step.dialect)
         try:
             self.cluster.add(group_manifest(step, dialect))
         except APIError as error:
@@ -158,12 +153,12 @@ class World:
     def update_podgroup(self, step: UpdatePodGroup) -> None:
         """Change the object."""
         dialect = self._dialect_of_group(step.ns, step.name)
-        kind = group_kind(dialect)
+        kind = dialect.kinds[0]
         self._patch(kind.api_version, kind.kind, step.ns, step.name, group_patch(step, dialect))
 
     def delete_podgroup(self, step: DeletePodGroup) -> None:
         """Delete the object."""
-        kind = group_kind(self._dialect_of_group(step.ns, step.name))
+        kind = self._dialect_of_group(step.ns, step.name).kinds[0]
         self.cluster.remove(kind.api_version, kind.kind, step.name, namespace=step.ns)
 
     def create_pods(self, step: CreatePods) -> None:
@@ -202,9 +197,8 @@ class World:
         if step.phase:
             manifest["status"] = {"phase": step.phase}
         if step.group:
-            dialect = step.dialect or self._config.dialect
-            mark_pod(manifest, step.group, dialect)
-            self._pods[step.ns, name] = dialect
+            dialect = self._pods[step.ns, name] = self._row(step.dialect)
+            dialect.keys[0].write(manifest, step.group)
         self.seen.prefixes[f"{step.ns}/{name}"] = set_name(step.ns, step.prefix)
         self.cluster.add(manifest)
 
@@ -231,7 +225,8 @@ class World:
             namespace, name = _key(key)
             patch: dict[str, Any] = {}
             if step.group is not None:
-                mark_pod(patch, step.group, self._pods.get((namespace, name), self._config.dialect))
+                dialect = self._pods.get((namespace, name)) or self._row(None)
+                dialect.keys[0].write(patch, step.group)
             if step.annotations:
                 patch.setdefault("metadata", {}).setdefault("annotations", {}).update(texts(step.annotations))
             if step.ungate:
@@ -272,18 +267,25 @@ class World:
 
     # --- small things ----------------------------------------------------------------------------
 
-    def groups(self) -> dict[str, dict[str, Any]]:
-        """Return the objects of all groups, by namespace and name."""
-        found: dict[str, dict[str, Any]] = {}
+    def phases(self) -> dict[str, str]:
+        """Return the phases of all groups that have an object, by namespace and name."""
+        found: dict[str, str] = {}
         for (namespace, name), dialect in sorted(self._groups.items()):
-            kind = group_kind(dialect)
+            kind = dialect.kinds[0]
             try:
-                found[f"{namespace}/{name}"] = self.cluster.get(kind.api_version, kind.kind, name, namespace=namespace)
+                item = self.cluster.get(kind.api_version, kind.kind, name, namespace=namespace)
+                status = decode(kind.type, msgspec.json.encode(item)).status  # type: ignore[attr-defined]  # see Dialect
+                found[f"{namespace}/{name}"] = dialect.status.phase(status)
             except APIError:
                 continue  # it was deleted
+            except (AttributeError, DecodeError):
+                found[f"{namespace}/{name}"] = ""
         return found
 
-    def _dialect_of_group(self, namespace: str, name: str) -> str:
+    def _row(self, dialect: str | None) -> Dialect:
+        return self._table.named(dialect or self._config.dialect)
+
+    def _dialect_of_group(self, namespace: str, name: str) -> Dialect:
         try:
             return self._groups[namespace, name]
         except KeyError:

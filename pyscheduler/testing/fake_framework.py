@@ -301,7 +301,7 @@ class FakeFramework:
         for profile in scheduler.profiles.values():
             for kind in {kind for plugin in profile.plugins.values() for kind in plugin.watches}:
                 if self.cluster.serves(kind):
-                    lister = cast("RealInformer[KubeObject]", profile.lister(kind.type))
+                    lister = cast("RealInformer[KubeObject]", profile.handle.lister(kind.type))
                     objects = self.cluster.objects(kind.type)
                     lister.prime([one for one in objects if not isinstance(one, EndedPod) or one.is_terminal])
         scheduler.cache.update_snapshot(scheduler.snapshot)

@@ -9,7 +9,7 @@ import time
 from pyscheduler.api import KubeObject, Node, Pod
 from pyscheduler.cluster.still import StillCluster, objects_of
 from pyscheduler.config.load import loads
-from pyscheduler.framework import PREEMPTION_INQUIRY, CycleState, PreemptionInquiry
+from pyscheduler.framework import PREEMPTION_FINDINGS, CycleState, Trial, TrialKind
 from pyscheduler.framework.clock import LoopClock
 from pyscheduler.scheduler.assembly import build
 from pyscheduler.testing import make_node, make_pod
@@ -49,11 +49,10 @@ async def _search(nodes: int, *, in_vain: bool) -> dict[str, float]:
     scheduler.cache.update_snapshot(scheduler.snapshot)
     seconds, holds = [], [0.0]
     for _ in range(_ROUNDS):
-        state, inquiry = CycleState(), PreemptionInquiry()
+        state = CycleState(Trial(TrialKind.EXPLAIN))
         profile.run_pre_filter(state, pod, scheduler.snapshot.nodes)
         found = profile.find_feasible(state, pod, scheduler.snapshot.nodes)
         assert found.statuses is not None
-        state.write(PREEMPTION_INQUIRY, inquiry)
         watching = asyncio.create_task(_turns(holds))
         await asyncio.sleep(0)
         began = time.perf_counter()
@@ -61,8 +60,7 @@ async def _search(nodes: int, *, in_vain: bool) -> dict[str, float]:
         seconds.append(time.perf_counter() - began)
         await asyncio.sleep(0)
         watching.cancel()
-        assert inquiry.findings is not None
-        assert (not inquiry.findings.candidates) is in_vain
+        assert (not state.read(PREEMPTION_FINDINGS).candidates) is in_vain
     return {"search_ms": min(seconds) * 1e3, "longest_hold_ms": max(holds) * 1e3}
 
 

@@ -23,6 +23,7 @@ from pyscheduler.cluster.embedded.cluster import EmbeddedCluster
 from pyscheduler.cluster.embedded.faults import Fault
 from pyscheduler.framework import ForbiddenError, NullRecorder
 from pyscheduler.framework.clock import LoopClock
+from pyscheduler.podgroup import DialectTable
 from pyscheduler.podgroup.summary import Summary, summaries
 from pyscheduler.scheduler.ports import ClientSettings
 from pyscheduler.testing import FakeCluster, make_pod, pod_manifest
@@ -123,8 +124,8 @@ async def read(cluster: EmbeddedCluster, namespace: str = "") -> tuple[list[str]
         ClientSettings(qps=-1), clock=LoopClock(), rng=random.Random(0), recorder=NullRecorder()
     )
     warnings: list[str] = []
-    directory, _ = await read_directory(client, namespace, warnings.append)
-    await events_about(client, namespace, warnings.append)
+    directory, _ = await read_directory(client, DialectTable(), namespace, warnings.append)
+    await events_about(client, DialectTable(), namespace, warnings.append)
     await client.close()
     return [str(one.state.id) for one in summaries(directory)], warnings
 
@@ -178,7 +179,7 @@ async def groups_in(cluster: FakeCluster) -> list[Summary]:
     client = cluster.server.transport().connect(
         ClientSettings(qps=-1), clock=cluster.clock, rng=random.Random(0), recorder=NullRecorder()
     )
-    directory, _ = await read_directory(client, "", lambda _: None)
+    directory, _ = await read_directory(client, DialectTable(), "", lambda _: None)
     return summaries(directory)
 
 

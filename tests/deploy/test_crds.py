@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ import yaml
 from pyscheduler.api import ResourceKind
 from pyscheduler.cluster.embedded.cluster import EmbeddedCluster
 from pyscheduler.cluster.embedded.errors import StatusError
-from pyscheduler.podgroup import DIALECTS, Dialect, StatusStyle
+from pyscheduler.podgroup import DIALECTS, Dialect, GroupStatus, MemberFacts, status_patch
 from pyscheduler.testing import VirtualClock
 from tests.deploy.conftest import ROOT
 
@@ -22,16 +23,15 @@ KINDS = [
     for kind in dialect.kinds
     if dialect.name != "intree"
 ]
-#: What a controller writes, by the style of the dialect.
-COUNTS = {"running": 2, "succeeded": 1, "failed": 1}
-WRITTEN: dict[StatusStyle | None, dict[str, Any]] = {
-    StatusStyle.COSCHEDULING: {"phase": "Running", "occupiedBy": "a/b", **COUNTS},
-    StatusStyle.COSCHEDULING_SCHEDULED: {"phase": "Scheduled", "occupiedBy": "a/b", "scheduled": 3, **COUNTS},
-    StatusStyle.GANG: {"phase": "Scheduled", "occupiedBy": "a/b", "scheduled": 3, **COUNTS},
-    StatusStyle.KUBE_BATCH: {"admitted": 4, **COUNTS},
-    StatusStyle.COUNTS: COUNTS,
-    None: {"phase": "Running"},
-}
+#: A group whose members have begun to run, and its phase.
+FACTS = MemberFacts(min=3, members=4, waiting=1, bound=2, running=2, succeeded=1, occupied_by="a/b")
+SCHEDULING = GroupStatus(phase="Scheduling")
+
+
+def written(dialect: Dialect) -> Mapping[str, object]:
+    """Return a status of the dialect as the controller writes it, or with the phase of another program."""
+    status = dialect.status.next(SCHEDULING, FACTS, now=0.0)
+    return {"phase": "Scheduling", **status_patch(SCHEDULING, status).get("status", {})}  # type: ignore[dict-item]
 
 
 def definition(kind: ResourceKind) -> dict[str, Any]:
@@ -59,7 +59,7 @@ def test_a_group_keeps_what_is_said_and_written(dialect: Dialect, kind: Resource
     cluster = EmbeddedCluster(clock=VirtualClock())
     cluster.add(definition(kind))
     spec = {"minMember": 3, "minResources": {"cpu": 4, "nvidia.com/gpu": "2"}}
-    status = {**WRITTEN[dialect.status]}
+    status = written(dialect)
     stored = cluster.add({**group_of(kind, **spec), "status": status})[0]
     assert stored["spec"] == spec
     assert stored["status"] == status

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import importlib
 import shutil
 import sys
@@ -10,13 +11,21 @@ from pathlib import Path
 
 import msgspec
 import pytest
+import yaml
 from click.testing import CliRunner
+from msgspec import structs
 
+from pyscheduler.api import decode
 from pyscheduler.cli.main import cli
-from pyscheduler.framework import ConfigError
+from pyscheduler.cli.podgroup import main as podgroup
+from pyscheduler.cluster.embedded.cluster import EmbeddedCluster
+from pyscheduler.framework import ConfigError, PolicyRule, QueueingHint
+from pyscheduler.framework.clock import LoopClock
+from pyscheduler.podgroup import DIALECTS
 from pyscheduler.runtime.discovery import discover
 from pyscheduler.runtime.permissions import needs_of_plugins
-from pyscheduler.testing import FakeCluster
+from pyscheduler.simulation.group_objects import definitions
+from pyscheduler.testing import FakeCluster, node_manifest, pod_manifest
 
 EXAMPLE = Path(__file__).parents[2] / "examples/10-own-dialect"
 HOOKS = (EXAMPLE / "acme_teams/hooks.py").read_text(encoding="utf-8")
@@ -69,8 +78,113 @@ async def test_its_groups_are_all_or_nothing(acme: Path, pyscheduler_cluster: Fa
     assert all(framework.result(name).node for name in ("a", "b", "c"))
     needs = needs_of_plugins(framework.scheduler.profiles.values(), [teams])
     assert {(need.who, need.rule.resources) for need in needs if need.rule.api_groups == ("acme.example",)} == {
-        ("Coscheduling", ("teams",))
+        ("Coscheduling", ("teams",)),
+        ("Coscheduling", ("teams/status",)),
     }
+
+
+async def test_its_status_is_written(acme: Path, pyscheduler_cluster: FakeCluster) -> None:
+    """The object on the row says what the status holds; the plugin asks for the permission to write it."""
+    teams = importlib.import_module("acme_teams.rows").ROW.kinds[0]
+    cluster = pyscheduler_cluster
+    cluster.add_node("n")
+    cluster.serve(teams)
+    team = {"apiVersion": teams.api_version, "kind": teams.kind, "metadata": {"name": "t", "namespace": "default"}}
+    cluster.add({**team, "size": 2}, teams.type)
+    framework = cluster.framework(config=PROFILES)
+    for name in ("a", "b"):
+        cluster.add_pod(name, annotations=MEMBER)
+        await framework.settle()
+        await cluster.clock.advance(2.0)
+        stored = cluster.server.get(teams.api_version, teams.kind, "t", namespace="default")
+        assert stored["status"]["state"] == ("Waiting" if name == "a" else "Complete")
+    (coscheduling,) = (each for each in framework.profile.plugins.values() if each.name == "Coscheduling")
+    old, new = (decode(teams.type, msgspec.json.encode({**stored, "status": {"state": state}})) for state in "ab")
+    (hint,) = (each.queueing_hint for each in coscheduling.events_to_register() if "teams" in str(each.event.resource))
+    assert hint is not None
+    assert hint(framework.result("a").pod, old, new) is QueueingHint.SKIP
+    assert hint(framework.result("a").pod, old, structs.replace(old, size=1)) is QueueingHint.QUEUE
+    assert PolicyRule(api_groups=("acme.example",), resources=("teams/status",), verbs=("patch",)) in coscheduling.rbac
+
+
+TEAM = {"apiVersion": "acme.example/v1", "kind": "Team", "metadata": {"name": "t", "namespace": "default"}, "size": 3}
+
+
+async def test_kubectl_podgroup_shows_it(acme: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Table, data and description have its groups, with the phase that its status says."""
+    row = importlib.import_module("acme_teams.rows").ROW
+    cluster = EmbeddedCluster(clock=LoopClock())
+    cluster.add(*definitions([row], cluster))
+    cluster.add({**TEAM, "status": {"state": "Waiting"}})
+    cluster.add(*(pod_manifest(f"p{number}", annotations=MEMBER) for number in range(2)))
+    server = cluster.server()
+    await server.start()
+    (tmp_path / "kubeconfig").write_text(
+        f"{{current-context: e, clusters: [{{name: e, cluster: {{server: '{server.url}'}}}}], "
+        "contexts: [{name: e, context: {cluster: e, user: u}}], users: [{name: u, user: {}}]}"
+    )
+
+    def kubectl(*arguments: str) -> str:
+        with pytest.raises(SystemExit) as ended:
+            podgroup((*arguments[:1], "--kubeconfig", str(tmp_path / "kubeconfig"), *arguments[1:]))
+        assert ended.value.code == 0
+        return capsys.readouterr().out
+
+    try:
+        shown = await asyncio.to_thread(kubectl, "get")
+        assert shown.splitlines()[1].split()[:7] == ["t", "acme", "Waiting", "3", "0", "0", "2"]
+        (item,) = msgspec.json.decode(await asyncio.to_thread(kubectl, "get", "-o", "json"))["items"]
+        assert (item["dialect"], item["status"]["phaseFrom"]) == ("acme", "object")
+        assert "acme (Acme)" in await asyncio.to_thread(kubectl, "describe", "t")
+    finally:
+        await server.stop()
+
+
+def test_a_row_that_cannot_work_is_left_out_of_the_table(acme: Path) -> None:
+    """`kubectl podgroup` and simulations warn about it and know all other dialects."""
+    (acme / "acme_teams/rows.py").write_text("1 / 0", encoding="utf-8")
+    warnings: list[str] = []
+    table = discover().dialect_table(warnings.append)
+    assert list(table) == list(DIALECTS)
+    assert [text for text in warnings if 'dialect "acme"' in text and "ZeroDivisionError" in text] == warnings != []
+
+
+SCENARIO = """
+schema: 1
+profiles: {p: {plugins: [PLUGIN], queueSort: PLUGIN}}
+scenarios:
+- id: team
+  profile: p
+  nodes: [{name: n, cpu: 8}]
+  steps:
+  - create_podgroup: {name: t, dialect: acme, min: 2}
+  - create_pods: {prefix: a, group: t, dialect: acme}
+  - expect: {pending: {t: 1}, phase: {t: Waiting}, within: 5}
+  - create_pods: {prefix: b, group: t, dialect: acme}
+  - expect: {bound: {t: 2}, phase: {t: Complete}, within: 30}
+"""
+
+
+@pytest.mark.parametrize("plugin", ["Coscheduling", "Gang"])
+def test_scenarios_can_use_it(acme: Path, tmp_path: Path, plugin: str) -> None:
+    """`pyscheduler simulate` creates its objects and pods, serves its kind, and reads the phase of its status."""
+    (acme / "acme_teams/rows.py").write_text(ROWS.replace('"Coscheduling"', f'"{plugin}"'), encoding="utf-8")
+    (acme / "acme_teams/hooks.py").write_text(HOOKS.replace('"Coscheduling"', f'"{plugin}"'), encoding="utf-8")
+    (tmp_path / "file.yaml").write_text(SCENARIO.replace("PLUGIN", plugin.lower()), encoding="utf-8")
+    done = CliRunner().invoke(cli, ["simulate", str(tmp_path / "file.yaml")])
+    assert done.output.startswith("passed  team")
+
+
+def test_explain_knows_its_groups(acme: Path, tmp_path: Path) -> None:
+    """`pyscheduler explain` says how many members the group misses."""
+    pods = [pod_manifest(f"p{number}", annotations=MEMBER) for number in range(2)]
+    objects = {"apiVersion": "v1", "kind": "List", "items": [node_manifest("n"), TEAM, *pods]}
+    (tmp_path / "objects.yaml").write_text(yaml.safe_dump(objects), encoding="utf-8")
+    (tmp_path / "config.yaml").write_text(PROFILES, encoding="utf-8")
+    arguments = ["explain", "p0", "--objects", tmp_path / "objects.yaml", "--config", tmp_path / "config.yaml"]
+    done = CliRunner().invoke(cli, [*map(str, arguments), "-o", "json"])
+    found = msgspec.json.decode(done.stdout)
+    assert "current pods number: 2, minMember of group: 3" in found["message"]
 
 
 def test_nobody_imports_it_for_a_profile_without_that_plugin(acme: Path, pyscheduler_cluster: FakeCluster) -> None:

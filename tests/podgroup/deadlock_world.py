@@ -141,7 +141,7 @@ class DeadlockWorld:
     @property
     def deadlocks(self) -> Deadlocks:
         """Return the resolver."""
-        return PodGroups.of(self.running.profile).deadlocks
+        return PodGroups.of(self.running.profile.handle).deadlocks
 
     async def settle(self, seconds: float = 0.0) -> None:
         """Let time pass, and everything happen that follows."""

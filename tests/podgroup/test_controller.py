@@ -11,7 +11,7 @@ import pytest
 
 from pyscheduler.api import KubeObject, Pod, format_time
 from pyscheduler.cluster.embedded.faults import Fault
-from pyscheduler.podgroup import DIALECTS, GroupStatus, KeyPlace, StatusController, StatusStyle, status_rules
+from pyscheduler.podgroup import DIALECTS, ConditionStatus, GroupStatus, KeyPlace, StatusController, status_rules
 from pyscheduler.podgroup.wire import IncubatorPodGroup
 from pyscheduler.testing import FakeCluster, FakeFramework
 from tests.podgroup.builders import ROWS
@@ -426,8 +426,8 @@ async def test_a_group_that_is_made_anew_begins_anew(pyscheduler_cluster: FakeCl
     world.cluster.delete_pod("g-0")
     world.cluster.delete_pod("g-1")
     await world.pass_time(scheduler, 2)
-    controller = StatusController.of(scheduler.profile)
-    assert not controller._books
+    controller = StatusController.of(scheduler.profile.handle)
+    assert not controller._states
 
 
 async def test_members_count_as_bound_where_the_watch_is_late(pyscheduler_cluster: FakeCluster) -> None:
@@ -436,7 +436,7 @@ async def test_members_count_as_bound_where_the_watch_is_late(pyscheduler_cluste
     scheduler = world.start()
     world.group("g", 2)
     await world.pass_time(scheduler)
-    controller = StatusController.of(scheduler.profile)
+    controller = StatusController.of(scheduler.profile.handle)
     world.cluster.delete_node("n")
     world.pods("g", 2)
     await world.pass_time(scheduler, 2)
@@ -514,5 +514,5 @@ def test_what_it_takes_to_write_is_asked_for() -> None:
         "scheduling.volcano.sh",
     ]
     assert status_rules([ROWS["kai"], ROWS["lightweight-x"]]) == ()
-    assert ROWS["intree"].status is StatusStyle.CONDITION
+    assert isinstance(ROWS["intree"].status, ConditionStatus)
     assert status_rules([ROWS["intree"]]) == ()

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
 from pyscheduler.api import Pod
-from pyscheduler.framework import WHAT_IF, CycleState, FilterPlugin, NodeInfo, Status
+from pyscheduler.framework import CycleState, FilterPlugin, NodeInfo, Status
 from pyscheduler.testing import FakeCluster
 from tests.podgroup.deadlock_world import DeadlockWorld
 
@@ -32,7 +32,7 @@ class FairWeather(FilterPlugin):
 
     def filter(self, state: CycleState, pod: Pod, node: NodeInfo) -> Status | None:
         """Refuse in earnest."""
-        return Status.unschedulable("no") if "doomed" in pod.labels and not state.get(WHAT_IF) else None
+        return Status.unschedulable("no") if "doomed" in pod.labels and state.trial is None else None
 
 
 class History:

@@ -7,7 +7,7 @@ from typing import ClassVar
 import pytest
 
 from pyscheduler.api import Pod
-from pyscheduler.framework import WHAT_IF, CycleState, FilterPlugin, NodeInfo, Status
+from pyscheduler.framework import CycleState, FilterPlugin, NodeInfo, Status
 from pyscheduler.testing import FakeCluster
 from tests.podgroup.deadlock_world import GRACE, DeadlockWorld
 
@@ -318,7 +318,7 @@ class Picky(FilterPlugin):
 
     def filter(self, state: CycleState, pod: Pod, node: NodeInfo) -> Status | None:
         """Refuse."""
-        if "doomed" in pod.labels and not state.get(WHAT_IF) and not self.mercy:
+        if "doomed" in pod.labels and state.trial is None and not self.mercy:
             return Status.unschedulable("no")
         return None
 

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from pyscheduler.api import Pod
-from pyscheduler.podgroup import ChangeKind, GroupChange, GroupDirectory, GroupId, GroupState, Place
+from pyscheduler.podgroup import ChangeKind, GroupChange, GroupDirectory, GroupId, GroupState, MemberPlace
 from pyscheduler.testing import make_pod
 from tests.podgroup.builders import GANG, SIGS, created, make_group, member
 
@@ -85,7 +85,7 @@ def test_a_member_goes_from_place_to_place(directory: GroupDirectory) -> None:
     ended = msgspec.structs.replace(bound, status=msgspec.structs.replace(bound.status, phase="Succeeded"))
     directory.pod_updated(running, ended)
     places.append(directory.place_of(pod.uid))
-    assert places == [Place.PENDING, Place.WAITING, Place.BOUND, Place.SUCCEEDED]
+    assert places == [MemberPlace.PENDING, MemberPlace.WAITING, MemberPlace.BOUND, MemberPlace.SUCCEEDED]
     assert (state.child_count, len(state.succeeded), state.running) == (0, 1, set())
     assert state.satisfied
     directory.check_invariants()
@@ -98,7 +98,7 @@ def test_holding_and_releasing_concern_their_places_only(directory: GroupDirecto
     directory.hold("pod-default-p")
     directory.release("pod-default-p")
     directory.hold("nobody")
-    assert directory.place_of("pod-default-p") is Place.BOUND
+    assert directory.place_of("pod-default-p") is MemberPlace.BOUND
     assert told == []
 
 

@@ -61,8 +61,8 @@ def test_groups_without_an_object_are_groups() -> None:
         "light": "lightweight",
         "orphan": "sigs",
     }
-    assert found["ann"].reason == "1 of at least 2 members are there"
-    assert found["orphan"].reason.startswith("nobody says how many members it takes")
+    assert found["ann"].reason == "1 of at least 2 members exist"
+    assert found["orphan"].reason.startswith("the minimum is not known")
 
 
 FIT = "0/3 nodes are available: 3 Insufficient cpu."

@@ -212,7 +212,7 @@ async def test_no_nomination_outlives_the_binding(pyscheduler_cluster: FakeClust
     cluster.server.faults.add(Fault(path=r"/pods/p/status$", delay_seconds=5, times=1))
     result = await framework.schedule("p", labels={"hold": "yes"})
     await cluster.clock.advance(1)
-    framework.profile.waiting_pods()[0].allow("Holder")  # type: ignore[index] - a tuple, which nobody promised
+    framework.profile.handle.waiting_pods()[0].allow("Holder")  # type: ignore[index] - a tuple, which nobody promised
     await framework.settle()
     assert not framework.result("p").bound
     await cluster.clock.advance(6)

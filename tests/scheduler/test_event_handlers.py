@@ -203,7 +203,7 @@ async def test_a_pod_that_changed_at_permit_is_tried_again_when_it_is_rejected(
     await framework.schedule("p", labels={"hold": "yes"})
     cluster.patch(Pod, "p", {"metadata": {"labels": {"hold": None}}})
     await framework.settle()
-    (waiting,) = framework.profile.waiting_pods()
+    (waiting,) = framework.profile.handle.waiting_pods()
     waiting.reject("Holder", "not like this")
     await cluster.clock.advance(3)
     assert framework.result("p").bound

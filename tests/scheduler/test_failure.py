@@ -152,7 +152,7 @@ async def test_a_rejection_without_a_plugin_is_retried_after_backoff(pyscheduler
     cluster.add_node("n1")
     framework = cluster.framework(enable=[Holder])
     result = await framework.schedule("p", labels={"hold": "yes"})
-    assert framework.profile.reject_waiting_pod(result.pod.uid)
+    assert framework.profile.handle.reject_waiting_pod(result.pod.uid)
     await framework.settle()
     assert framework.scheduler.queue.place_of(result.pod.uid) is QueuePlace.BACKOFF
     await cluster.clock.advance(3)

@@ -71,7 +71,7 @@ async def test_tasks_beside_the_cycle_are_counted(pyscheduler_cluster: FakeClust
     cluster.add_pod("held", labels={"hold": "yes"})
     await cluster.clock.advance(0)
     profile = measured.scheduler.profiles["pyscheduler"]
-    task = profile.spawn(asyncio.Event().wait(), name="Evictor default/victim")  # type: ignore[arg-type] - never done
+    task = profile.handle.spawn(asyncio.Event().wait(), name="Evictor default/victim")  # type: ignore[arg-type] - never done
     shown = measured.values("scheduler_goroutines", by="operation")
     assert {name: count for name, count in shown.items() if count} == {"binding": 1, "Evictor": 1}
     assert set(shown) == {

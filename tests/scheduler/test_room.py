@@ -9,7 +9,6 @@ import pytest
 
 from pyscheduler.api import Pod
 from pyscheduler.framework import (
-    WHAT_IF,
     AfterFailure,
     CycleState,
     FilterPlugin,
@@ -96,7 +95,7 @@ class Refuser(FilterPlugin, PreFilterPlugin):
     looks: ClassVar[Counter[str]] = Counter()
 
     def pre_filter(self, state: CycleState, pod: Pod, nodes: Any) -> None:
-        (self.looks if state.get(WHAT_IF) else self.attempts)[pod.name] += 1
+        (self.looks if state.trial is not None and state.trial.is_question else self.attempts)[pod.name] += 1
 
     def filter(self, state: CycleState, pod: Pod, node: NodeInfo) -> Status | None:
         others = [info for info in node.pods if info.pod.spec.scheduling_group is not None]

@@ -105,7 +105,7 @@ async def test_a_pod_held_at_permit_is_bound_when_it_is_allowed(pyscheduler_clus
         "0/1 nodes are available: 1 Insufficient cpu. no new claims to deallocate, "
         "preemption: 0/1 nodes are available: 1 No preemption victims found for incoming pod."
     )
-    (waiting,) = framework.profile.waiting_pods()
+    (waiting,) = framework.profile.handle.waiting_pods()
     assert list(waiting.pending_plugins) == ["Holder"]
     waiting.allow("Holder")
     await framework.settle()

@@ -234,13 +234,13 @@ class World:
         self.cluster.server.faults.clear()
 
     def decide_waiting_pods(self) -> None:
-        for waiting in self.framework.profile.waiting_pods():
+        for waiting in self.framework.profile.handle.waiting_pods():
             if self.rng.random() < 0.4:
                 waiting.allow("Trouble")
             elif self.rng.random() < 0.5:
                 waiting.reject("Trouble", "not today")
             else:
-                self.framework.profile.reject_waiting_pod(waiting.pod.uid)
+                self.framework.profile.handle.reject_waiting_pod(waiting.pod.uid)
 
     def cut_a_binding_short(self) -> None:
         tasks = [task for task in asyncio.all_tasks() if task.get_name().startswith("bind ")]

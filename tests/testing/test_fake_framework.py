@@ -278,7 +278,7 @@ def test_permit_says_how_long(cluster: FakeCluster) -> None:
     assert status is not None
     assert (status.code, status.timeout_seconds) == (Code.WAIT, 30)
     assert framework.run_permit(make_pod("p"), "n1") is None
-    assert list(framework.profile.waiting_pods()) == []
+    assert list(framework.profile.handle.waiting_pods()) == []
 
 
 async def test_the_points_of_the_binding_cycle(cluster: FakeCluster) -> None:

@@ -1,6 +1,6 @@
-"""Groups of pods that are bound together or not at all. `Coscheduling` is the plugin's name in a profile.
+"""Groups of pods that are bound together or not at all: the plugin `Coscheduling`.
 
 Belongs here: the rules of scheduler-plugins' coscheduling plugin, built on the public contract
-(`pyscheduler.framework`, `pyscheduler.podgroup`, `pyscheduler.api`) alone. Does not belong here: how groups are written
-down, who their members are, and how the queue works; that is the core's.
+(`pyscheduler.framework`, `pyscheduler.podgroup`, `pyscheduler.api`) alone. Does not belong here: dialects, the members
+of groups, and the queue; these belong to the core.
 """

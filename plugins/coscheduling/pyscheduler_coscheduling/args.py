@@ -28,29 +28,29 @@ _ABOVE_ZERO: Final = "must be greater than 0"
 class CoschedulingArgs:
     """How groups wait, give up, and are kept from trying again at once."""
 
-    #: How long a member waits at Permit where its group does not say; 0 means 60.
+    #: How long a member waits at Permit if its group does not say; 0 means 60.
     permit_waiting_time_seconds: int = 60
     #: How long a group that failed is refused; 0 switches that off.
     denied_pg_expiration_time_seconds: int = attrs.field(default=20, metadata=wire(key="deniedPGExpirationTimeSeconds"))
-    #: How long a group that failed with enough pods around is refused besides; 0 switches that off.
+    #: How long a group that failed although it had enough pods is refused in addition; 0 switches that off.
     pod_group_backoff_seconds: int = 0
-    #: A group that misses no more than this share of its members keeps what it holds when one of them fits nowhere.
+    #: A group that misses at most this share of its minimum keeps its nodes when a member does not fit.
     pod_group_reject_percentage: int = 10
-    #: Whether minResources has to be free on all nodes together (`cluster`), or on one (`node`).
+    #: Whether minResources must be free on all nodes together (`cluster`), or on one (`node`).
     min_resources_scope: str = "cluster"
     #: `permit`: members hold their nodes until enough have one; `groupCycle`: all are placed in one cycle.
     strategy: str = Strategy.PERMIT.value
     deadlock: DeadlockArgs = attrs.Factory(DeadlockArgs)
-    #: The dialects whose groups are served, by name; without them those that are meant for this plugin.
+    #: The dialects to serve, by name; by default those whose row names this plugin.
     dialects: tuple[str, ...] = attrs.field(default=(), metadata=wire(omit_empty=True))
     #: Refuse pods without a group.
     require_group: bool = False
-    #: Both are taken so that manifests of old can be read, and mean nothing.
+    #: Accepted so that old manifests can be read; without effect.
     kube_master: Any = attrs.field(default=None, metadata=wire(omit_empty=True))
     kube_config_path: Any = attrs.field(default=None, metadata=wire(omit_empty=True))
 
     def __attrs_post_init__(self) -> None:
-        """Raise `ValueError` that names every bad value."""
+        """Raise a `ValueError` that names every bad value."""
         problems = list(self._problems())
         if problems:
             raise ValueError(problems[0] if len(problems) == 1 else f"[{', '.join(problems)}]")
@@ -74,10 +74,10 @@ class CoschedulingArgs:
 
     @property
     def wait_seconds(self) -> float:
-        """Return how long a member waits whose group does not say."""
+        """Return how long a member waits if its group does not say."""
         return float(self.permit_waiting_time_seconds) or _DEFAULT_WAIT_SECONDS
 
     @property
     def permitted_seconds(self) -> float:
-        """Return how long a group that had its minResources is not asked again."""
+        """Return how long a group that had its minResources is not checked again."""
         return float(self.denied_pg_expiration_time_seconds) or self.wait_seconds

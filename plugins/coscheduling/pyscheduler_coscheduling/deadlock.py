@@ -1,4 +1,4 @@
-"""Groups as the resolver of deadlocks sees them: who still holds something when a member failed may have to yield."""
+"""The plugin's part in resolving deadlocks: a group that keeps nodes after a failure may have to yield."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["DeadlockSide"]
 
 @attrs.frozen(kw_only=True)
 class DeadlockSide:
-    """The plugin's side of the resolver, for one profile; see `DeadlockParty`."""
+    """The methods that the resolver calls, for one profile; see `DeadlockParty`."""
 
     handle: Handle
     deadlock: DeadlockArgs
@@ -29,11 +29,11 @@ class DeadlockSide:
     profiles: AbstractSet[str]
 
     def unit(self, state: GroupState) -> tuple[UnitKey, Sequence[GroupState]]:
-        """Return the group alone: groups are complete each by itself here."""
+        """Return the group alone: the plugin does not combine groups."""
         return (state.id.family, (state.id.key,)), (state,)
 
     def is_ready(self, unit: Sequence[GroupState]) -> bool:
-        """Tell whether the group is declared, and has members enough, all of one profile."""
+        """Return True if the group is declared and has enough members, all of one profile."""
         return all(self._is_ready(state) for state in unit)
 
     def _is_ready(self, state: GroupState) -> bool:
@@ -44,28 +44,28 @@ class DeadlockSide:
         return count >= state.group.min and not quorum.conflict(state, pod, frozenset(self.profiles))
 
     def missing(self, state: GroupState) -> int:
-        """Return how many members have no node yet that the minimum asks for."""
+        """Return how many members with a node the minimum still needs."""
         placed = quorum.assigned(state, count_succeeded=self.members.counts_succeeded(state))
         return max(state.group.min - placed, 0) if state.group.is_declared else 0
 
     def candidates(self, state: GroupState) -> Sequence[Pod]:
-        """Return the pending members that have no gates, as the plugin orders them."""
+        """Return the pending members without gates, in the order of the plugin."""
         pods = [
             pod for uid, pod in state.pending.items() if uid not in state.gated and pod.scheduler_name in self.profiles
         ]
         return sorted(pods, key=lambda pod: (-pod.priority, pod.key))
 
     def may_yield(self, state: GroupState) -> bool:
-        """Tell that it may: what it misses is little, or there is no PostFilter to take it back."""
+        """Return True: a group keeps nodes if it misses few members, or if the profile has no PostFilter."""
         return True
 
     def yield_places(self, unit: Sequence[GroupState], reason: Callable[[GroupState], str]) -> None:
-        """Reject all who wait; the group has not failed, so it is not refused for it."""
+        """Reject all waiting members; the group has not failed, so it is not refused."""
         for state in unit:
             self.members.roll_back(state, reason(state))
 
     def retry(self, unit: Sequence[GroupState]) -> None:
-        """Have the members tried, whatever window the group is in."""
+        """Retry the members, and end the refusal of the groups."""
         for state in unit:
             self.members.failures.forgive(state.id)
             self.members.wake(state.id)

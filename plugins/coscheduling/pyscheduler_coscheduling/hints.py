@@ -1,25 +1,27 @@
-"""Which events are worth another attempt to pods that the plugin refused or rejected.
+"""Queueing hints: which events retry pods that the plugin refused or rejected.
 
-While a group is in a window no event is: its end wakes the group, if there was any. Otherwise what concerns the group
-itself always is, and room that appears is for groups that failed for want of it. Source: `EventsToRegister` of
-scheduler-plugins, plus nodes and pods that go, without which a group refused for its minResources would sleep.
+While a group is in a window, no event does; the end of the window wakes the group if there was one. Otherwise a change
+of the group itself retries its pods, and new room retries groups that did not fit. Source: `EventsToRegister` of
+scheduler-plugins, plus nodes and deleted pods, which a group that was refused for its minResources needs.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from msgspec import structs
+
 from pyscheduler.api import KubeObject, Pod
 from pyscheduler.framework import ActionType, ClusterEvent, ClusterEventWithHint, EventResource, QueueingHint
 from pyscheduler.framework.watches import event_resource
-from pyscheduler.podgroup import GroupId, GroupObject, kinds_of
+from pyscheduler.podgroup import GroupId, kinds_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pyscheduler_coscheduling.members import Members
 
-__all__ = ["Hints"]
+__all__ = ["CoschedulingHints"]
 
 _OF_MEMBERS: Final = ActionType.ADD | ActionType.UPDATE_POD_LABEL | ActionType.UPDATE_POD_SCHEDULING_GATES_ELIMINATED
 _NODE_ROOM: Final = (
@@ -27,8 +29,8 @@ _NODE_ROOM: Final = (
 )
 
 
-class Hints:
-    """The plugin's registrations."""
+class CoschedulingHints:
+    """The events and hints of the plugin."""
 
     def __init__(self, members: Members) -> None:
         self._members = members
@@ -50,16 +52,16 @@ class Hints:
         ]
 
     def after_object(self, pod: Pod, old: object | None, new: object | None) -> QueueingHint:
-        """Try again if it was the pod's own group, and not merely its status that changed, which follows from pods."""
-        if isinstance(old, GroupObject) and isinstance(new, GroupObject) and _say_the_same(old, new):
+        """Retry the pod if the object describes its group, unless only the status changed: that comes from the pods."""
+        if not isinstance(new, KubeObject):
             return QueueingHint.SKIP
-        dialect = self._members.groups.table.of_object(new) if isinstance(new, KubeObject) else None
-        if dialect is None or not isinstance(new, KubeObject):
+        dialect = self._members.groups.table.of_object(new)
+        if dialect is None or (isinstance(old, KubeObject) and _is_same_but_for_status(old, new)):
             return QueueingHint.SKIP
         return self._if_same(pod, GroupId(new.namespace, new.name, dialect.family))
 
     def after_member(self, pod: Pod, old: object | None, new: object | None) -> QueueingHint:
-        """Try again if the other pod is of the pod's group now, or was before, or if it is this very pod."""
+        """Retry the pod if it changed itself, or if the other pod is or was in its group."""
         if isinstance(new, Pod):
             if new.uid == pod.uid:
                 return QueueingHint.QUEUE
@@ -70,13 +72,13 @@ class Hints:
         return QueueingHint.SKIP
 
     def after_room(self, pod: Pod, old: object | None, new: object | None) -> QueueingHint:
-        """Try again if the group failed, and is in no window; or if a member is gone."""
+        """Retry the pod if its group failed and is in no window, or if a member is gone."""
         group = self._members.directory.group_id(pod)
         failures = self._members.failures
         if group is None or failures.is_refused(group):
             return QueueingHint.SKIP
         if failures.is_recorded(group):
-            # What a group gives back that failed itself was there before, as a rule.
+            # Room that a failed group gives back was usually there when this group failed, too.
             is_news = not isinstance(old, Pod) or not failures.was_given_back(old.uid) or failures.has_news(group)
             return QueueingHint.QUEUE if is_news else QueueingHint.SKIP
         is_member = isinstance(old, Pod) and self._members.directory.group_id(old) == group
@@ -89,5 +91,6 @@ class Hints:
         return QueueingHint.QUEUE
 
 
-def _say_the_same(old: GroupObject, new: GroupObject) -> bool:
-    return old.spec == new.spec and old.annotations == new.annotations
+def _is_same_but_for_status(old: KubeObject, new: KubeObject) -> bool:
+    status = {"status": new.status} if hasattr(new, "status") else {}
+    return old.annotations == new.annotations and structs.replace(old, metadata=new.metadata, **status) == new

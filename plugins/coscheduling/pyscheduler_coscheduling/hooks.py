@@ -1,4 +1,4 @@
-"""What pyscheduler finds through the entry point. Light on purpose: it names the class and imports nothing of it."""
+"""The hook that the entry point names. It names the plugin class without an import of it."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""The groups that the plugin serves, as it acts on them: hold, give back, let go, wake up.
+"""The actions of the plugin on the groups that it serves: hold and give back nodes, allow, reject and wake members.
 
-What the directory counts as waiting is what counts towards a minimum. A member whose wait has ended badly is taken out
-of that count at once, by whoever ends it, or by `satisfied` where a timer, a deletion or a preemption did: its
-Unreserve runs in a later turn of the loop, and until then nobody may be bound on its account.
+Members that the directory counts as waiting count towards the minimum. A rejected member must not count any more,
+although its Unreserve runs later: this plugin removes those that it rejects itself at once, and `satisfied` removes
+those that a timer, a deletion or a preemption rejected.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
 __all__ = ["NOT_FOUND", "Members"]
 
 NOT_FOUND: Final = "PodGroup not found"
-"""What members are told whose group nobody declared."""
+"""The message for members whose group nobody declares."""
 
 _ALLOWED: Final = "allowed"
 
 
 class Members:
-    """The groups of one profile's plugin, and what becomes of their pods."""
+    """The groups of one profile's plugin."""
 
     def __init__(self, plugin: str, args: CoschedulingArgs, handle: Handle) -> None:
         self._plugin = plugin
@@ -48,34 +48,34 @@ class Members:
             wake=self.wake,
             promises=self._promises,
         )
-        #: Groups that had their minResources a short while ago.
+        #: Groups that had their minResources a short time ago.
         self.permitted: ExpiringMap[GroupId, bool] = ExpiringMap(handle.clock, args.permitted_seconds)
-        #: Groups of which some member was refused because of what the group is, not for want of room.
+        #: Groups of which a member was refused because of the group itself, not for lack of room.
         self.short: set[GroupId] = set()
-        #: Where members are that hold a node in memory, by uid.
+        #: The nodes that members hold in memory, by uid.
         self._node_of: dict[str, str] = {}
-        #: As of when members were tried last, by uid, and groups were given another try for those who were not.
+        #: The moment at which members were tried last, by uid, and at which groups were retried for untried members.
         self._tried: dict[str, Moment] = {}
         self._retried: dict[GroupId, Moment] = {}
-        #: The member of each group that listens for room, by uid, until it is tried.
+        #: The uid of the member that listens for room, by group, until the member is tried.
         self._listener: dict[GroupId, str] = {}
 
     def of(self, pod: Pod) -> GroupState | None:
-        """Return the pod's group; None for a plain pod, and for one whose group is somebody else's."""
+        """Return the pod's group; None for a plain pod, and for a pod whose group another plugin serves."""
         return self.groups.served_by(self._plugin, pod)
 
     def is_served(self, state: GroupState) -> bool:
-        """Tell whether this plugin answers for the group."""
+        """Return True if this plugin serves the group."""
         return self.groups.server_of(state) == self._plugin
 
     def counts_succeeded(self, state: GroupState) -> bool:
-        """Tell whether members that succeeded may count in the group's dialect."""
+        """Return True if members that succeeded may count in the group's dialect."""
         return state.group.dialect in self._count_succeeded
 
     # --- holding
 
     def hold(self, state: GroupState, pod: Pod, node_name: str) -> bool:
-        """Take down that a member holds a node; tell whether it is the first to wait for the others."""
+        """Record that a member holds a node; return True if it is the first to wait for the others."""
         first = not any(held.verdict is None for held in self.waiting.of(state.id))
         self._node_of[pod.uid] = node_name
         self.failures.holds(state.id, pod.uid)
@@ -83,27 +83,27 @@ class Members:
         return first
 
     def give_back(self, pod: Pod) -> None:
-        """Take down that a member does not hold a node any more; idempotent."""
+        """Record that a member does not hold a node any more; idempotent."""
         group = self.directory.group_id(pod)
         if self._node_of.pop(pod.uid, None) is not None and group is not None:
             self.failures.gave_back(group, pod.uid)
         self.directory.release(pod.uid)
 
     def lost_promise(self, pod: Pod) -> None:
-        """Take down that a pod, of whatever kind, is not nominated any more to the node it was nominated to."""
+        """Record that a pod, of any kind, lost its nomination."""
         group = self.directory.group_id(pod)
         if group is not None and pod.uid not in self._node_of:
             self.failures.gave_back(group, pod.uid)
         self.failures.released(by=group)
 
-    def settled(self, state: GroupState, pod: Pod) -> None:
-        """Take down that a member is bound, or no member any more."""
+    def bound_or_gone(self, state: GroupState, pod: Pod) -> None:
+        """Record that a member is bound, or is no member any more."""
         self._node_of.pop(pod.uid, None)
         self._tried.pop(pod.uid, None)
-        self.failures.settled(state.id, pod.uid)
+        self.failures.bound_or_gone(state.id, pod.uid)
 
     def placed(self, state: GroupState) -> Iterator[tuple[Pod, str]]:
-        """Iterate over the members that have a node, in memory or in the API, with its name."""
+        """Yield the members with a node, in memory or in the API, and its name."""
         for pod in state.waiting.values():
             node_name = self._node_of.get(pod.uid)
             if node_name is not None:
@@ -112,7 +112,7 @@ class Members:
             yield pod, pod.node_name
 
     def satisfied(self, state: GroupState) -> bool:
-        """Tell whether the minimum has a node, those left out whose wait has ended badly."""
+        """Return True if the minimum of members has nodes, without rejected members."""
         count = self.counts_succeeded(state)
         if not quorum.is_satisfied(state, count_succeeded=count):
             return False
@@ -120,11 +120,11 @@ class Members:
         return quorum.is_satisfied(state, count_succeeded=count)
 
     def missing(self, state: GroupState) -> int:
-        """Return how many members without a node must find one before the group has its minimum; one at least."""
+        """Return how many members with a node the group still needs, at least one."""
         return max(1, state.group.min - quorum.assigned(state, count_succeeded=self.counts_succeeded(state)))
 
     def drop_ended(self, state: GroupState) -> None:
-        """Count those out whose wait has ended badly and whose Unreserve is yet to run."""
+        """Do not count rejected members whose Unreserve has not run yet."""
         for held in self.waiting.of(state.id):
             verdict = held.verdict
             if verdict is not None and verdict.cause != _ALLOWED:
@@ -132,8 +132,8 @@ class Members:
 
     # --- ending waits
 
-    def let_go(self, state: GroupState) -> None:
-        """Let all who wait go on to be bound: the group has its minimum."""
+    def allow_all(self, state: GroupState) -> None:
+        """Allow all waiting members: the group has its minimum."""
         self.failures.forgive(state.id)
         self.groups.passed(state.id)
         self.groups.deadlocks.completed(state)
@@ -141,18 +141,18 @@ class Members:
             held.allow(self._plugin)
 
     def roll_back(self, state: GroupState, reason: str) -> None:
-        """Reject all who wait. Those who were allowed already are on their way, and stay so."""
+        """Reject all waiting members, except those that were allowed already."""
         for held in self.waiting.of(state.id):
             held.reject(self._plugin, reason)
         self.drop_ended(state)
 
     def fail(self, state: GroupState, *, back_off: bool = False, retry: bool = False) -> None:
-        """Take down that the group failed: it is refused for a while, and goes behind those that have waited longer."""
+        """Record that the group failed: it is refused for a while, and sorted behind groups that have waited longer."""
         self.failures.deny(state.id, back_off=back_off, retry=retry)
         self._sort_last(state.id)
 
     def refused(self, state: GroupState, *, back_off: bool) -> None:
-        """Take down that a member was refused untried: its group goes behind the others, and may be backed off."""
+        """Record that PreFilter refused a member: its group is sorted behind the others, and may be backed off."""
         if back_off:
             self.failures.back_off(state.id)
         self._sort_last(state.id)
@@ -163,22 +163,22 @@ class Members:
             self.groups.failed(group)
 
     def tried(self, state: GroupState, pod: Pod) -> None:
-        """Take down that a member is tried now."""
+        """Record that a member is tried now."""
         if self._listener.get(state.id) == pod.uid:
             del self._listener[state.id]
         self._tried[pod.uid] = self.failures.moment(state.id)
 
     def may_listen(self, state: GroupState, pod: Pod) -> bool:
-        """Tell whether a member is the one of its group that listens for room; one is enough."""
+        """Return True if the member is the one of its group that listens for room."""
         known = self._listener.get(state.id)
         if known is None or known not in state.pending:
             known = self._listener[state.id] = pod.uid
         return known == pod.uid
 
     def take_retry(self, state: GroupState, *, but: str) -> bool:
-        """Tell, once, whether the time of a group is up while members sleep that were not tried since there is news.
+        """Return True, once, if a group timed out while members sleep that were not tried since the last change.
 
-        They may have been told of the news, and have served their backoff meanwhile. `but` gave up a node just now.
+        The change may have moved them to their backoff. `but` gave up its node just now and does not count.
         """
         now = self.failures.moment(state.id)
         if self._retried.get(state.id) == now:
@@ -191,13 +191,13 @@ class Members:
     # --- waking
 
     def wake(self, group: GroupId) -> None:
-        """Have the pending members tried, wherever they sleep."""
+        """Activate the pending members."""
         state = self.directory.get(group)
         if state is not None:
             self._handle.activate([pod for uid, pod in state.pending.items() if uid not in state.gated])
 
     def is_blocked(self, state: GroupState, profiles: frozenset[str]) -> bool:
-        """Tell whether members would be refused because of what the group is."""
+        """Return True if PreFilter would refuse members because of the group itself."""
         pod = next(iter(state.pending.values()), None)
         if pod is None or not state.group.is_declared:
             return True
@@ -205,7 +205,7 @@ class Members:
         return bool(short or quorum.conflict(state, pod, profiles))
 
     def forget(self, group: GroupId) -> None:
-        """Drop what is known of a group that is gone."""
+        """Forget a group that is gone."""
         self.failures.forget(group)
         self._retried.pop(group, None)
         self._listener.pop(group, None)
@@ -213,11 +213,11 @@ class Members:
         self.short.discard(group)
 
     def close(self) -> None:
-        """Let no timer fire any more."""
+        """Cancel all timers."""
         self.failures.close()
 
     def _promises(self) -> Mapping[str, GroupId]:
-        """Return the groups of members that are nominated to nodes, by uid."""
+        """Return the groups of nominated members, by uid."""
         nominator = self._handle.nominator
         nominated = [info.pod for node_name in nominator.nodes for info in nominator.pods_on(node_name)]
         return {pod.uid: group for pod in nominated if (group := self.directory.group_id(pod)) is not None}

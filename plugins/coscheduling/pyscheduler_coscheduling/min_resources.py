@@ -1,8 +1,8 @@
-"""Whether the cluster has what a group needs at least (`minResources`), before any of its members is tried.
+"""Check whether the cluster has a group's `minResources`, before any of its members is tried.
 
-A quick look, not a promise: free room is summed over nodes, so two nodes with half a pod's room each pass. What the
-group itself holds is given back first, and an overcommitted node has no room rather than less than none, so that the
-order of nodes does not matter. Columns of all nodes at once; the only loop is over the group's own members.
+This is an estimate: free amounts are summed over nodes, so two nodes with room for half a pod each pass. Amounts that
+the group itself holds count as free. An overcommitted node counts as full, so that the order of nodes does not matter.
+The check uses the columns of all nodes; the only loop is over the group's own members.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ def resource_gap(
     *,
     one_node: bool = False,
 ) -> str:
-    """Return what is missing, as users read it, or "" when everything is there.
+    """Return the message about what is missing; "" if nothing is.
 
-    `own` are the group's members that hold a node, with its name; pods that are not in the snapshot must not be among
-    them. The number of pods needed is `minimum`, whatever `min_resources` says. With `one_node`, some single node has
-    to have it all; then what the closest one misses is told.
+    `own` are the group's members that hold a node, with its name; all of them must be in the snapshot. The number of
+    pods is `minimum`, whatever `min_resources` says. With `one_node`, one node must have all of it; the message then
+    says what the best node misses.
     """
     wanted = {name: parse_quantity(raw) for name, raw in min_resources.items()}
     wanted[_PODS] = minimum * _NANO
@@ -64,12 +64,12 @@ def resource_gap(
 
 
 def _unit(name: str) -> int:
-    """Return how many nanos a unit of a column is."""
+    """Return the value of a column's unit, in nanos."""
     return _NANOS_PER_MILLI if name == _CPU else _NANO
 
 
 def _held(own: Iterable[tuple[Pod, str]], nodes: Nodes) -> dict[str, dict[int, int]]:
-    """Return what members hold, by resource and row."""
+    """Return the amounts that members hold, by resource and row."""
     held: dict[str, dict[int, int]] = {}
     for pod, node_name in own:
         row = nodes.index(node_name)
@@ -97,11 +97,11 @@ def _free(name: str, nodes: Nodes, held: Mapping[int, int]) -> NDArray[np.int64]
 
 
 def _missing_on_best(wanted: Mapping[str, int], free: Mapping[str, NDArray[np.int64]], count: int) -> dict[str, int]:
-    """Return what the node misses that comes closest: the smallest sum of missing shares, the first of equals."""
+    """Return what the best node misses: the first with the smallest sum of missing shares."""
     shares = np.zeros(count)
     for name, nanos in wanted.items():
         shares += np.maximum(1.0 - free[name] * (_unit(name) / nanos), 0.0)
-    # Shares are floats and only choose; whether something is missing is decided in integers.
+    # Shares are floats and only choose the node; what is missing is computed in integers.
     fits = np.ones(count, dtype=np.bool_)
     for name, nanos in wanted.items():
         fits &= free[name] >= -(-nanos // _unit(name))
@@ -110,7 +110,7 @@ def _missing_on_best(wanted: Mapping[str, int], free: Mapping[str, NDArray[np.in
 
 
 def format_nanos(nanos: int, *, like: RawQuantity = "") -> str:
-    """Return an amount above 0 as Kubernetes writes it, in the kind of suffix that `like` has: `1500m`, `2k`, `3Gi`."""
+    """Return an amount above 0 in Kubernetes' notation, with the kind of suffix of `like`: `1500m`, `2k`, `3Gi`."""
     text = like if isinstance(like, str) else ""
     if text.endswith("i") and nanos % _NANO == 0 and nanos >= _KIBI * _NANO:
         amount, power = nanos // _NANO, 0

@@ -1,12 +1,12 @@
 """Coscheduling: the pods of a group are bound together, or none of them is.
 
-Members that find a node wait at Permit, holding it, until as many as the group's minimum hold one; then all of them are
-let go. If one of them fits nowhere, and the group misses more than a small share of its members, those that wait give
-their nodes back at once, and the group is refused for a while so that others have a chance. A member whose time is up
-takes the others along. No rule depends on PostFilter: profiles may leave it out, and groups then end by their time.
+A member that finds a node waits at Permit until the group's minimum of members has nodes; then all of them are allowed.
+If a member does not fit, and the group misses more than a small share of its minimum, the waiting members give their
+nodes back at once, and the group is refused for a while so that others have a chance. When a member times out, the
+others are rejected, too. Profiles may disable PostFilter; groups that do not fit then time out.
 
 Differs from kube-scheduler: it has no such plugin. Source: coscheduling of scheduler-plugins, and
-podgroup-scheduler-framework, from which the window after a failure comes; see the README for where this one differs.
+podgroup-scheduler-framework, from which the window after a failure comes; the README lists the differences.
 """
 
 from __future__ import annotations
@@ -18,8 +18,6 @@ from pyscheduler.api import ENDED_PODS
 from pyscheduler.api.durations import format_duration
 from pyscheduler.framework import (
     AFTER_FAILURE,
-    GROUP_CYCLE,
-    WHAT_IF,
     ConfigError,
     EnqueueExtensions,
     GroupCyclePlugin,
@@ -37,11 +35,11 @@ from pyscheduler.podgroup import DIALECTS, StatusController, coscheduling_key, k
 from pyscheduler_coscheduling import quorum
 from pyscheduler_coscheduling.args import CoschedulingArgs
 from pyscheduler_coscheduling.deadlock import DeadlockSide
-from pyscheduler_coscheduling.hints import Hints
-from pyscheduler_coscheduling.listening import Listener
+from pyscheduler_coscheduling.event_handlers import GroupEventHandlers
+from pyscheduler_coscheduling.group_cycle import GroupCycleRules
+from pyscheduler_coscheduling.hints import CoschedulingHints
 from pyscheduler_coscheduling.members import NOT_FOUND, Members
 from pyscheduler_coscheduling.min_resources import resource_gap
-from pyscheduler_coscheduling.one_cycle import OneCycle
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
@@ -65,13 +63,13 @@ __all__ = ["Coscheduling"]
 
 _log = logging.getLogger(__name__)
 
-#: Written where the plugin itself refused the pod; no attempt to place it failed.
+#: Set if the plugin itself refused the pod.
 _REFUSED: Final[StateKey[bool]] = StateKey("Coscheduling/refused")
-#: Written where the pod was refused because its group yields to another; PostFilter has nothing to deal with then.
+#: Set if the pod was refused because its group yields to another group; PostFilter does nothing then.
 _YIELDS: Final[StateKey[bool]] = StateKey("Coscheduling/yields")
-#: In one object for all profiles: the names of those that have the plugin.
+#: The key of a set that all profiles share: the names of the profiles with the plugin.
 _PROFILES: Final = "Coscheduling/profiles"
-#: What `scheduleTimeoutSeconds` can say at most.
+#: The largest value of `scheduleTimeoutSeconds`.
 _LONGEST_WAIT: Final = float(2**31 - 1)
 _NO_GROUP: Final = "pod has no pod group, set annotation scheduling.k8s.io/group-name"
 _IN_TREE: Final = "intree"
@@ -89,11 +87,11 @@ class Coscheduling(
     GroupCyclePlugin,
     SignPlugin,
 ):
-    """All or nothing for groups of pods, by Permit or in one cycle."""
+    """Bind groups of pods together or not at all, with waits at Permit or in group cycles."""
 
     args_type = CoschedulingArgs
     args: CoschedulingArgs
-    #: Those of other plugins' dialects, too, because `dialects` may claim them; an absent CRD costs nothing.
+    #: Also the kinds of other plugins' dialects, because the arg `dialects` may claim them; an absent CRD costs nothing.
     watches = (*kinds_of(dialect for dialect in DIALECTS if dialect.name != _IN_TREE), ENDED_PODS)
     max_permit_wait_seconds = _LONGEST_WAIT
 
@@ -108,25 +106,25 @@ class Coscheduling(
         self._profiles: set[str] = handle.shared(_PROFILES, set)
         self._profiles.add(handle.profile_name)
         self.members = Members(self.name, self.args, handle)
-        self._one_cycle = OneCycle(self.args, self.members)
-        self._hints = Hints(self.members)
+        self._group_cycle = GroupCycleRules(self.args, self.members)
+        self._hints = CoschedulingHints(self.members)
         self._deadlocks = self.members.groups.deadlocks
         side = DeadlockSide(handle=handle, deadlock=self.args.deadlock, members=self.members, profiles=self._profiles)
         self._deadlocks.join(self.name, side)
-        self._listener = Listener(self.name, handle, self.members, lambda: frozenset(self._profiles))
+        self._handlers = GroupEventHandlers(self.name, handle, self.members, lambda: frozenset(self._profiles))
         self.rbac = status_rules(self.members.dialects)  # type: ignore[misc]  # of a class, as a rule; args count here
         self._statuses = StatusController.of(handle)
         self._denied_text = format_duration(self.args.denied_pg_expiration_time_seconds)
-        #: By group: the priority of the member that was tried first, until members were seen to differ.
+        #: By group: the priority of the first member that was tried; None once members differ.
         self._priorities: dict[GroupId, int | None] = {}
 
     async def run(self) -> None:
-        """Keep the status of PodGroups."""
+        """Write the status of PodGroups."""
         await self._statuses.run()
 
     def close(self) -> None:
-        """Let no timer fire any more."""
-        self._listener.close()
+        """Cancel all timers."""
+        self._handlers.close()
         self.members.close()
 
     # --- QueueSort
@@ -141,7 +139,7 @@ class Coscheduling(
         return self._hints.registrations()
 
     def sign_pod(self, pod: Pod) -> Sequence[SignFragment] | Status:
-        """Let plain pods be signed; what becomes of a member depends on the others, and on the time."""
+        """Sign plain pods; the result for a member depends on other members, and on the time."""
         if self.members.of(pod) is not None:
             return Status.unschedulable("pods of a group are not signable")
         return ()
@@ -149,13 +147,13 @@ class Coscheduling(
     # --- the group cycle
 
     def groups_to_schedule(self, pod: Pod) -> Mapping[Hashable, Iterable[Pod]] | None:
-        return self._one_cycle.groups(pod)
+        return self._group_cycle.groups(pod)
 
     def places_missing(self, group: Hashable) -> int:
-        return self._one_cycle.missing(group)
+        return self._group_cycle.missing(group)
 
     def group_cycle_ended(self, groups: Collection[Hashable], verdict: GroupVerdict) -> None:
-        self._one_cycle.ended(groups, verdict)
+        self._group_cycle.ended(groups, verdict)
 
     # --- PreFilter
 
@@ -165,7 +163,7 @@ class Coscheduling(
             if self.args.require_group and self.members.directory.group_id(pod) is None:
                 return Status.unresolvable(_NO_GROUP)
             return None
-        if state.get(WHAT_IF):
+        if state.trial is not None and state.trial.is_question:
             return None
         self._serve_backoff(state)
         if not group.group.is_declared:
@@ -181,7 +179,7 @@ class Coscheduling(
             state.write(_YIELDS, True)
         self._deadlocks.refused()
         state.write(_REFUSED, True)
-        # No preemption for a group that is not ready: it would evict others' pods and then not start.
+        # No preemption for a group that is not ready: it would evict pods and then not start.
         return Status.unresolvable(refusal)
 
     def _refusal(self, group: GroupState, pod: Pod, nodes: Nodes) -> str:
@@ -193,7 +191,7 @@ class Coscheduling(
         short = quorum.shortage(group, pod, count_succeeded=members.counts_succeeded(group))
         short = short or quorum.conflict(group, pod, frozenset(self._profiles))
         if short:
-            # Not denied: the member that is missing must be able to help at once.
+            # Not denied, so that the group is tried as soon as the missing member comes.
             members.short.add(key)
             return short
         if not group.group.min_resources or key in members.permitted:
@@ -212,7 +210,7 @@ class Coscheduling(
         return gap
 
     def _compare_priority(self, group: GroupState, pod: Pod) -> None:
-        """Warn once per group whose members differ in priority: they are not tried one after the other then."""
+        """Warn once per group if its members differ in priority: the queue does not keep them adjacent then."""
         known = self._priorities.setdefault(group.id, pod.priority)
         if known is not None and known != pod.priority:
             self._priorities[group.id] = None
@@ -240,9 +238,8 @@ class Coscheduling(
         members.drop_ended(group)
         if quorum.is_satisfied(group, count_succeeded=count):
             return _NOTHING
-        cycle = state.get(GROUP_CYCLE)
-        if cycle is not None:
-            return None, self._one_cycle.post_filter(group, pod, cycle, was_tried=was_tried)
+        if state.trial is not None and state.trial.is_attempt:
+            return None, self._group_cycle.post_filter(group, pod, state.trial, was_tried=was_tried)
         if quorum.is_small_gap(group, self.args.pod_group_reject_percentage, count_succeeded=count):
             return _NOTHING
         members.roll_back(group, "optimistic rejection in PostFilter")
@@ -252,7 +249,7 @@ class Coscheduling(
             members.fail(group, back_off=back_off)
             self._listen_for_room(state, group, pod)
         else:
-            # The window of denied groups is for groups that were tried: a member that is missing must help at once.
+            # Not denied, so that the group is tried as soon as the missing member comes.
             members.refused(group, back_off=back_off)
         reason = f"PodGroup {group.id} gets rejected due to Pod {pod.name} is unschedulable even after PostFilter"
         return None, Status.unschedulable(reason)
@@ -267,19 +264,18 @@ class Coscheduling(
         if not group.group.is_declared:
             members.short.add(group.id)
             return Status.unschedulable(NOT_FOUND)
-        cycle = state.get(GROUP_CYCLE)
-        if cycle is not None:
-            return self._one_cycle.permit(group, cycle)
-        # In one cycle all members are tried anyway, and who is reserved now has a place with the others.
-        is_first = members.hold(group, pod, node_name) and not self._one_cycle.enabled
+        if state.trial is not None:
+            return self._group_cycle.permit(group, state.trial)
+        # A group cycle tries all members anyway.
+        is_first = members.hold(group, pod, node_name) and not self._group_cycle.enabled
         if members.satisfied(group):
-            members.let_go(group)
+            members.allow_all(group)
             return None
         if is_first and members.failures.is_hushed(group.id):
             state.write(_REFUSED, True)
             return Status.unschedulable(f"podGroup {group.id} failed recently")
         if is_first:
-            # Once, not for each that waits: whoever becomes pending later enters the queue by itself.
+            # Once, not for each waiting member: members that become pending later enter the queue by themselves.
             members.wake(group.id)
         seconds = group.group.wait_seconds
         return Status.wait(timeout=self.args.wait_seconds if seconds is None else seconds)
@@ -287,12 +283,12 @@ class Coscheduling(
     # --- Reserve
 
     def reserve(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
-        if state.get(GROUP_CYCLE) is None:
+        if state.trial is None:
             self._deadlocks.took(pod)
         return None
 
     def unreserve(self, state: CycleState, pod: Pod, node_name: str) -> None:
-        if state.get(GROUP_CYCLE) is not None:
+        if state.trial is not None:
             return
         group = self.members.of(pod)
         members = self.members
@@ -306,7 +302,7 @@ class Coscheduling(
         members.give_back(pod)
         self._serve_backoff(state)
         if cause == "rejected" and is_ours:
-            # Part of a rollback, in which the group was dealt with; its members must not be woken by it.
+            # Part of a rollback, which has handled the group; it must not wake the other members.
             after = state.get(AFTER_FAILURE)
             if after is not None:
                 after.ignored_by = group.is_pending
@@ -315,14 +311,14 @@ class Coscheduling(
             return
         timed_out = cause == "timeout" and is_ours
         if timed_out and members.failures.has_just_failed(group.id):
-            # The time of all is up at once; the first of them has dealt with the rest.
+            # All members time out together; the first has handled the group.
             return
-        # A group whose time was up has to wait for room, unless some member has not looked for it since it appeared.
-        # Whatever else befell the group is over.
+        # A group that timed out must wait for room, unless a member was not tried since room appeared. After any other
+        # cause the group can be retried.
         retry = not timed_out or members.take_retry(group, but=pod.uid)
         members.roll_back(group, "rejection in Unreserve")
         members.fail(group, retry=retry)
-        # One that was preempted comes back by itself, after its backoff. Members may preempt each other.
+        # A preempted member is retried by itself, after its backoff. Members may preempt each other.
         if cause == "deleted" and not members.failures.is_refused(group.id):
             members.wake(group.id)
 
@@ -333,7 +329,7 @@ class Coscheduling(
             self._statuses.bound(pod)
 
     def _listen_for_room(self, state: CycleState, group: GroupState, pod: Pod) -> None:
-        """Let one pod that fits nowhere say how much room its group needs; in a window no room is of use."""
+        """Let one member that does not fit say how much room its group needs; not in a window, where room is of no use."""
         members, after = self.members, state.get(AFTER_FAILURE)
         if after is None or members.failures.is_refused(group.id) or not members.may_listen(group, pod):
             return

@@ -1,7 +1,7 @@
-"""How many members a group has, and how many of them have a node. Pure functions of the group's state.
+"""Whether a group has enough members, and enough members with nodes. Pure functions of the group's state.
 
-Members that have ended are no siblings and hold nothing. kube-batch's groups are the exception: where the living cannot
-reach the minimum any more, those that succeeded count with them.
+Ended members do not count. In kube-batch groups, members that succeeded count if the living ones cannot reach the
+minimum any more.
 """
 
 from __future__ import annotations
@@ -16,30 +16,30 @@ __all__ = ["assigned", "conflict", "is_satisfied", "is_small_gap", "shortage", "
 
 
 def siblings(state: GroupState, *, count_succeeded: bool = False) -> int:
-    """Return how many members there are to reach the minimum with, those with gates included."""
+    """Return the number of members that count towards the minimum, gated ones included."""
     living = state.child_count
     return living + len(state.succeeded) if count_succeeded and living < state.group.min else living
 
 
 def assigned(state: GroupState, *, count_succeeded: bool = False) -> int:
-    """Return how many members have a node, in memory or in the API."""
+    """Return the number of members with a node, in memory or in the API."""
     placed = state.assigned_count
     return placed + len(state.succeeded) if count_succeeded and state.child_count < state.group.min else placed
 
 
 def is_satisfied(state: GroupState, *, count_succeeded: bool = False) -> bool:
-    """Tell whether the minimum has a node."""
+    """Return True if the minimum of members has nodes."""
     return assigned(state, count_succeeded=count_succeeded) >= state.group.min
 
 
 def is_small_gap(state: GroupState, percentage: int, *, count_succeeded: bool = False) -> bool:
-    """Tell whether the missing share of the minimum is at most `percentage`; in integers, for 10 % of 10 is 1."""
+    """Return True if the missing share of the minimum is at most `percentage`, computed in integers."""
     minimum = state.group.min
     return (minimum - assigned(state, count_succeeded=count_succeeded)) * 100 <= percentage * minimum
 
 
 def shortage(state: GroupState, pod: Pod, *, count_succeeded: bool = False) -> str:
-    """Return why there are not enough members to begin with, as users read it; "" where there are."""
+    """Return the message that the group has too few members; "" if it has enough."""
     minimum = state.group.min
     count = siblings(state, count_succeeded=count_succeeded)
     if count < minimum:
@@ -53,10 +53,10 @@ def shortage(state: GroupState, pod: Pod, *, count_succeeded: bool = False) -> s
 
 
 def conflict(state: GroupState, pod: Pod, profiles: frozenset[str]) -> str:
-    """Return that unbound members name different profiles, of those in `profiles`; "" where they agree.
+    """Return the message that unbound members name different ones of `profiles`; "" if they do not.
 
-    Members that somebody else's scheduler answers for are plain pods there, and count here once they are bound.
-    The text is that of kube-scheduler's own groups.
+    Members of other schedulers are plain pods there, and count here once they are bound. The text is that of
+    kube-scheduler's own groups.
     """
     if len(state.profiles) > 1:
         for place in (state.pending, state.waiting):

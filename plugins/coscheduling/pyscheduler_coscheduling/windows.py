@@ -164,11 +164,11 @@ class Failures:
 
     def gave_back(self, group: GroupId, uid: str) -> None:
         """Note that it gave it back."""
-        self.settled(group, uid)
+        self.bound_or_gone(group, uid)
         self._gave_back[uid] = group
 
-    def settled(self, group: GroupId, uid: str) -> None:
-        """Note that it is bound, or gone: what becomes of its node is nothing that a group gives back."""
+    def bound_or_gone(self, group: GroupId, uid: str) -> None:
+        """Record that a pod is bound or gone: the group does not give its node back."""
         held = self._holding.get(group)
         if held is not None:
             held.discard(uid)

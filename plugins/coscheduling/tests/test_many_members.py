@@ -74,7 +74,7 @@ async def test_what_comes_in_between_parts_no_group(world: Any, what: str) -> No
         await stop
     else:
         if what == "node":
-            world.plugin._listener._node_gone(make_node("n1"))
+            world.plugin._handlers._node_gone(make_node("n1"))
         await world.clock.advance(60)
     assert sum(bool(pod.node_name) for pod in world.cluster.pods()) == MANY
 

@@ -1,9 +1,8 @@
-"""Gang scheduling for pyscheduler, as Koordinator does it: enough members of a gang are bound together, or none is.
+"""Gang scheduling for pyscheduler, as in Koordinator: the minimum of a gang is bound together, or no member is.
 
-Belongs here: the plugin `Gang` and what it keeps of its gangs, built on the public contract (`pyscheduler.framework`,
-`pyscheduler.podgroup`, `pyscheduler.api`) alone. Does not belong here: what a group is and who its members are
+Belongs here: the plugin `Gang` and its data about gangs, built on the public contract only (`pyscheduler.framework`,
+`pyscheduler.podgroup`, `pyscheduler.api`). Does not belong here: what a group is and its members
 (`pyscheduler.podgroup`), and the order of the queue (`kube-pyscheduler-queuesort`).
 
-To read it, begin with `plugin`, then `gangs` (what is known), `passes` (the schedule cycle) and `verdicts` (who waits,
-and how that ends).
+To read it, begin with `plugin`, then `gangs` (records), `rounds` (the schedule cycle) and `verdicts` (waits at Permit).
 """

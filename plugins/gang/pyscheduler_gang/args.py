@@ -1,4 +1,4 @@
-"""The args of the plugin, in Koordinator's names. Source of defaults and texts: its `CoschedulingArgs`."""
+"""The args of the plugin, under Koordinator's names. Source of defaults and messages: its `CoschedulingArgs`."""
 
 from __future__ import annotations
 
@@ -20,31 +20,31 @@ DEFAULT_WAIT_SECONDS: Final = 600.0
 OWN_DIALECTS: Final = tuple(dialect.name for dialect in DIALECTS if dialect.claimed_by == "Gang")
 
 SERVABLE_DIALECTS: Final = (*OWN_DIALECTS, "sigs")
-"""The dialects whose objects the plugin watches, so that it can serve their groups."""
+"""The built-in dialects that the plugin can serve: it watches their kinds."""
 
 
 @attrs.frozen(kw_only=True)
 class GangArgs:
-    """What a profile may set; the same in all profiles of a scheduler, because they share their gangs."""
+    """The args; they must be equal in all profiles of a scheduler, because profiles share their gangs."""
 
-    #: How long members wait for each other where their gang does not say; 0 means the default.
+    #: How long members wait for each other if their gang does not say; 0 means the default.
     default_timeout_seconds: Duration = DEFAULT_WAIT_SECONDS
-    #: Taken so that manifests can be read: there is one event loop, and nothing to divide among workers.
+    #: Accepted without effect: there is one event loop and no workers.
     controller_workers: int = 1
-    #: Preemption by whole gangs and placement by network topology are not there; only `false` is taken.
+    #: Preemption by whole gangs and placement by network topology are not implemented; only `false` is accepted.
     enable_preemption: bool = False
     aware_network_topology: bool = False
     default_match_policy: str = MatchPolicy.ONCE_SATISFIED.value
-    #: Deprecated: leaves out the schedule cycle, so that members of a failed round are tried all the same.
+    #: Deprecated: without the schedule cycle, members of a failed round are tried, too.
     skip_check_schedule_cycle: bool = False
     #: `permit`: members hold their nodes until their gangs are complete; `groupCycle`: all are placed in one cycle.
     strategy: str = Strategy.PERMIT.value
     deadlock: DeadlockArgs = attrs.Factory(DeadlockArgs)
-    #: The dialects whose groups are served, by name; without them those that are meant for this plugin.
+    #: The dialects to serve, by name; by default those whose row names this plugin.
     dialects: tuple[str, ...] = attrs.field(default=(), metadata=wire(omit_empty=True))
 
     def __attrs_post_init__(self) -> None:
-        """Raise `ValueError` that names every bad value."""
+        """Raise a `ValueError` that names every bad value."""
         problems = list(self._problems())
         if problems:
             raise ValueError(problems[0] if len(problems) == 1 else f"[{', '.join(problems)}]")
@@ -57,7 +57,7 @@ class GangArgs:
         if self.enable_preemption:
             yield "enablePreemption: gangs cannot preempt as a whole yet; leave it out, or set it to false"
         if self.aware_network_topology:
-            yield "awareNetworkTopology: network topology is not looked at yet; leave it out, or set it to false"
+            yield "awareNetworkTopology: network topology is not supported yet; leave it out, or set it to false"
         if self.default_match_policy not in set(MatchPolicy):
             yield f'defaultMatchPolicy: "{self.default_match_policy}" is none of {", ".join(MatchPolicy)}'
         for key, seconds in self.deadlock.negatives():
@@ -69,7 +69,7 @@ class GangArgs:
 
     @property
     def wait_seconds(self) -> float:
-        """Return how long members wait for each other where their gang does not say."""
+        """Return how long members wait for each other if their gang does not say."""
         return self.default_timeout_seconds or DEFAULT_WAIT_SECONDS
 
     @property

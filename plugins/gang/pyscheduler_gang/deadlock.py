@@ -1,4 +1,4 @@
-"""Gangs as the resolver of deadlocks sees them: NonStrict ones may be told to yield, and any may be the winner."""
+"""The plugin's part in resolving deadlocks: NonStrict gangs may have to yield, and any gang may be the winner."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pyscheduler.framework import Handle
     from pyscheduler.podgroup import DeadlockArgs, GroupState, UnitKey
     from pyscheduler_gang.gangs import Gangs
-    from pyscheduler_gang.passes import Passes
+    from pyscheduler_gang.rounds import Rounds
     from pyscheduler_gang.verdicts import Verdicts
 
 __all__ = ["DeadlockSide"]
@@ -23,12 +23,12 @@ __all__ = ["DeadlockSide"]
 
 @attrs.frozen(kw_only=True)
 class DeadlockSide:
-    """The plugin's side of the resolver, for one profile; see `DeadlockParty`."""
+    """The methods that the resolver calls, for one profile; see `DeadlockParty`."""
 
     handle: Handle
     deadlock: DeadlockArgs
     gangs: Gangs
-    passes: Passes
+    rounds: Rounds
     verdicts: Verdicts
 
     def unit(self, state: GroupState) -> tuple[UnitKey, Sequence[GroupState]]:
@@ -39,7 +39,7 @@ class DeadlockSide:
         return key, [record.state for record in self.gangs.group(self.gangs.record(state))]
 
     def is_ready(self, unit: Sequence[GroupState]) -> bool:
-        """Tell whether the gang group can be tried."""
+        """Return True if the gang group can be tried."""
         state = unit[0] if unit else None
         pod = None if state is None else next(state.children(), None)
         if state is None or pod is None or not state.group.is_declared:
@@ -47,7 +47,7 @@ class DeadlockSide:
         return self.gangs.not_ready(self.gangs.record(state), pod) is None
 
     def missing(self, state: GroupState) -> int:
-        """Return how many members the gang's policy still asks for."""
+        """Return how many members the gang still needs, by its match policy."""
         gangs, group = self.gangs, state.group
         record = gangs.record(state)
         if not group.is_declared or gangs.is_settled(record):
@@ -56,22 +56,22 @@ class DeadlockSide:
         return max(group.min - len(state.waiting) - bound, 0)
 
     def candidates(self, state: GroupState) -> Sequence[Pod]:
-        """Return the pending members that can have a turn, as `GangSort` orders them."""
+        """Return the pending members that can have a turn, in the order of `GangSort`."""
         record, profiles = self.gangs.record(state), self.gangs.profiles
         pods = [pod for pod in state.pending.values() if record.is_countable(pod, profiles)]
         return sorted(pods, key=lambda pod: (-pod.priority, record.rounds.get(pod.uid, 0), created_at(pod), pod.key))
 
     def may_yield(self, state: GroupState) -> bool:
-        """Tell whether the gang is NonStrict; a Strict one holds nothing between its passes."""
+        """Return True if the gang is NonStrict; a Strict gang holds no nodes between its passes."""
         return not self.gangs.is_strict(self.gangs.record(state))
 
     def yield_places(self, unit: Sequence[GroupState], reason: Callable[[GroupState], str]) -> None:
-        """Reject all who wait, and let the deadline pass nobody by."""
+        """Reject all waiting members and remove their deadline."""
         for state in unit:
             self.verdicts.give_way(self.gangs.record(state), reason(state))
 
     def retry(self, unit: Sequence[GroupState]) -> None:
-        """Begin another pass."""
+        """Begin another pass of each gang."""
         for state in unit:
             if self.gangs.directory.get(state.id) is state:
-                self.passes.request_retry(self.gangs.record(state))
+                self.rounds.request_retry(self.gangs.record(state))

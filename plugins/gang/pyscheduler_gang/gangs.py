@@ -1,6 +1,6 @@
-"""All gangs of a scheduler, over all its profiles: their records, and whether they have what they need.
+"""All gangs of a scheduler: their records, their settings, and whether they have enough members.
 
-Members of a gang may be scheduled by one profile and waited for by another, so the plugins of all profiles share these.
+Members of one gang may name different profiles, so the plugins of all profiles share these gangs.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from pyscheduler.api import Pod
-    from pyscheduler.framework import GroupCycle, Handle
+    from pyscheduler.framework import Handle, Trial
     from pyscheduler.podgroup import Dialect, GroupState, PodGroups
     from pyscheduler_gang.args import GangArgs
 
@@ -27,12 +27,12 @@ _TRUE: Final = "true"
 
 
 def has_timed_out(pod: Pod) -> bool:
-    """Tell whether the pod says that its gang was given up."""
+    """Return True if the pod has the annotation that its gang timed out."""
     return pod.annotations.get(GANG_TIMEOUT_ANNOTATION) == _TRUE
 
 
 class Gangs:
-    """The records by gang, and what follows from them. Changes nothing but records."""
+    """The records of all gangs. Changes nothing but records."""
 
     def __init__(
         self, plugin: str, handle: Handle, groups: PodGroups, dialects: tuple[Dialect, ...], args: GangArgs
@@ -42,13 +42,13 @@ class Gangs:
         self.groups = groups
         self.directory = groups.directory
         self.clock = handle.clock
-        #: The profiles whose pods the plugin sees.
+        #: The profiles that have the plugin.
         self.profiles: set[str] = set()
-        #: Members that got through Permit and are not bound yet.
+        #: Members that passed Permit and are not bound yet.
         self.passed: set[str] = set()
         self.dialects = dialects
         self._records: dict[GroupId, GangRecord] = {}
-        #: By family and key of a gang those that list it in their gang group, itself not among them.
+        #: By family and key of a gang: the other gangs that list it in their gang group.
         self._listed_by: dict[tuple[str, str], dict[GroupId, None]] = {}
 
     # --- finding
@@ -57,15 +57,15 @@ class Gangs:
         return iter(list(self._records.values()))
 
     def named(self, key: str) -> GangRecord | None:
-        """Return the gang that users call `namespace/name`."""
+        """Return the gang `namespace/name`; None if there is none."""
         return next((record for record in self._records.values() if record.id.key == key), None)
 
     def known(self, gang: GroupId) -> GangRecord | None:
-        """Return the record of a gang, if there is one."""
+        """Return the record of a gang; None if there is none."""
         return self._records.get(gang)
 
     def find(self, pod: Pod) -> tuple[GroupId, GangRecord | None] | None:
-        """Return the gang a pod names, and what is known of it; None for a pod without one."""
+        """Return the gang that a pod names and its record, None if not known; None for a pod without a gang."""
         state = self.directory.of(pod)
         if state is not None:
             return (state.id, self.record(state)) if self.serves(state) else None
@@ -83,11 +83,11 @@ class Gangs:
         return None if found is None else found[0]
 
     def serves(self, state: GroupState) -> bool:
-        """Tell whether a group is a gang of this plugin."""
+        """Return True if this plugin serves the group."""
         return self.groups.server_of(state) == self.plugin
 
     def record(self, state: GroupState) -> GangRecord:
-        """Return the record of a gang, a new one if need be."""
+        """Return the record of a gang; create it if needed."""
         record = self._records.get(state.id)
         if record is None or record.state is not state:
             if record is not None:
@@ -97,7 +97,7 @@ class Gangs:
         return record
 
     def drop(self, record: GangRecord) -> None:
-        """Forget a gang of which nothing is left."""
+        """Forget a gang."""
         record.clear_deadline()
         if self._records.get(record.id) is record:
             del self._records[record.id]
@@ -105,7 +105,7 @@ class Gangs:
                 listing.pop(record.id, None)
 
     def list_partners(self, record: GangRecord, before: tuple[str, ...] = ()) -> None:
-        """Note which gangs a gang lists now, and which it does not list any more."""
+        """Update the index of the gangs that a gang lists; `before` are those that it listed until now."""
         gang = record.id
         for key in before:
             self._listed_by.get((gang.family, key), {}).pop(gang, None)
@@ -114,26 +114,26 @@ class Gangs:
                 self._listed_by.setdefault((gang.family, key), {})[gang] = None
 
     def listing(self, gang: GroupId) -> list[GangRecord]:
-        """Return the gangs that list this one in their gang group."""
+        """Return the other gangs that list this one in their gang group."""
         listing = self._listed_by.get((gang.family, gang.key), {})
         return [self._records[each] for each in listing if each in self._records]
 
     def group(self, record: GangRecord) -> list[GangRecord]:
-        """Return the gangs that share the gang group: those that all list the same ones. In the order of their ids."""
+        """Return the gangs that share the gang group, because they list the same gangs, sorted by id."""
         groups = record.state.gang_group.groups
         if len(groups) == 1:
             return [record]
         return [self.record(state) for each in sorted(groups) if (state := self.directory.get(each)) is not None]
 
     def in_gang_group(self, gang_group: GangGroup, pod: Pod) -> bool:
-        """Tell whether a pod belongs to one of the gangs that share the gang group."""
+        """Return True if a pod belongs to a gang of the gang group."""
         state = self.directory.of(pod)
         return state is not None and state.gang_group is gang_group
 
-    # --- what a gang is
+    # --- settings
 
     def policy(self, record: GangRecord) -> MatchPolicy:
-        """Return which members count."""
+        """Return the match policy of a gang."""
         return record.state.group.policy or self.args.match_policy
 
     def wait_seconds(self, record: GangRecord) -> float:
@@ -141,36 +141,36 @@ class Gangs:
         return record.state.group.wait_seconds or self.args.wait_seconds
 
     def is_strict(self, record: GangRecord) -> bool:
-        """Tell whether the failure of one member costs all of them their places."""
+        """Return True if all members give up their nodes when one fails."""
         return record.state.group.mode is Mode.STRICT
 
     @property
-    def in_one_cycle(self) -> bool:
-        """Tell whether gangs are scheduled in one cycle, and not by waiting at Permit."""
+    def uses_group_cycle(self) -> bool:
+        """Return True if gangs are scheduled in group cycles, without waits at Permit."""
         return self.args.strategy == Strategy.GROUP_CYCLE
 
     def takes_turns(self, record: GangRecord) -> bool:
-        """Tell whether the gang goes by the schedule cycle."""
-        return self.is_strict(record) and not (self.args.skip_check_schedule_cycle or self.in_one_cycle)
+        """Return True if the schedule cycle limits the attempts of a gang."""
+        return self.is_strict(record) and not (self.args.skip_check_schedule_cycle or self.uses_group_cycle)
 
     def tries_freely(self, record: GangRecord) -> bool:
-        """Tell whether members have no turns, and yet lose their places to failures, be it to those of a partner."""
-        if self.in_one_cycle or self.takes_turns(record):
+        """Return True if members have no turns, but give up their nodes when a member of a Strict partner fails."""
+        if self.uses_group_cycle or self.takes_turns(record):
             return False
         return any(self.is_strict(each) for each in self.group(record))
 
     def is_settled(self, record: GangRecord) -> bool:
-        """Tell whether the gang reached its minimum once, which is all it takes: its pods are plain ones now."""
+        """Return True if the gang reached its minimum once, and that is enough: its pods are plain pods now."""
         return record.state.satisfied and self.policy(record) is MatchPolicy.ONCE_SATISFIED
 
-    # --- whether it has what it needs
+    # --- members
 
     def is_short(self, record: GangRecord) -> bool:
-        """Tell whether there are fewer members than it takes."""
+        """Return True if there are fewer members than the minimum."""
         return record.child_count < record.state.group.min
 
     def not_ready(self, record: GangRecord, pod: Pod) -> str | None:
-        """Return why the gang group cannot be tried: some gang is unknown, not declared, or has too few members."""
+        """Return why the gang group cannot be tried, if a gang is unknown, not declared, or has too few members."""
         group = record.state.group
         if self.is_short(record):
             return messages.not_collected(record.id, pod)
@@ -192,23 +192,23 @@ class Gangs:
                 return messages.partners_fail(group.gang_group, failing, what, record.id, pod)
         return None
 
-    def has_quorum(self, record: GangRecord, cycle: GroupCycle | None = None) -> bool:
-        """Tell whether every gang of the gang group has enough members that wait or are bound.
+    def has_quorum(self, record: GangRecord, trial: Trial | None = None) -> bool:
+        """Return True if every gang of the gang group has its quorum: enough members that wait or are bound.
 
-        Who has found a node in the `cycle` that is deciding counts as waiting.
+        A member that has a node in the `trial` counts as waiting.
         """
         if len(record.state.group.gang_group) == 1:
-            return self._has_own_quorum(record.state, cycle)
+            return self._has_own_quorum(record.state, trial)
         partners = self.directory.partners(record.state)
-        return all(state is not None and self._has_own_quorum(state, cycle) for _, state in partners)
+        return all(state is not None and self._has_own_quorum(state, trial) for _, state in partners)
 
-    def _has_own_quorum(self, state: GroupState, cycle: GroupCycle | None) -> bool:
+    def _has_own_quorum(self, state: GroupState, trial: Trial | None) -> bool:
         group = state.group
         if not group.is_declared:
             return False
         waiting, bound = len(state.waiting), len(state.bound)
-        if cycle is not None:
-            waiting += len(cycle.placed(state.id))
+        if trial is not None:
+            waiting += len(trial.placed(state.id))
         match group.policy or self.args.match_policy:
             case MatchPolicy.ONLY_WAITING:
                 return waiting >= group.min
@@ -218,7 +218,7 @@ class Gangs:
                 return state.satisfied or waiting + bound >= group.min
 
     def other_scheduler(self, record: GangRecord, pod: Pod) -> str | None:
-        """Return another profile that is responsible for an unbound member; pods of foreign schedulers do not count."""
+        """Return another profile that an unbound member names; pods of other schedulers do not count."""
         names = record.state.profiles
         if len(names) == 1:
             return None
@@ -226,7 +226,7 @@ class Gangs:
         return min(others - {pod.scheduler_name}, default=None)
 
     def check_invariants(self) -> None:
-        """Raise AssertionError where records and directory disagree."""
+        """Raise AssertionError if records and directory disagree."""
         for gang, record in self._records.items():
             assert record.id == gang, f"{gang} is filed as {record.id}"
             assert self.directory.get(gang) is record.state, f"{gang} is not in the directory"

@@ -1,7 +1,6 @@
-"""What the pages show of gangs: Koordinator's summary, and what this project keeps besides.
+"""The HTTP pages about gangs: Koordinator's summary with fields of this project.
 
-Source of the fields: Koordinator's `GangSummary`. Durations are in nanoseconds, as Go writes them; pods are called
-`namespace/name`.
+Source: Koordinator's `GangSummary`. Durations are in nanoseconds, as in Go; pods appear as `namespace/name`.
 """
 
 from __future__ import annotations
@@ -22,14 +21,14 @@ if TYPE_CHECKING:
 
 __all__ = ["PATHS", "add_routes", "summary"]
 
-#: The first is Koordinator's, whose plugin is called that.
+#: The first is Koordinator's path.
 PATHS: Final = ("/apis/v1/plugins/Coscheduling", "/apis/v1/plugins/Gang")
 
 _NANOSECONDS: Final = 10**9
 
 
 def add_routes(gangs: Gangs, handle: Handle) -> None:
-    """Answer for the list of gangs and for each of them, in the name of one profile."""
+    """Serve the list of gangs and each gang."""
 
     def all_gangs(_query: Mapping[str, str]) -> object:
         return {record.id.key: summary(gangs, record) for record in sorted(gangs, key=lambda each: each.id)}
@@ -47,7 +46,7 @@ def add_routes(gangs: Gangs, handle: Handle) -> None:
 
 
 def summary(gangs: Gangs, record: GangRecord) -> dict[str, object]:
-    """Return everything that is known of a gang."""
+    """Return the page of a gang."""
     state = record.state
     group = state.group
     names = {pod.uid: pod.key for pod in state.children()}
@@ -93,7 +92,7 @@ def _keys(pods: Iterable[Pod]) -> list[str]:
 def _origin(gangs: Gangs, record: GangRecord) -> str:
     group = record.state.group
     if group.origin is Origin.NOBODY:
-        # A placeholder is called after who is to declare it.
+        # Nobody declares it yet: the dialect says what will.
         from_object = bool(gangs.groups.table.named(group.dialect).kinds)
     else:
         from_object = group.origin is Origin.OBJECT

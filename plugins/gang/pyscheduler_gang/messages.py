@@ -1,7 +1,7 @@
-"""What users are told about their gangs, in Koordinator's words.
+"""The messages to users about their gangs, in Koordinator's words.
 
-Sources: its `coscheduling/core`. A gang is called by its id, `namespace/name`; a pod by `namespace/name`, or by its
-name where Koordinator does so.
+Source: its `coscheduling/core`. A gang appears as `namespace/name`; a pod as `namespace/name`, or by its name where
+Koordinator does so.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ __all__ = [
 ]
 
 GANG_NOT_FOUND = "Gang not found"
-"""Permit, where nothing is known of the gang."""
+"""Permit: the gang is not known."""
 
 
 def _both(gang: GroupId, pod: Pod) -> str:
@@ -43,22 +43,22 @@ def _both(gang: GroupId, pod: Pod) -> str:
 
 
 def cannot_find(gang: GroupId, pod: Pod) -> str:
-    """PreFilter: nothing is known of the gang."""
+    """PreFilter: the gang is not known."""
     return f"can't find gang, {_both(gang, pod)}"
 
 
 def not_init(gang: GroupId, pod: Pod) -> str:
-    """PreFilter: pods name the gang, and nobody says how many it takes."""
+    """PreFilter: pods name the gang, and nobody declares its minimum."""
     return f"gang has not init, {_both(gang, pod)}"
 
 
 def not_enough_placed(gang: GroupId) -> str:
-    """Members that have a node in a group cycle in which too few have one."""
+    """Permit: too few members have a node in this group cycle."""
     return f"gang {gang} has not found nodes for enough of its pods"
 
 
 def timed_out(gang: GroupId, pod: Pod) -> str:
-    """PreFilter: the pod's gang was given up, for good."""
+    """PreFilter: the pod's gang timed out."""
     return f"gang has timed out, {_both(gang, pod)}"
 
 
@@ -68,7 +68,7 @@ def not_collected(gang: GroupId, pod: Pod) -> str:
 
 
 def partners_fail(ids: Sequence[str], failing: Sequence[str], what: str, gang: GroupId, pod: Pod) -> str:
-    """PreFilter: another gang of the gang group is not ready; `what` says in which way."""
+    """PreFilter: other gangs of the gang group are not ready; `what` says why."""
     members = " ".join(failing)
     return (
         f"gangGroup [{' '.join(ids)}] basic check: memberGangs [{members}] {what}, "
@@ -77,7 +77,7 @@ def partners_fail(ids: Sequence[str], failing: Sequence[str], what: str, gang: G
 
 
 def not_valid(gang: GroupId, pod: Pod) -> str:
-    """PreFilter: a member failed in this round, so that the others need not be tried."""
+    """PreFilter: a member failed in this round, so the others are not tried."""
     return f"gang scheduleCycle not valid, {_both(gang, pod)}"
 
 
@@ -92,30 +92,30 @@ def different_schedulers(first: str, second: str) -> str:
 
 
 def no_gang(pod: Pod, gang: GroupId) -> str:
-    """PostFilter: nothing is known of the gang."""
+    """PostFilter: the gang is not known."""
     return f'Pod "{pod.key}" cannot find Gang "{gang}"'
 
 
 def rejected_itself(gang: GroupId) -> str:
-    """PostFilter: what the failing member itself is told."""
+    """PostFilter: for the member that failed."""
     return f'Gang "{gang}" gets rejected due to pod is unschedulable'
 
 
 def rejected_by_member(gang: GroupId, pod: Pod, reason: str) -> str:
-    """PostFilter: what waiting members are told."""
+    """PostFilter: for the waiting members."""
     return f'Gang "{gang}" gets rejected due to member Pod "{pod.name}" is unschedulable with reason "{reason}"'
 
 
 def rejected_in_unreserve(gang: GroupId, pod: Pod) -> str:
-    """Unreserve: what waiting members are told where one of them gave up its place."""
+    """Unreserve: for the waiting members, when one of them gave up its node."""
     return f'Gang "{gang}" gets rejected due to Pod "{pod.name}" in Unreserve'
 
 
 def waited_too_long(seconds: float, plugin: str) -> str:
-    """Tell the member that waited the longest that its gang's time is over; the framework's own words."""
+    """For the member that waited longest when its gang timed out; the words of the framework."""
     return f"rejected due to timeout after waiting {format_duration(seconds)} at plugin {plugin}"
 
 
 def moved(gang: GroupId, pod: Pod) -> str:
-    """Tell a waiting pod that it does not belong to its gang any more."""
+    """For a waiting pod that left its gang."""
     return f"pod left its gang while it waited, {_both(gang, pod)}"

@@ -1,11 +1,11 @@
-"""`Gang`: all members of a gang that its minimum asks for are bound together, or none is.
+"""`Gang`: the minimum of a gang is bound together, or no member is.
 
-A member that finds a node waits at Permit until every gang of its gang group has its quorum; then all that wait are
-let through. Where a member of a Strict gang fits nowhere, those that wait give up their places, and the rest of the
-round is refused. NonStrict gangs keep what they have. When the wait takes too long, the gang is given up for good.
+A member that finds a node waits at Permit until every gang of its gang group has its quorum; then all waiting members
+are allowed. When a member of a Strict gang does not fit, the waiting members give up their nodes, and the rest of the
+round is refused. NonStrict gangs keep their nodes. After the wait time, the gang has timed out and is not tried again.
 
-Differs from Koordinator as of today, whose design this follows: pods' annotations go before the PodGroup, the schedule
-cycle is there, members wait until one deadline for all, and the annotation `timeout` is written.
+Differs from Koordinator's current program, by following its design: pods' annotations count before the PodGroup, there
+is a schedule cycle, all members have one deadline, and the annotation `timeout` is written.
 """
 
 from __future__ import annotations
@@ -18,8 +18,6 @@ import attrs
 from pyscheduler.api import ENDED_PODS, Pod
 from pyscheduler.framework import (
     AFTER_FAILURE,
-    GROUP_CYCLE,
-    WHAT_IF,
     ActionType,
     ClusterEvent,
     ClusterEventWithHint,
@@ -41,16 +39,16 @@ from pyscheduler.framework import (
     Status,
 )
 from pyscheduler.podgroup import DIALECTS, GroupId, PodGroups, StatusController, kinds_of, status_rules
-from pyscheduler_gang import messages, one_cycle
+from pyscheduler_gang import group_cycle, messages
 from pyscheduler_gang.args import SERVABLE_DIALECTS, GangArgs
 from pyscheduler_gang.deadlock import DeadlockSide
-from pyscheduler_gang.following import Following
+from pyscheduler_gang.event_handlers import GangEventHandlers
 from pyscheduler_gang.gangs import Gangs, has_timed_out
 from pyscheduler_gang.introspection import add_routes
-from pyscheduler_gang.passes import Passes
-from pyscheduler_gang.telling import tell
+from pyscheduler_gang.rounds import Rounds
 from pyscheduler_gang.timeouts import TimeoutMarks
 from pyscheduler_gang.verdicts import Verdicts
+from pyscheduler_gang.warnings import warn_about_gang
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Mapping, Sequence
@@ -69,26 +67,26 @@ if TYPE_CHECKING:
 
 __all__ = ["Gang"]
 
-#: Written where this plugin refused the pod at PreFilter, so that its PostFilter leaves the others in peace.
+#: Set if this plugin refused the pod at PreFilter, so that its PostFilter does not roll back the gang.
 _REFUSED: Final[StateKey[bool]] = StateKey("Gang/refused")
 
 
 @attrs.frozen
 class _Shared:
-    """What the plugins of all profiles have in common."""
+    """What the plugins of all profiles share."""
 
     gangs: Gangs
-    passes: Passes
+    rounds: Rounds
     verdicts: Verdicts
-    following: Following
+    handlers: GangEventHandlers
 
     @classmethod
     def make(cls, plugin: str, handle: Handle, groups: PodGroups, args: GangArgs) -> _Shared:
         gangs = Gangs(plugin, handle, groups, groups.claim(plugin, args.dialects or None), args)
-        passes = Passes(gangs, handle)
+        rounds = Rounds(gangs, handle)
         marks = TimeoutMarks(handle)
-        verdicts = Verdicts(gangs, passes, marks, handle)
-        return cls(gangs, passes, verdicts, Following(gangs, passes, verdicts, marks, handle))
+        verdicts = Verdicts(gangs, rounds, marks, handle)
+        return cls(gangs, rounds, verdicts, GangEventHandlers(gangs, rounds, verdicts, marks, handle))
 
 
 class Gang(
@@ -110,23 +108,25 @@ class Gang(
         ENDED_PODS,
     )
     rbac: ClassVar[Sequence[PolicyRule]] = (PolicyRule(api_groups=[""], resources=["pods"], verbs=["patch"]),)
-    #: A gang waits as long as it says.
+    #: A gang may wait as long as it says.
     max_permit_wait_seconds: float = math.inf
 
     def __init__(self, args: object = None, handle: Handle | None = None) -> None:
         super().__init__(args, handle)
         if handle is None:
-            raise ConfigError("Gang is made by a scheduler; it needs a handle")
+            raise ConfigError("Gang needs a handle, which the scheduler gives it")
         options = args if isinstance(args, GangArgs) else GangArgs()
         groups = PodGroups.of(handle)
         shared = handle.shared("kube-pyscheduler-gang", lambda: _Shared.make(self.name, handle, groups, options))
         if shared.gangs.args != options:
-            raise ConfigError("the args of Gang differ between profiles; gangs are shared by all, so make them equal")
+            raise ConfigError(
+                "the args of Gang differ between profiles; profiles share their gangs, so make the args equal"
+            )
         shared.gangs.profiles.add(handle.profile_name)
         add_routes(shared.gangs, handle)
         self.gangs: Final = shared.gangs
         self.verdicts: Final = shared.verdicts
-        self._passes: Final = shared.passes
+        self._rounds: Final = shared.rounds
         self._statuses: Final = StatusController.of(handle)
         self._deadlocks: Final = groups.deadlocks
         self._deadlocks.join(
@@ -135,25 +135,25 @@ class Gang(
                 handle=handle,
                 deadlock=options.deadlock,
                 gangs=shared.gangs,
-                passes=shared.passes,
+                rounds=shared.rounds,
                 verdicts=shared.verdicts,
             ),
         )
         self.rbac = (*type(self).rbac, *status_rules(shared.gangs.dialects))  # type: ignore[misc]  # args count here
 
     async def run(self) -> None:
-        """Keep the status of PodGroups."""
+        """Write the status of PodGroups."""
         await self._statuses.run()
 
     # --- events
 
     def events_to_register(self) -> Sequence[ClusterEventWithHint]:
-        """Return pods that come to the gang group. All else that helps a sleeping gang, it is activated for."""
+        """Return pods that join the gang group; after all other changes the plugin activates pods itself."""
         changes = ActionType.ADD | ActionType.UPDATE_POD_LABEL | ActionType.UPDATE_POD_SCHEDULING_GATES_ELIMINATED
         return (ClusterEventWithHint(ClusterEvent(EventResource.POD, changes), self.after_pod_change),)
 
     def after_pod_change(self, pod: Pod, old: object | None, new: object | None) -> QueueingHint:
-        """Queue where the pod itself changed, or another one joined its gang group, which can be tried now."""
+        """Retry the pod if it changed itself, or if another pod joined its gang group, which can be tried now."""
         if not isinstance(new, Pod):
             return QueueingHint.SKIP
         record = self.gangs.of(pod)
@@ -167,32 +167,32 @@ class Gang(
         return QueueingHint.QUEUE
 
     def sign_pod(self, pod: Pod) -> Sequence[SignFragment] | Status:
-        """Let plain pods be signed; what becomes of a member depends on the others."""
+        """Sign plain pods; the result for a member depends on other members."""
         if self.gangs.key(pod) is not None:
             return Status.unschedulable("pods of a gang are not signable")
         return ()
 
     def groups_to_schedule(self, pod: Pod) -> Mapping[Hashable, Iterable[Pod]] | None:
-        """Return the gangs that are scheduled with the pod in one cycle, where that is the strategy."""
-        return one_cycle.groups_to_schedule(self.gangs, pod)
+        """Return the gangs that are scheduled with the pod in one group cycle, if that is the strategy."""
+        return group_cycle.groups_to_schedule(self.gangs, pod)
 
     def places_missing(self, group: Hashable) -> int:
-        """Return how many members a gang is short of that is scheduled in one cycle."""
+        """Return how many members with a node a gang still needs, at least one."""
         state = self.gangs.directory.get(group) if isinstance(group, GroupId) else None
         return max(1, state.group.min - state.assigned_count) if state is not None else 1
 
     # --- extension points
 
     def pre_filter(self, state: CycleState, pod: Pod, nodes: Nodes) -> PreFilterResult | Status | None:
-        """Refuse a member whose gang cannot be complete, was given up, or had its turn in this round."""
+        """Refuse a member whose gang cannot be complete or timed out, or that had its turn in this round."""
         found = self.gangs.find(pod)
-        if found is None or state.get(WHAT_IF):
+        if found is None or (state.trial is not None and state.trial.is_question):
             return None
         gang, record = found
         if record is None:
             return Status.unresolvable(messages.cannot_find(gang, pod))
-        self._keep_quiet(state, record)
-        tell(record, pod, self.handle)
+        self._ignore_own_rollback(state, record)
+        warn_about_gang(record, pod, self.handle)
         refusal = self._refusal(record, pod)
         if refusal is None:
             self._deadlocks.tried(pod)
@@ -214,18 +214,17 @@ class Gang(
         elif not gangs.is_settled(record):
             refusal = self._deadlocks.refusal(record.state) or gangs.not_ready(record, pod)
             if refusal is None and gangs.takes_turns(record):
-                return self._passes.take_turn(record, pod)
+                return self._rounds.take_turn(record, pod)
             if refusal is None:
-                self._passes.try_freely(record, pod)
-            # A NonStrict member is tried now, and sleeps if it fails.
+                self._rounds.try_freely(record, pod)
         else:
             return None
         if pod.uid in record.state.pending and pod.uid not in record.visited:
             record.asleep[pod.uid] = None
         return refusal
 
-    def _keep_quiet(self, state: CycleState, record: GangRecord) -> None:
-        """See to it that a rollback of the gang group does not wake the gang group."""
+    def _ignore_own_rollback(self, state: CycleState, record: GangRecord) -> None:
+        """Let the members of the gang group ignore its own rollback."""
         after = state.get(AFTER_FAILURE)
         if after is None or self.gangs.is_settled(record):
             return
@@ -239,7 +238,7 @@ class Gang(
     def post_filter(
         self, state: CycleState, pod: Pod, statuses: NodeStatuses
     ) -> tuple[PostFilterResult | None, Status]:
-        """Let a Strict gang group give up its places where one of its members fits nowhere."""
+        """Roll back a Strict gang group if one of its members does not fit."""
         found = self.gangs.find(pod)
         if found is None:
             return None, Status.unschedulable()
@@ -249,42 +248,41 @@ class Gang(
         is_out = not record.state.group.is_declared or pod.uid in record.timed_out
         if state.get(_REFUSED) or is_out or self.gangs.is_settled(record):
             return None, Status.unschedulable()
-        self._passes.missed_turn(record, pod)
+        self._rounds.missed_turn(record, pod)
         self._deadlocks.tried(pod)
         if not self.gangs.is_strict(record):
             return None, Status.unschedulable()
-        if state.get(GROUP_CYCLE) is not None:
+        if state.trial is not None and state.trial.is_attempt:
             return None, Status.unschedulable(messages.rejected_itself(record.id))
         error = FitError(num_all_nodes=len(self.handle.snapshot.nodes), diagnosis=Diagnosis(node_statuses=statuses))
         self.verdicts.member_failed(record, pod, str(error))
         return None, Status.unschedulable(messages.rejected_itself(record.id))
 
     def reserve(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
-        """Do no more than note it; a member counts from Permit on."""
-        if state.get(GROUP_CYCLE) is None:
+        """Record that the pod holds a node; a member counts from Permit on."""
+        if state.trial is None:
             self._deadlocks.took(pod)
         return None
 
     def permit(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
-        """Let the member wait, or all of them through."""
+        """Let the member wait, or allow all waiting members."""
         found = self.gangs.find(pod)
         if found is None:
             return None
         record = found[1]
         if record is None or self.gangs.directory.place_of(pod.uid) is None:
             return Status.unschedulable(messages.GANG_NOT_FOUND)
-        cycle = state.get(GROUP_CYCLE)
-        if cycle is not None:
-            return one_cycle.permit(self.gangs, record, cycle)
-        if not self.gangs.is_settled(record) and self._passes.is_over(record):
+        if state.trial is not None:
+            return group_cycle.permit(self.gangs, record, state.trial)
+        if not self.gangs.is_settled(record) and self._rounds.is_over(record):
             return Status.unschedulable(messages.rejected_itself(record.id))
         if self.verdicts.admit(record, pod):
             return None
         return Status.wait(timeout=self.verdicts.remaining_seconds(record))
 
     def unreserve(self, state: CycleState, pod: Pod, node_name: str) -> None:
-        """Go by why the member gave up its place; one that had it in thought gives up nothing."""
-        if state.get(GROUP_CYCLE) is not None:
+        """Handle the cause why the member lost its node; after a trial nothing is to be done."""
+        if state.trial is not None:
             return
         record = self.gangs.of(pod)
         self._deadlocks.gave_back(pod, self.handle.wait_verdict(pod.uid))
@@ -294,7 +292,7 @@ class Gang(
             self.verdicts.unreserve(record, pod)
 
     def post_bind(self, state: CycleState, pod: Pod, node_name: str) -> None:
-        """Count the member as bound, and let the status of its PodGroup say so."""
+        """Count the member as bound, and write the status of its PodGroup."""
         record = self.gangs.of(pod)
         self.verdicts.forget(pod.uid)
         if record is not None:
@@ -302,6 +300,6 @@ class Gang(
             self._statuses.bound(pod)
 
     def check_invariants(self) -> None:
-        """Raise AssertionError where what is known of gangs contradicts itself."""
+        """Raise AssertionError if the records of gangs contradict each other."""
         self.gangs.check_invariants()
         self.verdicts.check_invariants()

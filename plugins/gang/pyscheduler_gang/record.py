@@ -1,10 +1,10 @@
-"""What the plugin knows of one gang besides its members: the schedule cycle, the deadline, who timed out.
+"""What the plugin knows about one gang besides its members: the schedule cycle, the deadline, the timed-out members.
 
-The schedule cycle keeps a gang that cannot be placed from being tried member by member. Every member has its turn once
-a round; when one of them fails, the round is no longer valid and the others are refused, each counting as having had
-its turn. When all had it, the next round may begin. A round is closed late, at the next PreFilter: closed with its last
-member, it would be the fresh round that this member's failure makes invalid.
-Source: Koordinator's design of gang scheduling (its program has dropped these fields since).
+The schedule cycle limits the attempts of a gang that does not fit. In a round each member has one turn. When a member
+fails, the round is invalid: the other members are refused, which counts as their turn. When all had their turn, the
+next round may begin. A round is closed late, at the next PreFilter: otherwise the failure of the last member would make
+the next round invalid.
+Source: Koordinator's design of gang scheduling (its program does not have these fields any more).
 """
 
 from __future__ import annotations
@@ -25,37 +25,37 @@ __all__ = ["GangRecord"]
 
 @attrs.define(eq=False)
 class GangRecord:
-    """One gang. `state` is the directory's, whose counts it uses; times are the clock's, in seconds."""
+    """One gang. `state` belongs to the directory; times are the clock's, in seconds."""
 
     state: GroupState
     schedule_cycle: int = 1
     schedule_cycle_valid: bool = True
-    #: In which round each member had its turn last, by uid; a new member has had none.
+    #: The round of each member's last turn, by uid.
     rounds: dict[str, int] = attrs.Factory(dict)
-    #: Members that had their turn in this round and can have one in the next. Ordered, as all sets of pods here.
+    #: Unbound members that had their turn in this round. Ordered, as all sets of pods here.
     visited: dict[str, None] = attrs.Factory(dict)
-    #: Members that were tried or refused before, and may sleep until somebody activates them.
+    #: Members that failed or were refused, and may sleep until they are activated.
     asleep: dict[str, None] = attrs.Factory(dict)
-    #: Members that their own gang group activated since their last turn, and when; see `passes`.
+    #: When the gang group activated members that were not tried since; see `rounds`.
     called: dict[str, float] = attrs.Factory(dict)
-    #: Members that used a turn since an event brought one here; see `passes`.
+    #: Members that were tried in this pass; see `rounds`.
     tried: set[str] = attrs.Factory(set)
-    #: Members whose gang was given up while they were unbound.
+    #: Unbound members of a gang that timed out.
     timed_out: set[str] = attrs.Factory(set)
     #: A member of the gang group failed in this pass.
     spent: bool = False
-    #: An event brought a member back that had its turn in this round already.
+    #: Begin another round when this one is complete.
     retry_requested: bool = False
-    #: When the wait of the first waiting member ends; None while nobody waits.
+    #: When the wait of the first waiting member ends; None if none waits.
     deadline: float | None = None
     timer: Timer | None = None
-    #: What `satisfied` was when the gang was last looked at.
+    #: `state.satisfied` at the last check.
     was_satisfied: bool = False
-    #: The version of the group about which users were told what is wrong with it.
-    told: Group | None = None
-    #: Which pods a rollback of the gang group is no news to; one for all members.
+    #: The version of the group for which a Warning event was recorded.
+    warned: Group | None = None
+    #: See `AfterFailure.ignored_by`; one function for all members.
     ignored_by: Callable[[Pod], bool] | None = None
-    #: The priority of the first member that was tried, and whether another one had a different one.
+    #: The priority of the first member that was tried, and whether another member has a different one.
     priority: int | None = None
     is_mixed: bool = False
 
@@ -66,11 +66,11 @@ class GangRecord:
 
     @property
     def child_count(self) -> int:
-        """Return how many members count towards the minimum."""
+        """Return the number of members that count towards the minimum."""
         return self.state.child_count - len(self.timed_out)
 
     def countable(self, profiles: AbstractSet[str]) -> int:
-        """Return how many can ever have a turn: unbound, ungated, not timed out, of a profile with the plugin."""
+        """Return how many members can have turns: unbound, ungated, not timed out, of a profile with the plugin."""
         state = self.state
         if not state.profiles.keys() <= profiles:
             return sum(self.is_countable(pod, profiles) for pod in self.unbound())
@@ -78,7 +78,7 @@ class GangRecord:
         return len(state.pending) + len(state.waiting) - gated
 
     def is_countable(self, pod: Pod, profiles: AbstractSet[str]) -> bool:
-        """Tell whether an unbound member can ever have a turn."""
+        """Return True if an unbound member can have turns."""
         return not pod.spec.scheduling_gates and pod.uid not in self.timed_out and pod.scheduler_name in profiles
 
     def unbound(self) -> list[Pod]:
@@ -86,57 +86,61 @@ class GangRecord:
         return [*self.state.pending.values(), *self.state.waiting.values()]
 
     def round_size(self, profiles: AbstractSet[str]) -> int:
-        """Return how many turns make a round. The total alone would never be reached once a member is gone."""
+        """Return the number of turns in a round: the total, or fewer if fewer members can have turns."""
         return min(self.state.group.total, self.countable(profiles))
 
     def is_complete(self, profiles: AbstractSet[str]) -> bool:
-        """Tell whether the round can be closed."""
+        """Return True if the round can be closed."""
         return bool(self.visited) and len(self.visited) >= self.round_size(profiles)
 
     def close(self, profiles: AbstractSet[str]) -> None:
-        """Close the round if everybody had a turn, and begin the next one."""
+        """Close the round if it is complete, and begin the next one."""
         if not self.is_complete(profiles):
             return
         self.schedule_cycle += 1
         self.schedule_cycle_valid = True
-        # Whoever opens the next round brings the others along.
+        # The member that opens the next round activates the others.
         self.retry_requested = False
         self.asleep.update((uid, None) for uid in self.visited if uid in self.state.pending)
         self.visited.clear()
 
+    def has_turn(self, uid: str) -> bool:
+        """Return True if a member did not have its turn in this round yet."""
+        return self.rounds.get(uid, 0) < self.schedule_cycle
+
     def visit(self, uid: str) -> int:
-        """Give a member its turn in this round; return the round of its last one."""
+        """Count a member's turn in this round; return the round of its previous turn."""
         old = self.rounds.get(uid, 0)
         self.rounds[uid] = self.schedule_cycle
         self.visited[uid] = None
         self.asleep.pop(uid, None)
         return old
 
-    def settle(self, uid: str) -> None:
-        """Take a member out that is bound, or timed out: it will have no turn any more."""
+    def remove_from_rounds(self, uid: str) -> None:
+        """Remove a member from the rounds: it is bound or timed out."""
         was_visited = self.visited.pop(uid, uid) is None
         if was_visited and not self.visited:
-            # Of those that made the round invalid, or were refused for it, nobody is left to close it.
+            # No member is left that made the round invalid, or could close it.
             self.schedule_cycle_valid = True
         self.asleep.pop(uid, None)
         self.called.pop(uid, None)
         self.tried.discard(uid)
 
     def forget(self, uid: str) -> None:
-        """Take a member out that is gone."""
-        self.settle(uid)
+        """Forget a member that is gone."""
+        self.remove_from_rounds(uid)
         self.rounds.pop(uid, None)
         self.timed_out.discard(uid)
 
     def clear_deadline(self) -> None:
-        """Wait for nobody any more."""
+        """Remove the deadline."""
         self.deadline = None
         if self.timer is not None:
             self.timer.cancel()
             self.timer = None
 
     def check_invariants(self) -> None:
-        """Raise AssertionError where the record contradicts itself or the directory."""
+        """Raise AssertionError if the record contradicts itself or the directory."""
         state = self.state
         unbound = state.pending.keys() | state.waiting.keys()
         members = unbound | state.bound.keys()

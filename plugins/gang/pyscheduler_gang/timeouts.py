@@ -1,7 +1,7 @@
-"""Members whose gang was given up: the annotation that says so, and a mark in memory until it is written.
+"""The members of gangs that timed out: the annotation `timeout`, and a mark in memory until it is written.
 
-The annotation is for good, until a user takes it off or makes the pods anew; it outlives the scheduler. Writing it may
-fail, so it is tried until it is stored, or the pod is gone. Until then the mark in memory keeps the pod out.
+The annotation stays until a user removes it or creates the pods again; it survives a restart of the scheduler. The
+write is retried until it succeeds or the pod is gone. Until then the mark in memory refuses the pod.
 """
 
 from __future__ import annotations
@@ -30,25 +30,25 @@ _LONGEST_PAUSE_SECONDS: Final = 60.0
 
 
 class TimeoutMarks:
-    """Marks members, and writes the marks down in the background."""
+    """Marks members, and writes their annotations in the background."""
 
     def __init__(self, handle: Handle) -> None:
         self._handle = handle
-        #: To be written, by uid.
+        #: Marked pods without the annotation, by uid.
         self._unwritten: dict[str, Pod] = {}
         self._is_writing = False
 
     @property
     def unwritten(self) -> int:
-        """Return how many marks are in memory only."""
+        """Return the number of marks whose annotation is not written."""
         return len(self._unwritten)
 
     def is_unwritten(self, uid: str) -> bool:
-        """Tell whether a pod's mark is in memory only."""
+        """Return True if the annotation of a marked pod is not written."""
         return uid in self._unwritten
 
     def put(self, record: GangRecord, pods: Iterable[Pod]) -> None:
-        """Mark members of a gang that was given up."""
+        """Mark members of a gang that timed out."""
         for pod in list(pods):
             if pod.uid in record.timed_out:
                 continue
@@ -59,12 +59,12 @@ class TimeoutMarks:
             self._handle.spawn(self._write(), name="gang timeouts")
 
     def note(self, record: GangRecord, uid: str) -> None:
-        """Count a member out that carries the annotation, or is to carry it."""
-        record.settle(uid)
+        """Record that a member timed out: it has the annotation, or gets it."""
+        record.remove_from_rounds(uid)
         record.timed_out.add(uid)
 
     def stored(self, uid: str) -> None:
-        """Note that the annotation arrived, or that the pod needs none any more."""
+        """Record that the annotation is written, or not needed any more."""
         self._unwritten.pop(uid, None)
 
     async def _write(self) -> None:
@@ -76,7 +76,7 @@ class TimeoutMarks:
                 if all(results):
                     pause = _FIRST_PAUSE_SECONDS
                     continue
-                # Others are not to be held up by one that cannot be written.
+                # Move failed ones to the end, so that they do not hold up the others.
                 for pod in batch:
                     if pod.uid in self._unwritten:
                         self._unwritten[pod.uid] = self._unwritten.pop(pod.uid)
@@ -86,8 +86,8 @@ class TimeoutMarks:
             self._is_writing = False
 
     async def _annotate(self, pod: Pod) -> bool:
-        """Write one mark; return False where it is to be tried again."""
-        # With the uid: a pod that was made anew under this name is not to be marked.
+        """Write one annotation; return False if the write must be retried."""
+        # With the uid: a new pod of this name must not get the annotation.
         metadata = {"uid": pod.uid, "annotations": {GANG_TIMEOUT_ANNOTATION: "true"}}
         try:
             await self._handle.client.patch(Pod, pod.name, pod.namespace, patch={"metadata": metadata})

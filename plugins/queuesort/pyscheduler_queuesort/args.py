@@ -19,9 +19,9 @@ def _check_order(_instance: object, attribute: attrs.Attribute[str], value: str)
 
 @attrs.frozen(kw_only=True)
 class GangSortArgs:
-    """Which order, and whether a group that has begun to leave the queue leaves it as a whole."""
+    """The order, and whether the members of a group are popped back to back."""
 
     #: `coscheduling` or `gang`.
     order: str = attrs.field(default=QueueOrder.COSCHEDULING.value, validator=_check_order)
-    #: Once a pod was popped, the others of its group that are ready follow, before anybody who came meanwhile.
+    #: After a pod, pop the other ready pods of its group before pods that came meanwhile.
     back_to_back: bool = False

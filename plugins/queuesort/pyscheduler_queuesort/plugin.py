@@ -1,11 +1,11 @@
-"""GangSort: by priority, then by the time of the pod's group, so that the members of a group pop one after another.
+"""GangSort: sorts by priority, then by the time of the pod's group, so that the members of a group are adjacent.
 
-The default order goes by the time at which each pod entered the queue. Two groups whose pods arrive interleaved are
-then tried interleaved, and each may end up with half the room it needs. Here all members of a group share one time, and
-the group's name keeps them apart from another group of the same moment.
+kube-scheduler sorts by the time at which each pod entered the queue. Two groups whose pods arrive interleaved are then
+tried interleaved, and each may get half of the room that it needs. Here all members of a group share one time, and the
+group's name separates two groups of the same time.
 
-What a group is, and when it began or failed, is `pyscheduler.podgroup`'s to know, for all group plugins of a scheduler
-together. It tells the queue which pods to sort anew when that changes.
+`pyscheduler.podgroup` knows the groups, their creation and their failures, and has the queue sort pods again when these
+change.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 
 __all__ = ["GangSort"]
 
-#: Which plugin's groups an order is meant for; they are put in order also where that plugin is not enabled.
+#: The plugin whose groups an order sorts, even if that plugin is not enabled.
 _MEANT_FOR = {QueueOrder.COSCHEDULING: "Coscheduling", QueueOrder.GANG: "Gang"}
 
 
 class GangSort(QueueSortPlugin):
-    """Order by priority, then group time, group and pod; a pod without group is a group of one."""
+    """Sort by priority, then group time, group and pod; a pod without a group is a group of one."""
 
     args_type = GangSortArgs
     args: GangSortArgs
@@ -53,5 +53,5 @@ class GangSort(QueueSortPlugin):
             return None
         group = state.group
         together = group.gang_group_id if self._order is QueueOrder.GANG else group.id.key
-        # Of one priority only: a member of less must not pass pods that are worth more.
+        # With the priority: a member of lower priority must not pass other pods.
         return (together, group.id.family, info.pod.priority)

@@ -1,0 +1,92 @@
+"""Groups that are scheduled in group cycles (`strategy: groupCycle`): what the plugin does in such a cycle.
+
+No member holds a node in memory, so nothing is rolled back when a member does not fit. The group fails only if the
+cycle ends without its minimum.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyscheduler.framework import GroupOutcome, Status
+from pyscheduler.podgroup import GroupId
+from pyscheduler.podgroup.strategy import Strategy
+from pyscheduler_coscheduling import quorum
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Hashable, Iterable, Mapping
+
+    from pyscheduler.api import Pod
+    from pyscheduler.framework import GroupVerdict, Trial
+    from pyscheduler.podgroup import GroupState
+    from pyscheduler_coscheduling.args import CoschedulingArgs
+    from pyscheduler_coscheduling.members import Members
+
+__all__ = ["GroupCycleRules"]
+
+
+class GroupCycleRules:
+    """The rules of the plugin in a group cycle."""
+
+    def __init__(self, args: CoschedulingArgs, members: Members) -> None:
+        self.enabled = args.strategy == Strategy.GROUP_CYCLE
+        self._args = args
+        self._members = members
+        #: Groups of which a member did not fit, while a cycle is under way.
+        self._lacking: set[Hashable] = set()
+
+    def groups(self, pod: Pod) -> Mapping[Hashable, Iterable[Pod]] | None:
+        """Return the pod's group with its members of the same profile, if it is scheduled in a group cycle."""
+        group = self._members.of(pod) if self.enabled else None
+        if group is None or not group.group.is_declared or self._is_refused(group, pod):
+            return None
+        members = [each for each in group.pending.values() if each.scheduler_name == pod.scheduler_name]
+        return {group.id: members if pod.uid in group.pending else [*members, pod]}
+
+    def _is_refused(self, group: GroupState, pod: Pod) -> bool:
+        """Return True if PreFilter would refuse every member: then this pod is tried alone, and the others sleep on."""
+        members = self._members
+        short = quorum.shortage(group, pod, count_succeeded=members.counts_succeeded(group))
+        return bool(short) or members.failures.is_refused(group.id)
+
+    def permit(self, group: GroupState, trial: Trial) -> Status | None:
+        """Return None if the members with a node in this cycle, or already bound, make the minimum."""
+        if self._missing(group, trial) <= 0:
+            return None
+        found = len(trial.placed(group.id))
+        reason = f"podGroup {group.id} has nodes for {found} more of its pods, minMember of group: {group.group.min}"
+        # The timeout has no effect: no member waits in a group cycle.
+        return Status.wait(reason, timeout=self._args.wait_seconds)
+
+    def post_filter(self, group: GroupState, pod: Pod, trial: Trial, *, was_tried: bool) -> Status:
+        """Return why the group is rejected because a member does not fit, unless it may miss this member."""
+        missing = self._missing(group, trial)
+        if missing * 100 <= self._args.pod_group_reject_percentage * group.group.min:
+            return Status.unschedulable()
+        if was_tried:
+            self._lacking.add(group.id)
+        return Status.unschedulable(
+            f"PodGroup {group.id} gets rejected due to Pod {pod.name} is unschedulable even after PostFilter"
+        )
+
+    def ended(self, groups: Collection[Hashable], verdict: GroupVerdict) -> None:
+        """Refuse, for a while, groups that did not fit."""
+        members = self._members
+        failed = self._lacking.intersection(groups)
+        self._lacking -= failed
+        if verdict.outcome is not GroupOutcome.UNSCHEDULABLE:
+            return
+        for group in groups:
+            state = members.directory.get(group) if group in failed and isinstance(group, GroupId) else None
+            if state is not None:
+                enough = quorum.siblings(state, count_succeeded=members.counts_succeeded(state)) >= state.group.min
+                members.fail(state, back_off=enough and self._args.pod_group_backoff_seconds > 0)
+
+    def missing(self, group: Hashable) -> int:
+        """Return how many members with a node a group still needs, at least one."""
+        state = self._members.directory.get(group) if isinstance(group, GroupId) else None
+        return 1 if state is None else self._members.missing(state)
+
+    def _missing(self, group: GroupState, trial: Trial) -> int:
+        assigned = quorum.assigned(group, count_succeeded=self._members.counts_succeeded(group))
+        return group.group.min - assigned - len(trial.placed(group.id))

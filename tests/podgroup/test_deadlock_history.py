@@ -1,0 +1,117 @@
+"""Whether room may have appeared since a member failed: the numbered line, and the same asked of a plain record."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from typing import Final
+
+from hypothesis import given, settings, strategies as st
+
+from pyscheduler.podgroup.deadlock_history import Releases
+
+FIRED: Final[Counter[str]] = Counter()
+
+
+def test_room_that_was_taken_before_a_failure_is_news_when_it_is_given_back() -> None:
+    """The member failed while somebody held what is free now."""
+    past = Releases()
+    past.took("holder")
+    past.tried("member")
+    failed = past.tried_at("member")
+    assert failed is not None
+    assert not past.news_for("g").since(failed)
+    assert past.gave_back("holder", by="other", external=False)
+    assert past.news_for("g").since(failed)
+
+
+def test_a_pass_that_began_and_ended_after_a_failure_is_no_news() -> None:
+    """What was taken and given back later leaves the cluster as the member found it."""
+    past = Releases()
+    past.tried("member")
+    failed = past.tried_at("member")
+    assert failed is not None
+    past.took("passer")
+    past.gave_back("passer", by="other", external=False)
+    assert not past.news_for("g").since(failed)
+    past.appeared()
+    assert past.news_for("g").since(failed)
+
+
+def test_a_groups_own_rollback_is_no_news_to_it() -> None:
+    """To others it is."""
+    past = Releases()
+    past.took("sibling")
+    past.tried("member")
+    failed = past.tried_at("member")
+    assert failed is not None
+    past.gave_back("sibling", by="g", external=False)
+    assert not past.news_for("g").since(failed)
+    assert past.news_for("h").since(failed)
+
+
+def test_only_what_comes_from_outside_counts_as_that() -> None:
+    """Rollbacks do not; a pod that was never seen to take anything gives nothing back."""
+    past = Releases()
+    past.took("a")
+    past.took("b")
+    past.gave_back("a", by="g", external=False)
+    past.gave_back("b", external=True)
+    past.appeared()
+    assert past.external == 2
+    assert not past.gave_back("a", external=True)
+    assert past.external == 2
+
+
+def test_a_bound_pod_gives_nothing_back_in_memory() -> None:
+    """Its end is told by an event."""
+    past = Releases()
+    past.took("a")
+    past.bound("a")
+    assert not past.gave_back("a", external=True)
+
+
+_STEPS = st.lists(
+    st.tuples(st.sampled_from(["take", "give", "try", "appear"]), st.integers(0, 5), st.sampled_from(["g", "h", None])),
+    max_size=60,
+)
+
+
+@settings(max_examples=300, deadline=None, derandomize=True, database=None)
+@given(steps=_STEPS)
+def compare(steps: list[tuple[str, int, str | None]]) -> None:
+    """Hold the line against a list of everything."""
+    past = Releases()
+    taken: dict[str, int] = {}
+    record: list[tuple[int, int, str | None]] = []
+    tried: list[int] = []
+    for number, (what, pod, by) in enumerate(steps, start=1):
+        uid = f"p{pod}"
+        FIRED[what] += 1
+        if what == "take":
+            past.took(uid)
+            taken.setdefault(uid, number)
+        elif what == "give" and uid in taken:
+            past.gave_back(uid, by=by, external=by is None)
+            record.append((number, taken.pop(uid), by))
+        elif what == "try":
+            past.tried(f"m{number}")
+            tried.append(number)
+        elif what == "appear":
+            past.appeared()
+            record.append((number, 0, None))
+    for group in ("g", "h"):
+        news = past.news_for(group)
+        for when in tried:
+            failed = past.tried_at(f"m{when}")
+            assert failed is not None
+            wanted = any(at > when and since < when for at, since, by in record if by is None or by != group)
+            FIRED["news" if wanted else "no news"] += 1
+            assert news.since(failed) == wanted
+
+
+def test_the_line_says_what_a_record_of_everything_says() -> None:
+    """However takes, returns, attempts and news from outside are mixed."""
+    compare()
+    sys.stderr.write(f"releases: {dict(FIRED)}\n")
+    assert all(FIRED[rule] for rule in ("take", "give", "try", "appear", "news", "no news"))
