@@ -63,7 +63,7 @@ def test_no_history_loses_a_pod() -> None:
 
 
 @pytest.mark.slow
-def test_everything_that_can_go_wrong_goes_wrong_and_no_pod_is_lost() -> None:
+def test_a_long_history_with_all_faults_loses_no_pod() -> None:
     """Five long histories, the same at every run, in which each event, each fault and each failure happens."""
     counts: Counter[str] = Counter()
     for seed in range(5):

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from pyscheduler.runtime.turns import Turns, run_now
+from pyscheduler.runtime.cooperative_yield import CooperativeYield, run_now
 from pyscheduler.testing import VirtualClock
 
 
@@ -43,7 +43,7 @@ def test_what_really_waits_needs_a_loop() -> None:
 async def test_the_loop_turns_when_it_is_time() -> None:
     """Not before a slice of time is over, and then once a slice."""
     clock = VirtualClock()
-    turns = Turns(clock)
+    turns = CooperativeYield(clock)
     turned: list[float] = []
 
     async def other() -> None:
@@ -51,12 +51,12 @@ async def test_the_loop_turns_when_it_is_time() -> None:
             turned.append(clock.now())
             await asyncio.sleep(0)
 
-    await turns.give()
+    await turns.yield_if_due()
     await clock.advance(1)
     task = asyncio.create_task(other())
     before = len(turned)
-    await turns.give()
+    await turns.yield_if_due()
     assert len(turned) == before + 1
-    await turns.give()
+    await turns.yield_if_due()
     assert len(turned) == before + 1
     task.cancel()

@@ -9,7 +9,7 @@ import pytest
 from pyscheduler.framework import ClusterEvent
 from pyscheduler.framework.cycle_state import AfterFailure
 from pyscheduler.framework.pod_info import QueuedPodInfo
-from pyscheduler.queue.places import Place
+from pyscheduler.queue.sub_queues import QueuePlace
 from tests.queue.conftest import Kit
 
 
@@ -47,7 +47,7 @@ def test_an_event_ends_the_backoff_where_there_is_room(kit: Kit) -> None:
     """Within a tenth of a second, and it counts as brought to activeQ by that event."""
     listening(kit)
     kit.queue.move_all(kit.NODE_ADD, None, None)
-    assert kit.place() is Place.BACKOFF
+    assert kit.place() is QueuePlace.BACKOFF
     kit.clock.advance(0.1)
     info = kit.pop()
     assert kit.queue.settle_early(info, has_room=True)
@@ -62,7 +62,7 @@ def test_an_event_ends_the_backoff_where_there_is_room(kit: Kit) -> None:
         pytest.param(Kit.NODE_ADD, 0, id="a pod that stands for no group"),
     ],
 )
-def test_nothing_else_ends_it(kit: Kit, event: ClusterEvent, room_for: int) -> None:
+def test_other_events_do_not_end_the_backoff(kit: Kit, event: ClusterEvent, room_for: int) -> None:
     """The pod serves its backoff."""
     kit.add()
     info = kit.pop()
@@ -70,24 +70,34 @@ def test_nothing_else_ends_it(kit: Kit, event: ClusterEvent, room_for: int) -> N
     if room_for:
         kit.clock.advance(0.1)
         assert not kit.queue.settle_early(kit.pop(), has_room=False)
-    assert kit.place() is Place.BACKOFF
+    assert kit.place() is QueuePlace.BACKOFF
     kit.queue.move_all(event, None, None)
     kit.clock.advance(0.5)
-    assert kit.queue.pop_nowait() is None
+    assert kit.queue.pop() is None
 
 
-def test_without_room_it_is_as_if_nothing_had_happened(kit: Kit) -> None:
+def test_without_room_the_pod_returns_unchanged(kit: Kit) -> None:
     """No attempt is counted, and the backoff ends when it would have ended."""
     listening(kit)
     info = kit.get()
-    before = info.attempts, info.unschedulable_count, kit.queue._backoff.end_of_backoff(info), kit.queue.rejections()
+    before = (
+        info.attempts,
+        info.unschedulable_count,
+        kit.queue._backoff.end_of_backoff(info),
+        kit.queue.sub_queues.rejections,
+    )
     for _ in range(5):
         kit.queue.move_all(kit.NODE_ADD, None, None)
         kit.clock.advance(0.1)
         assert not kit.queue.settle_early(kit.pop(), has_room=False)
-    after = info.attempts, info.unschedulable_count, kit.queue._backoff.end_of_backoff(info), kit.queue.rejections()
+    after = (
+        info.attempts,
+        info.unschedulable_count,
+        kit.queue._backoff.end_of_backoff(info),
+        kit.queue.sub_queues.rejections,
+    )
     assert after == before
-    assert kit.place() is Place.BACKOFF
+    assert kit.place() is QueuePlace.BACKOFF
     kit.clock.advance(10)
     assert kit.pop().woken_by == ""
 
@@ -101,7 +111,7 @@ def test_early_attempts_that_fail_do_not_lengthen_the_backoff(kit: Kit) -> None:
     for _ in range(70):
         kit.queue.move_all(kit.NODE_ADD, None, None)
         kit.clock.advance(0.1)
-        info = kit.queue.pop_nowait()
+        info = kit.queue.pop()
         if info is not None and info.woken_by and kit.queue.settle_early(info, has_room=True):
             made.append(round(kit.clock.now() - began, 1))
             fail(kit, info)
@@ -116,7 +126,7 @@ def test_early_attempts_that_fail_do_not_lengthen_the_backoff(kit: Kit) -> None:
     assert kit.queue.settle_early(kit.pop(), has_room=True)
 
 
-def test_an_event_that_comes_too_early_after_a_failure_is_not_lost(kit: Kit) -> None:
+def test_an_event_soon_after_a_failure_is_kept(kit: Kit) -> None:
     """The pod is tried as soon as it may be, not at the end of its backoff."""
     listening(kit)
     kit.queue.move_all(kit.NODE_ADD, None, None)
@@ -130,7 +140,7 @@ def test_an_event_that_comes_too_early_after_a_failure_is_not_lost(kit: Kit) -> 
     assert kit.pop() is info
 
 
-def test_an_event_that_came_while_it_was_tried_counts(kit: Kit) -> None:
+def test_an_event_during_the_attempt_counts(kit: Kit) -> None:
     """It is looked at as soon as it is back."""
     kit.add()
     fail(kit, kit.pop())
@@ -151,15 +161,15 @@ def test_an_update_of_the_pod_counts(make_kit: Callable[..., Kit]) -> None:
     assert kit.pop().pod.labels == {"a": "b"}
 
 
-def test_pods_that_an_event_is_quiet_for_are_not_looked_at(kit: Kit) -> None:
+def test_pods_that_ignore_an_event_stay_in_backoff(kit: Kit) -> None:
     """What its own group gives back wakes nobody."""
     listening(kit)
     kit.queue.move_all(kit.NODE_ADD, None, None, ignored_by=lambda _pod: True)
     kit.clock.advance(0.1)
-    assert kit.queue.pop_nowait() is None
+    assert kit.queue.pop() is None
 
 
-def test_whoever_is_named_is_tried_in_any_case(kit: Kit) -> None:
+def test_an_activated_pod_is_tried_without_a_check_for_room(kit: Kit) -> None:
     """Also when it waits to be looked at."""
     listening(kit)
     kit.queue.move_all(kit.NODE_ADD, None, None)
@@ -168,7 +178,7 @@ def test_whoever_is_named_is_tried_in_any_case(kit: Kit) -> None:
     assert kit.pop().woken_by == ""
 
 
-def test_a_pod_that_is_deleted_meanwhile_does_not_come_back(kit: Kit) -> None:
+def test_a_pod_deleted_during_the_check_does_not_return(kit: Kit) -> None:
     """Neither from the look, nor before it."""
     listening(kit)
     kit.queue.move_all(kit.NODE_ADD, None, None)
@@ -177,10 +187,10 @@ def test_a_pod_that_is_deleted_meanwhile_does_not_come_back(kit: Kit) -> None:
     kit.queue.delete(info.pod)
     assert not kit.queue.settle_early(info, has_room=False)
     assert kit.place() is None
-    assert not kit.queue.rejections()
+    assert not kit.queue.sub_queues.rejections
 
 
-def test_many_that_are_woken_at_once_take_turns(kit: Kit) -> None:
+def test_woken_pods_are_checked_twenty_at_a_time(kit: Kit) -> None:
     """Twenty are looked at every tenth of a second."""
     names = [f"p{number}" for number in range(50)]
     for name in names:
@@ -191,7 +201,7 @@ def test_many_that_are_woken_at_once_take_turns(kit: Kit) -> None:
     seen = []
     for _ in range(3):
         kit.clock.advance(0.1)
-        popped = list(iter(kit.queue.pop_nowait, None))
+        popped = list(iter(kit.queue.pop, None))
         seen.append(len(popped))
         for info in popped:
             assert not kit.queue.settle_early(info, has_room=False)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from pyscheduler.runtime.releases import Releases
+from pyscheduler.runtime.permit_release import PermitReleases
 
 FEW, MANY = 50, 320
 
@@ -16,7 +16,7 @@ def waits(count: int) -> list[asyncio.Future[None]]:
 
 async def test_so_many_go_on_in_a_turn() -> None:
     """In the order in which they came, and nobody waits longer than it takes."""
-    releases, futures = Releases(), waits(MANY)
+    releases, futures = PermitReleases(), waits(MANY)
     for future in futures:
         releases.add(future, is_refused=False)
     counts = [sum(future.done() for future in futures)]
@@ -31,7 +31,7 @@ async def test_so_many_go_on_in_a_turn() -> None:
 
 async def test_who_gave_up_costs_nobody_the_turn() -> None:
     """A waiter may be cancelled while it is due; later ones go on, and after a pause all begins anew."""
-    releases = Releases()
+    releases = PermitReleases()
     for _ in range(2):
         futures = waits(MANY)
         for future in futures:
@@ -46,7 +46,7 @@ async def test_who_gave_up_costs_nobody_the_turn() -> None:
 
 async def test_those_who_give_back_come_before_those_who_go_on() -> None:
     """Who was refused while many are let go is not kept for the last, and others wait for no more than these."""
-    releases, allowed, refused = Releases(), waits(MANY), waits(MANY)
+    releases, allowed, refused = PermitReleases(), waits(MANY), waits(MANY)
     for future in allowed:
         releases.add(future, is_refused=False)
     assert not releases.is_giving_back
@@ -65,7 +65,7 @@ async def test_those_who_give_back_come_before_those_who_go_on() -> None:
 
 async def test_a_handful_is_waited_for_by_nobody() -> None:
     """What one turn takes is given back before anybody else has a turn of the loop."""
-    releases, refused = Releases(), waits(FEW)
+    releases, refused = PermitReleases(), waits(FEW)
     for future in refused:
         releases.add(future, is_refused=True)
     assert all(future.done() for future in refused)
@@ -75,7 +75,7 @@ async def test_a_handful_is_waited_for_by_nobody() -> None:
 
 async def test_who_waits_for_the_rest_may_give_up() -> None:
     """It costs others nothing who wait for the same, nor those who have yet to give back."""
-    releases, refused = Releases(), waits(MANY)
+    releases, refused = PermitReleases(), waits(MANY)
     for future in refused:
         releases.add(future, is_refused=True)
     waiters = [asyncio.create_task(releases.given_back()) for _ in range(2)]

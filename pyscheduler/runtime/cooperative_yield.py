@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from pyscheduler.framework.clock import Clock
 
-__all__ = ["Turns", "run_now"]
+__all__ = ["CooperativeYield", "run_now"]
 
 T = TypeVar("T")
 
@@ -22,7 +22,7 @@ T = TypeVar("T")
 _SLICE_SECONDS: Final = 0.005
 
 
-class Turns:
+class CooperativeYield:
     """Lets the event loop turn when enough time has passed since it last did."""
 
     __slots__ = ("_began", "_clock")
@@ -31,7 +31,7 @@ class Turns:
         self._clock = clock
         self._began = clock.now()
 
-    async def give(self) -> None:
+    async def yield_if_due(self) -> None:
         """Let the loop turn if it is time."""
         if self._clock.now() - self._began >= _SLICE_SECONDS:
             await asyncio.sleep(0)

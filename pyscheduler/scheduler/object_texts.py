@@ -1,8 +1,7 @@
-"""Pods and nodes in JSON, as extenders are told of them: everything that the API server knows of them.
+"""Pods and nodes in JSON, with all fields, for extenders.
 
-The scheduler itself decodes only the fields that it reads. For extenders the texts that objects were decoded from are
-kept beside them, but for `managedFields`, which kube-scheduler does not send either. A question about all nodes then
-costs no more than putting their texts one after the other.
+The scheduler decodes only the fields that it reads. For extenders it keeps the JSON text of each object, without
+`managedFields`, which kube-scheduler does not send either. A request about all nodes then only joins their texts.
 """
 
 from __future__ import annotations
@@ -21,17 +20,17 @@ if TYPE_CHECKING:
     from pyscheduler.framework.node_info import NodeInfo
     from pyscheduler.scheduler.ports import Informer
 
-__all__ = ["WireForms"]
+__all__ = ["ObjectTexts"]
 
-#: So many nodes are looked at before the loop turns.
+#: The number of nodes after which the loop yields.
 _CHUNK: Final = 500
 _MANAGED: Final = b'"managedFields"'
 
 
-class WireForms:
-    """The texts of objects, as the API server told them last: that may be later than what a cycle's snapshot holds.
+class ObjectTexts:
+    """The newest text of each object; it may be newer than the object in the snapshot.
 
-    An object whose text is not here, because it came some other way, is written with the fields that were decoded.
+    An object without a text here is encoded with the fields that were decoded.
     """
 
     __slots__ = ("_texts",)
@@ -41,7 +40,7 @@ class WireForms:
         self._texts: dict[str, bytes] = {}
 
     def follow_pods(self, pods: Informer[Pod], *, bound: bool) -> None:
-        """Keep the texts of pending pods, and of those that are `bound` where extenders may hear of them as well."""
+        """Keep the texts of pending pods, and with `bound` those of bound pods, too."""
 
         def keep(item: KubeObject, text: bytes) -> None:
             if isinstance(item, Pod) and item.node_name and not bound:
@@ -81,7 +80,7 @@ class WireForms:
 
 
 def _without_managed_fields(text: bytes) -> bytes:
-    """Return the object without its longest and least telling field."""
+    """Return the object without `metadata.managedFields`, which is long and of no use to extenders."""
     if _MANAGED not in text:
         return text
     fields: dict[str, Any] = msgspec.json.decode(text, type=dict[str, msgspec.Raw])

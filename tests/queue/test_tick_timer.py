@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pyscheduler.queue.ticks import TickTimer
+from pyscheduler.queue.tick_timer import TickTimer
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -81,7 +81,7 @@ def test_a_callback_may_arm_the_timer_again(kit: Kit) -> None:
     assert ticks == [1001.0, 1002.0, 1003.0]
 
 
-def test_a_clock_that_goes_off_early_is_given_the_tick(kit: Kit) -> None:
+def test_the_callback_gets_the_tick_if_the_clock_is_early(kit: Kit) -> None:
     """An event loop may call a little before the time, within its resolution; the callback sees the tick itself."""
     ticks: list[float] = []
     timer = TickTimer(kit.clock, 1.0)

@@ -1,9 +1,8 @@
-"""Timers that go off on a grid of moments, and only when there is something to go off for.
+"""A timer that fires at ticks, and only when a pod is due.
 
-kube-scheduler looks at its backoff queue once a second and at its unschedulable pods every thirty seconds, whether they
-hold anything or not. What can be observed of that is the grid: a pod leaves at the first tick after it is due, together
-with all others that are due by then. A `TickTimer` sets one timer for that tick and sleeps until then; an empty queue
-costs nothing, and a virtual clock has nothing to step through.
+kube-scheduler checks its backoff queue each second and its unschedulable pods each thirty seconds, also if they are
+empty. A pod leaves at the first tick after it is due, together with all other pods that are due by then. A `TickTimer`
+sets one timer for that tick, so an empty queue costs nothing, and a virtual clock has no empty steps.
 """
 
 from __future__ import annotations
@@ -20,10 +19,10 @@ __all__ = ["TickTimer"]
 
 
 class TickTimer:
-    """Calls back at the first tick strictly after a moment; ticks lie `period_seconds` apart.
+    """Calls back at the first tick strictly after a moment; ticks are `period_seconds` apart.
 
-    The callback is given the time of the tick, which the clock may not quite have reached (an event loop's timers may
-    go off within the clock's resolution). It may arm the timer again.
+    The callback gets the time of the tick. The clock may be a little earlier, because an event loop's timers can fire
+    within the clock's resolution. The callback may arm the timer again.
     """
 
     __slots__ = ("_callback", "_clock", "_last", "_origin", "_period", "_timer", "_when")
@@ -38,18 +37,18 @@ class TickTimer:
         self._when = 0.0
 
     def start(self, callback: Callable[[float], object], *, origin: float) -> None:
-        """Begin; ticks are at `origin` plus whole periods. Before this, `arm` does nothing."""
+        """Start; ticks are at `origin` plus whole periods. Before this, `arm` does nothing."""
         self._callback = callback
         self._origin = origin
 
     def arm(self, moment: float) -> None:
-        """Go off at the first tick after `moment`, and after now; an earlier tick that is already set stays."""
+        """Fire at the first tick after `moment` and after now, or earlier if an earlier tick is set already."""
         callback = self._callback
         if callback is None:
             return
         after = max(moment, self._clock.now(), self._last)
         tick = self._origin + self._period * (floor((after - self._origin) / self._period) + 1)
-        while tick <= after:  # rounding may have given the tick that has just been
+        while tick <= after:  # because of rounding, this can be the last tick
             tick += self._period
         if self._timer is not None:
             if self._when <= tick:
@@ -59,7 +58,7 @@ class TickTimer:
         self._timer = self._clock.call_at(tick, lambda: self._go_off(callback))
 
     def stop(self) -> None:
-        """End; the timer does not go off any more."""
+        """Stop; the timer does not fire any more."""
         self._callback = None
         if self._timer is not None:
             self._timer.cancel()

@@ -1,8 +1,8 @@
-"""What can be counted of a pod on a node though not all of it can be read.
+"""The readable part of a pod on a node whose amounts or selectors do not all parse.
 
-A pod that holds a node's resources must not be overlooked because an amount or a selector of it does not parse: the
-node would be overcommitted with the rest of what it uses. So what cannot be read is left out, and everything else is
-counted. No API server lets such objects in; those that write into its storage by other ways might.
+Such a pod still uses its node. If the scheduler ignored it, the node would be overcommitted. So the fields that cannot
+be read are left out, and everything else is counted. An API server rejects such pods, but a program that writes to its
+storage directly may create one.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ C = TypeVar("C", "Container", "ContainerStatus")
 
 
 def readable_part(pod: Pod) -> PodInfo:
-    """Work out what scheduling needs of `pod` from what can be read of it; the info still bears the pod itself."""
+    """Return the facts about the readable part of `pod`; their `pod` is the whole object."""
     try:
         return PodInfo.of(pod)
     except PySchedulerError:

@@ -9,7 +9,7 @@ import pytest
 
 from pyscheduler.api import PodSchedulingGate
 from pyscheduler.framework import ActionType, ClusterEvent, Code, EventResource, QueueingHint, Status
-from pyscheduler.queue.places import Place
+from pyscheduler.queue.sub_queues import QueuePlace
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -31,17 +31,17 @@ def gated(make_kit: Callable[..., Kit]) -> Kit:
     )
 
 
-def test_a_refused_pod_is_gated(gated: Kit) -> None:
+def test_a_pod_that_pre_enqueue_rejects_is_gated(gated: Kit) -> None:
     """It waits among the unschedulable pods under its plugin's name, and was never ready."""
     gated.shut["p"] = "G"
     gated.add()
     info = gated.get()
-    assert gated.place() is Place.UNSCHEDULABLE
+    assert gated.place() is QueuePlace.UNSCHEDULABLE
     assert (info.gating_plugin, info.gating_plugin_events) == ("G", (NODE_ADD,))
     assert info.unschedulable_plugins == {"G"}
     assert info.first_attempt_at is None
     assert gated.recorder.incoming == {("unschedulable", "UnschedulablePodAdd"): 1}
-    assert gated.queue.rejections() == {("G", gated.PROFILE): 1}
+    assert gated.queue.sub_queues.rejections == {("G", gated.PROFILE): 1}
 
 
 def test_an_opened_gate_lets_the_pod_in(gated: Kit) -> None:
@@ -52,12 +52,12 @@ def test_an_opened_gate_lets_the_pod_in(gated: Kit) -> None:
     del gated.shut["p"]
     gated.queue.move_all(NODE_ADD, None, None)
     info = gated.get()
-    assert gated.place() is Place.ACTIVE
+    assert gated.place() is QueuePlace.ACTIVE
     assert not info.is_gated
     assert info.first_attempt_at == 1060.0
     assert gated.recorder.incoming["active", "NodeAdd"] == 1
     gated.pop()
-    assert gated.queue.rejections() == {}
+    assert gated.queue.sub_queues.rejections == {}
 
 
 @pytest.mark.parametrize(
@@ -74,7 +74,7 @@ def test_only_events_of_the_gate_run_pre_enqueue(gated: Kit, event: ClusterEvent
     gated.add()
     gated.queue.move_all(event, None, None)
     assert gated.pre_enqueue_runs["p"] == runs
-    assert gated.place() is Place.UNSCHEDULABLE
+    assert gated.place() is QueuePlace.UNSCHEDULABLE
 
 
 def test_the_hint_of_the_gating_plugin_is_asked_first(make_kit: Callable[..., Kit]) -> None:
@@ -99,12 +99,12 @@ def test_a_pod_can_be_gated_by_one_plugin_after_another(gated: Kit) -> None:
     gated.shut["p"] = "H"
     gated.queue.move_all(NODE_ADD, None, None)
     assert gated.get().gating_plugin == "H"
-    assert gated.queue.rejections() == {("G", gated.PROFILE): 1, ("H", gated.PROFILE): 1}
+    assert gated.queue.sub_queues.rejections == {("G", gated.PROFILE): 1, ("H", gated.PROFILE): 1}
     gated.queue.move_all(NODE_ADD, None, None)
     assert gated.pre_enqueue_runs["p"] == 2
     del gated.shut["p"]
     gated.queue.move_all(PV_ADD, None, None)
-    assert gated.place() is Place.ACTIVE
+    assert gated.place() is QueuePlace.ACTIVE
 
 
 def test_a_pod_that_stays_gated_counts_once_for_its_plugin(gated: Kit) -> None:
@@ -113,14 +113,16 @@ def test_a_pod_that_stays_gated_counts_once_for_its_plugin(gated: Kit) -> None:
     gated.add()
     for _ in range(3):
         gated.queue.move_all(NODE_ADD, None, None)
-    assert gated.queue.rejections() == {("G", gated.PROFILE): 1}
-    assert gated.queue.counts() == {"active": 0, "backoff": 0, "unschedulable": 0, "gated": 1}
+    assert gated.queue.sub_queues.rejections == {("G", gated.PROFILE): 1}
+    assert gated.queue.sub_queues.counts() == {"active": 0, "backoff": 0, "unschedulable": 0, "gated": 1}
     gated.queue.delete(gated.get().pod)
-    assert gated.queue.rejections() == {}
+    assert gated.queue.sub_queues.rejections == {}
 
 
 @pytest.mark.parametrize("pop_from_backoff", [True, False])
-def test_where_pre_enqueue_stands(make_kit: Callable[..., Kit], pop_from_backoff: bool) -> None:
+def test_pre_enqueue_runs_before_the_first_queue_that_can_be_popped(
+    make_kit: Callable[..., Kit], pop_from_backoff: bool
+) -> None:
     """Pods that may be popped from backoffQ pass it on the way there, and not again; others when they leave it."""
     kit = make_kit(hints={NODE_ADD: [("A", None)]}, pop_from_backoff=pop_from_backoff)
     kit.queue.start()
@@ -129,12 +131,12 @@ def test_where_pre_enqueue_stands(make_kit: Callable[..., Kit], pop_from_backoff
     kit.queue.move_all(NODE_ADD, None, None)
     if pop_from_backoff:
         assert kit.get().is_gated
-        assert kit.place() is Place.UNSCHEDULABLE
+        assert kit.place() is QueuePlace.UNSCHEDULABLE
     else:
-        assert kit.place() is Place.BACKOFF
+        assert kit.place() is QueuePlace.BACKOFF
         kit.clock.advance(10)
         assert kit.get().is_gated
-        assert kit.place() is Place.UNSCHEDULABLE
+        assert kit.place() is QueuePlace.UNSCHEDULABLE
         assert kit.recorder.incoming["unschedulable", "BackoffComplete"] == 1
 
 
@@ -143,20 +145,20 @@ def test_a_pod_that_passed_is_not_asked_again_when_its_backoff_ends(gated: Kit) 
     gated.queue.start()
     gated.rejected("p", "A")
     gated.queue.move_all(NODE_ADD, None, None)
-    assert gated.place() is Place.BACKOFF
+    assert gated.place() is QueuePlace.BACKOFF
     gated.shut["p"] = "G"
     gated.clock.advance(10)
-    assert gated.place() is Place.ACTIVE
+    assert gated.place() is QueuePlace.ACTIVE
 
 
 @pytest.mark.parametrize(
     ("pop_from_backoff", "place"),
     [
-        pytest.param(True, Place.ACTIVE, id="it passed when it went into backoff"),
-        pytest.param(False, Place.UNSCHEDULABLE, id="it has not been asked yet"),
+        pytest.param(True, QueuePlace.ACTIVE, id="it passed when it went into backoff"),
+        pytest.param(False, QueuePlace.UNSCHEDULABLE, id="it has not been asked yet"),
     ],
 )
-def test_activation_out_of_backoff(make_kit: Callable[..., Kit], pop_from_backoff: bool, place: Place) -> None:
+def test_activation_out_of_backoff(make_kit: Callable[..., Kit], pop_from_backoff: bool, place: QueuePlace) -> None:
     """A pod that is activated out of backoffQ is asked only if it was not on its way in."""
     kit = make_kit(pop_from_backoff=pop_from_backoff)
     pod = kit.rejected("p")
@@ -178,7 +180,7 @@ def test_activation_does_not_open_gates(gated: Kit) -> None:
     gated.queue.check_invariants()
     del gated.shut["p"]
     gated.queue.activate([pod])
-    assert gated.place() is Place.ACTIVE
+    assert gated.place() is QueuePlace.ACTIVE
 
 
 def test_an_update_that_removes_the_last_gate_lets_the_pod_in(gated: Kit) -> None:
@@ -193,7 +195,7 @@ def test_an_update_that_removes_the_last_gate_lets_the_pod_in(gated: Kit) -> Non
     assert gated.get().pod is one
     del gated.shut["p"]
     gated.update(one, none)
-    assert gated.place() is Place.ACTIVE
+    assert gated.place() is QueuePlace.ACTIVE
     assert gated.recorder.incoming["active", "UnschedulablePodUpdatePodSchedulingGatesEliminated"] == 1
 
 
@@ -215,12 +217,12 @@ def test_a_pod_that_fails_can_be_gated(gated: Kit) -> None:
     info = gated.pop()
     gated.shut["p"] = "G"
     gated.fail(info)
-    assert gated.place() is Place.UNSCHEDULABLE
+    assert gated.place() is QueuePlace.UNSCHEDULABLE
     assert info.is_gated
     del gated.shut["p"]
     gated.clock.advance(5)
     gated.queue.move_all(NODE_ADD, None, None)
-    assert gated.place() is Place.ACTIVE
+    assert gated.place() is QueuePlace.ACTIVE
 
 
 def test_gating_leaves_the_set_of_the_diagnosis_alone(gated: Kit) -> None:
@@ -252,10 +254,10 @@ def test_a_status_of_success_passes(make_kit: Callable[..., Kit]) -> None:
     """Success may be None or a status that says so."""
     kit = make_kit(pre_enqueue={make_kit().PROFILE: lambda _: Status(Code.SUCCESS)})
     kit.add()
-    assert kit.place() is Place.ACTIVE
+    assert kit.place() is QueuePlace.ACTIVE
 
 
-def test_moves_are_logged_for_those_who_look(gated: Kit, caplog: pytest.LogCaptureFixture) -> None:
+def test_moves_are_logged_at_debug_level(gated: Kit, caplog: pytest.LogCaptureFixture) -> None:
     """At debug level each move says why, in kube-scheduler's words."""
     with caplog.at_level(logging.DEBUG):
         gated.add()

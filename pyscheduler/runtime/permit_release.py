@@ -14,13 +14,13 @@ import asyncio
 from collections import deque
 from typing import Final
 
-__all__ = ["Releases"]
+__all__ = ["PermitReleases"]
 
 #: So many go on in one turn, which then takes a few milliseconds.
 _PER_TURN: Final = 50
 
 
-class Releases:
+class PermitReleases:
     """Futures that are given their result, so many at each turn; each kind in the order in which they come."""
 
     __slots__ = ("_allowed", "_given", "_is_turning", "_refused", "_under_way", "_waiters")

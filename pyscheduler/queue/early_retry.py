@@ -1,15 +1,15 @@
-"""Pods in backoff that an event may bring back before their time: those whose group needs room for several pods.
+"""Early retry of pods in backoff whose group needs room for several pods.
 
-A group that is tried at each event pays with an attempt of each member, and the backoff grows; one that serves its
-backoff starts late. So a member that found no node says for how many pods like it there must be room
-(`AfterFailure.room_for`), and goes on listening while it is backing off. An event that its rejecting plugins find worth
-an attempt makes the scheduler look whether there is that much room, at the next tenth of a second, and only then is it
-tried. Where there is not, it is put back, and nothing counts.
+A group that is retried at each event spends an attempt of each member, and its backoff grows. A group that serves its
+whole backoff starts late. So a member that found no node records for how many pods like it there must be room
+(`AfterFailure.room_for`), and listens to events while it is backing off. If the plugins that rejected it find an event
+worth an attempt, the scheduler checks at the next tenth of a second whether there is that much room. It retries the
+group if there is. Otherwise it puts the pod back, and neither attempts nor backoff change.
 
-An early attempt that fails all the same does not count towards the backoff. But the next one has to wait, twice as long
-each time, until the room was seen to be gone.
+An early attempt that fails does not lengthen the backoff. The wait before the next early attempt doubles each time,
+until a check finds no room.
 
-Differs from kube-scheduler, which tries such pods again as soon as activeQ is empty (SchedulerPopFromBackoffQ).
+Differs from kube-scheduler, which retries these pods as soon as activeQ is empty (SchedulerPopFromBackoffQ).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from pyscheduler.queue.hints import Strategy
-from pyscheduler.queue.ticks import TickTimer
+from pyscheduler.queue.tick_timer import TickTimer
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,55 +29,63 @@ if TYPE_CHECKING:
     from pyscheduler.framework.recorder import Recorder
     from pyscheduler.queue.active import ActiveQueue
     from pyscheduler.queue.backoff import BackoffQueue
-    from pyscheduler.queue.hints import Hints, Matches
+    from pyscheduler.queue.hints import Matches, QueueingHints
 
-__all__ = ["EarlyWakes", "listens"]
+__all__ = ["EarlyRetries", "listens"]
 
-#: Time between two looks for room, in seconds. Events in between are looked into together.
+#: Time between two checks for room, in seconds. One check covers all events in between.
 LOOK_SECONDS: Final = 0.1
-#: So many pods are looked at then, those that were woken first; thousands of groups leave time for other pods.
+#: The most pods per check, in the order in which they were woken: thousands of groups must not stop all other pods.
 _LOOKS: Final = 20
 
 
 def listens(info: QueuedPodInfo) -> bool:
-    """Tell whether events can bring the pod back while it is backing off."""
+    """Return True if events can bring the pod back while it is backing off."""
     return info.after_failure is not None and info.after_failure.room_for > 0
 
 
-class EarlyWakes:
-    """The pods that an event has woken and that are yet to be looked at; `hints` say whether it may help."""
+class EarlyRetries:
+    """The pods that an event has woken and whose room is not checked yet."""
 
     def __init__(
-        self, *, clock: Clock, recorder: Recorder, hints: Hints, active: ActiveQueue, backoff: BackoffQueue
+        self,
+        *,
+        clock: Clock,
+        recorder: Recorder,
+        hints: QueueingHints,
+        active: ActiveQueue,
+        backoff: BackoffQueue,
+        on_ready: Callable[[], object],
     ) -> None:
         self._clock = clock
         self._recorder = recorder
         self._hints = hints
         self._active = active
         self._backoff = backoff
+        self._on_ready = on_ready
         #: The event's label by uid.
         self._woken: dict[str, str] = {}
         self._timer = TickTimer(clock, LOOK_SECONDS)
 
     def start(self) -> None:
-        """Bring pods to activeQ, to be looked at, at the tick after they were woken."""
+        """Move woken pods to activeQ at the next tick, for a check of their room."""
         self._timer.start(self._bring, origin=0.0)
         if self._woken:
             self._timer.arm(self._clock.now())
 
     def stop(self) -> None:
-        """Bring nobody any more."""
+        """Stop the timer."""
         self._timer.stop()
 
     def wake(self, info: QueuedPodInfo, event: str) -> None:
-        """Note that an event may help a pod that is in backoff; one that does not listen is left alone."""
-        if listens(info):
+        """Record that an event may help a pod in backoff; pods that do not listen are ignored."""
+        if info.pod.uid in self._backoff.listening:
             self._woken.setdefault(info.pod.uid, event)
             self._timer.arm(self._clock.now())
 
     def hear(self, info: QueuedPodInfo, matches: Matches, old: object | None, new: object | None) -> None:
-        """Wake a pod that is in backoff if a plugin that rejected it finds the event worth an attempt."""
-        if not listens(info) or not matches.may_move(info.pod.scheduler_name, info.rejectors):
+        """Wake a listening pod if a plugin that rejected it finds the event worth an attempt."""
+        if not matches.may_move(info.pod.scheduler_name, info.rejectors):
             return
         if self._hints.evaluate(info, matches, old, new) is not Strategy.SKIP:
             self.wake(info, matches.label)
@@ -85,13 +93,13 @@ class EarlyWakes:
     def announce(
         self, matches: Matches, old: object | None, new: object | None, concerns: Callable[[Pod], bool]
     ) -> None:
-        """Let all hear of an event that listen and that it `concerns`."""
+        """Announce an event to all listening pods that it `concerns`."""
         for uid, info in list(self._backoff.listening.items()):
             if uid not in self._woken and concerns(info.pod):
                 self.hear(info, matches, old, new)
 
     def settle(self, info: QueuedPodInfo, *, has_room: bool) -> bool:
-        """Tell whether a pod that was popped to be looked at is to be tried; else undo what the pop has changed."""
+        """Return True if a woken pod is to be tried now; otherwise undo what the pop changed."""
         if has_room and self._clock.now() >= info.early_from:
             self._recorder.incoming_pod(queue="active", event=info.woken_by)
             return True
@@ -104,7 +112,7 @@ class EarlyWakes:
         return False
 
     def count_failure(self, info: QueuedPodInfo) -> None:
-        """Count an attempt that an event brought and that failed; `enqueued_at` is when."""
+        """Count an early attempt that failed at `enqueued_at`."""
         info.woken_by = ""
         info.early_failures += 1
         info.early_from = info.enqueued_at + self._backoff.duration(info.early_failures)
@@ -119,4 +127,4 @@ class EarlyWakes:
                 self._active.put(info)
         if self._woken:
             self._timer.arm(self._clock.now())
-        self._active.wake()
+        self._on_ready()

@@ -51,7 +51,7 @@ def test_a_group_is_popped_back_to_back(active: ActiveQueue) -> None:
     active.check_invariants()
 
 
-def test_members_that_come_during_the_run_join_it(active: ActiveQueue) -> None:
+def test_members_that_become_ready_join_the_run(active: ActiveQueue) -> None:
     """A sibling that is activated by the first one follows before anybody else."""
     active.add(queued("a", "x"), "test")
     active.add(queued("b"), "test")
@@ -61,7 +61,7 @@ def test_members_that_come_during_the_run_join_it(active: ActiveQueue) -> None:
     assert pop_all(active) == ["late", "b"]
 
 
-def test_nobody_has_two_turns_in_one_run(active: ActiveQueue) -> None:
+def test_no_pod_leaves_twice_in_one_run(active: ActiveQueue) -> None:
     """A group whose members come back at once, whatever the reason, does not keep others out."""
     for name in ("a", "b"):
         active.add(queued(name, "x"), "test")
@@ -129,7 +129,7 @@ def test_runs_against_a_plain_model(steps: list[tuple[str, int]]) -> None:
         active.check_invariants()
 
 
-def test_the_model_saw_runs() -> None:
+def test_the_model_covers_runs() -> None:
     """The test above is worth something: runs went on, and pods came back during them."""
     if seen:  # it may run in another process
         assert min(seen["a run went on"], seen["a pod came back at once"]) > 10, seen
@@ -169,7 +169,7 @@ def test_a_heap_is_in_order_after_keys_changed(
 
 
 @pytest.mark.parametrize("where", ["active", "backoff"])
-def test_pods_are_sorted_anew_where_they_are(make_kit: Callable[..., Kit], where: str) -> None:
+def test_resort_works_in_every_sub_queue(make_kit: Callable[..., Kit], where: str) -> None:
     """`resort` reaches activeQ and backoffQ, and passes over pods that are elsewhere."""
     ranks = {"a": 1, "b": 2, "c": 3}
     kit: Any = make_kit(sort_key=lambda info: (ranks[info.pod.name],), hints={Kit.NODE_ADD: [("A", None)]})
@@ -178,7 +178,7 @@ def test_pods_are_sorted_anew_where_they_are(make_kit: Callable[..., Kit], where
         for info in [kit.pop() for _ in ranks]:
             kit.fail(info, "A")
         kit.queue.move_all(Kit.NODE_ADD, None, None)
-        assert kit.queue.counts()["backoff"] == 3
+        assert kit.queue.sub_queues.counts()["backoff"] == 3
     ranks["a"] = 9
     kit.queue.resort([pods[0], Kit.pod("unknown")])
     kit.queue.check_invariants()
