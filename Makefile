@@ -19,6 +19,8 @@ NEEDS := $(shell (cat pyproject.toml plugins/*/pyproject.toml; echo "$(PIP_ARGS)
 STAMP := $(VENV)/.setup-$(PLACE).$(NEEDS)
 # Two workers are enough for this suite, and what most machines can spare.
 PYTEST := $(BIN)/python -m pytest -n 2 --dist loadgroup
+# The tests start a few hundred Pythons; each would compile the package anew where no bytecode may be kept.
+unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:

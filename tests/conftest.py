@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import os
 import signal
@@ -15,6 +16,9 @@ import pytest
 from tests import leftovers
 
 HERE = Path(__file__).parent
+
+#: The garbage collector's thresholds: it looks at all objects more rarely than Python's own (700, 10, 10) have it do.
+COLLECTIONS = (2000, 10, 50)
 
 #: How long processes may take to end after the last test, in seconds.
 ENDING_SECONDS = 10.0
@@ -62,6 +66,13 @@ def pytest_configure(config: pytest.Config) -> None:
             signal.signal(number, _ignore)
     if not hasattr(config, "workerinput"):  # workers of xdist inherit the mark
         config.pluginmanager.register(LeftBehind(), "left-behind")
+
+
+def pytest_collection_finish() -> None:
+    """Keep the eleven thousand tests themselves out of garbage collections, which take a seventh of the CPU time."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(*COLLECTIONS)
 
 
 def _ignore(number: int, frame: FrameType | None) -> None:

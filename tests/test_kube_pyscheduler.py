@@ -150,7 +150,6 @@ def environment(tmp_path: Path, index: Path) -> Environment:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(180)
 def test_examples_install_from_an_index_with_a_foreign_pyscheduler(environment: Environment) -> None:
     """Pip resolves an example's requirements to this project, leaves the stranger's out, and the command works."""
     installed = json.loads(environment.pip("list", "--path", str(environment.site), "--format", "json"))
@@ -169,7 +168,6 @@ def test_examples_install_from_an_index_with_a_foreign_pyscheduler(environment: 
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(180)
 def test_a_foreign_pyscheduler_beside_this_one_is_reported(environment: Environment) -> None:
     """Each command names the conflict in one line, and the installation works again after the repair that it names."""
     package = environment.site / "pyscheduler"

@@ -10,70 +10,38 @@ Does not belong here: the decision to schedule a group; any I/O.
 
 from __future__ import annotations
 
-from pyscheduler.api.deprecation import deprecated_names
-from pyscheduler.podgroup.controller import StatusController as StatusController, status_rules as status_rules
-from pyscheduler.podgroup.deadlock import Deadlocks as Deadlocks
-from pyscheduler.podgroup.deadlock_units import (
-    DeadlockArgs as DeadlockArgs,
-    DeadlockParty as DeadlockParty,
-    UnitKey as UnitKey,
-)
-from pyscheduler.podgroup.dialects import (
-    DIALECTS as DIALECTS,
-    Dialect as Dialect,
-    DialectTable as DialectTable,
-    Key as Key,
-    KeyPlace as KeyPlace,
-    kinds_of as kinds_of,
-    resolve as resolve,
-)
-from pyscheduler.podgroup.directory import (
-    ChangeKind as ChangeKind,
-    GroupChange as GroupChange,
-    GroupDirectory as GroupDirectory,
-)
-from pyscheduler.podgroup.expiry import ExpiringMap as ExpiringMap
-from pyscheduler.podgroup.fields import (
-    NOTHING_SAID as NOTHING_SAID,
-    GroupFields as GroupFields,
-    MatchPolicy as MatchPolicy,
-    Mode as Mode,
-    Problem as Problem,
-)
-from pyscheduler.podgroup.groups import PodGroups as PodGroups
-from pyscheduler.podgroup.identity import GroupId as GroupId
-from pyscheduler.podgroup.membership import (
-    GangGroup as GangGroup,
-    GroupState as GroupState,
-    MemberPlace as MemberPlace,
-    created_at as created_at,
-)
-from pyscheduler.podgroup.model import Group as Group, Origin as Origin, merge as merge
-from pyscheduler.podgroup.old_names import StatusStyle as _StatusStyle, next_status as _next_status
-from pyscheduler.podgroup.room_needed import asks as asks, places_needed as places_needed
-from pyscheduler.podgroup.sort_keys import (
-    QueueOrder as QueueOrder,
-    coscheduling_key as coscheduling_key,
-    gang_key as gang_key,
-)
+from pyscheduler.podgroup.controller import StatusController, status_rules
+from pyscheduler.podgroup.deadlock import Deadlocks
+from pyscheduler.podgroup.deadlock_units import DeadlockArgs, DeadlockParty, UnitKey
+from pyscheduler.podgroup.dialects import DIALECTS, Dialect, DialectTable, Key, KeyPlace, kinds_of, resolve
+from pyscheduler.podgroup.directory import ChangeKind, GroupChange, GroupDirectory
+from pyscheduler.podgroup.expiry import ExpiringMap
+from pyscheduler.podgroup.fields import NOTHING_SAID, GroupFields, MatchPolicy, Mode, Problem
+from pyscheduler.podgroup.groups import PodGroups
+from pyscheduler.podgroup.identity import GroupId
+from pyscheduler.podgroup.membership import GangGroup, GroupState, MemberPlace, created_at
+from pyscheduler.podgroup.model import Group, Origin, merge
+from pyscheduler.podgroup.old_names import old_name
+from pyscheduler.podgroup.room_needed import asks, places_needed
+from pyscheduler.podgroup.sort_keys import QueueOrder, coscheduling_key, gang_key
 from pyscheduler.podgroup.status import (
-    ConditionStatus as ConditionStatus,
-    CountsStatus as CountsStatus,
-    DialectStatus as DialectStatus,
-    KubeBatchStatus as KubeBatchStatus,
-    MemberFacts as MemberFacts,
-    Phase as Phase,
-    PhaseStatus as PhaseStatus,
-    coscheduling_phase as coscheduling_phase,
-    is_overdue as is_overdue,
-    is_unschedulable as is_unschedulable,
-    koordinator_phase as koordinator_phase,
-    ming_phase as ming_phase,
-    occupied_by as occupied_by,
-    scheduled_condition as scheduled_condition,
-    status_patch as status_patch,
+    ConditionStatus,
+    CountsStatus,
+    DialectStatus,
+    KubeBatchStatus,
+    MemberFacts,
+    Phase,
+    PhaseStatus,
+    coscheduling_phase,
+    is_overdue,
+    is_unschedulable,
+    koordinator_phase,
+    ming_phase,
+    occupied_by,
+    scheduled_condition,
+    status_patch,
 )
-from pyscheduler.podgroup.wire import GroupObject as GroupObject, GroupStatus as GroupStatus
+from pyscheduler.podgroup.wire import GroupObject, GroupStatus
 
 __all__ = [
     "DIALECTS",
@@ -131,11 +99,4 @@ __all__ = [
     "status_rules",
 ]
 
-__getattr__ = deprecated_names(
-    __name__,
-    {
-        "Place": ("MemberPlace", MemberPlace),
-        "StatusStyle": ("a DialectStatus", _StatusStyle),
-        "next_status": ("DialectStatus.next", _next_status),
-    },
-)
+__getattr__ = old_name

@@ -196,7 +196,8 @@ class StatusController:
     def _changed(self, change: GroupChange) -> None:
         group, pod = change.state.id, change.pod
         if change.kind is ChangeKind.FORGOTTEN and self._groups.directory.get(group) is None:
-            self._forget(group)
+            self._bound.pop(group, None)
+            self._close_state(group)
             return
         ahead = self._bound.get(group)
         if ahead is not None and pod is not None and self._groups.directory.place_of(pod.uid) not in _UNBOUND:
@@ -205,10 +206,6 @@ class StatusController:
                 del self._bound[group]
         if change.state.object is not None:
             self._enqueue(group)
-
-    def _forget(self, group: GroupId) -> None:
-        self._bound.pop(group, None)
-        self._close_state(group)
 
     def _close_state(self, group: GroupId) -> None:
         writes = self._states.pop(group, None)

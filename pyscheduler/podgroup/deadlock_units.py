@@ -54,40 +54,31 @@ class DeadlockParty(Protocol):
     @property
     def handle(self) -> Handle:
         """Return the handle of the profile."""
-        ...
 
     @property
     def deadlock(self) -> DeadlockArgs:
         """Return the args."""
-        ...
 
     def unit(self, state: GroupState) -> tuple[UnitKey, Sequence[GroupState]]:
         """Return the key of a group's unit, and the known groups of the unit, including the group."""
-        ...
 
     def is_ready(self, unit: Sequence[GroupState]) -> bool:
         """Return True if all groups of a unit are known, declared, and have enough members, gated ones included."""
-        ...
 
     def missing(self, state: GroupState) -> int:
         """Return how many members without a node a group still needs; 0 for a complete group."""
-        ...
 
     def candidates(self, state: GroupState) -> Sequence[Pod]:
         """Return the pending members that can be tried, in the order of the queue."""
-        ...
 
     def may_yield(self, state: GroupState) -> bool:
         """Return True if a group keeps its nodes when a member does not fit, so that it may have to yield."""
-        ...
 
     def yield_places(self, unit: Sequence[GroupState], reason: Callable[[GroupState], str]) -> None:
         """Reject all waiting members; the groups have not failed, and no deadline runs on."""
-        ...
 
     def retry(self, unit: Sequence[GroupState]) -> None:
         """Retry the pending members, even if the groups are refused at the moment."""
-        ...
 
 
 @attrs.frozen(kw_only=True, eq=False)

@@ -88,14 +88,19 @@ def gang_pod_fields(pod: Pod) -> GroupFields:
     light_min = labels.get(_LIGHT_MIN)
     if not annotations and light_min is None and _POLICY_ALIAS not in labels:
         return NOTHING_SAID
-    get = annotations.get
-    minimum, where = get(_MIN), _MIN
+    minimum, where = annotations.get(_MIN), _MIN
     if minimum is None:
-        minimum, where = light_min if light_min is not None else get(_LIGHT_MIN), _LIGHT_MIN
-    policy = get(_POLICY)
+        minimum, where = light_min if light_min is not None else annotations.get(_LIGHT_MIN), _LIGHT_MIN
+    return _annotated(where, minimum, annotations, labels.get(_POLICY_ALIAS))
+
+
+def _annotated(where: str, minimum: str | None, annotations: Mapping[str, str], policy: str | None) -> GroupFields:
+    """Return what Koordinator's annotations say, except for the minimum; `policy` counts after the annotation."""
+    get = annotations.get
+    groups = get(_GROUPS, get(_GROUPS_ALIAS))
     if policy is None:
-        policy = labels.get(_POLICY_ALIAS, get(_POLICY_ALIAS))
-    return _gang_fields(where, minimum, get(_TOTAL), get(_WAIT), get(_MODE), get(_GROUPS, get(_GROUPS_ALIAS)), policy)
+        policy = get(_POLICY_ALIAS)
+    return _gang_fields(where, minimum, get(_TOTAL), get(_WAIT), get(_MODE), groups, get(_POLICY, policy))
 
 
 @bounded_cache(_REMEMBERED)
@@ -139,16 +144,7 @@ def object_fields(group: GroupObject, *, least: int = 1, gang_annotations: bool 
     timeout = spec.schedule_timeout_seconds
     noted = NOTHING_SAID
     if gang_annotations and annotations:
-        get = annotations.get
-        noted = _gang_fields(
-            _MIN,
-            get(_MIN),
-            get(_TOTAL),
-            get(_WAIT),
-            get(_MODE),
-            get(_GROUPS, get(_GROUPS_ALIAS)),
-            get(_POLICY, get(_POLICY_ALIAS)),
-        )
+        noted = _annotated(_MIN, annotations.get(_MIN), annotations, None)
         problems += noted.problems
     said = 0 if minimum is None else read_minimum(minimum, where, problems, least=least)
     wait = None if timeout is None else read_timeout(timeout, "spec.scheduleTimeoutSeconds", problems)

@@ -384,6 +384,7 @@ class GroupDirectory:
             created=(entry.earliest or 0.0) if item is None else created_at(item),
         )
         state.object = item
+        state.count_succeeded = self._dialects[self._rank[dialect]].count_succeeded
         old = state.group
         if group == old:
             return
@@ -459,7 +460,7 @@ class GroupDirectory:
             seen.update((uid, (group, member.place)) for uid, member in relics.items())
         assert seen == {uid: (member.group, member.place) for uid, member in self._members.items()}
         for gang_group in self._gang_groups.values():
-            assert gang_group.groups, f"gang group {gang_group.id} should have been forgotten"
+            assert gang_group.groups, f"gang group {gang_group.keys} should have been forgotten"
 
 
 def _count(counts: dict[str, int], dialect: str, change: int) -> None:

@@ -60,11 +60,6 @@ class ExpiringMap(Generic[K, V]):
         entry = self._entry(key)
         return None if entry is None else entry[1]
 
-    def ends_at(self, key: K) -> float | None:
-        """Return the clock's time at which an entry expires; None if there is none."""
-        entry = self._entry(key)
-        return None if entry is None else entry[0]
-
     def remove(self, key: K) -> V | None:
         """Remove an entry; return its value, or None if there is none."""
         entry = self._entry(key)

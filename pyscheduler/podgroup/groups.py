@@ -18,7 +18,7 @@ from pyscheduler.podgroup.informer_adapter import InformerAdapter
 from pyscheduler.podgroup.membership import MemberPlace
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable
 
     from pyscheduler.api import Pod
     from pyscheduler.framework import Clock, Handle
@@ -48,8 +48,10 @@ class PodGroups:
         #: Plugins that serve, or only sort, the dialects whose rows name them, including rows added later.
         self._take_defaults: list[str] = []
         self._sort_defaults: list[str] = []
-        self._last_failed: dict[GroupId, float] = {}
-        self._rounds: dict[str, int] = {}
+        #: The wall time of the last failure of groups that have not passed Permit since; read only.
+        self.last_failed: dict[GroupId, float] = {}
+        #: The last round in which each member was tried, by uid, as recorded with `tried`; read only.
+        self.rounds: dict[str, int] = {}
         self._adapter = InformerAdapter(self.directory)
         self.directory.subscribe(self._changed)
         #: Resolves deadlocks of groups that each hold a part of the room.
@@ -118,30 +120,20 @@ class PodGroups:
 
     # --- what orders the queue
 
-    @property
-    def last_failed(self) -> Mapping[GroupId, float]:
-        """Return the wall time of the last failure of groups that have not passed Permit since."""
-        return self._last_failed
-
-    @property
-    def rounds(self) -> Mapping[str, int]:
-        """Return, by uid, the last round in which each member was tried, as recorded with `tried`."""
-        return self._rounds
-
     def failed(self, group: GroupId) -> None:
         """Record that a group failed now; its pods are sorted behind those of groups that have waited longer."""
-        self._last_failed[group] = self._clock.wall()
+        self.last_failed[group] = self._clock.wall()
         self._resort_groups([group])
 
     def passed(self, group: GroupId) -> None:
         """Forget the failure of a group that passed Permit."""
-        if self._last_failed.pop(group, None) is not None:
+        if self.last_failed.pop(group, None) is not None:
             self._resort_groups([group])
 
     def tried(self, uid: str, round_number: int) -> None:
         """Record the round in which a member was tried; the member must not be in the queue."""
         if self.directory.place_of(uid) is not None:
-            self._rounds[uid] = round_number
+            self.rounds[uid] = round_number
 
     def _resort_groups(self, groups: Iterable[GroupId]) -> None:
         states = [state for group in groups if (state := self.directory.get(group)) is not None]
@@ -154,10 +146,10 @@ class PodGroups:
         group = state.group
         if change.kind is ChangeKind.LEFT and change.pod is not None:
             if self.directory.place_of(change.pod.uid) in {None, MemberPlace.SUCCEEDED, MemberPlace.FAILED}:
-                self._rounds.pop(change.pod.uid, None)
+                self.rounds.pop(change.pod.uid, None)
         elif change.kind is ChangeKind.FORGOTTEN:
             if self.directory.get(state.id) is None:
-                self._last_failed.pop(state.id, None)
+                self.last_failed.pop(state.id, None)
             # The rest of its gang group may have a later creation time now.
             self._resort_groups(_partners(group))
         elif change.kind is ChangeKind.DECLARED and old is not None:

@@ -59,11 +59,6 @@ class GangGroup:
     #: Whether the minimum was reached once; it stays True while any of `groups` is known.
     satisfied: bool = False
 
-    @property
-    def id(self) -> str:
-        """Return the sorted keys, joined by commas."""
-        return ",".join(self.keys)
-
 
 class Declarations:
     """What living members say: each different declaration once, in the order of their earliest members.
@@ -127,6 +122,8 @@ class GroupState:
     gated: set[str] = attrs.Factory(set)
     #: Bound members that run.
     running: set[str] = attrs.Factory(set)
+    #: Whether members that succeeded count if the living ones cannot reach the minimum any more; see `Dialect`.
+    count_succeeded: bool = False
     #: How many living members name each profile.
     profiles: dict[str, int] = attrs.Factory(dict)
 

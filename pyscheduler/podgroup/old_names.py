@@ -1,18 +1,20 @@
-"""What `pyscheduler.podgroup` offered before dialects had a `DialectStatus`; removed in the next version."""
+"""Old names of `pyscheduler.podgroup`: they warn, and are removed in the next version."""
 
 from __future__ import annotations
 
+import warnings
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final
 
 from pyscheduler.podgroup.dialects import DIALECTS
+from pyscheduler.podgroup.membership import MemberPlace
 
 if TYPE_CHECKING:
     from pyscheduler.podgroup.status import DialectStatus, MemberFacts
 
-__all__ = ["StatusStyle", "next_status"]
+__all__ = ["old_name"]
 
-_FORMER: Final = {
+_STYLES: Final = {
     "sigs": "COSCHEDULING",
     "ming": "COSCHEDULING_SCHEDULED",
     "koordinator": "GANG",
@@ -20,10 +22,28 @@ _FORMER: Final = {
     "volcano": "COUNTS",
     "intree": "CONDITION",
 }
-StatusStyle: Any = SimpleNamespace(**{_FORMER[row.name]: row.status for row in DIALECTS if row.name in _FORMER})
-"""The status objects of the built-in dialects, by the names of the former enum."""
 
 
-def next_status(style: DialectStatus, status: Any, facts: MemberFacts, *, now: float) -> Any:
-    """Return the status one step on."""
+def _next_status(style: DialectStatus, status: Any, facts: MemberFacts, *, now: float) -> Any:
     return style.next(status, facts, now=now)
+
+
+#: By old name: what to use instead, and what the old name returns.
+_OLD: Final[dict[str, tuple[str, object]]] = {
+    "Place": ("MemberPlace", MemberPlace),
+    "StatusStyle": (
+        "a DialectStatus",
+        SimpleNamespace(**{_STYLES[row.name]: row.status for row in DIALECTS if row.name in _STYLES}),
+    ),
+    "next_status": ("DialectStatus.next", _next_status),
+}
+
+
+def old_name(name: str) -> object:
+    """Return what an old name stands for, with a `DeprecationWarning`: the `__getattr__` of the package."""
+    if name not in _OLD:
+        raise AttributeError(f"module 'pyscheduler.podgroup' has no attribute {name!r}")
+    instead, value = _OLD[name]
+    text = f"pyscheduler.podgroup.{name} is removed in the next version; use {instead}"
+    warnings.warn(text, DeprecationWarning, stacklevel=2)
+    return value

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from pyscheduler.podgroup.wire import GroupStatus
 
 __all__ = [
-    "LONGEST_WAIT_SECONDS",
     "POD_GROUP_SCHEDULED",
     "ConditionStatus",
     "CountsStatus",
@@ -60,8 +59,8 @@ _TERMINAL: Final = frozenset({Phase.FINISHED, Phase.FAILED})
 #: Phases in which the status names the owners of the members.
 _OCCUPIED: Final = frozenset({Phase.SCHEDULING, Phase.PRE_SCHEDULING})
 
-LONGEST_WAIT_SECONDS: Final = 48 * 3600.0
-"""A group that was not scheduled in this time gets a warning, and its status does not change any more."""
+#: A group that was not scheduled in this time gets a warning, and its status does not change any more.
+_LONGEST_WAIT_SECONDS: Final = 48 * 3600.0
 
 POD_GROUP_SCHEDULED: Final = "PodGroupScheduled"
 """The condition of Kubernetes' own PodGroup."""
@@ -258,7 +257,7 @@ def is_overdue(status: GroupStatus, *, created: float) -> bool:
     if status.phase not in {Phase.PENDING, Phase.SCHEDULING, Phase.PRE_SCHEDULING} or status.running:
         return False
     try:
-        return parse_time(status.schedule_start_time or "") - created > LONGEST_WAIT_SECONDS
+        return parse_time(status.schedule_start_time or "") - created > _LONGEST_WAIT_SECONDS
     except DecodeError:
         return False
 

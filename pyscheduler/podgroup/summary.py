@@ -69,11 +69,6 @@ class Summary:
     #: Why members are not bound, as the scheduler says; "" if all are.
     reason: str
 
-    @property
-    def key(self) -> tuple[str, str, str]:
-        """Return the sort key of groups."""
-        return self.state.id
-
 
 def summaries(directory: GroupDirectory, *, selector: str = "") -> list[Summary]:
     """Return the groups that match a label selector, in the order of namespace and name.
@@ -84,14 +79,14 @@ def summaries(directory: GroupDirectory, *, selector: str = "") -> list[Summary]
     found = (
         state for state in directory if not selector or any(compiled.matches(each.labels) for each in labelled(state))
     )
-    return sorted((summary_of(state, directory.dialect_of(state)) for state in found), key=lambda summary: summary.key)
+    return sorted(
+        (summary_of(state, directory.dialect_of(state)) for state in found), key=lambda summary: summary.state.id
+    )
 
 
 def labelled(state: GroupState) -> Iterable[KubeObject]:
     """Return the objects whose labels count as the group's."""
-    if state.object is not None:
-        return (state.object,)
-    return (*state.children(), *state.succeeded.values(), *state.failed.values())
+    return _pods(state) if state.object is None else (state.object,)
 
 
 def summary_of(state: GroupState, dialect: Dialect) -> Summary:

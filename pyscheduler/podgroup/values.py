@@ -85,21 +85,18 @@ def read_duration(value: str, where: str, problems: list[Problem]) -> float | No
 
 def read_mode(value: str, where: str, problems: list[Problem]) -> Mode | None:
     """Return the mode of that name."""
-    try:
-        return Mode(value)
-    except ValueError:
+    if value not in set(Mode):
         _bad(problems, where, value, "is neither Strict nor NonStrict; Strict counts")
         return None
+    return Mode(value)
 
 
 def read_match_policy(value: str, where: str, problems: list[Problem]) -> MatchPolicy | None:
     """Return the match policy of that name."""
-    try:
-        return MatchPolicy(value)
-    except ValueError:
-        known = ", ".join(MatchPolicy)
-        _bad(problems, where, value, f"is none of {known}; the default counts")
+    if value not in set(MatchPolicy):
+        _bad(problems, where, value, f"is none of {', '.join(MatchPolicy)}; the default counts")
         return None
+    return MatchPolicy(value)
 
 
 def read_gang_group(value: str, where: str, problems: list[Problem]) -> tuple[str, ...] | None:

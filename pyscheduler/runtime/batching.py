@@ -73,24 +73,17 @@ class NodeList:
         return self._view.name(self._order.pop())
 
 
-@attrs.define
-class _Cycle:
-    """The last cycle that found a node."""
-
-    number: int
-    node_name: str
-
-
 class Batch:
     """What one profile carries from one pod to the next."""
 
-    __slots__ = ("_clock", "_last", "_list", "_made_at", "_profile", "_recorder", "_signature")
+    __slots__ = ("_clock", "_last_cycle", "_last_node", "_list", "_made_at", "_profile", "_recorder", "_signature")
 
     def __init__(self, *, profile: str, clock: Clock, recorder: Recorder) -> None:
         self._profile = profile
         self._clock = clock
         self._recorder = recorder
-        self._last = _Cycle(0, "")
+        #: The last cycle that found a node, and that node.
+        self._last_cycle, self._last_node = 0, ""
         self._list: NodeList | None = None
         self._signature: Signature | None = None
         self._made_at = 0.0
@@ -117,7 +110,7 @@ class Batch:
         """Return why the list is of no use, "" where there is none; None where it is of use."""
         if not self._list:
             return ""
-        if cycle != self._last.number + 1:
+        if cycle != self._last_cycle + 1:
             return "pod_skipped"
         if signature is None or signature != self._signature:
             return "pod_incompatible"
@@ -125,7 +118,7 @@ class Batch:
             return "expired"
         if not self._list.is_current:
             return "node_missing"
-        is_full = rejects(self._last.node_name)
+        is_full = rejects(self._last_node)
         if is_full is None:
             return "node_missing"
         return None if is_full else "node_not_full"
@@ -141,7 +134,7 @@ class Batch:
     ) -> None:
         """Note which node a pod got; keep the list of the `others`, None where no nodes were scored."""
         began = self._clock.now()
-        self._last = _Cycle(cycle, chosen)
+        self._last_cycle, self._last_node = cycle, chosen
         if hinted == chosen:
             self._recorder.batch_attempt(profile=self._profile, result="hint_used")
         else:

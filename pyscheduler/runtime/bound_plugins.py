@@ -93,8 +93,8 @@ def bind_plugins(
     pre_filtering = PreFiltering(
         calls,
         _methods(assembly, point.PRE_FILTER, "pre_filter"),
-        _optional(assembly, point.PRE_FILTER, "add_pod", "PreFilterExtensionAddPod"),
-        _optional(assembly, point.PRE_FILTER, "remove_pod", "PreFilterExtensionRemovePod"),
+        _methods(assembly, point.PRE_FILTER, "add_pod", "PreFilterExtensionAddPod"),
+        _methods(assembly, point.PRE_FILTER, "remove_pod", "PreFilterExtensionRemovePod"),
     )
     return BoundPlugins(
         sort_key=make_sort_key(queue_sort, assembly.plugins[queue_sort], calls),
@@ -110,7 +110,7 @@ def bind_plugins(
             _methods(assembly, point.RESERVE, "reserve"),
             _methods(assembly, point.RESERVE, "unreserve", "Unreserve"),
         ),
-        releasing=Releasing(calls, _optional(assembly, point.RESERVE, "release_in_trial", "ReleaseInTrial")),
+        releasing=Releasing(calls, _methods(assembly, point.RESERVE, "release_in_trial", "ReleaseInTrial")),
         permitting=Permitting(
             calls,
             _methods(assembly, point.PERMIT, "permit"),
@@ -149,17 +149,10 @@ def _method(name: str, plugin: Plugin, attribute: str, label: str) -> PluginMeth
 def _methods(
     assembly: Assembly, point: ExtensionPoint, attribute: str, label: str | None = None
 ) -> tuple[PluginMethod, ...]:
-    return tuple(
-        _method(name, assembly.plugins[name], attribute, label or point.metric_label) for name in assembly.points[point]
-    )
-
-
-def _optional(assembly: Assembly, point: ExtensionPoint, attribute: str, label: str) -> tuple[PluginMethod, ...]:
-    return tuple(
-        _method(name, assembly.plugins[name], attribute, label)
-        for name in assembly.points[point]
-        if hasattr(assembly.plugins[name], attribute)
-    )
+    """Return the method of that name of the plugins at an extension point, except for those that do not have it."""
+    found = ((name, assembly.plugins[name]) for name in assembly.points[point])
+    label = label or point.metric_label
+    return tuple(_method(name, plugin, attribute, label) for name, plugin in found if hasattr(plugin, attribute))
 
 
 def _filters(assembly: Assembly) -> list[FilterEntry]:

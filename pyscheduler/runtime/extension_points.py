@@ -45,21 +45,12 @@ BASES: Final[Mapping[ExtensionPoint, type[Plugin]]] = {
     ExtensionPoint.POST_BIND: PostBindPlugin,
 }
 
-#: Per extension point, groups of methods of which one must be defined. `pre_bind_pre_flight` is not among them: a
-#: plugin without it has work for every pod.
+#: Groups of methods of which one must be defined; at other extension points, the method of that name.
 _NEEDED: Final[Mapping[ExtensionPoint, Sequence[tuple[str, ...]]]] = {
-    ExtensionPoint.PRE_ENQUEUE: [("pre_enqueue",)],
     ExtensionPoint.QUEUE_SORT: [("sort_key", "less")],
-    ExtensionPoint.PRE_FILTER: [("pre_filter",)],
     ExtensionPoint.FILTER: [("filter", "filter_nodes")],
-    ExtensionPoint.POST_FILTER: [("post_filter",)],
-    ExtensionPoint.PRE_SCORE: [("pre_score",)],
     ExtensionPoint.SCORE: [("score", "score_nodes")],
     ExtensionPoint.RESERVE: [("reserve",), ("unreserve",)],
-    ExtensionPoint.PERMIT: [("permit",)],
-    ExtensionPoint.PRE_BIND: [("pre_bind",)],
-    ExtensionPoint.BIND: [("bind",)],
-    ExtensionPoint.POST_BIND: [("post_bind",)],
 }
 
 
@@ -92,6 +83,6 @@ def missing_methods(plugin: type[Plugin], point: ExtensionPoint) -> list[str]:
     base = BASES[point]
     return [
         " or ".join(methods)
-        for methods in _NEEDED[point]
+        for methods in _NEEDED.get(point, [(point.name.lower(),)])
         if not any(defines(plugin, base, method) for method in methods)
     ]

@@ -22,7 +22,7 @@ from pyscheduler.framework.node_statuses import NodeStatuses
 from pyscheduler.framework.reuse import Reuse
 from pyscheduler.framework.status import Status
 from pyscheduler.runtime.attribution import all_failing, blank_statuses, fail_rows, first_error, merge_statuses
-from pyscheduler.runtime.run_context import context_of
+from pyscheduler.runtime.run_context import CycleInput, context_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from pyscheduler.runtime.pre_filtering import PreFiltering
     from pyscheduler.runtime.run_context import RunContext
 
-__all__ = ["FilterEntry", "FilterOutcome", "FilterQuestion", "Filtering"]
+__all__ = ["FilterEntry", "FilterOutcome", "Filtering"]
 
 _POINT: Final = "Filter"
 _NO_ROWS: Final[NDArray[np.int64]] = np.empty(0, dtype=np.int64)
@@ -82,18 +82,8 @@ class FilterEntry:
 
 
 @attrs.define
-class FilterQuestion:
-    """The question which of `nodes` can take `pod`."""
-
-    context: RunContext
-    state: CycleState
-    pod: Pod
-    nodes: Nodes
-
-
-@attrs.define
 class _Sweep:
-    """The answers of the columnar filters, by position in the profile; `alive` None means every row."""
+    """The answers of the columnar filters, by position; `alive`: bool[n], the rows left, None for all."""
 
     found: dict[int, NodeStatuses]
     alive: NDArray[np.bool_] | None
@@ -135,9 +125,9 @@ class Filtering:
         return [entry.method for entry in self._entries if entry.method.plugin not in skipped]
 
     def others_may_help(self, statuses: NodeStatuses) -> bool:
-        """Tell whether a node may take a pod that it refused alone, once other pods are placed, there or elsewhere.
+        """Return True if a node that rejects a pod now may accept it once other pods are placed, there or elsewhere.
 
-        It may where a filter refused that goes by more than the node and what is on it.
+        That is so where a filter rejects the pod whose answers depend on more than the node and its pods.
         """
         by_node = {method.plugin for method in self.methods if method.reuse is not Reuse.NEVER}
         return any(status.plugin not in by_node for status, _ in statuses.counts())
@@ -148,34 +138,34 @@ class Filtering:
         """Search `nodes` from row `start` on, round the end, until `limit` feasible ones were found (None: all)."""
         began = self.calls.clock.now()
         total = len(nodes)
-        question = FilterQuestion(context_of(state), state, pod, nodes)
-        outcome = self._find(question, total if limit is None else min(limit, total), start)
+        cycle = CycleInput(context_of(state), state, pod, nodes)
+        outcome = self._find(cycle, total if limit is None else min(limit, total), start)
         self.calls.point(_POINT, outcome.status, began)
         return outcome
 
     def run_filters(self, state: CycleState, pod: Pod, nodes: Nodes) -> NodeStatuses:
         """Return the complete statuses of `nodes`; where a plugin fails, its ERROR stands for every node."""
-        question = FilterQuestion(context_of(state), state, pod, nodes)
-        sweep = self._sweep(question)
+        cycle = CycleInput(context_of(state), state, pod, nodes)
+        sweep = self._sweep(cycle)
         if isinstance(sweep, Status):
             return all_failing(nodes, sweep)
-        with_nominated = self._rejections_with_nominated(question, self._nominated(question))
+        with_nominated = self._rejections_with_nominated(cycle, self._nominated(cycle))
         if isinstance(with_nominated, Status):
             return all_failing(nodes, with_nominated)
-        statuses = self._attribute(question, sweep.found, with_nominated, {})
+        statuses = self._attribute(cycle, sweep.found, with_nominated, {})
         return all_failing(nodes, statuses) if isinstance(statuses, Status) else statuses
 
-    def _find(self, question: FilterQuestion, limit: int, start: int) -> FilterOutcome:
-        sweep = self._sweep(question)
+    def _find(self, cycle: CycleInput, limit: int, start: int) -> FilterOutcome:
+        sweep = self._sweep(cycle)
         if isinstance(sweep, Status):
             return FilterOutcome.failed(sweep)
-        total = len(question.nodes)
-        nominated = self._nominated(question)
+        total = len(cycle.nodes)
+        nominated = self._nominated(cycle)
         with_nominated: dict[int, Status] = {}
         if nominated:
-            # Nodes refused already need not be looked at with their nominated pods, unless all are refused.
+            # Rejected nodes need not be filtered with their nominated pods, unless all nodes are rejected.
             answers = self._rejections_with_nominated(
-                question, {row: pods for row, pods in nominated.items() if sweep.is_alive(row)}
+                cycle, {row: pods for row, pods in nominated.items() if sweep.is_alive(row)}
             )
             if isinstance(answers, Status):
                 return FilterOutcome.failed(answers)
@@ -184,9 +174,9 @@ class Filtering:
                 sweep.kill(row, total)
         candidates = _walk_order(sweep.alive, start, total)
         walked: _Walked = {}
-        scalars = self._active_scalars(question.context)
+        scalars = self._active_scalars(cycle.context)
         if scalars and len(candidates):
-            went = self._walk(question, scalars, candidates.tolist(), limit, walked)
+            went = self._walk(cycle, scalars, candidates.tolist(), limit, walked)
             if isinstance(went, Status):
                 return FilterOutcome.failed(went, len(walked))
             rows = np.array(sorted(row for row, said in walked.items() if said is None), dtype=np.int64)
@@ -196,31 +186,31 @@ class Filtering:
         if len(rows):
             processed = total if went == len(candidates) else (int(candidates[went]) - start) % total
             return FilterOutcome(rows, None, processed)
-        # What a node says with its nominated pods on it comes before what it says without them.
+        # The status of a node with its nominated pods on it comes before the status without them.
         rest = self._rejections_with_nominated(
-            question, {row: pods for row, pods in nominated.items() if row not in with_nominated and row not in walked}
+            cycle, {row: pods for row, pods in nominated.items() if row not in with_nominated and row not in walked}
         )
         if isinstance(rest, Status):
             return FilterOutcome.failed(rest, total)
-        statuses = self._attribute(question, sweep.found, with_nominated | rest, walked)
+        statuses = self._attribute(cycle, sweep.found, with_nominated | rest, walked)
         if isinstance(statuses, Status):
             return FilterOutcome.failed(statuses, total)
         return FilterOutcome.infeasible(statuses)
 
     # Columnar filters
 
-    def _sweep(self, question: FilterQuestion) -> _Sweep | Status:
-        """Ask the columnar filters; stop as soon as no node is left. Returns an ERROR where one failed."""
-        nodes = question.nodes
-        skipped = question.context.skip_filter
+    def _sweep(self, cycle: CycleInput) -> _Sweep | Status:
+        """Run the columnar filters; stop as soon as no node is left. Return an ERROR where one failed."""
+        nodes = cycle.nodes
+        skipped = cycle.context.skip_filter
         found: dict[int, NodeStatuses] = {}
         alive: NDArray[np.bool_] | None = None
         for position, method in self.columnar:
             if method.plugin in skipped:
                 continue
-            # Only the nodes that nobody has refused yet count as judged.
+            # Only nodes that no plugin has rejected yet count as evaluated.
             method.evaluations += len(nodes) if alive is None else int(np.count_nonzero(alive))
-            answer = self.ask(method, question, alive)
+            answer = self.ask(method, cycle, alive)
             if answer is None:
                 continue
             if isinstance(answer, Status):
@@ -233,14 +223,14 @@ class Filtering:
         return _Sweep(found, alive)
 
     def ask(
-        self, method: PluginMethod, question: FilterQuestion, alive: NDArray[np.bool_] | None
+        self, method: PluginMethod, cycle: CycleInput, alive: NDArray[np.bool_] | None
     ) -> NodeStatuses | Status | None:
         """Run a columnar filter; return an ERROR where it failed, or where its status for a node in `alive` is one.
 
         `alive`: bool[n]; None stands for all nodes.
         """
-        calls, pod, nodes = self.calls, question.pod, question.nodes
-        answer = calls.run(method, pod, question.state, pod, nodes, sampled=question.context.sampled)
+        calls, pod, nodes = self.calls, cycle.pod, cycle.nodes
+        answer = calls.run(method, pod, cycle.state, pod, nodes, sampled=cycle.context.sampled)
         if answer is None:
             return None
         if not isinstance(answer, NodeStatuses):
@@ -262,25 +252,25 @@ class Filtering:
 
     def _walk(
         self,
-        question: FilterQuestion,
+        cycle: CycleInput,
         scalars: Sequence[tuple[int, PluginMethod]],
         candidates: Sequence[int],
         limit: int,
         walked: _Walked,
     ) -> int | Status:
-        """Ask the one-node filters about node after node, noting it in `walked`; return how many were asked about.
+        """Run the one-node filters on node after node, noting it in `walked`; return on how many nodes they ran.
 
         Ends at `limit` feasible nodes, or with the ERROR of a plugin.
         """
-        seconds = {method.plugin: 0.0 for _, method in scalars} if question.context.sampled else None
+        seconds = {method.plugin: 0.0 for _, method in scalars} if cycle.context.sampled else None
         feasible = 0
         for row in candidates:
             if feasible == limit:
                 break
-            node = question.nodes[row]
+            node = cycle.nodes[row]
             walked[row] = None
             for position, method in scalars:
-                status = self._ask_about(method, question, node, seconds)
+                status = self._ask_about(method, cycle, node, seconds)
                 if status is not None:
                     if not status.is_rejected:
                         return status
@@ -294,31 +284,31 @@ class Filtering:
         return len(walked)
 
     def _ask_about(
-        self, method: PluginMethod, question: FilterQuestion, node: NodeInfo, seconds: dict[str, float] | None = None
+        self, method: PluginMethod, cycle: CycleInput, node: NodeInfo, seconds: dict[str, float] | None = None
     ) -> Status | None:
-        """Ask a one-node filter about one node; None: it passes. `seconds` sums up the time, by plugin."""
+        """Run a one-node filter on one node; None: it passes. `seconds` sums up the time, by plugin."""
         calls = self.calls
         began = calls.clock.now() if seconds is not None else 0.0
         method.evaluations += 1
-        answer = calls.run(method, question.pod, question.state, question.pod, node)
+        answer = calls.run(method, cycle.pod, cycle.state, cycle.pod, node)
         if seconds is not None:
             seconds[method.plugin] += calls.clock.now() - began
-        status = calls.status_of(method, question.pod, answer)
+        status = calls.status_of(method, cycle.pod, answer)
         if status is None:
             return None
         return status.with_plugin(method.plugin) if status.is_rejected else calls.wrapped(method, status)
 
-    # Who was first
+    # The first failing plugin of each node
 
     def _attribute(
         self,
-        question: FilterQuestion,
+        cycle: CycleInput,
         found: Mapping[int, NodeStatuses],
         with_nominated: Mapping[int, Status],
         walked: _Walked,
     ) -> NodeStatuses | Status:
         """Give every node that fails the status of its first failing plugin in profile order."""
-        nodes = question.nodes
+        nodes = cycle.nodes
         statuses = blank_statuses(nodes)
         fail_rows(statuses, with_nominated)
         for position, entry in enumerate(self._entries):
@@ -327,14 +317,14 @@ class Filtering:
                 if position in found:
                     merge_statuses(statuses, found[position], method.plugin)
                 continue
-            if method.plugin in question.context.skip_filter:
+            if method.plugin in cycle.context.skip_filter:
                 continue
             for row in np.flatnonzero(statuses.passed()).tolist():
                 if row in walked:
                     said = walked[row]
                     refusal = said[1] if said is not None and said[0] == position else None
                 else:
-                    refusal = self._ask_about(method, question, nodes[row])
+                    refusal = self._ask_about(method, cycle, nodes[row])
                 if refusal is None:
                     continue
                 if not refusal.is_rejected:
@@ -344,12 +334,12 @@ class Filtering:
 
     # Nominated pods
 
-    def _nominated(self, question: FilterQuestion) -> Mapping[int, Sequence[PodInfo]]:
+    def _nominated(self, cycle: CycleInput) -> Mapping[int, Sequence[PodInfo]]:
         """Return by row the nominated pods that the pod must leave room for; only rows that have some."""
         names = self._snapshot.nominated_nodes
         if not names:
             return {}
-        pod, nodes = question.pod, question.nodes
+        pod, nodes = cycle.pod, cycle.nodes
         if nodes is self._snapshot.nodes:
             return self._snapshot.nominated_before(pod.priority).others_than(pod.uid)
         if len(nodes) < len(names):
@@ -359,35 +349,35 @@ class Filtering:
         return {row: ahead for name, row in rows.items() if (ahead := before(self._snapshot.nominated_pods(name), pod))}
 
     def _rejections_with_nominated(
-        self, question: FilterQuestion, nominated: Mapping[int, Sequence[PodInfo]]
+        self, cycle: CycleInput, nominated: Mapping[int, Sequence[PodInfo]]
     ) -> dict[int, Status] | Status:
         """Return by row why nodes cannot take the pod once their nominated pods are on them; an ERROR ends it.
 
-        Where a plugin that is active keeps an account of pods across nodes, each node is looked at alone: the promises
-        of one are nothing to another.
+        Where an active plugin counts pods across nodes, each node is filtered alone: pods nominated to one must not
+        count for another.
         """
         if not nominated:
             return {}
-        if not self._pre_filtering.follows(question.state):
-            return self.filter_with_nominated(question, nominated)
+        if not self._pre_filtering.follows(cycle.state):
+            return self.filter_with_nominated(cycle, nominated)
         with_nominated: dict[int, Status] = {}
         for row, infos in nominated.items():
-            answer = self.filter_with_nominated(question, {row: infos})
+            answer = self.filter_with_nominated(cycle, {row: infos})
             if isinstance(answer, Status):
                 return answer
             with_nominated |= answer
         return with_nominated
 
     def filter_with_nominated(
-        self, question: FilterQuestion, nominated: Mapping[int, Sequence[PodInfo]]
+        self, cycle: CycleInput, nominated: Mapping[int, Sequence[PodInfo]]
     ) -> dict[int, Status] | Status:
         """Return by row why nodes reject the pod with these pods on them; an ERROR ends it."""
         snapshot = self._snapshot
-        pod = question.pod
+        pod = cycle.pod
         with snapshot.what_if():
-            state = question.state.clone()
+            state = cycle.state.clone()
             for row, infos in nominated.items():
-                name = question.nodes.name(row)
+                name = cycle.nodes.name(row)
                 for info in infos:
                     snapshot.place(info, name)
                     node = snapshot.get(name)
@@ -395,9 +385,9 @@ class Filtering:
                     status = self._pre_filtering.add_pod(state, pod, info, node)
                     if status is not None:
                         return status
-            rows = [snapshot.nodes.index(question.nodes.name(row)) for row in nominated]
+            rows = [snapshot.nodes.index(cycle.nodes.name(row)) for row in nominated]
             view = snapshot.nodes.take(np.array(rows, dtype=np.int64))
-            placed = FilterQuestion(question.context, state, pod, view)
+            placed = CycleInput(cycle.context, state, pod, view)
             sweep = self._sweep(placed)
             if isinstance(sweep, Status):
                 return sweep

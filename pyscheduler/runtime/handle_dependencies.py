@@ -1,4 +1,4 @@
-"""What the scheduler hands to its profiles; through `Handle` it is what plugins can reach."""
+"""What the scheduler gives to its profiles; plugins reach it through their `Handle`."""
 
 from __future__ import annotations
 
@@ -33,13 +33,9 @@ K = TypeVar("K", bound="KubeObject")
 class ListerOf(Protocol):
     """Finds the cached objects of a kind."""
 
-    def __call__(self, kind: type[K], /) -> Lister[K]:
+    def __call__(self, kind: type[K]) -> Lister[K]:
         """Return the lister; raise `PluginError` for a kind that is not watched."""
         ...
-
-
-def _nothing(_kind: ResourceKind) -> None:
-    """Declare nothing: every kind is watched already, or none is."""
 
 
 @attrs.define(kw_only=True, eq=False)
@@ -64,7 +60,7 @@ class HandleDependencies:
     recorder: Recorder = attrs.Factory(NullRecorder)
     feature_gates: Mapping[str, bool] = attrs.Factory(dict)
     #: Called with each kind that an enabled plugin watches, before any plugin is made.
-    declare: Callable[[ResourceKind], object] = _nothing
+    declare: Callable[[ResourceKind], object] = lambda _kind: None
     routes: Routes = attrs.Factory(Routes)
     #: Decides where preemption begins to search, and among equals.
     preemption_rng: random.Random = attrs.Factory(lambda: random.Random(0))

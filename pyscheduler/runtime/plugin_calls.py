@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from pyscheduler.framework.errors import PLUGIN_FAILURES, PySchedulerError, text_of
 from pyscheduler.framework.reuse import Reuse
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pyscheduler.framework.clock import Clock
     from pyscheduler.framework.recorder import Recorder
 
-__all__ = ["CallPlugin", "PluginCalls", "PluginMethod", "error_status"]
+__all__ = ["PluginCalls", "PluginMethod", "error_status"]
 
 _log = logging.getLogger(__name__)
 
@@ -64,14 +64,6 @@ def error_status(message: str, *, plugin: str, error: BaseException | None = Non
     status = Status(Code.ERROR, message, plugin=plugin)
     status.error = error
     return status
-
-
-class CallPlugin(Protocol):
-    """Calls a plugin, as `PluginCalls.run` does."""
-
-    def __call__(self, method: PluginMethod, pod: Pod, *args: object, sampled: bool = False) -> object:
-        """Return the answer of the plugin, or an ERROR status where it raised."""
-        ...
 
 
 class PluginCalls:

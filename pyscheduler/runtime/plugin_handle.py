@@ -11,10 +11,10 @@ from pyscheduler.runtime.what_if import what_if
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Callable, Collection, Coroutine, Hashable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping, Sequence
     from contextlib import AbstractAsyncContextManager
 
-    from pyscheduler.api import KubeObject, Pod
+    from pyscheduler.api import Pod
     from pyscheduler.framework.clock import Clock
     from pyscheduler.framework.cycle_state import CycleState
     from pyscheduler.framework.handle import Client, EventRecorder, Nominator
@@ -26,19 +26,14 @@ if TYPE_CHECKING:
     from pyscheduler.framework.recorder import Recorder
     from pyscheduler.framework.snapshot import Snapshot
     from pyscheduler.framework.status import Status
-    from pyscheduler.framework.waiting import WaitVerdict
-    from pyscheduler.framework.watches import Lister
     from pyscheduler.framework.what_if import WhatIf
     from pyscheduler.runtime.handle_dependencies import HandleDependencies
     from pyscheduler.runtime.plugin_calls import PluginMethod
     from pyscheduler.runtime.profile import Profile
     from pyscheduler.runtime.reserving import Release
-    from pyscheduler.runtime.waiting_index import WaitingPodIndex
-    from pyscheduler.runtime.waiting_pods import HeldPod
 
 __all__ = ["PluginHandle"]
 
-K = TypeVar("K", bound="KubeObject")
 S = TypeVar("S")
 
 
@@ -52,43 +47,21 @@ class PluginHandle:
         self._dependencies = dependencies
         self.profile_name = profile_name
         self.event_recorder: EventRecorder = dependencies.event_recorder(profile_name)
+        self.snapshot: Snapshot = dependencies.snapshot
+        self.clock: Clock = dependencies.clock
+        self.recorder: Recorder = dependencies.recorder
+        self.nominator: Nominator = dependencies.nominator
+        self.client: Client = dependencies.client
+        self.feature_gates: Mapping[str, bool] = dependencies.feature_gates
+        self.lister = dependencies.lister
+        self.get_waiting_pod = dependencies.waiting_pods.get
+        self.waiting_pods = dependencies.waiting_pods.all
+        self.index_waiting_pods = dependencies.waiting_pods.index
+        self.reject_waiting_pod = dependencies.waiting_pods.reject
+        self.wait_verdict = dependencies.waiting_pods.verdict
         self.background = Background(recorder=dependencies.recorder)
         #: By plugin, what preempts in its name.
         self.preemptors: dict[str, Preemption] = {}
-
-    @property
-    def snapshot(self) -> Snapshot:
-        """Return the snapshot of the current cycle; outside cycles, of the last one."""
-        return self._dependencies.snapshot
-
-    @property
-    def clock(self) -> Clock:
-        """Return the clock."""
-        return self._dependencies.clock
-
-    @property
-    def recorder(self) -> Recorder:
-        """Return the sink of metrics."""
-        return self._dependencies.recorder
-
-    @property
-    def nominator(self) -> Nominator:
-        """Return the nominated pods."""
-        return self._dependencies.nominator
-
-    @property
-    def client(self) -> Client:
-        """Return the client of the API server."""
-        return self._dependencies.client
-
-    @property
-    def feature_gates(self) -> Mapping[str, bool]:
-        """Return every known feature gate and whether it is on."""
-        return self._dependencies.feature_gates
-
-    def lister(self, kind: type[K]) -> Lister[K]:
-        """Return the cached objects of a watched kind; raise `PluginError` where it is not watched."""
-        return self._dependencies.lister(kind)
 
     def run_filters(self, state: CycleState, pod: Pod, nodes: Nodes) -> NodeStatuses:
         """Return the complete statuses of `nodes`, nominated pods taken into account."""
@@ -101,26 +74,6 @@ class PluginHandle:
     def run_remove_pod(self, state: CycleState, pod: Pod, to_remove: PodInfo, node: NodeInfo) -> Status | None:
         """Tell all PreFilter plugins that `to_remove` was taken off `node` in a what-if."""
         return self.profile.run_remove_pod(state, pod, to_remove, node)
-
-    def get_waiting_pod(self, uid: str) -> HeldPod | None:
-        """Return the pod waiting at Permit under that uid, of whatever profile."""
-        return self._dependencies.waiting_pods.get(uid)
-
-    def waiting_pods(self) -> Iterable[HeldPod]:
-        """Return all pods waiting at Permit, of all profiles."""
-        return self._dependencies.waiting_pods.all()
-
-    def index_waiting_pods(self, key: Callable[[Pod], Hashable | None]) -> WaitingPodIndex:
-        """Return an index of the waiting pods of all profiles by `key(pod)`."""
-        return self._dependencies.waiting_pods.index(key)
-
-    def reject_waiting_pod(self, uid: str, *, plugin: str = "", reason: str = "removed") -> bool:
-        """Reject a waiting pod; return False when there is none under that uid."""
-        return self._dependencies.waiting_pods.reject(uid, plugin=plugin, reason=reason)
-
-    def wait_verdict(self, uid: str) -> WaitVerdict | None:
-        """Return how the pod's wait at Permit ended, until its binding cycle is over."""
-        return self._dependencies.waiting_pods.verdict(uid)
 
     def activate(self, pods: Iterable[Pod]) -> None:
         """Move pods that are unschedulable or in backoff to activeQ at once."""

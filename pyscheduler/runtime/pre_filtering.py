@@ -24,26 +24,31 @@ if TYPE_CHECKING:
     from pyscheduler.framework.node_info import NodeInfo
     from pyscheduler.framework.nodes import Nodes
     from pyscheduler.framework.pod_info import PodInfo
-    from pyscheduler.runtime.plugin_calls import CallPlugin, PluginCalls, PluginMethod
+    from pyscheduler.runtime.plugin_calls import PluginCalls, PluginMethod
+    from pyscheduler.runtime.run_context import RunContext
 
 __all__ = ["PreFilterOutcome", "PreFiltering"]
 
 _POINT = "PreFilter"
 _SKIP = Code.SKIP
-_NOBODY: frozenset[str] = frozenset()
 
 
 @attrs.define
 class PreFilterOutcome:
-    """The result of PreFilter.
+    """The result of PreFilter, so far.
 
     `result` narrows the nodes (None: all nodes), `status` is a rejection or an error (None: go on), and `narrowed_by`
     names the plugins that narrowed: they count as rejecting the nodes they left out.
     """
 
-    result: PreFilterResult | None
-    status: Status | None
-    narrowed_by: frozenset[str]
+    result: PreFilterResult | None = None
+    status: Status | None = None
+    narrowed_by: set[str] = attrs.Factory(set)
+
+    def end(self, status: Status) -> bool:
+        """End the phase with a status in place of everything else; return False."""
+        self.result, self.status, self.narrowed_by = None, status, set()
+        return False
 
 
 @attrs.frozen
@@ -55,30 +60,30 @@ class PreFiltering:
     add_pod_methods: Sequence[PluginMethod]
     remove_pod_methods: Sequence[PluginMethod]
 
-    def pre_filter(
-        self, state: CycleState, pod: Pod, nodes: Nodes, *, sampled: bool, call: CallPlugin | None = None
-    ) -> PreFilterOutcome:
-        """Begin the cycle of `pod`: run all plugins and note which skip. `call` calls a plugin."""
+    def pre_filter(self, state: CycleState, pod: Pod, nodes: Nodes, *, sampled: bool) -> PreFilterOutcome:
+        """Begin the cycle of `pod`: run all plugins and note which skip."""
         began = self.calls.clock.now()
         context = begin_context(state, sampled=sampled)
-        skipped: set[str] = set()
-        outcome = self._run(state, pod, nodes, skipped, call or self.calls.run, sampled=sampled)
-        if skipped:
-            context.skip_filter = skipped
+        outcome = PreFilterOutcome()
+        self.run_plugins(self.methods, outcome, context, state, pod, nodes)
         self.calls.point(_POINT, outcome.status, began)
         return outcome
 
-    def _run(
-        self, state: CycleState, pod: Pod, nodes: Nodes, skipped: set[str], call: CallPlugin, *, sampled: bool
-    ) -> PreFilterOutcome:
-        calls = self.calls
-        result: PreFilterResult | None = None
-        rejection: Status | None = None
-        narrowed: list[str] = []
-        for method in self.methods:
-            answer = call(method, pod, state, pod, nodes, sampled=sampled)
+    def run_plugins(
+        self,
+        methods: Sequence[PluginMethod],
+        outcome: PreFilterOutcome,
+        context: RunContext,
+        state: CycleState,
+        pod: Pod,
+        nodes: Nodes,
+    ) -> bool:
+        """Run some plugins and add their answers to `outcome`; return False where that ends the phase."""
+        calls, sampled = self.calls, context.sampled
+        for method in methods:
+            answer = calls.run(method, pod, state, pod, nodes, sampled=sampled)
             if isinstance(answer, Status) and answer.code == _SKIP:
-                skipped.add(method.plugin)
+                context.skip_filter.add(method.plugin)
                 continue
             method.evaluations += 1
             if answer is None:
@@ -86,25 +91,25 @@ class PreFiltering:
             if isinstance(answer, Status):
                 code = answer.code
                 if code == Code.UNSCHEDULABLE:
-                    rejection = answer.with_plugin(method.plugin)
+                    outcome.status = answer.with_plugin(method.plugin)
                 elif code == Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
-                    return PreFilterOutcome(None, answer.with_plugin(method.plugin), _NOBODY)
+                    return outcome.end(answer.with_plugin(method.plugin))
                 elif code != Code.SUCCESS:
-                    return PreFilterOutcome(None, calls.wrapped(method, answer), _NOBODY)
+                    return outcome.end(calls.wrapped(method, answer))
                 continue
             if not isinstance(answer, PreFilterResult):
-                wrong = calls.wrong_type(method, pod, answer, "PreFilterResult, Status or None")
-                return PreFilterOutcome(None, wrong, _NOBODY)
+                return outcome.end(calls.wrong_type(method, pod, answer, "PreFilterResult, Status or None"))
             if answer.node_names is None:
                 continue
             if not _is_set(answer.node_names):
                 expected = "a set of node names in its PreFilterResult"
-                return PreFilterOutcome(None, calls.wrong_type(method, pod, answer.node_names, expected), _NOBODY)
-            narrowed.append(method.plugin)
-            result = answer if result is None else result.merge(answer)
-            if not result.node_names:
-                return PreFilterOutcome(result, _nothing_left(narrowed), frozenset(narrowed))
-        return PreFilterOutcome(result, rejection, frozenset(narrowed))
+                return outcome.end(calls.wrong_type(method, pod, answer.node_names, expected))
+            outcome.narrowed_by.add(method.plugin)
+            outcome.result = answer if outcome.result is None else outcome.result.merge(answer)
+            if not outcome.result.node_names:
+                outcome.status = _nothing_left(outcome.narrowed_by)
+                return False
+        return True
 
     def follows(self, state: CycleState) -> bool:
         """Return True if a plugin that is active in this cycle counts pods across nodes."""
@@ -142,9 +147,9 @@ def _is_set(names: object) -> bool:
     return isinstance(names, AbstractSet)
 
 
-def _nothing_left(narrowed: Sequence[str]) -> Status:
+def _nothing_left(narrowed: AbstractSet[str]) -> Status:
     if len(narrowed) == 1:
-        message = f"node(s) didn't satisfy plugin {narrowed[0]}"
+        message = f"node(s) didn't satisfy plugin {next(iter(narrowed))}"
     else:
         message = f"node(s) didn't satisfy plugin(s) [{' '.join(sorted(narrowed))}] simultaneously"
     return Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, message)

@@ -26,28 +26,22 @@ from pyscheduler.runtime.profile_builder import assemble
 from pyscheduler.runtime.registry import one_line
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from pyscheduler.api import Pod
     from pyscheduler.framework.cycle_state import CycleState
     from pyscheduler.framework.events import ClusterEvent, ClusterEventWithHint
-    from pyscheduler.framework.interfaces import Plugin, PostFilterResult
-    from pyscheduler.framework.node_info import NodeInfo
-    from pyscheduler.framework.node_statuses import NodeStatuses
+    from pyscheduler.framework.interfaces import Plugin
     from pyscheduler.framework.nodes import Nodes
-    from pyscheduler.framework.pod_info import PodInfo, QueuedPodInfo
     from pyscheduler.framework.profile import ProfileSpec
     from pyscheduler.framework.status import Status
     from pyscheduler.queue.hints import HintMap
-    from pyscheduler.runtime.filtering import FilterOutcome
     from pyscheduler.runtime.handle_dependencies import HandleDependencies
-    from pyscheduler.runtime.plugin_calls import PluginMethod
     from pyscheduler.runtime.pre_filtering import PreFilterOutcome
     from pyscheduler.runtime.preemption.search import Preemption
     from pyscheduler.runtime.profile_builder import Assembly
     from pyscheduler.runtime.registry import Registry
     from pyscheduler.runtime.reserving import Release
-    from pyscheduler.runtime.scoring import Ranking, ScoreOutcome
     from pyscheduler.runtime.signing import Signature
     from pyscheduler.runtime.waiting_pods import HeldPod
 
@@ -80,7 +74,7 @@ class Profile:
         self.score_weights = {name: assembly.weights[name] for name in assembly.points[ExtensionPoint.SCORE]}
         #: By plugin, what preempts in its name.
         self.preemptors: Mapping[str, Preemption] = handle.preemptors
-        #: What is carried from one pod to the next; None with the gate OpportunisticBatching off.
+        #: What opportunistic batching carries from one pod to the next; None with its gate off.
         self.batch: Batch | None = None
         if dependencies.feature_gates.get("OpportunisticBatching", False):
             self.batch = Batch(profile=self.name, clock=dependencies.clock, recorder=dependencies.recorder)
@@ -93,26 +87,36 @@ class Profile:
         calls = PluginCalls(profile=self.name, clock=dependencies.clock, recorder=dependencies.recorder)
         #: Why answers of plugins are not cached.
         self.cache_obstacles = find_obstacles(assembly, has_extenders=bool(dependencies.extenders))
-        self._keys = equivalence_keys(assembly, calls)
+        keys = equivalence_keys(assembly, calls)
         self._bound = bound = bind_plugins(
             assembly, calls, dependencies.snapshot, permit_wait_limit=dependencies.permit_wait_limit_seconds
         )
         #: Answers for the four plain extension points below; None where it may not.
         self.equivalence_cache: EquivalenceCache | None = None
         if not any(each.disables for each in self.cache_obstacles):
-            self.equivalence_cache = EquivalenceCache(
-                snapshot=dependencies.snapshot,
-                keys=self._keys,
-                pre_filtering=bound.pre_filtering,
-                filtering=bound.filtering,
-                pre_scoring=bound.pre_scoring,
-                scoring=bound.scoring,
-            )
+            self.equivalence_cache = EquivalenceCache(snapshot=dependencies.snapshot, keys=keys, plain=bound)
         cache = self.equivalence_cache
+        # The extension points that need nothing but the plugins; the modules of their classes describe them.
+        self.sort_key = bound.sort_key
+        self.adjacency_key = bound.adjacency_key
         self._pre_filter = (cache or bound.pre_filtering).pre_filter
-        self._find_feasible = (cache or bound.filtering).find_feasible
-        self._pre_score = (cache or bound.pre_scoring).pre_score
-        self._rank = cache.rank if cache is not None else bound.scoring.score
+        self.find_feasible = (cache or bound.filtering).find_feasible
+        self.run_filters = bound.filtering.run_filters
+        self.active_filters = bound.filtering.active
+        self.others_may_help = bound.filtering.others_may_help
+        self.follows = bound.pre_filtering.follows
+        self.run_add_pod = bound.pre_filtering.add_pod
+        self.run_remove_pod = bound.pre_filtering.remove_pod
+        self.run_post_filter = bound.post_filtering.run
+        self.run_pre_score = (cache or bound.pre_scoring).pre_score
+        self.run_score = bound.scoring.score
+        self.rank_nodes = cache.rank if cache is not None else bound.scoring.score
+        self.run_reserve = bound.reserving.reserve
+        self.run_permit = bound.permitting.run
+        self.run_pre_bind_pre_flights = bound.pre_binding.pre_flight
+        self.run_bind = bound.binding.bind
+        self.evaluations = bound.evaluations
+        self.equivalence_key = keys.of
 
     @classmethod
     def build(cls, spec: ProfileSpec, registry: Registry, dependencies: HandleDependencies) -> Profile:
@@ -125,24 +129,15 @@ class Profile:
     def __repr__(self) -> str:
         return f"Profile({self.name}, {list(self.plugins)})"
 
-    # What the queue asks
+    # For the queue
 
     @property
     def queue_sort_name(self) -> str:
         """Return the name of the QueueSort plugin."""
         return self.points[ExtensionPoint.QUEUE_SORT][0]
 
-    def sort_key(self, info: QueuedPodInfo) -> object:
-        """Return the pod's place in activeQ; keys of one profile can be compared, the smallest pops first."""
-        return self._bound.sort_key(info)
-
-    @property
-    def adjacency_key(self) -> Callable[[QueuedPodInfo], Hashable | None] | None:
-        """Return what tells with which group a pod leaves activeQ; None where the QueueSort plugin has none."""
-        return self._bound.adjacency_key
-
     def run_pre_enqueue(self, pod: Pod) -> Status | None:
-        """Return why the pod may not stand in line, in the name of the plugin that says so; None when it may."""
+        """Return why the pod may not enter the queue, with the plugin that rejects it; None when it may."""
         return self._bound.pre_enqueueing.run(pod, sampled=self._sample())
 
     def hints(self) -> HintMap:
@@ -157,64 +152,17 @@ class Profile:
 
     @property
     def has_post_filter(self) -> bool:
-        """Tell whether anybody could make room for a pod that fits nowhere."""
+        """Return True if some plugin can make room for a pod that fits nowhere."""
         return bool(self.points[ExtensionPoint.POST_FILTER])
 
     @property
     def has_score(self) -> bool:
-        """Tell whether anybody ranks nodes; where nobody does, the first feasible node is as good as any."""
+        """Return True if some plugin ranks nodes; without one, the first feasible node is taken."""
         return bool(self.points[ExtensionPoint.SCORE])
 
     def run_pre_filter(self, state: CycleState, pod: Pod, nodes: Nodes) -> PreFilterOutcome:
         """Begin a cycle."""
         return self._pre_filter(state, pod, nodes, sampled=self._sample())
-
-    def find_feasible(
-        self, state: CycleState, pod: Pod, nodes: Nodes, *, limit: int | None = None, start: int = 0
-    ) -> FilterOutcome:
-        """Search `nodes` from row `start` on, round the end, until `limit` feasible ones were found (None: all)."""
-        return self._find_feasible(state, pod, nodes, limit=limit, start=start)
-
-    def others_may_help(self, statuses: NodeStatuses) -> bool:
-        """Tell whether a node may take a pod that it refused alone, once other pods are placed."""
-        return self._bound.filtering.others_may_help(statuses)
-
-    def run_filters(self, state: CycleState, pod: Pod, nodes: Nodes) -> NodeStatuses:
-        """Return the complete statuses of `nodes`, nominated pods taken into account.
-
-        Where a plugin fails, its ERROR stands for every node.
-        """
-        return self._bound.filtering.run_filters(state, pod, nodes)
-
-    def run_add_pod(self, state: CycleState, pod: Pod, to_add: PodInfo, node: NodeInfo) -> Status | None:
-        """Tell all PreFilter plugins that `to_add` was put on `node` in a what-if."""
-        return self._bound.pre_filtering.add_pod(state, pod, to_add, node)
-
-    def run_remove_pod(self, state: CycleState, pod: Pod, to_remove: PodInfo, node: NodeInfo) -> Status | None:
-        """Tell all PreFilter plugins that `to_remove` was taken off `node` in a what-if."""
-        return self._bound.pre_filtering.remove_pod(state, pod, to_remove, node)
-
-    async def run_post_filter(
-        self, state: CycleState, pod: Pod, statuses: NodeStatuses
-    ) -> tuple[PostFilterResult | None, Status]:
-        """Try to make room for a pod that fits nowhere."""
-        return await self._bound.post_filtering.run(state, pod, statuses)
-
-    def run_pre_score(self, state: CycleState, pod: Pod, nodes: Nodes) -> Status | None:
-        """Show the feasible nodes to those who will score them; anything returned is an error."""
-        return self._pre_score(state, pod, nodes)
-
-    def run_score(self, state: CycleState, pod: Pod, nodes: Nodes, *, details: bool = False) -> ScoreOutcome:
-        """Score the feasible nodes; `details` also keeps each plugin's scores from before normalisation."""
-        return self._bound.scoring.score(state, pod, nodes, details=details)
-
-    def rank_nodes(self, state: CycleState, pod: Pod, nodes: Nodes) -> Ranking:
-        """Score the feasible nodes for a caller that needs the totals only; scores may come from the cache."""
-        return self._rank(state, pod, nodes)
-
-    def run_reserve(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
-        """Reserve; after a rejection or an error the caller runs Unreserve."""
-        return self._bound.reserving.reserve(state, pod, node_name)
 
     def run_unreserve(self, state: CycleState, pod: Pod, node_name: str) -> None:
         """Undo Reserve, in reverse order."""
@@ -224,10 +172,6 @@ class Profile:
     def release(self, state: CycleState | None = None, *, without: Collection[str] = ()) -> Release | None:
         """Return what frees in a trial what evicted pods hold in plugins' books, but for some plugins'."""
         return self._bound.releasing.release(state=state, without=without)
-
-    def run_permit(self, state: CycleState, pod: Pod, node_name: str) -> tuple[Status | None, Mapping[str, float]]:
-        """Ask for permission to bind; a WAIT comes with seconds by plugin, for `add_waiting_pod`."""
-        return self._bound.permitting.run(state, pod, node_name)
 
     def add_waiting_pod(self, pod: Pod, node_name: str, timeouts: Mapping[str, float]) -> HeldPod:
         """Begin the wait at Permit. The binding cycle that ends it, with `wait_on_permit`, must follow."""
@@ -241,16 +185,12 @@ class Profile:
     # The binding cycle
 
     def will_wait_on_permit(self, pod: Pod) -> bool:
-        """Tell whether the pod is a waiting one."""
+        """Return True if the pod waits at Permit."""
         return self._dependencies.waiting_pods.get(pod.uid) is not None
 
     async def wait_on_permit(self, pod: Pod) -> Status | None:
         """Wait until the pod is allowed, or return why it was not; a pod that does not wait goes on at once."""
         return await self._dependencies.waiting_pods.wait(pod.uid)
-
-    def run_pre_bind_pre_flights(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
-        """Ask who has PreBind work: None when somebody has, SKIP when nobody, or an error."""
-        return self._bound.pre_binding.pre_flight(state, pod, node_name)
 
     async def run_pre_bind(
         self, state: CycleState, pod: Pod, node_name: str, *, may_be_called_off: bool = False
@@ -263,12 +203,8 @@ class Profile:
             return await self._dependencies.pods_in_pre_bind.run(pod.uid, work, running=running)
         return await work
 
-    async def run_bind(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
-        """Bind; SKIP when no plugin wanted to."""
-        return await self._bound.binding.bind(state, pod, node_name)
-
     async def run_post_bind(self, state: CycleState, pod: Pod, node_name: str) -> None:
-        """Tell everybody that the pod is bound."""
+        """Run PostBind, after which nothing is remembered of the pod's wait at Permit."""
         await self._bound.binding.post_bind(state, pod, node_name)
         self._dependencies.waiting_pods.forget(pod.uid)
 
@@ -280,26 +216,10 @@ class Profile:
         """Return the pod's signature, hashable; None where it has none: with extenders no two pods are surely alike."""
         return None if self._dependencies.extenders else self._bound.signing.sign(pod)
 
-    def evaluations(self) -> Mapping[tuple[str, str], int]:
-        """Return how often each plugin was asked, by (plugin, extension point): scheduler_plugin_evaluation_total."""
-        return self._bound.evaluations()
-
     def running_tasks(self) -> Mapping[str, int]:
         """Return how many tasks of plugins run beside the scheduler, by the first word of the name they were given."""
         names = (name.removeprefix(f"{self.name} ") for name in self.handle.background.names())
         return Counter(name.partition(" ")[0].partition(".")[0] for name in names)
-
-    def active_filters(self, state: CycleState) -> Sequence[PluginMethod]:
-        """Return the filters that take part in a cycle, in order."""
-        return self._bound.filtering.active(state)
-
-    def follows(self, state: CycleState) -> bool:
-        """Return True if a plugin that takes part in a cycle counts pods across nodes."""
-        return self._bound.pre_filtering.follows(state)
-
-    def equivalence_key(self, pod: Pod) -> bytes | None:
-        """Return the key that pods share to which plugins that promise reuse give equal answers; None for no key."""
-        return self._keys.of(pod)
 
     def _sample(self) -> bool:
         return self._dependencies.rng.random() < SAMPLED_SHARE

@@ -15,7 +15,7 @@ import numpy as np
 from pyscheduler.framework.interfaces import NodeScore
 from pyscheduler.framework.status import MAX_SCORE, MIN_SCORE, Code, Status
 from pyscheduler.runtime.plugin_calls import error_status
-from pyscheduler.runtime.run_context import context_of
+from pyscheduler.runtime.run_context import CycleInput, context_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,10 +25,19 @@ if TYPE_CHECKING:
     from pyscheduler.api import Pod
     from pyscheduler.framework.cycle_state import CycleState
     from pyscheduler.framework.nodes import Nodes
-    from pyscheduler.runtime.plugin_calls import CallPlugin, PluginCalls, PluginMethod
+    from pyscheduler.runtime.plugin_calls import PluginCalls, PluginMethod
     from pyscheduler.runtime.run_context import RunContext
 
-__all__ = ["PluginScores", "PreScoring", "Ranking", "ScoreEntry", "ScoreOutcome", "Scoring", "best_of"]
+__all__ = [
+    "PluginScores",
+    "PreScoring",
+    "Ranking",
+    "ScoreEntry",
+    "ScoreOutcome",
+    "Scoring",
+    "best_of",
+    "in_bounds",
+]
 
 _SKIP: Final = Code.SKIP
 
@@ -97,28 +106,29 @@ class PreScoring:
     calls: PluginCalls
     methods: Sequence[PluginMethod]
 
-    def pre_score(self, state: CycleState, pod: Pod, nodes: Nodes, *, call: CallPlugin | None = None) -> Status | None:
-        """Run all plugins and note which skip; return the first failure as an error. `call` calls a plugin."""
+    def pre_score(self, state: CycleState, pod: Pod, nodes: Nodes) -> Status | None:
+        """Run all plugins and note which skip; return the first failure as an error."""
         began = self.calls.clock.now()
         context = context_of(state)
-        skipped: set[str] = set()
-        status = self._run(context, state, pod, nodes, skipped, call or self.calls.run)
-        context.skip_score = skipped
+        context.skip_score = set()
+        status = self.run_plugins(self.methods, context, state, pod, nodes)
         self.calls.point("PreScore", status, began)
         return status
 
-    def _run(
-        self, context: RunContext, state: CycleState, pod: Pod, nodes: Nodes, skipped: set[str], call: CallPlugin
+    def run_plugins(
+        self, methods: Sequence[PluginMethod], context: RunContext, state: CycleState, pod: Pod, nodes: Nodes
     ) -> Status | None:
-        for method in self.methods:
-            answer = call(method, pod, state, pod, nodes, sampled=context.sampled)
-            status = None if answer is None else self.calls.status_of(method, pod, answer)
+        """Run some plugins and note which skip; return the first failure as an error."""
+        calls = self.calls
+        for method in methods:
+            answer = calls.run(method, pod, state, pod, nodes, sampled=context.sampled)
+            status = None if answer is None else calls.status_of(method, pod, answer)
             if status is not None and status.code == _SKIP:
-                skipped.add(method.plugin)
+                context.skip_score.add(method.plugin)
                 continue
             method.evaluations += 1
             if status is not None:
-                return self.calls.wrapped(method, status)
+                return calls.wrapped(method, status)
         return None
 
 
@@ -133,108 +143,82 @@ class Scoring:
         """Score `nodes`; with `details` also keep the scores from before normalisation."""
         began = self.calls.clock.now()
         outcome = ScoreOutcome(np.zeros(len(nodes), dtype=np.int64), {})
-        self.add_scores(outcome, self.entries, state, pod, nodes, details=details)
+        self.add_scores(outcome, self.entries, CycleInput(context_of(state), state, pod, nodes), details=details)
         self.calls.point("Score", outcome.status, began)
         return outcome
 
     def add_scores(
-        self,
-        outcome: ScoreOutcome,
-        entries: Sequence[ScoreEntry],
-        state: CycleState,
-        pod: Pod,
-        nodes: Nodes,
-        *,
-        details: bool = False,
+        self, outcome: ScoreOutcome, entries: Sequence[ScoreEntry], cycle: CycleInput, *, details: bool = False
     ) -> None:
         """Add the scores of those of `entries` that do not skip this cycle; stop at the first error."""
-        context = context_of(state)
         for entry in entries:
             name = entry.method.plugin
-            if name in context.skip_score:
+            if name in cycle.context.skip_score:
                 continue
-            entry.method.evaluations += len(nodes)
-            scores = self._score(entry, context, state, pod, nodes, details=details)
+            entry.method.evaluations += len(cycle.nodes)
+            scores = self._score(entry, cycle, details=details)
             if isinstance(scores, Status):
                 outcome.status = scores
                 return
             outcome.by_plugin[name] = scores
             outcome.totals += scores.normalized if entry.weight == 1 else scores.weighted
 
-    def _score(
-        self, entry: ScoreEntry, context: RunContext, state: CycleState, pod: Pod, nodes: Nodes, *, details: bool
-    ) -> PluginScores | Status:
-        ask = self._columnar if entry.columnar else self._scalar
-        scores = ask(entry.method, context, state, pod, nodes)
+    def _score(self, entry: ScoreEntry, cycle: CycleInput, *, details: bool) -> PluginScores | Status:
+        scores = (self._columnar if entry.columnar else self._one_by_one)(entry.method, cycle)
         if isinstance(scores, Status):
             return scores
         raw = scores.copy() if details else None
         if entry.normalize is not None:
-            normalized = self._normalize(entry.normalize, context, state, pod, nodes, scores, columnar=entry.columnar)
+            normalized = self._normalize(entry.normalize, cycle, scores, columnar=entry.columnar)
             if isinstance(normalized, Status):
                 return normalized
             scores = normalized
         return _out_of_bounds(entry.method.plugin, scores) or PluginScores(scores, entry.weight, raw)
 
-    def _columnar(
-        self, method: PluginMethod, context: RunContext, state: CycleState, pod: Pod, nodes: Nodes
-    ) -> NDArray[np.int64] | Status:
-        """Ask for all scores at once."""
-        calls = self.calls
-        answer = calls.run(method, pod, state, pod, nodes, sampled=context.sampled)
+    def _columnar(self, method: PluginMethod, cycle: CycleInput) -> NDArray[np.int64] | Status:
+        """Return all scores from one call."""
+        calls, pod, nodes = self.calls, cycle.pod, cycle.nodes
+        answer = calls.run(method, pod, cycle.state, pod, nodes, sampled=cycle.context.sampled)
         if isinstance(answer, np.ndarray) and answer.shape == (len(nodes),) and answer.dtype.kind in "iu":
             return answer.astype(np.int64, copy=False)
         if isinstance(answer, Status) and answer.is_error:
             return calls.wrapped(method, answer)
-        if isinstance(answer, np.ndarray):
-            found = f"{answer.dtype}{list(answer.shape)}"
-            return calls.wrong_type(method, pod, answer, f"int64[{len(nodes)}], not {found}")
-        return calls.wrong_type(method, pod, answer, f"int64[{len(nodes)}]")
+        found = f", not {answer.dtype}{list(answer.shape)}" if isinstance(answer, np.ndarray) else ""
+        return calls.wrong_type(method, pod, answer, f"int64[{len(nodes)}]{found}")
 
-    def _scalar(
-        self, method: PluginMethod, context: RunContext, state: CycleState, pod: Pod, nodes: Nodes
-    ) -> NDArray[np.int64] | Status:
-        """Ask for the score of node after node."""
-        calls = self.calls
+    def _one_by_one(self, method: PluginMethod, cycle: CycleInput) -> NDArray[np.int64] | Status:
+        """Return the scores from a call for each node."""
+        calls, pod = self.calls, cycle.pod
         began = calls.clock.now()
-        scores: NDArray[np.int64] = np.empty(len(nodes), dtype=np.int64)
-        for row, node in enumerate(nodes):
-            answer = calls.run(method, pod, state, pod, node)
+        scores: NDArray[np.int64] = np.empty(len(cycle.nodes), dtype=np.int64)
+        for row, node in enumerate(cycle.nodes):
+            answer = calls.run(method, pod, cycle.state, pod, node)
             if _is_whole(answer):
                 scores[row] = answer
             elif isinstance(answer, Status) and answer.is_error:
                 return calls.wrapped(method, answer)
             else:
                 return calls.wrong_type(method, pod, answer, "int")
-        if context.sampled:
+        if cycle.context.sampled:
             calls.took(method, None, calls.clock.now() - began)
         return scores
 
     def _normalize(
-        self,
-        method: PluginMethod,
-        context: RunContext,
-        state: CycleState,
-        pod: Pod,
-        nodes: Nodes,
-        scores: NDArray[np.int64],
-        *,
-        columnar: bool,
+        self, method: PluginMethod, cycle: CycleInput, scores: NDArray[np.int64], *, columnar: bool
     ) -> NDArray[np.int64] | Status:
         """Let the plugin change its scores in place, in the form it gave them."""
-        calls = self.calls
+        calls, pod = self.calls, cycle.pod
         given: NDArray[np.int64] | list[NodeScore] = scores
         if not columnar:
-            given = [NodeScore(nodes.name(row), score) for row, score in enumerate(scores.tolist())]
-        answer = calls.run(method, pod, state, pod, given, sampled=context.sampled)
+            given = [NodeScore(cycle.nodes.name(row), score) for row, score in enumerate(scores.tolist())]
+        answer = calls.run(method, pod, cycle.state, pod, given, sampled=cycle.context.sampled)
         status = calls.status_of(method, pod, answer)
         if status is not None:
             return calls.wrapped(method, status)
         if isinstance(given, list):
             if len(given) != len(scores) or not all(_is_whole(each.score) for each in given):
-                return calls.wrong_type(
-                    method, pod, given, f"the {len(scores)} scores, whole numbers, that it was given"
-                )
+                expected = f"the {len(scores)} scores, whole numbers, that it was given"
+                return calls.wrong_type(method, pod, given, expected)
             return np.array([each.score for each in given], dtype=np.int64)
         return given
 
@@ -244,14 +228,19 @@ def best_of(totals: NDArray[np.int64]) -> NDArray[np.int64]:
     return np.flatnonzero(totals == totals.max())
 
 
+def in_bounds(scores: NDArray[np.int64]) -> bool:
+    """Return True if all scores are within 0..100."""
+    # Seen as unsigned, a negative score is a huge one: one pass instead of two.
+    return not len(scores) or bool(scores.view(np.uint64).max() <= MAX_SCORE)
+
+
 def _is_whole(score: object) -> TypeGuard[int]:
     return type(score) is int or isinstance(score, np.integer)
 
 
 def _out_of_bounds(plugin: str, scores: NDArray[np.int64]) -> Status | None:
     """Return the ERROR for the first score that is not within 0..100, else None."""
-    # Seen as unsigned, a negative score is a huge one: one pass instead of two.
-    if not len(scores) or scores.view(np.uint64).max() <= MAX_SCORE:
+    if in_bounds(scores):
         return None
     wrong = int(scores[np.flatnonzero((scores < MIN_SCORE) | (scores > MAX_SCORE))[0]])
     message = (

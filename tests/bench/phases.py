@@ -24,7 +24,7 @@ __all__ = ["ORDER", "Phases", "sampled"]
 _INTERVAL_SECONDS: Final = 0.001
 _ROOT: Final = f"{Path(__file__).parents[2]}/"
 
-#: Phases by file (or folder) and, where a file has several, by function.
+#: Phases by file or folder.
 _FILES: Final = {
     "pyscheduler/cluster/embedded/": "server",
     "pyscheduler/api/codec.py": "decode",
@@ -53,25 +53,27 @@ _FILES: Final = {
 }
 #: What a sample belongs to where nothing else is under way: plugins are, at their extension points.
 _REST: Final = frozenset({"background", "http"})
+#: Phases by function, wherever it is.
 _FUNCTIONS: Final = {
-    "pyscheduler/cache/cache.py": {"update_snapshot": "snapshot"},
-    "pyscheduler/runtime/profile.py": {
-        "run_pre_enqueue": "PreEnqueue",
-        "run_pre_filter": "PreFilter",
-        "find_feasible": "Filter",
-        "run_filters": "Filter",
-        "run_post_filter": "PostFilter",
-        "run_pre_score": "PreScore",
-        "rank_nodes": "Score",
-        "run_reserve": "Reserve",
-        "run_unreserve": "Reserve",
-        "run_permit": "Permit",
-        "wait_on_permit": "Permit",
-        "run_pre_bind_pre_flights": "PreBind",
-        "run_pre_bind": "PreBind",
-        "run_bind": "Bind",
-        "run_post_bind": "PostBind",
-    },
+    "Cache.update_snapshot": "snapshot",
+    "Profile.run_pre_enqueue": "PreEnqueue",
+    "Profile.run_pre_filter": "PreFilter",
+    "EquivalenceCache.find_feasible": "Filter",
+    "Filtering.find_feasible": "Filter",
+    "Filtering.run_filters": "Filter",
+    "PostFiltering.run": "PostFilter",
+    "EquivalenceCache.pre_score": "PreScore",
+    "PreScoring.pre_score": "PreScore",
+    "EquivalenceCache.rank": "Score",
+    "Scoring.score": "Score",
+    "Reserving.reserve": "Reserve",
+    "Profile.run_unreserve": "Reserve",
+    "Permitting.run": "Permit",
+    "Profile.wait_on_permit": "Permit",
+    "PreBinding.pre_flight": "PreBind",
+    "Profile.run_pre_bind": "PreBind",
+    "Binding.bind": "Bind",
+    "Profile.run_post_bind": "PostBind",
 }
 #: How phases follow each other on a pod's way; those that are not met are left out.
 ORDER: Final = (
@@ -148,10 +150,9 @@ def _phase_of(code: CodeType) -> str:
     if "/aiohttp/" in code.co_filename:
         return "http"
     name = code.co_filename.removeprefix(_ROOT)
-    if name in _FUNCTIONS:
-        phase = _FUNCTIONS[name].get(code.co_name)
-        if phase is not None:
-            return phase
+    phase = _FUNCTIONS.get(code.co_qualname)
+    if phase is not None:
+        return phase
     for place, phase in _FILES.items():
         if name.startswith(place):
             return phase

@@ -53,9 +53,10 @@ _ROWS: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
     "reaction": ("an idle scheduler meets a pod, over HTTP", ("reaction_p50_ms", "reaction_p99_ms")),
 }
 _TEXT: Final = """\
-`make bench`, Python {python}, {cpus} CPUs ({machine}). Without HTTP the embedded API server runs in the same process
-and has its share in every figure. All rows, what they were aimed at and how they were measured:
-[performance](docs/performance.md). This table is written from the same results.
+Measured with `make bench`, Python {python}, {cpus} CPUs ({machine}).
+In the rows "without HTTP" the embedded API server runs in the same process, and its work is part of every figure.
+[Performance](docs/performance.md) has all rows, their targets and how they were measured. A program writes both tables
+from the same results.
 
 {table}
 """

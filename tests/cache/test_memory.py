@@ -72,6 +72,7 @@ def churn_pods(world: World, numbers: range) -> None:
         world.update()
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("traced")
 def test_churned_pods_leave_memory_flat(world: World) -> None:
     """Thousands of pods with labels of their own: the second half of them costs no memory on top of the first."""
@@ -88,6 +89,7 @@ def test_churned_pods_leave_memory_flat(world: World) -> None:
     assert not world.snapshot._columns.ports._rows
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("traced")
 def test_churned_nodes_leave_memory_flat(world: World) -> None:
     """Nodes too: hostnames, labels and images of those that are gone are forgotten, columns included."""

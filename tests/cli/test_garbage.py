@@ -17,6 +17,7 @@ class Cycle:
         self.me = self
 
 
+@pytest.mark.slow
 def test_collections_are_rare_within_the_block_only() -> None:
     """Many more objects are made before anything is looked at; afterwards all is as it was, after an error too."""
     before = gc.get_threshold()

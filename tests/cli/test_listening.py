@@ -11,6 +11,7 @@ import pytest
 
 from pyscheduler.cli.listening import listen
 from pyscheduler.framework.errors import ConfigError
+from tests.processes import PATIENCE_SECONDS
 
 
 @pytest.fixture
@@ -48,7 +49,7 @@ def test_it_listens(address: str) -> None:
     """On the address, or on all; port 0 takes a free one."""
     opened = listen(address, 0, flag="--health-port", named=True)
     assert opened is not None
-    with opened, socket.create_connection(("127.0.0.1", opened.getsockname()[1]), timeout=5):
+    with opened, socket.create_connection(("127.0.0.1", opened.getsockname()[1]), timeout=PATIENCE_SECONDS):
         assert opened.getsockname()[1] > 0
 
 

@@ -246,12 +246,15 @@ def levels() -> Iterator[None]:
     ],
 )
 @pytest.mark.parametrize("known", [True, False], ids=["made before", "made after"])
-def test_levels_of_modules(levels: None, pattern: str, name: str, detailed: bool, known: bool) -> None:
+def test_levels_of_modules(
+    levels: None, monkeypatch: pytest.MonkeyPatch, pattern: str, name: str, detailed: bool, known: bool
+) -> None:
     """`--vmodule` counts for loggers that are there, and for those that are made later."""
     if known:
         logging.getLogger(name)
     else:
-        logging.root.manager.loggerDict.pop(name, None)
+        # For the test only: a module keeps its logger, and changes of levels reach none that is not in the table.
+        monkeypatch.delitem(logging.root.manager.loggerDict, name, raising=False)
     logs.configure(verbosity=2, json=False, vmodule=parse_vmodule(pattern))
     assert logging.getLogger(name).isEnabledFor(logging.DEBUG) is detailed
     logs.configure(verbosity=2, json=False)

@@ -28,6 +28,7 @@ from pyscheduler.podgroup.summary import Summary, summaries
 from pyscheduler.scheduler.ports import ClientSettings
 from pyscheduler.testing import FakeCluster, make_pod, pod_manifest
 from tests import processes
+from tests.cpu import slowness
 from tests.podgroup.builders import GANG, SIGS, make_group, member
 from tests.podgroup.test_summary import refused, summed
 
@@ -186,11 +187,13 @@ async def groups_in(cluster: FakeCluster) -> list[Summary]:
 def test_ten_thousand_pods_are_summed_up_quickly() -> None:
     """A hundred groups of a hundred cost a second or two of CPU."""
     pods = [make_pod(f"p{number}", labels={SIGS: f"g{number % 100}"}) for number in range(10_000)]
+    slow = slowness()
     before = time.process_time()
     found = summed(*pods)
     lines = Table().lines([row(one, NOW, wide=False, namespaced=False) for one in found.values()])
+    seconds = time.process_time() - before
     assert len(lines) == 101
-    assert time.process_time() - before < 3
+    assert seconds < 3 * max(slow, slowness())
 
 
 # --- the real kubectl ------------------------------------------------------------------------------

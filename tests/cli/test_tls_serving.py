@@ -99,6 +99,7 @@ def test_a_certificate_is_made_where_none_is_given() -> None:
     assert client.selected_alpn_protocol() is None
 
 
+@pytest.mark.slow
 def test_making_a_certificate_leaves_the_library_out() -> None:
     """A child process makes the certificate, so that the scheduler does not carry the library for months."""
     code = (

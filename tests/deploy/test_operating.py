@@ -46,12 +46,12 @@ def test_metrics_worth_a_look_are_there() -> None:
 def test_figures_are_those_of_the_manifests() -> None:
     """Memory as measured stands in both places, and so do requests and limits, ports and paths of the probes."""
     deployment = (FOLDER / "deployment.yaml").read_text(encoding="utf-8")
-    measured = re.findall(r"\d+ MiB", section("What it costs").partition("The requests")[0])
+    measured = re.findall(r"\d+ MiB", section("What it costs").partition("So `deployment.yaml`")[0])
     assert measured == re.findall(r"\d+ MiB", deployment)
     (container,) = manifest("Deployment")["spec"]["template"]["spec"]["containers"]
     resources = container["resources"]
     assert (resources["requests"]["memory"], resources["limits"]["memory"]) == ("256Mi", "512Mi")
-    assert "256 and 512 MiB" in section("What it costs")
+    assert "requests 256 MiB of memory and limits it to 512 MiB" in section("What it costs")
     for probe in ("startupProbe", "readinessProbe", "livenessProbe"):
         assert f"`{container[probe]['httpGet']['path']}`" in section("Probes")
     assert str(container["ports"][0]["containerPort"]) in section("Probes")

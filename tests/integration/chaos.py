@@ -24,7 +24,7 @@ from pyscheduler.cluster.embedded.routes import Request
 from tests.integration.programs import pods
 from tests.processes import PATIENCE_SECONDS
 
-__all__ = ["Binding", "Books", "Holding", "Look", "arm_bindings", "arrive", "dropped_watches", "nothing_lost", "until"]
+__all__ = ["Binding", "Books", "Holding", "arm_bindings", "arrive", "dropped_watches", "nothing_lost", "until"]
 
 _BINDING = r"/pods/[^/]+/binding$"
 _CREATED = 201
@@ -39,14 +39,6 @@ class Holding:
 
 
 @attrs.frozen
-class Look:
-    """A request for the lease: when it was answered, and at which address."""
-
-    at: float
-    host: str
-
-
-@attrs.frozen
 class Binding:
     """A binding that arrived: when, at which address, and whether it was made (its answer may be lost)."""
 
@@ -57,12 +49,11 @@ class Binding:
 
 
 class Books:
-    """What an API server notes of itself: every binding that arrived, and every read and write of the lease."""
+    """What an API server notes of itself: every binding that arrived, and every write of the lease."""
 
     def __init__(self, cluster: EmbeddedCluster) -> None:
         self.bindings: list[Binding] = []
         self.lease: list[Holding] = []
-        self.looks: list[Look] = []
         self._answer = cluster.router.answer
         self._handle = cluster.router.handle
         cluster.router.answer = self._note_answer  # type: ignore[method-assign]  # the server's own ear
@@ -82,8 +73,6 @@ class Books:
         elif request.method in {"POST", "PUT"} and "/leases" in request.path and answer.status in {200, _CREATED}:
             holder = msgspec.json.decode(answer.body)["spec"].get("holderIdentity") or ""
             self.lease.append(Holding(holder, time.monotonic()))
-        elif request.method == "GET" and "/leases/" in request.path:
-            self.looks.append(Look(time.monotonic(), request.host))
         return answer
 
     def _note_binding(self, request: Request, *, is_made: bool) -> None:

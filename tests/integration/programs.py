@@ -23,6 +23,16 @@ from tests.processes import PATIENCE_SECONDS
 FAST = Path(__file__).parents[2] / "configs" / "default.yaml"
 
 
+#: Runs `pyscheduler` with a watchdog that waits for longer than the two seconds after the ten of an orderly end: on a
+#: busy machine the interpreter itself may take that long.
+_PATIENT = """
+from kube_pyscheduler import main
+from pyscheduler.cli import watchdog
+watchdog._END_SECONDS, watchdog._LAST_RESORT_SECONDS = 100.0, 120.0
+main()
+"""
+
+
 class Program:
     """One `pyscheduler` process and all the lines it has written so far."""
 
@@ -83,10 +93,14 @@ class Program:
 
 @asynccontextmanager
 async def program(
-    *arguments: str, env: Mapping[str, str] | None = None, launcher: Sequence[str] = ()
+    *arguments: str, env: Mapping[str, str] | None = None, launcher: Sequence[str] = (), is_patient: bool = False
 ) -> AsyncIterator[Program]:
-    """Run `pyscheduler` with these arguments while the block runs; a launcher is a command that is given all of it."""
-    command = (*launcher, sys.executable, "-m", "pyscheduler", *arguments)
+    """Run `pyscheduler` with these arguments while the block runs; a launcher is a command that is given all of it.
+
+    `is_patient` is for tests of an end that takes as long as it may: its watchdog waits for a slow machine, too.
+    """
+    start = ("-c", _PATIENT) if is_patient else ("-m", "pyscheduler")
+    command = (*launcher, sys.executable, *start, *arguments)
     running = Program(await processes.start(*command, env={**os.environ, **(env or {})}))
     try:
         yield running

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import random
 import signal
-import time
 from collections import Counter
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
 import attrs
@@ -18,24 +18,21 @@ from tests.integration.chaos import Books, arm_bindings, arrive, dropped_watches
 from tests.integration.conftest import Served
 from tests.integration.programs import FAST, Program, nodes, program
 
-PODS = 2000
+PODS = 1000
 #: Room for all of them, and hardly more: a pod that is counted twice, or not at all, shows.
-NODES = 27
+NODES = 14
 KILLS = 10
 SIGNALS = [signal.SIGKILL] * 7 + [signal.SIGTERM] * 3
 
-#: Short enough for a test; a whole second, because that is what a lease can say.
-LEASE_SECONDS, RETRY_SECONDS = 2.0, 0.3
+#: Short enough for a test; whole seconds, because that is what a lease can say.
+LEASE_SECONDS = 2
 REPLICAS = f"""
 apiVersion: kubescheduler.config.k8s.io/v1
 kind: KubeSchedulerConfiguration
 clientConnection: {{qps: -1}}
-leaderElection: {{leaseDuration: {LEASE_SECONDS:g}s, renewDeadline: 1500ms, retryPeriod: {RETRY_SECONDS * 1000:g}ms}}
+leaderElection: {{leaseDuration: {LEASE_SECONDS}s, renewDeadline: 1500ms, retryPeriod: 300ms}}
 profiles: [{{schedulerName: pyscheduler}}]
 """
-#: How often the next leader may look at the lease after the end of the last one, which gave it back, or did not. Looks
-#: are counted, not seconds: on a busy machine there are fewer of them, not more.
-LOOKS = {signal.SIGTERM: 2, signal.SIGKILL: int(LEASE_SECONDS / RETRY_SECONDS) + 3}
 
 
 @pytest.fixture
@@ -46,15 +43,13 @@ def rng() -> random.Random:
     return random.Random(seed)
 
 
-async def live(scheduler: Program, rng: random.Random) -> None:
-    """Let a scheduler live for a while: not even until it has listed everything, or until it has bound some pods."""
-    if rng.random() < 0.3:
+async def live(books: Books, rng: random.Random, *, is_short: bool) -> None:
+    """Return after a moment in which a scheduler may not even list everything, or once it has bound some more pods."""
+    if is_short:
         await asyncio.sleep(rng.uniform(0.1, 1.0))
         return
-    await scheduler.said("Caches are synced")
-    bound = scheduler.said("Successfully bound", times=rng.randint(1, 200))
-    with suppress(TimeoutError):  # as many pods did not come
-        await asyncio.wait_for(bound, rng.uniform(0.2, 2.0))
+    enough = min(len(books.made) + rng.randint(1, 60), PODS)
+    await until(lambda: len(books.made) >= enough)
 
 
 @pytest.mark.slow
@@ -79,10 +74,10 @@ async def test_a_scheduler_that_is_killed_ten_times(served_cluster: Served, rng:
     lives: list[int] = []
     async with asyncio.TaskGroup() as tasks, dropped_watches(cluster, rng) as dropped:
         tasks.create_task(arrive(url, PODS, rate=150))
-        for _ in range(KILLS):
+        for is_short in rng.sample([True] * 3 + [False] * 7, KILLS):
             before = len(books.made)
             async with program(*arguments) as scheduler:
-                await live(scheduler, rng)
+                await live(books, rng, is_short=is_short)
                 scheduler.send(signal.SIGKILL)
                 assert await scheduler.ended() == -signal.SIGKILL
             lives.append(len(books.made) - before)
@@ -95,7 +90,7 @@ async def test_a_scheduler_that_is_killed_ten_times(served_cluster: Served, rng:
     hits = [fault.hits for fault in faults]
     print(f"bound in each life: {lives}; faults: {hits}; dropped: {dict(dropped)}")  # noqa: T201 - same
     assert sum(count > 0 for count in lives) >= 3
-    assert all(fault.hits >= 5 for fault in faults)
+    assert all(fault.hits >= 1 for fault in faults)
     assert sum(dropped.values()) >= 10
 
 
@@ -189,35 +184,28 @@ async def kept_running(served: Served, config: Path) -> AsyncIterator[Replicas]:
 
 
 class Executioner:
-    """Ends replicas, and notes how often the next leader looked at the lease after a leader's end."""
+    """Ends replicas, and counts how often another replica led after a leader's end."""
 
     def __init__(self, replicas: Replicas, books: Books, rng: random.Random) -> None:
         self._replicas = replicas
         self._books = books
         self._rng = rng
-        self.looks: dict[signal.Signals, list[int]] = {signal.SIGKILL: [], signal.SIGTERM: []}
+        self.moves: Counter[signal.Signals] = Counter()
 
     async def strike(self, number: signal.Signals) -> None:
         """End one of them, whichever it is."""
         self._rng.choice(self._replicas.replicas).strike(number)
 
     async def strike_leader(self, number: signal.Signals) -> None:
-        """End the leader when there is another that waits for it, and wait until that leads."""
+        """End the leader when there is another that waits for it, and wait until another leads."""
         books, replicas = self._books, self._replicas
         await until(lambda: any(each.is_standing_by for each in replicas.replicas) and self._leader())
         leader = self._leader()
         assert leader is not None
-        old, struck_at = books.lease[-1].holder, time.monotonic()
+        old = books.lease[-1].holder
         leader.strike(number)
         await until(lambda: books.lease[-1].holder not in {"", old})
-        led_at = next(each.at for each in books.lease if each.holder == books.lease[-1].holder)
-        # A leader that is stopped first finishes what it began, and then gives the lease back.
-        given_back = max((each.at for each in books.lease if not each.holder and each.at < led_at), default=0.0)
-        heir = replicas.of(books.lease[-1].holder)
-        assert heir is not None
-        since = max(struck_at, given_back)
-        looks = [look for look in books.looks if since < look.at <= led_at and heir.url.endswith(look.host)]
-        self.looks[number].append(len(looks))
+        self.moves[number] += 1
 
     def _leader(self) -> Replica | None:
         found = self._replicas.of(self._books.lease[-1].holder)
@@ -226,7 +214,11 @@ class Executioner:
 
 @pytest.mark.slow
 async def test_two_replicas_of_which_ten_are_killed(served_cluster: Served, rng: random.Random, tmp_path: Path) -> None:
-    """No binding ever comes from one who does not hold the lease; leadership moves in time; each pod is bound once."""
+    """No replica binds without the lease, none takes it before its time is over, and each pod is bound once.
+
+    How soon a replica takes the lease over is tested in virtual time: in real time each request that a busy machine
+    answers too late is a look more, so neither seconds nor looks have a bound.
+    """
     cluster = served_cluster.cluster
     config = tmp_path / "config.yaml"
     config.write_text(REPLICAS, encoding="utf-8")
@@ -254,10 +246,16 @@ async def test_two_replicas_of_which_ten_are_killed(served_cluster: Served, rng:
     ]
     assert strangers == [], "bindings of one who did not hold the lease"
     holders = len({each.holder for each in books.lease} - {""})
-    print(f"looks: {executioner.looks}; leaders: {holders}; ends: {dict(replicas.ends)}")  # noqa: T201 - same
-    assert all(max(looks, default=0) <= LOOKS[number] for number, looks in executioner.looks.items())
-    assert sum(map(len, executioner.looks.values())) == 5
+    print(f"moves: {executioner.moves}; leaders: {holders}; ends: {dict(replicas.ends)}")  # noqa: T201 - same
+    # A replica saw the last renewal after the server had made it, and waits from then on, whatever the machine does.
+    early = [
+        (old, new)
+        for old, new in itertools.pairwise(books.lease)
+        if old.holder and new.holder not in {"", old.holder} and new.at - old.at < LEASE_SECONDS
+    ]
+    assert early == [], "taken over while its holder could still lead"
+    assert executioner.moves.total() == 5
     assert holders >= 5
     assert replicas.ends.keys() <= {-signal.SIGKILL, -signal.SIGTERM, 0, 1}
-    assert all(fault.hits >= 5 for fault in faults)
+    assert all(fault.hits >= 1 for fault in faults)
     assert sum(dropped.values()) >= 10

@@ -58,7 +58,7 @@ def acme(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-async def test_its_groups_are_all_or_nothing(acme: Path, pyscheduler_cluster: FakeCluster) -> None:
+async def test_members_wait_for_the_minimum_of_their_object(acme: Path, pyscheduler_cluster: FakeCluster) -> None:
     """In all profiles: the kind is watched, members wait for the minimum of its object; then all are bound."""
     teams = importlib.import_module("acme_teams.rows").ROW.kinds[0]
     cluster = pyscheduler_cluster
@@ -187,7 +187,7 @@ def test_explain_knows_its_groups(acme: Path, tmp_path: Path) -> None:
     assert "current pods number: 2, minMember of group: 3" in found["message"]
 
 
-def test_nobody_imports_it_for_a_profile_without_that_plugin(acme: Path, pyscheduler_cluster: FakeCluster) -> None:
+def test_row_is_not_imported_without_its_plugin(acme: Path, pyscheduler_cluster: FakeCluster) -> None:
     """A broken row costs nothing where its plugin is not enabled."""
     (acme / "acme_teams/rows.py").write_text("1 / 0", encoding="utf-8")
     pyscheduler_cluster.framework()
@@ -203,9 +203,7 @@ def test_nobody_imports_it_for_a_profile_without_that_plugin(acme: Path, pysched
         pytest.param(ROWS.replace('(Key(KeyPlace.ANNOTATION, "acme.example/team"),)', "()"), "no key", id="has no key"),
     ],
 )
-def test_a_row_that_cannot_work_is_one_line(
-    acme: Path, pyscheduler_cluster: FakeCluster, rows: str, error: str
-) -> None:
+def test_unusable_row_is_a_one_line_error(acme: Path, pyscheduler_cluster: FakeCluster, rows: str, error: str) -> None:
     """Whose dialect it is, and what is wrong with it."""
     (acme / "acme_teams/rows.py").write_text(rows, encoding="utf-8")
     with pytest.raises(ConfigError, match=error) as caught:
@@ -222,7 +220,7 @@ def test_a_row_that_cannot_work_is_one_line(
         pytest.param('"acme", object(), claimed_by="Gang"', 'expected "module:ROW"', id="an object"),
     ],
 )
-def test_a_hook_that_offers_nonsense_is_told(acme: Path, call: str, error: str) -> None:
+def test_bad_offer_of_a_hook_is_an_error_of_its_distribution(acme: Path, call: str, error: str) -> None:
     """The distribution is broken, and says why; others are not."""
     code = HOOKS.replace('"acme", "acme_teams.rows:ROW", claimed_by="Coscheduling"', call)
     (acme / "acme_teams/hooks.py").write_text(code, encoding="utf-8")

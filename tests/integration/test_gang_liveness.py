@@ -137,7 +137,7 @@ class Eager(World):
         record = plugin.gangs.named(gang)
         if record is None or len(record.state.group.gang_group) > 1 or not ready - record.timed_out:
             return None
-        if plugin.gangs.is_settled(record):
+        if plugin.gangs.is_satisfied_for_good(record):
             return 1
         state, policy = record.state, str(plugin.gangs.policy(record))
         bound = 0 if policy == "only-waiting" else len(state.bound)

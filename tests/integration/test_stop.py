@@ -124,8 +124,8 @@ async def test_an_api_server_that_is_gone_or_hangs_does_not_hold_it(served_clust
     cluster.add(*nodes(1))
     async with (
         served(tmp_path, [*nodes(2), *pods(200)]) as gone,
-        program(*run(gone.url, "--health-port", "0")) as alone,
-        program(*run(served_cluster.url, "--health-port", "0")) as scheduler,
+        program(*run(gone.url, "--health-port", "0"), is_patient=True) as alone,
+        program(*run(served_cluster.url, "--health-port", "0"), is_patient=True) as scheduler,
     ):
         await scheduler.said("Successfully acquired lease")
         slow = cluster.faults.add(Fault(delay_seconds=3600.0))

@@ -94,7 +94,10 @@ async def test_a_server_that_goes_away_and_comes_back(served_cluster: Served) ->
 
 async def test_stopping_while_the_server_is_gone(tmp_path: Path) -> None:
     """Bindings that nobody answers do not keep a scheduler from stopping."""
-    async with served(tmp_path, [*nodes(50), *pods(500)]) as api, program(*run(api.url)) as scheduler:
+    async with (
+        served(tmp_path, [*nodes(50), *pods(500)]) as api,
+        program(*run(api.url), is_patient=True) as scheduler,
+    ):
         await scheduler.said("Successfully bound", times=50)
         api.server.send(signal.SIGKILL)
         await scheduler.said("API server unreachable")

@@ -65,7 +65,7 @@ class Counts(NullRecorder):
 
 def measured(framework: FakeFramework) -> Counts:
     """Let the profile's measurements go where the test sees them."""
-    counts = framework.scheduler.profiles["pyscheduler"]._dependencies.recorder = Counts()
+    counts = framework.scheduler.profiles["pyscheduler"].handle.recorder = Counts()
     return counts
 
 

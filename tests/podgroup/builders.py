@@ -1,4 +1,4 @@
-"""Group objects in short, for the tests of this folder."""
+"""Builders of group objects and members."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A cluster on which groups of `Coscheduling` and of `Gang` block each other, and a scheduler that has both plugins."""
+"""A cluster for deadlocks of groups, and a scheduler with `Coscheduling` and `Gang`."""
 
 from __future__ import annotations
 

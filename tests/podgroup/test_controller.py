@@ -1,4 +1,4 @@
-"""What the controller writes into PodGroups, when, and what it does where it cannot."""
+"""The status controller: what it writes, when, and how it handles failures."""
 
 from __future__ import annotations
 
@@ -134,10 +134,10 @@ def phases_of(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         ),
     ],
 )
-async def test_a_group_lives_through_the_phases_of_its_dialect(
+async def test_group_goes_through_the_phases_of_its_dialect(
     pyscheduler_cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch, dialect: str, phases: list[str]
 ) -> None:
-    """One step with each write, from nothing to Finished, with the pods that have ended counted."""
+    """Each write moves the phase one step, from none to Finished; ended pods count."""
     written = phases_of(monkeypatch)
     world = World(pyscheduler_cluster, dialect)
     scheduler = world.start()
@@ -170,7 +170,7 @@ async def test_a_group_lives_through_the_phases_of_its_dialect(
 
 
 async def test_members_that_ended_count_until_they_are_deleted(pyscheduler_cluster: FakeCluster) -> None:
-    """With too few that run or have succeeded, the group is back at Scheduling."""
+    """Ended members count until deletion; then the group goes back to Scheduling."""
     world = World(pyscheduler_cluster)
     scheduler = world.start()
     world.group("g", 3)
@@ -186,8 +186,8 @@ async def test_members_that_ended_count_until_they_are_deleted(pyscheduler_clust
     assert (world.status("g").phase, world.status("g").running, world.status("g").succeeded) == ("Scheduling", 2, 0)
 
 
-async def test_members_that_fail_make_a_failed_group(pyscheduler_cluster: FakeCluster) -> None:
-    """One failed and the minimum started: Failed, which is never left."""
+async def test_group_with_failed_members_is_failed(pyscheduler_cluster: FakeCluster) -> None:
+    """A group with a failed member, of which the minimum started, is Failed for good."""
     world = World(pyscheduler_cluster)
     scheduler = world.start()
     world.group("g", 2)
@@ -203,8 +203,8 @@ async def test_members_that_fail_make_a_failed_group(pyscheduler_cluster: FakeCl
     assert world.status("g").phase == "Failed"
 
 
-async def test_a_large_gang_costs_a_handful_of_writes(pyscheduler_cluster: FakeCluster) -> None:
-    """Three hundred members come, are bound and run; at the end the counts are exact."""
+async def test_large_gang_needs_few_status_writes(pyscheduler_cluster: FakeCluster) -> None:
+    """Three hundred members need few writes, and the final counts are exact."""
     world = World(pyscheduler_cluster, "koordinator")
     scheduler = world.start()
     world.group("g", 300)
@@ -220,8 +220,8 @@ async def test_a_large_gang_costs_a_handful_of_writes(pyscheduler_cluster: FakeC
     assert world.writes.hits < 20
 
 
-async def test_nothing_is_written_where_nothing_changed(pyscheduler_cluster: FakeCluster) -> None:
-    """Neither later, nor by a scheduler that starts anew, nor because of its own writes."""
+async def test_unchanged_status_is_not_written(pyscheduler_cluster: FakeCluster) -> None:
+    """There is no write later, after a restart, or because of the controller's own writes."""
     world = World(pyscheduler_cluster)
     first = world.start()
     world.group("g", 2)
@@ -238,8 +238,8 @@ async def test_nothing_is_written_where_nothing_changed(pyscheduler_cluster: Fak
     assert (world.status("g").running, world.status("g").phase) == (0, "Scheduling")
 
 
-async def test_writing_a_status_wakes_no_pod(pyscheduler_cluster: FakeCluster) -> None:
-    """A status is no news to the pods that it follows from: they sleep on."""
+async def test_status_write_wakes_no_pod(pyscheduler_cluster: FakeCluster) -> None:
+    """Unschedulable members sleep on when the status changes."""
     world = World(pyscheduler_cluster)
     scheduler = world.start()
     world.group("g", 9)
@@ -253,10 +253,10 @@ async def test_writing_a_status_wakes_no_pod(pyscheduler_cluster: FakeCluster) -
 
 
 @pytest.mark.parametrize("status", [403, 404, 409, 500, 503])
-async def test_a_write_that_fails_is_made_up_for(
+async def test_failed_status_write_is_retried(
     pyscheduler_cluster: FakeCluster, status: int, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """All pods are bound meanwhile; it is told once, tried after ever longer pauses, and right in the end."""
+    """Pods are bound meanwhile; the failure is logged once and retried after growing pauses."""
     world = World(pyscheduler_cluster)
     scheduler = world.start()
     fault = world.fail(status, times=8 if status == 403 else 30)
@@ -273,8 +273,8 @@ async def test_a_write_that_fails_is_made_up_for(
     assert [world.status(name).phase for name in "abc"] == ["Scheduling"] * 3
 
 
-async def test_a_refused_kind_is_left_alone_for_a_while(pyscheduler_cluster: FakeCluster) -> None:
-    """Forty groups whose status may not be written are not forty refusals a second."""
+async def test_refused_status_writes_pause_for_the_kind(pyscheduler_cluster: FakeCluster) -> None:
+    """Forty groups without the permission do not cause forty requests a second."""
     world = World(pyscheduler_cluster)
     scheduler = world.start()
     fault = world.fail(403, times=None)
@@ -285,7 +285,7 @@ async def test_a_refused_kind_is_left_alone_for_a_while(pyscheduler_cluster: Fak
 
 
 async def test_another_writer_is_not_overwritten(pyscheduler_cluster: FakeCluster) -> None:
-    """A write that is based on an old version is refused; the next look sees what the other one wrote."""
+    """A write based on an old version is refused, and the next step uses the new version."""
     world = World(pyscheduler_cluster)
     world.group("g", 2)
     world.cluster.patch(world.type, "g", {"status": {"phase": "Running"}}, status=True)
@@ -300,8 +300,8 @@ async def test_another_writer_is_not_overwritten(pyscheduler_cluster: FakeCluste
     assert world.status("g").phase == "Finished"
 
 
-async def test_a_group_that_began_too_late_is_warned_about_once(pyscheduler_cluster: FakeCluster) -> None:
-    """The event is on the PodGroup; the status is left alone from then on."""
+async def test_timeout_warning_is_recorded_once(pyscheduler_cluster: FakeCluster) -> None:
+    """The event is about the PodGroup, whose status does not change any more."""
     world = World(pyscheduler_cluster)
     scheduler = world.start()
     world.group("g", 2)
@@ -326,8 +326,8 @@ async def test_a_group_that_began_too_late_is_warned_about_once(pyscheduler_clus
     assert len(world.cluster.events("Timeout")) == 1
 
 
-async def test_kube_batch_warns_on_the_group_that_too_few_are_left(pyscheduler_cluster: FakeCluster) -> None:
-    """Some run, and those that succeeded, wait and run are fewer than the minimum: once for as long as it is so."""
+async def test_kube_batch_group_warns_that_too_few_pods_are_left(pyscheduler_cluster: FakeCluster) -> None:
+    """The warning is recorded once for as long as it is true."""
     world = World(pyscheduler_cluster, "kube-batch")
     scheduler = world.start()
     world.group("g", 3)
@@ -348,8 +348,8 @@ async def test_kube_batch_warns_on_the_group_that_too_few_are_left(pyscheduler_c
     assert world.status("g") == GroupStatus(admitted=1, running=1, succeeded=1, failed=1)
 
 
-async def test_succeeded_members_of_kube_batch_make_up_the_minimum(pyscheduler_cluster: FakeCluster) -> None:
-    """Two of three have succeeded before the scheduler starts; the third is bound, for it completes the group."""
+async def test_succeeded_members_count_in_kube_batch_groups(pyscheduler_cluster: FakeCluster) -> None:
+    """Two of three members have succeeded before the scheduler starts; the third is bound."""
     world = World(pyscheduler_cluster, "kube-batch")
     world.group("g", 3)
     world.pods("g", 2, spec={"nodeName": "n"})
@@ -362,7 +362,7 @@ async def test_succeeded_members_of_kube_batch_make_up_the_minimum(pyscheduler_c
 
 
 async def test_volcano_groups_get_counts_and_keep_their_phase(pyscheduler_cluster: FakeCluster) -> None:
-    """The phase belongs to Volcano's own controllers."""
+    """Volcano's controllers write the phase."""
     world = World(pyscheduler_cluster, "volcano")
     scheduler = world.start()
     world.group("g", 2)
@@ -374,8 +374,8 @@ async def test_volcano_groups_get_counts_and_keep_their_phase(pyscheduler_cluste
     assert world.status("g") == GroupStatus(phase="Inqueue", running=2)
 
 
-async def test_kai_groups_are_left_alone(pyscheduler_cluster: FakeCluster) -> None:
-    """Their own controller writes their status."""
+async def test_status_of_kai_groups_is_not_written(pyscheduler_cluster: FakeCluster) -> None:
+    """KAI's controller writes the status."""
     world = World(pyscheduler_cluster, "kai")
     scheduler = world.start()
     world.group("g", 2)
@@ -386,7 +386,7 @@ async def test_kai_groups_are_left_alone(pyscheduler_cluster: FakeCluster) -> No
 
 
 async def test_a_plugin_that_only_sorts_writes_nothing(pyscheduler_cluster: FakeCluster) -> None:
-    """Groups that nobody serves are somebody else's."""
+    """The status of groups without a serving plugin is not written."""
     world = World(pyscheduler_cluster)
     scheduler = world.cluster.framework(disable=("PrioritySort",), enable=("GangSort",))
     world.group("g", 2)
@@ -397,20 +397,20 @@ async def test_a_plugin_that_only_sorts_writes_nothing(pyscheduler_cluster: Fake
 
 
 async def test_there_is_one_controller_for_all_profiles(pyscheduler_cluster: FakeCluster) -> None:
-    """Members may come from either; the group is written once for each change."""
+    """Members of both profiles count, and each change is written once."""
     world = World(pyscheduler_cluster, profiles=("one", "two"))
     scheduler = world.start()
     world.group("g", 1)
     world.pods("g", 1)
     await world.pass_time(scheduler, 5)
     assert (world.status("g").phase, world.writes.hits) == ("Scheduling", 2)
-    first, second = scheduler.scheduler.profiles.values()
+    first, second = (profile.handle for profile in scheduler.scheduler.profiles.values())
     assert StatusController.of(first) is StatusController.of(second)
     await StatusController.of(second).run()  # comes back at once: it runs already
 
 
-async def test_a_group_that_is_made_anew_begins_anew(pyscheduler_cluster: FakeCluster) -> None:
-    """What is kept of an object goes with it."""
+async def test_status_of_a_recreated_group_starts_again(pyscheduler_cluster: FakeCluster) -> None:
+    """Nothing of the deleted object is kept."""
     world = World(pyscheduler_cluster)
     scheduler = world.start()
     world.group("g", 2)
@@ -430,8 +430,8 @@ async def test_a_group_that_is_made_anew_begins_anew(pyscheduler_cluster: FakeCl
     assert not controller._states
 
 
-async def test_members_count_as_bound_where_the_watch_is_late(pyscheduler_cluster: FakeCluster) -> None:
-    """PostBind is enough; nobody counts twice when the watch has told, too."""
+async def test_bound_member_counts_before_the_watch_shows_it(pyscheduler_cluster: FakeCluster) -> None:
+    """A member counts from PostBind on, and not twice when the watch shows it."""
     world = World(pyscheduler_cluster, "ming")
     scheduler = world.start()
     world.group("g", 2)
@@ -450,9 +450,10 @@ async def test_members_count_as_bound_where_the_watch_is_late(pyscheduler_cluste
     assert not controller._bound
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(4))
 async def test_counts_never_drift(pyscheduler_cluster: FakeCluster, seed: int) -> None:
-    """Whatever comes, ends, goes, is refused or starts anew: at rest the status counts the pods that there are."""
+    """After random events the status has the counts of the existing pods."""
     rng = random.Random(seed)
     done: Counter[str] = Counter()
     world = World(pyscheduler_cluster, rng.choice(("koordinator", "ming")))
@@ -501,8 +502,8 @@ async def test_counts_never_drift(pyscheduler_cluster: FakeCluster, seed: int) -
     print(dict(done))  # noqa: T201 - how often each step had its turn
 
 
-def test_what_it_takes_to_write_is_asked_for() -> None:
-    """`patch` on the status, in the groups of what is served and written; nothing for what is not."""
+def test_status_permissions_are_in_the_rbac() -> None:
+    """The rules have `patch` on the status of kinds that are written, and no others."""
     (rule,) = status_rules(dialect for dialect in DIALECTS if dialect.claimed_by == "Coscheduling")
     assert (list(rule.resources), list(rule.verbs)) == (["podgroups/status"], ["patch"])
     assert list(rule.api_groups) == [

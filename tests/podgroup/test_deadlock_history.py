@@ -1,4 +1,4 @@
-"""Whether room may have appeared since a member failed: the numbered line, and the same asked of a plain record."""
+"""The history that says whether room may have appeared since a member failed."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from pyscheduler.podgroup.deadlock_history import Releases
 FIRED: Final[Counter[str]] = Counter()
 
 
-def test_room_that_was_taken_before_a_failure_is_news_when_it_is_given_back() -> None:
-    """The member failed while somebody held what is free now."""
+def test_room_taken_before_a_failure_helps_when_given_back() -> None:
+    """The member failed while another pod held the room."""
     past = Releases()
     past.took("holder")
     past.tried("member")
@@ -25,8 +25,8 @@ def test_room_that_was_taken_before_a_failure_is_news_when_it_is_given_back() ->
     assert past.news_for("g").since(failed)
 
 
-def test_a_pass_that_began_and_ended_after_a_failure_is_no_news() -> None:
-    """What was taken and given back later leaves the cluster as the member found it."""
+def test_room_taken_and_given_back_after_a_failure_does_not_help() -> None:
+    """Room taken and given back after the failure leaves the cluster as it was."""
     past = Releases()
     past.tried("member")
     failed = past.tried_at("member")
@@ -38,8 +38,8 @@ def test_a_pass_that_began_and_ended_after_a_failure_is_no_news() -> None:
     assert past.news_for("g").since(failed)
 
 
-def test_a_groups_own_rollback_is_no_news_to_it() -> None:
-    """To others it is."""
+def test_own_rollback_does_not_help_a_group() -> None:
+    """The rollback helps other groups."""
     past = Releases()
     past.took("sibling")
     past.tried("member")
@@ -50,8 +50,8 @@ def test_a_groups_own_rollback_is_no_news_to_it() -> None:
     assert past.news_for("h").since(failed)
 
 
-def test_only_what_comes_from_outside_counts_as_that() -> None:
-    """Rollbacks do not; a pod that was never seen to take anything gives nothing back."""
+def test_rollbacks_are_not_external_changes() -> None:
+    """Rollbacks do not count; a pod that took no node gives none back."""
     past = Releases()
     past.took("a")
     past.took("b")
@@ -63,8 +63,8 @@ def test_only_what_comes_from_outside_counts_as_that() -> None:
     assert past.external == 2
 
 
-def test_a_bound_pod_gives_nothing_back_in_memory() -> None:
-    """Its end is told by an event."""
+def test_bound_pod_gives_back_no_node_in_memory() -> None:
+    """The event of its deletion reports its room."""
     past = Releases()
     past.took("a")
     past.bound("a")

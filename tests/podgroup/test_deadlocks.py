@@ -1,4 +1,4 @@
-"""Groups that each hold a part of the room: who yields to whom, for how long, and what nobody may take meanwhile."""
+"""Deadlocks: winners, victims, leases, and the room that is kept for the winner."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ async def three_gangs(world: DeadlockWorld) -> None:
 
 
 async def test_three_gangs_that_hold_3_3_and_4_of_ten_end_5_5_and_then_the_third(world: DeadlockWorld) -> None:
-    """The example of the specification: the oldest wins, the youngest yields, and follows when there is room."""
+    """The oldest gang wins, the youngest yields, and is bound when there is room."""
     world.schedule()
     await three_gangs(world)
     await world.settle(3 * SOON)
@@ -56,8 +56,8 @@ async def test_three_gangs_that_hold_3_3_and_4_of_ten_end_5_5_and_then_the_third
     assert world.states("c") == {"bound": 5}
 
 
-async def test_nobody_yields_before_the_grace_time_is_over(world: DeadlockWorld) -> None:
-    """A deadlock is one only when nobody got any further for a while."""
+async def test_no_group_yields_before_the_grace_time(world: DeadlockWorld) -> None:
+    """A deadlock is resolved only after the grace time."""
     world.schedule(deadlock={"graceSeconds": 20})
     await three_gangs(world)
     await world.settle(19)
@@ -66,8 +66,8 @@ async def test_nobody_yields_before_the_grace_time_is_over(world: DeadlockWorld)
     assert world.deadlocks.counts["resolved"] == 1
 
 
-async def test_switched_off_nobody_yields(world: DeadlockWorld) -> None:
-    """With `enabled: false` groups hold what they have until their time is up."""
+async def test_no_group_yields_if_disabled(world: DeadlockWorld) -> None:
+    """With `enabled: false` groups hold their nodes until they time out."""
     world.schedule(deadlock={"enabled": False})
     await three_gangs(world)
     await world.settle(120)
@@ -76,7 +76,7 @@ async def test_switched_off_nobody_yields(world: DeadlockWorld) -> None:
 
 @pytest.mark.parametrize("plugin", ["Coscheduling", "Gang"])
 async def test_two_groups_that_hold_nine_of_eighteen_each(world: DeadlockWorld, plugin: str) -> None:
-    """Groups of ten that miss one each: the older is bound, the other gives its places up and waits."""
+    """Groups of ten that miss one member each: the older is bound, the other gives up its nodes."""
     for number in range(3):
         world.node(f"n{number}", 6)
     world.schedule()
@@ -92,7 +92,7 @@ async def test_two_groups_that_hold_nine_of_eighteen_each(world: DeadlockWorld, 
 
 
 async def test_a_group_and_a_gang_yield_to_each_other(world: DeadlockWorld) -> None:
-    """One resolver serves both plugins: a group of Coscheduling gives way to a gang that is older."""
+    """One resolver serves both plugins: a group of Coscheduling yields to an older gang."""
     world.node("n", 18)
     world.schedule()
     world.hold("a", 9, 1, plugin="Gang")
@@ -105,7 +105,7 @@ async def test_a_group_and_a_gang_yield_to_each_other(world: DeadlockWorld) -> N
 
 
 async def test_the_higher_priority_wins_though_it_is_younger(world: DeadlockWorld) -> None:
-    """Priority goes before age, and a lower one never makes a higher one yield."""
+    """Priority counts before age, and a lower priority never makes a higher one yield."""
     world.node("n", 8)
     world.schedule()
     for name, priority in (("old", 5), ("new", 50)):
@@ -118,8 +118,8 @@ async def test_the_higher_priority_wins_though_it_is_younger(world: DeadlockWorl
     assert world.bound("old") == 0
 
 
-async def test_a_lower_one_that_would_fit_alone_does_not_displace_a_higher_one(world: DeadlockWorld) -> None:
-    """The higher one holds and waits for room; without another victim the lower one gets nothing of it."""
+async def test_lower_rank_that_would_fit_does_not_win_over_a_higher_rank(world: DeadlockWorld) -> None:
+    """A higher-ranked holder does not yield to a lower rank, although that would fit."""
     world.node("n", 4)
     world.schedule()
     world.cluster.add_pod("plain", requests={"cpu": "1"}, node_name="n")
@@ -137,7 +137,7 @@ async def test_a_lower_one_that_would_fit_alone_does_not_displace_a_higher_one(w
 
 
 async def test_a_gated_member_keeps_a_holder_from_winning_but_not_from_yielding(world: DeadlockWorld) -> None:
-    """Who waits for gates holds for nobody knows how long: it gives way to one that can be complete."""
+    """A holder with a gated member cannot win, and yields to a group that can be complete."""
     world.node("n", 4)
     world.schedule()
     world.group("g", 4)
@@ -153,7 +153,7 @@ async def test_a_gated_member_keeps_a_holder_from_winning_but_not_from_yielding(
 
 
 async def test_nine_of_ten_held_for_ever_while_others_could_use_the_room(world: DeadlockWorld) -> None:
-    """scheduler-plugins #713: the tenth cannot fit anywhere, so the nine give way to a group that fits."""
+    """scheduler-plugins #713: the tenth member never fits, so the nine yield to a group that fits."""
     world.node("n", 9)
     world.schedule()
     world.group("ten", 10, plugin="Coscheduling")
@@ -167,7 +167,7 @@ async def test_nine_of_ten_held_for_ever_while_others_could_use_the_room(world: 
 
 
 async def test_without_post_filter_groups_yield_too(world: DeadlockWorld) -> None:
-    """No rule depends on PostFilter: in a profile without it any holder may have to yield."""
+    """In a profile without PostFilter any holder may have to yield."""
     world.node("n", 8)
     world.schedule(disable={"postFilter": "Coscheduling"})
     for name in "ab":
@@ -183,7 +183,7 @@ async def test_without_post_filter_groups_yield_too(world: DeadlockWorld) -> Non
 
 
 async def test_gang_groups_yield_and_win_as_a_whole(world: DeadlockWorld) -> None:
-    """Gangs that are satisfied together are one contender."""
+    """A gang group is one contender."""
     world.node("n", 8)
     world.schedule()
     for names in (("a", "b"), ("c", "d")):
@@ -200,8 +200,8 @@ async def test_gang_groups_yield_and_win_as_a_whole(world: DeadlockWorld) -> Non
     assert any('yields to gang "default/a,default/b"' in text for text in world.messages("c-hi"))
 
 
-async def test_what_is_bound_is_never_touched(world: DeadlockWorld) -> None:
-    """Through several resolutions every pod that was bound stays so."""
+async def test_bound_pods_are_never_evicted(world: DeadlockWorld) -> None:
+    """Bound pods stay bound through several resolutions."""
     world.node("n", 6)
     world.schedule()
     world.cluster.add_pod("plain", requests={"cpu": "1"}, node_name="n")
@@ -234,8 +234,8 @@ async def test_a_holder_that_never_fits_yields_whatever_its_priority(world: Dead
 
 
 @pytest.mark.parametrize("kind", ["daemon", "static", "plain"])
-async def test_who_never_fits_is_asked_of_a_cluster_with_nothing_but_daemons(world: DeadlockWorld, kind: str) -> None:
-    """Daemons' and static pods stay on the emptied cluster and leave too little for eight; a plain pod goes."""
+async def test_never_fits_is_checked_on_a_cluster_with_daemons_only(world: DeadlockWorld, kind: str) -> None:
+    """Daemons' and static pods count on the empty cluster; a plain pod does not."""
     world.node("n", 10)
     mirror = {"kubernetes.io/config.mirror": "1"} if kind == "static" else {}
     world.cluster.add_pod("other", requests={"cpu": "3"}, node_name="n", annotations=mirror)
@@ -256,7 +256,7 @@ async def test_who_never_fits_is_asked_of_a_cluster_with_nothing_but_daemons(wor
 
 @pytest.mark.parametrize(("aging", "winner"), [pytest.param(0, "new", id="off"), pytest.param(5, "old", id="on")])
 async def test_aging_counts_waiting_as_priority(world: DeadlockWorld, aging: int, winner: str) -> None:
-    """With `agingSeconds` one that has waited for long comes before one of a higher priority, and makes it yield."""
+    """With `agingSeconds` a long wait raises the priority of a group."""
     world.node("n", 8)
     world.schedule(deadlock={"agingSeconds": aging})
     world.group("old", 5)
@@ -271,7 +271,7 @@ async def test_aging_counts_waiting_as_priority(world: DeadlockWorld, aging: int
 
 
 async def test_a_strict_gang_wins_and_never_yields(world: DeadlockWorld) -> None:
-    """A Strict gang holds nothing between its passes, so it can only be the one to whom others yield."""
+    """A Strict gang holds no nodes between its passes, so it can only win."""
     world.node("n", 9)
     world.schedule()
     world.group("loose", 10)
@@ -285,8 +285,8 @@ async def test_a_strict_gang_wins_and_never_yields(world: DeadlockWorld) -> None
     assert not any("yields" in text for text in world.messages("strict"))
 
 
-async def test_third_parties_leave_the_room_to_the_winner(world: DeadlockWorld) -> None:
-    """Plain pods of the same priority, older and first in the queue, are woken by what is given up, and leave it."""
+async def test_other_groups_leave_the_room_to_the_winner(world: DeadlockWorld) -> None:
+    """Plain pods of the same priority do not take the room that was freed for the winner."""
     world.node("n", 8)
     world.schedule()
     for number in range(6):
@@ -323,10 +323,8 @@ class Picky(FilterPlugin):
         return None
 
 
-async def test_a_lease_that_runs_out_rules_the_winner_out(
-    world: DeadlockWorld, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The first winner is not placed: the others go on, the next one wins, and the first not before room appears."""
+async def test_expired_lease_excludes_the_winner(world: DeadlockWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A winner that was not complete in time does not win again before room appears."""
     world.node("n", 8)
     world.schedule(enable=[Picky], deadlock={"yieldLeaseSeconds": 5})
     for name in "ab":
@@ -357,8 +355,8 @@ async def test_a_lease_that_runs_out_rules_the_winner_out(
     assert world.states("a") == {"bound": 5}
 
 
-async def test_who_yielded_is_refused_while_the_lease_runs(world: DeadlockWorld) -> None:
-    """Its members sleep, and one that comes to be tried is told to whom it has yielded."""
+async def test_yielded_group_is_refused_during_the_lease(world: DeadlockWorld) -> None:
+    """A member that is tried during the lease gets a message with the winner."""
     world.node("n", 8)
     world.schedule(enable=[Picky], deadlock={"yieldLeaseSeconds": 20})
     for name in "ab":
@@ -374,7 +372,7 @@ async def test_who_yielded_is_refused_while_the_lease_runs(world: DeadlockWorld)
 
 
 async def test_a_winner_that_is_deleted_ends_the_lease(world: DeadlockWorld) -> None:
-    """Who yielded is tried again at once, and nobody is ruled out."""
+    """The groups that yielded are retried at once, and no winner is excluded."""
     world.node("n", 8)
     world.schedule(enable=[Picky])
     for name in "ab":
@@ -389,8 +387,8 @@ async def test_a_winner_that_is_deleted_ends_the_lease(world: DeadlockWorld) -> 
     assert (world.deadlocks.counts["expired"], world.deadlocks.counts["excluded"]) == (0, 0)
 
 
-async def test_an_impossible_deadlock_is_looked_at_once(world: DeadlockWorld) -> None:
-    """Where nobody can be completed, holders keep what they have, and the search is not made again in vain."""
+async def test_unsolvable_deadlock_is_tried_once(world: DeadlockWorld) -> None:
+    """If no group can be complete, holders keep their nodes, and the search is not repeated."""
     world.node("n", 8)
     world.schedule()
     for name in "ab":
@@ -403,8 +401,8 @@ async def test_an_impossible_deadlock_is_looked_at_once(world: DeadlockWorld) ->
     assert world.deadlocks.counts["resolved"] == 0
 
 
-async def test_members_of_two_profiles_resolve_theirs_together(world: DeadlockWorld) -> None:
-    """There is one resolver for all profiles of a scheduler."""
+async def test_deadlock_across_two_profiles_is_resolved(world: DeadlockWorld) -> None:
+    """One resolver serves all profiles."""
     world.node("n", 8)
     world.schedule(profiles=("pyscheduler", "second"))
     for name, profile in (("a", "pyscheduler"), ("b", "second")):
@@ -417,7 +415,7 @@ async def test_members_of_two_profiles_resolve_theirs_together(world: DeadlockWo
     assert any("yields" in text for text in world.messages("b-hi"))
 
 
-async def test_the_grace_time_of_an_old_scheduler_is_not_inherited(world: DeadlockWorld) -> None:
+async def test_restart_begins_a_new_grace_time(world: DeadlockWorld) -> None:
     """After a restart the order of winners is rebuilt from when pods were created."""
     world.node("n", 8)
     first = world.schedule(deadlock={"enabled": False})

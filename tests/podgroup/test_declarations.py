@@ -1,4 +1,4 @@
-"""What pods and objects say about their group, the malformed included."""
+"""What pods and objects say about their group, malformed values included."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ def test_all_of_a_gangs_annotations_count() -> None:
     assert said_by_pod(dict(annotations)) is said
 
 
-def test_the_old_keys_count_too() -> None:
-    """Labels and annotations of old say the minimum and the policy; Koordinator's go before them."""
+def test_old_keys_are_read() -> None:
+    """Older labels and annotations have the minimum and the policy; Koordinator's count before them."""
     prefix = "pod-group.scheduling.sigs.k8s.io/"
     assert said_by_pod({}, {f"{prefix}min-available": "2"}).min == 2
     assert said_by_pod({f"{prefix}min-available": "3"}).min == 3
@@ -82,8 +82,8 @@ def test_the_old_keys_count_too() -> None:
         pytest.param("match-policy", "sometimes", "policy", None, id="policy: unknown"),
     ],
 )
-def test_a_malformed_annotation_is_left_out_and_told(key: str, value: str, field: str, wanted: object) -> None:
-    """The field stays unsaid, so that the next place decides, and the problem names the key."""
+def test_malformed_annotation_is_a_problem(key: str, value: str, field: str, wanted: object) -> None:
+    """The field is left out, so that the next source counts, and the problem names the key."""
     said = said_by_pod({f"{GANG}{key}": value})
     assert getattr(said, field) == wanted
     (problem,) = said.problems
@@ -93,7 +93,7 @@ def test_a_malformed_annotation_is_left_out_and_told(key: str, value: str, field
 
 @pytest.mark.parametrize("value", ["", "[]", " "])
 def test_no_groups_is_a_group_of_one(value: str) -> None:
-    """An empty list, and an empty text, say that the gang stands alone."""
+    """An empty list or text means this gang alone."""
     said = said_by_pod({f"{GANG}groups": value})
     assert said.gang_group == ()
     assert not said.problems
@@ -101,14 +101,14 @@ def test_no_groups_is_a_group_of_one(value: str) -> None:
 
 @pytest.mark.parametrize("dialect", ["sigs", "ming", "kube-batch", "volcano", "kai", "koordinator"])
 def test_the_spec_of_a_pod_group(dialect: str) -> None:
-    """Minimum, resources and timeout are read from every PodGroup; absent, the minimum is no constraint."""
+    """Minimum, resources and timeout are read from every PodGroup; without a minimum there is no constraint."""
     said = said_by(dialect, minMember=4, minResources={"cpu": "4", "memory": "1Gi"}, scheduleTimeoutSeconds=30)
     assert (said.min, said.min_resources, said.wait_seconds) == (4, {"cpu": "4", "memory": "1Gi"}, 30.0)
     assert said_by(dialect) == GroupFields(min=0)
 
 
-def test_the_spellings_of_kube_batch() -> None:
-    """Its design says `minMembers` and `totalResources`; the shipped field goes first."""
+def test_field_names_of_kube_batch_are_read() -> None:
+    """`minMembers` and `totalResources` of its design are read; `minMember` counts before."""
     said = said_by("kube-batch", minMembers=4, totalResources={"cpu": 4})
     assert (said.min, said.min_resources) == (4, {"cpu": 4})
     assert said_by("kube-batch", minMembers=4, minMember=2).min == 2
@@ -141,10 +141,10 @@ def test_the_spellings_of_kube_batch() -> None:
         ),
     ],
 )
-def test_a_malformed_object_loses_the_field_and_not_the_object(
+def test_malformed_field_does_not_lose_the_object(
     dialect: str, spec: dict[str, Any], minimum: int | None, where: list[str]
 ) -> None:
-    """What is wrong is told by its path; the rest counts."""
+    """The problem has the path of the field; the other fields count."""
     said = said_by(dialect, **spec)
     assert said.min == minimum
     assert [problem.where for problem in said.problems] == where
@@ -152,7 +152,7 @@ def test_a_malformed_object_loses_the_field_and_not_the_object(
 
 
 def test_annotations_on_objects() -> None:
-    """Koordinator's annotations count on its PodGroup and on scheduler-plugins', and go before the spec."""
+    """Koordinator's annotations on its PodGroup and on that of scheduler-plugins count before the spec."""
     annotations = {
         f"{GANG}total-number": "6",
         f"{GANG}mode": "NonStrict",
@@ -179,7 +179,7 @@ def test_annotations_on_objects() -> None:
 
 
 def test_kubernetes_own_pod_group() -> None:
-    """A gang has its count; `basic`, and no policy at all, is no gang."""
+    """A gang has `minCount`; `basic`, or no policy, is no gang."""
     gang = said_by("intree", schedulingPolicy={"gang": {"minCount": 4}})
     assert (gang.min, gang.is_gang) == (4, True)
     for policy in ({"basic": {}}, {}):
@@ -190,7 +190,7 @@ def test_kubernetes_own_pod_group() -> None:
 
 
 def test_labels_of_a_group_without_an_object() -> None:
-    """The labels of coscheduling's lightweight groups say the minimum."""
+    """The labels of coscheduling's lightweight groups have the minimum."""
     read = ROWS["lightweight-x"].pod_fields
     assert read is not None
     key = "pod-group.scheduling.x-k8s.io/min-available"

@@ -1,4 +1,4 @@
-"""How pods name their groups, and the table that says so."""
+"""The keys by which pods name their groups, and the table of dialects."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_each_key_names_a_group(keywords: dict[str, Any], family: str, dialect: 
 
 
 def test_an_empty_value_names_nothing() -> None:
-    """A key without a value is as good as none, and a later one counts."""
+    """A key with an empty value is ignored, and a later key counts."""
     assert named() is None
     assert named(labels={"scheduling.x-k8s.io/pod-group": ""}) is None
     assert named(spec={"schedulingGroup": {}}) is None
@@ -76,8 +76,8 @@ def test_an_empty_value_names_nothing() -> None:
     assert found == ("ml/g", "koordinator", "annotation")
 
 
-def test_the_keys_of_a_gang_are_looked_up_in_their_order() -> None:
-    """The label of the object goes before the old label, that before its annotation, and Koordinator's comes last."""
+def test_keys_of_a_gang_are_read_in_order() -> None:
+    """The label counts before the old label, then the old annotation, then Koordinator's annotation."""
     labels = {"pod-group.scheduling.sigs.k8s.io": "1", "pod-group.scheduling.sigs.k8s.io/name": "2"}
     annotations = {"pod-group.scheduling.sigs.k8s.io/name": "3", f"{GANG}name": "4"}
     order = []
@@ -88,8 +88,8 @@ def test_the_keys_of_a_gang_are_looked_up_in_their_order() -> None:
     assert order == ["ml/1", "ml/2", "ml/3", "ml/4"]
 
 
-def test_every_object_is_known_to_one_dialect() -> None:
-    """Kinds are found by the type of their objects, and no two rows share one."""
+def test_each_kind_belongs_to_one_dialect() -> None:
+    """The type of an object finds its row, and no two rows share a type."""
     table = DialectTable()
     for dialect in DIALECTS:
         for number in range(len(dialect.kinds)):
@@ -99,7 +99,7 @@ def test_every_object_is_known_to_one_dialect() -> None:
 
 
 def test_which_plugin_serves_a_dialect() -> None:
-    """Each row is meant for one plugin, as the specification splits them."""
+    """Each row names one plugin."""
     table = DialectTable()
     assert {plugin: [row.name for row in table.claimed_by(plugin)] for plugin in ("Coscheduling", "Gang")} == {
         "Coscheduling": ["sigs", "ming", "lightweight-x", "kube-batch", "volcano", "kai"],
@@ -123,8 +123,8 @@ ACME = Dialect(
 )
 
 
-def test_somebody_elses_dialect_is_one_more_row() -> None:
-    """A row that was added finds pods and reads what they say, without anything else knowing of it."""
+def test_another_dialect_is_one_more_row() -> None:
+    """An added row finds pods and reads what they say."""
     table = DialectTable()
     table.add_dialect(ACME)
     table.add_dialect(attrs.evolve(ACME))
@@ -163,7 +163,7 @@ def test_somebody_elses_dialect_is_one_more_row() -> None:
     ],
 )
 def test_a_row_that_cannot_work_is_refused(row: Dialect, message: str) -> None:
-    """A mistake in a row is told in one line, and the table stays as it was."""
+    """A bad row is a one-line error, and the table stays as it was."""
     table = DialectTable()
     with pytest.raises(ConfigError) as caught:
         table.add_dialect(row)
@@ -171,7 +171,7 @@ def test_a_row_that_cannot_work_is_refused(row: Dialect, message: str) -> None:
     assert list(table) == list(DIALECTS)
 
 
-def test_an_unknown_dialect_is_told_with_those_there_are() -> None:
-    """Args that name a dialect which does not exist get the list."""
+def test_error_for_an_unknown_dialect_lists_all_dialects() -> None:
+    """The error for an unknown dialect has the list of all dialects."""
     with pytest.raises(ConfigError, match=r'"slurm" of pod groups does not exist; known are sigs, ming, .*, intree'):
         DialectTable().named("slurm")

@@ -1,4 +1,4 @@
-"""Who belongs to which group, where each member stands, and what listeners are told."""
+"""The directory: groups, members, their places, and changes."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_pods_may_come_before_their_object(directory: GroupDirectory, told: list
 
 
 def test_a_member_goes_from_place_to_place(directory: GroupDirectory) -> None:
-    """Pending, waiting, bound, ended: in one place at a time, and an update does not take a held node away."""
+    """A member is in one place at a time, and an update does not end that it holds a node."""
     pod = member("p", "g")
     directory.pod_added(pod)
     state = known(directory)
@@ -92,7 +92,7 @@ def test_a_member_goes_from_place_to_place(directory: GroupDirectory) -> None:
 
 
 def test_holding_and_releasing_concern_their_places_only(directory: GroupDirectory, told: list[str]) -> None:
-    """What is not pending cannot begin to hold; what does not hold has nothing to release; strangers are nobody's."""
+    """Only pending members can hold, and only waiting ones release; other pods are ignored."""
     directory.pod_added(member("p", "g", node_name="n1"))
     told.clear()
     directory.hold("pod-default-p")
@@ -103,7 +103,7 @@ def test_holding_and_releasing_concern_their_places_only(directory: GroupDirecto
 
 
 def test_a_recreated_pod_is_another_member(directory: GroupDirectory) -> None:
-    """Counts go by uid, also where the watch tells the new pod as an update of the old one."""
+    """Members are counted by uid, also if the watch reports the new pod as an update of the old one."""
     old = member("p", "g", uid="1", node_name="n1")
     new = member("p", "g", uid="2")
     directory.pod_added(old)
@@ -113,7 +113,7 @@ def test_a_recreated_pod_is_another_member(directory: GroupDirectory) -> None:
 
 
 def test_scheduler_plugins_930_a_deleted_member_does_not_count(directory: GroupDirectory) -> None:
-    """Members that were deleted or failed are gone from the counts at once."""
+    """Deleted and failed members do not count any more at once."""
     directory.object_added(make_group("g", minMember=2))
     pods = [member(name, "g", node_name="n1") for name in ("a", "b")]
     for pod in pods:
@@ -126,7 +126,7 @@ def test_scheduler_plugins_930_a_deleted_member_does_not_count(directory: GroupD
 
 
 def test_pods_that_have_ended_neither_make_nor_keep_a_group(directory: GroupDirectory, told: list[str]) -> None:
-    """They are counted when the group returns, and it is then as old as they are; their coming is no new member."""
+    """Ended pods are counted when the group becomes known again."""
     done = member("done", "g", node_name="n1", status={"phase": "Succeeded"})
     directory.pod_added(done)
     assert directory.get(G) is None
@@ -152,7 +152,7 @@ def test_pods_that_have_ended_neither_make_nor_keep_a_group(directory: GroupDire
 
 
 def test_a_waiting_member_that_is_relabelled_counts_as_pending(directory: GroupDirectory) -> None:
-    """The node that it holds was taken for another group."""
+    """The node that it holds was for the old group."""
     pod = member("p", "g")
     directory.pod_added(pod)
     directory.hold(pod.uid)
@@ -162,7 +162,7 @@ def test_a_waiting_member_that_is_relabelled_counts_as_pending(directory: GroupD
 
 
 def test_a_pod_that_names_no_group_any_more_leaves(directory: GroupDirectory) -> None:
-    """Taking the label off is leaving."""
+    """A pod leaves its group when the label is removed."""
     pod = member("p", "g")
     directory.pod_added(pod)
     directory.pod_updated(pod, member("p"))
@@ -182,8 +182,8 @@ def test_groups_of_one_name(directory: GroupDirectory) -> None:
     ]
 
 
-def test_gated_members_count_and_are_told_apart(directory: GroupDirectory, told: list[str]) -> None:
-    """A gated pod is a child; when its gates are gone, that is a change."""
+def test_gated_members_are_counted_separately(directory: GroupDirectory, told: list[str]) -> None:
+    """A gated pod is a member; the removal of its gates is a change."""
     gated = member("p", "g", scheduling_gates=("hold",))
     directory.pod_added(gated)
     assert known(directory).gated == {gated.uid}
@@ -193,7 +193,7 @@ def test_gated_members_count_and_are_told_apart(directory: GroupDirectory, told:
 
 
 def test_members_of_several_profiles(directory: GroupDirectory) -> None:
-    """Members are known whoever schedules them, and how many each profile has."""
+    """Members of all schedulers are known, with their number for each profile."""
     for name, scheduler in (("a", "one"), ("b", "one"), ("c", "two")):
         directory.pod_added(member(name, "g", scheduler_name=scheduler))
     assert known(directory).profiles == {"one": 2, "two": 1}
@@ -202,7 +202,7 @@ def test_members_of_several_profiles(directory: GroupDirectory) -> None:
 
 
 def test_the_oldest_member_decides(directory: GroupDirectory) -> None:
-    """By creation, then by name; when it goes, the next one does."""
+    """The oldest member counts, then the smaller name; when it is deleted, the next one."""
     gang = GroupId("default", "g", "koordinator")
     late = created(gang_member("a", "g", min_available="2"), "2026-01-01T00:00:09Z")
     early = gang_member("z", "g", min_available="4")
@@ -217,7 +217,7 @@ def test_the_oldest_member_decides(directory: GroupDirectory) -> None:
 
 
 def test_the_time_of_a_gang_without_an_object(directory: GroupDirectory) -> None:
-    """It is that of the earliest member ever seen, which it keeps when that member goes."""
+    """The time is that of the earliest member ever seen."""
     gang = GroupId("default", "g", "koordinator")
     late = created(gang_member("a", "g", min_available="1"), "2026-01-01T00:00:09Z")
     early = gang_member("b", "g", min_available="1")
@@ -229,7 +229,7 @@ def test_the_time_of_a_gang_without_an_object(directory: GroupDirectory) -> None
 
 
 def test_gangs_that_list_each_other_are_satisfied_together(directory: GroupDirectory) -> None:
-    """They share one record; it is satisfied by any of them, and goes with the last of them."""
+    """They share one `GangGroup`, which any of them satisfies, until the last is gone."""
     both = '["default/a", "other/b"]'
     one = gang_member("p", "a", min_available="1", groups=both)
     two = gang_member("q", "b", namespace="other", min_available="1", groups=both)
@@ -249,7 +249,7 @@ def test_gangs_that_list_each_other_are_satisfied_together(directory: GroupDirec
 
 
 def test_a_one_sided_list_is_two_gang_groups(directory: GroupDirectory) -> None:
-    """Who is listed and lists nobody is independent of who lists it."""
+    """A gang that lists no other is independent of a gang that lists it."""
     directory.pod_added(gang_member("p", "a", min_available="1", groups='["default/a", "default/b"]'))
     directory.pod_added(gang_member("q", "b", min_available="1"))
     a, b = (known(directory, GroupId("default", name, "koordinator")) for name in ("a", "b"))
@@ -259,8 +259,8 @@ def test_a_one_sided_list_is_two_gang_groups(directory: GroupDirectory) -> None:
     assert [known for _, known in directory.partners(b)] == [b]
 
 
-def test_changing_the_gang_group_keeps_what_was_reached(directory: GroupDirectory) -> None:
-    """A gang that moves to another gang group takes along that it was satisfied."""
+def test_changing_the_gang_group_keeps_it_satisfied(directory: GroupDirectory) -> None:
+    """A satisfied gang satisfies the gang group that it moves to."""
     gang = GroupId("default", "a", "koordinator")
     alone = make_group("a", dialect="koordinator", minMember=1)
     directory.object_added(alone)
@@ -274,8 +274,8 @@ def test_changing_the_gang_group_keeps_what_was_reached(directory: GroupDirector
     assert state.satisfied
 
 
-def test_an_object_tells_the_dialect(directory: GroupDirectory) -> None:
-    """Where one key serves two dialects, the object says which it is; with both, the first of the table."""
+def test_object_decides_the_dialect(directory: GroupDirectory) -> None:
+    """If two dialects share a key, the object decides; with two objects, the first row."""
     pod = make_pod("p", annotations={"scheduling.k8s.io/group-name": "g"})
     directory.pod_added(pod)
     state = directory.of(pod)
@@ -294,7 +294,7 @@ def test_an_object_tells_the_dialect(directory: GroupDirectory) -> None:
 
 
 def test_a_listener_may_change_the_directory(directory: GroupDirectory, told: list[str]) -> None:
-    """What it does is told after what is being told, and nothing is lost or told twice."""
+    """Its changes are reported after the current change, each once."""
     pods = [member(name, "g") for name in ("a", "b")]
 
     def hold_all(change: GroupChange) -> None:
@@ -314,8 +314,8 @@ def test_a_listener_may_change_the_directory(directory: GroupDirectory, told: li
     ]
 
 
-def test_a_failing_listener_costs_nobody_else_the_news(directory: GroupDirectory) -> None:
-    """All changes are told to all; then the exception goes to whoever caused the first."""
+def test_failing_listener_does_not_stop_other_listeners(directory: GroupDirectory) -> None:
+    """All listeners get all changes; then the exception is raised."""
     texts: list[str] = []
 
     def fail(change: GroupChange) -> None:
@@ -329,8 +329,8 @@ def test_a_failing_listener_costs_nobody_else_the_news(directory: GroupDirectory
     directory.check_invariants()
 
 
-def test_dialects_that_do_not_count_are_not_seen() -> None:
-    """A directory of other dialects takes the pod and the object for strangers."""
+def test_unused_dialects_are_ignored() -> None:
+    """A directory ignores pods and objects of dialects that it does not use."""
     directory = GroupDirectory(())
     directory.pod_added(member("p", "g"))
     directory.object_added(make_group("g", minMember=1))
@@ -340,7 +340,7 @@ def test_dialects_that_do_not_count_are_not_seen() -> None:
 
 
 def test_facts_are_counted_from_the_members(directory: GroupDirectory) -> None:
-    """Koordinator #2030: what goes into the status is counted anew, so that it cannot drift."""
+    """Koordinator #2030: the facts are counted from the members, so they cannot drift."""
     directory.object_added(make_group("g", minMember=2))
     for name, phase, node in (("a", "Running", "n"), ("b", "Succeeded", "n"), ("c", "Failed", "n"), ("d", "", "")):
         directory.pod_added(member(name, "g", node_name=node, status={"phase": phase}))
@@ -351,7 +351,7 @@ def test_facts_are_counted_from_the_members(directory: GroupDirectory) -> None:
 
 
 def test_the_dialect_of_a_group_without_an_object_is_that_of_its_pods(directory: GroupDirectory) -> None:
-    """The first row by which any member names it, also when members leave or name it by another key."""
+    """It is the first row by which a member names it, also after members leave or change their key."""
     gang = GroupId("default", "g", "koordinator")
     by_annotation = gang_member("a", "g", min_available="2")
     by_label = make_pod(

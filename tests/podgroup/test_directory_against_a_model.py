@@ -1,4 +1,4 @@
-"""The directory against a model that works everything out anew from what there is, whatever happens in what order."""
+"""The directory compared with a model that computes everything from the existing objects."""
 
 from __future__ import annotations
 

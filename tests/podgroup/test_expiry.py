@@ -1,4 +1,4 @@
-"""Entries that end by themselves."""
+"""The map whose entries expire."""
 
 from __future__ import annotations
 
@@ -15,18 +15,17 @@ def clock() -> VirtualClock:
     return VirtualClock(start=0.0)
 
 
-async def test_an_entry_ends_at_its_moment(clock: VirtualClock) -> None:
-    """It is there until just before, gone at the end, and said to be."""
+async def test_entry_expires_at_its_time(clock: VirtualClock) -> None:
+    """An entry exists until its end, and then the callback is called."""
     ended: list[tuple[str, int]] = []
     window = ExpiringMap[str, int](clock, 3.0, on_expiry=lambda key, value: ended.append((key, value)))
     assert window.add("a", 1)
     await clock.advance(2.999)
-    assert ("a" in window, window.get("a"), window.ends_at("a"), len(window), list(window)) == (True, 1, 3.0, 1, ["a"])
+    assert ("a" in window, window.get("a"), len(window), list(window)) == (True, 1, 1, ["a"])
     assert ended == []
     await clock.advance(0.001)
-    assert ("a" in window, window.get("a"), window.ends_at("a"), len(window), list(window)) == (
+    assert ("a" in window, window.get("a"), len(window), list(window)) == (
         False,
-        None,
         None,
         0,
         [],
@@ -35,7 +34,7 @@ async def test_an_entry_ends_at_its_moment(clock: VirtualClock) -> None:
 
 
 async def test_adding_again_neither_prolongs_nor_replaces(clock: VirtualClock) -> None:
-    """A second refusal does not make the window any longer; after its end a new one begins."""
+    """Adding an existing entry changes nothing; after its end it can be added again."""
     ended: list[float] = []
     window = ExpiringMap[str, str](clock, 3.0, on_expiry=lambda *_: ended.append(clock.now()))
     assert window.add("a", "first")
@@ -48,8 +47,8 @@ async def test_adding_again_neither_prolongs_nor_replaces(clock: VirtualClock) -
     assert ended == [3.0, 6.0]
 
 
-async def test_a_removed_entry_ends_in_silence(clock: VirtualClock) -> None:
-    """Nobody is called for what was taken out, be it one entry or all."""
+async def test_removed_entry_does_not_call_back(clock: VirtualClock) -> None:
+    """The callback is not called for removed entries."""
     ended: list[str] = []
     window = ExpiringMap[str, int](clock, 3.0, on_expiry=lambda key, _: ended.append(key))
     window.add("a", 1)
@@ -66,15 +65,15 @@ async def test_a_removed_entry_ends_in_silence(clock: VirtualClock) -> None:
     assert ended == ["b", "d"]
 
 
-async def test_a_window_of_nothing_stays_empty(clock: VirtualClock) -> None:
-    """0 seconds switch it off."""
+async def test_map_with_ttl_0_stays_empty(clock: VirtualClock) -> None:
+    """With 0 seconds no entry is added."""
     window = ExpiringMap[str, int](clock, 0.0)
     assert not window.add("a", 1)
     assert len(window) == 0
 
 
-async def test_a_callback_may_begin_the_next_window(clock: VirtualClock) -> None:
-    """Adding in the callback works, and a callback that fails does not cost later ones theirs."""
+async def test_callback_may_add_an_entry(clock: VirtualClock) -> None:
+    """A callback may add entries, and a failing callback does not stop later ones."""
     ended: list[tuple[str, float]] = []
 
     def again(key: str, rounds: int) -> None:

@@ -1,4 +1,4 @@
-"""What the group plugins of one scheduler share: who serves which dialect, and when the queue is to sort anew."""
+"""What the group plugins of one scheduler share: claims, and when the queue sorts pods again."""
 
 from __future__ import annotations
 
@@ -49,8 +49,8 @@ def gang_member(name: str, gang: str, moment: str, **annotations: str) -> Pod:
     return created(make_pod(name, annotations={f"{GANG}name": gang, f"{GANG}min-available": "1", **said}), moment)
 
 
-def test_a_dialect_belongs_to_who_claims_it_first() -> None:
-    """The second plugin gets what is left; a pod that names two groups belongs to the dialect claimed first."""
+def test_dialect_belongs_to_the_first_claim() -> None:
+    """The second plugin gets the other dialects; a pod with two groups belongs to the dialect claimed first."""
     groups = Kit().groups
     assert [row.name for row in groups.claim("Gang", ["koordinator", "sigs"])] == ["koordinator", "sigs"]
     assert [row.name for row in groups.claim("Coscheduling", ["sigs", "kai"])] == ["kai"]
@@ -63,7 +63,7 @@ def test_a_dialect_belongs_to_who_claims_it_first() -> None:
 
 
 def test_groups_that_nobody_claims_are_plain_pods() -> None:
-    """Neither seen nor served; where they are merely put in order they are seen."""
+    """Such groups are not known, unless a plugin sorts them."""
     groups = Kit().groups
     groups.directory.pod_added(member("p", "g"))
     assert len(groups.directory) == 0
@@ -76,7 +76,7 @@ def test_groups_that_nobody_claims_are_plain_pods() -> None:
 
 
 def test_claims_are_made_before_pods_are_known(kit: Kit) -> None:
-    """Later ones are refused, unless they change nothing; an unknown dialect is told."""
+    """Later claims that change something, and claims of unknown dialects, are errors."""
     kit.groups.directory.pod_added(member("p", "g"))
     kit.groups.claim("Coscheduling")
     with pytest.raises(PluginError, match="when a plugin is made"):
@@ -86,7 +86,7 @@ def test_claims_are_made_before_pods_are_known(kit: Kit) -> None:
 
 
 async def test_a_failure_moves_the_group_in_the_queue(kit: Kit) -> None:
-    """The pending members are sorted anew when the group fails, and when it has got through; not otherwise."""
+    """The pending members are sorted again when the group fails, and when it passes Permit."""
     directory = kit.groups.directory
     directory.object_added(make_group("g", minMember=2))
     for name in ("a", "b", "c"):
@@ -104,7 +104,7 @@ async def test_a_failure_moves_the_group_in_the_queue(kit: Kit) -> None:
 
 
 def test_a_group_that_is_gone_leaves_no_failure_behind(kit: Kit) -> None:
-    """What is remembered follows the groups that there are, and the pods."""
+    """Failures and rounds of deleted groups and pods are forgotten."""
     directory = kit.groups.directory
     pod = member("p", "g")
     directory.pod_added(pod)
@@ -117,8 +117,8 @@ def test_a_group_that_is_gone_leaves_no_failure_behind(kit: Kit) -> None:
     assert kit.groups.rounds == {}
 
 
-def test_what_is_said_wrongly_is_logged_once(kit: Kit, caplog: pytest.LogCaptureFixture) -> None:
-    """A value that cannot be used, and members that disagree: once while it stands, and again when it comes back."""
+def test_problems_are_logged_once(kit: Kit, caplog: pytest.LogCaptureFixture) -> None:
+    """Each problem is logged once, and again after it was gone."""
     directory = kit.groups.directory
     for number in range(3):
         directory.object_added(make_group("g", minMember=-1, scheduleTimeoutSeconds=number + 1))
@@ -134,7 +134,7 @@ def test_what_is_said_wrongly_is_logged_once(kit: Kit, caplog: pytest.LogCapture
 
 
 def test_a_member_that_ended_has_no_round(kit: Kit) -> None:
-    """A pod that ended is not tried again."""
+    """The round of an ended member is forgotten."""
     pod = member("p", "g", node_name="n1")
     kit.groups.directory.pod_added(pod)
     kit.groups.tried(pod.uid, 3)
@@ -144,7 +144,7 @@ def test_a_member_that_ended_has_no_round(kit: Kit) -> None:
 
 
 def test_an_object_that_comes_or_goes_moves_its_pods(kit: Kit) -> None:
-    """Pods that came before their PodGroup get its time; what leaves the time alone moves nobody."""
+    """Pods are sorted again if the object changes the time of the group, and only then."""
     directory = kit.groups.directory
     for name in ("a", "b"):
         directory.pod_added(member(name, "g"))
@@ -157,8 +157,8 @@ def test_an_object_that_comes_or_goes_moves_its_pods(kit: Kit) -> None:
     assert kit.taken() == [["a", "b"]]
 
 
-def test_partners_move_along(kit: Kit) -> None:
-    """A gang group has the time of its oldest gang: when that comes or goes, members of all its gangs move."""
+def test_partners_are_sorted_again(kit: Kit) -> None:
+    """When the oldest gang of a gang group comes or is deleted, members of all its gangs are sorted again."""
     directory = kit.groups.directory
     both = '["default/a","default/b"]'
     new = gang_member("new", "a", "2026-01-01T00:00:09Z", groups=both)
@@ -232,10 +232,10 @@ class Serving(PreEnqueuePlugin):
 
 
 @pytest.mark.parametrize("enable", [[Serving, AcmeDialect], [AcmeDialect, Serving]], ids=["after", "before"])
-async def test_a_strangers_plugin_brings_a_dialect(
+async def test_third_party_plugin_adds_a_dialect(
     pyscheduler_cluster: FakeCluster, enable: list[type[PreEnqueuePlugin]]
 ) -> None:
-    """Its kinds are watched and its groups are served, whichever plugin is made first."""
+    """The plugin that the row names serves its groups, whichever plugin is made first."""
     cluster = pyscheduler_cluster
     cluster.add_node("n")
     cluster.serve(TEAMS)
@@ -262,8 +262,8 @@ profiles:
 """
 
 
-async def test_all_profiles_share_them_and_a_crd_may_come_late(pyscheduler_cluster: FakeCluster) -> None:
-    """One directory for both profiles, fed by watches; a PodGroup whose CRD appears later is picked up."""
+async def test_profiles_share_groups_and_a_crd_may_appear_later(pyscheduler_cluster: FakeCluster) -> None:
+    """Both profiles share one directory, which gets PodGroups when their CRD appears."""
     cluster = pyscheduler_cluster
     cluster.add_node("n")
     framework = cluster.framework(enable=[Sharing], config=CONFIG)

@@ -1,4 +1,4 @@
-"""Two watches of pods, one of those that live and one of those that have ended, put together whatever comes first."""
+"""The merger of the watches of living and of ended pods."""
 
 from __future__ import annotations
 
@@ -179,8 +179,8 @@ def test_two_watches_in_any_order_count_each_pod_once() -> None:
     assert not [name for name in rules if not Machine.fired[name]]
 
 
-def test_a_pod_that_has_not_ended_is_left_to_the_other_watch() -> None:
-    """A server that takes the selector otherwise than meant does not make living pods ended ones."""
+def test_living_pod_in_the_watch_of_ended_pods_is_ignored() -> None:
+    """A server that ignores the field selector does not make living pods ended ones."""
     directory = GroupDirectory()
     merger = PodWatchMerger(directory)
     pod = make_pod("p", labels={SIGS: "g"})
@@ -190,8 +190,8 @@ def test_a_pod_that_has_not_ended_is_left_to_the_other_watch() -> None:
     assert directory.place_of(pod.uid) is MemberPlace.PENDING
 
 
-def test_pods_that_are_gone_are_not_remembered_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A cluster that ends and deletes pods all the time costs a bounded memory."""
+def test_memory_of_deleted_pods_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only a bounded number of deleted pods is remembered."""
     monkeypatch.setattr(informer_adapter, "_REMEMBERED", 5)
     merger = PodWatchMerger(GroupDirectory())
     for number in range(20):

@@ -1,4 +1,4 @@
-"""Manifests in every dialect give the groups that they mean."""
+"""Manifests in every dialect are read into their groups."""
 
 from __future__ import annotations
 
@@ -79,8 +79,8 @@ def as_in_the_index(directory: GroupDirectory) -> set[str]:
 
 
 @pytest.mark.parametrize("name", INDEX)
-def test_a_manifest_gives_its_groups(name: str) -> None:
-    """Group, minimum and members are those of the index."""
+def test_manifests_are_read_into_their_groups(name: str) -> None:
+    """Group, minimum and members are as the index says."""
     expected = {each.strip() for each in INDEX[name]["groups"].split(";") if each.strip()}
     directory, _ = directory_of(name)
     assert as_in_the_index(directory) == expected
@@ -98,8 +98,8 @@ def test_the_order_of_events_does_not_matter() -> None:
     assert {state.id: state.group for state in directory} == {state.id: state.group for state in other}
 
 
-def test_each_malformed_value_is_told_and_the_rest_counts() -> None:
-    """A minimum that is a word leaves a gang undeclared; bad groups and totals fall to their defaults."""
+def test_malformed_values_are_problems_and_others_count() -> None:
+    """A gang with a word as minimum is undeclared; bad groups and totals count as absent."""
     directory, _ = directory_of("47-malformed-values.yaml")
     groups = {state.id.name: state.group for state in directory}
     assert {name: [str(problem) for problem in group.problems] for name, group in groups.items()} == {
@@ -131,7 +131,7 @@ def test_each_malformed_value_is_told_and_the_rest_counts() -> None:
 
 
 def test_a_group_that_nobody_declared_is_known_with_its_pods() -> None:
-    """Pods that name an object which was never created wait for it."""
+    """Pods whose object does not exist make an undeclared group."""
     directory, _ = directory_of("07-sigs-label-without-podgroup.yaml")
     (state,) = directory
     assert state.group.origin is Origin.NOBODY

@@ -1,4 +1,4 @@
-"""What a group is, from what its places say."""
+"""The merge of what members and object say."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ def merged(*members: GroupFields, object: GroupFields | None = None) -> Group:
     return merge(ID, "koordinator", members=members, object=object, created=5.0)
 
 
-def test_members_go_before_the_object() -> None:
-    """The members in their order, then the object; each field on its own."""
+def test_members_count_before_the_object() -> None:
+    """For each field, members count in their order, then the object."""
     group = merged(
         GroupFields(wait_seconds=9.0),
         GroupFields(min=3, mode=Mode.NON_STRICT),
@@ -28,8 +28,8 @@ def test_members_go_before_the_object() -> None:
     assert (group.origin, group.is_declared, group.created) == (Origin.OBJECT, True, 5.0)
 
 
-def test_what_nobody_says() -> None:
-    """Without a minimum nothing is declared; mode is Strict, wait and policy are the plugin's."""
+def test_defaults_of_undeclared_fields() -> None:
+    """Without a minimum the group is not declared; mode is Strict, wait and policy are the plugin's."""
     group = merged(GroupFields(total=4))
     assert (group.origin, group.is_declared, group.min) == (Origin.NOBODY, False, 0)
     assert (group.mode, group.policy, group.wait_seconds, group.min_resources) == (Mode.STRICT, None, None, {})
@@ -39,7 +39,7 @@ def test_what_nobody_says() -> None:
 
 
 def test_an_object_without_a_usable_minimum_declares_nothing() -> None:
-    """The object is there, and says nothing that pods could be scheduled by."""
+    """An object with an unusable minimum does not declare the group."""
     group = merged(object=GroupFields())
     assert (group.origin, group.is_declared) == (Origin.OBJECT, False)
 
@@ -52,7 +52,7 @@ def test_the_total_is_at_least_the_minimum() -> None:
 
 
 def test_a_gang_group_contains_the_gang() -> None:
-    """A list that leaves the gang itself out is told, and mended; an empty one means this gang alone."""
+    """A gang that is missing in its own list is added, with a problem; an empty list means this gang alone."""
     group = merged(GroupFields(min=1, gang_group=("ml/a", "ml/z")))
     assert group.gang_group == ("ml/a", "ml/g", "ml/z")
     assert group.gang_group_id == "ml/a,ml/g,ml/z"
@@ -62,7 +62,7 @@ def test_a_gang_group_contains_the_gang() -> None:
 
 
 def test_members_that_disagree_are_named() -> None:
-    """Different usable values are told once, with the one that counts; what only one says is no disagreement."""
+    """A disagreement names the value that counts; a field that one member says is none."""
     group = merged(
         GroupFields(min=3, mode=Mode.STRICT),
         GroupFields(min=4, wait_seconds=3.0),

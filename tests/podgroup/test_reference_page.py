@@ -18,7 +18,7 @@ def row_of(dialect: Dialect) -> str:
 
 
 def test_every_dialect_has_its_row() -> None:
-    """The table of the page is the table of the program, in its order."""
+    """The page has the rows of the program, in their order."""
     shown = [line for line in PAGE.splitlines() if line.startswith("| `") and line.split("`")[1] in NAMES]
     assert shown == [row_of(dialect) for dialect in DIALECTS]
 
@@ -27,5 +27,5 @@ NAMES = {dialect.name for dialect in DIALECTS}
 
 
 def test_every_public_name_is_on_the_page() -> None:
-    """What a plugin author may import from the room is named."""
+    """The page names everything that the package exports."""
     assert [name for name in podgroup.__all__ if f"`{name}" not in PAGE] == []

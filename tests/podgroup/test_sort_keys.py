@@ -1,4 +1,4 @@
-"""The orders of queues with groups in them."""
+"""The sort keys of pods of groups."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ def queued(pod: Pod, at: float = 0.0, first: float | None = None) -> QueuedPodIn
     return QueuedPodInfo(pod_info=PodInfo.of(pod), enqueued_at=at, first_attempt_at=first)
 
 
-def test_a_pod_without_a_group_goes_by_its_first_attempt() -> None:
-    """Or, before that, by the time at which it entered the queue."""
+def test_pod_without_a_group_is_sorted_by_its_first_attempt() -> None:
+    """Before its first attempt, it is the time at which the pod entered the queue."""
     directory = GroupDirectory()
     for info, time in ((queued(make_pod("p"), 7.0), 7.0), (queued(make_pod("p"), 7.0, 3.0), 3.0)):
         key = coscheduling_key(info, directory, {}, epoch=EPOCH)
         assert key == (0, EPOCH + time, "default/p", "", "default/p")
 
 
-def test_a_group_goes_by_its_object_then_by_its_last_failure() -> None:
-    """While the object is missing, each pod goes by its own time."""
+def test_group_is_sorted_by_creation_then_last_failure() -> None:
+    """While the object is missing, each pod is sorted by its own time."""
     directory = GroupDirectory()
     pod = member("p", "g", priority=3)
     info = queued(pod, 9.0)
@@ -44,7 +44,7 @@ def test_a_group_goes_by_its_object_then_by_its_last_failure() -> None:
     assert coscheduling_key(info, directory, failed, epoch=EPOCH)[1] == EPOCH + 50
 
 
-def test_a_gang_goes_by_its_gang_group() -> None:
+def test_gang_is_sorted_by_its_gang_group() -> None:
     """The time is that of the oldest gang; then come the gang, the round and the pod's own creation."""
     directory = GroupDirectory()
     said = {f"{GANG}min-available": "1", f"{GANG}groups": '["default/a","default/b"]'}

@@ -78,12 +78,12 @@ def following(rules: DialectStatus, phase: str, **facts: int) -> str:
     ],
 )
 def test_one_step_of_each_kind_of_phases(phase: str, facts: dict[str, int], cos: str, ming: str, gang: str) -> None:
-    """The same members move the phase as the dialect's own controller would."""
+    """The phase moves as with the dialect's own controller."""
     assert tuple(following(rules, phase, **facts) for rules in PHASED) == (cos, ming, gang)
 
 
 def test_a_gang_runs_only_after_it_was_scheduled() -> None:
-    """Members that run already take the phase through Scheduled all the same."""
+    """The phase goes through Scheduled although members run already."""
     facts = {"members": 3, "bound": 3, "running": 3}
     phases = ["PreScheduling"]
     for _ in range(3):
@@ -92,7 +92,7 @@ def test_a_gang_runs_only_after_it_was_scheduled() -> None:
 
 
 def test_a_group_without_a_minimum() -> None:
-    """0 makes neither a finished group of an empty one nor a failure of every division."""
+    """With a minimum of 0 an empty group is not finished."""
     assert following(SIGS, "Scheduling", min=0) == "Running"
     assert following(KOORDINATOR, "Pending", min=0, members=4) == "Pending"
     assert following(KOORDINATOR, "Pending", min=0, members=4, bound=1) == "Scheduling"
@@ -125,7 +125,7 @@ def test_phases_come_to_rest(rules: PhaseStatus, phase: str, counts: tuple[int, 
     assert pending >= 0
 
 
-def test_counts_and_the_start() -> None:
+def test_step_writes_counts_start_time_and_owners() -> None:
     """Counts are replaced, the start is written once, owners when scheduling begins."""
     facts = MemberFacts(min=2, members=3, bound=2, running=1, occupied_by="ml/job")
     first = MING.next(GroupStatus(phase="Pending", scheduled=7), facts, now=NOW)
@@ -141,7 +141,7 @@ def test_counts_and_the_start() -> None:
 
 
 def test_counts_without_a_phase() -> None:
-    """kube-batch counts who is admitted; where the phase is somebody else's it is left alone."""
+    """kube-batch counts admitted members; a phase that other programs write is not changed."""
     facts = MemberFacts(min=2, members=4, waiting=1, bound=2, running=1, succeeded=1)
     assert KubeBatchStatus().next(GroupStatus(), facts, now=NOW) == GroupStatus(admitted=3, running=1, succeeded=1)
     assert CountsStatus().next(GroupStatus(phase="Inqueue"), facts, now=NOW) == GroupStatus(
@@ -162,19 +162,19 @@ def test_counts_without_a_phase() -> None:
     ],
 )
 def test_a_group_that_runs_with_too_few_left(facts: dict[str, int], unschedulable: bool) -> None:
-    """Some run, but those that succeeded, wait and run are fewer than the minimum."""
+    """Members run, and fewer than the minimum have not failed."""
     assert is_unschedulable(MemberFacts(min=3, **facts)) is unschedulable
 
 
-def test_the_start_is_written_where_the_step_comes_late() -> None:
-    """All are bound before the group is looked at: it began, though it was never seen Scheduling."""
+def test_late_step_writes_the_start_time() -> None:
+    """All members are bound before the first step; the start time is written all the same."""
     facts = MemberFacts(min=1, members=1, bound=1)
     late = KOORDINATOR.next(GroupStatus(phase="PreScheduling"), facts, now=NOW)
     assert (late.phase, late.schedule_start_time) == ("Scheduled", "2026-01-01T00:00:00Z")
 
 
 def test_a_patch_says_what_changed_and_nothing_else() -> None:
-    """Nothing changed is nothing written; a count that went back to 0 is said."""
+    """The patch has only changed fields, counts that went back to 0 included."""
     old = GroupStatus(phase="Running", running=2)
     assert status_patch(old, GroupStatus(phase="Running", running=2)) == {}
     assert status_patch(old, GroupStatus(phase="Finished", succeeded=2)) == {
@@ -196,12 +196,12 @@ def test_a_patch_says_what_changed_and_nothing_else() -> None:
     ],
 )
 def test_a_group_that_begins_too_late_is_warned_about(status: dict[str, Any], overdue: bool) -> None:
-    """More than 48 hours from creation to start."""
+    """The warning is for groups that started more than 48 hours after their creation."""
     assert is_overdue(GroupStatus(**status), created=NOW) is overdue
 
 
 def test_owners_are_named_once_and_in_order() -> None:
-    """The owners of the members, as namespace/name."""
+    """The owners are sorted and named once, as namespace/name."""
     owned = [
         msgspec.convert(
             {"metadata": {"name": "p", "namespace": "ml", "ownerReferences": [{"name": name}]}}, type(make_pod("p"))
@@ -213,7 +213,7 @@ def test_owners_are_named_once_and_in_order() -> None:
 
 
 def test_the_condition_of_kubernetes_own_pod_group() -> None:
-    """It is written when something changes; its time moves with its status alone; a scheduled group stays so."""
+    """It is written if it changed; its time changes with its status; a scheduled group stays scheduled."""
     text = "pod group is unschedulable"
     refused = scheduled_condition([], status="False", reason="Unschedulable", message=text, now=NOW)
     assert refused == PodCondition(

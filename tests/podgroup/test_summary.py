@@ -1,4 +1,4 @@
-"""Groups in numbers and words: what people are shown of pods and group objects."""
+"""Summaries of groups for users."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def refused(name: str, group: str, message: str, **keywords: Any) -> Pod:
 
 
 def test_members_are_counted_by_what_the_api_says() -> None:
-    """Bound is who has a node, waiting who is promised one, pending the rest; who has ended is none of these."""
+    """Members with a node are bound, members with a nominated node wait, other living members are pending."""
     found = summed(
         make_group("g", minMember=4),
         member("a", "g", node_name="n1", status={"phase": "Running"}),
@@ -50,7 +50,7 @@ def test_members_are_counted_by_what_the_api_says() -> None:
 
 
 def test_groups_without_an_object_are_groups() -> None:
-    """Annotations and labels declare groups, in the dialect that they are in; so does a name that nobody has."""
+    """Groups that annotations or labels declare, or only name, have a summary."""
     annotated = {f"{GANG}name": "ann", f"{GANG}min-available": "2"}
     light = {"pod-group.scheduling.sigs.k8s.io/name": "light", "pod-group.scheduling.sigs.k8s.io/min-available": "3"}
     found = summed(
@@ -79,14 +79,14 @@ DENIED = "0/3 nodes are available: pod with pgName: default/g last failed in 20s
         pytest.param(["b", "a"], "a", id="the same one every time"),
     ],
 )
-def test_the_reason_is_the_telling_one(messages: list[str], reason: str) -> None:
-    """Of many messages the group shows the one that explains it."""
+def test_reason_prefers_causes_over_echoes(messages: list[str], reason: str) -> None:
+    """The most frequent message that is no echo is the reason."""
     pods = [refused(f"p{number}", "g", message) for number, message in enumerate(messages)]
     assert summed(make_group("g", minMember=1), *pods)["g"].reason == reason
 
 
-def test_a_pod_that_nobody_tried_says_whom_it_waits_for() -> None:
-    """Without any message the scheduler that should have come is named: perhaps it does not run."""
+def test_untried_pod_names_its_scheduler() -> None:
+    """Without a message the reason names the scheduler of the pod, which may not run."""
     found = summed(make_group("g", minMember=1), member("a", "g", scheduler_name="gone"))["g"]
     assert found.reason == "not tried yet by gone"
 
@@ -103,8 +103,8 @@ def test_a_pod_that_nobody_tried_says_whom_it_waits_for() -> None:
         pytest.param(["Running", "Running", "Failed"], "Failed", id="one failed"),
     ],
 )
-def test_a_phase_that_nobody_wrote_is_worked_out(phases: list[str], expected: str) -> None:
-    """It is the phase that a controller would arrive at."""
+def test_missing_phase_is_computed(phases: list[str], expected: str) -> None:
+    """It is the phase that Koordinator's controller would reach."""
     pods = [
         member(f"p{number}", "g", node_name="n1" if phase else "", status={"phase": phase or "Pending"})
         for number, phase in enumerate(phases)
@@ -113,8 +113,8 @@ def test_a_phase_that_nobody_wrote_is_worked_out(phases: list[str], expected: st
     assert (found.phase, found.phase_is_written) == (expected, False)
 
 
-def test_a_phase_that_stands_in_the_object_counts() -> None:
-    """Whoever owns the object knows better; Kubernetes' own group says it by a condition."""
+def test_phase_of_the_object_counts() -> None:
+    """The status of the object counts; Kubernetes' own group has a condition."""
     group = make_group("g", minMember=1)
     told = msgspec.structs.replace(group, status=msgspec.structs.replace(group.status, phase="Inqueue"))  # type: ignore[attr-defined]
     assert summed(told)["g"].phase == "Inqueue"
@@ -128,8 +128,8 @@ def test_a_phase_that_stands_in_the_object_counts() -> None:
     assert (summed(native)["n"].phase, summed(native)["n"].phase_is_written) == ("Scheduled", True)
 
 
-def test_a_selector_is_about_the_object_or_else_the_pods() -> None:
-    """Labels of pods do not count for a group that has an object of its own."""
+def test_selector_matches_the_object_or_else_the_pods() -> None:
+    """Labels of pods do not count for a group with an object."""
     items = (
         make_group("object", minMember=1),
         member("a", "object", labels={"team": "x"}),

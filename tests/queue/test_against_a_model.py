@@ -552,6 +552,7 @@ def test_the_queue_does_what_the_model_does(make_kit: Callable[..., Kit], pop_ea
     run_state_machine_as_test(machine, settings=hypothesis.settings(stateful_step_count=50))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pop_early", [True, False], ids=["pop from backoff", "wait out backoff"])
 def test_a_long_history_sees_everything(make_kit: Callable[..., Kit], pop_early: bool) -> None:
     """Every operation happens often, and pods enter every queue for every reason."""

@@ -240,6 +240,7 @@ def yes(pod: Pod, old: object, new: object) -> QueueingHint:
     return QueueingHint.QUEUE
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("hints", "own", "most"),
     [

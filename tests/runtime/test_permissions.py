@@ -68,6 +68,7 @@ rules = st.builds(
 needs = st.lists(st.builds(Need, rules, texts(["One", "Two", "Three"])), max_size=6)
 
 
+@pytest.mark.slow
 def test_grants_are_enough_and_the_least() -> None:
     """Whatever is needed is granted; what is granted was asked for, and no grant makes another superfluous."""
     seen: Counter[str] = Counter()

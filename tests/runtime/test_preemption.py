@@ -508,6 +508,7 @@ async def test_extenders_have_a_say(extenders: list[Scripted], nominated: str | 
         assert extenders[1].asked == [["n1"]]
 
 
+@pytest.mark.slow
 async def test_the_loop_turns_while_many_nodes_are_looked_at() -> None:
     """A search among thousands of nodes never holds the loop for long; others run in between."""
     turns = 0

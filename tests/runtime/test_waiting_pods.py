@@ -269,6 +269,7 @@ async def test_the_first_word_is_the_last(new_kit: Any, steps: list[tuple[str, A
     await asyncio.gather(task, return_exceptions=True)
 
 
+@pytest.mark.slow
 async def test_ten_thousand_waiting_pods_are_cheap() -> None:
     """A waiting pod costs a small object, its timers and, while awaited, one future."""
 

@@ -13,6 +13,7 @@ from pyscheduler.cluster.embedded.faults import Fault
 from pyscheduler.scheduler.debugger import Debugger
 from pyscheduler.testing import FakeCluster, make_node, make_pod
 from pyscheduler.testing.fake_framework import FakeFramework
+from tests.cpu import slowness
 
 LOGGER = "pyscheduler.scheduler.debugger"
 
@@ -177,6 +178,7 @@ async def test_a_look_at_a_large_cluster_leaves_the_loop_free(
     await framework.settle()
     debugger = Debugger(framework.scheduler)
     holds: list[float] = []
+    slow = slowness()
     looking = asyncio.create_task(debugger._look())
     while not looking.done():
         began = time.thread_time()
@@ -185,4 +187,4 @@ async def test_a_look_at_a_large_cluster_leaves_the_loop_free(
     assert log.messages[-1] == "Cache comparer finished mismatch=false"
     assert len(log.messages) > 10_000
     # One in a hundred may be the garbage collector's, or another program's.
-    assert sorted(holds)[-3] < 0.05, sorted(holds)[-5:]
+    assert sorted(holds)[-3] < 0.05 * max(slow, slowness()), sorted(holds)[-5:]

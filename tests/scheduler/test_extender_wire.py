@@ -188,6 +188,7 @@ VALUES = st.recursive(
 )
 
 
+@pytest.mark.slow
 def test_no_answer_breaks_anything() -> None:
     """Whatever comes back, whole, cut off or changed somewhere, is read or refused with `ExtenderError`."""
     counts: Counter[str] = Counter()

@@ -53,6 +53,7 @@ class Histories(RuleBasedStateMachine):
             self.world.end()
 
 
+@pytest.mark.slow
 def test_no_history_loses_a_pod() -> None:
     """Whatever hypothesis comes up with, in the end every pod has its node, and nothing is held for nobody."""
     examples = max(5, settings.default.max_examples // 3)

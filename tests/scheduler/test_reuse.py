@@ -43,6 +43,7 @@ class Histories(RuleBasedStateMachine):
             self.patches.undo()
 
 
+@pytest.mark.slow
 def test_no_history_leads_to_another_decision() -> None:
     """Whatever hypothesis comes up with, what is kept says what the plugins would say."""
     examples = max(5, settings.default.max_examples // 5)

@@ -102,6 +102,7 @@ class Refuser(FilterPlugin, PreFilterPlugin):
         return Status.unschedulable("one member is enough") if others else None
 
 
+@pytest.mark.slow
 async def test_a_storm_of_events_costs_few_attempts_where_the_look_errs(cluster: FakeCluster) -> None:
     """Forty events a second for a minute, each of which may help as far as anybody knows."""
     Refuser.attempts.clear()

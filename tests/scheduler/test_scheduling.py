@@ -381,6 +381,7 @@ async def test_a_leader_that_cannot_catch_up_begins_all_the_same(
     assert "Scheduling begins though not all watches are open missing=1" in caplog.text
 
 
+@pytest.mark.slow
 def test_one_function_puts_a_scheduler_together() -> None:
     """Nothing but `build` makes a Scheduler, a SchedulingQueue or a Cache."""
     makers: dict[str, set[str]] = {}

@@ -143,6 +143,7 @@ def test_what_a_case_expects_is_not_read() -> None:
     assert actual(case("a", expected={"best": 1})) == actual(case("a"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("workers", [1, 2])
 def test_a_file_is_answered_in_its_order_by_any_number_of_processes(tmp_path: Path, workers: int) -> None:
     """Packed or not, with blank lines between."""

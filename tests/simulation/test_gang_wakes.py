@@ -199,6 +199,7 @@ def measure(kind: str, *, pinned: bool, window: int = 0, seed: int = 1) -> Outco
     return asyncio.run(Waiting(kind, pinned=pinned, window=window, seed=seed).run())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pinned", [pytest.param(False, id="anywhere"), pytest.param(True, id="one pool")])
 @pytest.mark.parametrize("kind", ["in-tree", "coscheduling", "one cycle"])
 def test_gangs_start_when_there_is_room(kind: str, pinned: bool) -> None:

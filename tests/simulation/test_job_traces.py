@@ -115,6 +115,7 @@ def test_what_is_no_trace_is_told(tmp_path: Path) -> None:
         read_jobs(str(tmp_path / "broken.gz"))
 
 
+@pytest.mark.slow
 def test_the_carried_trace_has_what_its_page_says() -> None:
     """Jobs, GPUs and hours of each virtual cluster."""
     page = (TRACES["philly"].parent / "README.md").read_text(encoding="utf-8")

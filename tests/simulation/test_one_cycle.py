@@ -51,6 +51,7 @@ def in_one_cycle(scenario: Scenario, *, pop: bool) -> Scenario:
     return msgspec.structs.replace(scenario, args={**scenario.args, **args}, options=options)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scenario", [each for each in OURS if each.id not in WAITS], ids=lambda each: each.id)
 def test_it_ends_as_by_permit(scenario: Scenario) -> None:
     """Every expectation holds, also where pods may be popped from backoff."""

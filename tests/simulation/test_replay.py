@@ -130,6 +130,7 @@ def test_jobs_without_gpus_take_part() -> None:
     assert (report.finished, report.gpu_utilisation, report.jct_mean_s) == (1, 0, 10)
 
 
+@pytest.mark.slow
 def test_the_same_seed_gives_the_same_numbers_and_nothing_else_is_told() -> None:
     """All that programs are told is the same, but for the time it took."""
     jobs = [job(f"j{n}", arrival=10 * n, duration=100 + n, workers=1 + n % 4, gpus=2 + 2 * (n % 3)) for n in range(16)]

@@ -94,6 +94,7 @@ def bare() -> Registry:
     return discover(blocked=["coscheduling", "gang", "kube-pyscheduler-coscheduling", "kube-pyscheduler-gang"])
 
 
+@pytest.mark.slow
 def test_the_carried_scenarios_without_plugins_of_groups() -> None:
     """The control passes; what needs a plugin that is not there fails with one line that names it."""
     profiles, scenarios = load_scenarios(CARRIED)
@@ -396,6 +397,7 @@ def test_lowest_names_are_deleted_first(run: Callable[..., Result]) -> None:
     assert gone == {"default/p-0", "default/p-1", "default/p-2"}
 
 
+@pytest.mark.slow
 def test_the_same_seed_gives_the_same_bytes(run: Callable[..., Result]) -> None:
     """And an hour takes no time to speak of."""
     text = GANG.format(profile="gang") + "  - advance: 3600\n"

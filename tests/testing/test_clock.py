@@ -9,6 +9,7 @@ from hypothesis import given, strategies as st
 
 from pyscheduler.testing import VirtualClock
 from pyscheduler.testing.clock import settle
+from tests.processes import PATIENCE_SECONDS
 
 
 def test_it_stands_still() -> None:
@@ -104,7 +105,7 @@ async def test_a_cancelled_sleep_leaves_nothing_behind() -> None:
 @pytest.mark.parametrize("seconds", [0.0, -1.0])
 async def test_no_time_is_no_sleep(seconds: float) -> None:
     """Sleeping for nothing lets others run, and needs no advance."""
-    await asyncio.wait_for(VirtualClock().sleep(seconds), timeout=5)
+    await asyncio.wait_for(VirtualClock().sleep(seconds), timeout=PATIENCE_SECONDS)
 
 
 async def test_time_does_not_go_back() -> None:

@@ -9,7 +9,7 @@ PRICE = "example.com/hourly-price"
 
 
 async def test_the_cheapest_node_wins(pyscheduler_cluster):
-    """The pod goes where it costs least, though the default plugins like another node better."""
+    """The pod runs on the cheapest node, although the default plugins prefer the other one."""
     cluster = pyscheduler_cluster
     cluster.add_node("dear", allocatable={"cpu": "64"}, labels={PRICE: "3.20"})
     cluster.add_node("cheap", allocatable={"cpu": "4"}, labels={PRICE: "0.10"})

@@ -34,19 +34,15 @@ class DeadlockSide:
 
     def is_ready(self, unit: Sequence[GroupState]) -> bool:
         """Return True if the group is declared and has enough members, all of one profile."""
-        return all(self._is_ready(state) for state in unit)
-
-    def _is_ready(self, state: GroupState) -> bool:
+        (state,) = unit
         pod = state.unbound_member
-        if pod is None or not state.group.is_declared:
+        if pod is None or not state.group.is_declared or quorum.siblings(state) < state.group.min:
             return False
-        count = quorum.siblings(state, count_succeeded=self.members.counts_succeeded(state))
-        return count >= state.group.min and not quorum.conflict(state, pod, frozenset(self.profiles))
+        return not quorum.conflict(state, pod, frozenset(self.profiles))
 
     def missing(self, state: GroupState) -> int:
         """Return how many members with a node the minimum still needs."""
-        placed = quorum.assigned(state, count_succeeded=self.members.counts_succeeded(state))
-        return max(state.group.min - placed, 0) if state.group.is_declared else 0
+        return max(state.group.min - quorum.assigned(state), 0) if state.group.is_declared else 0
 
     def candidates(self, state: GroupState) -> Sequence[Pod]:
         """Return the pending members without gates, in the order of the plugin."""

@@ -45,9 +45,7 @@ class GroupCycleRules:
 
     def _is_refused(self, group: GroupState, pod: Pod) -> bool:
         """Return True if PreFilter would refuse every member: then this pod is tried alone, and the others sleep on."""
-        members = self._members
-        short = quorum.shortage(group, pod, count_succeeded=members.counts_succeeded(group))
-        return bool(short) or members.failures.is_refused(group.id)
+        return bool(quorum.shortage(group, pod)) or self._members.failures.is_refused(group.id)
 
     def permit(self, group: GroupState, trial: Trial) -> Status | None:
         """Return None if the members with a node in this cycle, or already bound, make the minimum."""
@@ -79,7 +77,7 @@ class GroupCycleRules:
         for group in groups:
             state = members.directory.get(group) if group in failed and isinstance(group, GroupId) else None
             if state is not None:
-                enough = quorum.siblings(state, count_succeeded=members.counts_succeeded(state)) >= state.group.min
+                enough = quorum.siblings(state) >= state.group.min
                 members.fail(state, back_off=enough and self._args.pod_group_backoff_seconds > 0)
 
     def missing(self, group: Hashable) -> int:
@@ -88,5 +86,4 @@ class GroupCycleRules:
         return 1 if state is None else self._members.missing(state)
 
     def _missing(self, group: GroupState, trial: Trial) -> int:
-        assigned = quorum.assigned(group, count_succeeded=self._members.counts_succeeded(group))
-        return group.group.min - assigned - len(trial.placed(group.id))
+        return group.group.min - quorum.assigned(group) - len(trial.placed(group.id))

@@ -39,7 +39,6 @@ class Members:
         self.groups = PodGroups.of(handle)
         self.dialects = self.groups.claim(plugin, args.dialects or None)
         self.directory = self.groups.directory
-        self._count_succeeded = {dialect.name for dialect in self.dialects if dialect.count_succeeded}
         self.waiting = handle.index_waiting_pods(self._waits_for)
         self.failures = Failures(
             handle.clock,
@@ -67,10 +66,6 @@ class Members:
     def is_served(self, state: GroupState) -> bool:
         """Return True if this plugin serves the group."""
         return self.groups.server_of(state) == self._plugin
-
-    def counts_succeeded(self, state: GroupState) -> bool:
-        """Return True if members that succeeded may count in the group's dialect."""
-        return state.group.dialect in self._count_succeeded
 
     # --- holding
 
@@ -113,15 +108,14 @@ class Members:
 
     def satisfied(self, state: GroupState) -> bool:
         """Return True if the minimum of members has nodes, without rejected members."""
-        count = self.counts_succeeded(state)
-        if not quorum.is_satisfied(state, count_succeeded=count):
+        if not quorum.is_satisfied(state):
             return False
         self.drop_ended(state)
-        return quorum.is_satisfied(state, count_succeeded=count)
+        return quorum.is_satisfied(state)
 
     def missing(self, state: GroupState) -> int:
         """Return how many members with a node the group still needs, at least one."""
-        return max(1, state.group.min - quorum.assigned(state, count_succeeded=self.counts_succeeded(state)))
+        return max(1, state.group.min - quorum.assigned(state))
 
     def drop_ended(self, state: GroupState) -> None:
         """Do not count rejected members whose Unreserve has not run yet."""
@@ -201,8 +195,7 @@ class Members:
         pod = next(iter(state.pending.values()), None)
         if pod is None or not state.group.is_declared:
             return True
-        short = quorum.shortage(state, pod, count_succeeded=self.counts_succeeded(state))
-        return bool(short or quorum.conflict(state, pod, profiles))
+        return bool(quorum.shortage(state, pod) or quorum.conflict(state, pod, profiles))
 
     def forget(self, group: GroupId) -> None:
         """Forget a group that is gone."""

@@ -91,7 +91,7 @@ class Coscheduling(
 
     args_type = CoschedulingArgs
     args: CoschedulingArgs
-    #: Also the kinds of other plugins' dialects, because the arg `dialects` may claim them; an absent CRD costs nothing.
+    #: Also the kinds of other plugins' dialects, which the arg `dialects` may claim; an absent CRD costs nothing.
     watches = (*kinds_of(dialect for dialect in DIALECTS if dialect.name != _IN_TREE), ENDED_PODS)
     max_permit_wait_seconds = _LONGEST_WAIT
 
@@ -188,8 +188,7 @@ class Coscheduling(
             return f"pod with pgName: {key} last failed in {self._denied_text}, deny"
         if members.failures.is_backed_off(key):
             return f"podGroup {key} failed recently"
-        short = quorum.shortage(group, pod, count_succeeded=members.counts_succeeded(group))
-        short = short or quorum.conflict(group, pod, frozenset(self._profiles))
+        short = quorum.shortage(group, pod) or quorum.conflict(group, pod, frozenset(self._profiles))
         if short:
             # Not denied, so that the group is tried as soon as the missing member comes.
             members.short.add(key)
@@ -231,19 +230,19 @@ class Coscheduling(
             return None, Status.unschedulable("can not find pod group")
         if state.get(_YIELDS):
             return _NOTHING
-        members, count = self.members, self.members.counts_succeeded(group)
+        members = self.members
         was_tried = not state.get(_REFUSED)
         if was_tried:
             self._deadlocks.tried(pod)
         members.drop_ended(group)
-        if quorum.is_satisfied(group, count_succeeded=count):
+        if quorum.is_satisfied(group):
             return _NOTHING
         if state.trial is not None and state.trial.is_attempt:
             return None, self._group_cycle.post_filter(group, pod, state.trial, was_tried=was_tried)
-        if quorum.is_small_gap(group, self.args.pod_group_reject_percentage, count_succeeded=count):
+        if quorum.is_small_gap(group, self.args.pod_group_reject_percentage):
             return _NOTHING
         members.roll_back(group, "optimistic rejection in PostFilter")
-        enough = quorum.siblings(group, count_succeeded=count) >= group.group.min
+        enough = quorum.siblings(group) >= group.group.min
         back_off = enough and self.args.pod_group_backoff_seconds > 0
         if was_tried:
             members.fail(group, back_off=back_off)
@@ -329,7 +328,7 @@ class Coscheduling(
             self._statuses.bound(pod)
 
     def _listen_for_room(self, state: CycleState, group: GroupState, pod: Pod) -> None:
-        """Let one member that does not fit say how much room its group needs; not in a window, where room is of no use."""
+        """Let one member that does not fit say how much room its group needs, unless the group is in a window."""
         members, after = self.members, state.get(AFTER_FAILURE)
         if after is None or members.failures.is_refused(group.id) or not members.may_listen(group, pod):
             return

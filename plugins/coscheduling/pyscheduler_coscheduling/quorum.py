@@ -15,33 +15,33 @@ if TYPE_CHECKING:
 __all__ = ["assigned", "conflict", "is_satisfied", "is_small_gap", "shortage", "siblings"]
 
 
-def siblings(state: GroupState, *, count_succeeded: bool = False) -> int:
+def siblings(state: GroupState) -> int:
     """Return the number of members that count towards the minimum, gated ones included."""
     living = state.child_count
-    return living + len(state.succeeded) if count_succeeded and living < state.group.min else living
+    return living + len(state.succeeded) if state.count_succeeded and living < state.group.min else living
 
 
-def assigned(state: GroupState, *, count_succeeded: bool = False) -> int:
+def assigned(state: GroupState) -> int:
     """Return the number of members with a node, in memory or in the API."""
     placed = state.assigned_count
-    return placed + len(state.succeeded) if count_succeeded and state.child_count < state.group.min else placed
+    return placed + len(state.succeeded) if state.count_succeeded and state.child_count < state.group.min else placed
 
 
-def is_satisfied(state: GroupState, *, count_succeeded: bool = False) -> bool:
+def is_satisfied(state: GroupState) -> bool:
     """Return True if the minimum of members has nodes."""
-    return assigned(state, count_succeeded=count_succeeded) >= state.group.min
+    return assigned(state) >= state.group.min
 
 
-def is_small_gap(state: GroupState, percentage: int, *, count_succeeded: bool = False) -> bool:
+def is_small_gap(state: GroupState, percentage: int) -> bool:
     """Return True if the missing share of the minimum is at most `percentage`, computed in integers."""
     minimum = state.group.min
-    return (minimum - assigned(state, count_succeeded=count_succeeded)) * 100 <= percentage * minimum
+    return (minimum - assigned(state)) * 100 <= percentage * minimum
 
 
-def shortage(state: GroupState, pod: Pod, *, count_succeeded: bool = False) -> str:
+def shortage(state: GroupState, pod: Pod) -> str:
     """Return the message that the group has too few members; "" if it has enough."""
     minimum = state.group.min
-    count = siblings(state, count_succeeded=count_succeeded)
+    count = siblings(state)
     if count < minimum:
         return (
             f"pre-filter pod {pod.name} cannot find enough sibling pods, "

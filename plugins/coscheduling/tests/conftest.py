@@ -1,4 +1,4 @@
-"""A cluster with groups, and a scheduler with `Coscheduling` on it, as every test here begins."""
+"""Fixtures: a cluster with groups, and a scheduler with `Coscheduling`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LABELS = {"sigs": "scheduling.x-k8s.io/pod-group", "ming": "pod-group.scheduling
 
 
 class World:
-    """Nodes, groups and pods of one cluster, and what has become of them."""
+    """The nodes, groups and pods of one cluster, and their states."""
 
     def __init__(self, cluster: FakeCluster) -> None:
         self.cluster = cluster
@@ -41,7 +41,7 @@ class World:
         gates: str = "",
         **args: Any,
     ) -> FakeFramework:
-        """Make a scheduler whose profiles have the plugin everywhere, the queue's order included."""
+        """Start a scheduler whose profiles have the plugin at all extension points, QueueSort included."""
         text = {
             "apiVersion": "kubescheduler.config.k8s.io/v1",
             "kind": "KubeSchedulerConfiguration",
@@ -77,7 +77,7 @@ class World:
         return found
 
     def nodes(self, count: int, cpu: str = "1", **keywords: Any) -> None:
-        """Create nodes n0, n1 ... of so much CPU."""
+        """Create nodes n0, n1 ... with this much CPU."""
         for number in range(count):
             self.cluster.add_node(f"n{number}", allocatable={"cpu": cpu, "pods": "110"}, **keywords)
 
@@ -101,30 +101,30 @@ class World:
         self.cluster.patch(self.kind(dialect), name, {"spec": spec}, namespace="default")
 
     def pods(self, group: str, count: int, *, start: int = 0, dialect: str = "sigs", **keywords: Any) -> None:
-        """Create pods GROUP-0, GROUP-1 ... of 1 CPU, which carry the group's label."""
+        """Create pods GROUP-0, GROUP-1 ... of 1 CPU with the group's label."""
         keywords.setdefault("requests", {"cpu": "1"})
         for number in range(start, start + count):
             self.cluster.add_pod(f"{group}-{number}", labels={LABELS[dialect]: group}, **keywords)
 
     async def settle(self, seconds: float = 0.0) -> None:
-        """Let time pass, and everything happen that follows."""
+        """Advance the clock, and run all that becomes due."""
         await self.running.settle()
         if seconds:
             await self.clock.advance(seconds)
 
     def result(self, name: str) -> ScheduleResult:
-        """Say what has become of a pod."""
+        """Return the result of a pod."""
         return self.running.result(name)
 
     def states(self, group: str, *, dialect: str = "sigs") -> Mapping[str, int]:
-        """Count a group's living pods by what has become of them."""
+        """Count a group's living pods by state."""
         members = [
             pod for pod in self.cluster.pods() if pod.labels.get(LABELS[dialect]) == group and not pod.is_terminal
         ]
         return dict(Counter(self.running.result(pod.name, namespace=pod.namespace).state for pod in members))
 
     def messages(self, prefix: str) -> list[str]:
-        """Return what was ever told about the failures of pods of that prefix."""
+        """Return all messages about failures of pods with this prefix."""
         return [
             event["note"]
             for event in self.cluster.events("FailedScheduling")
@@ -134,7 +134,7 @@ class World:
 
 @pytest.fixture
 def world(pyscheduler_cluster: FakeCluster) -> World:
-    """Give a cluster that knows the PodGroups of sigs and ming."""
+    """Return a cluster that serves the PodGroups of sigs and ming."""
     return World(pyscheduler_cluster)
 
 
@@ -154,5 +154,5 @@ def attempts(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
 
 @pytest.fixture
 def world_on() -> Callable[[FakeCluster], World]:
-    """Give what makes such a cluster of another one."""
+    """Return a function that makes a `World` of a cluster."""
     return World

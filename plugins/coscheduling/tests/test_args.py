@@ -1,4 +1,4 @@
-"""The args: names of both programs, defaults, and every mistake told at once."""
+"""The args: names of both programs, defaults, and errors."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def read(cluster: FakeCluster, args: Any) -> CoschedulingArgs:
 
 
 async def test_defaults(pyscheduler_cluster: FakeCluster) -> None:
-    """Without args everything has the value that the documentation says."""
+    """Without args all values are the documented defaults."""
     args = read(pyscheduler_cluster, {})
     assert (args.permit_waiting_time_seconds, args.denied_pg_expiration_time_seconds) == (60, 20)
     assert (args.pod_group_backoff_seconds, args.pod_group_reject_percentage) == (0, 10)
@@ -43,8 +43,8 @@ async def test_defaults(pyscheduler_cluster: FakeCluster) -> None:
     assert args.deadlock.enabled
 
 
-async def test_the_names_of_both_programs_are_read(pyscheduler_cluster: FakeCluster) -> None:
-    """Arguments of scheduler-plugins and of podgroup-scheduler-framework go together; those of old mean nothing."""
+async def test_args_of_both_programs_are_accepted(pyscheduler_cluster: FakeCluster) -> None:
+    """Args of scheduler-plugins and podgroup-scheduler-framework can be combined; obsolete ones have no effect."""
     args = read(
         pyscheduler_cluster,
         {
@@ -98,15 +98,15 @@ async def test_the_names_of_both_programs_are_read(pyscheduler_cluster: FakeClus
         pytest.param({"dialects": ["intree"]}, '"intree" names the groups of GangScheduling', id="intree"),
     ],
 )
-async def test_mistakes_are_told(pyscheduler_cluster: FakeCluster, args: Any, message: str) -> None:
-    """A bad value ends the start with its name, the value and what is expected."""
+async def test_bad_args_are_one_error(pyscheduler_cluster: FakeCluster, args: Any, message: str) -> None:
+    """The error for a bad value has its name, the value and what is expected."""
     with pytest.raises(ConfigError) as caught:
         read(pyscheduler_cluster, args)
     assert message in str(caught.value)
 
 
 def test_args_of_another_type_are_refused() -> None:
-    """Whoever makes the plugin by hand is told what it takes."""
+    """The error says which type is expected."""
     with pytest.raises(ConfigError, match="want args to be of type CoschedulingArgs, got dict"):
         Coscheduling({})
 
@@ -119,7 +119,7 @@ def test_args_of_another_type_are_refused() -> None:
         pytest.param({"permit_waiting_time_seconds": 7, "denied_pg_expiration_time_seconds": 0}, 7, 7, id="no window"),
     ],
 )
-def test_what_0_means(given: dict[str, int], wait: float, permitted: float) -> None:
-    """A wait of 0 is the default one; without a window, what was permitted holds for a wait."""
+def test_0_means_the_default_or_off(given: dict[str, int], wait: float, permitted: float) -> None:
+    """A wait of 0 is the default wait; without a window, a check of minResources is valid for one wait."""
     args = CoschedulingArgs(**given)
     assert (args.wait_seconds, args.permitted_seconds) == (wait, permitted)

@@ -1,4 +1,4 @@
-"""Groups that do not fit: what they are told, what they give back, how long they are refused, and what wakes them."""
+"""Groups that do not fit: messages, rollback, the time for which they are refused, and events that wake them."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ GATES = pytest.mark.parametrize(
         pytest.param(10, 1, 100, 1, id="100 never rejects"),
     ],
 )
-async def test_the_share_that_may_be_missing(
+async def test_reject_percentage_is_the_share_that_may_be_missing(
     world: Any, minimum: int, room: int, percentage: int, waiting: int
 ) -> None:
-    """At most that share missing: all who wait keep their nodes. More: nobody does, and the text names the pod."""
+    """Waiting members keep their nodes if at most this share is missing; otherwise all are rejected."""
     world.nodes(room)
     world.schedule(podGroupRejectPercentage=percentage)
     world.group("g", minimum)
@@ -48,8 +48,8 @@ async def test_the_share_that_may_be_missing(
 
 
 @GATES
-async def test_the_window_after_a_failure(world: Any, gates: str, attempts: Counter[str]) -> None:
-    """Refused for the time configured, with that time in the text; then tried again, because there is a node more."""
+async def test_failed_group_is_refused_for_the_window(world: Any, gates: str, attempts: Counter[str]) -> None:
+    """The message has the configured time; after it the group is retried, because a node was added."""
     world.nodes(2)
     world.schedule(gates=gates, deniedPGExpirationTimeSeconds=7)
     world.group("g", 3)
@@ -66,10 +66,10 @@ async def test_the_window_after_a_failure(world: Any, gates: str, attempts: Coun
 
 @GATES
 @pytest.mark.parametrize("window", [pytest.param(0, id="no window"), pytest.param(3, id="window")])
-async def test_a_group_one_place_short_is_not_tried_without_a_reason(
+async def test_group_one_node_short_is_not_retried_without_an_event(
     world: Any, gates: str, window: int, attempts: Counter[str]
 ) -> None:
-    """Its own rollback is no reason, neither is the end of a window: at most two attempts a pod, and two per event."""
+    """Neither its own rollback nor the end of a window retries it: at most two attempts per pod, and two per event."""
     world.nodes(3)
     world.schedule(gates=gates, deniedPGExpirationTimeSeconds=window)
     world.group("g", 4)
@@ -88,8 +88,8 @@ async def test_a_group_one_place_short_is_not_tried_without_a_reason(
     assert world.states("g") == {"bound": 4}
 
 
-async def test_the_flush_tries_a_group_that_does_not_fit_once(world: Any, attempts: Counter[str]) -> None:
-    """Five minutes on, one member finds that nothing has changed, and the others are refused for that."""
+async def test_flush_retries_a_group_that_does_not_fit_once(world: Any, attempts: Counter[str]) -> None:
+    """After five minutes one member is tried and fails, and the others are refused."""
     world.nodes(1)
     world.schedule(deniedPGExpirationTimeSeconds=20)
     world.group("g", 4, minResources={"cpu": "9"})
@@ -105,7 +105,7 @@ async def test_the_flush_tries_a_group_that_does_not_fit_once(world: Any, attemp
 
 
 async def test_group_backoff(world: Any) -> None:
-    """A rejected group with enough pods is refused with the text of scheduler-plugins while smaller ones pass."""
+    """A rejected group with enough pods is refused with scheduler-plugins' message; smaller groups are scheduled."""
     world.nodes(3)
     world.schedule(deniedPGExpirationTimeSeconds=0, podGroupBackoffSeconds=5)
     world.group("big", 5)
@@ -118,7 +118,7 @@ async def test_group_backoff(world: Any) -> None:
 
 
 async def test_too_few_and_gated_siblings(world: Any) -> None:
-    """The numbers are told; a gate counts as a sibling that cannot come; taking it off starts the group."""
+    """The message has the numbers; a gated member counts as a sibling; without its gate the group starts."""
     world.nodes(3)
     world.schedule()
     world.group("g", 3)
@@ -135,7 +135,7 @@ async def test_too_few_and_gated_siblings(world: Any) -> None:
 
 
 async def test_a_refusal_at_pre_filter_is_followed_by_post_filter(world: Any) -> None:
-    """The message ends with the group's rejection, after the message of preemption where that is on."""
+    """The message ends with the group's rejection, after that of preemption."""
     rejected = "PodGroup default/g gets rejected due to Pod g-0 is unschedulable even after PostFilter"
     world.nodes(3)
     world.schedule(preemption=True)
@@ -152,8 +152,8 @@ async def test_a_refusal_at_pre_filter_is_followed_by_post_filter(world: Any) ->
     assert world.states("g") == {"bound": 2}
 
 
-async def test_a_refused_member_rejects_those_who_wait(world: Any) -> None:
-    """The group needs more members than there are since its PodGroup was changed."""
+async def test_refused_member_rejects_the_waiting_members(world: Any) -> None:
+    """A PodGroup that needs more members than exist rejects waiting members."""
     world.nodes(2)
     world.schedule(podGroupRejectPercentage=40, deniedPGExpirationTimeSeconds=0)
     world.group("g", 3)
@@ -169,7 +169,7 @@ async def test_a_refused_member_rejects_those_who_wait(world: Any) -> None:
 
 
 async def test_a_refused_member_starts_the_backoff_of_its_group(world: Any) -> None:
-    """There are enough members, but one is gated; it is let in during the backoff, and the backoff's end wakes all."""
+    """The group has enough members, one of them gated; the gate is removed during the backoff, whose end wakes all."""
     world.nodes(3)
     world.schedule(podGroupBackoffSeconds=5, deniedPGExpirationTimeSeconds=0)
     world.group("g", 3)
@@ -186,8 +186,8 @@ async def test_a_refused_member_starts_the_backoff_of_its_group(world: Any) -> N
     assert world.states("g") == {"bound": 3}
 
 
-async def test_a_pod_in_no_group_is_told_so_by_post_filter(world: Any) -> None:
-    """Its message ends with the plugin's words, as with scheduler-plugins."""
+async def test_post_filter_says_that_a_pod_has_no_group(world: Any) -> None:
+    """The message is that of scheduler-plugins."""
     world.nodes(1)
     world.schedule(preemption=True)
     world.cluster.add_pod("plain", requests={"cpu": "2"})
@@ -195,8 +195,8 @@ async def test_a_pod_in_no_group_is_told_so_by_post_filter(world: Any) -> None:
     assert world.result("plain").message.endswith(", can not find pod group"), world.result("plain").message
 
 
-async def test_members_are_told_that_siblings_are_gone(world: Any) -> None:
-    """Not that their group failed a while ago, when that is not what keeps them waiting any more."""
+async def test_message_changes_when_siblings_are_deleted(world: Any) -> None:
+    """It no longer says that the group failed, because too few siblings are the reason now."""
     world.nodes(2)
     world.schedule(deniedPGExpirationTimeSeconds=0)
     world.group("g", 3)
@@ -210,8 +210,8 @@ async def test_members_are_told_that_siblings_are_gone(world: Any) -> None:
         assert expected in world.result(name).message
 
 
-async def test_waiting_members_are_told_the_new_number(world: Any) -> None:
-    """A sibling that comes, and is still not enough, changes what the others say."""
+async def test_message_shows_the_new_number_of_members(world: Any) -> None:
+    """A new sibling changes the message of the others, although it is not enough."""
     world.nodes(3)
     world.schedule()
     world.group("g", 9)
@@ -225,8 +225,8 @@ async def test_waiting_members_are_told_the_new_number(world: Any) -> None:
         assert world.result(f"g-{number}").message.startswith(expected)
 
 
-async def test_a_short_group_evicts_nobody(world: Any) -> None:
-    """Preemption is not even thought of for a group that could not start."""
+async def test_group_with_too_few_members_evicts_no_pod(world: Any) -> None:
+    """There is no preemption for a group that could not start."""
     world.nodes(2)
     world.schedule(preemption=True)
     for number in range(2):
@@ -240,8 +240,8 @@ async def test_a_short_group_evicts_nobody(world: Any) -> None:
     assert "No preemption victims found" not in world.result("hi-0").message
 
 
-async def test_terminal_members_are_no_siblings(world: Any) -> None:
-    """Neither one that succeeded nor one that failed helps a group to its number."""
+async def test_ended_members_do_not_count_as_siblings(world: Any) -> None:
+    """Succeeded and failed members do not count."""
     world.nodes(3)
     world.group("g", 3)
     label = {"scheduling.x-k8s.io/pod-group": "g"}
@@ -254,8 +254,8 @@ async def test_terminal_members_are_no_siblings(world: Any) -> None:
 
 
 @pytest.mark.parametrize("profile", [pytest.param((), id="PostFilter on"), pytest.param(("postFilter",), id="off")])
-async def test_nothing_depends_on_post_filter(world: Any, profile: tuple[str, ...]) -> None:
-    """With the extension point disabled groups end by their time, and are all or nothing just the same."""
+async def test_groups_work_without_post_filter(world: Any, profile: tuple[str, ...]) -> None:
+    """With the extension point disabled, groups time out and are still bound together or not at all."""
     world.nodes(2)
     world.schedule(disable=profile, permitWaitingTimeSeconds=10, deniedPGExpirationTimeSeconds=3)
     world.group("g", 3)
@@ -269,8 +269,8 @@ async def test_nothing_depends_on_post_filter(world: Any, profile: tuple[str, ..
     assert world.states("g") == {"bound": 3}
 
 
-async def test_a_waiting_member_is_deleted(world: Any) -> None:
-    """Its siblings give back what they hold; the group is tried again when its window ends, and tells its number."""
+async def test_deleting_a_waiting_member_rejects_the_others(world: Any) -> None:
+    """The group is retried after its window, with the new number of members in the message."""
     world.nodes(2)
     world.schedule(disable=("postFilter",), deniedPGExpirationTimeSeconds=3)
     world.group("g", 3)
@@ -283,8 +283,8 @@ async def test_a_waiting_member_is_deleted(world: Any) -> None:
     assert any("current pods number: 2, minMember of group: 3" in world.result(f"g-{n}").message for n in (1, 2))
 
 
-async def test_a_surplus_pod_whose_binding_fails_denies_nobody(world: Any) -> None:
-    """The group has its minimum without it."""
+async def test_failed_binding_of_a_surplus_pod_does_not_deny_the_group(world: Any) -> None:
+    """A group that has its minimum without the pod is not denied."""
     world.nodes(4)
     world.schedule()
     world.group("g", 3)
@@ -305,10 +305,8 @@ async def test_a_surplus_pod_whose_binding_fails_denies_nobody(world: Any) -> No
         pytest.param("undeclared", "refused", 1, id="another group's members', refused at Permit"),
     ],
 )
-async def test_the_end_of_a_nomination_is_a_reason_to_try_a_group_again(
-    world: Any, preemptors: str, ends: str, bound: int
-) -> None:
-    """It failed while room was kept for somebody; where that is over, the end of its window wakes it."""
+async def test_end_of_a_nomination_retries_a_group(world: Any, preemptors: str, ends: str, bound: int) -> None:
+    """A group that failed because of a nomination is woken by the end of its window after the nomination ended."""
     world.nodes(1, cpu="2")
     world.schedule(preemption=True, gates="SchedulerPopFromBackoffQ=false")
     world.cluster.add_pod("victim", requests={"cpu": "2"})

@@ -1,4 +1,4 @@
-"""Groups of more members than go on in one turn: what comes while some are on their way comes too late to part them."""
+"""Large groups: an event while members are being bound does not split the group."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ MANY = 150
 
 @pytest.fixture
 def looked(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
-    """Count how often a whole group is let go or looked through."""
+    """Count how often all members of a group are allowed or checked."""
     counted: Counter[str] = Counter()
-    for name in ("let_go", "drop_ended"):
+    for name in ("allow_all", "drop_ended"):
         original = getattr(Members, name)
 
         def counting(self: Members, state: Any, *, name: str = name, original: Any = original) -> None:
@@ -43,7 +43,7 @@ async def almost_there(world: Any) -> None:
 
 
 async def let_go(world: Any) -> None:
-    """Bring the last member, and return when some are on their way and others are about to be."""
+    """Create the last member, and return when some members are being bound and others are not yet."""
     world.cluster.delete_pod(f"g-{MANY - 1}")
     world.pods("g", 1, start=MANY)
     waiting = world.running.scheduler.waiting_pods
@@ -52,20 +52,22 @@ async def let_go(world: Any) -> None:
     assert 0 < len(waiting) < MANY - 1
 
 
-async def test_a_group_is_let_go_once(world: Any, looked: Counter[str]) -> None:
-    """Members that are seen bound while others are on their way have nobody looked through once more."""
+@pytest.mark.slow
+async def test_group_is_allowed_once(world: Any, looked: Counter[str]) -> None:
+    """Bound members do not cause another pass over all members."""
     await almost_there(world)
     looked.clear()
     await let_go(world)
     await world.settle(1)
     assert world.states("g") == {"bound": MANY}
-    assert looked["let_go"] == 1
+    assert looked["allow_all"] == 1
     assert looked["drop_ended"] <= 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("what", ["time", "node", "stop"])
-async def test_what_comes_in_between_parts_no_group(world: Any, what: str) -> None:
-    """The time that is up, a node that goes, and a scheduler that stops: all are bound that were let go."""
+async def test_event_during_binding_splits_no_group(world: Any, what: str) -> None:
+    """A timeout, a removed node or a stop of the scheduler: all allowed members are bound."""
     await almost_there(world)
     await let_go(world)
     if what == "stop":
@@ -79,8 +81,9 @@ async def test_what_comes_in_between_parts_no_group(world: Any, what: str) -> No
     assert sum(bool(pod.node_name) for pod in world.cluster.pods()) == MANY
 
 
-async def test_a_member_that_is_deleted_takes_all_others_along(world: Any) -> None:
-    """They give back what they hold before anybody is tried again; with the last member there all are bound."""
+@pytest.mark.slow
+async def test_deleted_member_rejects_all_others(world: Any) -> None:
+    """The nodes are given back before any retry; when the last member exists, all are bound."""
     await almost_there(world)
     waiting, cycles = world.running.scheduler.waiting_pods, world.running.scheduler.cycles
     world.cluster.delete_pod("g-0")

@@ -1,4 +1,4 @@
-"""What a group needs at least, and what the cluster has: sums, shares of single nodes, and how a gap is written."""
+"""minResources: sums over nodes, single nodes, and the message about what is missing."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ GIB = 2**30
         pytest.param(5 * 10**9, 9, "5", id="a number"),
     ],
 )
-def test_a_gap_is_written_as_kubernetes_writes_quantities(nanos: int, like: Any, text: str) -> None:
-    """The largest suffix that leaves a whole number, of the kind that was asked with."""
+def test_resource_gap_uses_kubernetes_quantities(nanos: int, like: Any, text: str) -> None:
+    """The amount has the largest suffix that leaves a whole number, of the kind in minResources."""
     assert format_nanos(nanos, like=like) == text
 
 
@@ -43,7 +43,7 @@ def test_a_gap_is_written_as_kubernetes_writes_quantities(nanos: int, like: Any,
     ],
 )
 def test_free_room_is_summed_over_nodes(world: Any, wanted: dict[str, Any], minimum: int, gap: str) -> None:
-    """An overcommitted node has no room, not less than none; pods needed are the minimum whatever is said."""
+    """An overcommitted node counts as full; the number of pods is the minimum."""
     for name in ("a", "b"):
         world.cluster.add_node(name, allocatable={"cpu": "4", "memory": "16Gi", "pods": "10"})
     world.cluster.add_pod("one", node_name="b", requests={"cpu": "1"})
@@ -59,8 +59,8 @@ def test_free_room_is_summed_over_nodes(world: Any, wanted: dict[str, Any], mini
     world.cluster.delete_pod(over.name)
 
 
-def test_what_the_group_holds_counts_for_it(world: Any) -> None:
-    """Members that have a node are given back, in resources and in pods."""
+def test_amounts_held_by_the_group_count_as_free(world: Any) -> None:
+    """Resources and pods of members with a node count as free."""
     world.cluster.add_node("a", allocatable={"cpu": "4", "pods": "2"})
     member = world.cluster.add_pod("g-0", node_name="a", requests={"cpu": "3"})
     nodes = world.schedule().nodes()
@@ -70,8 +70,8 @@ def test_what_the_group_holds_counts_for_it(world: Any) -> None:
     assert nodes.pod_counts().tolist() == [1]
 
 
-def test_one_node_has_to_have_it_all(world: Any) -> None:
-    """With that scope the sum does not help, and the gap is that of the node that comes closest."""
+def test_scope_node_needs_one_node_with_all_resources(world: Any) -> None:
+    """The sum over nodes does not count; the message has what the best node misses."""
     for name, cpu in (("a", "2"), ("b", "5"), ("c", "3")):
         world.cluster.add_node(name, allocatable={"cpu": cpu, "memory": "4Gi", "pods": "9"})
     nodes = world.schedule().nodes()
@@ -82,7 +82,7 @@ def test_one_node_has_to_have_it_all(world: Any) -> None:
 
 @pytest.mark.parametrize("scope", ["cluster", "node"])
 async def test_a_group_waits_for_its_resources(world: Any, scope: str) -> None:
-    """Nothing is tried while they are missing; a node that has them, coming after the window, starts the group."""
+    """Members are refused while resources are missing; a node added after the window starts the group."""
     world.nodes(2, cpu="4")
     world.schedule(deniedPGExpirationTimeSeconds=3, minResourcesScope=scope)
     world.group("g", 2, minResources={"cpu": 9})
@@ -96,8 +96,8 @@ async def test_a_group_waits_for_its_resources(world: Any, scope: str) -> None:
     assert world.states("g") == {"bound": 2}
 
 
-async def test_without_a_window_room_wakes_a_group_that_was_refused_for_its_resources(world: Any) -> None:
-    """A pod that goes is enough; the group does not sleep until the flush."""
+async def test_without_a_window_room_wakes_a_group_refused_for_min_resources(world: Any) -> None:
+    """A deleted pod wakes the group."""
     world.nodes(1, cpu="4")
     world.cluster.add_pod("there", node_name="n0", requests={"cpu": "2"})
     world.schedule(deniedPGExpirationTimeSeconds=0)

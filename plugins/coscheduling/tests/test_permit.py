@@ -1,4 +1,4 @@
-"""Waiting for each other: who counts, how long it lasts, and how it ends."""
+"""Waits at Permit: which members count, how long they wait, and how the waits end."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pyscheduler.cluster.embedded.faults import Fault
 
 
 async def test_a_group_is_bound_when_its_minimum_has_nodes(world: Any) -> None:
-    """The members before the last wait, the last lets all go."""
+    """All members but the last wait; with the last all are allowed."""
     world.nodes(3)
     world.schedule()
     world.group("g", 3)
@@ -24,7 +24,7 @@ async def test_a_group_is_bound_when_its_minimum_has_nodes(world: Any) -> None:
     assert world.states("g") == {"bound": 3}
 
 
-async def test_plain_pods_are_left_alone(world: Any) -> None:
+async def test_plain_pods_are_not_affected(world: Any) -> None:
     """Pods without a group, or with an empty label, are bound one by one."""
     world.nodes(2)
     world.schedule()
@@ -36,7 +36,7 @@ async def test_plain_pods_are_left_alone(world: Any) -> None:
 
 
 async def test_pods_without_a_group_can_be_refused(world: Any) -> None:
-    """With `requireGroup` a plain pod is told what it lacks."""
+    """With `requireGroup` a plain pod is refused with a message that says what it needs."""
     world.nodes(1)
     world.schedule(requireGroup=True)
     world.cluster.add_pod("plain", requests={"cpu": "1"})
@@ -46,7 +46,7 @@ async def test_pods_without_a_group_can_be_refused(world: Any) -> None:
 
 
 async def test_a_group_that_nobody_declared_is_refused_at_permit(world: Any) -> None:
-    """The pod passes filters, is refused with the text of old, and binds once the object is there."""
+    """The pod passes filters and is refused at Permit; it is bound once the object exists."""
     world.nodes(2)
     world.schedule()
     world.pods("g", 2)
@@ -67,8 +67,8 @@ async def test_a_group_that_nobody_declared_is_refused_at_permit(world: Any) -> 
         pytest.param(3600, 10, 3600, "1h0m0s", id="longer than 15 minutes"),
     ],
 )
-async def test_how_long_members_wait(world: Any, said: int | None, argument: int, seconds: int, text: str) -> None:
-    """The group decides, then the argument, then 60 seconds; the message has Go's form; nothing is cut."""
+async def test_wait_time_of_members(world: Any, said: int | None, argument: int, seconds: int, text: str) -> None:
+    """The group's value counts, then the arg, then 60 seconds; the message has Go's notation; there is no limit."""
     world.nodes(1)
     world.schedule(permitWaitingTimeSeconds=argument, podGroupRejectPercentage=100)
     world.group("g", 2, dialect="ming", **({} if said is None else {"scheduleTimeoutSeconds": said}))
@@ -79,8 +79,8 @@ async def test_how_long_members_wait(world: Any, said: int | None, argument: int
     assert f"rejected due to timeout after waiting {text} at plugin Coscheduling" in "".join(world.messages("g-"))
 
 
-async def test_the_first_to_wait_has_the_others_tried(world: Any) -> None:
-    """Siblings leave backoff and the unschedulable pods as soon as one of them has a node."""
+async def test_first_waiting_member_activates_the_others(world: Any) -> None:
+    """Siblings leave backoff and the unschedulable pods as soon as one member has a node."""
     world.nodes(1)
     world.schedule(podGroupRejectPercentage=0, deniedPGExpirationTimeSeconds=0)
     world.group("g", 3)
@@ -93,7 +93,7 @@ async def test_the_first_to_wait_has_the_others_tried(world: Any) -> None:
 
 
 async def test_members_beyond_the_minimum_bind_one_by_one(world: Any) -> None:
-    """Once the minimum is bound, each further member is bound when there is room; its failure rolls nobody back."""
+    """Once the minimum is bound, each further member is bound when there is room; its failure affects no other."""
     world.nodes(3)
     world.schedule()
     world.group("g", 3)
@@ -106,8 +106,8 @@ async def test_members_beyond_the_minimum_bind_one_by_one(world: Any) -> None:
     assert world.states("g") == {"bound": 4, "pending": 1}
 
 
-async def test_a_lower_minimum_lets_waiting_members_go_at_once(world: Any) -> None:
-    """No pod has to come along for the new number to count."""
+async def test_lowering_the_minimum_allows_waiting_members(world: Any) -> None:
+    """The lower minimum counts at once, without an event of a pod."""
     world.nodes(2)
     world.schedule(podGroupRejectPercentage=100)
     world.group("g", 3)
@@ -121,7 +121,7 @@ async def test_a_lower_minimum_lets_waiting_members_go_at_once(world: Any) -> No
 
 @pytest.mark.parametrize("minimum", [pytest.param(0, id="0"), pytest.param(-4, id="negative")])
 async def test_a_minimum_of_0_or_less_is_no_constraint(world: Any, minimum: int) -> None:
-    """Members bind like plain pods, and nothing divides by their number."""
+    """Members are bound like plain pods."""
     world.nodes(1)
     world.schedule()
     world.group("g", minimum, dialect="ming")
@@ -130,8 +130,8 @@ async def test_a_minimum_of_0_or_less_is_no_constraint(world: Any, minimum: int)
     assert world.states("g", dialect="ming") == {"bound": 1, "pending": 1}
 
 
-async def test_a_minimum_that_is_a_word_leaves_the_group_undeclared(world: Any) -> None:
-    """Members stay pending with the text for a group that is not there, until the object is mended."""
+async def test_group_with_a_word_as_minimum_is_not_declared(world: Any) -> None:
+    """Members stay pending with the message for a missing group until the object is corrected."""
     world.nodes(1)
     world.schedule()
     world.group("g", "one", dialect="ming")
@@ -143,8 +143,8 @@ async def test_a_minimum_that_is_a_word_leaves_the_group_undeclared(world: Any) 
     assert world.result("g-0").bound
 
 
-async def test_a_deleted_group_ends_the_waits_of_its_members(world: Any) -> None:
-    """Waiting members are told why, bound ones stay, and a new object starts the group anew."""
+async def test_deleting_the_pod_group_rejects_waiting_members(world: Any) -> None:
+    """Waiting members get a message, bound members stay, and a new object starts the group again."""
     world.nodes(2)
     world.schedule(podGroupRejectPercentage=100)
     world.group("g", 3)
@@ -161,7 +161,7 @@ async def test_a_deleted_group_ends_the_waits_of_its_members(world: Any) -> None
 
 
 async def test_a_pod_that_changes_its_group_while_it_waits_is_rejected_first(world: Any) -> None:
-    """It leaves the old group, whose others give back what they hold, and completes the new one."""
+    """The members of the old group are rolled back, and the pod completes the new group."""
     world.nodes(3)
     world.schedule(podGroupRejectPercentage=100)
     world.group("old", 4)
@@ -176,8 +176,8 @@ async def test_a_pod_that_changes_its_group_while_it_waits_is_rejected_first(wor
     assert world.states("old") == {"pending": 3}
 
 
-async def test_one_failed_binding_is_made_up_for(world: Any) -> None:
-    """The others are on their way and stay bound; the pod whose binding failed counts them and follows."""
+async def test_failed_binding_of_one_member_is_retried(world: Any) -> None:
+    """The other members stay bound, and the failed one is bound later."""
     world.nodes(3)
     world.schedule(deniedPGExpirationTimeSeconds=3)
     world.group("g", 3)
@@ -189,8 +189,8 @@ async def test_one_failed_binding_is_made_up_for(world: Any) -> None:
     assert world.states("g") == {"bound": 3}
 
 
-async def test_all_bindings_fail_and_the_group_is_tried_as_a_group(world: Any) -> None:
-    """Everybody comes back, and all are bound together later."""
+async def test_group_is_retried_as_a_whole_after_all_bindings_fail(world: Any) -> None:
+    """All members are retried and bound together."""
     world.nodes(3)
     world.schedule(deniedPGExpirationTimeSeconds=3)
     world.group("g", 3)
@@ -202,8 +202,8 @@ async def test_all_bindings_fail_and_the_group_is_tried_as_a_group(world: Any) -
     assert world.states("g") == {"bound": 3}
 
 
-async def test_a_node_that_goes_takes_its_group_along(world: Any) -> None:
-    """The pod that held it is rejected, the others roll back, and the group starts again where there is room."""
+async def test_removed_node_rejects_the_group_that_waits_for_it(world: Any) -> None:
+    """All waiting members are rejected, and the group starts again where there is room."""
     world.nodes(2)
     world.schedule(podGroupRejectPercentage=100, deniedPGExpirationTimeSeconds=3)
     world.group("g", 3)
@@ -220,7 +220,7 @@ async def test_a_node_that_goes_takes_its_group_along(world: Any) -> None:
 
 
 async def test_members_of_different_profiles_are_refused(world: Any) -> None:
-    """Two profiles with the plugin do not share a group; when one of them gives up its pod, the other goes on."""
+    """A group cannot be split over two profiles with the plugin; when one pod is deleted, the rest is scheduled."""
     world.nodes(4)
     world.schedule(profiles=("one", "two"))
     world.group("g", 2)
@@ -237,7 +237,7 @@ async def test_members_of_different_profiles_are_refused(world: Any) -> None:
 
 
 async def test_a_member_of_a_profile_without_the_plugin_is_a_plain_pod(world: Any) -> None:
-    """Somebody else binds it, and it counts as bound."""
+    """It counts once it is bound."""
     # Two schedulers that know nothing of each other's plans need room for both.
     world.nodes(3, cpu="2")
     world.schedule()
@@ -269,8 +269,8 @@ async def test_the_same_name_in_two_namespaces_is_two_groups(world: Any) -> None
     assert world.states("g") == {"pending": 1, "bound": 2}
 
 
-async def test_a_pod_made_again_under_its_name_is_another_pod(world: Any) -> None:
-    """The waits of a deleted member are not the new one's, and nobody is counted twice."""
+async def test_recreated_pod_is_another_member(world: Any) -> None:
+    """A wait of the deleted member does not count for the new one, and no member counts twice."""
     world.nodes(2)
     world.schedule(podGroupRejectPercentage=100, deniedPGExpirationTimeSeconds=2)
     world.group("g", 3)
@@ -284,7 +284,7 @@ async def test_a_pod_made_again_under_its_name_is_another_pod(world: Any) -> Non
 
 
 async def test_a_restart_with_half_a_group_bound(world: Any) -> None:
-    """Members that were bound before count; the rest completes the number."""
+    """Members that were bound before count; the others complete the minimum."""
     world.nodes(4)
     world.group("g", 4)
     world.cluster.add_pod("g-0", node_name="n0", requests={"cpu": "1"}, labels={"scheduling.x-k8s.io/pod-group": "g"})
@@ -299,8 +299,8 @@ async def test_a_restart_with_half_a_group_bound(world: Any) -> None:
 
 
 @pytest.mark.parametrize("target", [pytest.param("small", id="another group"), pytest.param(None, id="none")])
-async def test_a_pod_that_failed_in_one_group_is_tried_for_what_it_is_now(world: Any, target: str | None) -> None:
-    """Its group gave back room without waking it; where it does not belong there any more, that room is news."""
+async def test_failed_pod_is_retried_after_it_changes_its_group(world: Any, target: str | None) -> None:
+    """The pod ignored the room that its old group gave back, so the change of the group retries it."""
     world.nodes(3)
     world.schedule()
     world.group("large", 4)

@@ -1,4 +1,4 @@
-"""Groups that find room for a part each, and give it back: they wake each other only where that is news."""
+"""Groups that each fit in part and give the room back: they wake each other only if that can help."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any
 SECONDS = 1_500.0
 
 
-async def test_groups_do_not_wake_each_other_for_ever(world: Any, attempts: Counter[str]) -> None:
-    """Six groups of two and room for one pod: each is tried a few times, and then only when the flush brings it."""
+async def test_rollbacks_do_not_wake_other_groups_for_ever(world: Any, attempts: Counter[str]) -> None:
+    """Six groups of two and room for one pod: each is tried a few times, and then only by the flush."""
     world.nodes(1)
     world.schedule(deniedPGExpirationTimeSeconds=20)
     for name in "abcdef":
@@ -26,8 +26,8 @@ async def test_groups_do_not_wake_each_other_for_ever(world: Any, attempts: Coun
     assert sum(world.states(name).get("bound", 0) == 2 for name in "abcdef") == 1
 
 
-async def test_what_was_held_when_a_group_failed_is_news_to_it(world: Any) -> None:
-    """A group that fits only without what another one holds is tried as soon as that one gives up, not at the flush."""
+async def test_room_held_during_a_failure_wakes_the_group_when_freed(world: Any) -> None:
+    """A group that fits only without what another group holds is retried as soon as that group gives it back."""
     world.nodes(4)
     world.schedule(deniedPGExpirationTimeSeconds=2, podGroupRejectPercentage=40, deadlock={"enabled": False})
     world.group("large", 5, scheduleTimeoutSeconds=30)

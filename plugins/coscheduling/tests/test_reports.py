@@ -1,4 +1,4 @@
-"""What users of the mirrored systems reported, each as a test named after its report: none of it happens here."""
+"""Bug reports about the mirrored systems: none of them happens here."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ GPU = "nvidia.com/gpu"
 @pytest.mark.slow
 @GATES
 async def test_scheduler_plugins_117_and_114_sixty_jobs_on_two_nodes_all_finish(world: Any, gates: str) -> None:
-    """Jobs of 1 to 8 GPUs come every 15 s and run 30 s; none waits for room that is there."""
+    """Jobs of 1 to 8 GPUs come every 15 s and run 30 s; none waits while there is room."""
     for name in ("n0", "n1"):
         world.cluster.add_node(name, allocatable={"cpu": "96", "pods": "110", GPU: "8"})
     world.schedule(gates=gates, deniedPGExpirationTimeSeconds=3, permitWaitingTimeSeconds=10)
@@ -52,7 +52,7 @@ async def test_scheduler_plugins_117_and_114_sixty_jobs_on_two_nodes_all_finish(
 
 
 async def test_scheduler_plugins_358_six_members_bind_together_within_the_wait(world: Any) -> None:
-    """With a window of 3 s, a wait of 10 s and room for all, none follows minutes later."""
+    """With a window of 3 s, a wait of 10 s and room for all, no member is bound minutes later."""
     world.nodes(6)
     world.schedule(deniedPGExpirationTimeSeconds=3, permitWaitingTimeSeconds=10)
     world.group("g", 6)
@@ -66,8 +66,10 @@ async def test_scheduler_plugins_358_six_members_bind_together_within_the_wait(w
 
 @GATES
 @pytest.mark.parametrize("object_comes", [0, 1, 3, 5])
-async def test_scheduler_plugins_397_members_meet_at_the_first_wait(world: Any, gates: str, object_comes: int) -> None:
-    """Whatever comes first, pods or their PodGroup, nobody parks while the others wait and give up."""
+async def test_scheduler_plugins_397_group_is_complete_in_the_first_wait(
+    world: Any, gates: str, object_comes: int
+) -> None:
+    """Whether pods or the PodGroup come first, no member sleeps while the others wait and time out."""
     world.nodes(5)
     world.schedule(gates=gates, permitWaitingTimeSeconds=10)
     for number in range(6):
@@ -83,10 +85,10 @@ async def test_scheduler_plugins_397_members_meet_at_the_first_wait(world: Any, 
 
 @GATES
 @pytest.mark.parametrize("window", [pytest.param(0, id="no window"), pytest.param(3, id="window")])
-async def test_scheduler_plugins_682_a_hopeless_group_disturbs_nobody(
+async def test_scheduler_plugins_682_group_that_never_fits_does_not_delay_others(
     world: Any, gates: str, window: int, attempts: Counter[str], caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Others are scheduled as if it were not there, its attempts are bounded, and nothing fills the log."""
+    """Other pods are scheduled as without it, and its attempts and log lines are bounded."""
     caplog.set_level(logging.WARNING)
     world.nodes(4)
     world.schedule(gates=gates, deniedPGExpirationTimeSeconds=window)
@@ -110,8 +112,8 @@ async def test_scheduler_plugins_682_a_hopeless_group_disturbs_nobody(
     assert not caplog.records, [record.getMessage() for record in caplog.records]
 
 
-async def test_scheduler_plugins_713_holding_ends_with_the_wait(world: Any) -> None:
-    """Nine of ten hold their nodes until their time is up, and then plain pods have them."""
+async def test_scheduler_plugins_713_nodes_are_given_back_after_the_wait(world: Any) -> None:
+    """Nine of ten members hold their nodes until they time out; then plain pods get them."""
     world.nodes(9)
     world.schedule(permitWaitingTimeSeconds=60)
     world.group("g", 10)
@@ -129,7 +131,7 @@ async def test_scheduler_plugins_713_holding_ends_with_the_wait(world: Any) -> N
 
 @pytest.mark.parametrize("ends", ["deleted", "failed"])
 async def test_scheduler_plugins_930_a_pod_that_is_gone_is_not_counted(world: Any, ends: str) -> None:
-    """Room for one of two, and a member that was just deleted or failed: the other one never binds alone."""
+    """With room for one of two, a member is never bound alone when the other was deleted or failed."""
     world.nodes(2)
     world.schedule(permitWaitingTimeSeconds=30, deniedPGExpirationTimeSeconds=3)
     world.cluster.add_pod("other", node_name="n1", requests={"cpu": "1"})
@@ -163,7 +165,7 @@ async def test_koordinator_1919_a_wait_lasts_as_long_as_configured(world: Any) -
 
 
 async def test_koordinator_2030_the_number_of_scheduled_members_does_not_drift(world: Any) -> None:
-    """A larger group of ming's ends at Scheduled with the exact number, counted anew when members come and go."""
+    """A large group of ming is Scheduled with the exact count, also after members come and leave."""
     world.nodes(5, cpu="4")
     world.schedule()
     world.group("g", 20, dialect="ming")
@@ -182,7 +184,7 @@ async def test_koordinator_2030_the_number_of_scheduled_members_does_not_drift(w
 
 
 async def test_koordinator_3185_a_group_of_one_that_is_deleted_leaves_nothing(world: Any) -> None:
-    """The pod is gone from the queue, from what waits, and from the books of the group."""
+    """The pod is in neither the queue, the waiting pods nor the data of the group."""
     world.nodes(1)
     world.schedule()
     world.group("g", 1)

@@ -1,4 +1,4 @@
-"""What pods of a profile with this plugin can be compared by."""
+"""Signatures of pods in profiles with this plugin."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 
 async def test_members_of_groups_are_not_signed(world: Any) -> None:
-    """Plain pods are alike as far as this plugin goes; what becomes of a member depends on others and on the time."""
+    """Plain pods are signed; the result for a member depends on other members and on the time."""
     world.nodes(1, cpu="8")
     world.group("g", 1)
     world.schedule()

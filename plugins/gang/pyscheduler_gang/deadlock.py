@@ -50,7 +50,7 @@ class DeadlockSide:
         """Return how many members the gang still needs, by its match policy."""
         gangs, group = self.gangs, state.group
         record = gangs.record(state)
-        if not group.is_declared or gangs.is_settled(record):
+        if not group.is_declared or gangs.is_satisfied_for_good(record):
             return 0
         bound = 0 if gangs.policy(record) is MatchPolicy.ONLY_WAITING else len(state.bound)
         return max(group.min - len(state.waiting) - bound, 0)

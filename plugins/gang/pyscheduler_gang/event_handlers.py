@@ -9,35 +9,28 @@ from typing import TYPE_CHECKING
 
 from pyscheduler.api import Node, Pod
 from pyscheduler.podgroup import ChangeKind
-from pyscheduler_gang.gangs import has_timed_out
+from pyscheduler_gang.gangs import Gangs, has_timed_out
+from pyscheduler_gang.rounds import Rounds
+from pyscheduler_gang.timeouts import TimeoutMarks
+from pyscheduler_gang.verdicts import Verdicts
 
 if TYPE_CHECKING:
     from pyscheduler.framework import Handle
-    from pyscheduler.podgroup import Group, GroupChange
-    from pyscheduler_gang.gangs import Gangs
+    from pyscheduler.podgroup import Group, GroupChange, PodGroups
+    from pyscheduler_gang.args import GangArgs
     from pyscheduler_gang.record import GangRecord
-    from pyscheduler_gang.rounds import Rounds
-    from pyscheduler_gang.timeouts import TimeoutMarks
-    from pyscheduler_gang.verdicts import Verdicts
 
 __all__ = ["GangEventHandlers"]
 
 
 class GangEventHandlers:
-    """Subscribes when it is made."""
+    """The gangs of a scheduler with their event handlers, which are registered when it is made."""
 
-    def __init__(
-        self,
-        gangs: Gangs,
-        rounds: Rounds,
-        verdicts: Verdicts,
-        marks: TimeoutMarks,
-        handle: Handle,
-    ) -> None:
-        self._gangs = gangs
-        self._rounds = rounds
-        self._verdicts = verdicts
-        self._marks = marks
+    def __init__(self, plugin: str, handle: Handle, groups: PodGroups, args: GangArgs) -> None:
+        gangs = self.gangs = Gangs(plugin, handle, groups, groups.claim(plugin, args.dialects or None), args)
+        self.rounds = Rounds(gangs, handle)
+        self._marks = TimeoutMarks(handle)
+        verdicts = self.verdicts = Verdicts(gangs, self.rounds, self._marks, handle)
         self._handle = handle
         self._pods = handle.lister(Pod)
         gangs.directory.subscribe(self._changed)
@@ -51,15 +44,15 @@ class GangEventHandlers:
 
     def _update_timeout(self, pod: Pod) -> None:
         """Update whether a pod has the annotation of a gang that timed out."""
-        state = self._gangs.directory.of(pod)
-        if state is None or pod.is_terminal or not self._gangs.serves(state):
+        state = self.gangs.directory.of(pod)
+        if state is None or pod.is_terminal or not self.gangs.serves(state):
             return
-        record = self._gangs.record(state)
+        record = self.gangs.record(state)
         if has_timed_out(pod):
             self._marks.stored(pod.uid)
             if pod.uid not in record.timed_out and pod.uid not in state.bound:
                 self._marks.note(record, pod.uid)
-                self._verdicts.reconsider(record)
+                self.verdicts.reconsider(record)
         elif pod.uid in record.timed_out and not self._marks.is_unwritten(pod.uid):
             # A user removed the annotation: the pod starts again.
             record.forget(pod.uid)
@@ -67,7 +60,7 @@ class GangEventHandlers:
 
     def _gone(self, pod: Pod) -> None:
         self._marks.stored(pod.uid)
-        self._gangs.passed.discard(pod.uid)
+        self.gangs.passed.discard(pod.uid)
 
     # --- groups
 
@@ -76,9 +69,9 @@ class GangEventHandlers:
         if change.kind is ChangeKind.FORGOTTEN:
             self._forgotten(change)
             return
-        if not self._gangs.serves(state) or self._gangs.directory.get(state.id) is not state:
+        if not self.gangs.serves(state) or self.gangs.directory.get(state.id) is not state:
             return
-        record = self._gangs.record(state)
+        record = self.gangs.record(state)
         pod = change.pod
         if change.kind is ChangeKind.JOINED:
             # Members that failed before may fit together with this one.
@@ -96,21 +89,21 @@ class GangEventHandlers:
         if record.deadline is not None and not state.waiting:
             record.clear_deadline()
         if state.satisfied and not record.was_satisfied:
-            self._verdicts.reconsider(record)
+            self.verdicts.reconsider(record)
 
     def _left(self, record: GangRecord, pod: Pod) -> None:
         was_bound = bool(pod.node_name)
         record.forget(pod.uid)
         self._marks.stored(pod.uid)
         if self._lives(pod):
-            self._verdicts.member_left(record, pod)
+            self.verdicts.member_left(record, pod)
             # It may have ignored the room that its gang gave back since it failed; and if it held a node in memory, the
             # queue does not know its new version.
             self._handle.activate([pod])
         self._reconsider(record)
-        if not was_bound and not self._gangs.is_settled(record) and not self._gangs.is_short(record):
+        if not was_bound and not self.gangs.is_satisfied_for_good(record) and not self.gangs.is_short(record):
             # The member that left may be the one that did not fit.
-            self._rounds.request_retry(record)
+            self.rounds.request_retry(record)
 
     def _lives(self, pod: Pod) -> bool:
         """Return True if a pod that left its gang still exists."""
@@ -118,37 +111,37 @@ class GangEventHandlers:
         return current is not None and current.uid == pod.uid and not pod.is_terminal
 
     def _declared(self, record: GangRecord, old: Group | None) -> None:
-        self._gangs.list_partners(record, old.gang_group if old is not None else ())
+        self.gangs.list_partners(record, old.gang_group if old is not None else ())
         self._reconsider(record)
         if old is not None and old.gang_group != record.state.group.gang_group:
-            for each in self._gangs:
+            for each in self.gangs:
                 if each.id.key in old.gang_group and each is not record:
-                    self._verdicts.reconsider(each)
-        if not self._gangs.is_settled(record):
-            for each in self._gangs.group(record):
-                self._rounds.request_retry(each)
+                    self.verdicts.reconsider(each)
+        if not self.gangs.is_satisfied_for_good(record):
+            for each in self.gangs.group(record):
+                self.rounds.request_retry(each)
         elif old is None or not old.is_declared or old.policy != record.state.group.policy:
             # Members may sleep that the gang's former state refused.
-            self._rounds.wake_all(record)
+            self.rounds.wake_all(record)
 
     def _forgotten(self, change: GroupChange) -> None:
         state = change.state
-        if self._gangs.directory.get(state.id) is not None:
+        if self.gangs.directory.get(state.id) is not None:
             return
-        record = self._gangs.known(state.id)
+        record = self.gangs.known(state.id)
         if record is None:
             return
-        listing = self._gangs.listing(state.id)
-        for pod in self._verdicts.waiting_in(record):
+        listing = self.gangs.listing(state.id)
+        for pod in self.verdicts.waiting_in(record):
             if self._lives(pod):
-                self._verdicts.member_left(record, pod)
+                self.verdicts.member_left(record, pod)
                 self._handle.activate([pod])
-        self._gangs.drop(record)
+        self.gangs.drop(record)
         for each in listing:
-            self._verdicts.reconsider(each)
+            self.verdicts.reconsider(each)
 
     def _reconsider(self, record: GangRecord) -> None:
-        self._verdicts.reconsider(record)
-        for each in self._gangs.listing(record.id):
+        self.verdicts.reconsider(record)
+        for each in self.gangs.listing(record.id):
             if each.state.gang_group is not record.state.gang_group:
-                self._verdicts.reconsider(each)
+                self.verdicts.reconsider(each)

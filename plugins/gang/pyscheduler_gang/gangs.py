@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from pyscheduler.podgroup import GangGroup, GroupId, MatchPolicy, Mode, resolve
+from pyscheduler.podgroup import GroupId, MatchPolicy, Mode, resolve
 from pyscheduler.podgroup.declarations import GANG_TIMEOUT_ANNOTATION
 from pyscheduler.podgroup.strategy import Strategy
 from pyscheduler_gang import messages
@@ -125,10 +125,10 @@ class Gangs:
             return [record]
         return [self.record(state) for each in sorted(groups) if (state := self.directory.get(each)) is not None]
 
-    def in_gang_group(self, gang_group: GangGroup, pod: Pod) -> bool:
-        """Return True if a pod belongs to a gang of the gang group."""
+    def shares_gang_group(self, record: GangRecord, pod: Pod) -> bool:
+        """Return True if a pod belongs to a gang that shares the gang group."""
         state = self.directory.of(pod)
-        return state is not None and state.gang_group is gang_group
+        return state is not None and state.gang_group is record.state.gang_group
 
     # --- settings
 
@@ -159,7 +159,7 @@ class Gangs:
             return False
         return any(self.is_strict(each) for each in self.group(record))
 
-    def is_settled(self, record: GangRecord) -> bool:
+    def is_satisfied_for_good(self, record: GangRecord) -> bool:
         """Return True if the gang reached its minimum once, and that is enough: its pods are plain pods now."""
         return record.state.satisfied and self.policy(record) is MatchPolicy.ONCE_SATISFIED
 
@@ -185,7 +185,7 @@ class Gangs:
                 absent.append(gang.key)
             elif not state.group.is_declared:
                 bare.append(gang.key)
-            elif not self.is_settled(partner := self.record(state)) and self.is_short(partner):
+            elif not self.is_satisfied_for_good(partner := self.record(state)) and self.is_short(partner):
                 short.append(gang.key)
         for what, failing in found.items():
             if failing:

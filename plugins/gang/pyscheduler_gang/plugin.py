@@ -13,8 +13,6 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, ClassVar, Final
 
-import attrs
-
 from pyscheduler.api import ENDED_PODS, Pod
 from pyscheduler.framework import (
     AFTER_FAILURE,
@@ -43,11 +41,8 @@ from pyscheduler_gang import group_cycle, messages
 from pyscheduler_gang.args import SERVABLE_DIALECTS, GangArgs
 from pyscheduler_gang.deadlock import DeadlockSide
 from pyscheduler_gang.event_handlers import GangEventHandlers
-from pyscheduler_gang.gangs import Gangs, has_timed_out
+from pyscheduler_gang.gangs import has_timed_out
 from pyscheduler_gang.introspection import add_routes
-from pyscheduler_gang.rounds import Rounds
-from pyscheduler_gang.timeouts import TimeoutMarks
-from pyscheduler_gang.verdicts import Verdicts
 from pyscheduler_gang.warnings import warn_about_gang
 
 if TYPE_CHECKING:
@@ -69,24 +64,6 @@ __all__ = ["Gang"]
 
 #: Set if this plugin refused the pod at PreFilter, so that its PostFilter does not roll back the gang.
 _REFUSED: Final[StateKey[bool]] = StateKey("Gang/refused")
-
-
-@attrs.frozen
-class _Shared:
-    """What the plugins of all profiles share."""
-
-    gangs: Gangs
-    rounds: Rounds
-    verdicts: Verdicts
-    handlers: GangEventHandlers
-
-    @classmethod
-    def make(cls, plugin: str, handle: Handle, groups: PodGroups, args: GangArgs) -> _Shared:
-        gangs = Gangs(plugin, handle, groups, groups.claim(plugin, args.dialects or None), args)
-        rounds = Rounds(gangs, handle)
-        marks = TimeoutMarks(handle)
-        verdicts = Verdicts(gangs, rounds, marks, handle)
-        return cls(gangs, rounds, verdicts, GangEventHandlers(gangs, rounds, verdicts, marks, handle))
 
 
 class Gang(
@@ -117,7 +94,7 @@ class Gang(
             raise ConfigError("Gang needs a handle, which the scheduler gives it")
         options = args if isinstance(args, GangArgs) else GangArgs()
         groups = PodGroups.of(handle)
-        shared = handle.shared("kube-pyscheduler-gang", lambda: _Shared.make(self.name, handle, groups, options))
+        shared = handle.shared("kube-pyscheduler-gang", lambda: GangEventHandlers(self.name, handle, groups, options))
         if shared.gangs.args != options:
             raise ConfigError(
                 "the args of Gang differ between profiles; profiles share their gangs, so make the args equal"
@@ -211,7 +188,7 @@ class Gang(
             refusal = messages.not_init(record.id, pod)
         elif (other := gangs.other_scheduler(record, pod)) is not None:
             refusal = messages.different_schedulers(pod.scheduler_name, other)
-        elif not gangs.is_settled(record):
+        elif not gangs.is_satisfied_for_good(record):
             refusal = self._deadlocks.refusal(record.state) or gangs.not_ready(record, pod)
             if refusal is None and gangs.takes_turns(record):
                 return self._rounds.take_turn(record, pod)
@@ -226,12 +203,12 @@ class Gang(
     def _ignore_own_rollback(self, state: CycleState, record: GangRecord) -> None:
         """Let the members of the gang group ignore its own rollback."""
         after = state.get(AFTER_FAILURE)
-        if after is None or self.gangs.is_settled(record):
+        if after is None or self.gangs.is_satisfied_for_good(record):
             return
         after.serve_backoff = True
         if record.ignored_by is None:
             record.ignored_by = lambda other: (
-                not self.gangs.is_settled(record) and self.gangs.in_gang_group(record.state.gang_group, other)
+                not self.gangs.is_satisfied_for_good(record) and self.gangs.shares_gang_group(record, other)
             )
         after.ignored_by = record.ignored_by
 
@@ -246,7 +223,7 @@ class Gang(
         if record is None:
             return None, Status.unschedulable(messages.no_gang(pod, gang))
         is_out = not record.state.group.is_declared or pod.uid in record.timed_out
-        if state.get(_REFUSED) or is_out or self.gangs.is_settled(record):
+        if state.get(_REFUSED) or is_out or self.gangs.is_satisfied_for_good(record):
             return None, Status.unschedulable()
         self._rounds.missed_turn(record, pod)
         self._deadlocks.tried(pod)
@@ -274,7 +251,7 @@ class Gang(
             return Status.unschedulable(messages.GANG_NOT_FOUND)
         if state.trial is not None:
             return group_cycle.permit(self.gangs, record, state.trial)
-        if not self.gangs.is_settled(record) and self._rounds.is_over(record):
+        if not self.gangs.is_satisfied_for_good(record) and self._rounds.is_over(record):
             return Status.unschedulable(messages.rejected_itself(record.id))
         if self.verdicts.admit(record, pod):
             return None

@@ -38,11 +38,6 @@ class TimeoutMarks:
         self._unwritten: dict[str, Pod] = {}
         self._is_writing = False
 
-    @property
-    def unwritten(self) -> int:
-        """Return the number of marks whose annotation is not written."""
-        return len(self._unwritten)
-
     def is_unwritten(self, uid: str) -> bool:
         """Return True if the annotation of a marked pod is not written."""
         return uid in self._unwritten

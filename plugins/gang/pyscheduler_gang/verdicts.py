@@ -71,7 +71,7 @@ class Verdicts:
         if not gangs.has_quorum(record):
             return False
         group = gangs.group(record)
-        if not gangs.is_settled(record):
+        if not gangs.is_satisfied_for_good(record):
             self._drop_lost(record)
             if not gangs.has_quorum(record):
                 return False
@@ -100,7 +100,7 @@ class Verdicts:
             if each.was_satisfied or not each.state.satisfied:
                 continue
             each.was_satisfied = True
-            if self._gangs.is_settled(each):
+            if self._gangs.is_satisfied_for_good(each):
                 self._rounds.wake_all(each)
         for each in self._gangs.listing(record.id):
             if each.state.gang_group is not record.state.gang_group and each.deadline is not None:
@@ -154,7 +154,7 @@ class Verdicts:
         The round becomes invalid: members without a turn would wait for members that had theirs.
         """
         self._fail_round(record)
-        self.roll_back(record, partial(_after, pod))
+        self.roll_back(record, lambda each, _: messages.rejected_in_unreserve(each.id, pod))
 
     def member_left(self, record: GangRecord, pod: Pod) -> None:
         """Reject a waiting pod that names another gang now; a Strict gang group that it left is rolled back."""
@@ -172,7 +172,7 @@ class Verdicts:
             record = self._gangs.of(pod)
             if record is None or not self._reject(record, pod, f'node "{node_name}" was removed'):
                 continue
-            if self._gangs.is_strict(record) and not self._gangs.is_settled(record):
+            if self._gangs.is_strict(record) and not self._gangs.is_satisfied_for_good(record):
                 self._roll_back_after(record, pod)
             self._rounds.request_retry(record)
 
@@ -198,7 +198,7 @@ class Verdicts:
             # Its binding failed, and it is retried. That affects other members unless bound ones count for good.
             affects_others = gangs.policy(record) is not MatchPolicy.ONCE_SATISFIED
         else:
-            affects_others = not gangs.is_settled(record)
+            affects_others = not gangs.is_satisfied_for_good(record)
         if affects_others and gangs.is_strict(record):
             self._roll_back_after(record, pod)
             if cause == "deleted":
@@ -211,7 +211,7 @@ class Verdicts:
     def _expire(self, record: GangRecord) -> None:
         """Time out a whole gang group: its earliest deadline counts."""
         record.clear_deadline()
-        if self._gangs.is_settled(record):
+        if self._gangs.is_satisfied_for_good(record):
             return
         if self.allow_if_complete(record):
             return
@@ -243,7 +243,7 @@ class Verdicts:
             return
         if not record.state.group.is_declared:
             self.roll_back(record, lambda _, pod: messages.not_init(record.id, pod))
-        elif not gangs.is_settled(record) and gangs.not_ready(record, held.pod) is not None:
+        elif not gangs.is_satisfied_for_good(record) and gangs.not_ready(record, held.pod) is not None:
             self.roll_back(
                 record, lambda each, pod: gangs.not_ready(each, pod) or messages.not_collected(record.id, pod)
             )
@@ -268,7 +268,3 @@ class Verdicts:
             for held in undecided:
                 place = self._gangs.directory.place_of(held.pod.uid)
                 assert place is MemberPlace.WAITING, f"{held} waits and counts as {place}"
-
-
-def _after(pod: Pod, record: GangRecord, _sibling: Pod) -> str:
-    return messages.rejected_in_unreserve(record.id, pod)

@@ -1,4 +1,4 @@
-"""A cluster with gangs, and a scheduler with `Gang` on it, as every test here begins."""
+"""Fixtures: a cluster with gangs, and a scheduler with `Gang`."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LABEL = ROW.keys[0].name
 
 
 class World:
-    """Nodes, gangs and pods of one cluster, and what has become of them."""
+    """The nodes, gangs and pods of one cluster, and their states."""
 
     def __init__(self, cluster: FakeCluster) -> None:
         self.cluster = cluster
@@ -41,7 +41,7 @@ class World:
         gates: str = "",
         **args: Any,
     ) -> FakeFramework:
-        """Make a scheduler whose profiles have the plugin at every point, and the queue in the order of gangs."""
+        """Start a scheduler whose profiles have the plugin at all extension points, and the queue order of gangs."""
         text = {
             "apiVersion": "kubescheduler.config.k8s.io/v1",
             "kind": "KubeSchedulerConfiguration",
@@ -99,7 +99,7 @@ class World:
     def pods(
         self, prefix: str, count: int, *, gang: str = "", start: int = 0, cpu: float = 1, **keywords: Any
     ) -> list[str]:
-        """Create pods, members of `gang` by label where it is given; return their names."""
+        """Create pods, members of `gang` if given; return their names."""
         names = [f"{prefix}-{number}" for number in range(start, start + count)]
         labels = {**keywords.pop("labels", {}), **({LABEL: gang} if gang else {})}
         for name in names:
@@ -113,7 +113,7 @@ class World:
     # --- what becomes of it
 
     async def settle(self, seconds: float = 0) -> None:
-        """Let the scheduler work, for so long, and let what it keeps be consistent."""
+        """Let the scheduler work for this time, and check its invariants."""
         assert self.scheduler is not None
         await self.scheduler.start()
         await self.clock.advance(seconds)
@@ -135,17 +135,17 @@ class World:
         return found
 
     def result(self, name: str, *, namespace: str = "default") -> ScheduleResult:
-        """Say what has become of a pod."""
+        """Return the result of a pod."""
         assert self.scheduler is not None
         return self.scheduler.result(name, namespace=namespace)
 
     def states(self, prefix: str = "") -> Counter[str]:
-        """Count pods, those whose name begins so, by what has become of them."""
+        """Count pods whose names begin with the prefix, by state."""
         pods = [pod for pod in self.cluster.pods() if pod.name.startswith(prefix)]
         return Counter(self.result(pod.name, namespace=pod.namespace).state for pod in pods)
 
     def notes(self, name: str, reason: str = "FailedScheduling") -> list[str]:
-        """Return everything that users were told of a pod by events."""
+        """Return the notes of all events about a pod."""
         return [event["note"] for event in self.cluster.events(reason) if event["regarding"]["name"] == name]
 
     def tries(self) -> Counter[str]:
@@ -159,7 +159,7 @@ class World:
         return max(self.tries().values())
 
     def marked(self, prefix: str = "") -> set[str]:
-        """Return the pods that carry the annotation of a gang that was given up."""
+        """Return the pods with the annotation of a timed-out gang."""
         return {
             pod.name
             for pod in self.cluster.pods()

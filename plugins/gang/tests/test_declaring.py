@@ -1,4 +1,4 @@
-"""What is a gang, who says so, and what is refused before any member is tried."""
+"""Declarations of gangs, and what PreFilter refuses."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_bad_args_are_one_clear_error(world: Any, args: dict[str, Any], message:
         world.schedule(**args)
 
 
-def test_all_bad_args_are_told_at_once() -> None:
+def test_all_bad_args_are_in_one_error() -> None:
     """In one list."""
     with pytest.raises(ValueError, match=r"\[.*DefaultTimeoutSeconds.*, .*ControllerWorkers.*\]"):
         GangArgs(default_timeout_seconds=-1, controller_workers=0)
@@ -40,7 +40,7 @@ def test_all_bad_args_are_told_at_once() -> None:
 
 
 async def test_a_gang_needs_no_object(world: Any, said: Any) -> None:
-    """Annotations will do, and so will the labels of old."""
+    """Annotations or the older labels declare a gang."""
     world.schedule()
     world.node("n", 9)
     world.pods("a", 3, annotations=said(name="one", min_available="3"))
@@ -53,7 +53,7 @@ async def test_a_gang_needs_no_object(world: Any, said: Any) -> None:
 
 
 async def test_pods_may_come_before_their_object(world: Any) -> None:
-    """A placeholder until then; the object is deleted: one again, with its children."""
+    """The gang is undeclared until its object comes, and again after its object is deleted."""
     world.schedule()
     world.node("n", 2)
     world.pods("g", 3, gang="g")
@@ -74,8 +74,8 @@ async def test_pods_may_come_before_their_object(world: Any) -> None:
     assert world.states() == {"bound": 2, "pending": 1}
 
 
-async def test_what_pods_say_goes_before_the_object(world: Any, said: Any) -> None:
-    """The first member decides; that others say something else is told once, by a Warning event."""
+async def test_pod_annotations_count_before_the_object(world: Any, said: Any) -> None:
+    """The first member counts; a Warning event says once that others differ."""
     world.schedule()
     world.node("n", 9)
     world.gang("g", 5)
@@ -89,7 +89,7 @@ async def test_what_pods_say_goes_before_the_object(world: Any, said: Any) -> No
 
 
 async def test_members_of_two_profiles_are_refused(world: Any) -> None:
-    """In the words of the in-tree plugin; pods of a foreign scheduler do not matter (corner cases 18 and 29)."""
+    """The message is that of the in-tree plugin; pods of other schedulers do not count (corner cases 18 and 29)."""
     world.schedule(profiles=("pyscheduler", "other"))
     world.node("n", 9)
     world.gang("g", 2)
@@ -116,8 +116,8 @@ def test_profiles_share_their_gangs_and_so_their_args(world: Any) -> None:
     assert plugins[0].gangs.profiles == {"one", "two"}
 
 
-async def test_a_gang_group_waits_for_who_is_missing(world: Any) -> None:
-    """Absent, not declared, too few: each is told by name."""
+async def test_gang_group_waits_for_missing_partners(world: Any) -> None:
+    """The message names partners that are absent, not declared, or have too few members."""
     world.schedule()
     world.node("n", 9)
     listed = json.dumps(["default/a", "default/b"])
@@ -141,7 +141,7 @@ async def test_a_gang_group_waits_for_who_is_missing(world: Any) -> None:
 
 
 async def test_the_pages_show_every_gang(world: Any) -> None:
-    """All fields, under both paths; a gang that is not there is a 404."""
+    """The pages have all fields, under both paths; an unknown gang is a 404."""
     framework = world.schedule()
     world.node("n", 1)
     world.gang("g", 2, timeout=90, mode="NonStrict", total_number="4")

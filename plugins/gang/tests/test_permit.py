@@ -1,4 +1,4 @@
-"""Members that wait, and how their waits end: quorum, deadline, and every other cause."""
+"""Waits at Permit, and how they end: quorum, deadline, and all other causes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ GATES = pytest.mark.parametrize(
 
 
 async def test_a_gang_is_bound_when_its_last_member_comes(world: Any) -> None:
-    """Too few members are refused with a reason; the last one brings the others along."""
+    """Too few members are refused with a message; the last one activates the others."""
     world.schedule()
     world.node("n", 5)
     world.gang("g", 3)
@@ -34,8 +34,8 @@ async def test_a_gang_is_bound_when_its_last_member_comes(world: Any) -> None:
     assert world.status("g").scheduled == 3
 
 
-async def test_strict_gives_everything_back_and_refuses_the_rest(world: Any) -> None:
-    """One member fits nowhere: those that wait are told why, and those behind it are not tried."""
+async def test_strict_gang_gives_nodes_back_and_refuses_the_rest_of_the_round(world: Any) -> None:
+    """When one member does not fit, waiting members are rejected with a message, and later members are not tried."""
     world.schedule()
     world.node("n", 2)
     world.gang("g", 4)
@@ -56,10 +56,8 @@ async def test_strict_gives_everything_back_and_refuses_the_rest(world: Any) -> 
 
 
 @GATES
-async def test_koordinator_872_gang_groups_that_come_interleaved_do_not_starve_each_other(
-    world: Any, gates: str
-) -> None:
-    """A and C take everything, B fails: A gives its places back, {C, D} runs, and {A, B} after it."""
+async def test_koordinator_872_interleaved_gang_groups_do_not_starve(world: Any, gates: str) -> None:
+    """A and C take all room and B fails: A gives its nodes back, {C, D} runs, and {A, B} after it."""
     world.schedule(gates=gates)
     world.node("n", 4)
     for pair in ("ab", "cd"):
@@ -79,7 +77,7 @@ async def test_koordinator_872_gang_groups_that_come_interleaved_do_not_starve_e
 
 
 async def test_koordinator_1919_a_wait_of_an_hour_is_an_hour_for_all_of_the_gang(world: Any) -> None:
-    """The first to wait sets the deadline; who comes later waits for what is left of it."""
+    """The first waiting member sets the deadline for all."""
     world.schedule()
     world.node("n", 1)
     world.gang("g", 3, timeout=3600, mode="NonStrict")
@@ -98,7 +96,7 @@ async def test_koordinator_1919_a_wait_of_an_hour_is_an_hour_for_all_of_the_gang
 
 
 async def test_a_timed_out_pod_is_scheduled_again_without_the_annotation(world: Any) -> None:
-    """Marked pods do not count towards the minimum; taking the mark off counts them in again."""
+    """Pods with the annotation do not count towards the minimum; without it they count again."""
     world.schedule(defaultTimeout="5s")
     world.node("n", 1)
     world.gang("g", 2, mode="NonStrict")
@@ -119,8 +117,8 @@ async def test_a_timed_out_pod_is_scheduled_again_without_the_annotation(world: 
 
 
 @pytest.mark.parametrize("mode", ["Strict", "NonStrict"])
-async def test_a_waiting_member_that_is_deleted_marks_nobody(world: Any, mode: str) -> None:
-    """Strict members give up, NonStrict ones wait on; too few of them give up in both modes (corner case 1)."""
+async def test_deleting_a_waiting_member_times_out_no_member(world: Any, mode: str) -> None:
+    """Strict members are rejected, NonStrict ones wait on; too few are rejected in both modes (corner case 1)."""
     world.schedule()
     world.node("n", 3)
     world.gang("g", 4, mode=mode, total_number="5")
@@ -139,8 +137,8 @@ async def test_a_waiting_member_that_is_deleted_marks_nobody(world: Any, mode: s
     assert not world.marked()
 
 
-async def test_a_node_that_goes_takes_its_waiting_member_along(world: Any) -> None:
-    """NonStrict loses that member's place only (corner case 27)."""
+async def test_removed_node_rejects_the_member_that_waits_for_it(world: Any) -> None:
+    """A NonStrict gang loses only that member's node (corner case 27)."""
     world.schedule()
     world.node("n", 1)
     world.node("m", 1)
@@ -154,8 +152,8 @@ async def test_a_node_that_goes_takes_its_waiting_member_along(world: Any) -> No
     assert not world.marked()
 
 
-async def test_lowering_the_minimum_lets_waiting_members_through(world: Any) -> None:
-    """And raising it beyond the members there are ends their waits (corner cases 5 and 7)."""
+async def test_lowering_the_minimum_allows_waiting_members(world: Any) -> None:
+    """Raising it above the number of members rejects them (corner cases 5 and 7)."""
     world.schedule()
     world.node("n", 2)
     world.gang("g", 3, mode="NonStrict")
@@ -171,7 +169,7 @@ async def test_lowering_the_minimum_lets_waiting_members_through(world: Any) -> 
 
 
 async def test_a_pod_that_changes_its_gang_while_it_waits_is_rejected_first(world: Any) -> None:
-    """Then it belongs to the other gang, which may be complete with it (corner case 20)."""
+    """Then it is a member of the other gang, which may be complete with it (corner case 20)."""
     world.schedule()
     world.node("n", 5)
     world.gang("one", 2)
@@ -188,8 +186,8 @@ async def test_a_pod_that_changes_its_gang_while_it_waits_is_rejected_first(worl
     assert world.result("b-0").bound
 
 
-async def test_who_is_asked_alone_waits_for_a_partner_that_does_not_list_it(world: Any) -> None:
-    """A lists B and not the other way round: A waits for B's quorum, B for nobody (c.14)."""
+async def test_gang_waits_for_a_partner_that_does_not_list_it(world: Any) -> None:
+    """A lists B, and B does not list A: A waits for B's quorum, B for no gang (corner case 14)."""
     world.schedule()
     world.node("n", 2)
     world.gang("a", 1, groups='["default/a", "default/b"]')
@@ -201,8 +199,8 @@ async def test_who_is_asked_alone_waits_for_a_partner_that_does_not_list_it(worl
     assert world.states() == {"bound": 3}
 
 
-async def test_a_bound_pod_that_comes_to_name_a_gang_counts_and_no_more(world: Any) -> None:
-    """It was not bound because of the gang: two that wait need a third all the same, and with the next one they go."""
+async def test_bound_pod_that_joins_a_gang_counts_without_satisfying_it(world: Any) -> None:
+    """Two waiting members still need a third one, and are bound with it."""
     world.schedule()
     world.node("n", 2)
     world.gang("g", 4, mode="NonStrict")
@@ -222,10 +220,8 @@ async def test_a_bound_pod_that_comes_to_name_a_gang_counts_and_no_more(world: A
 
 @pytest.mark.parametrize("target", [pytest.param("small", id="another gang"), pytest.param(None, id="none")])
 @pytest.mark.parametrize("mode", ["Strict", "NonStrict"])
-async def test_a_pod_that_failed_in_one_gang_is_tried_for_what_it_is_now(
-    world: Any, mode: str, target: str | None
-) -> None:
-    """Its gang gave back room without waking it; where it does not belong there any more, that room is news."""
+async def test_failed_pod_is_retried_after_it_changes_its_gang(world: Any, mode: str, target: str | None) -> None:
+    """The pod ignored the room that its old gang gave back, so the change of the gang retries it."""
     world.node("n0", 3)
     world.schedule()
     world.gang("large", 4, mode=mode)

@@ -1,4 +1,4 @@
-"""Bindings and writes that fail, restarts, members that come and go: a gang is never stuck, and never a part of one."""
+"""Failed bindings and writes, restarts, members that come and leave: a gang is never stuck or partly bound."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ POLICIES = ["once-satisfied", "only-waiting", "waiting-and-running"]
 
 
 @pytest.mark.parametrize("policy", POLICIES)
-async def test_a_replacement_goes_by_the_match_policy(world: Any, policy: str) -> None:
-    """Alone it is a plain pod, or waits, or counts those that run."""
+async def test_match_policy_decides_about_a_replacement(world: Any, policy: str) -> None:
+    """A replacement is a plain pod, or waits, or counts running members."""
     world.schedule(defaultMatchPolicy=policy)
     world.node("n", 9)
     world.gang("g", 3)
@@ -31,8 +31,8 @@ async def test_a_replacement_goes_by_the_match_policy(world: Any, policy: str) -
 
 
 @pytest.mark.parametrize("policy", ["once-satisfied", "waiting-and-running"])
-async def test_too_few_that_run_hold_back_the_next(world: Any, policy: str) -> None:
-    """Two of three are gone, a fourth comes: once-satisfied lets it pass, waiting-and-running does not."""
+async def test_too_few_running_members_block_a_new_member(world: Any, policy: str) -> None:
+    """Two of three members are gone, and a fourth comes: only once-satisfied allows it."""
     world.schedule()
     world.node("n", 9)
     world.gang("g", 3, match_policy=policy)
@@ -45,8 +45,8 @@ async def test_too_few_that_run_hold_back_the_next(world: Any, policy: str) -> N
     assert world.result("r-0").state == ("bound" if policy == "once-satisfied" else "pending")
 
 
-async def test_a_binding_that_fails_is_retried_alone(world: Any) -> None:
-    """The others are bound, nobody is marked."""
+async def test_failed_binding_is_retried_alone(world: Any) -> None:
+    """The other members are bound, and no member times out."""
     world.schedule()
     world.node("n", 9)
     world.gang("g", 3)
@@ -60,8 +60,8 @@ async def test_a_binding_that_fails_is_retried_alone(world: Any) -> None:
     assert not world.marked()
 
 
-async def test_a_mark_that_cannot_be_written_holds_in_memory(world: Any) -> None:
-    """It is written as soon as the API server takes it."""
+async def test_timeout_holds_in_memory_until_it_is_written(world: Any) -> None:
+    """The annotation is written as soon as the API server accepts it."""
     world.schedule(defaultTimeout="5s")
     world.node("n", 1)
     world.gang("g", 2, mode="NonStrict")
@@ -81,7 +81,7 @@ async def test_a_mark_that_cannot_be_written_holds_in_memory(world: Any) -> None
 
 
 async def test_a_restart_with_half_a_gang_bound_binds_the_rest(world: Any) -> None:
-    """Whatever is bound was bound because its gang was complete; the rest are plain pods."""
+    """Bound members prove that the gang was complete, so the others are plain pods."""
     world.node("n", 3)
     world.gang("g", 4)
     world.pods("b", 2, gang="g", node_name="n")
@@ -92,8 +92,8 @@ async def test_a_restart_with_half_a_gang_bound_binds_the_rest(world: Any) -> No
     assert world.record("default/g").state.satisfied
 
 
-async def test_status_writes_that_are_refused_cost_no_binding(world: Any) -> None:
-    """403 on the status: the gang is bound, and the next member's binding writes what is true then."""
+async def test_refused_status_writes_do_not_delay_bindings(world: Any) -> None:
+    """With 403 on status writes the gang is bound; the next binding writes the current status."""
     world.schedule()
     world.node("n", 9)
     world.gang("g", 2)
@@ -107,8 +107,8 @@ async def test_status_writes_that_are_refused_cost_no_binding(world: Any) -> Non
 
 
 @pytest.mark.parametrize("gates", ["SchedulerPopFromBackoffQ=false", "SchedulerPopFromBackoffQ=true"])
-async def test_a_gang_one_place_short_costs_two_attempts_per_pod_and_event(world: Any, gates: str) -> None:
-    """Its rollback wakes nobody of it; a node that does not help costs one round more."""
+async def test_gang_one_node_short_makes_two_attempts_per_pod_and_event(world: Any, gates: str) -> None:
+    """Its rollback wakes none of its members; a node that does not help causes one more round."""
     world.schedule(gates=gates)
     world.node("n", 4)
     world.gang("g", 5)
@@ -127,8 +127,8 @@ async def test_a_gang_one_place_short_costs_two_attempts_per_pod_and_event(world
     assert world.states() == {"bound": 5}
 
 
-async def test_a_gang_with_more_pods_than_its_total_does_not_call_itself_for_ever(world: Any) -> None:
-    """Rounds are shorter than the gang has members; nobody is called twice for one event."""
+async def test_gang_with_more_pods_than_its_total_stops_retrying(world: Any) -> None:
+    """Rounds are shorter than the gang; no member is activated twice for one event."""
     world.schedule()
     world.node("n", 2)
     world.gang("g", 3)
@@ -142,7 +142,7 @@ async def test_a_gang_with_more_pods_than_its_total_does_not_call_itself_for_eve
 
 
 async def test_koordinator_3185_a_gang_of_one_that_is_deleted_leaves_nothing_behind(world: Any) -> None:
-    """While its failure is handled; no record, no mark, nothing in the queue."""
+    """Deleted while its failure is handled, it leaves no record, no mark and nothing in the queue."""
     framework = world.schedule()
     world.node("n", 1)
     world.gang("g", 1)
@@ -156,8 +156,8 @@ async def test_koordinator_3185_a_gang_of_one_that_is_deleted_leaves_nothing_beh
     assert list(world.plugin.gangs) == []
 
 
-async def test_koordinator_2030_the_status_counts_who_is_bound(world: Any) -> None:
-    """Thirty members, and then fewer: the number is that of the members, whatever was written before."""
+async def test_koordinator_2030_status_counts_bound_members(world: Any) -> None:
+    """The count follows the members, whatever was written before."""
     world.schedule()
     world.node("n", 40)
     world.gang("g", 30)
@@ -170,8 +170,8 @@ async def test_koordinator_2030_the_status_counts_who_is_bound(world: Any) -> No
     assert (world.status("g").phase, world.status("g").scheduled) == ("Scheduling", 20)
 
 
-async def test_new_pods_of_a_gang_that_failed_start_anew(world: Any) -> None:
-    """All members of an invalid round are deleted; those that follow are not refused for it."""
+async def test_new_pods_of_a_timed_out_gang_are_scheduled(world: Any) -> None:
+    """After all members of an invalid round are deleted, new members are not refused."""
     world.schedule()
     world.node("n", 2)
     world.gang("g", 3)
@@ -187,7 +187,7 @@ async def test_new_pods_of_a_gang_that_failed_start_anew(world: Any) -> None:
 
 
 async def test_members_that_preempt_each_other_serve_their_backoff(world: Any) -> None:
-    """Rounds shorter than the gang, and priorities that differ: who waits loses its place to the next, and rests."""
+    """With short rounds and different priorities, a preempted member waits for its backoff."""
     world.schedule(preemption=True)
     world.gang("g", 5)
     world.pods("h", 4, gang="g", priority=10)

@@ -1,4 +1,4 @@
-"""GangSort, tested from outside: what it pops first on a cluster, and how it is configured."""
+"""GangSort: the order in which pods are tried, and its args."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ async def order_of(framework: FakeFramework) -> list[str]:
 
 
 async def test_members_of_a_group_stay_together(cluster: FakeCluster, framework: Start) -> None:
-    """Groups whose pods arrive interleaved are tried one after the other, the older first; plain pods come by time."""
+    """Groups whose pods arrive interleaved are tried one after the other, the older first; plain pods by time."""
     add_group(cluster, "red")
     await cluster.clock.advance(2.0)
     add_group(cluster, "blue")
@@ -118,8 +118,8 @@ async def test_members_of_a_group_stay_together(cluster: FakeCluster, framework:
     assert await order_of(framework()) == expected
 
 
-async def test_groups_of_one_moment_do_not_mix(cluster: FakeCluster, framework: Start) -> None:
-    """At equal times the group decides before the pod's own name."""
+async def test_groups_of_the_same_time_are_not_mixed(cluster: FakeCluster, framework: Start) -> None:
+    """At equal times the group counts before the pod's name."""
     for name in ("b", "a"):
         add_group(cluster, name)
         add_pod(cluster, f"2-{name}", name)
@@ -128,8 +128,8 @@ async def test_groups_of_one_moment_do_not_mix(cluster: FakeCluster, framework: 
 
 
 @pytest.mark.parametrize("order", ["coscheduling", "gang"])
-async def test_priority_comes_first(cluster: FakeCluster, framework: Start, order: str) -> None:
-    """A group does not pull a pod past one of higher priority."""
+async def test_priority_is_compared_first(cluster: FakeCluster, framework: Start, order: str) -> None:
+    """A pod of a group does not pass a pod of higher priority."""
     add_group(cluster, "g")
     add_pod(cluster, "low", "g")
     add_pod(cluster, "mate", "g", priority=3)
@@ -137,15 +137,15 @@ async def test_priority_comes_first(cluster: FakeCluster, framework: Start, orde
     assert await order_of(framework(order=order)) == ["high", "mate", "low"]
 
 
-async def test_a_group_that_nobody_declared_is_as_good_as_none(cluster: FakeCluster, framework: Start) -> None:
-    """Without its PodGroup, and without the CRD, pods go by their own time."""
+async def test_pods_of_an_undeclared_group_are_sorted_as_plain_pods(cluster: FakeCluster, framework: Start) -> None:
+    """Without the PodGroup or its CRD, pods are sorted by their own time."""
     add_pod(cluster, "b", "missing")
     add_pod(cluster, "a")
     assert sorted(await order_of(framework())) == ["a", "b"]
 
 
 async def test_the_order_of_gangs(cluster: FakeCluster, framework: Start) -> None:
-    """Gangs that must be satisfied together have the time of the oldest, and are tried one after the other."""
+    """Gangs of a gang group share the time of the oldest, and are tried one after the other."""
     both = '["default/ps", "default/worker"]'
     add_member(cluster, "ps-0", "ps", both)
     await cluster.clock.advance(5.0)
@@ -159,14 +159,14 @@ async def test_the_order_of_gangs(cluster: FakeCluster, framework: Start) -> Non
 
 
 async def test_the_sub_priority_of_gangs(cluster: FakeCluster, framework: Start) -> None:
-    """Koordinator's label orders pods of one priority; what is no number counts as 0."""
+    """Koordinator's label orders pods of one priority; a value that is no number counts as 0."""
     for name, value in (("none", "x"), ("one", "1"), ("seven", "7")):
         cluster.add_pod(name, labels={"koordinator.sh/priority": value})
     assert await order_of(framework(order="gang")) == ["seven", "one", "none"]
 
 
-async def test_a_group_that_failed_goes_behind(cluster: FakeCluster, framework: Start) -> None:
-    """Once a plugin says that a group failed, its pods have the time of the failure, until it gets through."""
+async def test_failed_group_is_sorted_behind(cluster: FakeCluster, framework: Start) -> None:
+    """Pods of a failed group are sorted by the time of the failure until the group passes Permit."""
     add_group(cluster, "a")
     await cluster.clock.advance(5.0)
     add_group(cluster, "b")
@@ -200,7 +200,7 @@ async def test_a_group_that_failed_goes_behind(cluster: FakeCluster, framework: 
 async def test_popping_back_to_back(
     cluster: FakeCluster, framework: Start, args: dict[str, object], key: tuple[object, ...] | None
 ) -> None:
-    """Asked for, members of one priority leave the queue as a whole; plain pods never do."""
+    """With `backToBack`, members of one priority are popped together; plain pods are not."""
     add_member(cluster, "p", "g", '["default/g", "default/h"]', priority=4)
     made = framework(**args)
     sorter, order = made.plugin("GangSort"), made.plugin("Order")
@@ -212,20 +212,20 @@ async def test_popping_back_to_back(
     assert [sorter.adjacency_key(info) for info in infos] == [key, None]
 
 
-def test_an_order_that_does_not_exist_is_refused() -> None:
-    """The mistake is told with what there is."""
+def test_unknown_order_is_an_error() -> None:
+    """The error lists the supported values."""
     with pytest.raises(ValueError, match=r'order: Unsupported value: "fifo": supported values: "coscheduling", "gang"'):
         GangSortArgs(order="fifo")
 
 
-async def test_a_wrong_order_in_a_file_is_told_with_its_place(framework: Start) -> None:
+async def test_error_for_an_unknown_order_names_the_field(framework: Start) -> None:
     """A configuration with such args does not start."""
     with pytest.raises(ConfigError, match=r"fifo.*pluginConfig"):
         framework(order="fifo")
 
 
-def test_the_plugin_is_found_through_its_entry_point() -> None:
-    """The installed distribution registers GangSort, as a path that leads to the class."""
+def test_plugin_is_found_by_its_entry_point() -> None:
+    """The installed distribution registers GangSort as the path of its class."""
     (found,) = entry_points(group="pyscheduler", name="queuesort")
     offered: dict[str, object] = {}
 

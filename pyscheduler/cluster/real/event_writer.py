@@ -49,6 +49,8 @@ _RETRY_SECONDS: Final = (1.0, 10.0)
 #: After so long without a repetition a series is over, and how often a long one is written, in seconds.
 _QUIET_SECONDS: Final = 360.0
 _REFRESH_SECONDS: Final = 1800.0
+#: How often the series that are over are looked for, in seconds.
+_SWEEP_SECONDS: Final = 60.0
 #: How many events of a type are remembered, in case they repeat. Pods that are scheduled come by the thousand and are
 #: told of once; they must not displace those that wait, of whom there may be as many, and who are told of each time.
 _REMEMBERED: Final = {"Normal": 1024, "Warning": 16_384}
@@ -62,9 +64,13 @@ RULES: Final = (PolicyRule(api_groups=(EVENTS.group,), resources=(EVENTS.plural,
 
 @attrs.define(kw_only=True, eq=False)
 class _Series:
-    """An event, how often it has happened, and how much of that the API server knows."""
+    """An event's name, how often the event has happened, and how much of that the API server knows."""
 
-    event: Event
+    namespace: str
+    name: str
+    #: The event as it is to be created; None while the API server has it. Thousands of series are kept for minutes, and
+    #: the whole event is the largest part of one.
+    event: Event | None
     count: int = 1
     #: Time of the latest occurrence, on the monotonic and on the wall clock.
     latest: float
@@ -121,7 +127,8 @@ class EventWriter:
         now = self._clock.now()
         series = self._recent[type].get(key)
         if series is None or now - series.latest >= _QUIET_SECONDS:
-            series = _Series(event=make(wall), latest=now, latest_wall=wall)
+            event = make(wall)
+            series = _Series(namespace=event.namespace, name=event.name, event=event, latest=now, latest_wall=wall)
             if self._put(series):
                 self._remember(type, key, series)
             return
@@ -130,8 +137,10 @@ class EventWriter:
         self._remember(type, key, series)
         self._repeating.add(series)
         if self._sweeper is None:
-            self._sweeper = self._clock.call_later(_QUIET_SECONDS, self._sweep)
+            self._sweeper = self._clock.call_later(_SWEEP_SECONDS, self._sweep)
         if series.written < 2:
+            # The patch may find that the event expired.
+            series.event = series.event or make(wall)
             self._put(series)
 
     def _remember(self, type: str, key: Hashable, series: _Series) -> None:
@@ -205,7 +214,7 @@ class EventWriter:
                 self._repeating.discard(series)
             if series.count > series.written and (over or now - series.written_at >= _REFRESH_SECONDS):
                 self._put(series)
-        self._sweeper = self._clock.call_later(_QUIET_SECONDS, self._sweep) if self._repeating else None
+        self._sweeper = self._clock.call_later(_SWEEP_SECONDS, self._sweep) if self._repeating else None
 
     async def _work(self) -> None:
         queue = self._queue
@@ -219,7 +228,7 @@ class EventWriter:
                 await self._write(series)
             except Exception:  # noqa: BLE001 - a fault of our own must cost one event, not the worker
                 self._recorder.warning("event_lost")
-                _log.exception("Unable to write event name=%s", series.event.name)
+                _log.exception("Unable to write event name=%s", series.name)
             finally:
                 series.queued = False
                 if series.written == 1 and series.count > 1:
@@ -252,7 +261,10 @@ class EventWriter:
                 if not series.created:
                     _log.debug("Event not written, its namespace is gone err=%s", error)
                     return
-                series.created = False  # it expired; the series goes on under a new one
+                if series.event is None:
+                    _log.debug("Count of an event not written, the event has expired err=%s", error)
+                    break
+                series.created = False  # it expired; the series continues as a new event
                 continue
             except TransportError as error:
                 _log.debug("Unable to write event (may retry after sleeping) err=%s", error)
@@ -267,19 +279,22 @@ class EventWriter:
             await self._clock.sleep(pause)
         else:
             self._recorder.warning("event_lost")
-            _log.warning("Unable to write event (retry limit exceeded!) name=%s", series.event.name)
+            _log.warning("Unable to write event (retry limit exceeded!) name=%s", series.name)
             return
         series.created = True
+        series.event = None
         series.written = count
         series.written_at = self._clock.now()
 
     async def _send(self, series: _Series) -> None:
-        event = series.event
         if series.created:
-            method, path, content_type = "PATCH", EVENTS.path(event.namespace, event.name), _PATCH
+            method, path, content_type = "PATCH", EVENTS.path(series.namespace, series.name), _PATCH
             body = msgspec.json.encode({"series": series.wire()})
         else:
-            method, path, content_type = "POST", EVENTS.path(event.namespace), "application/json"
+            event = series.event
+            assert event is not None, "an event is kept until it is created"
+            series.name = event.name
+            method, path, content_type = "POST", EVENTS.path(series.namespace), "application/json"
             body = encode(event if series.count == 1 else msgspec.structs.replace(event, series=series.wire()))
         response = await self._transport.request(method, path, body=body, content_type=content_type)
         raise_for_status(response, "write event")

@@ -86,7 +86,9 @@ class NamedEventRecorder:
                 type=type,
             )
 
-        self._writer.record(type, (self._controller, reason, action, subject, other), make)
+        # With its version, the uid says as much as the whole reference, and is kept with less memory.
+        about = (subject.uid, subject.resource_version) if subject.uid else subject
+        self._writer.record(type, (self._controller, reason, action, about, other), make)
 
 
 def _reference(subject: object) -> ObjectReference:

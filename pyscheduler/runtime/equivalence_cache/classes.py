@@ -16,7 +16,7 @@ import attrs
 if TYPE_CHECKING:
     from pyscheduler.runtime.equivalence_cache.filter_cache import FilterCache
     from pyscheduler.runtime.equivalence_cache.nominated_filter_cache import NominatedFilterCache
-    from pyscheduler.runtime.equivalence_cache.plugin_trace import Replay
+    from pyscheduler.runtime.equivalence_cache.plugin_trace import Steps
     from pyscheduler.runtime.equivalence_cache.score_cache import ScoreCache
 
 __all__ = ["EquivalenceClass", "EquivalenceClasses"]
@@ -33,8 +33,8 @@ _MAX_KEY_BYTES: Final = 2 * 2**20
 class EquivalenceClass:
     """The cached answers for pods with one key; parts are None until a pod of the class has passed them."""
 
-    pre_filter: Replay | None = None
-    pre_score: Replay | None = None
+    pre_filter: Steps | None = None
+    pre_score: Steps | None = None
     filters: FilterCache | None = None
     #: The answers about nodes with their nominated pods on them.
     nominated: NominatedFilterCache | None = None

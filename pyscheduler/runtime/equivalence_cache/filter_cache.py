@@ -8,7 +8,7 @@ answers, so most of the time no plugin has to run.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import numpy as np
 
@@ -17,17 +17,15 @@ from pyscheduler.framework.reuse import Reuse
 from pyscheduler.framework.status import Code, Status
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
-    from pyscheduler.api import Pod
     from pyscheduler.cache.changes import Changes
     from pyscheduler.cache.view import NodeSubset, NodeView
-    from pyscheduler.framework.cycle_state import CycleState
-    from pyscheduler.runtime.plugin_calls import PluginCalls, PluginMethod
+    from pyscheduler.runtime.plugin_calls import PluginMethod
 
-__all__ = ["FEW_ROWS", "FilterCache", "is_cacheable"]
+__all__ = ["FEW_ROWS", "CallPlugin", "FilterCache", "is_cacheable"]
 
 #: Up to so many rows are looked up one by one.
 FEW_ROWS: Final = 16
@@ -42,6 +40,10 @@ _CACHEABLE: Final = (Reuse.WHILE_NODE_STAYS, *_MOVING)
 _NOBODY: Final = 2**15 - 1
 
 
+#: Calls a plugin with nodes, or with scores, in the cycle of some pod.
+CallPlugin: TypeAlias = "Callable[[PluginMethod, object], object]"
+
+
 def is_cacheable(method: PluginMethod) -> bool:
     """Return True if the answers of a columnar filter can be cached."""
     return method.reuse in _CACHEABLE
@@ -50,31 +52,7 @@ def is_cacheable(method: PluginMethod) -> bool:
 class FilterCache:
     """The rejections for one equivalence class; `methods`, by position in the profile, do not skip the class."""
 
-    __slots__ = (
-        "_by_amounts",
-        "_calls",
-        "_counts",
-        "_epoch",
-        "_fixed",
-        "_fixed_ids",
-        "_ids",
-        "_index",
-        "_known",
-        "_moving",
-        "_moving_ids",
-        "_position",
-        "_positions",
-        "_rows",
-        "_statuses",
-        "_whole",
-        "growth",
-        "methods",
-        "passed",
-        "rejections",
-    )
-
-    def __init__(self, calls: PluginCalls, methods: Sequence[tuple[int, PluginMethod]]) -> None:
-        self._calls = calls
+    def __init__(self, methods: Sequence[tuple[int, PluginMethod]]) -> None:
         self.methods = methods
         self._fixed = [each for each in methods if each[1].reuse not in _MOVING]
         self._moving = [each for each in methods if each[1].reuse in _MOVING]
@@ -140,24 +118,23 @@ class FilterCache:
         made.table = list(self._statuses)
         return made.share()
 
-    def sync(self, state: CycleState, pod: Pod, nodes: NodeView, *, sampled: bool) -> bool:
+    def sync(self, call: CallPlugin, nodes: NodeView) -> bool:
         """Bring everything up to date with `nodes`; return False where a plugin's answer cannot be cached."""
         log = nodes.changes
         if self._epoch == log.epoch and self._position == log.position:
             return True
         changes = log.since(self._position) if self._epoch == log.epoch else None
-        asker = _Asker(self, self._calls, state, pod, sampled=sampled)
         if changes is None or 2 * len(changes.rows) > len(nodes):
-            done = self._begin(asker, nodes)
+            done = self._begin(call, nodes)
         else:
-            done = self._update(asker, nodes, changes)
+            done = self._update(call, nodes, changes)
         self._epoch, self._position = log.epoch, log.position
         return done
 
-    def _begin(self, asker: _Asker, nodes: NodeView) -> bool:
+    def _begin(self, call: CallPlugin, nodes: NodeView) -> bool:
         """Run the filters on all nodes."""
         self.growth += 1
-        fixed, moving = asker.ask(self._fixed, nodes), asker.ask(self._moving, nodes)
+        fixed, moving = self._ask(call, self._fixed, nodes), self._ask(call, self._moving, nodes)
         if fixed is None or moving is None:
             return False
         if fixed.any():
@@ -170,10 +147,10 @@ class FilterCache:
         self._changed(rows_too=True)
         return True
 
-    def _update(self, asker: _Asker, nodes: NodeView, changes: Changes) -> bool:
+    def _update(self, call: CallPlugin, nodes: NodeView, changes: Changes) -> bool:
         """Run the filters on the rows that changed."""
         if len(changes.nodes) and self._fixed:
-            fixed = asker.ask(self._fixed, nodes.take(changes.nodes))
+            fixed = self._ask(call, self._fixed, nodes.take(changes.nodes))
             if fixed is None:
                 return False
             if self._fixed_ids is None and fixed.any():
@@ -183,9 +160,9 @@ class FilterCache:
                 self._fixed_ids[changes.nodes] = fixed
         rows = changes.rows
         if len(rows) <= FEW_ROWS and self._by_amounts:
-            moving = self._look_up(asker, nodes, rows.tolist())
+            moving = self._look_up(call, nodes, rows.tolist())
         else:
-            moving = asker.ask(self._moving, nodes.take(rows))
+            moving = self._ask(call, self._moving, nodes.take(rows))
         if moving is None:
             return False
         if self._fixed_ids is not None and self._moving_ids is not None:
@@ -216,7 +193,7 @@ class FilterCache:
         if rows_too:
             self._rows = None
 
-    def _look_up(self, asker: _Asker, nodes: NodeView, rows: Sequence[int]) -> NDArray[np.int16] | None:
+    def _look_up(self, call: CallPlugin, nodes: NodeView, rows: Sequence[int]) -> NDArray[np.int16] | None:
         """Return the answers of the moving filters for rows; equally full nodes share one answer."""
         if not self._moving:
             return np.zeros(len(rows), dtype=np.int16)
@@ -224,12 +201,12 @@ class FilterCache:
         keys = [nodes.amounts(row) for row in rows]
         new = [row for row, key in zip(rows, keys, strict=True) if key not in known]
         if new:
-            answer = asker.ask(self._moving, nodes.take(np.array(new, dtype=np.int64)))
+            answer = self._ask(call, self._moving, nodes.take(np.array(new, dtype=np.int64)))
             if answer is None:
                 return None
             if len(known) >= MAX_KNOWN:
                 known.clear()
-                return self._look_up(asker, nodes, rows)
+                return self._look_up(call, nodes, rows)
             for row, number in zip(new, answer.tolist(), strict=True):
                 known[keys[rows.index(row)]] = number
                 self.growth += len(known) % COUNTED == 0
@@ -241,35 +218,13 @@ class FilterCache:
         first: NDArray[np.int16] = np.where(positions[one] < positions[other], one, other)
         return first
 
-    def number(self, position: int, status: Status) -> int:
-        """Return the id of a rejection, which is new or known."""
-        known = self._index.get((position, status))
-        if known is None:
-            known = self._index[position, status] = len(self._statuses)
-            self._statuses.append(status)
-            self._positions.append(position)
-        return known
-
-
-class _Asker:
-    """Runs filters on nodes in the cycle of some pod."""
-
-    __slots__ = ("_cache", "_calls", "_pod", "_sampled", "_state")
-
-    def __init__(self, cache: FilterCache, calls: PluginCalls, state: CycleState, pod: Pod, *, sampled: bool) -> None:
-        self._cache = cache
-        self._calls = calls
-        self._state = state
-        self._pod = pod
-        self._sampled = sampled
-
-    def ask(
-        self, methods: Sequence[tuple[int, PluginMethod]], nodes: NodeView | NodeSubset
+    def _ask(
+        self, call: CallPlugin, methods: Sequence[tuple[int, PluginMethod]], nodes: NodeView | NodeSubset
     ) -> NDArray[np.int16] | None:
         """Return int16[n]: the first rejection of each row; None where an answer cannot be cached."""
         ids = np.zeros(len(nodes), dtype=np.int16)
         for position, method in methods:
-            answer = self._calls.run(method, self._pod, self._state, self._pod, nodes, sampled=self._sampled)
+            answer = call(method, nodes)
             if answer is None:
                 continue
             if not isinstance(answer, NodeStatuses) or len(answer) != len(nodes):
@@ -280,8 +235,17 @@ class _Asker:
             statuses = [status.with_plugin(method.plugin) for status in answer.table]
             if not all(status.is_rejected for status in statuses[1:]) or not answer.reason_ids[fresh].all():
                 return None
-            numbers = [0, *(self._cache.number(position, status) for status in statuses[1:])]
-            if numbers[-1] >= _NOBODY or max(numbers) >= _NOBODY:
+            numbers = [0, *(self._number(position, status) for status in statuses[1:])]
+            if max(numbers) >= _NOBODY:
                 return None
             ids[fresh] = np.array(numbers, dtype=np.int16)[answer.reason_ids[fresh]]
         return ids
+
+    def _number(self, position: int, status: Status) -> int:
+        """Return the id of a rejection, which is new or known."""
+        known = self._index.get((position, status))
+        if known is None:
+            known = self._index[position, status] = len(self._statuses)
+            self._statuses.append(status)
+            self._positions.append(position)
+        return known

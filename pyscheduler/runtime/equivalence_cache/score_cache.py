@@ -16,20 +16,20 @@ from pyscheduler.framework.reuse import Reuse
 from pyscheduler.framework.status import MAX_SCORE
 from pyscheduler.runtime.equivalence_cache.filter_cache import COUNTED, FEW_ROWS, KNOWN_BYTES, MAX_KNOWN
 from pyscheduler.runtime.equivalence_cache.top_rows import TopRows
+from pyscheduler.runtime.scoring import in_bounds
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
-    from pyscheduler.api import Pod
     from pyscheduler.cache.changes import Changes
     from pyscheduler.cache.view import NodeSubset, NodeView
-    from pyscheduler.framework.cycle_state import CycleState
-    from pyscheduler.runtime.plugin_calls import PluginCalls, PluginMethod
+    from pyscheduler.runtime.equivalence_cache.filter_cache import CallPlugin
+    from pyscheduler.runtime.plugin_calls import PluginMethod
     from pyscheduler.runtime.scoring import ScoreEntry
 
-__all__ = ["CachedRanking", "ScoreCache", "is_cacheable_score"]
+__all__ = ["ScoreCache", "is_cacheable_score"]
 
 _MOVING: Final = (Reuse.WHILE_PODS_STAY, Reuse.WHILE_AMOUNTS_STAY)
 _INT32_MAX: Final = 2**31 - 1
@@ -70,56 +70,30 @@ class _Fixed:
         return True
 
 
-class _Asker:
-    """Runs plugins in the cycle of some pod."""
+def _raw_scores(call: CallPlugin, method: PluginMethod, nodes: NodeView | NodeSubset) -> NDArray[np.int64] | None:
+    """Return int64[n]; None for an invalid answer."""
+    answer = call(method, nodes)
+    if isinstance(answer, np.ndarray) and answer.shape == (len(nodes),) and answer.dtype.kind in "iu":
+        return answer.astype(np.int64, copy=False)
+    return None
 
-    __slots__ = ("_calls", "_pod", "_sampled", "_state")
 
-    def __init__(self, calls: PluginCalls, state: CycleState, pod: Pod, *, sampled: bool) -> None:
-        self._calls = calls
-        self._state = state
-        self._pod = pod
-        self._sampled = sampled
-
-    def scores(self, method: PluginMethod, nodes: NodeView | NodeSubset) -> NDArray[np.int64] | None:
-        """Return int64[n]; None for an invalid answer."""
-        answer = self._calls.run(method, self._pod, self._state, self._pod, nodes, sampled=self._sampled)
-        if isinstance(answer, np.ndarray) and answer.shape == (len(nodes),) and answer.dtype.kind in "iu":
-            return answer.astype(np.int64, copy=False)
+def _weighted(call: CallPlugin, entry: ScoreEntry, scores: NDArray[np.int64]) -> NDArray[np.int64] | None:
+    """Return the scores, normalised in place and weighted; None where they are invalid."""
+    if entry.normalize is not None and call(entry.normalize, scores) is not None:
         return None
-
-    def normal(self, entry: ScoreEntry, scores: NDArray[np.int64]) -> NDArray[np.int64] | None:
-        """Return the scores, normalised in place and weighted; None where they are invalid."""
-        if entry.normalize is not None:
-            answer = self._calls.run(entry.normalize, self._pod, self._state, self._pod, scores, sampled=self._sampled)
-            if answer is not None:
-                return None
-        return scores * entry.weight if _in_bounds(scores) else None
+    return scores * entry.weight if in_bounds(scores) else None
 
 
 class ScoreCache:
-    """The scores for one equivalence class. `entries` are cacheable and do not skip the class."""
+    """The scores for one equivalence class. `entries` are cacheable and do not skip the class.
 
-    __slots__ = (
-        "_base",
-        "_by_amounts",
-        "_calls",
-        "_constant",
-        "_epoch",
-        "_extra",
-        "_fixed",
-        "_known",
-        "_moving",
-        "_node_version",
-        "_position",
-        "_rows",
-        "_top",
-        "_type",
-        "growth",
-    )
+    It is the `Ranking` of the rows of the last `recall`.
+    """
 
-    def __init__(self, calls: PluginCalls, entries: Sequence[ScoreEntry]) -> None:
-        self._calls = calls
+    status: Final = None
+
+    def __init__(self, entries: Sequence[ScoreEntry]) -> None:
         self._moving = [each for each in entries if each.method.reuse in _MOVING]
         self._fixed = [_Fixed(each) for each in entries if each.method.reuse not in _MOVING]
         self._by_amounts = all(each.method.reuse is Reuse.WHILE_AMOUNTS_STAY for each in self._moving)
@@ -150,20 +124,14 @@ class ScoreCache:
             size += self._extra.nbytes
         return size
 
-    def recall(
-        self, state: CycleState, pod: Pod, nodes: NodeView, rows: NDArray[np.int64], *, sampled: bool
-    ) -> CachedRanking | None:
-        """Rank `rows` by the sums of the cached scores; None where a score cannot be cached.
+    def recall(self, call: CallPlugin, nodes: NodeView, rows: NDArray[np.int64]) -> bool:
+        """Rank `rows` by the sums of the cached scores; return False where a score cannot be cached.
 
         Pass the same array for equal sets of rows: it is compared by identity.
         """
-        log = nodes.changes
-        if self._epoch != log.epoch or self._position != log.position or self._rows is not rows:
-            asker = _Asker(self._calls, state, pod, sampled=sampled)
-            if not self._sync(asker, nodes) or (self._rows is not rows and not self._add_up(asker, rows)):
-                return None
-        return CachedRanking(self)
+        return self._sync(call, nodes) and (self._rows is rows or self._add_up(call, rows))
 
+    @property
     def totals(self) -> NDArray[np.int64]:
         """Return int64[k]: the sums on the rows of the last call; the array is the caller's own."""
         totals = self._sums().astype(np.int64)
@@ -173,6 +141,7 @@ class ScoreCache:
             totals += self._extra
         return totals
 
+    @property
     def best(self) -> Sequence[int] | NDArray[np.int64]:
         """Return which of the rows of the last call have the highest sum, ascending."""
         top = self._top
@@ -187,12 +156,12 @@ class ScoreCache:
         assert rows is not None, "no rows were ranked yet"
         return base if len(rows) == len(base) else base.take(rows)
 
-    def _add_up(self, asker: _Asker, rows: NDArray[np.int64]) -> bool:
+    def _add_up(self, call: CallPlugin, rows: NDArray[np.int64]) -> bool:
         """Add up the fixed scores on `rows`."""
         constant = 0
         extra: NDArray[np.int64] | None = None
         for fixed in self._fixed:
-            part = self._normal(asker, fixed, rows)
+            part = self._normal(call, fixed, rows)
             if part is None:
                 return False
             if isinstance(part, int):
@@ -203,51 +172,51 @@ class ScoreCache:
         self._rows, self._constant, self._extra, self._top = rows, constant, extra, None
         return True
 
-    def _normal(self, asker: _Asker, fixed: _Fixed, rows: NDArray[np.int64]) -> NDArray[np.int64] | int | None:
+    def _normal(self, call: CallPlugin, fixed: _Fixed, rows: NDArray[np.int64]) -> NDArray[np.int64] | int | None:
         """Return the normalised and weighted scores of a plugin on `rows`."""
         raw = fixed.raw
         if not isinstance(raw, int):
-            return asker.normal(fixed.entry, raw.take(rows))
+            return _weighted(call, fixed.entry, raw.take(rows))
         known = fixed.uniform.get(raw)
         if known is None:
-            normal = asker.normal(fixed.entry, np.array([raw], dtype=np.int64))
+            normal = _weighted(call, fixed.entry, np.array([raw], dtype=np.int64))
             if normal is None:
                 return None
             known = fixed.uniform[raw] = int(normal[0])
         return known
 
-    def _sync(self, asker: _Asker, nodes: NodeView) -> bool:
+    def _sync(self, call: CallPlugin, nodes: NodeView) -> bool:
         """Bring everything up to date with `nodes`; return False where an answer cannot be cached."""
         log = nodes.changes
         if self._epoch == log.epoch and self._position == log.position:
             return True
         changes = log.since(self._position) if self._epoch == log.epoch else None
         if changes is None or 2 * len(changes.rows) > len(nodes):
-            done = self._begin(asker, nodes)
+            done = self._begin(call, nodes)
         else:
-            done = self._update(asker, nodes, changes, everywhere=self._node_version != log.node_version)
+            done = self._update(call, nodes, changes, everywhere=self._node_version != log.node_version)
         self._epoch, self._position, self._node_version = log.epoch, log.position, log.node_version
         return done
 
-    def _begin(self, asker: _Asker, nodes: NodeView) -> bool:
+    def _begin(self, call: CallPlugin, nodes: NodeView) -> bool:
         """Score all nodes."""
         self.growth += 1
-        base = self._sum(asker, nodes)
+        base = self._sum(call, nodes)
         if base is None:
             return False
         self._base = base.astype(self._type)
         self._top = None
-        return all(self._ask_again(asker, fixed, nodes) for fixed in self._fixed)
+        return all(self._ask_again(call, fixed, nodes) for fixed in self._fixed)
 
-    def _update(self, asker: _Asker, nodes: NodeView, changes: Changes, *, everywhere: bool) -> bool:
+    def _update(self, call: CallPlugin, nodes: NodeView, changes: Changes, *, everywhere: bool) -> bool:
         """Score the rows that changed; `everywhere`: some node object changed, which can matter to all rows."""
         if everywhere:
             for fixed in self._fixed:
                 if fixed.entry.method.reuse is Reuse.WHILE_NODES_STAY:
-                    if not self._ask_again(asker, fixed, nodes):
+                    if not self._ask_again(call, fixed, nodes):
                         return False
                 elif len(changes.nodes):
-                    raw = asker.scores(fixed.entry.method, nodes.take(changes.nodes))
+                    raw = _raw_scores(call, fixed.entry.method, nodes.take(changes.nodes))
                     if raw is None:
                         return False
                     if fixed.update(changes.nodes, raw, len(nodes)):
@@ -256,28 +225,28 @@ class ScoreCache:
         if not self._moving:
             return True
         if len(rows) <= FEW_ROWS and self._by_amounts:
-            return self._look_up(asker, nodes, rows.tolist())
-        base = self._sum(asker, nodes.take(rows))
+            return self._look_up(call, nodes, rows.tolist())
+        base = self._sum(call, nodes.take(rows))
         if base is not None:
             self._base[rows] = base
             self._top = None
         return base is not None
 
-    def _ask_again(self, asker: _Asker, fixed: _Fixed, nodes: NodeView) -> bool:
-        raw = asker.scores(fixed.entry.method, nodes)
+    def _ask_again(self, call: CallPlugin, fixed: _Fixed, nodes: NodeView) -> bool:
+        raw = _raw_scores(call, fixed.entry.method, nodes)
         if raw is not None:
             fixed.replace(raw)
             self._rows = None
         return raw is not None
 
-    def _look_up(self, asker: _Asker, nodes: NodeView, rows: Sequence[int]) -> bool:
+    def _look_up(self, call: CallPlugin, nodes: NodeView, rows: Sequence[int]) -> bool:
         """Set the sums of rows; equally full nodes share one sum."""
         known, base = self._known, self._base
         keys = [nodes.amounts(row) for row in rows]
         scores = [known.get(key) for key in keys]
         if None in scores:
             new = {key: row for key, row, score in zip(keys, rows, scores, strict=True) if score is None}
-            answer = self._sum(asker, nodes.take(np.array([*new.values()], dtype=np.int64)))
+            answer = self._sum(call, nodes.take(np.array([*new.values()], dtype=np.int64)))
             if answer is None:
                 return False
             if len(known) >= MAX_KNOWN:
@@ -308,38 +277,12 @@ class ScoreCache:
         if not top.move(place, before + more, after + more):
             self._top = None
 
-    def _sum(self, asker: _Asker, nodes: NodeView | NodeSubset) -> NDArray[np.int64] | None:
+    def _sum(self, call: CallPlugin, nodes: NodeView | NodeSubset) -> NDArray[np.int64] | None:
         """Return int64[n]: the weighted sum of the moving scores; None where one is invalid."""
         total = np.zeros(len(nodes), dtype=np.int64)
         for entry in self._moving:
-            scores = asker.scores(entry.method, nodes)
-            if scores is None or not _in_bounds(scores):
+            scores = _raw_scores(call, entry.method, nodes)
+            if scores is None or not in_bounds(scores):
                 return None
             total += scores * entry.weight
         return total
-
-
-class CachedRanking:
-    """The `Ranking` of nodes by scores that are all cached. Valid until the next call of `recall`."""
-
-    __slots__ = ("_cache",)
-
-    status: Final = None
-
-    def __init__(self, cache: ScoreCache) -> None:
-        self._cache = cache
-
-    @property
-    def totals(self) -> NDArray[np.int64]:
-        """Return int64[k]: the total of each node."""
-        return self._cache.totals()
-
-    @property
-    def best(self) -> Sequence[int] | NDArray[np.int64]:
-        """Return the rows with the highest total, ascending."""
-        return self._cache.best()
-
-
-def _in_bounds(scores: NDArray[np.int64]) -> bool:
-    # Seen as unsigned, a negative score is a huge one: one pass instead of two.
-    return not len(scores) or bool(scores.view(np.uint64).max() <= MAX_SCORE)

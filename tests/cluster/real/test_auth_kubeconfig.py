@@ -531,6 +531,7 @@ async def test_exec_plugin_that_hangs(write: Any, plugin: Plugin, monkeypatch: p
         await loading
 
 
+@pytest.mark.slow
 def test_only_the_credentials_part_of_the_official_client_is_imported(write: Callable[..., str]) -> None:
     """A scheduler carries neither API client of the package, and a plugin can still import all of it."""
     code = (

@@ -151,6 +151,7 @@ async def test_a_cancelled_wait_costs_nobody_a_turn(gate: Gate) -> None:
     assert (gate.window.in_flight, gate.window.waiting) == (62, 0)
 
 
+@pytest.mark.slow
 async def test_ten_thousand_cancelled_at_once(gate: Gate) -> None:
     """Each leaves without a search among the others."""
     await gate.begin(FULL)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import tracemalloc
 from typing import Any
 
 import msgspec
@@ -131,6 +133,42 @@ class TestSeries:
         desk.stage.cluster.remove("events.k8s.io/v1", "Event", event["metadata"]["name"], namespace="default")
         desk.say()
         assert await desk.series() == [2]
+
+    async def test_count_of_an_event_that_expired_is_not_written(self, desk: Desk) -> None:
+        """A series that ends after its event expired is forgotten; no new event reports the old occurrences."""
+        for _ in range(3):
+            desk.say()
+            await settle()
+        (event,) = await desk.events()
+        desk.stage.cluster.remove("events.k8s.io/v1", "Event", event["metadata"]["name"], namespace="default")
+        await desk.stage.clock.advance(500)
+        assert await desk.series() == []
+        assert desk.warnings["event_lost"] == desk.warnings["event_refused"] == 0
+
+    async def test_series_keeps_little_memory(self, desk: Desk) -> None:
+        """A written event is not kept: a thousand series that may repeat take less than 600 bytes each."""
+        pods = [
+            msgspec.structs.replace(
+                desk.pod, metadata=msgspec.structs.replace(desk.pod.metadata, name=f"p-{number}", uid=f"uid-{number}")
+            )
+            for number in range(1000)
+        ]
+        desk.say(note="warm up")
+        await desk.stage.clock.advance(1)
+        tracemalloc.start()
+        try:
+            for pod in pods:
+                desk.say("0/100 nodes are available: 100 Insufficient cpu. " * 8, pod=pod)
+            await desk.stage.clock.advance(10)
+            assert desk.writer.idle
+            gc.collect()
+            snapshot = tracemalloc.take_snapshot()
+        finally:
+            tracemalloc.stop()
+        traces = snapshot.filter_traces([tracemalloc.Filter(inclusive=True, filename_pattern="*/cluster/real/event*")])
+        kept = sum(each.size for each in traces.statistics("filename"))
+        assert kept > 0
+        assert kept < 600 * len(pods), f"{kept / len(pods):.0f} bytes per series"
 
     async def test_counts_are_written_at_the_end(self, desk: Desk) -> None:
         """A program that ends says how often things had happened."""

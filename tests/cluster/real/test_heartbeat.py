@@ -117,7 +117,7 @@ async def test_the_loop_of_a_program_beats() -> None:
     assert heartbeat.blocked_seconds() >= 0.3
     await asyncio.sleep(0)
     await asyncio.sleep(0)
-    assert heartbeat.turns == 1
+    assert heartbeat.turns >= 1
     assert heartbeat.longest_seconds() >= 0.3
     heartbeat.stop()
 

@@ -8,6 +8,7 @@ from random import Random
 from typing import Any, Final
 
 import hypothesis.strategies as st
+import pytest
 from hypothesis import given
 
 from pyscheduler.api import CSINode, PersistentVolume, PersistentVolumeClaim, Pod, StorageClass, VolumeAttachment
@@ -196,6 +197,7 @@ def live(rng: Random) -> None:
         history.compare()
 
 
+@pytest.mark.slow
 @given(st.randoms(use_true_random=False))
 def test_what_is_kept_up_to_date_is_what_counting_anew_gives(rng: Random) -> None:
     """After any change to pods, claims, volumes, limits or attachments, and within what-ifs."""
