@@ -1,15 +1,15 @@
-"""The group cycle: all members of a group that are in the queue, placed on one snapshot, and then all of them or none.
+"""The group cycle: place all queued members of a group on one snapshot, and then schedule all of them or none.
 
-Who has such groups says so as a `GroupSource`: plugins, and the scheduler itself for those of `spec.schedulingGroup`.
-When one of their pods is popped, the other members are taken out of the queue with it. Then they are tried, one after
-the other, in one statement on the snapshot: a member that finds a node is placed, reserved and asked for at Permit, and
-the next one sees it there; so does it see gone whom a member would preempt. In between the loop turns, and the snapshot
-stays as it was. In the end all of that is taken back. What comes of it is `group_commit`'s.
+A `GroupSource` names the groups: plugins do, and the scheduler itself for those of `spec.schedulingGroup`. When one
+member is popped, the other members are taken out of the queue with it. Then each is tried in one statement: a member
+that finds a node is placed, reserved and permitted in the trial, and its victims are evicted there, so that the next
+member sees all of it. The loop turns between members; the snapshot stays as it was. In the end the statement is undone,
+and `group_commit` acts on the decision.
 
-Differs from kube-scheduler: victims are told to go only when the whole group can be placed; and a group that is tried
-again serves its backoff in full, whatever SchedulerPopFromBackoffQ says, or it would be tried without end. A group of
-unlike members that finds no place is tried in a second order at once. There, a
-claim for one pod only may be given to two members, as who uses a claim is counted before the first of them is placed.
+Differs from kube-scheduler: victims are evicted only if the whole group can be placed. A group that is retried serves
+its backoff in full, whatever SchedulerPopFromBackoffQ says, or it would be retried without end. A group of unlike
+members that does not fit is tried in a second order at once. There, a claim for one pod only may be given to two
+members, because the users of a claim are counted before the first member is placed.
 Source: kube-scheduler 1.36, `schedule_one_podgroup.go`.
 """
 
@@ -52,32 +52,32 @@ __all__ = ["GroupCycles", "GroupSource"]
 
 _log = logging.getLogger(__name__)
 
-#: So many members are taken out of the queue at once.
+#: The number of members that are taken out of the queue in one turn of the event loop.
 _POPPED_PER_TURN = 100
 
 _WAITING_ON_PREEMPTION = "pod group is waiting for preemption to complete"
 
 
 class GroupSource(Protocol):
-    """Says which pods are scheduled in one cycle; a `GroupCyclePlugin` is one."""
+    """Names the pods that are scheduled in one cycle; a `GroupCyclePlugin` is one."""
 
     @property
     def name(self) -> str:
-        """Return in whose name members wait at Permit."""
+        """Return the plugin name under which members wait at Permit."""
         ...
 
     @property
     def retries_after_backoff(self) -> bool:
-        """Tell whether members that had a place go by their backoff alone, and wait for no event."""
+        """Return True if members that had a node wait for their backoff only, and for no event."""
         ...
 
     def groups_to_schedule(self, pod: Pod) -> Mapping[Hashable, Iterable[Pod]] | None:
-        """Return the groups that are decided about with a pod, each with its members; None for a pod by itself."""
+        """Return the groups that are scheduled with a pod, each with its members; None for a pod without group."""
         ...
 
     @property
     def tries_again(self) -> bool:
-        """Tell whether a group that cannot be placed is tried in another order before it is given up."""
+        """Return True if a group that does not fit is tried in another order before it fails."""
         ...
 
     def places_missing(self, group: Hashable) -> int:
@@ -85,13 +85,13 @@ class GroupSource(Protocol):
         ...
 
     def group_cycle_ended(self, groups: Collection[Hashable], verdict: GroupVerdict) -> None:
-        """Be told what came of a cycle."""
+        """Handle the outcome of a cycle."""
         ...
 
 
 @attrs.frozen
 class _Groups:
-    """Groups that are decided about together, and whose they are."""
+    """Groups that are scheduled together, and their source."""
 
     source: GroupSource
     members: Mapping[Hashable, Iterable[Pod]]
@@ -99,7 +99,7 @@ class _Groups:
 
 @attrs.define(kw_only=True)
 class GroupCycles:
-    """Runs group cycles, one after the other. `skips` tells whether there is nothing to schedule about a pod."""
+    """Runs group cycles, one after the other."""
 
     clock: Clock
     recorder: Recorder
@@ -109,11 +109,11 @@ class GroupCycles:
     scheduling: SchedulingCycle
     commit: GroupCommit
     profiles: Mapping[str, Profile]
-    #: By profile, in the order in which they are asked.
+    #: By profile, in the order in which they are called.
     sources: Mapping[str, Sequence[GroupSource]]
 
     def find(self, pod: Pod) -> _Groups | None:
-        """Return the groups that are decided about together with a pod; None for one that is scheduled by itself."""
+        """Return the groups that are scheduled together with a pod; None for a pod that is scheduled by itself."""
         for source in self.sources.get(pod.scheduler_name, ()):
             try:
                 members = source.groups_to_schedule(pod)
@@ -128,7 +128,7 @@ class GroupCycles:
     async def run_group_cycle(
         self, groups: _Groups, first: QueuedPodInfo, skips: Callable[[Profile, Pod], bool]
     ) -> Sequence[Attempt]:
-        """Try to place all members; return the attempts to bind. The others were dealt with."""
+        """Try to place all members; return the attempts to bind. The other attempts are settled."""
         began = self.clock.now()
         turns = CooperativeYield(self.clock)
         popped = await self._pop_all(groups, first, turns)
@@ -175,12 +175,12 @@ class GroupCycles:
         for start in range(0, len(others), _POPPED_PER_TURN):
             popped += self.queue.pop_these(others[start : start + _POPPED_PER_TURN])
             await turns.yield_if_due()
-        # By rank, not by time: pods may enter activeQ at the same time, and the one that let the others in is first.
+        # By rank, not by time: pods may enter activeQ at the same time.
         popped.sort(key=lambda info: (-info.pod.priority, info.first_attempt_rank))
         return popped
 
     def _refuse(self, popped: Iterable[QueuedPodInfo], name: str, other: str) -> None:
-        """Fail members that name different profiles: nobody could place them all."""
+        """Fail members that name different profiles: no profile could place them all."""
         error = RuntimeError(
             f'all pods in a single pod group should have the same .spec.schedulerName set, got: "{name}" and "{other}"'
         )
@@ -214,7 +214,7 @@ class GroupCycles:
     # The trial
 
     async def _decide(self, decision: Decision, turns: CooperativeYield) -> None:
-        """Try all members on one snapshot, and take everything back; note the verdict and each member's part."""
+        """Try all members on one snapshot, and undo everything; record the verdict and the outcome of each member."""
         self.cache.update_snapshot(self.snapshot)
         with Statement(self.snapshot, TrialKind.ATTEMPT) as statement:
             for member in decision.members:
@@ -269,9 +269,9 @@ class GroupCycles:
 
 
 def _other_order(decision: Decision) -> Sequence[Member]:
-    """Return the members in an order in which they may fit, those first that did not; none where there is no hope.
+    """Return the members in an order in which they may fit, those first that did not; none if no order helps.
 
-    Members that are alike take each other's places in any order.
+    Equal members fit in any order or in none.
     """
     if decision.verdict.outcome is not GroupOutcome.UNSCHEDULABLE:
         return ()
@@ -282,7 +282,7 @@ def _other_order(decision: Decision) -> Sequence[Member]:
 
 
 def _go_on(decision: Decision, member: Member) -> bool:
-    """Draw the conclusion for the group from what became of a member; return False where that ends the cycle."""
+    """Update the decision after a member was tried; return False if that ends the cycle."""
     if not member.is_placed:
         status = member.status
         if status is None or status.is_rejected:

@@ -1,13 +1,13 @@
-"""The search for victims in columns: many nodes at once, by what is known of nodes like them.
+"""Search many nodes for victims at once, by what is known of nodes of the same shape.
 
-Where all filters that have a say go by the node, its pods or their amounts (`framework.reuse`), what a node comes to
-follows from its shape (`node_shapes`), from the pods nominated to it and from the budgets of its pods. So a
-node of each shape goes through the dry run, and its result is kept for the next preemptor that asks the same.
-Where another filter than one that goes by amounts refused the node, or some filter looks at the pods themselves, a node
-has a shape of its own, which lasts until it changes.
+If all active filters depend on the node, its pods or their amounts only (`framework.reuse`), the outcome of a node
+follows from its shape (`node_shapes`), from the pods nominated to it and from the budgets of its pods. So one node of
+each shape goes through the dry run, and its result is kept for later preemptors of the same kind. If a filter that does
+not depend on amounts rejected the node, or some filter depends on the pods themselves, the node has a shape of its own
+until it changes.
 
-The search looks at nodes in the order, ends where, and chooses whom the one without columns would: which of the two it
-was shows in the time it takes, and in how often filters were asked.
+The order, the end and the choice are those of the search without columns. The two differ in time, and in how often
+filters run.
 """
 
 from __future__ import annotations
@@ -42,16 +42,16 @@ if TYPE_CHECKING:
 
 __all__ = ["Outcomes", "VictimColumns", "amount_filters"]
 
-#: So many nodes at least are taken in at once.
+#: The smallest number of nodes that are searched at once.
 _MIN_CHUNK: Final = 64
-#: So many priorities of preemptors are known for which it is known whom budgets protect.
+#: The number of priorities of preemptors for which it is kept which pods budgets protect.
 _MAX_PRIORITIES: Final = 8
 
 
 def amount_filters(methods: Iterable[PluginMethod]) -> AbstractSet[str] | None:
-    """Return the plugins whose refusal leaves nothing of a node to know but amounts, given the active filters in order.
+    """Return the plugins whose rejection depends on amounts only, given the active filters in order.
 
-    Those before them have passed the node, and will whoever goes. None where some answer cannot be kept.
+    The filters before them passed the node, and pass it whichever pods are evicted. None if some answer cannot be kept.
     """
     found: set[str] = set()
     by_amounts = True
@@ -61,7 +61,7 @@ def amount_filters(methods: Iterable[PluginMethod]) -> AbstractSet[str] | None:
         if method.reuse is Reuse.WHILE_AMOUNTS_STAY:
             found.add(method.plugin)
             continue
-        # One that goes by the node alone may still refuse what those before it would let pass.
+        # A filter that depends on the node alone may still reject what the filters before it pass.
         found.clear()
         by_amounts = by_amounts and method.reuse is Reuse.WHILE_NODE_STAYS
     return found if by_amounts else set()
@@ -69,10 +69,9 @@ def amount_filters(methods: Iterable[PluginMethod]) -> AbstractSet[str] | None:
 
 @attrs.frozen(kw_only=True)
 class Outcomes:
-    """What a search came to: `rows` in the order in which they were looked at, and the result on each.
+    """The outcome of a search: `rows` in the order in which they were searched, and the result of each.
 
-    `wanted`: how many candidates of a kind were taken at most. `now` in seconds since the epoch. `priority`: whose pod
-    asks.
+    `wanted`: the maximum number of candidates of a kind. `now` in seconds since 1970. `priority` of the preemptor.
     """
 
     rows: NDArray[np.int64]
@@ -86,13 +85,13 @@ class Outcomes:
     results: ShapeResults
 
     def __iter__(self) -> Iterator[tuple[str, Candidate | Status]]:
-        """Iterate over the nodes by name, and what each came to."""
+        """Iterate over the names of nodes and their outcomes."""
         for place, number in enumerate(self.numbers.tolist()):
             status = self.results[number].status
             yield self.nodes.name(int(self.rows[place])), status if status is not None else self.candidate(place)
 
     def candidate(self, place: int) -> Candidate:
-        """Return the candidate that was looked at in that place."""
+        """Return the candidate in that place."""
         row = int(self.rows[place])
         result = self.results[int(self.numbers[place])]
         victims = result.victims(self.node_shapes.pods(row, self.priority), self.rules, self.now)
@@ -151,7 +150,7 @@ class VictimColumns:
 
     @staticmethod
     def know(rules: PreemptionRules) -> bool:
-        """Tell whether the rules choose victims by priority and start, so that line-ups say who they are."""
+        """Return True if the rules choose victims by priority and start time, as shapes assume."""
         kind = type(rules)
         return kind.may_evict is PreemptionRules.may_evict and kind.importance is PreemptionRules.importance
 
@@ -160,7 +159,7 @@ class VictimColumns:
         await self._node_shapes.sync(nodes, turns)
 
     def may_help(self, rows: NDArray[np.int64], pod: Pod) -> bool:
-        """Tell whether anybody at all on these nodes may have to go for the pod."""
+        """Return True if any pod on these nodes may be a victim."""
         return bool((self._node_shapes.least[rows] < pod.priority).any())
 
     async def look(
@@ -173,7 +172,7 @@ class VictimColumns:
         portions: Callable[[Sequence[str]], Iterable[Sequence[str]]],
         turns: CooperativeYield,
     ) -> Outcomes | None:
-        """Look at nodes in that order until enough candidates were found; None where it takes a search without columns.
+        """Search nodes in that order until there are enough candidates; None if it takes a search without columns.
 
         `by_amounts`: bool[n], of each of `rows` whether amounts are all that is in question. `portions` cuts nodes into
         handfuls that can go through a dry run together.
@@ -215,7 +214,7 @@ class VictimColumns:
         )
 
     def _end(self, numbers: NDArray[np.int32], wanted: int) -> int:
-        """Return after how many nodes there were enough candidates, one of which violates no budget; all if never."""
+        """Return after how many nodes there were enough candidates, one of which violates no budget; else all."""
         columns = self._results.columns
         is_candidate = columns.is_candidate[numbers]
         violates = is_candidate & (columns.violations[numbers] > 0)
@@ -263,7 +262,7 @@ class VictimColumns:
         portions: Callable[[Sequence[str]], Iterable[Sequence[str]]],
         turns: CooperativeYield,
     ) -> bool:
-        """Put a node of each shape that is not known through the dry run; return False where that failed on one."""
+        """Run the dry run on one node of each unknown shape; return False if it failed on one."""
         node_shapes, results = self._node_shapes, self._results
         nodes = dry_run.handle.snapshot.nodes
         unknown = np.flatnonzero(results.table(kind, node_shapes.num_ids)[shapes] == UNKNOWN)
@@ -286,7 +285,7 @@ class VictimColumns:
         return True
 
     def _protected_on(self, dry_run: DryRun, rows: Sequence[int]) -> dict[int, tuple[int, ...]]:
-        """Return by row the places of the pods that budgets protect, where they protect any."""
+        """Return by row the places of the pods that budgets protect; only rows that have some."""
         budgets, priority = dry_run.budgets, dry_run.pod.priority
         if budgets.is_empty:
             return {}
@@ -295,7 +294,7 @@ class VictimColumns:
         ):
             self._budgets = budgets
             self._protected.clear()
-        # What protects a group changes with pods that are elsewhere.
+        # The protection of a group changes with pods on other nodes.
         known = self._protected.setdefault(priority, {}) if budgets.is_fixed else {}
         found: dict[int, tuple[int, ...]] = {}
         for row in rows:
@@ -308,7 +307,7 @@ class VictimColumns:
         return found
 
     def _guarded(self, dry_run: DryRun, row: int) -> tuple[int, tuple[int, ...]]:
-        """Return from which place on pods may have to go, and the places of those among them that budgets protect."""
+        """Return from which place on pods may be victims, and the places of those that budgets protect."""
         priority = dry_run.pod.priority
         pods = self._node_shapes.pods(row, priority)
         start = next((place for place, info in enumerate(pods) if info.pod.priority < priority), len(pods))

@@ -1,13 +1,13 @@
-"""Who would have to go on a node so that a pod fits there.
+"""Find the victims on a node: the pods that must be evicted so that a pod fits there.
 
-On a node, all pods that may be victims are taken off in thought. If the pod does not fit even then, the node is of no
-use. Otherwise they are put back one by one, the most important first, those that disruption budgets protect before the
-others; who no longer fits beside the pod is a victim.
+A statement evicts all pods of the node that may be victims. If the pod does not fit even then, the node is of no use.
+Otherwise the pods are put back one by one: those that disruption budgets protect first, then by importance. A pod that
+no longer fits beside the preemptor is a victim.
 
-Several nodes go through this together: their pods are taken off and put back in rounds, and each round asks the
-columnar filters once about all of them. That is right as long as what happens on one node changes nothing on another,
-that is, as long as no plugin that is active in this cycle keeps an account of pods across nodes (it would define
-`add_pod` or `remove_pod`). Where one does, each node is looked at alone, with a state of its own.
+Several nodes are searched together: in each round, one pod per node is put back, and the columnar filters run once for
+all nodes. That is right if pods on one node change nothing on another: no active plugin counts pods across nodes
+(`add_pod`, `remove_pod`), or frees what they hold in books (`release_in_trial`). Otherwise each node is searched alone,
+with a state of its own.
 
 Source: kube-scheduler 1.36, `SelectVictimsOnNode`.
 """
@@ -38,17 +38,17 @@ if TYPE_CHECKING:
 
 __all__ = ["NO_VICTIMS", "DryRun", "Outcome"]
 
-#: What a node came to: the victims, or why it is of no use.
+#: The outcome of a node: its victims, or why it is of no use.
 Outcome: TypeAlias = "Candidate | Status"
 
 NO_VICTIMS: Final = Status.unresolvable("No preemption victims found for incoming pod")
-"""What a node comes to on which nobody may have to go."""
+"""The outcome of a node without possible victims."""
 
 _SUCCESS: Final = int(Code.SUCCESS)
 
 
 class _FailedError(Exception):
-    """A plugin could not follow a pod; the node cannot be judged."""
+    """A plugin failed in `add_pod` or `remove_pod`, so that nothing is known of the node."""
 
     def __init__(self, status: Status) -> None:
         super().__init__(status.message)
@@ -57,16 +57,16 @@ class _FailedError(Exception):
 
 @attrs.define
 class _Node:
-    """A node on its way through the rounds."""
+    """The state of the search on one node."""
 
     name: str
-    #: The pods that may have to go; from `_put_back` on in the order in which they are put back.
+    #: The pods that may be victims; from `_put_back` on in the order in which they are put back.
     pods: list[PodInfo]
-    #: How many of these, the first ones then, disruption budgets protect.
+    #: How many of these, the first ones, disruption budgets protect.
     num_protected: int = 0
     victims: list[PodInfo] = attrs.Factory(list)
     num_violations: int = 0
-    #: Set where the pod does not fit even on what is left.
+    #: Set if the pod does not fit even without them.
     status: Status | None = None
 
 
@@ -74,7 +74,7 @@ class _Node:
 class DryRun:
     """The search for victims on behalf of one pod in one cycle. `now` in seconds since the epoch.
 
-    `follows`: an active plugin keeps an account across nodes; then `look` takes one node at a time.
+    `follows`: pods on one node may change another; then `look` takes one node at a time.
     """
 
     handle: Handle
@@ -88,12 +88,12 @@ class DryRun:
     release: Release | None = None
 
     def look(self, names: Sequence[str]) -> list[Outcome]:
-        """Return what each of these nodes of the snapshot comes to; the snapshot is the same afterwards."""
+        """Return the outcome of each of these nodes; the snapshot is the same afterwards."""
         try:
             with Statement(self.handle.snapshot, release=self.release) as statement:
                 return self._look(names, self.state.clone(), statement)
         except _FailedError as failure:
-            assert len(names) == 1, "several nodes were looked at though a plugin follows pods across them"
+            assert len(names) == 1, "several nodes were searched together though a plugin counts pods across nodes"
             return [failure.status]
 
     def _look(self, names: Sequence[str], state: CycleState, statement: Statement) -> list[Outcome]:
@@ -107,7 +107,7 @@ class DryRun:
         return [self._outcome(name, node) for name, node in found.items()]
 
     def _empty(self, name: str, state: CycleState, statement: Statement) -> _Node | None:
-        """Take everybody off the node who may have to go; None where that is nobody."""
+        """Evict all pods of the node that may be victims; None if there are none."""
         info = self.handle.snapshot.get(name)
         assert info is not None, f"node {name} is not in the snapshot"
         rules, pod = self.rules, self.pod
@@ -159,7 +159,7 @@ class DryRun:
         return self.handle.run_filters(state, self.pod, view.take(rows))
 
     def _take_off(self, info: PodInfo, name: str, state: CycleState, statement: Statement) -> None:
-        # kube-scheduler does not count the users of a port: who goes frees it, also for those who share it.
+        # As in kube-scheduler, an evicted pod frees its host ports even if another pod uses them, too.
         statement.evict_all((info,), name, free_ports=True)
         if self.follows:
             node = self.handle.snapshot.get(name)

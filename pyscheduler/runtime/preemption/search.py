@@ -1,11 +1,11 @@
-"""Preemption: find the nodes on which a pod would fit if others went, choose one, have the victims evicted.
+"""Preemption: find the nodes where a pod fits once victims are evicted, choose one node, and evict its victims.
 
-Nodes are looked at from a random one on, as many as the rules ask for, a handful at a time; in between the event loop
-gets its turn. Knows no plugin: what a preempting plugin decides is in its `PreemptionRules`, and what extenders say
-comes in through a Protocol.
+The search begins at a random node, goes on until the rules have enough candidates, and takes a few nodes at a time; the
+event loop turns in between. It knows no plugin: a preempting plugin decides by its `PreemptionRules`, and extenders
+take part through a Protocol.
 
-Differs from kube-scheduler, where sixteen goroutines look at nodes and may find a few more than were asked for before
-they stop: here the search ends exactly when enough were found, and among equally good nodes one is drawn.
+Differs from kube-scheduler, where sixteen goroutines search nodes and may find a few more candidates than the rules ask
+for: here the search ends exactly when enough are found, and among equally good nodes one is drawn.
 Source: kube-scheduler 1.36, `framework/preemption/preemption.go`.
 """
 
@@ -58,7 +58,7 @@ _log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-#: So many nodes, and pods on them, are looked at together; a few milliseconds' worth.
+#: How many nodes, and pods on them, are searched together, so that it takes a few milliseconds.
 _MAX_NODES: Final = 64
 _MIN_NODES: Final = 8
 _MAX_PODS: Final = 200
@@ -70,7 +70,7 @@ _CLEAR: Final = PostFilterResult.nominated("")
 
 @attrs.define
 class _Found:
-    """What has been found so far; `wanted` candidates are enough, if one of them violates no budget."""
+    """The candidates so far; `wanted` are enough if one of them violates no budget."""
 
     wanted: int
     peaceful: dict[str, Candidate] = attrs.Factory(dict)
@@ -86,7 +86,7 @@ class _Found:
         return self.wanted - len(self.peaceful) - len(self.violating)
 
     def fill(self, outcomes: Iterable[tuple[str, Candidate | Status]]) -> None:
-        """Take in what nodes came to, one after the other, until that is enough."""
+        """Add the outcomes of nodes, one after the other, until there are enough candidates."""
         for name, outcome in outcomes:
             self.add(name, outcome)
             if self.enough:
@@ -144,13 +144,13 @@ class Preemption:
 
     def refusal(self, pod: Pod, statuses: NodeStatuses) -> str:
         """Return why the pod may not preempt now, or ""."""
-        # The API server may not have heard yet of what was usage a moment ago.
+        # The API server may not know yet of a nomination that was made a moment ago.
         name = pod.status.nominated_node_name or self._handle.nominator.node_of(pod.uid)
         nominated = self._handle.snapshot.get(name) if name else None
         return self._rules.refusal(pod, nominated, statuses.get(name))
 
     def is_preempting(self, uid: str) -> bool:
-        """Tell whether victims are still being told to go for the pod with that uid."""
+        """Return True if victims of the pod with that uid are still being evicted."""
         return self._evictions.is_under_way(uid)
 
     async def preempt(
@@ -214,7 +214,7 @@ class Preemption:
         return best[0] if len(best) == 1 else best[self._rng.randrange(len(best))]
 
     async def evict(self, chosen: Candidate, pod: Pod) -> Status | None:
-        """Have the victims evicted that an inquiry has found; return an ERROR where that failed at once."""
+        """Evict the victims that a trial has found; return an ERROR if that failed at once."""
         _log.info("The target node for the preemption is determined pod=%s node=%s", pod.key, chosen.node_name)
         return await self._evictions.evict(chosen, pod)
 
@@ -225,9 +225,9 @@ class Preemption:
         return self._handle.release(state, without=self._rules.keeps_bookings_of)
 
     async def _search(self, state: CycleState, pod: Pod, worth: _Worth, turns: CooperativeYield) -> _Found | Outcomes:
-        """Look at the nodes, from a random one on, until enough candidates were found.
+        """Search the nodes, from a random one on, until there are enough candidates.
 
-        The result names every node that was looked at if extenders or whoever began the trial want to know.
+        In a trial, and with extenders, the result has an entry for every node that was searched.
         """
         release = self.release(state)
         dry_run = DryRun(
@@ -237,7 +237,7 @@ class Preemption:
             state=state,
             pod=pod,
             now=self._handle.clock.wall(),
-            # Books may say of one node what happened on another.
+            # What is freed on one node may help another.
             follows=self._follows(state) or release is not None,
             release=release,
         )
@@ -256,7 +256,7 @@ class Preemption:
     async def _look_in_columns(
         self, dry_run: DryRun, worth: _Worth, found: _Found, turns: CooperativeYield
     ) -> Outcomes | None:
-        """Look at the nodes by what is known of nodes like them; None where rules or filters do not allow that."""
+        """Search by what is known of nodes of the same shape; None if rules or filters do not allow that."""
         plugins = amount_filters(self._filters(dry_run.state)) if self._columns is not None else None
         if self._columns is None or plugins is None or dry_run.follows:
             return None
@@ -270,7 +270,7 @@ class Preemption:
         )
 
     def _budgets_now(self) -> Budgets:
-        """Return the disruption budgets as they are; the same object while they are the same and protect no groups."""
+        """Return the present disruption budgets; the same object while they are unchanged and protect no groups."""
         budgets = list(self._budgets)
         rules = self._rules
         if type(rules).group_budget is not PreemptionRules.group_budget:
@@ -281,9 +281,9 @@ class Preemption:
         return known[1]
 
     async def _may_help(self, pod: Pod, worth: _Worth, turns: CooperativeYield) -> bool:
-        """Tell whether anybody at all may have to go for the pod.
+        """Return True if any pod at all may be a victim.
 
-        Where all pods have one priority nobody may, and a full cluster with many pending pods asks that all the time.
+        If all pods have one priority none may, and a full cluster with many pending pods asks that all the time.
         """
         if not len(worth.rows):
             return False
@@ -300,7 +300,7 @@ class Preemption:
         return False
 
     def _portions(self, names: Sequence[str], found: _Found, *, one_by_one: bool) -> Iterator[Sequence[str]]:
-        """Cut the nodes into portions that take a few milliseconds, and are not much more than is still wanted."""
+        """Cut the nodes into portions that take a few milliseconds and hold few more nodes than are still wanted."""
         snapshot = self._handle.snapshot
         portion: list[str] = []
         pods = 0
@@ -320,7 +320,7 @@ class Preemption:
     async def _ask_extenders(
         self, pod: Pod, candidates: Mapping[str, Candidate]
     ) -> tuple[Mapping[str, Candidate], Status | None]:
-        """Let the extenders drop candidates and choose other victims; return what is left, or a failure."""
+        """Let the extenders drop candidates and choose other victims; return the candidates left, or a failure."""
         for extender in self._extenders:
             if not extender.supports_preemption() or not extender.is_interested(pod):
                 continue
@@ -347,10 +347,10 @@ class Preemption:
 
 @attrs.frozen
 class _Worth:
-    """The nodes that were refused for something that may change when pods go.
+    """The nodes that were rejected for a reason that evicting pods may cure.
 
-    `rows`: int64[n] of the snapshot, in the order in which filters looked at them. `reasons`: int32[n], positions in
-    `table`, of the statuses that refused them.
+    `rows`: int64[n] of the snapshot, in the order of the filters. `reasons`: int32[n], positions in
+    `table`, of the statuses that rejected them.
     """
 
     nodes: Nodes
@@ -360,7 +360,7 @@ class _Worth:
 
     @classmethod
     def of(cls, statuses: NodeStatuses, nodes: Nodes) -> _Worth:
-        """Find them by what filters said."""
+        """Find them in the statuses of the filters."""
         refused = statuses.rows_with(Code.UNSCHEDULABLE)
         name_of = statuses.names
         if name_of == nodes.name:
@@ -373,7 +373,7 @@ class _Worth:
         }
         table = statuses.table
         if statuses.absent.code == Code.UNSCHEDULABLE:
-            # Nodes that no filter looked at count, too.
+            # Nodes that were not filtered count, too.
             looked_at = {name_of(row) for row in range(len(statuses))} if name_of is not None else set()
             others = (row for row in range(len(nodes)) if nodes.name(row) not in looked_at)
             by_row = dict(sorted({**by_row, **dict.fromkeys(others, len(table))}.items()))
@@ -383,27 +383,27 @@ class _Worth:
 
     @property
     def names(self) -> list[str]:
-        """Return what they are called."""
+        """Return the names of the nodes."""
         return [self.nodes.name(row) for row in self.rows.tolist()]
 
     def from_row(self, start: int) -> _Worth:
-        """Return the same nodes, beginning with another one and going on round the end."""
+        """Return the same nodes, rotated so that another one comes first."""
         return attrs.evolve(self, rows=np.roll(self.rows, -start), reasons=np.roll(self.reasons, -start))
 
     def refused_by(self, plugins: AbstractSet[str]) -> NDArray[np.bool_]:
-        """Return bool[n]: which of them were refused by one of these plugins."""
+        """Return bool[n]: which of them were rejected by one of these plugins."""
         refused: NDArray[np.bool_] = np.array([status.plugin in plugins for status in self.table])[self.reasons]
         return refused
 
     def all_of(self, status: Status) -> NodeStatuses:
-        """Return a status that all of them have."""
+        """Return statuses in which all of them have this one."""
         statuses = NodeStatuses(len(self.rows))
         statuses.fail(np.ones(len(self.rows), dtype=np.bool_), status)
         return statuses
 
 
 def _hopeless(statuses: NodeStatuses, num_nodes: int) -> tuple[PostFilterResult | None, Status]:
-    """Return what becomes of a pod for which nobody can make room."""
+    """Return the answer of PostFilter for a pod without candidates."""
     errors = dict.fromkeys(status.message for status, _ in statuses.counts() if status.is_error)
     if errors:
         text = next(iter(errors)) if len(errors) == 1 else f"[{', '.join(errors)}]"
