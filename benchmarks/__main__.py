@@ -15,8 +15,8 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from tests.bench import cases, foreign, page, report, results
-from tests.bench.rows import (
+from benchmarks import cases, foreign, page, report, results
+from benchmarks.rows import (
     MODES,
     SPECS,
     Row,
@@ -26,17 +26,17 @@ from tests.bench.rows import (
     setting_of,
     standard_names,
 )
-from tests.bench.targets import derive
+from benchmarks.targets import derive
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from tests.bench.report import Sheet
+    from benchmarks.report import Sheet
 
 
 def _in_its_own_process(row: Row, options: Sequence[str]) -> dict[str, Any] | None:
     """Measure a row where nothing that ran before has left its traces; None when that failed, which it said itself."""
-    arguments = [sys.executable, "-m", "tests.bench", "--row", row.name, *options]
+    arguments = [sys.executable, "-m", "benchmarks", "--row", row.name, *options]
     done = subprocess.run(arguments, stdout=subprocess.PIPE, text=True, check=False)
     if done.returncode:
         return None
@@ -136,7 +136,7 @@ def _refuse_contradictions(given: Mapping[str, object]) -> None:
 @click.option("--write", is_flag=True, help="Measure nothing: write docs/performance.md and README's table anew.")
 @click.option("--list", "listing", is_flag=True, help="Measure nothing: print the names of the rows.")
 @click.option("--row", "single", hidden=True, help="Measure one row in this process.")
-def main(
+def main(  # noqa: PLR0913 - as many as there are options
     *,
     short: bool,
     wanted: tuple[str, ...],
@@ -164,11 +164,11 @@ def main(
       make bench BENCH_ARGS="--case SchedulingBasic --nodes 5000 --mode cycle -o json" > before.json
       make bench BENCH_ARGS="--case SchedulingBasic --nodes 5000 --mode cycle --compare before.json"
     The numbers of docs/performance.md; a run that is broken off keeps what it had:
-      make bench BENCH_ARGS="--targets --save tests/bench/measured.json"
-      make bench BENCH_ARGS="--scale --save tests/bench/measured.json"
+      make bench BENCH_ARGS="--targets --save benchmarks/measured.json"
+      make bench BENCH_ARGS="--scale --save benchmarks/measured.json"
       make bench BENCH_ARGS=--write
     """  # noqa: D301 - click reads the escape
-    place = {"kubeconfig": str(kubeconfig) if kubeconfig else None, "shared": among_other_nodes}
+    place: dict[str, Any] = {"kubeconfig": str(kubeconfig) if kubeconfig else None, "shared": among_other_nodes}
     asked = {
         "--short": short,
         "--targets": targets,
@@ -270,4 +270,4 @@ def _command(wanted: Mapping[str, Any]) -> str:
 
 
 if __name__ == "__main__":
-    main(prog_name="python -m tests.bench")
+    main(prog_name="python -m benchmarks")

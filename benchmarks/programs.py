@@ -15,26 +15,28 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from benchmarks import clusters
+from benchmarks.measure import memory_of
+from benchmarks.server import serving
 from pyscheduler.cli.demo import play
 from pyscheduler.config.load import load
 from pyscheduler.runtime.discovery import discover
 from pyscheduler.scheduler.assembly import Settings
 from pyscheduler.simulation.job_traces import Job, read_jobs, read_pool
 from pyscheduler.simulation.replay import UNSCHEDULABLE_SECONDS, Replay
-from tests.bench import clusters
-from tests.bench.measure import memory_of
-from tests.bench.server import serving
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
 
 __all__ = ["demo", "footprint", "help_seconds", "leadership", "ready_seconds", "replay", "simulation"]
 
-_ROOT = Path(__file__).parents[2]
+_ROOT = Path(__file__).parents[1]
 _PROGRAM = (sys.executable, "-m", "pyscheduler")
 _DEMO_PODS = 8152
 _UNTHROTTLED = ("--kube-api-qps", "-1")

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
+from benchmarks.shapes import SCHEDULER
 from pyscheduler.config.load import loads
 from pyscheduler.framework import EnqueueExtensions, FilterPlugin, NullRecorder
 from pyscheduler.framework.clock import LoopClock
 from pyscheduler.runtime.discovery import discover
 from pyscheduler.scheduler.assembly import build
 from pyscheduler.telemetry.metrics import Metrics
-from tests.bench.shapes import SCHEDULER
 
 if TYPE_CHECKING:
     from pyscheduler.api import Pod
@@ -45,7 +45,7 @@ profiles:
 CONFIGURATIONS: Final = {
     "default": CONFIG,
     "per-node-filter": _PER_NODE_FILTER,
-    "coscheduling": (Path(__file__).parents[2] / "configs" / "coscheduling.yaml").read_text(encoding="utf-8"),
+    "coscheduling": (Path(__file__).parents[1] / "configs" / "coscheduling.yaml").read_text(encoding="utf-8"),
 }
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from tests.bench.report import FIGURES, Sheet
+from benchmarks.report import FIGURES, Sheet
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from benchmarks.weight import managed, running_status
 from pyscheduler.testing.builders import node_manifest, pod_manifest
-from tests.bench.weight import managed, running_status
 
 __all__ = ["nodes", "pods", "running_pods"]
 

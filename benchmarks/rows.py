@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
-from tests.bench import cases, client, measure, preemption, programs, waiting
-from tests.bench.targets import ORDER, targets_of
-from tests.bench.worlds import Setting
+from benchmarks import cases, client, measure, preemption, programs, waiting
+from benchmarks.targets import ORDER, targets_of
+from benchmarks.worlds import Setting
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 import numpy as np
 
-from tests.bench.plan import make_plan
-from tests.bench.rows import setting_of
+from benchmarks.plan import make_plan
+from benchmarks.rows import setting_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -13,27 +13,27 @@ import click
 import pytest
 from click.testing import CliRunner
 
+from benchmarks import cases, foreign, model, page, report, results, shapes, weight
+from benchmarks.__main__ import main
+from benchmarks.measure import measure, played
+from benchmarks.phases import Phases, sampled
+from benchmarks.plan import MEASURED, make_plan
+from benchmarks.rows import named_rows, program_rows, setting_of, standard_names
+from benchmarks.targets import ORDER, ROWS, is_met, targets_of
+from benchmarks.worlds import Setting
 from pyscheduler.api import Node, decode
 from pyscheduler.cluster.embedded.cluster import EmbeddedCluster
 from pyscheduler.cluster.real.http import HTTPTransport
 from pyscheduler.framework.clock import LoopClock
 from pyscheduler.testing.builders import node_manifest
 from tests import processes
-from tests.bench import cases, foreign, model, page, report, results, shapes, weight
-from tests.bench.__main__ import main
-from tests.bench.measure import measure, played
-from tests.bench.phases import Phases, sampled
-from tests.bench.plan import MEASURED, make_plan
-from tests.bench.rows import named_rows, program_rows, setting_of, standard_names
-from tests.bench.targets import ORDER, ROWS, is_met, targets_of
-from tests.bench.worlds import Setting
 
 ROOT = Path(__file__).parents[2]
 
 
 def bench(*arguments: str) -> subprocess.CompletedProcess[str]:
     """Run the benchmarks as `make bench` does."""
-    return processes.run(sys.executable, "-m", "tests.bench", *arguments, cwd=ROOT)
+    return processes.run(sys.executable, "-m", "benchmarks", *arguments, cwd=ROOT)
 
 
 def rows_of(*arguments: str) -> dict[str, dict[str, float]]:

@@ -8,20 +8,20 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from benchmarks.plan import make_plan
 from pyscheduler.cluster.embedded.cluster import EmbeddedCluster
 from pyscheduler.framework.clock import LoopClock
-from tests.bench.plan import make_plan
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from benchmarks.plan import Churn, Deletions, Plan
     from pyscheduler.cluster.embedded.access.users import User
     from pyscheduler.cluster.embedded.store import Record
-    from tests.bench.plan import Churn, Deletions, Plan
 
 __all__ = ["Stage"]
 
-_CRDS: Final = Path(__file__).parents[2] / "configs" / "crds"
+_CRDS: Final = Path(__file__).parents[1] / "configs" / "crds"
 
 
 class Stage:

@@ -15,17 +15,17 @@ from urllib.parse import quote
 import click
 import msgspec
 
+from benchmarks.shapes import LABEL
 from pyscheduler.cluster.real import auth
 from pyscheduler.cluster.real.http import HTTPTransport
 from pyscheduler.framework.errors import ConfigError, TransportError
-from tests.bench.shapes import LABEL
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from benchmarks.plan import Churn, Deletions, Plan
+    from benchmarks.shapes import Manifest
     from pyscheduler.scheduler.ports import Response, Transport
-    from tests.bench.plan import Churn, Deletions, Plan
-    from tests.bench.shapes import Manifest
 
 __all__ = ["ForeignWorld", "check"]
 

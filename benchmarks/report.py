@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
-from tests.bench import phases as waypoints
-from tests.bench.targets import ORDER, ROWS, is_met, targets_of
+from benchmarks import phases as waypoints
+from benchmarks.targets import ORDER, ROWS, is_met, targets_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from tests.bench.rows import Row
+    from benchmarks.rows import Row
 
 __all__ = ["FIGURES", "Sheet", "case_sheet", "is_case", "phase_sheet", "program_sheet", "target_sheet", "unmet_sheet"]
 

@@ -6,6 +6,7 @@ import asyncio
 import random
 import time
 
+from benchmarks.schedulers import CONFIG
 from pyscheduler.api import KubeObject, Node, Pod
 from pyscheduler.cluster.still import StillCluster, objects_of
 from pyscheduler.config.load import loads
@@ -13,7 +14,6 @@ from pyscheduler.framework import PREEMPTION_INQUIRY, CycleState, PreemptionInqu
 from pyscheduler.framework.clock import LoopClock
 from pyscheduler.scheduler.assembly import build
 from pyscheduler.testing import make_node, make_pod
-from tests.bench.schedulers import CONFIG
 
 __all__ = ["search"]
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from benchmarks import cases
+from benchmarks.weight import managed, running_status
 from pyscheduler.testing.builders import node_manifest, pod_manifest
-from tests.bench import cases
-from tests.bench.weight import managed, running_status
 
 __all__ = ["DISTINCT", "LABEL", "SCHEDULER", "namespace", "node", "pod", "priority_class", "service"]
 

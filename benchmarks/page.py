@@ -1,7 +1,7 @@
 """docs/performance.md: a text with places for tables and pictures, which the carried results fill; README's table, too.
 
 The text is `performance.template.txt`; a line `{{NAME ARGUMENTS}}` in it is replaced by what the function of that name
-makes of the results. `python -m tests.bench --write` writes the page and the table; a test holds them to that.
+makes of the results. `python -m benchmarks --write` writes the page and the table; a test holds them to that.
 """
 
 from __future__ import annotations
@@ -10,19 +10,19 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from tests.bench import model, report
-from tests.bench.pictures import chart
-from tests.bench.readme import speed
-from tests.bench.report import Sheet
-from tests.bench.rows import program_rows
-from tests.bench.targets import ORDER
+from benchmarks import model, report
+from benchmarks.pictures import chart
+from benchmarks.readme import speed
+from benchmarks.report import Sheet
+from benchmarks.rows import program_rows
+from benchmarks.targets import ORDER
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
 __all__ = ["pictures", "render", "render_readme", "write"]
 
-_ROOT: Final = Path(__file__).parents[2]
+_ROOT: Final = Path(__file__).parents[1]
 _README_TABLE: Final = re.compile(r"(## How fast it is\n\n)(?:.*?)(\n## )", re.DOTALL)
 
 _TEMPLATE: Final = Path(__file__).parent / "performance.template.txt"

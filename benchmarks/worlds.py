@@ -11,19 +11,19 @@ from typing import TYPE_CHECKING, Protocol
 
 import attrs
 
+from benchmarks import secure
+from benchmarks.foreign import ForeignWorld
+from benchmarks.server import serving_case
+from benchmarks.stage import Stage
 from pyscheduler.cluster.real import auth
 from pyscheduler.cluster.real.http import HTTPTransport
-from tests.bench import secure
-from tests.bench.foreign import ForeignWorld
-from tests.bench.server import serving_case
-from tests.bench.stage import Stage
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
+    from benchmarks.plan import Plan
+    from benchmarks.server import Server
     from pyscheduler.scheduler.ports import Transport
-    from tests.bench.plan import Plan
-    from tests.bench.server import Server
 
 __all__ = ["Setting", "World", "opened"]
 

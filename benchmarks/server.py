@@ -15,13 +15,13 @@ import time
 from contextlib import contextmanager
 from typing import IO, TYPE_CHECKING, Any
 
+from benchmarks import clusters
+from benchmarks.secure import Identity
+from benchmarks.stage import Stage
+from benchmarks.weight import environment, running_status
 from pyscheduler.cli.garbage import rare_collections
 from pyscheduler.cluster.embedded.cluster import EmbeddedCluster
 from pyscheduler.framework.clock import LoopClock
-from tests.bench import clusters
-from tests.bench.secure import Identity
-from tests.bench.stage import Stage
-from tests.bench.weight import environment, running_status
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -174,7 +174,7 @@ def serving_case(name: str, nodes: int, *, distinct: bool, measured: int | None,
 
 @contextmanager
 def _serving(arguments: dict[str, Any]) -> Iterator[Server]:
-    command = [sys.executable, "-m", "tests.bench.server", json.dumps(arguments)]
+    command = [sys.executable, "-m", "benchmarks.server", json.dumps(arguments)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdin is not None
         assert process.stdout is not None

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from tests.bench.targets import derive
+from benchmarks.targets import derive
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

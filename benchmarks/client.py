@@ -14,19 +14,19 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from benchmarks.measure import watch_holds
+from benchmarks.schedulers import BenchRecorder, make_scheduler
+from benchmarks.server import serving
 from pyscheduler.cli.garbage import keep_for_good, rare_collections
 from pyscheduler.cluster.real import auth
 from pyscheduler.cluster.real.client import RealClient
 from pyscheduler.cluster.real.http import HTTPTransport
-from tests.bench.measure import watch_holds
-from tests.bench.schedulers import BenchRecorder, make_scheduler
-from tests.bench.server import serving
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from benchmarks.server import Server
     from pyscheduler.scheduler.scheduler import Scheduler
-    from tests.bench.server import Server
 
 __all__ = ["memory", "reaction", "relist", "sync"]
 

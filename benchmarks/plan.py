@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from tests.bench import cases, shapes
+from benchmarks import cases, shapes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from tests.bench.shapes import Manifest
+    from benchmarks.shapes import Manifest
 
 __all__ = ["GROUP_LABEL", "MEASURED", "Churn", "Deletions", "Plan", "make_plan"]
 

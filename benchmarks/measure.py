@@ -18,17 +18,17 @@ import attrs
 import click
 import numpy as np
 
+from benchmarks.phases import Phases, sampled
+from benchmarks.plan import MEASURED, make_plan
+from benchmarks.schedulers import TimedCycles, make_scheduler
+from benchmarks.worlds import opened
 from pyscheduler.cli.garbage import keep_for_good, rare_collections
-from tests.bench.phases import Phases, sampled
-from tests.bench.plan import MEASURED, make_plan
-from tests.bench.schedulers import TimedCycles, make_scheduler
-from tests.bench.worlds import opened
 
 if TYPE_CHECKING:
+    from benchmarks.plan import Plan
+    from benchmarks.worlds import Setting, World
     from pyscheduler.api import Pod
     from pyscheduler.scheduler.scheduler import Scheduler
-    from tests.bench.plan import Plan
-    from tests.bench.worlds import Setting, World
 
 __all__ = ["measure", "memory_of", "played", "watch_holds"]
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["ORDER", "Phases", "sampled"]
 
 _INTERVAL_SECONDS: Final = 0.001
-_ROOT: Final = f"{Path(__file__).parents[2]}/"
+_ROOT: Final = f"{Path(__file__).parents[1]}/"
 
 #: Phases by file (or folder) and, where a file has several, by function.
 _FILES: Final = {
@@ -50,7 +50,7 @@ _FILES: Final = {
     "pyscheduler/telemetry/": "metrics",
     "pyscheduler/podgroup/": "background",
     "plugins/": "background",
-    "tests/bench/": "benchmark",
+    "benchmarks/": "benchmark",
 }
 #: What a sample belongs to where nothing else is under way: plugins are, at their extension points.
 _REST: Final = frozenset({"background", "http"})
@@ -106,7 +106,7 @@ ORDER: Final = (
 )
 
 
-_TURN: Final = asyncio.BaseEventLoop._run_once.__code__  # type: ignore[attr-defined]  # where each turn begins
+_TURN: Final = asyncio.BaseEventLoop._run_once.__code__  # type: ignore[attr-defined]  # noqa: SLF001 - where each turn of the loop begins
 
 
 class Phases:
