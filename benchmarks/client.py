@@ -17,10 +17,10 @@ import numpy as np
 from benchmarks.measure import watch_holds
 from benchmarks.schedulers import BenchRecorder, make_scheduler
 from benchmarks.server import serving
-from pyscheduler.cli.garbage import keep_for_good, rare_collections
 from pyscheduler.cluster.real import auth
 from pyscheduler.cluster.real.client import RealClient
 from pyscheduler.cluster.real.http import HTTPTransport
+from pyscheduler.serving.gc_tuning import keep_for_good, rare_collections
 
 if TYPE_CHECKING:
     from collections.abc import Callable

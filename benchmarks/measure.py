@@ -22,7 +22,7 @@ from benchmarks.phases import Phases, sampled
 from benchmarks.plan import MEASURED, make_plan
 from benchmarks.schedulers import TimedCycles, make_scheduler
 from benchmarks.worlds import opened
-from pyscheduler.cli.garbage import keep_for_good, rare_collections
+from pyscheduler.serving.gc_tuning import keep_for_good, rare_collections
 
 if TYPE_CHECKING:
     from benchmarks.plan import Plan

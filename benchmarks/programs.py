@@ -24,7 +24,7 @@ import numpy as np
 from benchmarks import clusters
 from benchmarks.measure import memory_of
 from benchmarks.server import serving
-from pyscheduler.cli.demo import play
+from pyscheduler.cli.demo.trace_demo import play
 from pyscheduler.config.load import load
 from pyscheduler.runtime.discovery import discover
 from pyscheduler.scheduler.assembly import Settings

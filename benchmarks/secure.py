@@ -13,9 +13,9 @@ from typing import Any
 
 import attrs
 
-from pyscheduler.cli.certificates import self_signed
 from pyscheduler.cluster.embedded.access.users import ADMIN, User
 from pyscheduler.cluster.real.auth import Credentials
+from pyscheduler.serving.certificates import self_signed
 
 __all__ = ["Identity", "credentials"]
 

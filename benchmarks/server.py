@@ -19,9 +19,9 @@ from benchmarks import clusters
 from benchmarks.secure import Identity
 from benchmarks.stage import Stage
 from benchmarks.weight import environment, running_status
-from pyscheduler.cli.garbage import rare_collections
 from pyscheduler.cluster.embedded.cluster import EmbeddedCluster
 from pyscheduler.framework.clock import LoopClock
+from pyscheduler.serving.gc_tuning import rare_collections
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

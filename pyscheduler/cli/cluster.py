@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING, Any, Literal
 import attrs
 import click
 
-from pyscheduler.cli.options import logging_options
+from pyscheduler.cli.shared_options import logging_options
 from pyscheduler.framework.errors import APIError, ConfigError
 
 if TYPE_CHECKING:
-    from pyscheduler.cli.certificates import Pair
     from pyscheduler.cluster.embedded.access.users import User
     from pyscheduler.cluster.embedded.cluster import EmbeddedCluster
+    from pyscheduler.serving.certificates import Pair
 
 __all__ = ["command"]
 
@@ -138,7 +138,7 @@ def _stop_with_stdin(stop: asyncio.Event) -> None:
 
 def _find_pair(options: _Options) -> Pair | None:
     """Return the certificate to serve under, from files or made for this address; None for plain HTTP."""
-    from pyscheduler.cli.certificates import read_pair, self_signed
+    from pyscheduler.serving.certificates import read_pair, self_signed
 
     cert_flag, key_flag = "--tls-cert-file", "--tls-private-key-file"
     if options.cert_file and options.key_file:

@@ -6,7 +6,7 @@ import shlex
 
 import click
 
-from pyscheduler.cli.options import block_option, feature_gates_option
+from pyscheduler.cli.shared_options import block_option, feature_gates_option
 
 __all__ = ["command"]
 
@@ -58,12 +58,12 @@ def command(
     """
     import json
 
-    from pyscheduler.cli.mistakes import found_in
-    from pyscheduler.cli.offline import offline_scheduler
+    from pyscheduler.cli.offline_scheduler import offline_scheduler
     from pyscheduler.cli.rbac import as_list, as_yaml, grants_of, parse_account
     from pyscheduler.config.dump import dump, to_data
     from pyscheduler.config.feature_gates import parse, warnings_of
     from pyscheduler.config.load import load
+    from pyscheduler.config.problems import found_in
     from pyscheduler.framework.errors import ConfigError
     from pyscheduler.runtime.discovery import discover
 

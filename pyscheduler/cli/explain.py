@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import click
 
-from pyscheduler.cli.options import block_option, feature_gates_option
+from pyscheduler.cli.shared_options import block_option, feature_gates_option
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -197,8 +197,8 @@ async def _evaluate_all(
 ) -> list[Evaluation]:
     import random
 
-    from pyscheduler.cli.mistakes import found_in
     from pyscheduler.config.feature_gates import parse
+    from pyscheduler.config.problems import found_in
     from pyscheduler.framework.errors import ConfigError
     from pyscheduler.runtime.discovery import discover
     from pyscheduler.scheduler.assembly import Settings, build

@@ -16,8 +16,8 @@ __all__ = ["cli", "main"]
 #: Command, module and one line of help; the help stands here so that listing the commands imports none of them.
 _COMMANDS: Final = {
     "run": ("pyscheduler.cli.run", "Schedule pods on a cluster."),
-    "demo": ("pyscheduler.cli.demo", "Watch a production cluster's pods being placed, on this machine."),
-    "demo-gang": ("pyscheduler.cli.demo_gang", "Watch gangs fight for too few GPUs, none of them ever partial."),
+    "demo": ("pyscheduler.cli.demo.trace_demo", "Watch a production cluster's pods being placed, on this machine."),
+    "demo-gang": ("pyscheduler.cli.demo.gang_demo", "Watch gangs fight for too few GPUs, none of them ever partial."),
     "cluster": ("pyscheduler.cli.cluster", "Serve an embedded API server for kubectl and other clients."),
     "explain": ("pyscheduler.cli.explain", "Say where a pod would go, or why it goes nowhere."),
     "simulate": ("pyscheduler.cli.simulate", "Run scenarios and traces in virtual time."),
@@ -46,7 +46,7 @@ class _LazyGroup(click.Group):
 
 def _version(ctx: click.Context, _param: click.Parameter, value: str | None) -> None:
     if value and not ctx.resilient_parsing:
-        from pyscheduler.cli.version import version_text
+        from pyscheduler.serving.version import version_text
 
         click.echo(version_text(value))
         ctx.exit()
@@ -83,7 +83,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     try:
         cli.main(args=list(arguments) if arguments is not None else None, prog_name="pyscheduler")
     except PySchedulerError as error:
-        from pyscheduler.cli.mistakes import lines_of
+        from pyscheduler.cli.error_output import lines_of
 
         for line in lines_of(error):
             click.echo(f"error: {line}", err=True)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from pyscheduler.cli.options import block_option
+from pyscheduler.cli.shared_options import block_option
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -139,9 +139,9 @@ def _plugin_data(row: PluginDescription) -> Mapping[str, object]:
 
 
 def _show_enabled(config_file: str, registry: Registry, output: str) -> None:
-    from pyscheduler.cli.mistakes import found_in
-    from pyscheduler.cli.offline import offline_scheduler
+    from pyscheduler.cli.offline_scheduler import offline_scheduler
     from pyscheduler.config.load import load
+    from pyscheduler.config.problems import found_in
 
     config = load(config_file)
     with found_in(config_file):

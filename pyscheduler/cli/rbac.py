@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import yaml
 
-from pyscheduler.cli import delegation
 from pyscheduler.cluster.real import event_writer, lease_keeper
 from pyscheduler.framework.errors import ConfigError
 from pyscheduler.runtime.permissions import Need, merged
+from pyscheduler.serving import delegation
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

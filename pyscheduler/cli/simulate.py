@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import click
 from click.core import ParameterSource
 
-from pyscheduler.cli.flag_fields import DURATION, FlagValue
-from pyscheduler.cli.options import block_option, feature_gates_option, logging_options
+from pyscheduler.cli.shared_options import block_option, feature_gates_option, logging_options
+from pyscheduler.flags.declaration import DURATION, FlagValue
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -113,8 +113,8 @@ def command(  # noqa: PLR0913, PLR0917 - one for each flag, handed over by name
       pyscheduler simulate scenarios.yaml --print-config cs-01
       pyscheduler simulate --trace philly --vc vc1 --nodes 24x8gpu --config configs/coscheduling.yaml
     """
-    from pyscheduler.cli.mistakes import lines_of
-    from pyscheduler.cli.replay import ReplayOptions, replay
+    from pyscheduler.cli.error_output import lines_of
+    from pyscheduler.cli.simulate_trace import ReplayOptions, replay
     from pyscheduler.framework.errors import ConfigError
 
     try:

@@ -4,15 +4,29 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Final, NamedTuple, TypeAlias
 
-__all__ = ["Path", "Problem", "duplicate", "forbidden", "invalid", "required", "unsupported"]
+from pyscheduler.framework.errors import ConfigError
+
+__all__ = ["Path", "Problem", "duplicate", "forbidden", "found_in", "invalid", "required", "unsupported"]
 
 #: Keys and indices from the root of the document; `("profiles", 0, "schedulerName")`.
 Path: TypeAlias = tuple[str | int, ...]
 
 _PLAIN_KEY: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
+
+
+@contextmanager
+def found_in(source: str | None) -> Iterator[None]:
+    """Add the file name `source` to a `ConfigError` that the block raises and that names no file yet."""
+    try:
+        yield
+    except ConfigError as error:
+        if error.source or not source:
+            raise
+        raise ConfigError(*error.problems, source=source) from error
 
 
 class Problem(NamedTuple):

@@ -8,9 +8,9 @@ from collections.abc import Iterable
 import pytest
 from click.testing import CliRunner
 
-from pyscheduler.cli import demo_gang
-from pyscheduler.cli.demo_gang_record import GPU, GROUP_LABEL, LONGEST_BURST_SECONDS, Change, Judge, Verdict
-from pyscheduler.cli.demo_gang_workload import GANG_PROFILE, GPUS_PER_NODE, gang_manifests, make_gangs
+from pyscheduler.cli.demo import gang_demo
+from pyscheduler.cli.demo.gang_record import GPU, GROUP_LABEL, LONGEST_BURST_SECONDS, Change, Judge, Verdict
+from pyscheduler.cli.demo.gang_workload import GANG_PROFILE, GPUS_PER_NODE, gang_manifests, make_gangs
 from pyscheduler.config.load import loads
 
 CAPACITY = {"n1": 2, "n2": 2}
@@ -159,8 +159,8 @@ def test_a_bad_verdict_is_told_and_is_the_exit_code(monkeypatch: pytest.MonkeyPa
         problems = [f"problem {number}" for number in range(25)]
         return Verdict(gangs=1, pods=1, bursts_seconds=[], problems=problems)
 
-    monkeypatch.setattr(demo_gang, "play", play)
-    result = CliRunner().invoke(demo_gang.command, [])
+    monkeypatch.setattr(gang_demo, "play", play)
+    result = CliRunner().invoke(gang_demo.command, [])
     assert result.exit_code == 1
     assert result.output.splitlines()[-2:] == ["error: problem 19", "error: the check found 25 problems"]
 

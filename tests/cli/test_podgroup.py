@@ -16,9 +16,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from pyscheduler.cli.podgroup import main
-from pyscheduler.cli.podgroup_reading import events_about, read_directory
-from pyscheduler.cli.podgroup_view import Table, data_of, described, row
+from pyscheduler.cli.podgroup.command import main
+from pyscheduler.cli.podgroup.reader import events_about, read_directory
+from pyscheduler.cli.podgroup.view import Table, data_of, described, row
 from pyscheduler.cluster.embedded.cluster import EmbeddedCluster
 from pyscheduler.cluster.embedded.faults import Fault
 from pyscheduler.framework import ForbiddenError, NullRecorder

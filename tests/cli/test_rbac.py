@@ -13,7 +13,7 @@ from pyscheduler import ClusterEvent, ClusterEventWithHint, EnqueueExtensions, F
 from pyscheduler.api import BUILT_IN_KINDS, Service
 from pyscheduler.api.kinds import kind_of
 from pyscheduler.cli.main import main
-from pyscheduler.cli.offline import offline_scheduler
+from pyscheduler.cli.offline_scheduler import offline_scheduler
 from pyscheduler.cli.rbac import as_list, grants_of
 from pyscheduler.config.load import loads
 from pyscheduler.framework import ActionType, EventResource, NodeInfo, Status

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from pyscheduler.cli.audit import audit
+from pyscheduler.cli.demo.audit import audit
 from pyscheduler.cluster.embedded.faults import Fault
 from pyscheduler.testing import pod_manifest
 from tests.integration.conftest import Served

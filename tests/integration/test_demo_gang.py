@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from pyscheduler.cli.demo_gang import play
-from pyscheduler.cli.demo_gang_workload import GANG_PROFILE, Gang
+from pyscheduler.cli.demo.gang_demo import play
+from pyscheduler.cli.demo.gang_workload import GANG_PROFILE, Gang
 from pyscheduler.config.load import load, loads
 from tests.integration.programs import FAST, program
 

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from pyscheduler.cli.audit import audit
+from pyscheduler.cli.demo.audit import audit
 from pyscheduler.testing import node_manifest, pod_manifest
 from tests.integration.conftest import Served
 from tests.integration.programs import Api, free_port, nodes, pods, program

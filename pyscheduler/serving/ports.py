@@ -1,0 +1,158 @@
+"""The ports of a running scheduler: HTTPS as kube-scheduler has it, and plain HTTP where one asks for it."""
+
+from __future__ import annotations
+
+import logging
+import random
+from typing import TYPE_CHECKING, Final
+
+import attrs
+
+from pyscheduler.api.durations import format_duration
+from pyscheduler.serving.debug_pages import DebugPages
+from pyscheduler.serving.health_checks import PING, Check, Probes
+from pyscheduler.serving.health_port import HealthServer
+from pyscheduler.serving.listening import listen
+from pyscheduler.serving.secure_serving import SecureServer
+from pyscheduler.serving.version import version_text
+
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import Callable
+
+    from pyscheduler.cluster.real.heartbeat import Heartbeat
+    from pyscheduler.cluster.real.lease import LeaderElector
+    from pyscheduler.flags.run_flags import Flags
+    from pyscheduler.scheduler.scheduler import Scheduler
+    from pyscheduler.serving.pages import Pages
+    from pyscheduler.serving.request_metrics import Visits
+
+__all__ = ["Ports", "probes"]
+
+_log = logging.getLogger(__name__)
+
+_LOOPBACK: Final = "127.0.0.1"
+#: Lists and maps that are printed without brackets.
+_BARE: Final = frozenset({"feature-gates", "vmodule"})
+#: What stands for a value that was not given, where it is not nothing.
+_EMPTY: Final = {"log-json-info-buffer-size": "0", "log-text-info-buffer-size": "0", "version": "false"}
+
+
+def probes(
+    scheduler: Scheduler, elector: LeaderElector | None, stop: asyncio.Event, heartbeat: Heartbeat | None
+) -> Probes:
+    """Return the probes of kube-scheduler: alive while leadership is in order, ready from the first sync to the end.
+
+    A loop that does not turn answers no probe, and one that turns slowly is not alive.
+
+    Differs from kube-scheduler: /livez has the check `event-loop` beside `ping`.
+    """
+
+    def election() -> str:
+        assert elector is not None
+        return f"failed election to renew leadership on lease {elector.lease_name}" if elector.reason else ""
+
+    healthy = (Check("leaderElection", election),) if elector is not None else ()
+    ready = (
+        *healthy,
+        Check("shutdown", lambda: "process is shutting down" if stop.is_set() else ""),
+        Check("sched-handler-sync", lambda: "" if scheduler.synced else "handlers are not fully synchronized"),
+    )
+    alive = (PING, Check("event-loop", heartbeat.why_slow)) if heartbeat is not None else ()
+    return Probes(started_at=scheduler.clock.wall(), healthz=healthy, livez=alive, readyz=ready)
+
+
+@attrs.define(kw_only=True)
+class Ports:
+    """Both ports, as far as they are wanted; `close` follows whatever `open` comes to."""
+
+    pages: Pages
+    scheduler: Scheduler
+    bind_address: str
+    #: 0 takes a free one, None serves none.
+    health_port: int | None
+    #: The HTTPS port and all that belongs to it; None serves none.
+    flags: Flags | None
+    profiling: bool
+    #: Is told about requests to the HTTPS port.
+    visits: Visits
+    feature: Callable[[str], bool]
+    _health: HealthServer | None = None
+    _secure: SecureServer | None = None
+
+    async def open(self) -> None:
+        """Listen and answer. Raises `ConfigError` for a port that was named and is taken, and for files of no use."""
+        await self._open_health()
+        if self.flags is not None and self.flags.secure_serving.secure_port:
+            await self._open_secure(self.flags)
+
+    async def _open_health(self) -> None:
+        if self.health_port is None:
+            return
+        # It asks nobody for credentials: who wants it open to other machines has to name an address.
+        address = self.bind_address if self.flags is None or "bind_address" in self.flags.given else _LOOPBACK
+        listening = listen(address, self.health_port, flag="--health-port", named=True)
+        assert listening is not None
+        self._health = HealthServer(self.pages)
+        await self._health.start(listening)
+        _log.info("Serving health and metrics address=%s port=%d", address, self._health.port)
+
+    async def _open_secure(self, flags: Flags) -> None:
+        serving = flags.secure_serving
+        named = "secure_port" in flags.given
+        share = serving.permit_port_sharing
+        listening = listen(self.bind_address, serving.secure_port, flag="--secure-port", named=named, share=share)
+        if listening is None:
+            return
+        secure = self._secure = SecureServer(
+            self.pages,
+            flags,
+            clock=self.scheduler.clock,
+            # Its pauses shift no choice among nodes.
+            rng=random.Random(),
+            debugging=self._debug_pages(flags).answer,
+            visits=self.visits,
+        )
+        try:
+            await secure.prepare()
+        except BaseException:
+            listening.close()
+            raise
+        await secure.start(listening)
+        _log.info("Serving securely address=%s port=%d", self.bind_address, secure.port)
+
+    def _debug_pages(self, flags: Flags) -> DebugPages:
+        clock = self.scheduler.clock
+        return DebugPages(
+            clock=clock,
+            started_at=clock.wall(),
+            version=version_text(""),
+            flags={"help": "false", **{name: _shown(name, value) for name, value in flags.items()}},
+            profiling=self.profiling,
+            with_flagz=self.feature("ComponentFlagz"),
+            with_statusz=self.feature("ComponentStatusz"),
+            with_cbor=self.feature("CBORServingAndStorage"),
+            paths=self.pages.paths,
+        )
+
+    async def close(self) -> None:
+        """Close what is open."""
+        if self._secure is not None:
+            await self._secure.stop()
+        if self._health is not None:
+            await self._health.stop()
+
+
+def _shown(name: str, value: object) -> str:
+    """Return a flag's value as Go would print it."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, float) and not name.endswith("qps"):
+        return format_duration(value)
+    if isinstance(value, (tuple, dict)):
+        items = value if isinstance(value, tuple) else [f"{key}={item}" for key, item in value.items()]
+        text = ",".join(map(str, items))
+        return text if name in _BARE else f"[{text}]"
+    if value == "":
+        return _EMPTY.get(name, "")
+    return "" if value is None else f"{value:g}" if isinstance(value, float) else str(value)

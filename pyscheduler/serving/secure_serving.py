@@ -1,0 +1,260 @@
+"""The HTTPS port: probes, metrics and more, for those whom the cluster knows and lets.
+
+Each request goes through three doors: who asks (401 where credentials are wrong), whether they may (403), and the page
+itself. The answers of the first two are those of Kubernetes' API server.
+
+Differs from kube-scheduler: HTTP/1.1 only; users that a proxy names in headers are not believed; certificates and
+authorities are looked at again once a minute.
+
+Source: buildHandlerChain in cmd/kube-scheduler/app/server.go; apiserver's endpoints/filters and
+handlers/responsewriters/errors.go; server/options/authentication.go.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import html
+import json
+import logging
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from aiohttp import web
+
+from pyscheduler.framework.errors import APIError, ConfigError, TransportError
+from pyscheduler.serving.authentication import Authenticator, Unauthenticated, certificate_end, shown_certificate
+from pyscheduler.serving.authorization import Authorizer
+from pyscheduler.serving.delegation import Reviewer, open_transport
+from pyscheduler.serving.health_port import SHUTDOWN_SECONDS
+from pyscheduler.serving.request_metrics import NullVisits
+from pyscheduler.serving.tls_serving import ServingTLS
+
+if TYPE_CHECKING:
+    import random
+    import socket
+
+    from pyscheduler.flags.run_flags import AuthenticationFlags, AuthorizationFlags, Flags
+    from pyscheduler.framework.clock import Clock
+    from pyscheduler.serving.pages import Debugging, Pages
+    from pyscheduler.serving.request_metrics import Visits
+
+__all__ = ["SecureServer"]
+
+_log = logging.getLogger(__name__)
+
+_RELOAD_SECONDS: Final = 60.0
+_LOOKUP_PATH: Final = "/api/v1/namespaces/kube-system/configmaps/extension-apiserver-authentication"
+_LOOKUP: Final = "configmap/extension-apiserver-authentication in kube-system"
+_PRETTY_AGENTS: Final = ("curl", "Wget", "Mozilla/5.0")
+
+
+class SecureServer:
+    """Answers on a socket that listens; `prepare` first, then `start`.
+
+    `debugging` answers what only this port has.
+    """
+
+    def __init__(
+        self,
+        pages: Pages,
+        flags: Flags,
+        *,
+        clock: Clock,
+        rng: random.Random,
+        debugging: Debugging | None = None,
+        visits: Visits | None = None,
+    ) -> None:
+        self._pages = pages
+        self._flags = flags
+        self._clock = clock
+        self._rng = rng
+        self._debugging = debugging
+        self._visits = visits if visits is not None else NullVisits()
+        self._runner: web.ServerRunner | None = None
+        self._reloading: asyncio.Task[None] | None = None
+        self._reviewers: list[Reviewer] = []
+        self._lookup: Reviewer | None = None
+        self._looked_up = b""
+        #: Done once files and cluster have been looked at a first time.
+        self.looked: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.port = 0
+
+    async def prepare(self) -> None:
+        """Read all that the flags name. Raises `ConfigError` for what cannot be used; `stop` follows in any case."""
+        authorities = await asyncio.to_thread(self._authorities)
+        self._tls = await asyncio.to_thread(ServingTLS, self._flags.secure_serving, client_authorities=authorities)
+        asking, deciding = self._flags.authentication, self._flags.authorization
+        asks = await self._reviewer(asking.authentication_kubeconfig, "--authentication-kubeconfig", "authn")
+        decides = await self._reviewer(deciding.authorization_kubeconfig, "--authorization-kubeconfig", "authz")
+        self._authenticator = _authenticator(asking, asks, self._clock, self._visits)
+        self._authorizer = _authorizer(self._flags.authorization, decides, self._clock)
+        if self._flags.authentication.authentication_skip_lookup:
+            return
+        self._lookup = asks
+        if asks is None:
+            if not self._flags.authentication.client_ca_file:
+                _log.warning(
+                    "No authentication-kubeconfig provided in order to lookup client-ca-file in %s, so client "
+                    "certificate authentication won't work.",
+                    _LOOKUP,
+                )
+        elif not self._flags.authentication.authentication_tolerate_lookup_failure:
+            try:
+                self._looked_up = await self._look_up(asks)
+            except (APIError, TransportError) as error:
+                raise ConfigError(
+                    f"--authentication-tolerate-lookup-failure=false: unable to load {_LOOKUP}: {error}"
+                ) from error
+
+    async def start(self, listening: socket.socket) -> None:
+        """Answer on `listening`, which it then owns."""
+        server = web.Server(self._answer, access_log=None)
+        self._runner = web.ServerRunner(server, shutdown_timeout=SHUTDOWN_SECONDS)
+        await self._runner.setup()
+        await web.SockSite(self._runner, listening, ssl_context=self._tls.context).start()
+        self.port = listening.getsockname()[1]
+        self._reloading = asyncio.create_task(self._keep_current(), name="serving certificates")
+
+    async def stop(self) -> None:
+        """Close the port and the ways to the API server."""
+        if self._reloading is not None:
+            self._reloading.cancel()
+            await asyncio.gather(self._reloading, return_exceptions=True)
+        if self._runner is not None:
+            await self._runner.cleanup()
+            self._runner = None
+        for reviewer in self._reviewers:
+            await reviewer.close()
+        self._reviewers.clear()
+
+    # Certificates and authorities
+
+    async def _reviewer(self, kubeconfig: str, flag: str, kind: str) -> Reviewer | None:
+        transport = await open_transport(kubeconfig, flag=flag)
+        if transport is None:
+            return None
+        reviewer = Reviewer(transport, clock=self._clock, rng=self._rng, reviewed=partial(self._visits.reviewed, kind))
+        self._reviewers.append(reviewer)
+        return reviewer
+
+    def _authorities(self) -> list[bytes]:
+        """Return whose client certificates are believed: those of the file, or else of the cluster."""
+        path = self._flags.authentication.client_ca_file
+        if not path:
+            return [self._looked_up] if self._looked_up else []
+        try:
+            return [Path(path).read_bytes()]
+        except OSError as error:
+            raise ConfigError(f"--client-ca-file: {path}: {(error.strerror or str(error)).lower()}") from error
+
+    async def _look_up(self, reviewer: Reviewer) -> bytes:
+        data = (await reviewer.get(_LOOKUP_PATH)).get("data")
+        authorities = data.get("client-ca-file") if isinstance(data, dict) else None
+        return authorities.encode() if isinstance(authorities, str) else b""
+
+    async def _keep_current(self) -> None:
+        """Look again at files and cluster, at once and then every minute; what was there counts while that fails."""
+        told = ""
+        while True:
+            trouble = ""
+            if self._lookup is not None and not self._flags.authentication.client_ca_file:
+                try:
+                    self._looked_up = await self._look_up(self._lookup)
+                except (APIError, TransportError) as error:
+                    trouble = f"Error looking up in-cluster authentication configuration: {error}"
+            try:
+                authorities = await asyncio.to_thread(self._authorities)
+                if self._tls.reload(client_authorities=authorities):
+                    _log.info("Serving certificates and client authorities were read anew")
+            except ConfigError as error:
+                trouble = f"Serving certificates cannot be read anew: {error}"
+            if trouble and trouble != told:
+                _log.warning("%s", trouble)
+            told = trouble
+            if not self.looked.done():
+                self.looked.set_result(None)
+            await self._clock.sleep(_RELOAD_SECONDS)
+
+    # Requests
+
+    async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
+        answer = await self._guarded(request)
+        answer.headers.setdefault("Cache-Control", "no-cache, private")
+        return answer
+
+    async def _guarded(self, request: web.BaseRequest) -> web.StreamResponse:
+        connection = request.transport.get_extra_info("ssl_object") if request.transport is not None else None
+        certificate, subject = shown_certificate(connection)
+        began = self._clock.now()
+        if certificate is not None:
+            self._visits.certificate_shown(certificate_end(connection) - self._clock.wall())
+        try:
+            user = await self._authenticator.authenticate(
+                certificate=certificate, subject=subject, authorization=request.headers.get("Authorization", "")
+            )
+        except Unauthenticated as error:
+            self._visits.authenticated(result="error", username="", seconds=self._clock.now() - began)
+            _log.error("Unable to authenticate the request err=%s", error)
+            return _status(request, 401, "Unauthorized", "Unauthorized")
+        self._visits.authenticated(result="success", username=user.name, seconds=self._clock.now() - began)
+        verb = request.method.lower()
+        began = self._clock.now()
+        try:
+            decision = await self._authorizer.authorize(user, verb, request.path)
+        except (APIError, TransportError) as error:
+            self._visits.authorized(result="error", seconds=self._clock.now() - began)
+            message = f"Internal Server Error: {_quoted(request.raw_path)}: {error}"
+            return web.Response(status=500, text=f"{html.escape(message, quote=False)}\n")
+        self._visits.authorized(result=decision.label, seconds=self._clock.now() - began)
+        if not decision.allowed:
+            _log.debug("Forbidden uri=%s user=%s reason=%s", request.raw_path, user.name, decision.reason)
+            message = html.escape(f"User {_quoted(user.name)} cannot {verb} path {_quoted(request.path)}", quote=False)
+            reason = f": {decision.reason}" if decision.reason else ""
+            return _status(request, 403, "Forbidden", f"forbidden: {message}{reason}", details={})
+        return await self._pages.answer(request, self._debugging)
+
+
+def _authenticator(
+    flags: AuthenticationFlags, reviewer: Reviewer | None, clock: Clock, visits: Visits
+) -> Authenticator:
+    seconds = flags.authentication_token_webhook_cache_ttl_seconds
+    return Authenticator(reviewer=reviewer, clock=clock, cache_seconds=seconds, visits=visits)
+
+
+def _authorizer(flags: AuthorizationFlags, reviewer: Reviewer | None, clock: Clock) -> Authorizer:
+    if reviewer is None:
+        _log.warning("No authorization-kubeconfig provided, so SubjectAccessReview of authorization tokens won't work.")
+    return Authorizer(
+        reviewer=reviewer,
+        clock=clock,
+        open_paths=flags.authorization_always_allow_paths,
+        allowed_seconds=flags.authorization_webhook_cache_authorized_ttl_seconds,
+        denied_seconds=flags.authorization_webhook_cache_unauthorized_ttl_seconds,
+    )
+
+
+def _status(
+    request: web.BaseRequest, code: int, reason: str, message: str, *, details: dict[str, Any] | None = None
+) -> web.Response:
+    """Return a refusal as an API server words it, indented for people."""
+    status: dict[str, Any] = {
+        "kind": "Status",
+        "apiVersion": "v1",
+        "metadata": {},
+        "status": "Failure",
+        "message": message,
+        "reason": reason,
+    }
+    if details is not None:
+        status["details"] = details
+    status["code"] = code
+    agent = request.headers.get("User-Agent", "")
+    pretty = request.query.get("pretty", str(agent.startswith(_PRETTY_AGENTS))).lower() in {"", "1", "t", "true"}
+    text = json.dumps(status, indent=2) if pretty else json.dumps(status, separators=(",", ":")) + "\n"
+    headers = {"Content-Type": "application/json", "X-Content-Type-Options": "nosniff"}
+    return web.Response(status=code, body=text.encode(), headers=headers)
+
+
+def _quoted(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)
