@@ -132,7 +132,7 @@ def _show(found: Sequence[Evaluation], notes: Sequence[str], output: str, top: i
         return
     import msgspec
 
-    from pyscheduler.simulation.answers import explained
+    from pyscheduler.simulation.explain_json import explained
 
     for note in notes:
         click.echo(f"note: {note}", err=True)
@@ -296,7 +296,7 @@ def _explain_cases(file: str, workers: int | None) -> int:
     """Print an answer per line of the file; return the exit code: 1 where one could not be evaluated."""
     import msgspec
 
-    from pyscheduler.simulation.cases import answer_file
+    from pyscheduler.simulation.case_file import answer_file
 
     failed = False
     for answer in answer_file(file, workers=workers):

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pyscheduler.simulation.job_traces import Shape
-    from pyscheduler.simulation.report import Result
     from pyscheduler.simulation.scenario import Scenario
+    from pyscheduler.simulation.scenario_report import Result
 
 __all__ = ["command"]
 
@@ -167,10 +167,10 @@ def _simulate(
 
     from pyscheduler.framework.errors import ConfigError
     from pyscheduler.runtime.discovery import discover
-    from pyscheduler.simulation.report import as_json
-    from pyscheduler.simulation.runner import run_scenario
     from pyscheduler.simulation.scenario import load_scenarios
     from pyscheduler.simulation.scenario_config import configure
+    from pyscheduler.simulation.scenario_report import as_json
+    from pyscheduler.simulation.scenario_runner import run_scenario
 
     profiles = {}
     scenarios: list[Scenario] = []

@@ -207,7 +207,7 @@ def _ports(
         health_port=options.health_port,
         flags=options.flags,
         profiling=options.config.enable_profiling,
-        visits=metrics.visits(),
+        visits=metrics.request_metrics(),
         feature=lambda name: gates[name],
     )
 

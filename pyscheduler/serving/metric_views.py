@@ -13,7 +13,7 @@ from pyscheduler.framework.errors import ConfigError
 
 if TYPE_CHECKING:
     from pyscheduler.flags.run_flags import MetricsFlags
-    from pyscheduler.telemetry.views import MetricView
+    from pyscheduler.telemetry.metric_view import MetricView
 
 __all__ = ["metric_view"]
 
@@ -26,7 +26,7 @@ def metric_view(flags: MetricsFlags) -> MetricView | None:
 
     Raises `ConfigError` for a manifest that cannot be used.
     """
-    from pyscheduler.telemetry.views import MetricView
+    from pyscheduler.telemetry.metric_view import MetricView
 
     mapping = dict(flags.allow_metric_labels)
     if flags.allow_metric_labels_manifest:

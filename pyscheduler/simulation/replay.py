@@ -27,7 +27,6 @@ from pyscheduler.framework.errors import APIError
 from pyscheduler.framework.recorder import NullRecorder
 from pyscheduler.scheduler.assembly import Settings, build
 from pyscheduler.simulation.group_objects import all_definitions, group_kind
-from pyscheduler.simulation.process import SchedulerProcess
 from pyscheduler.simulation.replay_meter import Meter
 from pyscheduler.simulation.replay_objects import NAMESPACE, group_of, nodes_of, pods_of
 from pyscheduler.simulation.replay_report import (
@@ -37,6 +36,7 @@ from pyscheduler.simulation.replay_report import (
     mean_and_median,
     waiting_times,
 )
+from pyscheduler.simulation.scheduler_process import SchedulerProcess
 from pyscheduler.simulation.virtual_time import VirtualClock
 
 if TYPE_CHECKING:

@@ -2,7 +2,8 @@
 
 Facts only; `metrics` says where each number comes from. Names that begin with `pyscheduler_` are our own.
 Source: kube-scheduler 1.36, `pkg/scheduler/metrics`, component-base's metrics of `restclient`, `leaderelection`,
-`feature`, `version`, `compatversion` and of the registry itself, and apiserver's about authentication (see `visits`).
+`feature`, `version`, `compatversion` and of the registry itself, and apiserver's about authentication
+(see `request_metrics`).
 """
 
 from __future__ import annotations

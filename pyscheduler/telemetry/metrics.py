@@ -35,8 +35,8 @@ from prometheus_client.utils import floatToGoString
 from pyscheduler.framework.recorder import NullRecorder
 from pyscheduler.telemetry.families import CONTENT_TYPE, FAMILIES
 from pyscheduler.telemetry.histograms import FastHistogram
-from pyscheduler.telemetry.process import MoreOfTheProcess
-from pyscheduler.telemetry.visits import VisitMetrics
+from pyscheduler.telemetry.process_metrics import LinuxProcessCollector
+from pyscheduler.telemetry.request_metrics import RequestMetrics
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from prometheus_client import Metric as PrometheusMetric
 
     from pyscheduler.framework.recorder import Recorder
-    from pyscheduler.telemetry.views import MetricView
+    from pyscheduler.telemetry.metric_view import MetricView
 
     #: Label pairs to value.
     _Read = Callable[[], Mapping[tuple[tuple[str, str], ...], float]]
@@ -147,7 +147,7 @@ class Metrics:
         self._certificate_age = self._histogram("rest_client_exec_plugin_certificate_rotation_age")
         self._queue_seconds = self._histogram("pyscheduler_queue_wait_duration_seconds")
         self._warnings = self._count("pyscheduler_warnings_total")
-        self._visits: VisitMetrics | None = None
+        self._request_metrics: RequestMetrics | None = None
         self._count_families()
 
     # Recorder
@@ -343,16 +343,16 @@ class Metrics:
 
     # Export
 
-    def visits(self) -> VisitMetrics:
+    def request_metrics(self) -> RequestMetrics:
         """Return what records requests to the HTTPS port; their families are shown from the first call on."""
-        if self._visits is None:
-            self._visits = VisitMetrics(histogram=self._histogram, count=self._count)
-        return self._visits
+        if self._request_metrics is None:
+            self._request_metrics = RequestMetrics(histogram=self._histogram, count=self._count)
+        return self._request_metrics
 
     def show_process(self) -> None:
         """Show this process, too: memory, CPU, files and network where the system tells, and its Python."""
         ProcessCollector(registry=self._registry)
-        self._registry.register(MoreOfTheProcess())
+        self._registry.register(LinuxProcessCollector())
         PlatformCollector(registry=self._registry)
         GCCollector(registry=self._registry)
 

@@ -12,8 +12,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from pyscheduler.simulation.runner import run_scenario
 from pyscheduler.simulation.scenario import Scenario, load_scenarios
+from pyscheduler.simulation.scenario_runner import run_scenario
 
 PROFILES, SCENARIOS = load_scenarios(Path(__file__).parent / "gang-scenarios.yaml")
 OURS = [each for each in SCENARIOS if {"coscheduling", "gang"} & set(PROFILES[each.profile].plugins)]

@@ -12,9 +12,9 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from pyscheduler.telemetry.families import FAMILIES
+from pyscheduler.telemetry.metric_view import MetricView
 from pyscheduler.telemetry.metrics import Metrics
-from pyscheduler.telemetry.process import MoreOfTheProcess
-from pyscheduler.telemetry.views import MetricView
+from pyscheduler.telemetry.process_metrics import LinuxProcessCollector
 
 #: As a kube-scheduler 1.36 served them; see the NOTICE beside it.
 SEEN = json.loads((Path(__file__).parents[1] / "integration" / "observed" / "metrics.json").read_text())
@@ -61,15 +61,15 @@ def page() -> dict[str, Any]:
     metrics.request_throttled("POST", "api:6443", seconds=0.0)
     metrics.certificate_rotated(86400.0)
     metrics.warning("plugin_error")
-    visits = metrics.visits()
-    visits.authenticated(result="success", username="admin", seconds=0.01)
-    visits.authorized(result="allowed", seconds=0.01)
-    visits.token_looked_up(hit=False, seconds=0.01)
-    with visits.fetching_token():
+    requests = metrics.request_metrics()
+    requests.authenticated(result="success", username="admin", seconds=0.01)
+    requests.authorized(result="allowed", seconds=0.01)
+    requests.token_looked_up(hit=False, seconds=0.01)
+    with requests.fetching_token():
         pass
-    visits.certificate_shown(86400.0)
+    requests.certificate_shown(86400.0)
     for kind in ("authn", "authz"):
-        visits.reviewed(kind, code="201", seconds=0.01)
+        requests.reviewed(kind, code="201", seconds=0.01)
     labels = {name: tuple((label, "x") for label in family.labels) for name, family in FAMILIES.items()}
     for name, family in FAMILIES.items():
         if family.kind == "gauge" and name != "authentication_token_cache_active_fetch_count":
@@ -185,10 +185,10 @@ def test_registered_families_are_counted_by_stability() -> None:
 def test_users_are_counted_by_category() -> None:
     """A page of metrics tells no names but those that every cluster has."""
     metrics = Metrics()
-    visits = metrics.visits()
+    requests = metrics.request_metrics()
     for name in ("admin", "jane@example.com", "system:serviceaccount:monitoring:prometheus", "system:anonymous"):
-        visits.authenticated(result="success", username=name, seconds=0.001)
-    visits.authenticated(result="error", username="", seconds=0.001)
+        requests.authenticated(result="success", username=name, seconds=0.001)
+    requests.authenticated(result="error", username="", seconds=0.001)
     text = metrics.render()[0].decode()
     assert dict(re.findall(r'authenticated_user_requests\{username="(.+)"\} (\d)', text)) == {
         "admin": "1",
@@ -205,11 +205,11 @@ def test_network_octets_come_from_the_line_pair(tmp_path: Path) -> None:
     folder.mkdir(parents=True)
     (folder / "netstat").write_text("TcpExt: A\nTcpExt: 7\nIpExt: InNoRoutes InOctets OutOctets\nIpExt: 0 11 22\n")
     found = {
-        sample.name: sample.value for metric in MoreOfTheProcess(str(tmp_path)).collect() for sample in metric.samples
+        sample.name: sample.value for metric in LinuxProcessCollector(str(tmp_path)).collect() for sample in metric.samples
     }
     assert found["process_network_receive_bytes_total"] == 11
     assert found["process_network_transmit_bytes_total"] == 22
     assert found["process_virtual_memory_max_bytes"] > 0
-    assert [metric.name for metric in MoreOfTheProcess(str(tmp_path / "none")).collect()] == [
+    assert [metric.name for metric in LinuxProcessCollector(str(tmp_path / "none")).collect()] == [
         "process_virtual_memory_max_bytes"
     ]

@@ -38,7 +38,7 @@ def _write_manifests(path: Path, trace: Path, scheduler_name: str, limit: int | 
     """Write the trace's objects as one List; return the number of pods."""
     import msgspec
 
-    from pyscheduler.simulation.traces import openb_nodes, openb_pods
+    from pyscheduler.simulation.openb_trace import openb_nodes, openb_pods
 
     nodes = list(openb_nodes(trace))
     pods = list(openb_pods(trace, scheduler_name=scheduler_name))[:limit]

@@ -15,9 +15,9 @@ from pyscheduler.podgroup.dialects import DIALECTS, resolve
 from pyscheduler.podgroup.wire import SIGS_PODGROUPS
 from pyscheduler.runtime.discovery import discover
 from pyscheduler.runtime.registry import Registry
-from pyscheduler.simulation.report import Result, as_json
-from pyscheduler.simulation.runner import run_scenario
 from pyscheduler.simulation.scenario import load_scenarios, read_scenarios
+from pyscheduler.simulation.scenario_report import Result, as_json
+from pyscheduler.simulation.scenario_runner import run_scenario
 
 CARRIED = Path(__file__).parent / "gang-scenarios.yaml"
 HEAD = """

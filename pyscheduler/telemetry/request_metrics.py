@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 
     _Counts = defaultdict[tuple[str, ...], int]
 
-__all__ = ["VisitMetrics"]
+__all__ = ["RequestMetrics"]
 
 #: Users that are counted by name; all others share a category, so that no name is told to whoever reads the page.
 _NAMED: Final = frozenset({"admin", "client", "kube_proxy", "kubelet", "system:serviceaccount:kube-system:default"})
 
 
-class VisitMetrics:
-    """Records visits; `histogram` and `count` make what keeps the numbers of a family."""
+class RequestMetrics:
+    """Measures the requests; `histogram` and `count` create the storage of a family."""
 
     def __init__(self, *, histogram: Callable[[str], FastHistogram], count: Callable[[str], _Counts]) -> None:
         self._users = count("authenticated_user_requests")

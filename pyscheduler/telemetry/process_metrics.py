@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 
     from prometheus_client import Metric
 
-__all__ = ["MoreOfTheProcess"]
+__all__ = ["LinuxProcessCollector"]
 
 #: How Go writes that there is no limit: the largest number of 64 bits.
 _UNLIMITED: Final = float(2**64 - 1)
 
 
-class MoreOfTheProcess(Collector):
+class LinuxProcessCollector(Collector):
     """The limit of its address space, and what went over the network in its network namespace."""
 
     def __init__(self, proc: str = "/proc") -> None:

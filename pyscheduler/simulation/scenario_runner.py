@@ -10,16 +10,16 @@ import attrs
 
 from pyscheduler.framework.errors import PySchedulerError
 from pyscheduler.runtime.discovery import discover
-from pyscheduler.simulation.report import PodState, Result, StepState
 from pyscheduler.simulation.scenario import CompletePods, DeletePods
 from pyscheduler.simulation.scenario_config import configure
-from pyscheduler.simulation.world import StepError, World
+from pyscheduler.simulation.scenario_report import PodState, Result, StepState
+from pyscheduler.simulation.simulated_cluster import SimulatedCluster, StepError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from pyscheduler.runtime.registry import Registry
-    from pyscheduler.simulation.observations import SeenPod
+    from pyscheduler.simulation.pod_history import SeenPod
     from pyscheduler.simulation.scenario import Expect, ProfileSpec, Scenario, Step
 
 __all__ = ["run_scenario"]
@@ -39,7 +39,7 @@ def run_scenario(
     config = configure(scenario, profile)
     try:
         config.check(registry)
-        world = World(config, registry=registry, seed=f"{seed}/{scenario.id}")
+        world = SimulatedCluster(config, registry=registry, seed=f"{seed}/{scenario.id}")
         return asyncio.run(_Run(scenario, world).run())
     except PySchedulerError as error:
         return Result(id=scenario.id, passed=False, failures=[f"profile {scenario.profile}: {error}"], steps=[])
@@ -48,7 +48,7 @@ def run_scenario(
 @attrs.define
 class _Run:
     scenario: Scenario
-    world: World
+    world: SimulatedCluster
     failures: list[str] = attrs.Factory(list)
     #: What is being done.
     where: str = "start"

@@ -31,7 +31,7 @@ from pyscheduler.framework.events import ActionType, ClusterEvent, EventResource
 from pyscheduler.runtime.discovery import discover
 from pyscheduler.scheduler.assembly import build
 from pyscheduler.scheduler.evaluation import evaluate
-from pyscheduler.simulation.answers import status_told, told
+from pyscheduler.simulation.explain_json import status_told, told
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

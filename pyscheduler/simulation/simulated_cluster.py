@@ -29,9 +29,9 @@ from pyscheduler.simulation.group_objects import (
     mark_pod,
     texts,
 )
-from pyscheduler.simulation.observations import Observations, set_name
-from pyscheduler.simulation.process import SchedulerProcess, StepError
+from pyscheduler.simulation.pod_history import Observations, set_name
 from pyscheduler.simulation.scenario_config import SCHEDULER_NAME
+from pyscheduler.simulation.scheduler_process import SchedulerProcess, StepError
 from pyscheduler.simulation.virtual_time import VirtualClock
 
 if TYPE_CHECKING:
@@ -55,14 +55,14 @@ if TYPE_CHECKING:
     )
     from pyscheduler.simulation.scenario_config import ScenarioConfig
 
-__all__ = ["StepError", "World"]
+__all__ = ["SimulatedCluster", "StepError"]
 
 _GATE: Final = "pyscheduler.io/scenario"
 #: A refusal that no client tries again by itself.
 _BIND_REFUSED: Final = 400
 
 
-class World:
+class SimulatedCluster:
     """One cluster; `start` it, do steps, `settle` and `advance`, `close` it."""
 
     def __init__(self, config: ScenarioConfig, *, registry: Registry, seed: str) -> None:
