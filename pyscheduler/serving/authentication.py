@@ -15,7 +15,6 @@ import attrs
 from cachetools import TTLCache
 
 from pyscheduler.framework.errors import APIError, PySchedulerError, TransportError
-from pyscheduler.serving.request_metrics import NullVisits
 
 if TYPE_CHECKING:
     import ssl
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
 
     from pyscheduler.framework.clock import Clock
     from pyscheduler.serving.delegation import Reviewer
-    from pyscheduler.serving.request_metrics import Visits
+    from pyscheduler.telemetry.request_metrics import RequestMetrics
 
 __all__ = [
     "ANONYMOUS",
@@ -66,11 +65,11 @@ class Authenticator:
     """Tells who asks. Without a `reviewer`, tokens say nothing and their bearers are anonymous."""
 
     def __init__(
-        self, *, reviewer: Reviewer | None, clock: Clock, cache_seconds: float, visits: Visits | None = None
+        self, *, reviewer: Reviewer | None, clock: Clock, cache_seconds: float, request_metrics: RequestMetrics
     ) -> None:
         self._reviewer = reviewer
         self._clock = clock
-        self._visits = visits if visits is not None else NullVisits()
+        self._request_metrics = request_metrics
         #: By the token's digest: no token is kept. None for a token that is not valid.
         self._known: TTLCache[bytes, User | None] = TTLCache(_CACHE_SIZE, cache_seconds, timer=clock.now)
 
@@ -97,10 +96,10 @@ class Authenticator:
             if hit:
                 user = self._known[digest]
             else:
-                with self._visits.fetching_token():
+                with self._request_metrics.fetching_token():
                     user = self._known[digest] = await self._review(reviewer, token)
         finally:
-            self._visits.token_looked_up(hit=hit, seconds=self._clock.now() - began)
+            self._request_metrics.token_looked_up(hit=hit, seconds=self._clock.now() - began)
         if user is None:
             raise Unauthenticated("invalid bearer token")
         return user

@@ -1,9 +1,8 @@
-"""The garbage collector of a process that holds a whole cluster.
+"""Make Python's garbage collector run rarely, because the process holds a whole cluster in memory.
 
-Python looks for unreachable cycles whenever some hundred objects more have been made than freed, and every so often
-among all objects there are. With a cluster of 5,000 nodes and 20,000 pods in memory, that is half of the CPU time of
-the first list, and 60 to 90 ms during which nothing else happens. There are next to no cycles here; what few there
-are (of exceptions, mostly) can wait.
+By default, Python looks for unreachable cycles after each few hundred allocations, and regularly among all objects.
+With 5,000 nodes and 20,000 pods in memory, this takes half of the CPU time of the first list, and 60 to 90 ms at a stretch.
+Cycles are rare here (exceptions, mostly), so a rare collection is enough.
 """
 
 from __future__ import annotations
@@ -17,14 +16,14 @@ if TYPE_CHECKING:
 
 __all__ = ["keep_for_good", "rare_collections"]
 
-#: Objects made in excess of those freed before the youngest are looked at, and how many times rarer the older ones are.
-#: While a large group waits, all that is made for it stays; a look at the middle ones takes 30 to 45 ms with these.
+#: `gc.set_threshold`: allocations minus deallocations before the young generation is collected, and how many times more
+#: rarely the older ones are. While a large group waits, a collection of the middle generation takes 30 to 45 ms.
 _THRESHOLDS: Final = (20_000, 4, 125)
 
 
 @contextmanager
 def rare_collections() -> Iterator[None]:
-    """Collect rarely while the block runs, and whatever was kept for good may be collected again after it."""
+    """Collect rarely while the block runs; unfreeze all objects afterwards."""
     before = gc.get_threshold()
     gc.set_threshold(*_THRESHOLDS)
     try:
@@ -35,6 +34,6 @@ def rare_collections() -> Iterator[None]:
 
 
 def keep_for_good() -> None:
-    """Take what is there now for long-lived: it is not looked at again. Collects once."""
+    """Collect once, then exempt all objects that exist now from later collections."""
     gc.collect()
     gc.freeze()

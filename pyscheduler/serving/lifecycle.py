@@ -1,9 +1,12 @@
-"""One scheduler from its first list to its last write: leadership, ports, and a clean end.
+"""Run one scheduler as a process: fill the caches, take the lease, schedule, and end cleanly.
 
-`serve` is what `run` and the demo have in common. The lease is watched from the very beginning, and taken once the
-caches are filled: whoever leads can schedule. At the end, everything together has ten seconds: first the probe says
-that this replica goes, then bindings under way finish while the lease is still renewed, then the lease is given back
-and a standby takes over at once; the ports are closed last. An API server that is gone makes none of it longer.
+`pyscheduler run` and the demos call `serve`. It watches the lease from the beginning and takes it once the caches are
+filled, so a leader can schedule at once. The end takes at most ten seconds, even if the API server is gone:
+
+1. The readiness probe fails.
+2. Bindings under way finish, while the lease is still renewed.
+3. The lease is released, so that a standby takes over at once.
+4. The ports are closed.
 """
 
 from __future__ import annotations
@@ -16,22 +19,36 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import attrs
 
-from pyscheduler.api.errors import PySchedulerError
+from pyscheduler.cluster.real.lease import LeaderElector
+from pyscheduler.cluster.real.lease_fence import FencedTransport
+from pyscheduler.cluster.real.probe import wait_for_server
+from pyscheduler.config.completed import completed
+from pyscheduler.config.dump import to_json
+from pyscheduler.config.feature_gates import default_gates, stage_of
+from pyscheduler.config.problems import found_in
+from pyscheduler.framework.clock import LoopClock
+from pyscheduler.framework.errors import ConfigError, ForbiddenError, PySchedulerError
+from pyscheduler.runtime.discovery import discover
+from pyscheduler.scheduler.assembly import Settings, build
 from pyscheduler.serving.gc_tuning import keep_for_good, rare_collections
+from pyscheduler.serving.metric_views import metric_view
+from pyscheduler.serving.pages import Pages
+from pyscheduler.serving.ports import Ports, probes
+from pyscheduler.serving.sigusr2 import DebugSignal
+from pyscheduler.serving.version import build_labels, compatibility_labels
+from pyscheduler.telemetry.metrics import Metrics
+from pyscheduler.telemetry.pod_resources import render_pod_resources
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 
     from pyscheduler.cluster.real.heartbeat import Heartbeat
-    from pyscheduler.cluster.real.lease import LeaderElector
     from pyscheduler.config.types import Configuration
     from pyscheduler.flags.run_flags import Flags
     from pyscheduler.framework.recorder import Recorder
     from pyscheduler.scheduler.ports import Transport
     from pyscheduler.scheduler.scheduler import Scheduler
-    from pyscheduler.serving.ports import Ports
     from pyscheduler.serving.watchdog import Watchdog
-    from pyscheduler.telemetry.metrics import Metrics
 
 __all__ = ["RunOptions", "serve", "unless_stopped"]
 
@@ -41,27 +58,27 @@ _log = logging.getLogger(__name__)
 
 _BLOCKED: Final = "pyscheduler_event_loop_longest_block_seconds"
 _BLOCKED_HELP: Final = "Longest time for which the event loop was blocked within the last minute or two."
-#: How long the end may take, from the signal on.
+#: Limit for the whole end, from the signal on.
 _STOP_SECONDS: Final = 10.0
-#: How much of that is kept for giving back the lease.
+#: Part of that limit which is reserved for the release of the lease.
 _RELEASE_SECONDS: Final = 1.5
 
 
 @attrs.frozen(kw_only=True)
 class RunOptions:
-    """What `run` was asked to do; the demo asks the same way."""
+    """The options of one scheduler process."""
 
     config: Configuration
-    #: The file that `config` was read from, for messages; None where there is none.
+    #: The file that `config` was read from, for messages.
     config_file: str | None = None
-    #: kube-scheduler's feature gates, all of them; None takes the defaults.
-    feature_gates: Mapping[str, bool] | None = None
-    #: Distributions and entry points whose plugins are left out.
+    #: All of kube-scheduler's feature gates.
+    feature_gates: Mapping[str, bool] = attrs.Factory(default_gates)
+    #: Distributions and entry points whose plugins are ignored.
     blocked: Sequence[str] = ()
     bind_address: str = "127.0.0.1"
-    #: Port of health and metrics; 0 takes a free one, None serves none.
+    #: Port of health and metrics; 0 takes a free port, None opens no port.
     health_port: int | None = 0
-    #: The whole command line, for the HTTPS port and what /metrics shows; None: neither.
+    #: The whole command line. None: no HTTPS port, and /metrics shows everything.
     flags: Flags | None = None
     seed: int | None = None
     max_unschedulable_seconds: float = 300.0
@@ -79,17 +96,11 @@ async def serve(
 ) -> None:
     """Run a scheduler over `transport` until `stop` is set, then end cleanly.
 
-    `recorder` also gets every measurement; `on_ready` is called once the caches are synced, before the first cycle.
-    With `lease_transport`, which opens a connection for the lease alone, it schedules only while it leads, if the
-    configuration asks for that. With a `watchdog`, leadership and liveness depend on its heartbeat. Raises
-    `PySchedulerError` when leadership is lost.
+    `recorder` also receives every measurement. `on_ready` is called once the caches are synced, before the first cycle.
+    `lease_transport` opens a connection for the lease alone; with it, the scheduler schedules only while it leads, if
+    the configuration enables leader election. With a `watchdog`, leadership and liveness depend on its heartbeat.
+    Raises `PySchedulerError` when leadership is lost.
     """
-    from pyscheduler.cluster.real.lease_fence import FencedTransport
-    from pyscheduler.cluster.real.probe import wait_for_server
-    from pyscheduler.serving.metric_views import metric_view
-    from pyscheduler.serving.sigusr2 import Inspection
-    from pyscheduler.telemetry.metrics import Metrics
-
     metrics = Metrics(also=recorder, view=metric_view(options.flags.metrics) if options.flags is not None else None)
     heartbeat = watchdog.heartbeat if watchdog is not None else None
     _show_program(metrics, options, heartbeat)
@@ -101,14 +112,14 @@ async def serve(
             watchdog.guard(elector, renew_deadline_seconds=deadline)
         elector.watch()
     try:
-        # Before the server is waited for: a mistake in the profiles is told whether the cluster is there or not.
+        # Before waiting for the server: a mistake in the profiles is reported even if the cluster cannot be reached.
         scheduler = build_scheduler(options, transport, metrics)
         ports = _ports(options, scheduler, elector, metrics, heartbeat, stop)
     except BaseException:
         if elector is not None:
             await elector.release()
         raise
-    inspection = Inspection(scheduler)
+    debug_signal = DebugSignal(scheduler)
     with rare_collections():
         try:
             await ports.open()
@@ -117,7 +128,6 @@ async def serve(
             if not await _begin(scheduler, elector, stop, delay=options.config.delay_cache_until_active):
                 return
             _announce(scheduler, elector, "became leader")
-            # What was listed lives long.
             keep_for_good()
             if on_ready is not None:
                 await on_ready(scheduler)
@@ -126,18 +136,14 @@ async def serve(
             finally:
                 _announce(scheduler, elector, "stopped leading")
         finally:
-            await inspection.stop()
+            await debug_signal.stop()
             await _end(scheduler, elector, ports, stop)
 
 
 def _show_program(metrics: Metrics, options: RunOptions, heartbeat: Heartbeat | None) -> None:
-    """Show which version this is, which features are on, what the process takes, and how long its loop is blocked."""
-    from pyscheduler.config.feature_gates import default_gates, stage_of
-    from pyscheduler.serving.version import build_labels, compatibility_labels
-
-    gates = options.feature_gates if options.feature_gates is not None else default_gates()
+    """Add metrics of the program: version, feature gates, resource usage, longest block of the event loop."""
     values: dict[tuple[tuple[str, str], ...], float] = {
-        (("name", name), ("stage", stage_of(name))): float(on) for name, on in sorted(gates.items())
+        (("name", name), ("stage", stage_of(name))): float(on) for name, on in sorted(options.feature_gates.items())
     }
     metrics.gauge("kubernetes_feature_enabled", lambda: values)
     build, compatible = tuple(build_labels().items()), tuple(compatibility_labels().items())
@@ -149,15 +155,9 @@ def _show_program(metrics: Metrics, options: RunOptions, heartbeat: Heartbeat | 
 
 
 def build_scheduler(options: RunOptions, transport: Transport, recorder: Recorder) -> Scheduler:
-    """Put the scheduler together; raise `ConfigError` for all that is wrong with its profiles."""
-    from pyscheduler.config.feature_gates import default_gates
-    from pyscheduler.config.problems import found_in
-    from pyscheduler.framework.clock import LoopClock
-    from pyscheduler.runtime.discovery import discover
-    from pyscheduler.scheduler.assembly import Settings, build
-
+    """Build the scheduler; raise `ConfigError` with every mistake in its profiles."""
     settings = Settings(
-        feature_gates=options.feature_gates if options.feature_gates is not None else default_gates(),
+        feature_gates=options.feature_gates,
         max_unschedulable_seconds=options.max_unschedulable_seconds,
         host_name=socket.gethostname(),
     )
@@ -181,18 +181,10 @@ def _ports(
     heartbeat: Heartbeat | None,
     stop: asyncio.Event,
 ) -> Ports:
-    from pyscheduler.config.completed import completed
-    from pyscheduler.config.dump import to_json
-    from pyscheduler.config.feature_gates import default_gates
-    from pyscheduler.serving.pages import Pages
-    from pyscheduler.serving.ports import Ports, probes
-    from pyscheduler.telemetry.pod_resources import render_pod_resources
-
     async def pod_resources() -> tuple[bytes, str]:
         pods = list(scheduler.pods) if elector is None or elector.is_leader else []
         return await asyncio.to_thread(render_pod_resources, pods)
 
-    gates = options.feature_gates if options.feature_gates is not None else default_gates()
     pages = Pages(
         probes=probes(scheduler, elector, stop, heartbeat),
         metrics=metrics.render,
@@ -207,8 +199,8 @@ def _ports(
         health_port=options.health_port,
         flags=options.flags,
         profiling=options.config.enable_profiling,
-        visits=metrics.request_metrics(),
-        feature=lambda name: gates[name],
+        request_metrics=metrics.request_metrics(),
+        feature=options.feature_gates.__getitem__,
     )
 
 
@@ -218,25 +210,21 @@ def _elector(
     recorder: Recorder,
     heartbeat: Heartbeat | None,
 ) -> LeaderElector | None:
-    """Return what competes for the lease; None where there is to be none."""
-    from pyscheduler.cluster.real.lease import LeaderElector
-
+    """Return the leader elector; None without leader election."""
     election = options.config.leader_election
     if lease_transport is None or not election.leader_elect:
         return None
-    # Its own randomness: it runs in a thread of its own, and must not shift the choice among nodes.
+    # A random generator of its own: the elector runs in another thread and must not change the choice of nodes.
     return LeaderElector(
         config=election, transport=lease_transport, rng=random.Random(), recorder=recorder, heartbeat=heartbeat
     )
 
 
 async def _begin(scheduler: Scheduler, elector: LeaderElector | None, stop: asyncio.Event, *, delay: bool) -> bool:
-    """Fill the caches and take the lease; with `delay` the lease comes first. Return False when told to stop.
+    """Fill the caches and take the lease; with `delay`, take the lease first. Return False if `stop` was set meanwhile.
 
-    Raises `ConfigError` where something that is needed may not be listed.
+    Raises `ConfigError` if the scheduler is not allowed to list a kind that it needs.
     """
-    from pyscheduler.framework.errors import ConfigError, ForbiddenError
-
     if elector is None:
         steps = [scheduler.start]
     elif delay:
@@ -253,11 +241,11 @@ async def _begin(scheduler: Scheduler, elector: LeaderElector | None, stop: asyn
 
 
 def _announce(scheduler: Scheduler, elector: LeaderElector | None, what: str) -> None:
-    """Tell in an event about the lease who leads, or does no more.
+    """Record an event about the lease: this replica leads, or leads no longer.
 
-    Differs from kube-scheduler: it is written through events.k8s.io, as all others are, and so has an action.
+    Differs from kube-scheduler: the event is an events.k8s.io event, as all others are, and so has an action.
     """
-    # Each its own action: events that agree in all but their note count as one that happened twice.
+    # The actions differ, because events that differ only in their note are counted as one event.
     action = {"became leader": "BecomeLeader", "stopped leading": "StopLeading"}[what]
     if elector is None or elector.lease is None:
         return
@@ -267,7 +255,7 @@ def _announce(scheduler: Scheduler, elector: LeaderElector | None, what: str) ->
 
 
 async def _schedule(scheduler: Scheduler, elector: LeaderElector | None, stop: asyncio.Event) -> None:
-    """Schedule until told to stop, or until leadership is lost, which raises `PySchedulerError`."""
+    """Schedule until `stop` is set; raise `PySchedulerError` when leadership is lost."""
     loop = asyncio.create_task(scheduler.run(), name="scheduling loop")
     ends: list[asyncio.Task[Any]] = [asyncio.create_task(stop.wait(), name="stop signal")]
     if elector is not None:
@@ -282,8 +270,8 @@ async def _schedule(scheduler: Scheduler, elector: LeaderElector | None, stop: a
 
 
 async def _end(scheduler: Scheduler, elector: LeaderElector | None, ports: Ports, stop: asyncio.Event) -> None:
-    """Stop all, within ten seconds, whoever does not answer any more."""
-    stop.set()  # whatever it was that ended it: this replica is not ready any more
+    """Stop everything within ten seconds, even if the API server does not answer."""
+    stop.set()  # whatever the cause of the end is: the readiness probe must fail now
     begun = scheduler.clock.now()
     lost = elector is not None and bool(elector.reason)
     await scheduler.stop(at_once=lost, grace_seconds=_STOP_SECONDS - (_RELEASE_SECONDS if elector is not None else 0))
@@ -293,12 +281,12 @@ async def _end(scheduler: Scheduler, elector: LeaderElector | None, ports: Ports
             async with asyncio.timeout(max(left, _RELEASE_SECONDS)):
                 await elector.release()
         except TimeoutError:
-            _log.warning("The lease could not be given back in time; a standby waits until it runs out")
+            _log.warning("Could not release the lease in time; a standby takes over once the lease has expired")
     await ports.close()
 
 
 async def unless_stopped(work: Coroutine[Any, Any, T], stop: asyncio.Event) -> asyncio.Task[T] | None:
-    """Await `work` and return it, done; None when the program was told to stop meanwhile. Raises what `work` raises."""
+    """Await `work` and return its finished task; None if `stop` was set first. Raises what `work` raises."""
     task = asyncio.create_task(work, name="start")
     stopped = asyncio.create_task(stop.wait(), name="stop signal")
     await asyncio.wait({task, stopped}, return_when=asyncio.FIRST_COMPLETED)

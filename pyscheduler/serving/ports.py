@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pyscheduler.flags.run_flags import Flags
     from pyscheduler.scheduler.scheduler import Scheduler
     from pyscheduler.serving.pages import Pages
-    from pyscheduler.serving.request_metrics import Visits
+    from pyscheduler.telemetry.request_metrics import RequestMetrics
 
 __all__ = ["Ports", "probes"]
 
@@ -75,7 +75,7 @@ class Ports:
     flags: Flags | None
     profiling: bool
     #: Is told about requests to the HTTPS port.
-    visits: Visits
+    request_metrics: RequestMetrics
     feature: Callable[[str], bool]
     _health: HealthServer | None = None
     _secure: SecureServer | None = None
@@ -111,7 +111,7 @@ class Ports:
             # Its pauses shift no choice among nodes.
             rng=random.Random(),
             debugging=self._debug_pages(flags).answer,
-            visits=self.visits,
+            request_metrics=self.request_metrics,
         )
         try:
             await secure.prepare()

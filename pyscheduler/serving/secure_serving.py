@@ -27,7 +27,6 @@ from pyscheduler.serving.authentication import Authenticator, Unauthenticated, c
 from pyscheduler.serving.authorization import Authorizer
 from pyscheduler.serving.delegation import Reviewer, open_transport
 from pyscheduler.serving.health_port import SHUTDOWN_SECONDS
-from pyscheduler.serving.request_metrics import NullVisits
 from pyscheduler.serving.tls_serving import ServingTLS
 
 if TYPE_CHECKING:
@@ -37,7 +36,7 @@ if TYPE_CHECKING:
     from pyscheduler.flags.run_flags import AuthenticationFlags, AuthorizationFlags, Flags
     from pyscheduler.framework.clock import Clock
     from pyscheduler.serving.pages import Debugging, Pages
-    from pyscheduler.serving.request_metrics import Visits
+    from pyscheduler.telemetry.request_metrics import RequestMetrics
 
 __all__ = ["SecureServer"]
 
@@ -63,14 +62,14 @@ class SecureServer:
         clock: Clock,
         rng: random.Random,
         debugging: Debugging | None = None,
-        visits: Visits | None = None,
+        request_metrics: RequestMetrics,
     ) -> None:
         self._pages = pages
         self._flags = flags
         self._clock = clock
         self._rng = rng
         self._debugging = debugging
-        self._visits = visits if visits is not None else NullVisits()
+        self._request_metrics = request_metrics
         self._runner: web.ServerRunner | None = None
         self._reloading: asyncio.Task[None] | None = None
         self._reviewers: list[Reviewer] = []
@@ -87,7 +86,7 @@ class SecureServer:
         asking, deciding = self._flags.authentication, self._flags.authorization
         asks = await self._reviewer(asking.authentication_kubeconfig, "--authentication-kubeconfig", "authn")
         decides = await self._reviewer(deciding.authorization_kubeconfig, "--authorization-kubeconfig", "authz")
-        self._authenticator = _authenticator(asking, asks, self._clock, self._visits)
+        self._authenticator = _authenticator(asking, asks, self._clock, self._request_metrics)
         self._authorizer = _authorizer(self._flags.authorization, decides, self._clock)
         if self._flags.authentication.authentication_skip_lookup:
             return
@@ -134,7 +133,9 @@ class SecureServer:
         transport = await open_transport(kubeconfig, flag=flag)
         if transport is None:
             return None
-        reviewer = Reviewer(transport, clock=self._clock, rng=self._rng, reviewed=partial(self._visits.reviewed, kind))
+        reviewer = Reviewer(
+            transport, clock=self._clock, rng=self._rng, reviewed=partial(self._request_metrics.reviewed, kind)
+        )
         self._reviewers.append(reviewer)
         return reviewer
 
@@ -188,25 +189,25 @@ class SecureServer:
         certificate, subject = shown_certificate(connection)
         began = self._clock.now()
         if certificate is not None:
-            self._visits.certificate_shown(certificate_end(connection) - self._clock.wall())
+            self._request_metrics.certificate_shown(certificate_end(connection) - self._clock.wall())
         try:
             user = await self._authenticator.authenticate(
                 certificate=certificate, subject=subject, authorization=request.headers.get("Authorization", "")
             )
         except Unauthenticated as error:
-            self._visits.authenticated(result="error", username="", seconds=self._clock.now() - began)
+            self._request_metrics.authenticated(result="error", username="", seconds=self._clock.now() - began)
             _log.error("Unable to authenticate the request err=%s", error)
             return _status(request, 401, "Unauthorized", "Unauthorized")
-        self._visits.authenticated(result="success", username=user.name, seconds=self._clock.now() - began)
+        self._request_metrics.authenticated(result="success", username=user.name, seconds=self._clock.now() - began)
         verb = request.method.lower()
         began = self._clock.now()
         try:
             decision = await self._authorizer.authorize(user, verb, request.path)
         except (APIError, TransportError) as error:
-            self._visits.authorized(result="error", seconds=self._clock.now() - began)
+            self._request_metrics.authorized(result="error", seconds=self._clock.now() - began)
             message = f"Internal Server Error: {_quoted(request.raw_path)}: {error}"
             return web.Response(status=500, text=f"{html.escape(message, quote=False)}\n")
-        self._visits.authorized(result=decision.label, seconds=self._clock.now() - began)
+        self._request_metrics.authorized(result=decision.label, seconds=self._clock.now() - began)
         if not decision.allowed:
             _log.debug("Forbidden uri=%s user=%s reason=%s", request.raw_path, user.name, decision.reason)
             message = html.escape(f"User {_quoted(user.name)} cannot {verb} path {_quoted(request.path)}", quote=False)
@@ -216,10 +217,10 @@ class SecureServer:
 
 
 def _authenticator(
-    flags: AuthenticationFlags, reviewer: Reviewer | None, clock: Clock, visits: Visits
+    flags: AuthenticationFlags, reviewer: Reviewer | None, clock: Clock, request_metrics: RequestMetrics
 ) -> Authenticator:
     seconds = flags.authentication_token_webhook_cache_ttl_seconds
-    return Authenticator(reviewer=reviewer, clock=clock, cache_seconds=seconds, visits=visits)
+    return Authenticator(reviewer=reviewer, clock=clock, cache_seconds=seconds, request_metrics=request_metrics)
 
 
 def _authorizer(flags: AuthorizationFlags, reviewer: Reviewer | None, clock: Clock) -> Authorizer:

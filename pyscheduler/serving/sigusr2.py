@@ -1,4 +1,4 @@
-"""SIGUSR2: a look inside the running scheduler."""
+"""SIGUSR2: dump and compare the cache and the queue of the running scheduler."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from pyscheduler.scheduler.debugger import Debugger
 if TYPE_CHECKING:
     from pyscheduler.scheduler.scheduler import Scheduler
 
-__all__ = ["Inspection"]
+__all__ = ["DebugSignal"]
 
 
-class Inspection:
-    """Answers each SIGUSR2 with a look, from when it is made until it is stopped; made inside a running event loop."""
+class DebugSignal:
+    """Handles SIGUSR2 from its creation, inside a running event loop, until `stop`."""
 
     def __init__(self, scheduler: Scheduler) -> None:
         self._debugger = Debugger(scheduler)
         self._loop = asyncio.get_running_loop()
         try:
-            # Not through the loop, which would take signals away from the watchdog.
+            # Not loop.add_signal_handler, which would take the signals from the watchdog.
             signal.signal(signal.SIGUSR2, self._hear)
         except (ValueError, AttributeError):
-            # No such signal on this system, or none for this thread, as where a test runs the program in one.
+            # The system has no such signal, or this is not the main thread (in some tests).
             self._answers = False
         else:
             self._answers = True
@@ -33,7 +33,7 @@ class Inspection:
         self._loop.call_soon_threadsafe(self._debugger.look)
 
     async def stop(self) -> None:
-        """Answer no more, and break off a look that is under way; idempotent."""
+        """Restore the default handler and cancel a dump that is under way; idempotent."""
         if self._answers:
             self._answers = False
             signal.signal(signal.SIGUSR2, signal.SIG_DFL)

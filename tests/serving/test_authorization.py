@@ -17,6 +17,7 @@ from pyscheduler.scheduler.ports import Response
 from pyscheduler.serving.authentication import ANONYMOUS, Authenticator, Unauthenticated, User, user_of_certificate
 from pyscheduler.serving.authorization import Authorizer, Decision
 from pyscheduler.serving.delegation import Reviewer, open_transport
+from pyscheduler.telemetry.metrics import Metrics
 from pyscheduler.testing.clock import VirtualClock
 
 TOKENS = "/apis/authentication.k8s.io/v1/tokenreviews"
@@ -66,7 +67,8 @@ def reviewer(asked: Asked, clock: VirtualClock) -> Reviewer:
 
 def authenticator(reviewer: Reviewer | None, clock: VirtualClock, seconds: float = 10.0) -> Authenticator:
     """Return an authenticator."""
-    return Authenticator(reviewer=reviewer, clock=clock, cache_seconds=seconds)
+    requests = Metrics().request_metrics()
+    return Authenticator(reviewer=reviewer, clock=clock, cache_seconds=seconds, request_metrics=requests)
 
 
 async def user_of(found: Authenticator, header: str = "") -> User:

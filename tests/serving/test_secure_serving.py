@@ -111,7 +111,7 @@ class World:
             clock=clock,
             rng=random.Random(1),
             debugging=debugging.answer,
-            visits=self.metrics.request_metrics(),
+            request_metrics=self.metrics.request_metrics(),
         )
         self.servers.append(server)
         await server.prepare()

@@ -205,7 +205,9 @@ def test_network_octets_come_from_the_line_pair(tmp_path: Path) -> None:
     folder.mkdir(parents=True)
     (folder / "netstat").write_text("TcpExt: A\nTcpExt: 7\nIpExt: InNoRoutes InOctets OutOctets\nIpExt: 0 11 22\n")
     found = {
-        sample.name: sample.value for metric in LinuxProcessCollector(str(tmp_path)).collect() for sample in metric.samples
+        sample.name: sample.value
+        for metric in LinuxProcessCollector(str(tmp_path)).collect()
+        for sample in metric.samples
     }
     assert found["process_network_receive_bytes_total"] == 11
     assert found["process_network_transmit_bytes_total"] == 22
