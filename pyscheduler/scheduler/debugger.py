@@ -30,8 +30,6 @@ if TYPE_CHECKING:
 __all__ = ["Debugger", "Differences"]
 
 _log = logging.getLogger(__name__)
-# Who asks for it wants to see it, however little is logged otherwise.
-_log.setLevel(logging.INFO)
 
 #: Lines that are written before the loop turns.
 _CHUNK: Final = 50
@@ -70,6 +68,8 @@ class Debugger:
     """Looks into one scheduler, on request."""
 
     def __init__(self, scheduler: Scheduler) -> None:
+        # The dump is logged at every verbosity. Not at import: the set-up of logging may follow.
+        _log.setLevel(logging.INFO)
         self._scheduler = scheduler
         self._task: asyncio.Task[None] | None = None
 

@@ -1,7 +1,7 @@
 """Make Python's garbage collector run rarely, because the process holds a whole cluster in memory.
 
 By default, Python looks for unreachable cycles after each few hundred allocations, and regularly among all objects.
-With 5,000 nodes and 20,000 pods in memory, this takes half of the CPU time of the first list, and 60 to 90 ms at a stretch.
+With 5,000 nodes and 20,000 pods in memory, this takes half of the CPU time of the first list, in pauses of 60 to 90 ms.
 Cycles are rare here (exceptions, mostly), so a rare collection is enough.
 """
 
