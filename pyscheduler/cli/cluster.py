@@ -196,59 +196,59 @@ def _write_kubeconfig(path: Path, url: str, token: str, authority: bytes) -> Non
     type=click.IntRange(0, 65535),
     default=8001,
     show_default=True,
-    help="Port to listen on; 0 takes a free one.",
+    help="Port to listen on; 0 takes a free port.",
 )
 @click.option(
-    "--load", "files", multiple=True, metavar="FILE", help="Objects to begin with: YAML or JSON, documents or Lists."
+    "--load", "files", multiple=True, metavar="FILE", help="Objects to load at start: YAML or JSON, documents or Lists."
 )
 @click.option("--write-kubeconfig", "kubeconfig", metavar="FILE", help="Write a kubeconfig for this server.")
 @click.option(
     "--lifecycle/--no-lifecycle",
     default=True,
     show_default=True,
-    help="Let bound pods become Running, and deleted ones go away, as a kubelet would.",
+    help="Set bound pods to Running and remove deleted pods, as a kubelet does.",
 )
 @click.option(
     "--reject-only",
     is_flag=True,
-    help="Let nodes reject pods that do not fit, as a kubelet would, and leave all others as they are.",
+    help="Reject bound pods that do not fit on their node, as a kubelet does, and change no other pod.",
 )
 @click.option(
     "--stop-with-stdin",
     "with_stdin",
     is_flag=True,
-    help="Stop when standard input is closed: for programs that start this one.",
+    help="Stop when standard input is closed; for programs that start this server.",
 )
 @click.option(
     "--authorization",
     type=click.Choice(["always-allow", "rbac"]),
     default="always-allow",
     show_default=True,
-    help="rbac: ask for credentials, and go by roles and bindings.",
+    help="With rbac, require credentials and authorize by roles and bindings.",
 )
 @click.option(
     "--token-auth-file",
     "token_file",
     metavar="FILE",
-    help='Bearer tokens that are accepted: lines of token,user,uid,"group1,group2".',
+    help='Accepted bearer tokens: lines of token,user,uid,"group1,group2".',
 )
 @click.option(
     "--tls/--no-tls",
     default=False,
     show_default=True,
-    help="Serve over HTTPS with a certificate made on the spot; the kubeconfig knows it.",
+    help="Serve HTTPS with a generated certificate, which the kubeconfig contains.",
 )
-@click.option("--tls-cert-file", "cert_file", metavar="FILE", help="Serve over HTTPS with this certificate.")
-@click.option("--tls-private-key-file", "key_file", metavar="FILE", help="The key of --tls-cert-file.")
+@click.option("--tls-cert-file", "cert_file", metavar="FILE", help="Serve HTTPS with this certificate.")
+@click.option("--tls-private-key-file", "key_file", metavar="FILE", help="Private key of --tls-cert-file.")
 @click.option(
     "--feature-gates",
     default="",
     metavar="GATE=BOOL,...",
-    help="GenericWorkload=true serves Workload and PodGroup of scheduling.k8s.io/v1alpha2; others change nothing here.",
+    help="GenericWorkload=true serves Workload and PodGroup of scheduling.k8s.io/v1alpha2; other gates have no effect.",
 )
 @logging_options()
 def command(**options: Any) -> None:
-    """Serve an embedded Kubernetes API server: nodes, pods, events and whatever a scheduler needs, in memory.
+    """Serve an embedded Kubernetes API server, in memory, with the kinds that a scheduler needs.
 
     \b
     Try it:
@@ -256,6 +256,7 @@ def command(**options: Any) -> None:
       kubectl --kubeconfig embedded.yaml get nodes
       pyscheduler run --kubeconfig embedded.yaml
 
-    With --authorization rbac the kubeconfig belongs to an administrator; without one, a second line prints their token.
+    With --authorization rbac, the kubeconfig belongs to an administrator. Without --write-kubeconfig, the second line
+    of the output is the administrator's token.
     """
     asyncio.run(_serve(_Options(**options)))

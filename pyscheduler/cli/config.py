@@ -12,22 +12,24 @@ __all__ = ["command"]
 
 
 @click.command("config")
-@click.option("--config", "config_file", metavar="FILE", help="The file to check; without it, the defaults.")
+@click.option("--config", "config_file", metavar="FILE", help="The file to check. [default: kube-scheduler's defaults]")
 @click.option(
-    "-o", "--output", type=click.Choice(["yaml", "json"]), default="yaml", show_default=True, help="Form of the output."
+    "-o", "--output", type=click.Choice(["yaml", "json"]), default="yaml", show_default=True, help="Output format."
 )
-@click.option("--rbac", is_flag=True, help="Print instead the roles that an account needs to run it, and nothing more.")
-@click.option("--name", metavar="NAME", help="With --rbac: what the roles are called.  [default: pyscheduler]")
+@click.option(
+    "--rbac", is_flag=True, help="Print the RBAC roles that `run` needs with this file, instead of the configuration."
+)
+@click.option("--name", metavar="NAME", help="With --rbac: name of the roles. [default: pyscheduler]")
 @click.option(
     "--service-account",
     metavar="NAMESPACE:NAME",
-    help="With --rbac: print what binds the roles to this account, too.",
+    help="With --rbac: also print the bindings of the roles to this account.",
 )
 @click.option(
     "--delegated-auth/--no-delegated-auth",
     default=True,
     show_default=True,
-    help="With --rbac: let it ask who comes to its HTTPS port and what they may, as `run` does in a pod.",
+    help="With --rbac: include the permissions for TokenReview and SubjectAccessReview, which `run` needs in a pod.",
 )
 @block_option
 @feature_gates_option
@@ -41,17 +43,17 @@ def command(
     blocked: tuple[str, ...],
     feature_gates: str,
 ) -> None:
-    """Check a KubeSchedulerConfiguration and print the effective one, every default filled in.
+    """Check a KubeSchedulerConfiguration and print the effective configuration, with all defaults.
 
-    All mistakes are reported at once, each with its path. The plugins that the profiles enable are looked up too.
-    What is printed is a file again, for --config or for kube-scheduler.
+    The command reports all mistakes at once, each with its path. It also checks that the enabled plugins are installed.
+    The output can be used as --config, here and for kube-scheduler.
 
-    With --rbac, what is printed are the roles for `pyscheduler run` with this file: what the scheduler itself asks of
-    the API server, what its enabled plugins watch, and what they say in their `rbac`. Settings that flags of `run`
-    override, like the lease, are taken from the file.
+    With --rbac, the command prints the roles that `pyscheduler run` needs with this file: the scheduler's own requests
+    to the API server, the kinds that enabled plugins watch, and the rules that plugins declare in their `rbac`.
+    Settings that flags of `run` can override, like the lease, are taken from the file.
 
     \b
-    What a profile comes to, the defaults, and the permissions:
+    A file, the defaults, and the permissions:
       pyscheduler config --config configs/default.yaml
       pyscheduler config
       pyscheduler config --rbac --service-account kube-system:pyscheduler

@@ -13,16 +13,19 @@ if TYPE_CHECKING:
 
 __all__ = ["cli", "main"]
 
-#: Command, module and one line of help; the help stands here so that listing the commands imports none of them.
+#: Command: module and one line of help. The help is here, so that the list of commands imports no command.
 _COMMANDS: Final = {
     "run": ("pyscheduler.cli.run", "Schedule pods on a cluster."),
-    "demo": ("pyscheduler.cli.demo.trace_demo", "Watch a production cluster's pods being placed, on this machine."),
-    "demo-gang": ("pyscheduler.cli.demo.gang_demo", "Watch gangs fight for too few GPUs, none of them ever partial."),
+    "demo": ("pyscheduler.cli.demo.trace_demo", "Schedule the pods of a production cluster's trace."),
+    "demo-gang": (
+        "pyscheduler.cli.demo.gang_demo",
+        "Schedule gangs that compete for too few GPUs.",
+    ),
     "cluster": ("pyscheduler.cli.cluster", "Serve an embedded API server for kubectl and other clients."),
-    "explain": ("pyscheduler.cli.explain", "Say where a pod would go, or why it goes nowhere."),
-    "simulate": ("pyscheduler.cli.simulate", "Run scenarios and traces in virtual time."),
-    "plugins": ("pyscheduler.cli.plugins", "Show which plugins are installed, and what a profile enables."),
-    "config": ("pyscheduler.cli.config", "Check a configuration file and show what it comes to."),
+    "explain": ("pyscheduler.cli.explain", "Show where a pod would be placed, or why no node fits."),
+    "simulate": ("pyscheduler.cli.simulate", "Run scenarios, or replay a trace of jobs, in virtual time."),
+    "plugins": ("pyscheduler.cli.plugins", "List the installed plugins, or those of a profile."),
+    "config": ("pyscheduler.cli.config", "Check a configuration and print it with all defaults."),
 }
 
 
@@ -62,17 +65,17 @@ def _version(ctx: click.Context, _param: click.Parameter, value: str | None) -> 
     expose_value=False,
     callback=_version,
     metavar="[raw]",
-    help="Show the version and exit; 'raw' shows all that is known of it.",
+    help="Show the version and exit; 'raw' shows every field.",
 )
 def cli() -> None:
     """kube-scheduler's scheduling framework in Python.
 
-    It runs beside kube-scheduler, for the pods whose schedulerName names one of its profiles:
+    pyscheduler runs beside kube-scheduler. It schedules the pods whose schedulerName names one of its profiles.
 
     \b
-      pyscheduler demo                                  see it work, no cluster needed
-      pyscheduler config --config profile.yaml          what a profile file comes to
-      pyscheduler run --kubeconfig ~/.kube/config       schedule on a cluster
+      pyscheduler demo                                  see it work, without a cluster
+      pyscheduler config --config profile.yaml          check a configuration file
+      pyscheduler run --kubeconfig ~/.kube/config       schedule pods on a cluster
     """
 
 

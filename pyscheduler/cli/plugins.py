@@ -21,18 +21,18 @@ _WIDTH: Final = 80
 
 
 @click.command("plugins")
-@click.option("--config", "config_file", metavar="FILE", help="Show instead what this file's profiles enable.")
+@click.option("--config", "config_file", metavar="FILE", help="List the plugins that the profiles of this file enable.")
 @click.option(
-    "-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True, help="Form of the output."
+    "-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True, help="Output format."
 )
 @block_option
 def command(config_file: str | None, output: str, blocked: tuple[str, ...]) -> None:
-    """Show the plugins that are installed: distribution, version, extension points, args.
+    """List the installed plugins with distribution, version, extension points and args.
 
-    A distribution that cannot be imported is shown with the reason; that matters only to a profile that enables it.
+    A distribution that cannot be imported is listed with the reason. Only profiles that enable its plugins fail.
 
     \b
-    What is installed, and what a profile makes of it:
+    The installed plugins, and the plugins of a profile:
       pyscheduler plugins
       pyscheduler plugins --config configs/default.yaml
     """

@@ -25,7 +25,7 @@ _log = logging.getLogger(__name__)
 
 
 async def run_on_cluster(options: RunOptions, *, kubeconfig: str | None, master: str | None) -> None:
-    """Find the cluster, wait until it answers, and schedule until a signal comes."""
+    """Connect to the cluster and schedule until a signal arrives."""
     from pyscheduler.cluster.real import auth
     from pyscheduler.cluster.real.http import HTTPTransport
     from pyscheduler.serving.lifecycle import serve, unless_stopped
@@ -43,7 +43,7 @@ async def run_on_cluster(options: RunOptions, *, kubeconfig: str | None, master:
         return
     transport = opened.result()
     try:
-        # The lease has credentials of its own: it lives on the loop of another thread.
+        # The lease has a connection of its own, because it uses the event loop of another thread.
         await serve(options, transport, stop=stop, lease_transport=open_transport, watchdog=watchdog)
     finally:
         await transport.close()
@@ -53,12 +53,12 @@ async def run_on_cluster(options: RunOptions, *, kubeconfig: str | None, master:
 def command(**parameters: Any) -> None:
     """Schedule the pods of a cluster whose schedulerName names one of the profiles.
 
-    It stands beside kube-scheduler and touches no pod of another schedulerName. Stop it with SIGTERM or Ctrl-C:
-    bindings under way are finished first; a second time, and it ends at once. It takes kube-scheduler's flags, which
-    mean the same here.
+    pyscheduler runs beside kube-scheduler and ignores pods with another schedulerName. SIGTERM or Ctrl-C stops it after
+    the bindings under way have finished; a second signal stops it at once. The flags of kube-scheduler have the same
+    meaning here.
 
     \b
-    Try it on one pod:
+    Try it with one pod:
       pyscheduler run --kubeconfig ~/.kube/config --config configs/default.yaml
       kubectl run hello --image=nginx --overrides='{"spec":{"schedulerName":"pyscheduler"}}'
     """
@@ -103,7 +103,7 @@ def _set_up_logging(flags: Flags) -> None:
 
 
 def _write_config(found: Effective, flags: Flags) -> None:
-    """Write the effective configuration, once its profiles have been looked into."""
+    """Check the profiles, then write the effective configuration."""
     from pyscheduler.cli.offline_scheduler import offline_scheduler
     from pyscheduler.config.completed import completed
     from pyscheduler.config.dump import dump

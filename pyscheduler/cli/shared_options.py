@@ -1,4 +1,4 @@
-"""Options that several commands share."""
+"""Command line options that several commands have."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ R = TypeVar("R")
 
 
 def block_option(command: Callable[P, R]) -> Callable[P, R]:
-    """Add `--block`, which comes as `blocked`."""
+    """Add `--block`, as parameter `blocked`."""
     return click.option(
         "--block",
         "blocked",
         multiple=True,
         metavar="NAME",
-        help="Leave out what this distribution (or entry point) offers, as if it were not installed; repeatable.",
+        help="Ignore the plugins of this distribution or entry point, as if it were not installed; repeatable.",
     )(command)
 
 
 def feature_gates_option(command: Callable[P, R]) -> Callable[P, R]:
-    """Add `--feature-gates`, which may be repeated, and comes as one text."""
+    """Add `--feature-gates`; it may be repeated, and the parameter is one comma-separated text."""
     return click.option(
         "--feature-gates",
         multiple=True,
         callback=lambda _ctx, _param, given: ",".join(given),
         metavar="A=true,B=false",
-        help="Switch kube-scheduler's feature gates; the defaults are those of 1.36. Repeatable.",
+        help="Set kube-scheduler's feature gates; the defaults are those of Kubernetes 1.36. Repeatable.",
     )(command)
 
 
@@ -52,21 +52,21 @@ def logging_options(*, default: int = 2) -> Callable[[Callable[..., R]], Callabl
             default=default,
             show_default=True,
             metavar="N",
-            help="How much is logged: 0 warnings, 2 decisions, 4 detail.",
+            help="Log verbosity: 0 warnings, 2 decisions, 4 details.",
         )
         @click.option(
             "--logging-format",
             type=click.Choice(["text", "json"]),
             default="text",
             show_default=True,
-            help="Shape of the log lines.",
+            help="Format of the log lines.",
         )
         @click.option(
             "--log-format",
             "old_format",
             type=click.Choice(["text", "json"]),
             hidden=True,
-            help="The old name of --logging-format.",
+            help="Old name of --logging-format.",
         )
         @functools.wraps(command)
         def wrapped(*args: object, verbosity: int, logging_format: str, old_format: str | None, **kwargs: object) -> R:

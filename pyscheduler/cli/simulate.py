@@ -44,7 +44,7 @@ _OF_TRACES = {
     "patterns",
     multiple=True,
     metavar="ID",
-    help="Run only these scenarios: ids, or patterns such as 'cs-*'; several with commas, repeatable.",
+    help="Run only these scenarios: comma-separated ids or patterns such as 'cs-*'; repeatable.",
 )
 @click.option(
     "-o",
@@ -52,25 +52,33 @@ _OF_TRACES = {
     type=click.Choice(["table", "json"]),
     default="table",
     show_default=True,
-    help="Form of the output; json has the state of every pod after every step, or the sums of a trace.",
+    help="Output format; json contains the state of every pod after every step, or the totals of a trace.",
 )
-@click.option("--seed", type=int, default=0, show_default=True, help="Decides uids, names and choices among equals.")
-@click.option("--print-config", "wanted", metavar="ID", help="Print the configuration that a scenario runs, and end.")
-@click.option("--trace", metavar="NAME|PATH", help="Replay the jobs of this trace: philly, or a file of that form.")
-@click.option("--vc", metavar="NAME", help="The virtual cluster of the trace whose jobs are replayed.")
+@click.option(
+    "--seed",
+    type=int,
+    default=0,
+    show_default=True,
+    help="Seed of uids, generated names and choices among equal nodes.",
+)
+@click.option("--print-config", "wanted", metavar="ID", help="Print the configuration of this scenario and exit.")
+@click.option(
+    "--trace", metavar="NAME|PATH", help="Replay the jobs of this trace: philly, or a file in the same format."
+)
+@click.option("--vc", metavar="NAME", help="Replay the jobs of this virtual cluster of the trace.")
 @click.option(
     "--nodes",
     default=_NODES,
     show_default=True,
     metavar="NODES",
-    help="The cluster that a trace is replayed on; 24x8gpu,96cpu,1Ti says all there is to say.",
+    help="With --trace: the nodes, as COUNTxGPUSgpu, optionally with CPUs and memory: 24x8gpu,96cpu,1Ti.",
 )
 @click.option(
     "--shape",
     type=click.Choice(["nodepack", "worker"]),
-    help="Workers of jobs: as few as nodes allow, or one per GPU. [default: nodepack]",
+    help="With --trace: workers of a job: one per node, or one per GPU. [default: nodepack]",
 )
-@click.option("--config", "config_file", metavar="FILE", help="The profile that a trace is replayed with.")
+@click.option("--config", "config_file", metavar="FILE", help="With --trace: the configuration file.")
 @click.option(
     "--pod-max-in-unschedulable-pods-duration",
     "max_unschedulable_seconds",
@@ -78,13 +86,13 @@ _OF_TRACES = {
     default=_FLUSH,
     show_default=True,
     metavar="DURATION",
-    help="After so long a pod of a trace is tried again even if nothing happened.",
+    help="With --trace: maximum time before an unschedulable pod is retried.",
 )
 @feature_gates_option
 @block_option
 @logging_options(default=0)
 @click.pass_context
-def command(  # noqa: PLR0913, PLR0917 - one for each flag, handed over by name
+def command(  # noqa: PLR0913, PLR0917 - one for each flag, passed by name
     context: click.Context,
     files: tuple[str, ...],
     patterns: tuple[str, ...],
@@ -100,12 +108,12 @@ def command(  # noqa: PLR0913, PLR0917 - one for each flag, handed over by name
     feature_gates: str,
     blocked: tuple[str, ...],
 ) -> None:
-    """Run scenarios in virtual time, and say what was not as expected; or replay a trace of jobs.
+    """Run scenarios in virtual time and report unmet expectations, or replay a trace of jobs.
 
-    The scheduler is the one that ships, with the plugins that are installed, on an embedded API server; an hour of
-    cluster takes about a second. The same seed gives the same history, to the byte.
+    The simulation runs the real scheduler with the installed plugins on an embedded API server. An hour of virtual time
+    takes about a second. The same seed gives the same output, byte for byte.
 
-    The exit code is 0 when every scenario passed, 1 when one failed, and 2 for a file that cannot be read.
+    The exit code is 0 if every scenario passed, 1 if a scenario failed, and 2 if a file cannot be read.
 
     \b
       pyscheduler simulate scenarios.yaml

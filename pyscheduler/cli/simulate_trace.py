@@ -1,4 +1,4 @@
-"""`pyscheduler simulate --trace`: a trace of jobs, replayed; what is shown while it runs, and at the end."""
+"""`pyscheduler simulate --trace`: replay a trace of jobs, with a line of progress and a table of results."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _DAY_SECONDS = 86400.0
 
 @attrs.frozen(kw_only=True)
 class ReplayOptions:
-    """What was asked for."""
+    """The options of `pyscheduler simulate --trace`."""
 
     trace: str
     vc: str | None
@@ -38,7 +38,7 @@ class ReplayOptions:
 
 
 def replay(options: ReplayOptions) -> None:
-    """Replay a trace and print what came of it; raise `ConfigError` for a mistake."""
+    """Replay a trace and print the results; raise `ConfigError` for a mistake."""
     from pyscheduler.config.feature_gates import parse
     from pyscheduler.config.load import load
     from pyscheduler.runtime.discovery import discover
@@ -72,7 +72,7 @@ def replay(options: ReplayOptions) -> None:
 
 
 def _progress_line() -> Callable[[Progress], object]:
-    """Return what writes over one line of the terminal, not more often than somebody can read."""
+    """Return a function that rewrites one line of the terminal, at most five times a second."""
     from time import monotonic
 
     last = [0.0]
@@ -119,7 +119,7 @@ def _rows(report: ReplayReport, played: Replay) -> Iterator[tuple[str, str]]:
 
 
 def _time(seconds: float | None) -> str:
-    """Return a time as people read it."""
+    """Return a duration with its largest unit."""
     if seconds is None:
         return "none"
     for unit, size in (("d", _DAY_SECONDS), ("h", 3600.0), ("min", 60.0)):

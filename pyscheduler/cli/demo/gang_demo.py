@@ -170,27 +170,27 @@ async def _start(nodes: int) -> tuple[asyncio.subprocess.Process, str]:
 
 
 @click.command("demo-gang")
-@click.option("--gangs", "count", type=click.IntRange(1, 99), default=40, show_default=True, help="How many gangs.")
+@click.option("--gangs", "count", type=click.IntRange(1, 99), default=40, show_default=True, help="Number of gangs.")
 @click.option(
-    "--nodes", type=click.IntRange(1, 99), default=8, show_default=True, help="How many nodes, of 8 GPUs each."
+    "--nodes", type=click.IntRange(1, 99), default=8, show_default=True, help="Number of nodes, of 8 GPUs each."
 )
 @click.option(
     "--config",
     "config_file",
     metavar="FILE",
     default=None,
-    help="Profile to use, for PodGroups of scheduler-plugins. [default: Coscheduling with short windows]",
+    help="Configuration file, for PodGroups of scheduler-plugins. [default: Coscheduling with short windows]",
 )
 @click.option(
-    "--seed", type=int, default=0, show_default=True, help="Decides the gangs, and choices among equal nodes."
+    "--seed", type=int, default=0, show_default=True, help="Seed of the gangs and of choices among equal nodes."
 )
 @logging_options(default=0)
 def command(count: int, nodes: int, config_file: str | None, seed: int) -> None:
-    """Let forty gangs of mixed size fight for too few GPUs, live.
+    """Schedule forty gangs of mixed size that compete for too few GPUs.
 
-    An embedded API server runs in a process of its own; the scheduler talks to it over HTTP, as it would to a real one.
-    A watch that shares no code with the scheduler records every binding. The exit code is 1 if a gang was ever partial,
-    a node overcommitted, or a gang did not finish.
+    An embedded API server runs in a process of its own. The scheduler uses it over HTTP, as it uses a real API server.
+    A watch that shares no code with the scheduler records every binding. The exit code is 1 if a gang ever ran
+    partially, a node was overcommitted, or a gang did not finish.
     """
     from pyscheduler.cli.demo.gang_workload import GANG_PROFILE, GPUS_PER_NODE, make_gangs
     from pyscheduler.cli.demo.trace_view import end_with

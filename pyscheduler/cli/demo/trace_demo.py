@@ -156,17 +156,17 @@ async def play(trace: Path, config_file: str | None, *, limit: int | None = None
     help="Folder of the openb trace.",
 )
 @click.option(
-    "--config", "config_file", metavar="FILE", default=None, help="Profile to use. [default: configs/default.yaml]"
+    "--config", "config_file", metavar="FILE", default=None, help="Configuration file. [default: configs/default.yaml]"
 )
-@click.option("--pods", "limit", type=click.IntRange(min=1), help="Place only the first so many pods.")
+@click.option("--pods", "limit", type=click.IntRange(min=1), help="Schedule only the first N pods.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of the choice among equal nodes.")
 @logging_options(default=0)
 def command(trace: Path, config_file: str | None, limit: int | None, seed: int | None) -> None:
-    """Place the 8,152 pods of a production GPU cluster with 1,523 nodes, live.
+    """Schedule the 8,152 pods of a production GPU cluster with 1,523 nodes.
 
-    An embedded API server runs in a process of its own; the scheduler talks to it over HTTP, as it would to a real one.
-    At the end an independent checker lists the API again. The exit code is 1 if it found a node overcommitted, a pod
-    bound twice, or a pending pod that would have fitted somewhere.
+    An embedded API server runs in a process of its own. The scheduler uses it over HTTP, as it uses a real API server.
+    At the end, an independent checker lists the API again. The exit code is 1 if it finds an overcommitted node, a pod
+    that was bound twice, or a pending pod that fits on a node.
     """
     from pyscheduler.cli.demo.trace_view import end_with
 

@@ -70,7 +70,7 @@ def _location_options(command: Callable[..., None]) -> Callable[..., None]:
                 "--selector",
                 default="",
                 metavar="TEXT",
-                help="Label selector, for the labels of PodGroups, or of pods where there is no PodGroup.",
+                help="Label selector for PodGroups, or for pods of groups without a PodGroup object.",
             ),
             click.option("--kubeconfig", metavar="FILE", help="Kubeconfig. [default: $KUBECONFIG, ~/.kube/config]"),
             click.option("--context", metavar="NAME", help="Context in the kubeconfig. [default: the current one]"),
@@ -82,7 +82,7 @@ def _location_options(command: Callable[..., None]) -> Callable[..., None]:
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
 def cli() -> None:
-    """Pod groups of every dialect: who is bound, who waits, and why.
+    """Show pod groups of every dialect: which pods are bound, which wait, and why.
 
     \b
       kubectl podgroup get -A
@@ -93,15 +93,15 @@ def cli() -> None:
 
 @cli.command("get")
 @_location_options
-@click.option("-o", "--output", type=click.Choice(["json", "yaml", "wide"]), default=None, help="Form of the output.")
-@click.option("-w", "--watch", is_flag=True, help="Go on and show what changes, until Ctrl-C.")
-@click.option("--no-headers", is_flag=True, help="Leave out the line of headers.")
+@click.option("-o", "--output", type=click.Choice(["json", "yaml", "wide"]), default=None, help="Output format.")
+@click.option("-w", "--watch", is_flag=True, help="Keep printing the groups that change, until Ctrl-C.")
+@click.option("--no-headers", is_flag=True, help="Print no header line.")
 def get(output: str | None, watch: bool, no_headers: bool, **options: Any) -> None:
-    """List groups, or some of them by name."""
+    """List all groups, or the named groups."""
     question = _Question(output=output or "", watch=watch, headers=not no_headers, **options)
     question.check()
     if watch and signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
-        # So starts a background job of a shell script; `kubectl get --watch` ends at SIGINT there, too.
+        # A shell script starts background jobs with SIGINT ignored; `kubectl get --watch` ends at SIGINT there, too.
         signal.signal(signal.SIGINT, signal.default_int_handler)
     sys.exit(asyncio.run(_answered(question, _get)))
 
@@ -109,7 +109,7 @@ def get(output: str | None, watch: bool, no_headers: bool, **options: Any) -> No
 @cli.command("describe")
 @_location_options
 def describe(**options: Any) -> None:
-    """Show groups with each of their pods: its node, its state, and what the scheduler said of it last."""
+    """Show groups with their pods: node, state, and the scheduler's last message."""
     question = _Question(**options)
     question.check()
     sys.exit(asyncio.run(_answered(question, _describe)))
