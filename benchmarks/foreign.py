@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from benchmarks.shapes import Manifest
     from pyscheduler.scheduler.ports import Response, Transport
 
-__all__ = ["ForeignWorld", "check"]
+__all__ = ["ForeignCluster", "check"]
 
 #: How many requests are under way at once.
 _AT_ONCE: Final = 32
@@ -61,7 +61,7 @@ async def check(kubeconfig: str | None, *, shared: bool) -> None:
         await transport.close()
 
 
-class ForeignWorld:
+class ForeignCluster:
     """The objects of a plan on somebody's cluster; made by `open`."""
 
     def __init__(self, plan: Plan, kubeconfig: str | None, transport: HTTPTransport) -> None:

@@ -18,15 +18,15 @@ import attrs
 import click
 import numpy as np
 
+from benchmarks.measured_clusters import opened
 from benchmarks.phases import Phases, sampled
 from benchmarks.plan import MEASURED, make_plan
 from benchmarks.schedulers import TimedCycles, make_scheduler
-from benchmarks.worlds import opened
 from pyscheduler.serving.gc_tuning import keep_for_good, rare_collections
 
 if TYPE_CHECKING:
+    from benchmarks.measured_clusters import MeasuredCluster, Setting
     from benchmarks.plan import Plan
-    from benchmarks.worlds import Setting, World
     from pyscheduler.api import Pod
     from pyscheduler.scheduler.scheduler import Scheduler
 
@@ -110,7 +110,7 @@ async def watch_holds(holds: list[float]) -> None:
         holds.append(time.perf_counter() - before - 0.001)
 
 
-async def _round(world: World, plan: Plan, rounds: _Rounds, *, phases: Phases | None = None) -> None:
+async def _round(world: MeasuredCluster, plan: Plan, rounds: _Rounds, *, phases: Phases | None = None) -> None:
     """Play one round; with `phases` the samples are what it is for."""
     # The last round's scheduler was kept for good, too.
     gc.unfreeze()

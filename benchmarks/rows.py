@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 
 from benchmarks import cases, client, measure, preemption, programs, waiting
+from benchmarks.measured_clusters import Setting
 from benchmarks.targets import ORDER, targets_of
-from benchmarks.worlds import Setting
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

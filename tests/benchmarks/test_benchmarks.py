@@ -16,11 +16,11 @@ from click.testing import CliRunner
 from benchmarks import cases, foreign, model, page, report, results, shapes, weight
 from benchmarks.__main__ import main
 from benchmarks.measure import measure, played
+from benchmarks.measured_clusters import Setting
 from benchmarks.phases import Phases, sampled
 from benchmarks.plan import MEASURED, make_plan
 from benchmarks.rows import named_rows, program_rows, setting_of, standard_names
 from benchmarks.targets import ORDER, ROWS, is_met, targets_of
-from benchmarks.worlds import Setting
 from pyscheduler.api import Node, decode
 from pyscheduler.cluster.embedded.cluster import EmbeddedCluster
 from pyscheduler.cluster.real.http import HTTPTransport

@@ -19,7 +19,7 @@ from tests.podgroup.builders import ROWS
 STATUS = r"/podgroups/[^/]+/status$"
 
 
-class World:
+class GroupStatusCluster:
     """Groups of one dialect on one node with room for all, and a scheduler with the plugin that serves them."""
 
     def __init__(self, cluster: FakeCluster, dialect: str = "sigs", *, profiles: tuple[str, ...] = ("one",)) -> None:
@@ -139,7 +139,7 @@ async def test_a_group_lives_through_the_phases_of_its_dialect(
 ) -> None:
     """One step with each write, from nothing to Finished, with the pods that have ended counted."""
     written = phases_of(monkeypatch)
-    world = World(pyscheduler_cluster, dialect)
+    world = GroupStatusCluster(pyscheduler_cluster, dialect)
     scheduler = world.start()
     world.group("g", 3)
     await world.pass_time(scheduler)
@@ -171,7 +171,7 @@ async def test_a_group_lives_through_the_phases_of_its_dialect(
 
 async def test_members_that_ended_count_until_they_are_deleted(pyscheduler_cluster: FakeCluster) -> None:
     """With too few that run or have succeeded, the group is back at Scheduling."""
-    world = World(pyscheduler_cluster)
+    world = GroupStatusCluster(pyscheduler_cluster)
     scheduler = world.start()
     world.group("g", 3)
     world.pods("g", 4)
@@ -188,7 +188,7 @@ async def test_members_that_ended_count_until_they_are_deleted(pyscheduler_clust
 
 async def test_members_that_fail_make_a_failed_group(pyscheduler_cluster: FakeCluster) -> None:
     """One failed and the minimum started: Failed, which is never left."""
-    world = World(pyscheduler_cluster)
+    world = GroupStatusCluster(pyscheduler_cluster)
     scheduler = world.start()
     world.group("g", 2)
     world.pods("g", 2)
@@ -205,7 +205,7 @@ async def test_members_that_fail_make_a_failed_group(pyscheduler_cluster: FakeCl
 
 async def test_a_large_gang_costs_a_handful_of_writes(pyscheduler_cluster: FakeCluster) -> None:
     """Three hundred members come, are bound and run; at the end the counts are exact."""
-    world = World(pyscheduler_cluster, "koordinator")
+    world = GroupStatusCluster(pyscheduler_cluster, "koordinator")
     scheduler = world.start()
     world.group("g", 300)
     world.pods("g", 300)
@@ -222,7 +222,7 @@ async def test_a_large_gang_costs_a_handful_of_writes(pyscheduler_cluster: FakeC
 
 async def test_nothing_is_written_where_nothing_changed(pyscheduler_cluster: FakeCluster) -> None:
     """Neither later, nor by a scheduler that starts anew, nor because of its own writes."""
-    world = World(pyscheduler_cluster)
+    world = GroupStatusCluster(pyscheduler_cluster)
     first = world.start()
     world.group("g", 2)
     world.pods("g", 2)
@@ -240,7 +240,7 @@ async def test_nothing_is_written_where_nothing_changed(pyscheduler_cluster: Fak
 
 async def test_writing_a_status_wakes_no_pod(pyscheduler_cluster: FakeCluster) -> None:
     """A status is no news to the pods that it follows from: they sleep on."""
-    world = World(pyscheduler_cluster)
+    world = GroupStatusCluster(pyscheduler_cluster)
     scheduler = world.start()
     world.group("g", 9)
     world.pods("g", 2)
@@ -257,7 +257,7 @@ async def test_a_write_that_fails_is_made_up_for(
     pyscheduler_cluster: FakeCluster, status: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     """All pods are bound meanwhile; it is told once, tried after ever longer pauses, and right in the end."""
-    world = World(pyscheduler_cluster)
+    world = GroupStatusCluster(pyscheduler_cluster)
     scheduler = world.start()
     fault = world.fail(status, times=8 if status == 403 else 30)
     for name in ("a", "b", "c"):
@@ -275,7 +275,7 @@ async def test_a_write_that_fails_is_made_up_for(
 
 async def test_a_refused_kind_is_left_alone_for_a_while(pyscheduler_cluster: FakeCluster) -> None:
     """Forty groups whose status may not be written are not forty refusals a second."""
-    world = World(pyscheduler_cluster)
+    world = GroupStatusCluster(pyscheduler_cluster)
     scheduler = world.start()
     fault = world.fail(403, times=None)
     for number in range(40):
@@ -286,7 +286,7 @@ async def test_a_refused_kind_is_left_alone_for_a_while(pyscheduler_cluster: Fak
 
 async def test_another_writer_is_not_overwritten(pyscheduler_cluster: FakeCluster) -> None:
     """A write that is based on an old version is refused; the next look sees what the other one wrote."""
-    world = World(pyscheduler_cluster)
+    world = GroupStatusCluster(pyscheduler_cluster)
     world.group("g", 2)
     world.cluster.patch(world.type, "g", {"status": {"phase": "Running"}}, status=True)
     scheduler = world.start()
@@ -302,7 +302,7 @@ async def test_another_writer_is_not_overwritten(pyscheduler_cluster: FakeCluste
 
 async def test_a_group_that_began_too_late_is_warned_about_once(pyscheduler_cluster: FakeCluster) -> None:
     """The event is on the PodGroup; the status is left alone from then on."""
-    world = World(pyscheduler_cluster)
+    world = GroupStatusCluster(pyscheduler_cluster)
     scheduler = world.start()
     world.group("g", 2)
     begun = format_time(world.cluster.clock.wall() + 48 * 3600 + 60)
@@ -328,7 +328,7 @@ async def test_a_group_that_began_too_late_is_warned_about_once(pyscheduler_clus
 
 async def test_kube_batch_warns_on_the_group_that_too_few_are_left(pyscheduler_cluster: FakeCluster) -> None:
     """Some run, and those that succeeded, wait and run are fewer than the minimum: once for as long as it is so."""
-    world = World(pyscheduler_cluster, "kube-batch")
+    world = GroupStatusCluster(pyscheduler_cluster, "kube-batch")
     scheduler = world.start()
     world.group("g", 3)
     world.pods("g", 3)
@@ -350,7 +350,7 @@ async def test_kube_batch_warns_on_the_group_that_too_few_are_left(pyscheduler_c
 
 async def test_succeeded_members_of_kube_batch_make_up_the_minimum(pyscheduler_cluster: FakeCluster) -> None:
     """Two of three have succeeded before the scheduler starts; the third is bound, for it completes the group."""
-    world = World(pyscheduler_cluster, "kube-batch")
+    world = GroupStatusCluster(pyscheduler_cluster, "kube-batch")
     world.group("g", 3)
     world.pods("g", 2, spec={"nodeName": "n"})
     world.go("g", "Succeeded", 0, 1)
@@ -363,7 +363,7 @@ async def test_succeeded_members_of_kube_batch_make_up_the_minimum(pyscheduler_c
 
 async def test_volcano_groups_get_counts_and_keep_their_phase(pyscheduler_cluster: FakeCluster) -> None:
     """The phase belongs to Volcano's own controllers."""
-    world = World(pyscheduler_cluster, "volcano")
+    world = GroupStatusCluster(pyscheduler_cluster, "volcano")
     scheduler = world.start()
     world.group("g", 2)
     world.cluster.patch(world.type, "g", {"status": {"phase": "Inqueue"}}, status=True)
@@ -376,7 +376,7 @@ async def test_volcano_groups_get_counts_and_keep_their_phase(pyscheduler_cluste
 
 async def test_kai_groups_are_left_alone(pyscheduler_cluster: FakeCluster) -> None:
     """Their own controller writes their status."""
-    world = World(pyscheduler_cluster, "kai")
+    world = GroupStatusCluster(pyscheduler_cluster, "kai")
     scheduler = world.start()
     world.group("g", 2)
     world.pods("g", 2)
@@ -387,7 +387,7 @@ async def test_kai_groups_are_left_alone(pyscheduler_cluster: FakeCluster) -> No
 
 async def test_a_plugin_that_only_sorts_writes_nothing(pyscheduler_cluster: FakeCluster) -> None:
     """Groups that nobody serves are somebody else's."""
-    world = World(pyscheduler_cluster)
+    world = GroupStatusCluster(pyscheduler_cluster)
     scheduler = world.cluster.framework(disable=("PrioritySort",), enable=("GangSort",))
     world.group("g", 2)
     world.pods("g", 2, scheduler_name="pyscheduler")
@@ -398,7 +398,7 @@ async def test_a_plugin_that_only_sorts_writes_nothing(pyscheduler_cluster: Fake
 
 async def test_there_is_one_controller_for_all_profiles(pyscheduler_cluster: FakeCluster) -> None:
     """Members may come from either; the group is written once for each change."""
-    world = World(pyscheduler_cluster, profiles=("one", "two"))
+    world = GroupStatusCluster(pyscheduler_cluster, profiles=("one", "two"))
     scheduler = world.start()
     world.group("g", 1)
     world.pods("g", 1)
@@ -411,7 +411,7 @@ async def test_there_is_one_controller_for_all_profiles(pyscheduler_cluster: Fak
 
 async def test_a_group_that_is_made_anew_begins_anew(pyscheduler_cluster: FakeCluster) -> None:
     """What is kept of an object goes with it."""
-    world = World(pyscheduler_cluster)
+    world = GroupStatusCluster(pyscheduler_cluster)
     scheduler = world.start()
     world.group("g", 2)
     world.pods("g", 2)
@@ -432,7 +432,7 @@ async def test_a_group_that_is_made_anew_begins_anew(pyscheduler_cluster: FakeCl
 
 async def test_members_count_as_bound_where_the_watch_is_late(pyscheduler_cluster: FakeCluster) -> None:
     """PostBind is enough; nobody counts twice when the watch has told, too."""
-    world = World(pyscheduler_cluster, "ming")
+    world = GroupStatusCluster(pyscheduler_cluster, "ming")
     scheduler = world.start()
     world.group("g", 2)
     await world.pass_time(scheduler)
@@ -455,7 +455,7 @@ async def test_counts_never_drift(pyscheduler_cluster: FakeCluster, seed: int) -
     """Whatever comes, ends, goes, is refused or starts anew: at rest the status counts the pods that there are."""
     rng = random.Random(seed)
     done: Counter[str] = Counter()
-    world = World(pyscheduler_cluster, rng.choice(("koordinator", "ming")))
+    world = GroupStatusCluster(pyscheduler_cluster, rng.choice(("koordinator", "ming")))
     scheduler = world.start()
     world.group("g", 200)  # never reached, so that no phase is the last one
     made = 0

@@ -9,19 +9,19 @@ import pytest
 from pyscheduler.api import Pod
 from pyscheduler.framework import WHAT_IF, CycleState, FilterPlugin, NodeInfo, Status
 from pyscheduler.testing import FakeCluster
-from tests.podgroup.deadlock_world import GRACE, DeadlockWorld
+from tests.podgroup.deadlock_cluster import GRACE, DeadlockCluster
 
 #: So long after a deadlock began it is resolved at the latest: the grace time, and a look now and then.
 SOON = GRACE + 1.5
 
 
 @pytest.fixture
-def world(pyscheduler_cluster: FakeCluster) -> DeadlockWorld:
+def world(pyscheduler_cluster: FakeCluster) -> DeadlockCluster:
     """Give an empty cluster that knows the groups of both plugins."""
-    return DeadlockWorld(pyscheduler_cluster)
+    return DeadlockCluster(pyscheduler_cluster)
 
 
-async def three_gangs(world: DeadlockWorld) -> None:
+async def three_gangs(world: DeadlockCluster) -> None:
     """Let a, b and c, of five each, hold three, three and four of ten slots."""
     world.node("n0", 5)
     world.node("n1", 5)
@@ -37,7 +37,7 @@ async def three_gangs(world: DeadlockWorld) -> None:
     ]
 
 
-async def test_three_gangs_that_hold_3_3_and_4_of_ten_end_5_5_and_then_the_third(world: DeadlockWorld) -> None:
+async def test_three_gangs_that_hold_3_3_and_4_of_ten_end_5_5_and_then_the_third(world: DeadlockCluster) -> None:
     """The example of the specification: the oldest wins, the youngest yields, and follows when there is room."""
     world.schedule()
     await three_gangs(world)
@@ -56,7 +56,7 @@ async def test_three_gangs_that_hold_3_3_and_4_of_ten_end_5_5_and_then_the_third
     assert world.states("c") == {"bound": 5}
 
 
-async def test_nobody_yields_before_the_grace_time_is_over(world: DeadlockWorld) -> None:
+async def test_nobody_yields_before_the_grace_time_is_over(world: DeadlockCluster) -> None:
     """A deadlock is one only when nobody got any further for a while."""
     world.schedule(deadlock={"graceSeconds": 20})
     await three_gangs(world)
@@ -66,7 +66,7 @@ async def test_nobody_yields_before_the_grace_time_is_over(world: DeadlockWorld)
     assert world.deadlocks.resolved == 1
 
 
-async def test_switched_off_nobody_yields(world: DeadlockWorld) -> None:
+async def test_switched_off_nobody_yields(world: DeadlockCluster) -> None:
     """With `enabled: false` groups hold what they have until their time is up."""
     world.schedule(deadlock={"enabled": False})
     await three_gangs(world)
@@ -75,7 +75,7 @@ async def test_switched_off_nobody_yields(world: DeadlockWorld) -> None:
 
 
 @pytest.mark.parametrize("plugin", ["Coscheduling", "Gang"])
-async def test_two_groups_that_hold_nine_of_eighteen_each(world: DeadlockWorld, plugin: str) -> None:
+async def test_two_groups_that_hold_nine_of_eighteen_each(world: DeadlockCluster, plugin: str) -> None:
     """Groups of ten that miss one each: the older is bound, the other gives its places up and waits."""
     for number in range(3):
         world.node(f"n{number}", 6)
@@ -91,7 +91,7 @@ async def test_two_groups_that_hold_nine_of_eighteen_each(world: DeadlockWorld, 
     assert "bound" not in world.states("b")
 
 
-async def test_a_group_and_a_gang_yield_to_each_other(world: DeadlockWorld) -> None:
+async def test_a_group_and_a_gang_yield_to_each_other(world: DeadlockCluster) -> None:
     """One resolver serves both plugins: a group of Coscheduling gives way to a gang that is older."""
     world.node("n", 18)
     world.schedule()
@@ -104,7 +104,7 @@ async def test_a_group_and_a_gang_yield_to_each_other(world: DeadlockWorld) -> N
     assert any("yields to gang" in text for text in world.messages("b-hi"))
 
 
-async def test_the_higher_priority_wins_though_it_is_younger(world: DeadlockWorld) -> None:
+async def test_the_higher_priority_wins_though_it_is_younger(world: DeadlockCluster) -> None:
     """Priority goes before age, and a lower one never makes a higher one yield."""
     world.node("n", 8)
     world.schedule()
@@ -118,7 +118,7 @@ async def test_the_higher_priority_wins_though_it_is_younger(world: DeadlockWorl
     assert world.bound("old") == 0
 
 
-async def test_a_lower_one_that_would_fit_alone_does_not_displace_a_higher_one(world: DeadlockWorld) -> None:
+async def test_a_lower_one_that_would_fit_alone_does_not_displace_a_higher_one(world: DeadlockCluster) -> None:
     """The higher one holds and waits for room; without another victim the lower one gets nothing of it."""
     world.node("n", 4)
     world.schedule()
@@ -136,7 +136,7 @@ async def test_a_lower_one_that_would_fit_alone_does_not_displace_a_higher_one(w
     assert world.states("high") == {"bound": 4}
 
 
-async def test_a_gated_member_keeps_a_holder_from_winning_but_not_from_yielding(world: DeadlockWorld) -> None:
+async def test_a_gated_member_keeps_a_holder_from_winning_but_not_from_yielding(world: DeadlockCluster) -> None:
     """Who waits for gates holds for nobody knows how long: it gives way to one that can be complete."""
     world.node("n", 4)
     world.schedule()
@@ -152,7 +152,7 @@ async def test_a_gated_member_keeps_a_holder_from_winning_but_not_from_yielding(
     assert world.bound("g") == 0
 
 
-async def test_nine_of_ten_held_for_ever_while_others_could_use_the_room(world: DeadlockWorld) -> None:
+async def test_nine_of_ten_held_for_ever_while_others_could_use_the_room(world: DeadlockCluster) -> None:
     """scheduler-plugins #713: the tenth cannot fit anywhere, so the nine give way to a group that fits."""
     world.node("n", 9)
     world.schedule()
@@ -166,7 +166,7 @@ async def test_nine_of_ten_held_for_ever_while_others_could_use_the_room(world: 
     assert world.states("three") == {"bound": 3}
 
 
-async def test_without_post_filter_groups_yield_too(world: DeadlockWorld) -> None:
+async def test_without_post_filter_groups_yield_too(world: DeadlockCluster) -> None:
     """No rule depends on PostFilter: in a profile without it any holder may have to yield."""
     world.node("n", 8)
     world.schedule(disable={"postFilter": "Coscheduling"})
@@ -182,7 +182,7 @@ async def test_without_post_filter_groups_yield_too(world: DeadlockWorld) -> Non
     assert world.bound("b") == 0
 
 
-async def test_gang_groups_yield_and_win_as_a_whole(world: DeadlockWorld) -> None:
+async def test_gang_groups_yield_and_win_as_a_whole(world: DeadlockCluster) -> None:
     """Gangs that are satisfied together are one contender."""
     world.node("n", 8)
     world.schedule()
@@ -200,7 +200,7 @@ async def test_gang_groups_yield_and_win_as_a_whole(world: DeadlockWorld) -> Non
     assert any('yields to gang "default/a,default/b"' in text for text in world.messages("c-hi"))
 
 
-async def test_what_is_bound_is_never_touched(world: DeadlockWorld) -> None:
+async def test_what_is_bound_is_never_touched(world: DeadlockCluster) -> None:
     """Through several resolutions every pod that was bound stays so."""
     world.node("n", 6)
     world.schedule()
@@ -218,7 +218,7 @@ async def test_what_is_bound_is_never_touched(world: DeadlockWorld) -> None:
     assert world.bound("a") == 4
 
 
-async def test_a_holder_that_never_fits_yields_whatever_its_priority(world: DeadlockWorld) -> None:
+async def test_a_holder_that_never_fits_yields_whatever_its_priority(world: DeadlockCluster) -> None:
     """A gang larger than the cluster neither wins nor blocks one that fits."""
     world.node("n", 10)
     world.schedule()
@@ -234,7 +234,7 @@ async def test_a_holder_that_never_fits_yields_whatever_its_priority(world: Dead
 
 
 @pytest.mark.parametrize("kind", ["daemon", "static", "plain"])
-async def test_who_never_fits_is_asked_of_a_cluster_with_nothing_but_daemons(world: DeadlockWorld, kind: str) -> None:
+async def test_who_never_fits_is_asked_of_a_cluster_with_nothing_but_daemons(world: DeadlockCluster, kind: str) -> None:
     """Daemons' and static pods stay on the emptied cluster and leave too little for eight; a plain pod goes."""
     world.node("n", 10)
     mirror = {"kubernetes.io/config.mirror": "1"} if kind == "static" else {}
@@ -255,7 +255,7 @@ async def test_who_never_fits_is_asked_of_a_cluster_with_nothing_but_daemons(wor
 
 
 @pytest.mark.parametrize(("aging", "winner"), [pytest.param(0, "new", id="off"), pytest.param(5, "old", id="on")])
-async def test_aging_counts_waiting_as_priority(world: DeadlockWorld, aging: int, winner: str) -> None:
+async def test_aging_counts_waiting_as_priority(world: DeadlockCluster, aging: int, winner: str) -> None:
     """With `agingSeconds` one that has waited for long comes before one of a higher priority, and makes it yield."""
     world.node("n", 8)
     world.schedule(deadlock={"agingSeconds": aging})
@@ -270,7 +270,7 @@ async def test_aging_counts_waiting_as_priority(world: DeadlockWorld, aging: int
     assert world.bound(winner) == 5
 
 
-async def test_a_strict_gang_wins_and_never_yields(world: DeadlockWorld) -> None:
+async def test_a_strict_gang_wins_and_never_yields(world: DeadlockCluster) -> None:
     """A Strict gang holds nothing between its passes, so it can only be the one to whom others yield."""
     world.node("n", 9)
     world.schedule()
@@ -285,7 +285,7 @@ async def test_a_strict_gang_wins_and_never_yields(world: DeadlockWorld) -> None
     assert not any("yields" in text for text in world.messages("strict"))
 
 
-async def test_third_parties_leave_the_room_to_the_winner(world: DeadlockWorld) -> None:
+async def test_third_parties_leave_the_room_to_the_winner(world: DeadlockCluster) -> None:
     """Plain pods of the same priority, older and first in the queue, are woken by what is given up, and leave it."""
     world.node("n", 8)
     world.schedule()
@@ -324,7 +324,7 @@ class Picky(FilterPlugin):
 
 
 async def test_a_lease_that_runs_out_rules_the_winner_out(
-    world: DeadlockWorld, monkeypatch: pytest.MonkeyPatch
+    world: DeadlockCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The first winner is not placed: the others go on, the next one wins, and the first not before room appears."""
     world.node("n", 8)
@@ -357,7 +357,7 @@ async def test_a_lease_that_runs_out_rules_the_winner_out(
     assert world.states("a") == {"bound": 5}
 
 
-async def test_who_yielded_is_refused_while_the_lease_runs(world: DeadlockWorld) -> None:
+async def test_who_yielded_is_refused_while_the_lease_runs(world: DeadlockCluster) -> None:
     """Its members sleep, and one that comes to be tried is told to whom it has yielded."""
     world.node("n", 8)
     world.schedule(enable=[Picky], deadlock={"yieldLeaseSeconds": 20})
@@ -373,7 +373,7 @@ async def test_who_yielded_is_refused_while_the_lease_runs(world: DeadlockWorld)
     assert world.annotated() == set()
 
 
-async def test_a_winner_that_is_deleted_ends_the_lease(world: DeadlockWorld) -> None:
+async def test_a_winner_that_is_deleted_ends_the_lease(world: DeadlockCluster) -> None:
     """Who yielded is tried again at once, and nobody is ruled out."""
     world.node("n", 8)
     world.schedule(enable=[Picky])
@@ -389,7 +389,7 @@ async def test_a_winner_that_is_deleted_ends_the_lease(world: DeadlockWorld) -> 
     assert (world.deadlocks.expired, world.deadlocks.excluded) == (0, 0)
 
 
-async def test_an_impossible_deadlock_is_looked_at_once(world: DeadlockWorld) -> None:
+async def test_an_impossible_deadlock_is_looked_at_once(world: DeadlockCluster) -> None:
     """Where nobody can be completed, holders keep what they have, and the search is not made again in vain."""
     world.node("n", 8)
     world.schedule()
@@ -403,7 +403,7 @@ async def test_an_impossible_deadlock_is_looked_at_once(world: DeadlockWorld) ->
     assert world.deadlocks.resolved == 0
 
 
-async def test_members_of_two_profiles_resolve_theirs_together(world: DeadlockWorld) -> None:
+async def test_members_of_two_profiles_resolve_theirs_together(world: DeadlockCluster) -> None:
     """There is one resolver for all profiles of a scheduler."""
     world.node("n", 8)
     world.schedule(profiles=("pyscheduler", "second"))
@@ -417,7 +417,7 @@ async def test_members_of_two_profiles_resolve_theirs_together(world: DeadlockWo
     assert any("yields" in text for text in world.messages("b-hi"))
 
 
-async def test_the_grace_time_of_an_old_scheduler_is_not_inherited(world: DeadlockWorld) -> None:
+async def test_the_grace_time_of_an_old_scheduler_is_not_inherited(world: DeadlockCluster) -> None:
     """After a restart the order of winners is rebuilt from when pods were created."""
     world.node("n", 8)
     first = world.schedule(deadlock={"enabled": False})

@@ -62,8 +62,8 @@ def delegates(user: str) -> list[dict[str, Any]]:
 
 
 @attrs.define
-class World:
-    """A cluster with users, and HTTPS ports that ask it."""
+class SecuredCluster:
+    """A cluster with users, and HTTPS ports that authenticate against it."""
 
     cluster: EmbeddedCluster
     kubeconfig: Path
@@ -155,7 +155,7 @@ class Port:
 
 
 @pytest.fixture
-async def world(tmp_path: Path) -> AsyncIterator[World]:
+async def world(tmp_path: Path) -> AsyncIterator[SecuredCluster]:
     """Yield a cluster that goes by roles."""
     names = ("scheduler", "prometheus", "jane")
     tokens = {name: User(name=name) for name in names} | {"root": User(name="root", groups=("system:masters",))}
@@ -180,7 +180,7 @@ async def world(tmp_path: Path) -> AsyncIterator[World]:
             }
         )
     )
-    world = World(cluster, kubeconfig, tmp_path)
+    world = SecuredCluster(cluster, kubeconfig, tmp_path)
     yield world
     for each in world.servers:
         await each.stop()
@@ -212,7 +212,7 @@ UNAUTHORIZED = {
 }
 
 
-async def test_probes_are_open_and_all_else_asks(world: World) -> None:
+async def test_probes_are_open_and_all_else_asks(world: SecuredCluster) -> None:
     """Without credentials one is anonymous, who may look at the probes and nothing else."""
     port = await world.open()
     for path in ("/healthz", "/livez", "/readyz"):
@@ -225,7 +225,7 @@ async def test_probes_are_open_and_all_else_asks(world: World) -> None:
     assert text.endswith("}\n")
 
 
-async def test_a_token_of_the_cluster_is_as_good_as_its_roles(world: World) -> None:
+async def test_a_token_of_the_cluster_is_as_good_as_its_roles(world: SecuredCluster) -> None:
     """Prometheus reads metrics and nothing else; a token that the cluster does not know is refused."""
     port = await world.open()
     assert await port.get("/metrics", "prometheus") == (200, "scheduler_pending_pods 1\n")
@@ -239,7 +239,7 @@ async def test_a_token_of_the_cluster_is_as_good_as_its_roles(world: World) -> N
     assert await port.get("/configz", "root") == (200, "{}")
 
 
-async def test_refusals_are_indented_for_people(world: World) -> None:
+async def test_refusals_are_indented_for_people(world: SecuredCluster) -> None:
     """As an API server does it: for curl, or where `pretty` asks for it."""
     port = await world.open()
     status, text = await port.get("/metrics?pretty=true")
@@ -248,14 +248,16 @@ async def test_refusals_are_indented_for_people(world: World) -> None:
     assert "\n  " not in (await port.get("/metrics?pretty=0", headers={"User-Agent": "curl/8.5.0"}))[1]
 
 
-async def test_what_a_user_is_called_cannot_become_html(world: World) -> None:
+async def test_what_a_user_is_called_cannot_become_html(world: SecuredCluster) -> None:
     """A path with markup comes back harmless."""
     port = await world.open()
     message = json.loads((await port.get("/%3Cb%3E&"))[1])["message"]
     assert message == f'forbidden: User "{ANONYMOUS}" cannot get path "/&lt;b&gt;&amp;"'
 
 
-async def test_without_a_kubeconfig_only_the_probes_answer(world: World, caplog: pytest.LogCaptureFixture) -> None:
+async def test_without_a_kubeconfig_only_the_probes_answer(
+    world: SecuredCluster, caplog: pytest.LogCaptureFixture
+) -> None:
     """It is said at the start, once for authentication and once for authorization; tokens say nothing then."""
     with caplog.at_level(logging.WARNING):
         port = await world.open(asking=False)
@@ -269,7 +271,7 @@ async def test_without_a_kubeconfig_only_the_probes_answer(world: World, caplog:
     assert (status, json.loads(text)["message"]) == (403, forbidden(ANONYMOUS, "/metrics")["message"])
 
 
-async def test_an_api_server_that_does_not_answer(world: World) -> None:
+async def test_an_api_server_that_does_not_answer(world: SecuredCluster) -> None:
     """A token cannot be checked: 401. A decision cannot be had: 500, with the reason."""
     port = await world.open()
     assert (await port.get("/metrics", "prometheus"))[0] == 200
@@ -286,7 +288,7 @@ async def test_an_api_server_that_does_not_answer(world: World) -> None:
 # --- client certificates ------------------------------------------------------------------------
 
 
-async def test_a_client_certificate_of_the_file(world: World) -> None:
+async def test_a_client_certificate_of_the_file(world: SecuredCluster) -> None:
     """Its common name is the user, whom the cluster is asked about."""
     authority = Authority()
     file = world.folder / "ca.crt"
@@ -303,7 +305,7 @@ async def test_a_client_certificate_of_the_file(world: World) -> None:
     assert await port.get("/healthz") == (200, "ok")
 
 
-async def test_requests_are_measured_as_by_kube_scheduler(world: World) -> None:
+async def test_requests_are_measured_as_by_kube_scheduler(world: SecuredCluster) -> None:
     """Users, decisions, tokens and questions to the cluster are counted in kube-scheduler's families."""
     authority = Authority()
     file = world.folder / "ca.crt"
@@ -341,7 +343,7 @@ async def test_requests_are_measured_as_by_kube_scheduler(world: World) -> None:
     assert {name: int(found.get(name, -1)) for name in expected} == expected
 
 
-async def publish(world: World, authority: Authority) -> None:
+async def publish(world: SecuredCluster, authority: Authority) -> None:
     """Let the cluster say whose certificates it believes."""
     answer = await world.cluster.transport().request(
         "PATCH",
@@ -352,7 +354,7 @@ async def publish(world: World, authority: Authority) -> None:
     assert answer.status == 200, answer
 
 
-async def test_the_clusters_own_authority_is_looked_up(world: World) -> None:
+async def test_the_clusters_own_authority_is_looked_up(world: SecuredCluster) -> None:
     """Without a file, the cluster says whose certificates count."""
     authority = Authority()
     await publish(world, authority)
@@ -362,7 +364,7 @@ async def test_the_clusters_own_authority_is_looked_up(world: World) -> None:
     assert await port.get("/configz", pair=pair) == (200, "{}")
 
 
-async def test_it_is_not_looked_up_where_that_is_not_wanted(world: World) -> None:
+async def test_it_is_not_looked_up_where_that_is_not_wanted(world: SecuredCluster) -> None:
     """Then nobody is asked for a certificate."""
     authority = Authority()
     await publish(world, authority)
@@ -372,7 +374,7 @@ async def test_it_is_not_looked_up_where_that_is_not_wanted(world: World) -> Non
     assert (await port.get("/configz", pair=pair))[0] == 403
 
 
-async def test_a_look_up_that_fails(world: World, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_look_up_that_fails(world: SecuredCluster, caplog: pytest.LogCaptureFixture) -> None:
     """It is fatal only where that is wanted; otherwise it is said, and all is as without."""
     world.cluster.faults.add(Fault(method="GET", path="configmaps", status=403))
     with pytest.raises(ConfigError, match=r"^--authentication-tolerate-lookup-failure=false: unable to load configmap"):
@@ -384,7 +386,7 @@ async def test_a_look_up_that_fails(world: World, caplog: pytest.LogCaptureFixtu
     assert (await port.get("/metrics", "prometheus"))[0] == 200
 
 
-async def until_reloaded(world: World) -> None:
+async def until_reloaded(world: SecuredCluster) -> None:
     """Wait for the first look at files and cluster."""
     await world.servers[-1].looked
 
@@ -392,7 +394,7 @@ async def until_reloaded(world: World) -> None:
 # --- what only this port has --------------------------------------------------------------------
 
 
-async def test_flags_and_status(world: World) -> None:
+async def test_flags_and_status(world: SecuredCluster) -> None:
     """For people: the flags with their values; since when it runs, and what it answers."""
     port = await world.open()
     status, text = await port.get("/flagz", "root")
@@ -410,7 +412,7 @@ async def test_flags_and_status(world: World) -> None:
 
 @pytest.mark.parametrize("form", ["json", "yaml"])
 @pytest.mark.parametrize("version", ["v1alpha1", "v1beta1"])
-async def test_flags_and_status_as_objects(world: World, version: str, form: str) -> None:
+async def test_flags_and_status_as_objects(world: SecuredCluster, version: str, form: str) -> None:
     """For programs: who names the object in `Accept` gets it, as from kube-scheduler."""
     port = await world.open()
     found = {}
@@ -443,7 +445,7 @@ async def test_flags_and_status_as_objects(world: World, version: str, form: str
         pytest.param("text/html, text/plain;q=0", 406, id="no text, please"),
     ],
 )
-async def test_what_is_not_offered_is_not_acceptable(world: World, accept: str, status: int) -> None:
+async def test_what_is_not_offered_is_not_acceptable(world: SecuredCluster, accept: str, status: int) -> None:
     """With an answer that says what there is."""
     port = await world.open()
     found, text = await port.get("/statusz", "root", headers={"Accept": accept})
@@ -451,7 +453,7 @@ async def test_what_is_not_offered_is_not_acceptable(world: World, accept: str, 
     assert ("only the following media types are accepted" in text) is (status == 406)
 
 
-async def test_profiles(world: World) -> None:
+async def test_profiles(world: SecuredCluster) -> None:
     """Who waits where, and what takes how long; nonsense is refused."""
     port = await world.open()
     assert "/debug/pprof/goroutine" in (await port.get("/debug/pprof/", "root"))[1]
@@ -462,14 +464,14 @@ async def test_profiles(world: World) -> None:
         assert (await port.get(f"/debug/pprof/profile?seconds={nonsense}", "root"))[0] == 400
 
 
-async def test_profiling_can_be_off(world: World) -> None:
+async def test_profiling_can_be_off(world: SecuredCluster) -> None:
     """Then there is nothing below /debug."""
     port = await world.open(profiling=False)
     for path in ("/debug/pprof/", "/debug/pprof/goroutine", "/debug/flags/v"):
         assert (await port.get(path, "root"))[0] == 404
 
 
-async def test_the_log_level_can_be_changed(world: World) -> None:
+async def test_the_log_level_can_be_changed(world: SecuredCluster) -> None:
     """As for kube-scheduler: PUT a number."""
     port = await world.open()
     logger = logging.getLogger("pyscheduler")
@@ -488,7 +490,7 @@ async def test_the_log_level_can_be_changed(world: World) -> None:
         logger.setLevel(before)
 
 
-async def test_the_record_of_the_probes_can_be_reset(world: World) -> None:
+async def test_the_record_of_the_probes_can_be_reset(world: SecuredCluster) -> None:
     """DELETE, as there."""
     port = await world.open()
     await port.get("/readyz")

@@ -18,7 +18,7 @@ TABLE = DialectTable(DIALECTS)
 LABELS = {"sigs": "scheduling.x-k8s.io/pod-group", "ming": "pod-group.scheduling.ming.io"}
 
 
-class World:
+class CoschedulingCluster:
     """Nodes, groups and pods of one cluster, and what has become of them."""
 
     def __init__(self, cluster: FakeCluster) -> None:
@@ -133,9 +133,9 @@ class World:
 
 
 @pytest.fixture
-def world(pyscheduler_cluster: FakeCluster) -> World:
+def world(pyscheduler_cluster: FakeCluster) -> CoschedulingCluster:
     """Give a cluster that knows the PodGroups of sigs and ming."""
-    return World(pyscheduler_cluster)
+    return CoschedulingCluster(pyscheduler_cluster)
 
 
 @pytest.fixture
@@ -153,6 +153,6 @@ def attempts(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
 
 
 @pytest.fixture
-def world_on() -> Callable[[FakeCluster], World]:
+def world_on() -> Callable[[FakeCluster], CoschedulingCluster]:
     """Give what makes such a cluster of another one."""
-    return World
+    return CoschedulingCluster

@@ -1,7 +1,7 @@
-"""A cluster to which everything happens that can happen, and what must be true of it all the while.
+"""Random histories of a cluster, and the invariants that hold throughout.
 
-`World` has one method per thing that happens; `test_nothing_lost` calls them in an order that hypothesis, or a seed,
-chooses. The scheduler in it is the whole one, on an embedded API server and a virtual clock.
+`RandomHistory` has one method for each kind of event; `test_nothing_lost` calls them in an order that hypothesis, or a
+seed, chooses. It runs the whole scheduler on an embedded API server and a virtual clock.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from pyscheduler.testing import FakeFramework
 
-__all__ = ["EVENTS", "FAULTS", "World"]
+__all__ = ["EVENTS", "FAULTS", "RandomHistory"]
 
 _ZONES = ("a", "b", "c")
 _UNREADABLE = "a lot"
@@ -49,7 +49,7 @@ FAULTS: dict[str, dict[str, Any]] = {
 }
 
 
-class World:
+class RandomHistory:
     """One history. `rng` decides what it happens to; `counts` says how often what happened."""
 
     def __init__(self, seed: int, *, share: float = 0.04) -> None:
@@ -368,8 +368,8 @@ def _amounts(manifest: dict[str, Any]) -> dict[str, str]:
 
 
 #: Everything that can happen, by name.
-EVENTS: dict[str, Callable[[World], Any]] = {
-    name: getattr(World, name)
+EVENTS: dict[str, Callable[[RandomHistory], Any]] = {
+    name: getattr(RandomHistory, name)
     for name in (
         "create_pod",
         "create_malformed_pod",

@@ -1,6 +1,6 @@
-"""Where a case is played: in this process, on a server in a process of its own, or on a cluster that is there.
+"""The clusters on which cases are measured: in this process, in a server process, or an existing cluster.
 
-A world knows what is done to the cluster; the scheduler comes and goes round by round, and is told nothing.
+A measured cluster creates and deletes the objects of a plan. The scheduler is started anew in each round.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 import attrs
 
 from benchmarks import secure
-from benchmarks.foreign import ForeignWorld
+from benchmarks.foreign import ForeignCluster
 from benchmarks.server import serving_case
 from benchmarks.stage import Stage
 from pyscheduler.cluster.real import auth
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from benchmarks.server import Server
     from pyscheduler.scheduler.ports import Transport
 
-__all__ = ["Setting", "World", "opened"]
+__all__ = ["MeasuredCluster", "Setting", "opened"]
 
 
 @attrs.frozen(kw_only=True)
@@ -43,8 +43,8 @@ class Setting:
     shared: bool = False
 
 
-class World(Protocol):
-    """A cluster with a plan's objects."""
+class MeasuredCluster(Protocol):
+    """A cluster that holds the objects of a plan."""
 
     async def fill(self) -> None:
         """Create the measured pods."""
@@ -114,7 +114,7 @@ class _Served:
 
 
 @asynccontextmanager
-async def opened(setting: Setting, plan: Plan) -> AsyncIterator[World]:
+async def opened(setting: Setting, plan: Plan) -> AsyncIterator[MeasuredCluster]:
     """Set a case up, and take it down again."""
     if setting.mode == "cycle":
         yield _InProcess(plan)
@@ -128,7 +128,7 @@ async def opened(setting: Setting, plan: Plan) -> AsyncIterator[World]:
         ) as server:
             yield _Served(server)
     else:
-        world = await ForeignWorld.open(plan, setting.kubeconfig, shared=setting.shared)
+        world = await ForeignCluster.open(plan, setting.kubeconfig, shared=setting.shared)
         try:
             yield world
         finally:

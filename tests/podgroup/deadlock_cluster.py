@@ -19,7 +19,7 @@ GRACE: Final = 2
 LEASE: Final = 30
 
 
-class DeadlockWorld:
+class DeadlockCluster:
     """Nodes, groups and pods; what has become of them, and what the resolver did."""
 
     def __init__(self, cluster: FakeCluster) -> None:

@@ -1,8 +1,8 @@
-"""A cluster of groups of pods to which everything happens that can happen, under a profile of ours as it is shipped.
+"""Random histories of a cluster with groups of pods, under one of the shipped profiles.
 
-`World` has one method per thing that happens; `test_gang_histories` calls them in an order that hypothesis chooses. The
-scheduler in it is the whole one, on an embedded API server and a virtual clock. What must be true all the while is
-judged by `groups_checker`, at each moment at which anything happened.
+`GroupHistory` has one method for each kind of event; `test_gang_histories` calls them in an order that hypothesis
+chooses. It runs the whole scheduler on an embedded API server and a virtual clock. `groups_checker` checks the
+invariants after every change.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from pyscheduler.podgroup import DIALECTS, DialectTable
 from pyscheduler.testing import FakeCluster, FakeFramework, pod_manifest
 from tests.integration.groups_checker import GANG, Checker, Counting, WatchedCluster
 
-__all__ = ["EVENTS", "OPENINGS", "Way", "World"]
+__all__ = ["EVENTS", "OPENINGS", "GroupHistory", "Way"]
 
 CONFIGS: Final = Path(__file__).parents[2] / "configs"
 #: In order of the namespaces in which they live: gang groups reach across.
@@ -66,7 +66,7 @@ class Way:
         return [yaml.safe_load(path.read_text(encoding="utf-8"))] if group and path.exists() else []
 
 
-class World:
+class GroupHistory:
     """One history. `counts` says how often what happened."""
 
     def __init__(self, way: Way, number: int) -> None:
@@ -554,13 +554,15 @@ class World:
 
 
 #: How each history may begin, by name.
-OPENINGS: dict[str, Callable[[World], Any]] = {
-    name: getattr(World, name) for name in sorted(vars(World)) if name.startswith("open_") and name != "open_gates"
+OPENINGS: dict[str, Callable[[GroupHistory], Any]] = {
+    name: getattr(GroupHistory, name)
+    for name in sorted(vars(GroupHistory))
+    if name.startswith("open_") and name != "open_gates"
 }
 
 #: Everything that can happen, by name.
-EVENTS: dict[str, Callable[[World], Any]] = {
-    name: getattr(World, name)
+EVENTS: dict[str, Callable[[GroupHistory], Any]] = {
+    name: getattr(GroupHistory, name)
     for name in (
         "change_annotations",
         "change_minimum",
