@@ -1,4 +1,4 @@
-"""`pyscheduler cluster`: the embedded API server alone."""
+"""`pyscheduler cluster`: serve the embedded API server."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ __all__ = ["command"]
 
 @attrs.frozen(kw_only=True)
 class _Options:
-    """The command's options, as they were given."""
+    """The options of the command."""
 
     address: str
     port: int
@@ -65,7 +65,7 @@ async def _serve(options: _Options) -> None:
         tokens[admin] = ADMIN
     gates = parse(options.feature_gates)
     clock = LoopClock()
-    # A server that is started again has forgotten everything, but its clients have not: its versions go on with time.
+    # Clients may hold resource versions of an earlier run, so versions continue with the time.
     first_version = int(clock.wall() * 1000)
     cluster = EmbeddedCluster(
         clock=clock,
@@ -87,12 +87,12 @@ async def _serve(options: _Options) -> None:
         except ConfigError:
             await server.stop()
             raise
-    # One line, flushed, for those who start this as a child and wait for it.
+    # One flushed line, for a parent process that waits for it.
     click.echo(f"serving {server.url} objects={loaded}")
     if admin and not options.kubeconfig:
         click.echo(f"token {admin}")
     if admin and pair is None:
-        click.echo("note: kubectl and Go's clients keep tokens to themselves without TLS; add --tls for them", err=True)
+        click.echo("note: kubectl and other Go clients send no tokens without TLS; add --tls to use them", err=True)
     await stop.wait()
     if kubelets is not None:
         kubelets.stop()
@@ -100,7 +100,7 @@ async def _serve(options: _Options) -> None:
 
 
 def _read_tokens(path: Path) -> dict[str, User]:
-    """Return the tokens of a file and whose they are; raise `ConfigError` naming it where it cannot be read."""
+    """Read the tokens of a file with their users; raise `ConfigError` naming the file if it cannot be read."""
     from pyscheduler.cluster.embedded.access.tokens import read_token_file
 
     source = f"--token-auth-file: {path}"
@@ -108,21 +108,21 @@ def _read_tokens(path: Path) -> dict[str, User]:
         return read_token_file(path.read_text(encoding="utf-8"), source=source)
     except (OSError, UnicodeDecodeError) as error:
         why = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
-        raise ConfigError(f"cannot be read: {why}; it takes lines of token,user,uid,groups", source=source) from error
+        raise ConfigError(f"cannot be read: {why}; each line must be token,user,uid,groups", source=source) from error
 
 
 def _load(cluster: EmbeddedCluster, path: Path) -> list[dict[str, Any]]:
-    """Create the objects of a file; raise `ConfigError` naming it where it cannot be read or an object is refused."""
+    """Create the objects of a file; raise `ConfigError` for an unreadable file or an invalid object."""
     try:
         return cluster.load(path.read_bytes())
     except OSError as error:
-        raise ConfigError(f"{path} cannot be read: {error.strerror}; --load takes a file of manifests") from error
+        raise ConfigError(f"--load: {path} cannot be read: {error.strerror}; name a file of manifests") from error
     except (APIError, ConfigError) as error:
-        raise ConfigError(f"{path} was refused: {error}") from error
+        raise ConfigError(f"--load: {path} was rejected: {error}") from error
 
 
 def _stop_with_stdin(stop: asyncio.Event) -> None:
-    """Set `stop` when whoever holds the other end of standard input lets go of it."""
+    """Set `stop` when standard input is closed."""
     loop = asyncio.get_running_loop()
 
     def read() -> None:
@@ -133,33 +133,31 @@ def _stop_with_stdin(stop: asyncio.Event) -> None:
     try:
         loop.add_reader(0, read)
     except OSError as error:
-        raise ConfigError("--stop-with-stdin: standard input is no pipe or terminal") from error
+        raise ConfigError("--stop-with-stdin: standard input is neither a pipe nor a terminal") from error
 
 
 def _find_pair(options: _Options) -> Pair | None:
-    """Return the certificate to serve under, from files or made for this address; None for plain HTTP."""
+    """Return the serving certificate, read from files or generated for this address; None for plain HTTP."""
     from pyscheduler.serving.certificates import read_pair, self_signed
 
     cert_flag, key_flag = "--tls-cert-file", "--tls-private-key-file"
     if options.cert_file and options.key_file:
         return read_pair(options.cert_file, options.key_file, cert_flag=cert_flag, key_flag=key_flag)
     if options.cert_file or options.key_file:
-        raise ConfigError(
-            f"{cert_flag} and {key_flag} belong together; give both, or --tls for a pair made on the spot"
-        )
+        raise ConfigError(f"{cert_flag} needs {key_flag}; give both, or --tls for a generated certificate")
     if not options.tls:
         return None
     try:
         ipaddress.ip_address(options.address)
-    except ValueError:  # a name: the certificate is for localhost in any case
+    except ValueError:  # a host name; the certificate is for localhost in any case
         return self_signed("127.0.0.1")
     return self_signed(options.address)
 
 
 def _make_context(pair: Pair) -> ssl.SSLContext:
-    """Return what the server shows to those who connect; raise `ConfigError` for a pair that cannot be used."""
+    """Return the server's TLS context; raise `ConfigError` for an unusable pair."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    with tempfile.TemporaryDirectory() as folder:  # the ssl module takes files only
+    with tempfile.TemporaryDirectory() as folder:  # the ssl module reads only files
         files = Path(folder, "tls.crt"), Path(folder, "tls.key")
         for file, content in zip(files, (pair.certificate, pair.key), strict=True):
             file.touch(mode=0o600)
@@ -167,7 +165,7 @@ def _make_context(pair: Pair) -> ssl.SSLContext:
         try:
             context.load_cert_chain(*files)
         except (OSError, ValueError) as error:
-            raise ConfigError(f"{pair.source}: {error}; it takes a certificate and its key, both PEM") from error
+            raise ConfigError(f"{pair.source}: {error}; provide a certificate and its key, both PEM") from error
     return context
 
 

@@ -1,4 +1,4 @@
-"""`pyscheduler config`: check a configuration and show what it comes to, or which permissions it needs."""
+"""`pyscheduler config`: check a configuration; print it with all defaults, or print the permissions that it needs."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def command(
     from pyscheduler.runtime.discovery import discover
 
     if not rbac and (name or service_account):
-        raise ConfigError(f"--{'name' if name else 'service-account'} is about roles; add --rbac")
+        raise ConfigError(f"--{'name' if name else 'service-account'} is for roles; add --rbac")
     account = parse_account(service_account) if service_account is not None else None
     gates = parse(feature_gates)
     for warning in warnings_of(feature_gates):
@@ -89,7 +89,7 @@ def command(
 
 
 def _typed() -> str:
-    """Return the command as one would type it, those options left out that say nothing."""
+    """Return the command line, without options that have their default."""
     context = click.get_current_context()
     words = ["pyscheduler", "config"]
     for option in context.command.params:

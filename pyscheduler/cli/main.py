@@ -1,4 +1,4 @@
-"""The `pyscheduler` command and its subcommands, each imported only when it is used."""
+"""The `pyscheduler` command; each subcommand is imported when it is used."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _COMMANDS: Final = {
 
 
 class _LazyGroup(click.Group):
-    """A group that imports a command when it is called, not when it is listed."""
+    """A group that imports a subcommand when it is called, not when it is listed."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(_COMMANDS)
@@ -80,7 +80,7 @@ def cli() -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the command line; a user's mistake is one line on stderr and exit code 1."""
+    """Run the command line; print one line on stderr for each mistake and exit with code 1."""
     from pyscheduler.api.errors import PySchedulerError
 
     try:

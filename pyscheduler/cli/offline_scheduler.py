@@ -1,4 +1,4 @@
-"""A scheduler for a cluster that is not there: what `config` and `plugins` look into. Nothing is started."""
+"""Build a scheduler on an empty cluster, for `config` and `plugins`. Nothing is started."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = ["offline_scheduler"]
 def offline_scheduler(
     config: Configuration, registry: Registry, *, gates: Mapping[str, bool] | None = None
 ) -> Scheduler:
-    """Build the configuration's scheduler on an empty cluster; raise `ConfigError` for what is wrong with it.
+    """Build the configuration's scheduler on an empty cluster; raise `ConfigError` for its mistakes.
 
     `gates` are the feature gates (default: kube-scheduler's).
     """

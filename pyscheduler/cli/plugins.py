@@ -1,4 +1,4 @@
-"""`pyscheduler plugins`: what is installed, from where, at which extension points, with which args."""
+"""`pyscheduler plugins`: list the installed plugins, or the plugins of a profile."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = ["command"]
 
-#: What fits a terminal, and is readable in a file too.
+#: Line width that suits a terminal and a file.
 _WIDTH: Final = 80
 
 
@@ -49,7 +49,7 @@ def command(config_file: str | None, output: str, blocked: tuple[str, ...]) -> N
 
 
 def _args_of(row: PluginDescription) -> list[str]:
-    """Return the names of the plugin's args, as configuration files spell them."""
+    """Return the names of the plugin's args, as in configuration files."""
     from pyscheduler.config.fields import fields_of
 
     if row.args_type is None:
@@ -57,7 +57,7 @@ def _args_of(row: PluginDescription) -> list[str]:
     try:
         return list(fields_of(row.args_type))
     except (NameError, TypeError):
-        # A class that cannot be read is a profile's problem, which is told when one gives args.
+        # A class that cannot be read is an error only for a profile that gives args for it.
         return [row.args_type.__name__]
 
 

@@ -1,4 +1,4 @@
-"""`pyscheduler simulate`: scenarios and traces run in virtual time, by the very scheduler that runs on clusters."""
+"""`pyscheduler simulate`: run scenarios and traces in virtual time, with the scheduler that runs on clusters."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 
 __all__ = ["command"]
 
-#: The cluster of a trace; the jobs of vc1 keep it busy at two thirds on average, and full for weeks.
+#: Default cluster for a trace; the jobs of vc1 use two thirds of it on average, and all of it for weeks.
 _NODES = "24x8gpu"
-#: That of `Replay`; `run` has five minutes.
+#: The default of `Replay`; the default of `run` is five minutes.
 _FLUSH = "6h0m0s"
-#: Options that are about scenarios only, and about traces only, by parameter.
+#: Options for scenarios only, and options for traces only, by parameter.
 _OF_SCENARIOS = {"patterns": "--select", "wanted": "--print-config"}
 _OF_TRACES = {
     "vc": "--vc",
@@ -151,13 +151,13 @@ def command(  # noqa: PLR0913, PLR0917 - one for each flag, passed by name
 
 
 def _check_usage(context: click.Context, *, has_trace: bool, has_files: bool) -> None:
-    """Refuse what does not go together: an option that would have no effect is a mistake."""
+    """Reject options that have no effect in this combination."""
     from pyscheduler.framework.errors import ConfigError
 
     if has_trace and has_files:
-        raise ConfigError("give scenario files or a trace, and not both")
+        raise ConfigError("give either scenario files or --trace")
     if not has_trace and not has_files:
-        raise ConfigError("give scenario files, or a trace with --trace")
+        raise ConfigError("give scenario files or --trace")
     for name, option in (_OF_SCENARIOS if has_trace else _OF_TRACES).items():
         if context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
             raise ConfigError(f"{option} has no effect {'on a trace' if has_trace else 'without --trace'}")
@@ -186,20 +186,20 @@ def _simulate(
         of_file, found = load_scenarios(file)
         for each in found:
             if each.id in profiles:
-                raise ConfigError(f"scenario {each.id}: another file has one of this id", source=file)
+                raise ConfigError(f"scenario {each.id}: the id is already used in another file", source=file)
             profiles[each.id] = of_file[each.profile]
         scenarios += found
     if wanted is not None:
         chosen = next((each for each in scenarios if each.id == wanted), None)
         if chosen is None:
-            raise ConfigError(f'there is no scenario "{wanted}" in {", ".join(files)}')
+            raise ConfigError(f'--print-config: no scenario "{wanted}" in {", ".join(files)}')
         click.echo(configure(chosen, profiles[chosen.id]).document, nl=False)
         return
     scenarios = _selected(scenarios, patterns)
     results: list[Result] = []
     began = time.perf_counter()
     for scenario in scenarios:
-        # Each run has a registry of its own: classes are loaded once all the same.
+        # Each run has its own registry; plugin classes are still loaded only once.
         result = run_scenario(scenario, profiles[scenario.id], seed=seed, registry=discover(blocked=blocked))
         results.append(result)
         if output == "table":
@@ -215,18 +215,18 @@ def _simulate(
 
 
 def _selected(scenarios: Sequence[Scenario], patterns: Sequence[str]) -> list[Scenario]:
-    """Return the scenarios that some pattern fits, in the order of the files; all without patterns."""
+    """Return the scenarios that match a pattern, in the order of the files; all scenarios without patterns."""
     from pyscheduler.framework.errors import ConfigError
 
     wanted = [part for pattern in patterns for part in pattern.split(",") if part]
     for pattern in wanted:
         if not any(fnmatchcase(each.id, pattern) for each in scenarios):
-            raise ConfigError(f'--select: no scenario is called "{pattern}"')
+            raise ConfigError(f'--select: no scenario matches "{pattern}"')
     return [each for each in scenarios if not wanted or any(fnmatchcase(each.id, part) for part in wanted)]
 
 
 def _show(scenario: Scenario, result: Result) -> None:
-    """Print a line about a scenario, and one about each failure."""
+    """Print one line for a scenario, and one line for each failure."""
     time = f"{result.steps[-1].time:g} s" if result.steps else "-"
     title = f"{scenario.title} (optional)" if scenario.optional else scenario.title
     click.echo(f"{'passed' if result.passed else 'FAILED'}  {scenario.id:<32} {time:>8}  {title}".rstrip())

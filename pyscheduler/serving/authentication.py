@@ -1,6 +1,6 @@
-"""Who asks: a client certificate, a bearer token that the API server knows, or nobody in particular.
+"""Authenticate requests to the HTTPS port by client certificate or bearer token.
 
-Credentials that are wrong are refused (401); no credentials at all are those of `system:anonymous`, who may little.
+Wrong credentials are rejected with 401. A request without credentials belongs to `system:anonymous`.
 
 Source: apiserver's authentication/authenticatorfactory/delegating.go, request/x509, request/bearertoken, token/cache.
 """
@@ -40,13 +40,13 @@ _TOKEN_REVIEWS: Final = "/apis/authentication.k8s.io/v1/tokenreviews"  # noqa: S
 _CACHE_SIZE: Final = 4096
 _AUTHENTICATED: Final = "system:authenticated"
 _CREDENTIAL_ID: Final = "authentication.kubernetes.io/credential-id"
-#: The attribute of a certificate's subject that holds the user's uid.
+#: The attribute of a certificate's subject that holds the uid of the user.
 _UID_OID: Final = "1.3.6.1.4.1.57683.2"
 
 
 @attrs.frozen(kw_only=True)
 class User:
-    """Who asks."""
+    """The user who sent a request."""
 
     name: str
     uid: str = ""
@@ -57,12 +57,12 @@ class User:
 ANONYMOUS: Final = User(name="system:anonymous", groups=("system:unauthenticated",))
 
 
-class Unauthenticated(PySchedulerError):  # noqa: N818 - what it is, in Kubernetes' word for it
-    """Report credentials that are wrong, or that nobody could check."""
+class Unauthenticated(PySchedulerError):  # noqa: N818 - Kubernetes' word for it
+    """Report credentials that are wrong or could not be checked."""
 
 
 class Authenticator:
-    """Tells who asks. Without a `reviewer`, tokens say nothing and their bearers are anonymous."""
+    """Finds the user of a request. Without a `reviewer`, bearer tokens are ignored and the user is anonymous."""
 
     def __init__(
         self, *, reviewer: Reviewer | None, clock: Clock, cache_seconds: float, request_metrics: RequestMetrics
@@ -70,14 +70,14 @@ class Authenticator:
         self._reviewer = reviewer
         self._clock = clock
         self._request_metrics = request_metrics
-        #: By the token's digest: no token is kept. None for a token that is not valid.
+        #: Results by the digest of the token; the token itself is not stored. None for an invalid token.
         self._known: TTLCache[bytes, User | None] = TTLCache(_CACHE_SIZE, cache_seconds, timer=clock.now)
 
     async def authenticate(self, *, certificate: bytes | None, subject: Any, authorization: str) -> User:
         """Return the user. Raises `Unauthenticated`.
 
-        `certificate` is what the client showed, in DER, and `subject` its subject as `ssl` decodes it; it has been
-        verified by then. `authorization` is the header of that name.
+        `certificate` is the verified client certificate in DER, `subject` its subject as `ssl` decodes it,
+        `authorization` the value of the Authorization header.
         """
         if certificate is not None:
             user = user_of_certificate(certificate, subject)
@@ -105,7 +105,7 @@ class Authenticator:
         return user
 
     async def _review(self, reviewer: Reviewer, token: str) -> User | None:
-        """Return whose token it is, None for nobody's. An answer that did not come is remembered by nobody."""
+        """Return the user of the token, or None for an invalid token. A request that fails is not cached."""
         try:
             status = await reviewer.review(_TOKEN_REVIEWS, "authentication.k8s.io/v1 TokenReview", {"token": token})
         except (APIError, TransportError) as error:
@@ -125,9 +125,9 @@ class Authenticator:
 
 
 def user_of_certificate(certificate: bytes, subject: Any) -> User | None:
-    """Return whom a verified certificate names: the common name is the user, organizations are groups.
+    """Return the user that a verified certificate names: the common name is the user, organizations are groups.
 
-    Raises `Unauthenticated` for a uid that is there twice. None where there is no common name.
+    None without a common name. Raises `Unauthenticated` for a certificate with two uids.
     """
     attributes: dict[str, list[str]] = {}
     for name, value in (pair for each in subject for pair in each):
@@ -146,7 +146,7 @@ def user_of_certificate(certificate: bytes, subject: Any) -> User | None:
 
 
 def shown_certificate(connection: ssl.SSLObject | None) -> tuple[bytes | None, Any]:
-    """Return the client's certificate in DER and its subject; None and nothing where it showed none."""
+    """Return the client's certificate in DER and its subject; None and () without a client certificate."""
     if connection is None:
         return None, ()
     decoded = connection.getpeercert()
@@ -154,7 +154,7 @@ def shown_certificate(connection: ssl.SSLObject | None) -> tuple[bytes | None, A
 
 
 def certificate_end(connection: ssl.SSLObject | None) -> float:
-    """Return when the certificate that a client showed ends, in seconds of Unix time."""
+    """Return the expiry of the client's certificate, in seconds of Unix time."""
     import ssl
 
     decoded = connection.getpeercert() if connection is not None else None
@@ -162,13 +162,13 @@ def certificate_end(connection: ssl.SSLObject | None) -> float:
 
 
 def _bearer_token(header: str) -> str | None:
-    """Return the token of an Authorization header; None where it holds none."""
+    """Return the token of an Authorization header, or None."""
     parts = header.strip().split(" ", 2)
     return parts[1] if len(parts) > 1 and parts[0].lower() == "bearer" and parts[1] else None
 
 
 def _with_authenticated(user: User) -> User:
-    """Return the user as a member of those whom the cluster knows."""
+    """Return the user with the group `system:authenticated`."""
     if _AUTHENTICATED in user.groups or user.name == ANONYMOUS.name:
         return user
     return attrs.evolve(user, groups=(*user.groups, _AUTHENTICATED))

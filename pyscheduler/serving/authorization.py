@@ -1,4 +1,4 @@
-"""Who may what: some paths are open, `system:masters` may all, and the API server is asked about the rest.
+"""Authorize requests to the HTTPS port: open paths, `system:masters`, and SubjectAccessReview for the rest.
 
 Source: apiserver's server/options/authorization.go, authorization/path and plugin/pkg/authorizer/webhook.
 """
@@ -27,28 +27,28 @@ _log = logging.getLogger(__name__)
 
 _ACCESS_REVIEWS: Final = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
 _CACHE_SIZE: Final = 8192
-#: Answers about longer attributes are not remembered: who asks could fill the memory with them.
+#: Decisions about longer requests are not cached, so that clients cannot fill the memory.
 _CACHED_BYTES: Final = 10_000
 _PRIVILEGED: Final = "system:masters"
 
 
 @attrs.frozen
 class Decision:
-    """Whether a request is allowed, and the reason that the cluster gave."""
+    """Whether a request is allowed, and the reason that the API server gave."""
 
     allowed: bool
     reason: str = ""
-    #: Whether the cluster said no, and not only that it knows of no rule that allows it.
+    #: True if the API server denied the request; False if it only knows of no rule that allows it.
     denied: bool = False
 
     @property
     def label(self) -> str:
-        """Return what the decision is called in metrics."""
+        """Return the name of the decision in metrics."""
         return "allowed" if self.allowed else "denied" if self.denied else "no-opinion"
 
 
 class Authorizer:
-    """Decides on paths and verbs. Without a `reviewer`, what is not open is forbidden."""
+    """Decides on paths and verbs. Without a `reviewer`, only the open paths are allowed."""
 
     def __init__(
         self,
@@ -69,7 +69,7 @@ class Authorizer:
     async def authorize(self, user: User, verb: str, path: str) -> Decision:
         """Return whether `user` may `verb` (a method in lower case) `path`.
 
-        Raises `APIError` or `TransportError` where it could not be found out.
+        Raises `APIError` or `TransportError` if the API server gives no decision.
         """
         bare = path.removeprefix("/")
         if _PRIVILEGED in user.groups or bare in self._paths or bare.startswith(self._prefixes):

@@ -19,7 +19,7 @@ _NEGATIVE: Final = 1
 _BYTE_STRING: Final = 2
 _ARRAY: Final = 4
 _MAP: Final = 5
-#: Numbers below stand in the first byte; greater ones in the 1, 2, 4 or 8 bytes after it.
+#: Numbers below this are in the first byte; greater ones in the 1, 2, 4 or 8 bytes after it.
 _IN_FIRST_BYTE: Final = 24
 
 

@@ -1,7 +1,6 @@
-"""Certificates to serve: read from files, or made where there are none.
+"""Serving certificates: read from files, or generated and self-signed.
 
-What is made is a certificate that signs itself, as kube-scheduler makes it. A child process makes it for `run`: the
-library takes 12 MiB, and a scheduler that runs for months needs it once.
+A child process generates the certificate, because the library takes 12 MiB and is needed only once.
 
 Source: SecureServingOptions.MaybeDefaultWithSelfSignedCerts in apiserver's server/options.
 """
@@ -26,7 +25,7 @@ __all__ = ["Pair", "ensure_folder", "names_in", "read_pair", "self_signed", "sel
 
 _log = logging.getLogger(__name__)
 
-#: Files in --cert-dir; kube-scheduler's own names, so that a folder made for it serves here, too.
+#: Files in --cert-dir, with kube-scheduler's names, so that its folder can be used here.
 _PAIR_NAME: Final = "kube-scheduler"
 _SELF_SIGNED: Final = "the self-signed certificate"
 _CHILD_SECONDS: Final = 60.0
@@ -34,7 +33,7 @@ _CHILD_SECONDS: Final = 60.0
 
 @attrs.frozen
 class Pair:
-    """A certificate (with its chain) and its key, both PEM; `source` names their flags in messages."""
+    """A certificate with its chain, and its key, both PEM; `source` names their flags in messages."""
 
     certificate: bytes
     key: bytes = attrs.field(repr=False)
@@ -42,7 +41,7 @@ class Pair:
 
 
 def read_pair(cert_file: str, key_file: str, *, cert_flag: str, key_flag: str) -> Pair:
-    """Return the pair in two files; raise `ConfigError` naming flag and file where one cannot be read."""
+    """Read certificate and key; raise `ConfigError` with flag and file if one cannot be read."""
     source = cert_flag if cert_flag == key_flag else f"{cert_flag} and {key_flag}"
     return Pair(_read(cert_file, cert_flag), _read(key_file, key_flag), f"{source} ({cert_file}, {key_file})")
 
@@ -55,7 +54,7 @@ def _read(path: str, flag: str) -> bytes:
 
 
 def ensure_folder(folder: str, address: str) -> tuple[str, str]:
-    """Return the files of the pair in `folder`; make what is not there. Raises `ConfigError` where that fails."""
+    """Return the two files in `folder`; generate missing files. Raises `ConfigError` if that fails."""
     cert, key = Path(folder, f"{_PAIR_NAME}.crt"), Path(folder, f"{_PAIR_NAME}.key")
     if not (cert.exists() and key.exists()):
         pair = self_signed_by_child(address)
@@ -73,12 +72,12 @@ def ensure_folder(folder: str, address: str) -> tuple[str, str]:
 
 
 def self_signed(address: str) -> Pair:
-    """Return a new certificate for `localhost`, 127.0.0.1 and `address`, unless that is all interfaces."""
+    """Return a new certificate for `localhost`, 127.0.0.1 and `address`, unless `address` means all interfaces."""
     return Pair(*make_self_signed(address), _SELF_SIGNED)
 
 
 def self_signed_by_child(address: str) -> Pair:
-    """Return what `self_signed` makes, made by a child process where one can be started."""
+    """Return a certificate as `self_signed` does, generated in a child process if one can be started."""
     try:
         done = subprocess.run(
             [sys.executable, "-m", make_self_signed.__module__, address],
@@ -90,19 +89,19 @@ def self_signed_by_child(address: str) -> Pair:
         )
         certificate, key = done.stdout.split(BETWEEN)
     except (OSError, subprocess.SubprocessError, ValueError):
-        return self_signed(address)  # a sandbox lets no process start, or the interpreter is embedded in a program
+        return self_signed(address)  # a sandbox starts no process, or another program embeds the interpreter
     return Pair(certificate, key, _SELF_SIGNED)
 
 
 def names_in(pair: Pair) -> Sequence[str]:
-    """Return the names a certificate is for, lower case; of none, its common name."""
+    """Return the DNS names of a certificate in lower case, or its common name if it has none."""
     from cryptography import x509
     from cryptography.x509.oid import NameOID
 
     try:
         certificate = x509.load_pem_x509_certificate(pair.certificate)
     except ValueError as error:
-        raise ConfigError(f"{pair.source}: no certificate in PEM is in it") from error
+        raise ConfigError(f"{pair.source}: the file contains no certificate in PEM") from error
     try:
         found = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
         names = found.get_values_for_type(x509.DNSName)

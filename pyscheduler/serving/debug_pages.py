@@ -1,9 +1,9 @@
-"""What only the HTTPS port has: flags, status, the log level, and a look at where the time goes.
+"""Debugging pages of the HTTPS port: flags, status, log verbosity and profiles.
 
-`/debug/pprof/` is there where profiling is on. It has kube-scheduler's addresses and Python's answers, as text: who
-waits where (`goroutine`), and which functions took how long within the next seconds (`profile?seconds=30`).
+`/debug/pprof/` is served if profiling is enabled. It has kube-scheduler's paths with Python's data, as text: the stacks
+of all threads and tasks (`goroutine`), and the time that functions take during the next seconds (`profile?seconds=30`).
 
-Differs from kube-scheduler: profiles are of Python's own profiler, as text, and there are no others.
+Differs from kube-scheduler: the profiles come from Python's profiler, as text; the other profiles are not served.
 
 Source: apiserver's server/flagz, server/statusz, server/routes/profiling.go and flags.go.
 """
@@ -48,7 +48,7 @@ _PROFILES: Final = {
 
 @attrs.define(kw_only=True)
 class DebugPages:
-    """Answers below /debug, /flagz and /statusz."""
+    """Answers requests to /debug, /flagz and /statusz."""
 
     clock: Clock
     started_at: float
@@ -57,14 +57,14 @@ class DebugPages:
     profiling: bool
     with_flagz: bool
     with_statusz: bool
-    #: Whether these two are offered in CBOR.
+    #: Whether /flagz and /statusz are offered in CBOR.
     with_cbor: bool
     #: The paths that /statusz lists.
     paths: Callable[[], Sequence[str]]
     _busy: bool = False
 
     async def answer(self, request: web.BaseRequest) -> web.Response | None:
-        """Return the answer to a request, None for a path that is not among these."""
+        """Return the answer to a request, or None for other paths."""
         path = request.path
         if self.profiling and path == "/debug/flags/v":
             return await _change_level(request)
@@ -85,7 +85,7 @@ class DebugPages:
         return "\n".join([f"\n{COMPONENT} flagz", _WARNING, *lines, ""])
 
     def _folders(self) -> list[str]:
-        """Return the first parts of all paths, which are what /statusz lists, but for those of an API."""
+        """Return the first segment of every path that /statusz lists; the paths of an API are omitted."""
         flagz = ["/flagz"] if self.with_flagz else []
         return sorted({f"/{path.split('/')[1]}" for path in (*self.paths(), *flagz)} - _OF_AN_API)
 
@@ -132,7 +132,7 @@ class DebugPages:
         return None
 
     async def _profile(self, text: str) -> web.Response:
-        """Watch the event loop's thread for some seconds; tell what it did."""
+        """Profile the event loop's thread for some seconds and return the statistics."""
         try:
             seconds = go_values.parse_float(text)
         except ValueError:
@@ -158,7 +158,7 @@ class DebugPages:
 
 
 async def _change_level(request: web.BaseRequest) -> web.Response:
-    """Log more or less from now on."""
+    """Set the log verbosity."""
     if request.method != "PUT":
         return _text("unsupported http method\n", status=406)
     body = (await request.read()).decode("utf-8", "replace")
@@ -171,10 +171,10 @@ async def _change_level(request: web.BaseRequest) -> web.Response:
 
 
 def _stacks() -> str:
-    """Return where every thread and every task is."""
+    """Return the stacks of every thread and every task."""
     out = io.StringIO()
     names = {thread.ident: thread.name for thread in threading.enumerate()}
-    for number, frame in sys._current_frames().items():  # noqa: SLF001 - documented, and the only way
+    for number, frame in sys._current_frames().items():  # noqa: SLF001 - documented, and there is no other way
         out.write(f"thread {names.get(number, number)}:\n")
         traceback.print_stack(frame, file=out)
         out.write("\n")

@@ -1,7 +1,7 @@
-"""Asking the API server about those who come to the HTTPS port: who they are, and what they may.
+"""Delegate authentication and authorization to the API server, with TokenReview and SubjectAccessReview.
 
-A review is an object that is created and comes back with an answer in its status. What may be over in a moment is tried
-again, with a pause that grows.
+A review is an object whose creation returns the answer in its status. Errors that may be temporary are retried with a
+growing pause.
 
 Source: apiserver's plugin/pkg/authenticator/token/webhook, plugin/pkg/authorizer/webhook and util/webhook.
 """
@@ -35,7 +35,7 @@ _ATTEMPTS: Final = 5
 _PAUSE_SECONDS: Final = 0.5
 _FACTOR: Final = 1.5
 _JITTER: Final = 0.2
-#: What the HTTPS port asks of the API server: who its visitors are, what they may, and whose certificates to believe.
+#: The permissions that the HTTPS port needs: reviews, and the ConfigMap with the cluster's client CA.
 RULES: Final = (
     PolicyRule(api_groups=("authentication.k8s.io",), resources=("tokenreviews",), verbs=("create",)),
     PolicyRule(api_groups=("authorization.k8s.io",), resources=("subjectaccessreviews",), verbs=("create",)),
@@ -47,14 +47,14 @@ RULES: Final = (
         namespaces=("kube-system",),
     ),
 )
-#: Statuses that may be another one in a moment.
+#: Statuses of errors that may be temporary.
 _PASSING: Final = frozenset({429, 500, 503, 504})
 
 
 async def open_transport(kubeconfig: str, *, flag: str) -> Transport | None:
-    """Return a way to the API server that the kubeconfig names; without one, the pod's own, or None outside a pod.
+    """Connect to the API server of the kubeconfig, else of the pod's cluster; return None outside a pod.
 
-    Raises `ConfigError` naming `flag` where the kubeconfig cannot be used.
+    Raises `ConfigError` naming `flag` if the kubeconfig cannot be used.
     """
     from pyscheduler.cluster.real import auth
     from pyscheduler.cluster.real.http import HTTPTransport
@@ -67,7 +67,7 @@ async def open_transport(kubeconfig: str, *, flag: str) -> Transport | None:
     except ConfigError as error:
         if kubeconfig:
             raise ConfigError(f"{flag}: {error}") from error
-        # Optional, as in kube-scheduler; it is said, and nobody is asked.
+        # Optional, as in kube-scheduler: log the error and go on without reviews.
         _log.warning("Failed to read in-cluster kubeconfig for %s err=%s", flag.removeprefix("--"), error)
         return None
 
@@ -84,15 +84,15 @@ class Reviewer:
         reviewed: Callable[..., None] | None = None,
     ) -> None:
         self._transport = transport
-        #: Is told `code` and `seconds` of each request.
+        #: Called with `code` and `seconds` of each request.
         self._reviewed = reviewed
         self._clock = clock
         self._rng = rng
 
     async def review(self, path: str, kind: str, spec: dict[str, Any]) -> dict[str, Any]:
-        """Return the status of a review; `kind` is its apiVersion and kind, with a blank between them.
+        """Return the status of a review; `kind` is its apiVersion and kind, separated by a space.
 
-        Raises `APIError` or `TransportError` where the API server does not answer it.
+        Raises `APIError` or `TransportError` if the API server does not answer.
         """
         version, name = kind.split()
         body = msgspec.json.encode({"apiVersion": version, "kind": name, "metadata": {}, "spec": spec})
@@ -133,4 +133,4 @@ def _decoded(body: bytes, path: str) -> dict[str, Any]:
     try:
         return msgspec.json.decode(body, type=dict[str, Any])
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise TransportError(f"{path}: the answer is no JSON object") from error
+        raise TransportError(f"{path}: the API server's answer is not a JSON object") from error

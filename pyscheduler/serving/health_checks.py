@@ -1,7 +1,7 @@
-"""The probes: /healthz, /livez and /readyz, what each of them checks, and the record of it at /metrics/slis.
+"""The probes /healthz, /livez and /readyz with their checks, and the results at /metrics/slis.
 
-A probe answers `ok`, or with `?verbose`, and always where a check fails, a line for each of its checks; `?exclude=NAME`
-leaves one out, and `/readyz/NAME` asks for that one alone, with the reason where it fails.
+A probe answers `ok`. With `?verbose`, and whenever a check fails, it answers with one line for each check.
+`?exclude=NAME` skips a check. `/readyz/NAME` runs only that check and shows the reason of a failure.
 
 Source: apiserver's server/healthz; cmd/kube-scheduler/app/server.go; component-base's metrics/prometheus/slis.
 """
@@ -36,18 +36,18 @@ _HELP: Final = {
 
 @attrs.frozen
 class Check:
-    """Something that has to be well. `why_not` returns why it is not, and an empty text where it is."""
+    """A health check. `why_not` returns the reason of a failure, or "" if the check passes."""
 
     name: str
     why_not: Callable[[], str]
 
 
-#: The check that fails only where nobody answers.
+#: The check that fails only if the process does not answer.
 PING: Final = Check("ping", str)
 
 
 class Probes:
-    """The probes of one program, by name: `healthz`, `livez`, `readyz`. One without checks only says that it lives."""
+    """The probes of one program by name: `healthz`, `livez`, `readyz`. A probe without checks runs `PING`."""
 
     def __init__(self, *, started_at: float, **checks: Sequence[Check]) -> None:
         self._probes: Mapping[str, Sequence[Check]] = {name: found or (PING,) for name, found in checks.items()}
@@ -57,7 +57,7 @@ class Probes:
         self._counts: defaultdict[tuple[str, str, str], int] = defaultdict(int)
 
     def paths(self) -> list[str]:
-        """Return every path that is answered."""
+        """Return every path of a probe or check."""
         return [
             path
             for probe, checks in self._probes.items()
@@ -65,7 +65,7 @@ class Probes:
         ]
 
     def answer(self, path: str, *, verbose: bool = False, excluded: Collection[str] = ()) -> tuple[int, str] | None:
-        """Return status and text; None for a path that is no probe's."""
+        """Return status and text, or None for another path."""
         probe, slash, name = path.removeprefix("/").partition("/")
         checks = self._probes.get(probe)
         if checks is None:
@@ -86,7 +86,7 @@ class Probes:
                 continue
             reason = check.why_not()
             self._note(check.name, probe, well=not reason)
-            # Why it failed is for those who may ask for the check itself, and for the log.
+            # The reason is shown only at the path of the check itself, and logged.
             lines.append(f"[-]{check.name} failed: reason withheld" if reason else f"[+]{check.name} ok")
             if reason:
                 reasons[check.name] = reason
@@ -104,7 +104,7 @@ class Probes:
         self._counts[name, probe, "success" if well else "error"] += 1
 
     def slis(self) -> tuple[bytes, str]:
-        """Return what came of the checks so far, for Prometheus, and its content type."""
+        """Return the results of the checks for Prometheus, and the content type."""
         samples: dict[str, list[tuple[str, float]]] = {
             "kubernetes_healthcheck": [
                 (f'{{name="{name}",type="{probe}"}}', int(well)) for (name, probe), well in sorted(self._last.items())
@@ -124,6 +124,6 @@ class Probes:
         return "".join(f"{line}\n" for line in lines).encode(), CONTENT_TYPE
 
     def reset_slis(self) -> None:
-        """Forget what came of the checks."""
+        """Reset the results."""
         self._last.clear()
         self._counts.clear()

@@ -1,4 +1,4 @@
-"""The health port: plain HTTP, GET only, open to whoever reaches it. It is off by default.
+"""The health port: plain HTTP, GET only, without authentication. It is off by default.
 
 Differs from kube-scheduler: it has no such port, and serves probes over HTTPS only.
 """
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 
 __all__ = ["SHUTDOWN_SECONDS", "HealthServer"]
 
-#: How long an answer that is under way may take when the port is closed.
+#: Time limit for requests under way when the port is closed.
 SHUTDOWN_SECONDS: Final = 1.0
 
 
 class HealthServer:
-    """Answers probes and scrapes on a socket that listens."""
+    """Answers probes and scrapes on a listening socket."""
 
     def __init__(self, pages: Pages) -> None:
         self._pages = pages
@@ -29,7 +29,7 @@ class HealthServer:
         self.port = 0
 
     async def start(self, listening: socket.socket) -> None:
-        """Answer on `listening`, which it then owns."""
+        """Serve on `listening`; the server owns the socket from now on."""
         server = web.Server(self._answer, access_log=None)
         self._runner = web.ServerRunner(server, shutdown_timeout=SHUTDOWN_SECONDS)
         await self._runner.setup()

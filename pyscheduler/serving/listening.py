@@ -1,9 +1,9 @@
-"""Opening a port: one that the user named must be free, and one that is only the default may be taken by another.
+"""Open a port. A port that the user named must be free; a default port may be in use.
 
-A second scheduler often shares a host with kube-scheduler, or with its own replica; that its ports are taken there is
-no reason to stand still.
+A second scheduler often shares a host with kube-scheduler or with its own replica, and must start although their ports
+are in use.
 
-Differs from kube-scheduler: a default port that is taken is gone without; there it ends the program.
+Differs from kube-scheduler: if a default port is in use, the program runs without it instead of exiting.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ __all__ = ["listen"]
 _log = logging.getLogger(__name__)
 
 _BACKLOG: Final = 128
-#: Where the kernel, or its interfaces, know IPv4 only.
+#: Errors of a system without IPv6.
 _NO_IPV6: Final = frozenset({errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT})
 
 
 def listen(address: str, port: int, *, flag: str, named: bool, share: bool = False) -> socket.socket | None:
-    """Return a socket that listens, or None where the port is taken and was not `named` by the user.
+    """Return a listening socket, or None if the port is in use and was not `named` by the user.
 
-    `flag` is where another port is named; port 0 takes a free one. An address of all interfaces is one of both kinds
-    of IP. `share`: with SO_REUSEPORT. Raises `ConfigError` where it cannot listen.
+    `flag` sets the port and appears in messages. Port 0 takes a free port. An address of all interfaces listens on IPv4
+    and IPv6. `share` sets SO_REUSEPORT. Raises `ConfigError` if the socket cannot listen.
     """
     try:
         return _open(address, port, share=share)
@@ -38,11 +38,11 @@ def listen(address: str, port: int, *, flag: str, named: bool, share: bool = Fal
         reason = os.strerror(error.errno) if error.errno else str(error)
         where = f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
         if error.errno == errno.EADDRINUSE and not named:
-            _log.warning("Port is taken, going on without it address=%s flag=%s", where, flag)
+            _log.warning("Port is in use, running without it address=%s flag=%s", where, flag)
             return None
         if error.errno == errno.EADDRNOTAVAIL:
             raise ConfigError(f"--bind-address {address}: {reason}; name an address of this machine") from error
-        message = f"{flag} {port}: {where} cannot be opened: {reason}; name another port with {flag}, or 0 for none"
+        message = f"{flag} {port}: cannot listen on {where}: {reason}; set {flag} to another port, or to 0 for none"
         raise ConfigError(message) from error
 
 

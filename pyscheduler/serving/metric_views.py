@@ -1,4 +1,4 @@
-"""The flags about /metrics made into a view of it: `--disabled-metrics`, `--allow-metric-labels` and its manifest.
+"""Build the view of /metrics from `--disabled-metrics`, `--allow-metric-labels` and its manifest.
 
 Source: component-base's metrics/options.go and metrics/api/v1.
 """
@@ -22,7 +22,7 @@ _FLAG: Final = "--allow-metric-labels-manifest"
 
 
 def metric_view(flags: MetricsFlags) -> MetricView | None:
-    """Return what the flags leave to be seen, None where that is everything.
+    """Return the view of the metrics, or None if everything is shown.
 
     Raises `ConfigError` for a manifest that cannot be used.
     """
@@ -49,7 +49,9 @@ def _read_manifest(path: str) -> dict[str, str]:
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise ConfigError(f"{_FLAG}: {path} is not YAML: {' '.join(str(error).split())}") from error
     if isinstance(mapping, dict) and set(mapping) == {"allowListMapping"}:
-        mapping = mapping["allowListMapping"]  # as its help has it; what it reads is the mapping itself
+        mapping = mapping[
+            "allowListMapping"
+        ]  # the form that kube-scheduler's help documents; it reads the mapping itself
     mapping = {} if mapping is None else mapping
     if not isinstance(mapping, dict) or not all(isinstance(each, str) for pair in mapping.items() for each in pair):
         raise ConfigError(f'{_FLAG}: {path}: expected lines of "metric,label": "value,value"')

@@ -1,9 +1,9 @@
-"""What a running scheduler answers over HTTP, whichever port it comes from: probes, metrics, configuration, plugins.
+"""The pages of both ports: probes, metrics, configuration and plugins' routes.
 
-The HTTPS port adds what kube-scheduler offers to those who may: flags, status, profiling and the log level.
+The HTTPS port adds pages for authorized users: flags, status, profiling and log verbosity.
 
-Differs from kube-scheduler: only GET and HEAD are answered, and DELETE of /metrics/slis; DELETE of /metrics, which sets
-counts back there, is refused.
+Differs from kube-scheduler: only GET and HEAD are answered, and DELETE of /metrics/slis. DELETE of /metrics, which
+resets counts in kube-scheduler, is rejected.
 
 Source: newEndpointsHandler in cmd/kube-scheduler/app/server.go.
 """
@@ -28,37 +28,37 @@ if TYPE_CHECKING:
 __all__ = ["Debugging", "Pages"]
 
 _PLAIN: Final = {"X-Content-Type-Options": "nosniff"}
-#: Answers a request below its path; None where there is nothing.
+#: Answers a request, or returns None for a path that it does not serve.
 Debugging: TypeAlias = "Callable[[web.BaseRequest], Awaitable[web.Response | None]]"
 
 
 @attrs.frozen(kw_only=True)
 class Pages:
-    """Answers requests; each source is asked when somebody asks for it."""
+    """Answers requests; calls a source only for a request to its page."""
 
     probes: Probes
-    #: Text for Prometheus, and its content type.
+    #: Returns text for Prometheus and its content type.
     metrics: Callable[[], tuple[bytes, str]]
     configz: Callable[[], bytes]
-    #: What plugins answer.
+    #: The routes of plugins.
     routes: Routes
-    #: Text and content type of /metrics/resources; it is empty on a replica that does not lead.
+    #: Returns text and content type of /metrics/resources, which is empty on a replica that does not lead.
     resources: Callable[[], Awaitable[tuple[bytes, str]]] | None = None
 
     def paths(self) -> list[str]:
-        """Return every path that is answered, sorted."""
+        """Return every served path, sorted."""
         own = ["/configz", "/metrics", "/metrics/slis", *(["/metrics/resources"] if self.resources else [])]
         return sorted({*self.probes.paths(), *own, *self.routes.paths()})
 
     async def answer(self, request: web.BaseRequest, debugging: Debugging | None = None) -> web.StreamResponse:
-        """Return the answer to a request; `debugging` answers what only the HTTPS port has."""
+        """Return the answer to a request; `debugging` serves the pages that only the HTTPS port has."""
         if debugging is not None and (answer := await debugging(request)) is not None:
             return answer
         if request.method == "DELETE" and request.path == "/metrics/slis" and debugging is not None:
             self.probes.reset_slis()
             return web.Response(text="metrics reset\n")
         if request.method not in {"GET", "HEAD"}:
-            return web.Response(status=405, text="only GET is answered here\n")
+            return web.Response(status=405, text="method not allowed: use GET\n")
         if request.path == "/metrics/resources" and self.resources is not None:
             return _scraped(*await self.resources())
         return self._get(request)
@@ -89,7 +89,7 @@ class Pages:
             return web.Response(body=msgspec.json.encode(answer), content_type="application/json")
         except NotFoundError as error:
             return web.Response(status=404, text=f"{error}\n")
-        except PLUGIN_FAILURES as error:  # a plugin's page must not take the port down
+        except PLUGIN_FAILURES as error:  # an error in a plugin's page must not stop the port
             return web.Response(status=500, text=f"{type(error).__name__}: {error}\n")
 
 

@@ -1,4 +1,4 @@
-"""The ports of a running scheduler: HTTPS as kube-scheduler has it, and plain HTTP where one asks for it."""
+"""The ports of a running scheduler: HTTPS as in kube-scheduler, and optionally plain HTTP."""
 
 from __future__ import annotations
 
@@ -32,18 +32,18 @@ __all__ = ["Ports", "probes"]
 _log = logging.getLogger(__name__)
 
 _LOOPBACK: Final = "127.0.0.1"
-#: Lists and maps that are printed without brackets.
+#: Flags whose lists and maps are printed without brackets.
 _BARE: Final = frozenset({"feature-gates", "vmodule"})
-#: What stands for a value that was not given, where it is not nothing.
+#: The text for a flag that was not given, where it is not empty.
 _EMPTY: Final = {"log-json-info-buffer-size": "0", "log-text-info-buffer-size": "0", "version": "false"}
 
 
 def probes(
     scheduler: Scheduler, elector: LeaderElector | None, stop: asyncio.Event, heartbeat: Heartbeat | None
 ) -> Probes:
-    """Return the probes of kube-scheduler: alive while leadership is in order, ready from the first sync to the end.
+    """Return kube-scheduler's probes: healthy while leader election works, ready from the first sync until the end.
 
-    A loop that does not turn answers no probe, and one that turns slowly is not alive.
+    /livez fails if the event loop is blocked too often or too long.
 
     Differs from kube-scheduler: /livez has the check `event-loop` beside `ping`.
     """
@@ -64,24 +64,24 @@ def probes(
 
 @attrs.define(kw_only=True)
 class Ports:
-    """Both ports, as far as they are wanted; `close` follows whatever `open` comes to."""
+    """Both ports, as configured. Call `close` even if `open` raised."""
 
     pages: Pages
     scheduler: Scheduler
     bind_address: str
-    #: 0 takes a free one, None serves none.
+    #: 0 takes a free port, None opens none.
     health_port: int | None
-    #: The HTTPS port and all that belongs to it; None serves none.
+    #: The flags of the HTTPS port; None opens none.
     flags: Flags | None
     profiling: bool
-    #: Is told about requests to the HTTPS port.
+    #: Measures the requests to the HTTPS port.
     request_metrics: RequestMetrics
     feature: Callable[[str], bool]
     _health: HealthServer | None = None
     _secure: SecureServer | None = None
 
     async def open(self) -> None:
-        """Listen and answer. Raises `ConfigError` for a port that was named and is taken, and for files of no use."""
+        """Open the ports. Raises `ConfigError` for a port that is in use and was named, and for unusable files."""
         await self._open_health()
         if self.flags is not None and self.flags.secure_serving.secure_port:
             await self._open_secure(self.flags)
@@ -89,7 +89,7 @@ class Ports:
     async def _open_health(self) -> None:
         if self.health_port is None:
             return
-        # It asks nobody for credentials: who wants it open to other machines has to name an address.
+        # This port needs no credentials, so it is reachable from other machines only if an address was given.
         address = self.bind_address if self.flags is None or "bind_address" in self.flags.given else _LOOPBACK
         listening = listen(address, self.health_port, flag="--health-port", named=True)
         assert listening is not None
@@ -108,7 +108,7 @@ class Ports:
             self.pages,
             flags,
             clock=self.scheduler.clock,
-            # Its pauses shift no choice among nodes.
+            # A random generator of its own: retries must not change the choice of nodes.
             rng=random.Random(),
             debugging=self._debug_pages(flags).answer,
             request_metrics=self.request_metrics,
@@ -136,7 +136,7 @@ class Ports:
         )
 
     async def close(self) -> None:
-        """Close what is open."""
+        """Close the open ports."""
         if self._secure is not None:
             await self._secure.stop()
         if self._health is not None:
@@ -144,7 +144,7 @@ class Ports:
 
 
 def _shown(name: str, value: object) -> str:
-    """Return a flag's value as Go would print it."""
+    """Return a flag's value as Go prints it."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, float) and not name.endswith("qps"):

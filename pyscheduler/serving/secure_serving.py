@@ -1,10 +1,10 @@
-"""The HTTPS port: probes, metrics and more, for those whom the cluster knows and lets.
+"""The HTTPS port, with authentication and authorization by the cluster.
 
-Each request goes through three doors: who asks (401 where credentials are wrong), whether they may (403), and the page
-itself. The answers of the first two are those of Kubernetes' API server.
+A request is authenticated (else 401), then authorized (else 403), then answered. The 401 and 403 answers are those of
+Kubernetes' API server.
 
-Differs from kube-scheduler: HTTP/1.1 only; users that a proxy names in headers are not believed; certificates and
-authorities are looked at again once a minute.
+Differs from kube-scheduler: HTTP/1.1 only; users that a proxy names in headers are not accepted; certificate and CA
+files are checked once a minute.
 
 Source: buildHandlerChain in cmd/kube-scheduler/app/server.go; apiserver's endpoints/filters and
 handlers/responsewriters/errors.go; server/options/authentication.go.
@@ -49,9 +49,9 @@ _PRETTY_AGENTS: Final = ("curl", "Wget", "Mozilla/5.0")
 
 
 class SecureServer:
-    """Answers on a socket that listens; `prepare` first, then `start`.
+    """Answers requests on a listening socket: call `prepare`, then `start`.
 
-    `debugging` answers what only this port has.
+    `debugging` serves the pages that only this port has.
     """
 
     def __init__(
@@ -75,12 +75,12 @@ class SecureServer:
         self._reviewers: list[Reviewer] = []
         self._lookup: Reviewer | None = None
         self._looked_up = b""
-        #: Done once files and cluster have been looked at a first time.
+        #: Done after the first check of the files and of the cluster's client CA.
         self.looked: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.port = 0
 
     async def prepare(self) -> None:
-        """Read all that the flags name. Raises `ConfigError` for what cannot be used; `stop` follows in any case."""
+        """Read the files of the flags. Raises `ConfigError` for unusable ones. Call `stop` in any case."""
         authorities = await asyncio.to_thread(self._authorities)
         self._tls = await asyncio.to_thread(ServingTLS, self._flags.secure_serving, client_authorities=authorities)
         asking, deciding = self._flags.authentication, self._flags.authorization
@@ -107,7 +107,7 @@ class SecureServer:
                 ) from error
 
     async def start(self, listening: socket.socket) -> None:
-        """Answer on `listening`, which it then owns."""
+        """Serve on `listening`; the server owns the socket from now on."""
         server = web.Server(self._answer, access_log=None)
         self._runner = web.ServerRunner(server, shutdown_timeout=SHUTDOWN_SECONDS)
         await self._runner.setup()
@@ -116,7 +116,7 @@ class SecureServer:
         self._reloading = asyncio.create_task(self._keep_current(), name="serving certificates")
 
     async def stop(self) -> None:
-        """Close the port and the ways to the API server."""
+        """Close the port and the connections to the API server."""
         if self._reloading is not None:
             self._reloading.cancel()
             await asyncio.gather(self._reloading, return_exceptions=True)
@@ -140,7 +140,7 @@ class SecureServer:
         return reviewer
 
     def _authorities(self) -> list[bytes]:
-        """Return whose client certificates are believed: those of the file, or else of the cluster."""
+        """Return the client CAs: those of the file, or else of the cluster."""
         path = self._flags.authentication.client_ca_file
         if not path:
             return [self._looked_up] if self._looked_up else []
@@ -155,7 +155,7 @@ class SecureServer:
         return authorities.encode() if isinstance(authorities, str) else b""
 
     async def _keep_current(self) -> None:
-        """Look again at files and cluster, at once and then every minute; what was there counts while that fails."""
+        """Reload files and client CA at once and then every minute; keep the previous ones if that fails."""
         told = ""
         while True:
             trouble = ""
@@ -167,7 +167,7 @@ class SecureServer:
             try:
                 authorities = await asyncio.to_thread(self._authorities)
                 if self._tls.reload(client_authorities=authorities):
-                    _log.info("Serving certificates and client authorities were read anew")
+                    _log.info("Reloaded serving certificates and client CAs")
             except ConfigError as error:
                 trouble = f"Serving certificates cannot be read anew: {error}"
             if trouble and trouble != told:
@@ -238,7 +238,7 @@ def _authorizer(flags: AuthorizationFlags, reviewer: Reviewer | None, clock: Clo
 def _status(
     request: web.BaseRequest, code: int, reason: str, message: str, *, details: dict[str, Any] | None = None
 ) -> web.Response:
-    """Return a refusal as an API server words it, indented for people."""
+    """Return an error in the API server's format, indented for browsers and curl."""
     status: dict[str, Any] = {
         "kind": "Status",
         "apiVersion": "v1",

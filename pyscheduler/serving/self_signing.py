@@ -1,6 +1,6 @@
-"""A certificate that signs itself, good for a year: enough for probes, and for clients that do not check certificates.
+"""Generate a self-signed certificate that is valid for one year.
 
-As a command it writes certificate and key of the address it is given to standard output. It imports nothing else of
+As a command, the module writes certificate and key for the given address to standard output. It imports nothing else of
 this package, so that it starts quickly.
 
 Source: SecureServingOptions.MaybeDefaultWithSelfSignedCerts in apiserver's server/options.

@@ -1,10 +1,10 @@
-"""The TLS side of the HTTPS port: which certificate is shown to whom, and whose certificates are believed.
+"""TLS of the HTTPS port: the certificate for each host name, and the client CAs.
 
-Every handshake picks the context that is current then, by the name the client asks for. So certificates and authorities
-that change on disk, or in the cluster, count from the next connection on, and nobody has to be restarted.
+Every handshake uses the current context for the requested host name. So changed certificates and CAs apply to the next
+connection, without a restart.
 
-Differs from kube-scheduler: a client certificate that is not trusted ends the handshake, where there the request is
-answered with 401; TLS 1.0 and 1.1 are never spoken; and one key exchange can be chosen, not a list.
+Differs from kube-scheduler: a client certificate that is not trusted ends the handshake, instead of a 401; TLS 1.0 and
+1.1 are not supported; one key exchange can be chosen, not a list.
 
 Source: apiserver's server/options/serving.go and server/dynamiccertificates; component-base's cli/flag/ciphersuites.
 """
@@ -32,13 +32,13 @@ __all__ = ["ServingTLS"]
 
 _VERSIONS: Final = {
     "": ssl.TLSVersion.TLSv1_2,
-    # What Go would let down to these, OpenSSL does not speak any more in its default security level.
+    # Go would allow these versions; OpenSSL does not support them at its default security level.
     "VersionTLS10": ssl.TLSVersion.TLSv1_2,
     "VersionTLS11": ssl.TLSVersion.TLSv1_2,
     "VersionTLS12": ssl.TLSVersion.TLSv1_2,
     "VersionTLS13": ssl.TLSVersion.TLSv1_3,
 }
-#: Go's names of cipher suites, and OpenSSL's. Those of TLS 1.3 cannot be chosen, there as here.
+#: Go's names of cipher suites, and OpenSSL's. The suites of TLS 1.3 cannot be chosen, as in Go.
 _CIPHERS: Final[Mapping[str, str]] = {
     "TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA": "ECDHE-ECDSA-AES128-SHA",
     "TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA256": "ECDHE-ECDSA-AES128-SHA256",
@@ -72,13 +72,13 @@ _CURVES: Final = {"23": "prime256v1", "24": "secp384r1", "25": "secp521r1", "29"
 
 @attrs.frozen
 class _Choice:
-    """The contexts of one moment: the default one, and those for names that clients ask for."""
+    """The default context, and the contexts by host name."""
 
     default: ssl.SSLContext
     named: Mapping[str, ssl.SSLContext]
 
     def for_name(self, name: str | None) -> ssl.SSLContext:
-        """Return the context for a name: itself, a wildcard for its first labels, or the default."""
+        """Return the context for a host name: an exact match, a wildcard for its first labels, or the default."""
         if not name:
             return self.default
         labels = name.lower().rstrip(".").split(".")
@@ -90,7 +90,7 @@ class _Choice:
 
 
 class ServingTLS:
-    """What the HTTPS port shows and believes. Raises `ConfigError` for flags and files that cannot be used."""
+    """The server's TLS contexts. Raises `ConfigError` for flags and files that cannot be used."""
 
     def __init__(self, flags: SecureServingFlags, *, client_authorities: Sequence[bytes] = ()) -> None:
         self._flags = flags
@@ -102,14 +102,14 @@ class ServingTLS:
         self._made = self_signed_by_child(flags.bind_address) if self._files is None else None
         self._pairs = self._read()
         self._choice = self._build()
-        #: What the server is given; each handshake goes on with a context of the current choice.
+        #: The server's context; each handshake continues with a context of the current choice.
         self.context = self._context(self._pairs[0][0])
         self.context.sni_callback = self._pick
 
     def reload(self, *, client_authorities: Sequence[bytes]) -> bool:
-        """Take over what has changed in the files; return True if something has.
+        """Read the files again; return True if something has changed.
 
-        Raises `ConfigError` where something cannot be used; then all stays as it was.
+        Raises `ConfigError` if something cannot be used; then the previous contexts stay.
         """
         pairs, authorities = self._read(), tuple(client_authorities)
         if pairs == self._pairs and authorities == self._authorities:
@@ -121,7 +121,7 @@ class ServingTLS:
         except ConfigError:
             self._pairs, self._authorities = before
             raise
-        # Whether clients are asked for a certificate is settled before their handshake picks its context.
+        # TLS decides whether to request a client certificate before the handshake picks its context.
         self.context.verify_mode = self._choice.default.verify_mode
         return True
 
@@ -129,7 +129,7 @@ class ServingTLS:
         connection.context = self._choice.for_name(name)
 
     def _read(self) -> list[tuple[Pair, Sequence[str]]]:
-        """Return all pairs, each with the names that were given for it; the first is the default."""
+        """Return all pairs with the names that were configured for them; the first pair is the default."""
         if self._files is not None:
             flags = ("--tls-cert-file", "--tls-private-key-file")
             flags = flags if self._flags.tls_cert_file else ("--cert-dir", "--cert-dir")
@@ -191,42 +191,41 @@ class ServingTLS:
         if len(wanted) > 1 or wanted[0] not in _CURVES:
             known = ", ".join(_CURVES)
             raise ConfigError(
-                f"--tls-curve-preferences: {','.join(wanted)}: one of {known} can be chosen here; leave the flag out "
-                "to allow all"
+                f"--tls-curve-preferences: {','.join(wanted)}: name one of {known}, or remove the flag to allow all"
             )
         try:
             context.set_ecdh_curve(_CURVES[wanted[0]])
         except (ValueError, ssl.SSLError) as error:
-            raise ConfigError(f"--tls-curve-preferences: {wanted[0]} is not known to this OpenSSL") from error
+            raise ConfigError(f"--tls-curve-preferences: this OpenSSL does not support {wanted[0]}") from error
 
     def _believe(self, context: ssl.SSLContext) -> None:
-        """Ask clients for a certificate, which they may do without."""
+        """Request a client certificate, which is optional."""
         for authority in self._authorities:
             try:
                 context.load_verify_locations(cadata=authority.decode("ascii"))
             except (ssl.SSLError, ValueError) as error:
-                raise ConfigError("--client-ca-file: no certificate in PEM is in it") from error
+                raise ConfigError("--client-ca-file: the file contains no certificate in PEM") from error
         context.verify_mode = ssl.CERT_OPTIONAL
 
 
 def _load(context: ssl.SSLContext, pair: Pair) -> None:
-    """Give a context its certificate and key, which OpenSSL wants from files."""
+    """Load certificate and key into a context; OpenSSL reads them only from files."""
 
     def refuse() -> str:
-        raise ConfigError(f"{pair.source}: the key is encrypted; only a key without a password can be used")
+        raise ConfigError(f"{pair.source}: the key is encrypted; provide a key without a password")
 
     with _as_files(pair.certificate, pair.key) as (certificate, key):
         try:
             context.load_cert_chain(certificate, keyfile=key, password=refuse)
         except (ssl.SSLError, ValueError, OSError) as error:
             if getattr(error, "reason", None) == "KEY_VALUES_MISMATCH":
-                raise ConfigError(f"{pair.source}: the key is not that of the certificate") from error
-            raise ConfigError(f"{pair.source}: not a certificate and its key in PEM") from error
+                raise ConfigError(f"{pair.source}: the key does not belong to the certificate") from error
+            raise ConfigError(f"{pair.source}: the files are not a certificate and its key in PEM") from error
 
 
 @contextlib.contextmanager
 def _as_files(*contents: bytes) -> Iterator[list[str]]:
-    """Yield paths with these contents: in memory where the system has that, for a disk may be read-only."""
+    """Yield paths to files with these contents, in memory if possible, because the disk may be read-only."""
     with contextlib.ExitStack() as stack:
         paths = []
         for content in contents:

@@ -1,7 +1,7 @@
-"""What this program says it is.
+"""The version of the program, and of the Kubernetes that it emulates.
 
-Differs from kube-scheduler: `kubernetes_build_info` has this program's own version as `git_version`, and what only a
-build from Go has is empty.
+Differs from kube-scheduler: `kubernetes_build_info` has this program's own version as `git_version`, and the fields
+that only a Go build has are empty.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Final
 
 __all__ = ["build_labels", "compatibility_labels", "version_text"]
 
-#: The version of Kubernetes that this program behaves like, and the oldest that its gates can be set for.
+#: The emulated version of Kubernetes, and the oldest version for which gates can be set.
 _LIKE: Final = "1.36"
 _OLDEST: Final = "1.35"
 
@@ -29,17 +29,17 @@ def build_labels() -> dict[str, str]:
         "compiler": platform.python_implementation().lower(),
         "platform": f"{platform.system().lower()}/{platform.machine()}",
     }
-    # A build from Go's sources has these, too.
+    # Labels that only a Go build fills in.
     return {**dict.fromkeys(("git_commit", "git_tree_state", "build_date", "go_version"), ""), **known}
 
 
 def compatibility_labels() -> dict[str, str]:
-    """Return the labels of `version_info`: what this program emulates, under the component's name there."""
+    """Return the labels of `version_info`: the emulated versions, under kube-scheduler's component name."""
     return {"component": "kube", "binary": _LIKE, "emulation": _LIKE, "min_compat": _OLDEST}
 
 
 def version_text(value: str) -> str:
-    """Return one line with the versions; for `raw`, all that is known, field by field."""
+    """Return one line with the versions; for `raw`, every field."""
     from importlib.metadata import version
 
     ours, python = version("kube-pyscheduler"), sys.version.split()[0]

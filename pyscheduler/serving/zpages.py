@@ -1,13 +1,13 @@
-"""/flagz and /statusz: text for people, or an object of `config.k8s.io` for those who name it in `Accept`.
+"""/flagz and /statusz: text, or an object of `config.k8s.io` for clients that request it in `Accept`.
 
     Accept: application/json;v=v1beta1;g=config.k8s.io;as=Statusz
 
-They name the component `kube-scheduler`, as there: clients look for that name. CBOR is offered with the feature gate
-CBORServingAndStorage, and `v1alpha1` comes with a warning.
+The pages name the component `kube-scheduler`, because clients expect that name. CBOR is offered with the feature gate
+CBORServingAndStorage. `v1alpha1` is answered with a deprecation warning.
 
 Differs from kube-scheduler: /statusz shows Python's version in place of Go's.
 
-Source: apiserver's server/flagz and server/statusz, with their rules of negotiation.
+Source: apiserver's server/flagz and server/statusz, with their content negotiation.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _PARAMETER: Final = re.compile(r"\s*([^=\s]+)\s*=\s*\"?([^\"]*?)\"?\s*")
 
 @attrs.frozen
 class Page:
-    """One of the two: its kind, what it shows as text, the fields of its object, and whether it is offered in CBOR."""
+    """/flagz or /statusz: its kind, its text, the fields of its object, and whether it is offered in CBOR."""
 
     kind: str
     text: Callable[[], str]
@@ -46,7 +46,7 @@ class Page:
     with_cbor: bool = False
 
     def answer(self, accept: str) -> web.Response:
-        """Return the page in the form that is wanted most, or 406 where there is none of those wanted."""
+        """Return the page in the preferred accepted form, or 406 if no form is accepted."""
         for media_type, parameters in _clauses(accept or "*/*"):
             if media_type in _PLAIN:
                 return web.Response(text=self.text(), headers={"X-Content-Type-Options": "nosniff"})
@@ -96,7 +96,7 @@ def _written(found: Mapping[str, object], media_type: str) -> bytes:
 
 
 def _clauses(accept: str) -> Iterator[tuple[str, Mapping[str, str]]]:
-    """Yield the media types of an `Accept` with their parameters, what is wanted most first."""
+    """Yield the media types of an `Accept` header with their parameters, most preferred first."""
     clauses = []
     for clause in accept.split(","):
         media_type, *rest = clause.split(";")

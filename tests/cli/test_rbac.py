@@ -175,13 +175,15 @@ def test_roles_can_be_bound_to_an_account(capsys: pytest.CaptureFixture[str]) ->
 @pytest.mark.parametrize("text", ["pyscheduler", ":pyscheduler", "kube-system:", "a:b:c"])
 def test_an_account_is_namespace_and_name(text: str, capsys: pytest.CaptureFixture[str]) -> None:
     """Anything else is told in one line."""
-    assert refusal(capsys, "--rbac", "--service-account", text).startswith(f'error: --service-account "{text}" is no ')
+    assert refusal(capsys, "--rbac", "--service-account", text).startswith(
+        f'error: --service-account "{text}" must be '
+    )
 
 
 @pytest.mark.parametrize("option", ["--name", "--service-account"])
 def test_options_about_roles_need_roles(option: str, capsys: pytest.CaptureFixture[str]) -> None:
     """They would say nothing without `--rbac`."""
-    assert refusal(capsys, option, "a:b") == f"error: {option} is about roles; add --rbac\n"
+    assert refusal(capsys, option, "a:b") == f"error: {option} is for roles; add --rbac\n"
 
 
 def test_a_mistake_in_the_file_is_told_as_ever(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -107,8 +107,8 @@ def test_the_configuration_is_printed(file: Path, capsysbinary: pytest.CaptureFi
     [
         pytest.param("schema: 3", [], "two.yaml: ", id="schema"),
         pytest.param(TWO.replace("advance: 1.5", "advanse: 1"), [], 'there is no kind of step "advanse"', id="step"),
-        pytest.param(TWO, ["--select", "worse-*"], 'no scenario is called "worse-*"', id="select"),
-        pytest.param(TWO, ["--print-config", "worse"], 'there is no scenario "worse"', id="print-config"),
+        pytest.param(TWO, ["--select", "worse-*"], 'no scenario matches "worse-*"', id="select"),
+        pytest.param(TWO, ["--print-config", "worse"], '--print-config: no scenario "worse"', id="print-config"),
         pytest.param(TWO, ["elsewhere.yaml"], "elsewhere.yaml: no such file or directory", id="no file"),
     ],
 )
@@ -128,7 +128,7 @@ def test_an_id_may_be_in_one_file_only(file: Path, capsysbinary: pytest.CaptureF
     """Two files are one list of scenarios."""
     code, _, err = simulate(capsysbinary, file, file)
     assert code == 2
-    assert "another file has one of this id" in err
+    assert "the id is already used in another file" in err
 
 
 @pytest.mark.slow

@@ -120,11 +120,11 @@ async def test_feature_gates_that_are_none() -> None:
     ("text", "expected"),
     [
         pytest.param(None, "cannot be read: No such file or directory", id="missing"),
-        pytest.param("kind: Pod\n", "was refused: ", id="no apiVersion"),
-        pytest.param("{a: [", "was refused: error converting YAML to JSON", id="not YAML"),
+        pytest.param("kind: Pod\n", "was rejected: ", id="no apiVersion"),
+        pytest.param("{a: [", "was rejected: error converting YAML to JSON", id="not YAML"),
         pytest.param(
             "{apiVersion: v1, kind: Pod, metadata: {name: p}, spec: {containers: []}}",
-            'was refused: Pod "p" is invalid: spec.containers: Required value',
+            'was rejected: Pod "p" is invalid: spec.containers: Required value',
             id="invalid",
         ),
     ],

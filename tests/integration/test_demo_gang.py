@@ -36,7 +36,7 @@ async def test_without_a_gang_plugin_gangs_are_partial() -> None:
     ("options", "code", "last"),
     [
         pytest.param(
-            (), 0, "check: no gang was ever partial: each of 1 had room for all its members", id="all is well"
+            (), 0, "check passed: no gang ran partially; each of 1 gangs had room for all its members", id="all is well"
         ),
         pytest.param(("--config", "nix.yaml"), 1, "error: nix.yaml", id="no such profile"),
     ],

@@ -297,7 +297,7 @@ async def test_a_refusal_is_final(asked: Asked, reviewer: Reviewer, clock: Virtu
 async def test_nonsense_is_no_answer(asked: Asked, reviewer: Reviewer, clock: VirtualClock) -> None:
     """A proxy's page is as good as silence."""
     asked.answers += [Response(status=201, body=b"<html>", headers={})] * 5
-    with pytest.raises(TransportError, match="the answer is no JSON object"):
+    with pytest.raises(TransportError, match="the API server's answer is not a JSON object"):
         await later(clock, authorizer(reviewer, clock).authorize(MARY, "get", "/metrics"))
 
 

@@ -24,8 +24,8 @@ def test_a_named_port_that_is_taken(taken: int) -> None:
     """One line with flag and address, and how to name another."""
     with pytest.raises(ConfigError) as raised:
         listen("127.0.0.1", taken, flag="--health-port", named=True)
-    expected = f"--health-port {taken}: 127.0.0.1:{taken} cannot be opened: Address already in use; "
-    assert str(raised.value) == f"{expected}name another port with --health-port, or 0 for none"
+    expected = f"--health-port {taken}: cannot listen on 127.0.0.1:{taken}: Address already in use; "
+    assert str(raised.value) == f"{expected}set --health-port to another port, or to 0 for none"
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1", "0.0.0.0"])
@@ -34,7 +34,7 @@ def test_a_default_port_that_is_taken(taken: int, address: str, caplog: pytest.L
     with caplog.at_level(logging.WARNING):
         assert listen(address, taken, flag="--secure-port", named=False) is None
     (record,) = caplog.records
-    assert record.getMessage() == f"Port is taken, going on without it address={address}:{taken} flag=--secure-port"
+    assert record.getMessage() == f"Port is in use, running without it address={address}:{taken} flag=--secure-port"
 
 
 def test_an_address_of_another_machine() -> None:

@@ -277,10 +277,10 @@ def test_a_key_exchange_by_gos_number(pair: tuple[str, str], curve: str) -> None
         ),
         pytest.param(
             {"tls_curve_preferences": ("29", "23")},
-            "--tls-curve-preferences: 29,23: one of 23, 24, 25, 29 can be chosen here; leave the flag out to allow all",
+            "--tls-curve-preferences: 29,23: name one of 23, 24, 25, 29, or remove the flag to allow all",
             id="curves",
         ),
-        pytest.param({"tls_curve_preferences": ("1",)}, "--tls-curve-preferences: 1: one of", id="no curve"),
+        pytest.param({"tls_curve_preferences": ("1",)}, "--tls-curve-preferences: 1: name one of", id="no curve"),
     ],
 )
 def test_flags_that_cannot_be_used(pair: tuple[str, str], changes: dict[str, object], expected: str) -> None:
@@ -321,11 +321,9 @@ def _encrypted(pair: tuple[str, str]) -> None:
     [
         pytest.param(_missing, "--tls-cert-file: {0}: no such file or directory", id="missing"),
         pytest.param(_unreadable, "--tls-private-key-file: {1}: is a directory", id="a folder"),
-        pytest.param(_no_pem, "{both}: not a certificate and its key in PEM", id="no PEM"),
-        pytest.param(_another, "{both}: the key is not that of the certificate", id="another's key"),
-        pytest.param(
-            _encrypted, "{both}: the key is encrypted; only a key without a password can be used", id="locked"
-        ),
+        pytest.param(_no_pem, "{both}: the files are not a certificate and its key in PEM", id="no PEM"),
+        pytest.param(_another, "{both}: the key does not belong to the certificate", id="another's key"),
+        pytest.param(_encrypted, "{both}: the key is encrypted; provide a key without a password", id="locked"),
     ],
 )
 def test_files_that_cannot_be_used(
@@ -354,5 +352,5 @@ def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
 
 def test_an_authority_that_is_none(pair: tuple[str, str]) -> None:
     """The line names its flag."""
-    with pytest.raises(ConfigError, match=r"^--client-ca-file: no certificate in PEM is in it$"):
+    with pytest.raises(ConfigError, match=r"^--client-ca-file: the file contains no certificate in PEM$"):
         ServingTLS(flags_of(pair), client_authorities=[b"nothing"])

@@ -1,1 +1,1 @@
-"""The commands `pyscheduler demo` and `pyscheduler demo-gang`, and the checks of what they did."""
+"""The commands `pyscheduler demo` and `pyscheduler demo-gang`, and the checks of their results."""

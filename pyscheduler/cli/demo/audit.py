@@ -1,8 +1,8 @@
-"""A second opinion on a cluster: list the API and count again, with nothing of the scheduler's own arithmetic.
+"""Audit a cluster independently: list the API and recompute the usage of every node.
 
-It imports neither the scheduler nor the cache nor the quantities of `api`, where a mistake would hide itself. It
-reports a node that is promised more than it has, a pod that its node did not take in, a pod that was bound more than
-once, and a pending pod for which some node still has room.
+The module imports neither the scheduler, nor the cache, nor the quantities of `api`, so that it does not repeat their
+mistakes. It reports overcommitted nodes, pods that their node rejected, pods that were bound more than once, and
+pending pods that fit on a node.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ _SUFFIXES: Final = {
 }  # fmt: skip
 
 
-#: Phases of pods that hold nothing any more, and how a kubelet's message about one that it did not take in begins.
+#: Phases of terminated pods, and how a kubelet's message about a rejected pod begins.
 _ENDED: Final = frozenset({"Succeeded", "Failed"})
 _REJECTED: Final = "Pod was rejected: "
-#: In a pod's message, the numbers of nodes, what stands before them, and what PostFilter plugins said after them.
+#: In a pod's message: the numbers of nodes, the text before them, and the text of PostFilter plugins after them.
 _COUNTS: Final = re.compile(
     r"^0/\d+ nodes are available: |\b\d+ (?=[A-Za-z])|\. (?:no new claims to deallocate|preemption: ).*$|\.$"
 )
@@ -37,18 +37,18 @@ _COUNTS: Final = re.compile(
 
 @attrs.define
 class Report:
-    """What was found. `problems` is empty when all is well."""
+    """The findings; `problems` is empty if the audit passes."""
 
     nodes: int = 0
     bound: int = 0
     pending: int = 0
-    #: Bound pods that their nodes did not take in (``OutOfcpu`` and the like), and those that have ended otherwise.
+    #: Bound pods that their node rejected (``OutOfcpu`` and the like), and bound pods that terminated otherwise.
     rejected: int = 0
     ended: int = 0
-    #: Sums over all nodes by resource: what there is, and what the bound pods ask for.
+    #: Sums over all nodes by resource: allocatable amounts, and requests of the bound pods.
     capacity: dict[str, Fraction] = attrs.Factory(lambda: defaultdict(Fraction))
     used: dict[str, Fraction] = attrs.Factory(lambda: defaultdict(Fraction))
-    #: Why pods are pending, and how many for that reason: their messages without the numbers of nodes.
+    #: Number of pending pods by message; the message is without the numbers of nodes.
     reasons: dict[str, int] = attrs.Factory(lambda: defaultdict(int))
     problems: list[str] = attrs.Factory(list)
 
@@ -70,7 +70,7 @@ def audit(server: str) -> Report:
         if not where:
             pending.append(pod)
         elif pod["status"].get("phase") in _ENDED:
-            _note_end(pod, report)  # it has nothing of its node any more
+            _note_end(pod, report)  # it uses none of the node's resources any more
         elif where in free:
             _take(free[where], pod, report)
         else:
@@ -82,7 +82,7 @@ def audit(server: str) -> Report:
             f"node {name} is overcommitted: {resource} by {-amount}" for resource, amount in left.items() if amount < 0
         )
     _check_events(server, pods, report)
-    # Equal pods get equal answers, and a trace has many of them.
+    # Equal pods have equal results, and a trace has many equal pods.
     hopeless: set[tuple[object, ...]] = set()
     for pod in pending:
         _check_pending(pod, nodes, free, report, hopeless)
@@ -90,7 +90,7 @@ def audit(server: str) -> Report:
 
 
 def _note_end(pod: dict[str, Any], report: Report) -> None:
-    """Count a pod that has ended; one that its node did not take in is a scheduler's mistake."""
+    """Count a terminated pod; a pod that its node rejected is a mistake of the scheduler."""
     message = pod["status"].get("message") or ""
     if not message.startswith(_REJECTED):
         report.ended += 1
@@ -113,7 +113,7 @@ def _check_pending(
     report: Report,
     hopeless: set[tuple[object, ...]],
 ) -> None:
-    """Note why the pod waits, and whether some node has room for it all the same."""
+    """Record why the pod is pending, and whether it fits on a node nevertheless."""
     condition = next((c for c in pod["status"].get("conditions", ()) if c["type"] == "PodScheduled"), None)
     report.reasons[_COUNTS.sub("", condition["message"]) if condition else "not tried"] += 1
     if condition is None:
@@ -131,7 +131,7 @@ def _check_pending(
 
 
 def _admits(node: dict[str, Any], pod: dict[str, Any]) -> bool:
-    """Tell whether node and pod match otherwise; what is not understood here counts as "may not match"."""
+    """Return whether the pod's constraints allow the node; a constraint unknown to this module counts as not met."""
     spec = pod["spec"]
     if node["spec"].get("unschedulable") or node["spec"].get("taints") or spec.get("affinity"):
         return False
@@ -140,7 +140,7 @@ def _admits(node: dict[str, Any], pod: dict[str, Any]) -> bool:
 
 
 def _check_events(server: str, pods: list[dict[str, Any]], report: Report) -> None:
-    """Check that every bound pod was announced once, for the node it is on."""
+    """Check that every bound pod has exactly one Scheduled event, for its node."""
     announced: dict[str, list[str]] = defaultdict(list)
     for event in _items(server, "/apis/events.k8s.io/v1/events"):
         if event.get("reason") == "Scheduled":

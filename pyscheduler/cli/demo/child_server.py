@@ -1,4 +1,4 @@
-"""An embedded API server in a process of its own, for the demos: what they schedule on is as far away as a real one."""
+"""Start and stop an embedded API server in a child process, for the demos."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ _START_SECONDS = 60.0
 
 
 async def start_server(manifests: Path, *options: str) -> tuple[asyncio.subprocess.Process, str]:
-    """Start `pyscheduler cluster` with these objects as a child; return it and its URL.
+    """Start `pyscheduler cluster` with these objects as a child process; return the process and its URL.
 
-    Raises `ConfigError` where it does not come up within a minute.
+    Raises `ConfigError` if the server does not start within a minute.
     """
     from pyscheduler.framework.errors import ConfigError
 
-    # Its stdin ends with this process, however that ends, and it goes with its stdin. A session of its own, because
-    # Ctrl-C goes to whole groups: this process still has bindings to finish when it hears of it.
+    # The child ends when its stdin closes, which happens however this process ends. The child has its own session,
+    # because Ctrl-C is sent to the whole process group, and this process still has bindings to finish then.
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-m", "pyscheduler", "cluster",
         "--port", "0", "--load", str(manifests), "--stop-with-stdin", "-v", "0", *options,
@@ -40,12 +40,12 @@ async def start_server(manifests: Path, *options: str) -> tuple[asyncio.subproce
         raise
     if not line.startswith("serving "):
         await end_server(process)
-        raise ConfigError(f"the embedded API server did not come up (exit code {process.returncode})")
+        raise ConfigError(f"the embedded API server did not start within a minute (exit code {process.returncode})")
     return process, line.split()[1]
 
 
 async def end_server(process: asyncio.subprocess.Process) -> None:
-    """End the API server, which has nothing to save."""
+    """Kill the API server; it has no data to save."""
     if process.returncode is None:
         process.kill()
     await process.wait()

@@ -1,8 +1,8 @@
-"""`pyscheduler demo-gang`: forty gangs of mixed size fight for too few GPUs, and none is ever partial.
+"""`pyscheduler demo-gang`: forty gangs of mixed size compete for too few GPUs, and none runs partially.
 
-As in `demo`, the API server is a process of its own and this one schedules over HTTP. The pods run for some seconds and
-leave; the next get their place. A watch that knows nothing of the scheduler records every binding (`demo_gang_record`),
-is what the picture is drawn from, and gives the verdict that the exit code tells.
+As in `demo`, the API server is a process of its own and this process schedules over HTTP. The pods run for some seconds
+and end; then the next pods are placed. A watch that shares no code with the scheduler records every binding
+(`gang_record`). The display and the exit code come from this record.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ if TYPE_CHECKING:
 __all__ = ["command", "play"]
 
 _REFRESH_SECONDS = 0.2
-#: It has failed when so long passes without a pod being bound, or ending.
+#: The demo fails if no pod is bound and none ends for this long.
 _STALL_SECONDS = 60.0
-#: Between two waves of gangs.
+#: Time between two waves of gangs.
 _WAVE_SECONDS = 2.0
 
 
 @attrs.define
 class _Fight:
-    """Looks at the record until all gangs are through, or nothing moves any more."""
+    """Follows the record until all gangs have finished or nothing changes any more."""
 
     judge: Judge
     view: GangView
@@ -51,7 +51,7 @@ class _Fight:
     _moved: tuple[int, float] = (-1, 0.0)
 
     async def follow(self) -> None:
-        """Show progress and sum up the GPU time used, until all is over."""
+        """Show progress and add up the GPU time used, until the end."""
         self.begun = last = time.monotonic()
         self._moved = (-1, last)
         while not self.stop.is_set():
@@ -79,7 +79,7 @@ class _Fight:
 
 
 async def _submit(transport: HTTPTransport, gangs: Sequence[Gang], scheduler_name: str) -> None:
-    """Create the gangs, wave by wave, as a user would."""
+    """Create the gangs in waves."""
     import msgspec
 
     from pyscheduler.cli.demo.gang_workload import gang_manifests
@@ -99,9 +99,9 @@ async def _submit(transport: HTTPTransport, gangs: Sequence[Gang], scheduler_nam
 
 
 async def play(config: Configuration, gangs: Sequence[Gang], *, nodes: int, seed: int | None = 0) -> Verdict:
-    """Schedule the gangs in this process, on a server in another; return what the record says of them.
+    """Schedule the gangs in this process, on a server in another process; return the verdict of the record.
 
-    SIGTERM cancels it. Raises `ConfigError` where the profile cannot be used.
+    SIGTERM cancels the demo. Raises `ConfigError` for an unusable profile.
     """
     from pyscheduler.cli.demo.child_server import end_server
     from pyscheduler.cli.demo.gang_record import Judge, Recording
@@ -204,6 +204,6 @@ def command(count: int, nodes: int, config_file: str | None, seed: int) -> None:
         raise click.Abort from error
     end_with(verdict.problems)
     click.echo(
-        f"check: no gang was ever partial: each of {verdict.gangs} had room for all its members before the first was "
-        "bound, and all ran together to their end"
+        f"check passed: no gang ran partially; each of {verdict.gangs} gangs had room for all its members before the first "
+        "was bound, and its members ran together until their end"
     )

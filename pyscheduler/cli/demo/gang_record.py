@@ -42,7 +42,7 @@ _WATCH_SECONDS: Final = 30.0
 
 @attrs.frozen(kw_only=True)
 class Change:
-    """One revision of one pod, as far as it matters; `at` is the reader's clock, in seconds."""
+    """One revision of a pod; `at` is the reader's clock, in seconds."""
 
     revision: int
     at: float
@@ -55,7 +55,7 @@ class Change:
 
     @classmethod
     def of(cls, event: Mapping[str, Any], at: float) -> Change:
-        """Read a line of a watch."""
+        """Decode one line of a watch."""
         pod = event["object"]
         metadata, spec = pod["metadata"], pod["spec"]
         phase = pod["status"].get("phase")
@@ -74,44 +74,44 @@ class Change:
 
 @attrs.define(kw_only=True)
 class GangRecord:
-    """What was seen of one gang."""
+    """The record of one gang."""
 
     minimum: int
-    #: By name of the member, where it went, in the order of the bindings.
+    #: Node by member name, in the order of the bindings.
     bound: dict[str, str] = attrs.Factory(dict)
     ended: set[str] = attrs.Factory(set)
     succeeded: set[str] = attrs.Factory(set)
-    #: GPUs free on each node just before the first binding.
+    #: Free GPUs on each node just before the first binding.
     free_before: dict[str, int] = attrs.Factory(dict)
     first_revision: int = 0
     first_at: float = 0.0
-    #: When its minimum was bound; None until then.
+    #: Time at which the minimum was bound, or None.
     complete_at: float | None = None
 
     @property
     def burst_seconds(self) -> float:
-        """Return the time from its first binding to the one that completed it."""
+        """Return the time from the first binding to the binding that completed the minimum."""
         return (self.complete_at or self.first_at) - self.first_at
 
     @property
     def is_partial(self) -> bool:
-        """Tell whether some of the minimum is bound, and not all."""
+        """Return True if some members, but fewer than the minimum, are bound."""
         return 0 < len(self.bound) < self.minimum
 
     @property
     def running(self) -> int:
-        """Return how many members have a node and have not ended."""
+        """Return the number of members that are bound and have not ended."""
         return len(self.bound.keys() - self.ended)
 
     @property
     def is_finished(self) -> bool:
-        """Tell whether the whole minimum has ended."""
+        """Return True if the whole minimum has ended."""
         return len(self.ended) >= self.minimum
 
 
 @attrs.frozen(kw_only=True)
 class Verdict:
-    """What the record comes to; without `problems` no gang was ever partial."""
+    """The result of the record; without `problems`, no gang ran partially."""
 
     gangs: int
     pods: int
@@ -120,7 +120,7 @@ class Verdict:
 
 
 class Judge:
-    """Follows the record and notes what must not be. `capacity` is in GPUs per node, `minima` by gang."""
+    """Checks the record revision by revision. `capacity` is in GPUs per node, `minima` by gang."""
 
     def __init__(self, capacity: Mapping[str, int], minima: Mapping[str, int]) -> None:
         self.capacity = dict(capacity)
@@ -131,7 +131,7 @@ class Judge:
         self.problems: list[str] = []
 
     def take(self, change: Change) -> None:
-        """Take in the next revision."""
+        """Process the next revision."""
         if change.revision < self._revision:
             self.problems.append(f"the record runs backwards: revision {change.revision} after {self._revision}")
         self._revision = change.revision
@@ -190,7 +190,7 @@ class Judge:
             self.problems.append(f"pod {change.name} ended before its gang {change.gang} was complete")
 
     def verdict(self) -> Verdict:
-        """Judge what was seen, taken for all there will be."""
+        """Return the verdict, assuming that the record is complete."""
         problems = list(self.problems)
         for name, gang in self.gangs.items():
             if not gang.bound:
@@ -208,22 +208,22 @@ class Judge:
 
 
 class Recording:
-    """Feeds a judge from a watch, on a thread of its own; begin it before there is anything to see."""
+    """Feeds a judge from a watch, in a thread of its own; start it before pods are created."""
 
     def __init__(self, server: str, judge: Judge) -> None:
         self.judge = judge
         self._server = server
-        #: Where the next watch begins; 0 is whatever the server has first.
+        #: The resource version from which the next watch starts; 0 starts at the server's oldest.
         self._revision = _version_of(server)
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="record", daemon=True)
 
     def start(self) -> None:
-        """Begin to read."""
+        """Start to read."""
         self._thread.start()
 
     def stop(self) -> Verdict:
-        """Read what is there still, and judge."""
+        """Read the remaining events and return the verdict."""
         self._stopping.set()
         self._thread.join(_WATCH_SECONDS)
         if self._thread.is_alive():
@@ -233,7 +233,8 @@ class Recording:
     def _run(self) -> None:
         try:
             while not self._stopping.is_set():
-                # Short watches, each taken up where the last one ended: so that there is an end to read to.
+                # Short watches, each resumed where the last one ended, so that the reader knows when it has read
+                # everything.
                 for event in _watch(self._server, self._revision, seconds=1):
                     self._revision = int(event["object"]["metadata"]["resourceVersion"])
                     if event["type"] != "BOOKMARK":

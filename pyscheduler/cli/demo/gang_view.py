@@ -1,4 +1,4 @@
-"""What the gang demo shows: every gang and every GPU while they fight, and a table at the end."""
+"""The display of the gang demo: every gang and every GPU while they run, and a table at the end."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ _STYLES: Final = {"waits": "dim", "partial": "bold red", "runs": "bold green", "
 
 
 class GangView(Display):
-    """It shows the record, not what the scheduler thinks."""
+    """Shows the record of the watch, not the scheduler's own state."""
 
     def progress(self, judge: Judge, *, seconds: float) -> None:
-        """Show where it is."""
+        """Show the current state."""
         gangs = list(judge.gangs.items())
         words = [_word(gang) for _, gang in gangs]
         used, there = sum(judge.used.values()), sum(judge.capacity.values())

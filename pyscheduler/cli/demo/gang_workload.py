@@ -1,4 +1,4 @@
-"""Forty gangs that want several times what there is: what the gang demo puts onto its cluster."""
+"""The workload of the gang demo: gangs that want several times the GPUs of the cluster."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ __all__ = ["GANG_PROFILE", "GPUS_PER_NODE", "Gang", "cluster_manifests", "gang_m
 
 GPUS_PER_NODE: Final = 8
 _GROUP: Final = "scheduling.x-k8s.io"
-#: How many members gangs have, and how often; some want half of the cluster.
+#: Sizes of gangs and their frequencies; the largest want half of the cluster.
 _SIZES: Final = {2: 5, 4: 8, 6: 4, 8: 8, 12: 5, 16: 5, 24: 3, 32: 2}
 _RUN_SECONDS: Final = (2.0, 4.0)
-#: So many are submitted at once, their pods in turns: the order in which groups get in each other's way.
+#: Number of gangs submitted at once. Their pods are created in turns, the order in which gangs block each other most.
 _WAVE: Final = 8
 
 GANG_PROFILE: Final = """
@@ -48,7 +48,7 @@ profiles:
 
 @attrs.frozen(kw_only=True)
 class Gang:
-    """One gang; all its members have to run together, each on one GPU."""
+    """A gang whose members must all run at the same time, each on one GPU."""
 
     name: str
     size: int
@@ -56,7 +56,7 @@ class Gang:
 
 
 def make_gangs(count: int, *, largest: int, seed: int) -> list[Gang]:
-    """Return so many gangs of mixed size, none larger than `largest`."""
+    """Return `count` gangs of mixed size, none larger than `largest`."""
     rng = random.Random(seed)
     sizes = [size for size in _SIZES if size <= largest] or [largest]
     weights = [_SIZES.get(size, 1) for size in sizes]
@@ -71,7 +71,7 @@ def make_gangs(count: int, *, largest: int, seed: int) -> list[Gang]:
 
 
 def cluster_manifests(nodes: int) -> list[dict[str, Any]]:
-    """Return the nodes, and the definition of PodGroups."""
+    """Return the nodes and the definition of PodGroups."""
     room = {"cpu": "96", "memory": "1Ti", "pods": "110", GPU: str(GPUS_PER_NODE)}
     definition = {
         "apiVersion": "apiextensions.k8s.io/v1",
@@ -119,7 +119,7 @@ def cluster_manifests(nodes: int) -> list[dict[str, Any]]:
 
 
 def gang_manifests(gangs: Sequence[Gang], scheduler_name: str) -> Iterator[list[dict[str, Any]]]:
-    """Yield what is submitted together: some PodGroups, then their pods, in turns."""
+    """Yield the waves: some PodGroups, then their pods in turns."""
     for begin in range(0, len(gangs), _WAVE):
         wave = gangs[begin : begin + _WAVE]
         turns = range(max(gang.size for gang in wave))

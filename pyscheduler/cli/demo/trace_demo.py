@@ -1,8 +1,8 @@
-"""`pyscheduler demo`: a production cluster's pods, placed before your eyes.
+"""`pyscheduler demo`: schedule the pods of a production cluster's trace.
 
-An embedded API server is started in a process of its own and filled with the trace; then this process runs the
-scheduler on it over HTTP, by the same code path as `pyscheduler run`. When nothing is left to do, a checker that knows
-nothing of the scheduler lists the API again; the exit code is its verdict.
+The demo starts an embedded API server in a process of its own, loads the trace, and runs the scheduler in this process
+over HTTP, with the code of `pyscheduler run`. At the end, a checker that shares no code with the scheduler lists the
+API again; the exit code is its verdict.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ if TYPE_CHECKING:
 
 __all__ = ["Outcome", "command", "play"]
 
-#: The demo is over when nothing has happened for so long, in seconds.
+#: The demo ends if nothing has happened for this long, in seconds.
 _QUIET_SECONDS = 1.0
-#: It has failed when so long passes without a pod being tried or bound.
+#: The demo fails if no pod is tried or bound for this long, in seconds.
 _STALL_SECONDS = 60.0
 _REFRESH_SECONDS = 0.25
 
 
 def _write_manifests(path: Path, trace: Path, scheduler_name: str, limit: int | None) -> int:
-    """Write the trace's objects as one List; return the number of pods."""
+    """Write the objects of the trace as one List; return the number of pods."""
     import msgspec
 
     from pyscheduler.simulation.openb_trace import openb_nodes, openb_pods
@@ -48,7 +48,7 @@ def _write_manifests(path: Path, trace: Path, scheduler_name: str, limit: int | 
 
 @attrs.define
 class _Watch:
-    """Looks at a scheduler from outside until it is done, or makes no progress any more, and stops it then."""
+    """Follows a scheduler until it has finished or makes no progress any more, then stops it."""
 
     stop: asyncio.Event
     view: View
@@ -59,12 +59,12 @@ class _Watch:
     _scheduler: Scheduler | None = None
 
     async def on_ready(self, scheduler: Scheduler) -> None:
-        """Note that the caches are synced."""
+        """Record that the caches are synced."""
         self.begun = self.ended = time.perf_counter()
         self._scheduler = scheduler
 
     async def follow(self) -> None:
-        """Show progress; return when nothing is left to do, or nothing has moved for too long."""
+        """Show progress; return when nothing is left to do, or nothing has changed for too long."""
         last, moved = -1, time.perf_counter()
         while not self.stop.is_set():
             await asyncio.sleep(_REFRESH_SECONDS)
@@ -80,7 +80,7 @@ class _Watch:
                 self.stop.set()
 
     def _look(self, scheduler: Scheduler, now: float) -> int:
-        """Show where it is; return a number that changes as long as something happens."""
+        """Show progress; return a number that changes whenever something happens."""
         bound = scheduler.cache.pod_count - scheduler.cache.assumed_count
         if not scheduler.idle:
             self.ended = now
@@ -90,20 +90,21 @@ class _Watch:
 
 @attrs.frozen(kw_only=True)
 class Outcome:
-    """What a demo came to: the checker's report, and what was measured on the way."""
+    """The result of a demo: the checker's report and the measurements."""
 
     report: Report
     recorder: DemoRecorder
-    #: From the synced caches to the last thing that happened.
+    #: Time from the synced caches to the last attempt or binding.
     seconds: float
     #: Peak memory of the scheduler's process, in KiB.
     peak_kib: int
 
 
 async def play(trace: Path, config_file: str | None, *, limit: int | None = None, seed: int | None = 0) -> Outcome:
-    """Schedule the first `limit` pods of the trace (all) in this process, on a server in another, and check the result.
+    """Schedule the first `limit` pods of the trace (default: all) on a server in another process, and check the result.
 
-    SIGTERM cancels it. Raises `ConfigError` for what cannot be read, `PySchedulerError` where nothing moves any more.
+    SIGTERM cancels the demo. Raises `ConfigError` for unreadable files, `PySchedulerError` if the scheduler makes no
+    progress.
     """
     from pyscheduler.cli.demo.audit import audit
     from pyscheduler.cli.demo.child_server import end_server, start_server
@@ -134,13 +135,15 @@ async def play(trace: Path, config_file: str | None, *, limit: int | None = None
         await serve(options, transport, stop=watch.stop, recorder=recorder, on_ready=watch.on_ready)
         await following
         if watch.stalled:
-            raise PySchedulerError(f"nothing has moved for {_STALL_SECONDS:.0f} s; try again with -v 4 to see why")
+            raise PySchedulerError(
+                f"the scheduler has made no progress for {_STALL_SECONDS:.0f} s; run again with -v 4 to see why"
+            )
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         report = await asyncio.to_thread(audit, url)
     finally:
         view.close()
         await end_server(server)
-    # All of it may happen between two looks.
+    # All attempts may happen between two refreshes of the display.
     seconds = max(watch.ended, recorder.last_at) - watch.begun
     outcome = Outcome(report=report, recorder=recorder, seconds=seconds, peak_kib=peak)
     view.summary(report, recorder, seconds=outcome.seconds, peak_kib=peak)
@@ -177,4 +180,4 @@ def command(trace: Path, config_file: str | None, limit: int | None, seed: int |
     except asyncio.CancelledError as error:
         raise click.Abort from error
     end_with(report.problems)
-    click.echo("check: no node overcommitted, no pod bound twice, no pending pod that would fit")
+    click.echo("check passed: no node is overcommitted, no pod was bound twice, no pending pod fits on a node")

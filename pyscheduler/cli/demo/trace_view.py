@@ -1,4 +1,4 @@
-"""What the demo shows: a line of progress, and a table at the end."""
+"""The display of the demos: a line of progress, and a table at the end."""
 
 from __future__ import annotations
 
@@ -28,36 +28,36 @@ _PLAIN_EVERY_SECONDS = 2.0
 
 
 class DemoRecorder(NullRecorder):
-    """Keeps the times that the summary is made of, in seconds."""
+    """Collects the durations for the summary, in seconds."""
 
     def __init__(self) -> None:
         self.attempts: list[float] = []
         self.waits: list[float] = []
         self.warnings: dict[str, int] = {}
-        #: When the last attempt ended, by `time.perf_counter`.
+        #: End of the last attempt, by `time.perf_counter`.
         self.last_at = 0.0
 
     def attempt(self, *, result: str, profile: str, seconds: float) -> None:
-        """Note the time from pop to verdict."""
+        """Record the duration of an attempt."""
         self.attempts.append(seconds)
         self.last_at = time.perf_counter()
 
     def queue_wait(self, seconds: float) -> None:
-        """Note the time a pod spent in the queue before it was popped."""
+        """Record the time that a pod spent in the queue before the attempt."""
         self.waits.append(seconds)
 
     def warning(self, kind: str) -> None:
-        """Count what went wrong on the way."""
+        """Count a warning."""
         self.warnings[kind] = self.warnings.get(kind, 0) + 1
 
 
 class Display:
-    """The terminal, or plain lines where there is none."""
+    """The terminal, or plain lines if there is no terminal."""
 
     def __init__(self) -> None:
         self._console = Console(highlight=False)
         if not self._console.is_terminal:
-            # In a file or a pipe nobody gains from lines being folded.
+            # Lines in a file or a pipe are not wrapped.
             self._console = Console(highlight=False, width=160)
         self._live: Live | None = None
         self._printed = 0.0
@@ -67,7 +67,7 @@ class Display:
         self._console.print(text)
 
     def show(self, line: str, picture: Callable[[Text], RenderableType] = lambda text: text) -> None:
-        """Show how far it is: on a terminal the picture around the line, else every other second the line."""
+        """Show progress: on a terminal the full display with the line, otherwise the line every two seconds."""
         if self._console.is_terminal:
             if self._live is None:
                 self._live = Live(console=self._console, auto_refresh=False, transient=True)
@@ -78,7 +78,7 @@ class Display:
             self._console.print(line)
 
     def tabulate(self, rows: Iterable[tuple[str, str]]) -> None:
-        """Print a table of what things are called and what they came to."""
+        """Print a table of names and values."""
         table = Table(show_header=False, box=None, pad_edge=False)
         table.add_column()
         table.add_column()
@@ -87,14 +87,14 @@ class Display:
         self._console.print(table)
 
     def close(self) -> None:
-        """Give the terminal back."""
+        """Restore the terminal."""
         if self._live is not None:
             self._live.stop()
             self._live = None
 
 
 def end_with(problems: Sequence[str]) -> None:
-    """Where a check found problems, name the first of them and end with exit code 1."""
+    """If a check found problems, print the first ones and exit with code 1."""
     if not problems:
         return
     for problem in problems[:20]:
@@ -104,15 +104,15 @@ def end_with(problems: Sequence[str]) -> None:
 
 
 class View(Display):
-    """What the demo shows on it."""
+    """The display of `pyscheduler demo`."""
 
     def progress(self, *, bound: int, pending: int, seconds: float) -> None:
-        """Show how far it is."""
+        """Show progress."""
         rate = bound / seconds if seconds > 0 else 0.0
         self.show(f"bound {bound:>6}   pending {pending:>6}   {rate:>6.0f} pods/s   {seconds:5.1f} s")
 
     def summary(self, report: Report, recorder: DemoRecorder, *, seconds: float, peak_kib: int) -> None:
-        """Print the table."""
+        """Print the summary."""
         rows = [
             ("nodes", f"{report.nodes}"),
             ("pods bound", f"{report.bound}"),
@@ -138,7 +138,7 @@ class View(Display):
 
 
 def _grouped(reasons: Mapping[str, int]) -> dict[str, int]:
-    """Add up reasons that differ in their order only: a message lists them by the number of nodes."""
+    """Add up messages that differ only in the order of their reasons; messages list reasons by the number of nodes."""
     found: dict[str, int] = {}
     for reason, number in reasons.items():
         key = ", ".join(sorted(reason.split(", ")))

@@ -1,7 +1,7 @@
-"""`kubectl podgroup`: the pod groups of a cluster, whatever dialect they are written in.
+"""`kubectl podgroup`: show the pod groups of a cluster, in any dialect.
 
-The console script is `kubectl-podgroup`, which is how kubectl finds it. It behaves as `kubectl get` and `describe` do:
-the same flags, the same words where nothing is found, the same exit codes.
+kubectl finds the command as the console script `kubectl-podgroup`. Flags, messages and exit codes are those of `kubectl
+get` and `kubectl describe`.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ _NAME = "kubectl podgroup"
 
 
 @attrs.frozen(kw_only=True)
-class _Question:
-    """What was asked for."""
+class _Request:
+    """The command's arguments and options."""
 
     names: Sequence[str]
     namespace: str | None
@@ -43,7 +43,7 @@ class _Question:
     watch: bool = False
 
     def check(self) -> None:
-        """Raise `UsageError` for what does not go together, in kubectl's words."""
+        """Raise `UsageError` with kubectl's message for arguments that cannot be combined."""
         if self.names and self.selector:
             raise click.UsageError("name cannot be provided when a selector is specified")
         if self.names and self.all_namespaces:
@@ -52,14 +52,14 @@ class _Question:
 
 @attrs.frozen(kw_only=True)
 class _Cluster:
-    """A cluster, and where in it to look; `namespace` "" is everywhere."""
+    """A connection to a cluster, and the namespace to read; "" means all namespaces."""
 
     client: ClusterClient
     namespace: str
 
 
 def _location_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Add the options that say where to look, and for what."""
+    """Add the options for cluster, namespace and selection."""
     for option in reversed(
         (
             click.argument("names", nargs=-1, metavar="[NAME]..."),
@@ -98,25 +98,25 @@ def cli() -> None:
 @click.option("--no-headers", is_flag=True, help="Print no header line.")
 def get(output: str | None, watch: bool, no_headers: bool, **options: Any) -> None:
     """List all groups, or the named groups."""
-    question = _Question(output=output or "", watch=watch, headers=not no_headers, **options)
-    question.check()
+    request = _Request(output=output or "", watch=watch, headers=not no_headers, **options)
+    request.check()
     if watch and signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
         # A shell script starts background jobs with SIGINT ignored; `kubectl get --watch` ends at SIGINT there, too.
         signal.signal(signal.SIGINT, signal.default_int_handler)
-    sys.exit(asyncio.run(_answered(question, _get)))
+    sys.exit(asyncio.run(_answered(request, _get)))
 
 
 @cli.command("describe")
 @_location_options
 def describe(**options: Any) -> None:
     """Show groups with their pods: node, state, and the scheduler's last message."""
-    question = _Question(**options)
-    question.check()
-    sys.exit(asyncio.run(_answered(question, _describe)))
+    request = _Request(**options)
+    request.check()
+    sys.exit(asyncio.run(_answered(request, _describe)))
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the command line; every mistake is one line on stderr and exit code 1, as with kubectl."""
+    """Run the command line; print one line on stderr for each mistake and exit with code 1, as kubectl does."""
     from pyscheduler.api.errors import PySchedulerError
 
     try:
@@ -131,7 +131,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except (click.Abort, KeyboardInterrupt):
         sys.exit(130)
     except BrokenPipeError:
-        # Whoever read along (head, less) has seen enough; the interpreter must not try to write the rest.
+        # The reader of the pipe (head, less) has closed it; the interpreter must not write the rest.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
     except PySchedulerError as error:
@@ -141,7 +141,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _mistake(error: Exception) -> Iterable[str]:
-    """Say what went wrong in kubectl's words where it has some."""
+    """Return the message for an error, with kubectl's words where kubectl has some."""
     from pyscheduler.cli.error_output import lines_of
     from pyscheduler.cli.podgroup.reader import said_by_server
     from pyscheduler.framework.errors import APIError, TransportError
@@ -160,8 +160,8 @@ def _warn(text: str) -> None:
 # --- answering -------------------------------------------------------------------------------------
 
 
-async def _answered(question: _Question, answer: Callable[[_Question, _Cluster], Any]) -> int:
-    """Connect, let `answer` do its work, and return its exit code."""
+async def _answered(request: _Request, answer: Callable[[_Request, _Cluster], Any]) -> int:
+    """Connect, call `answer`, and return its exit code."""
     import random
 
     from pyscheduler.api import parse_label_selector
@@ -174,69 +174,69 @@ async def _answered(question: _Question, answer: Callable[[_Question, _Cluster],
     from pyscheduler.telemetry.logs import configure
 
     configure(verbosity=0, json=False)
-    parse_label_selector(question.selector)  # a mistake in it is told before anybody is asked
-    credentials = await auth.load(kubeconfig=question.kubeconfig, context=question.context)
+    parse_label_selector(request.selector)  # report a mistake in the selector before connecting
+    credentials = await auth.load(kubeconfig=request.kubeconfig, context=request.context)
     transport = HTTPTransport(credentials)
     settings = ClientSettings(qps=-1)
     client = transport.connect(settings, clock=LoopClock(), rng=random.Random(), recorder=NullRecorder())
-    namespace = "" if question.all_namespaces else question.namespace or credentials.namespace
+    namespace = "" if request.all_namespaces else request.namespace or credentials.namespace
     try:
         await check_server(transport)
-        code: int = await answer(question, _Cluster(client=client, namespace=namespace))
+        code: int = await answer(request, _Cluster(client=client, namespace=namespace))
         return code
     finally:
         await client.close()
 
 
-async def _found(question: _Question, cluster: _Cluster) -> tuple[list[Summary], Sequence[ResourceKind], int]:
-    """Return the groups that were asked for, what kinds may be listed, and the exit code so far."""
+async def _found(request: _Request, cluster: _Cluster) -> tuple[list[Summary], Sequence[ResourceKind], int]:
+    """Return the requested groups, the kinds that may be listed, and the exit code so far."""
     from pyscheduler.cli.podgroup.reader import read_directory
     from pyscheduler.podgroup.summary import summaries
 
     directory, kinds = await read_directory(cluster.client, cluster.namespace, _warn)
-    found = summaries(directory, selector=question.selector)
-    if not question.names:
+    found = summaries(directory, selector=request.selector)
+    if not request.names:
         return found, kinds, 0
-    chosen = [one for name in dict.fromkeys(question.names) for one in found if one.state.id.name == name]
+    chosen = [one for name in dict.fromkeys(request.names) for one in found if one.state.id.name == name]
     there = {one.state.id.name for one in chosen}
-    return chosen, kinds, int(not there.issuperset(question.names))
+    return chosen, kinds, int(not there.issuperset(request.names))
 
 
-def _report_missing(question: _Question, found: Sequence[Summary]) -> None:
-    """Tell which names nobody has, after what was found has been shown; as kubectl."""
+def _report_missing(request: _Request, found: Sequence[Summary]) -> None:
+    """Report the names that were not found after the groups that were, as kubectl does."""
     there = {one.state.id.name for one in found}
-    for name in dict.fromkeys(question.names):
+    for name in dict.fromkeys(request.names):
         if name not in there:
             click.echo(f'Error from server (NotFound): podgroups "{name}" not found', err=True)
 
 
-def _report_nothing(question: _Question, namespace: str) -> None:
-    if not question.names:
+def _report_nothing(request: _Request, namespace: str) -> None:
+    if not request.names:
         where = f" in {namespace} namespace" if namespace else ""
         click.echo(f"No resources found{where}.", err=True)
 
 
-async def _get(question: _Question, cluster: _Cluster) -> int:
+async def _get(request: _Request, cluster: _Cluster) -> int:
     from pyscheduler.cli.podgroup import view
 
-    found, kinds, code = await _found(question, cluster)
-    table = view.Table(wide=question.output == "wide", namespaced=question.all_namespaces, headers=question.headers)
-    if question.output in {"json", "yaml"}:
-        if question.watch:
-            _show_each(question, found)
+    found, kinds, code = await _found(request, cluster)
+    table = view.Table(wide=request.output == "wide", namespaced=request.all_namespaces, headers=request.headers)
+    if request.output in {"json", "yaml"}:
+        if request.watch:
+            _show_each(request, found)
         else:
-            _show_data(question, found)
+            _show_data(request, found)
     elif found:
         _show_rows(table, found)
-    elif not question.watch:
-        _report_nothing(question, cluster.namespace)
-    _report_missing(question, found)
-    if question.watch and not code:
+    elif not request.watch:
+        _report_nothing(request, cluster.namespace)
+    _report_missing(request, found)
+    if request.watch and not code:
         from pyscheduler.cli.podgroup.watch import follow
 
         def show(changed: Sequence[Summary]) -> None:
-            if question.output in {"json", "yaml"}:
-                _show_each(question, changed)
+            if request.output in {"json", "yaml"}:
+                _show_each(request, changed)
             else:
                 _show_rows(table, changed)
 
@@ -245,8 +245,8 @@ async def _get(question: _Question, cluster: _Cluster) -> int:
             kinds,
             shown=found,
             show=show,
-            names=frozenset(question.names),
-            selector=question.selector,
+            names=frozenset(request.names),
+            selector=request.selector,
         )
     return code
 
@@ -260,24 +260,24 @@ def _show_rows(table: Any, found: Sequence[Summary]) -> None:
         click.echo(line)
 
 
-def _show_data(question: _Question, found: Sequence[Summary]) -> None:
+def _show_data(request: _Request, found: Sequence[Summary]) -> None:
     from pyscheduler.cli.podgroup import view
 
     items = [view.data_of(one) for one in found]
-    if len(question.names) == 1:
+    if len(request.names) == 1:
         for item in items:
-            _print_data(item, question.output)
-    elif items or not question.names:
-        _print_data(view.list_of(items), question.output)
+            _print_data(item, request.output)
+    elif items or not request.names:
+        _print_data(view.list_of(items), request.output)
 
 
-def _show_each(question: _Question, found: Sequence[Summary]) -> None:
+def _show_each(request: _Request, found: Sequence[Summary]) -> None:
     from pyscheduler.cli.podgroup import view
 
     for number, one in enumerate(found):
-        if number and question.output == "yaml":
+        if number and request.output == "yaml":
             click.echo("---")
-        _print_data(view.data_of(one), question.output)
+        _print_data(view.data_of(one), request.output)
 
 
 def _print_data(data: Any, form: str) -> None:
@@ -291,20 +291,20 @@ def _print_data(data: Any, form: str) -> None:
     click.echo(msgspec.json.format(msgspec.json.encode(data), indent=4).decode())
 
 
-async def _describe(question: _Question, cluster: _Cluster) -> int:
+async def _describe(request: _Request, cluster: _Cluster) -> int:
     from pyscheduler.cli.podgroup import view
     from pyscheduler.cli.podgroup.reader import events_about
 
-    found, _, code = await _found(question, cluster)
+    found, _, code = await _found(request, cluster)
     if not found:
-        _report_nothing(question, cluster.namespace)
+        _report_nothing(request, cluster.namespace)
     events = await events_about(cluster.client, cluster.namespace, _warn) if found else ()
     for number, one in enumerate(found):
         if number:
             click.echo("\n")
         for line in view.described(one, events, time.time()):
             click.echo(line)
-    _report_missing(question, found)
+    _report_missing(request, found)
     return code
 
 

@@ -1,4 +1,4 @@
-"""What `kubectl podgroup` reads: pods, whatever describes groups of them in any dialect, and events about groups."""
+"""Read pods, group objects of every dialect, and events about groups."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ _GROUP_KINDS: Final = kinds_of(DIALECTS)
 
 
 class EventSource(Wire):
-    """Who wrote an event of old."""
+    """The source of a core/v1 event."""
 
     component: str = ""
 
 
 class CoreEvent(KubeObject):
-    """An event as the core group has it, which is how `kubectl describe` reads it."""
+    """An event of the core group, as `kubectl describe` reads it."""
 
     api_version: ClassVar[str] = "v1"
     kind: ClassVar[str] = "Event"
@@ -45,12 +45,12 @@ class CoreEvent(KubeObject):
 
     @property
     def last_seen(self) -> str | None:
-        """Return when it happened last, as it stands in the event."""
+        """Return the time of the last occurrence, as the event states it."""
         return self.last_timestamp or self.event_time or self.metadata.creation_timestamp
 
     @property
     def first_seen(self) -> str | None:
-        """Return when it happened first, as it stands in the event."""
+        """Return the time of the first occurrence, as the event states it."""
         return self.first_timestamp or self.event_time or self.metadata.creation_timestamp
 
 
@@ -58,19 +58,19 @@ _CORE_EVENTS: Final = kind_of(CoreEvent, "events")
 
 
 class _Within(ResourceKind):
-    """A kind as it is served in one namespace, "" for all."""
+    """A kind in one namespace; "" means all namespaces."""
 
     within = ""
 
     @classmethod
     def of(cls, kind: ResourceKind, namespace: str) -> _Within:
-        """Return the kind within a namespace."""
+        """Return the kind in a namespace."""
         made = cls(*kind)
         made.within = namespace
         return made
 
     def path(self, namespace: str = "", name: str = "", subresource: str = "") -> str:
-        """Return the path, in that namespace unless another is named."""
+        """Return the path in that namespace, unless another namespace is given."""
         return super().path(namespace or self.within, name, subresource)
 
 
@@ -79,12 +79,12 @@ async def read_directory(
 ) -> tuple[GroupDirectory, Sequence[ResourceKind]]:
     """List pods and group objects of a namespace ("" for all); return them, and the kinds that may be listed.
 
-    A kind that is not served has no objects; one that may not be listed is told to `warn`. Pods must be readable:
-    raises the `APIError` otherwise.
+    A kind that is not served has no objects. `warn` is called for a kind that may not be listed. Raises `APIError` if
+    pods may not be listed.
     """
     kinds = [_Within.of(kind, namespace) for kind in (PODS, *_GROUP_KINDS)]
     for kind in kinds:
-        # Who goes on to watch starts these; they are for one namespace, as more may not be granted.
+        # A watch starts these later, in one namespace: the user may have no more permissions.
         client.informer(kind, optional=True)
     directory = GroupDirectory(DIALECTS)
     listed = await asyncio.gather(*(_list(client, kind, warn) for kind in kinds))
@@ -111,13 +111,13 @@ async def _list(client: ClusterClient, kind: _Within, warn: Callable[[str], None
 
 
 def said_by_server(error: Exception) -> str:
-    """Return the server's own words, without the request that they answer."""
+    """Return the server's message without the request that it answers."""
     request, _, words = str(error).partition(": ")
     return words if words and request.partition(" ")[0].isupper() else str(error)
 
 
 async def events_about(client: ClusterClient, namespace: str, warn: Callable[[str], None]) -> Sequence[CoreEvent]:
-    """List the events about PodGroups of a namespace, the oldest first; what may not be read is told to `warn`."""
+    """List the events about PodGroups of a namespace, oldest first; `warn` is called if they may not be listed."""
     client.informer(_CORE_EVENTS, optional=True)
     found: list[CoreEvent] = []
     try:

@@ -1,4 +1,4 @@
-"""How `kubectl podgroup` shows groups: a table, a description, JSON and YAML, each in the way of kubectl."""
+"""Format groups as a table, a description, JSON or YAML, as kubectl does."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 
 __all__ = ["Table", "data_of", "described", "list_of", "row"]
 
-#: How wide a column is at least, and what is between two of them; as kubectl.
+#: Minimum width of a column, and the space between two columns; kubectl's.
 _LEAST: Final = 3
 _GAP: Final = 3
-#: Longer reasons are cut in the narrow table, where what they all begin with is left out.
+#: Longer reasons are cut in the narrow table, and their common beginning is omitted.
 _REASON: Final = 100
 _BEGINNING: Final = re.compile(r"^\d+/\d+ nodes are available: ")
 
@@ -29,7 +29,7 @@ _WIDE: Final = ("TOTAL", "RUNNING", "SUCCEEDED", "FAILED", "MODE", "DECLARED-BY"
 
 
 class Table:
-    """Columns under each other, over several writings: a column never gets narrower. The last one is not padded."""
+    """Aligned columns over several outputs: a column never becomes narrower. The last column is not padded."""
 
     def __init__(self, *, wide: bool = False, namespaced: bool = False, headers: bool = True) -> None:
         self.wide = wide
@@ -41,7 +41,7 @@ class Table:
             self._header = None
 
     def lines(self, rows: Iterable[Sequence[str]]) -> list[str]:
-        """Return the rows as lines, below the header if that was not written yet."""
+        """Return the rows as lines, with the header on the first call."""
         cells = list(rows)
         if not cells:
             return []
@@ -106,7 +106,7 @@ def _declared_by(summary: Summary) -> str:
 
 
 def data_of(summary: Summary) -> dict[str, Any]:
-    """Return a group as data: one shape for all dialects."""
+    """Return a group as data, in one form for all dialects."""
     state, group = summary.state, summary.state.group
     item = state.object
     metadata: dict[str, Any] = {"namespace": group.id.namespace, "name": group.id.name}
@@ -165,7 +165,7 @@ def _member_data(member: Member) -> dict[str, Any]:
 
 
 def list_of(items: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return several groups as one object, as kubectl makes one of what it got."""
+    """Return several groups as one List object, as kubectl does."""
     return {"apiVersion": "v1", "kind": "List", "items": list(items), "metadata": {"resourceVersion": ""}}
 
 
@@ -173,7 +173,7 @@ def list_of(items: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def described(summary: Summary, events: Iterable[CoreEvent], now: float) -> list[str]:
-    """Return all about one group, as lines; `events` are those of its namespace about PodGroups."""
+    """Return the description of a group as lines; `events` are the namespace's events about PodGroups."""
     state, group = summary.state, summary.state.group
     fields = [
         ("Name", group.id.name),
@@ -257,7 +257,7 @@ def _event_age(event: CoreEvent, now: float) -> str:
 
 
 def _indented(cells: Sequence[Sequence[str]]) -> list[str]:
-    """Return a table under a heading, underlined as in `kubectl describe`."""
+    """Return a table under an underlined heading, as in `kubectl describe`."""
     header, *rest = cells
     lines = [header, tuple("-" * len(name) for name in header), *rest]
     widths = [max(len(line[column]) for line in lines) for column in range(len(header))]

@@ -1,4 +1,4 @@
-"""`kubectl podgroup get --watch`: a row for every group that changes, until somebody has seen enough."""
+"""`kubectl podgroup get --watch`: print a row for every group that changes, until Ctrl-C."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ if TYPE_CHECKING:
 
 __all__ = ["follow"]
 
-#: Changes that come together are shown together: a gang that is bound is one row, not one for each pod.
+#: Changes within this time are shown together: a gang that is bound is one row, not one row for each pod.
 _GATHER_SECONDS: Final = 0.2
 
 
-#: In which family of dialects an object describes groups.
+#: The family of dialects in which a kind describes groups.
 _FAMILIES: Final = {kind.type: dialect.family for dialect in DIALECTS for kind in dialect.kinds}
 
 
 class _Watch:
-    """Notes which groups have news, and tells them from time to time."""
+    """Collects changed groups and reports them at intervals."""
 
     def __init__(self, shown: Iterable[Summary], *, names: AbstractSet[str], selector: str) -> None:
         self.directory = GroupDirectory(DIALECTS)
@@ -44,7 +44,7 @@ class _Watch:
         self._changed.set()
 
     def came(self, item: KubeObject) -> None:
-        """Take in an object, or a new state of it: what the directory does not care for may be news here."""
+        """Process an added or changed object; a change that the directory ignores may matter here."""
         state: GroupState | None
         if isinstance(item, Pod):
             self.directory.pod_added(item)
@@ -57,14 +57,14 @@ class _Watch:
             self._note(state)
 
     def went(self, item: KubeObject) -> None:
-        """Drop an object."""
+        """Process a deleted object."""
         if isinstance(item, Pod):
             self.directory.pod_deleted(item)
         else:
             self.directory.object_deleted(item)
 
     async def news(self) -> list[Summary]:
-        """Wait for groups that look different from when they were shown last."""
+        """Wait for groups that look different from the last time they were shown."""
         while True:
             await self._changed.wait()
             await asyncio.sleep(_GATHER_SECONDS)
@@ -91,7 +91,7 @@ class _Watch:
 
 
 def _essence(summary: Summary) -> tuple[object, ...]:
-    """Return what a reader would notice if it changed."""
+    """Return the visible state of a group."""
     state = summary.state
     counts = (summary.bound, summary.waiting, summary.pending)
     ended = (len(state.running), len(state.succeeded), len(state.failed))
@@ -107,16 +107,16 @@ async def follow(
     names: AbstractSet[str],
     selector: str,
 ) -> None:
-    """Hand groups to `show` as they change, beginning with what is different from `shown`; runs until cancelled.
+    """Pass groups to `show` as they change, beginning with differences from `shown`; run until cancelled.
 
-    A group of which nothing is left is not mentioned again. Broken watches are taken up, absent kinds looked for.
+    A group without objects is not shown again. Broken watches are resumed; kinds that are not served are tried again.
     """
     watch = _Watch(shown, names=names, selector=selector)
     informers = [client.informer(kind, optional=kind.type is not Pod) for kind in kinds]
     for informer in informers:
         informer.add_event_handler(on_add=watch.came, on_update=lambda _old, new: watch.came(new), on_delete=watch.went)
         informer.start()
-    # Nothing is shown before everything is known, or groups would seem to lose members and get them back.
+    # Show nothing before all lists are complete; otherwise groups would seem to lose members and get them back.
     await asyncio.gather(*(informer.wait_synced() for informer in informers))
     while True:
         show(await watch.news())
