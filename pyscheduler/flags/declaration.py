@@ -1,11 +1,11 @@
-"""Flags as attributes: a class is a section of the help, each of its attributes a flag.
+"""Declare flags as attributes: a class is a section of the help, each of its attributes a flag.
 
     @attrs.frozen(kw_only=True)
     class LeaderElectionFlags:
         lease_duration: float = flag(15.0, DURATION, "How long ...", name="leader-elect-lease-duration")
 
-`options` makes click's options of such a class, `collect` an object of it from what click has read. A flag that nobody
-gave has its default, and `given` tells it from one that was given just that. They are spelled as kube-scheduler's are:
+`options` returns click's options of such a class, `collect` an object of the class from click's parameters. A flag that
+is not on the command line has its default; `given` yields the flags that are. The syntax is kube-scheduler's:
 `--flag=value` and `--flag value`, `--flag` and `--flag=false` for booleans, `_` for `-`.
 """
 
@@ -54,13 +54,13 @@ C = TypeVar("C")
 
 @attrs.frozen(kw_only=True)
 class Kind:
-    """What a flag takes: how it is read, how the help calls it, and what several of them come to."""
+    """The type of a flag: its parser, its name in the help, and how repeated values are combined."""
 
     parse: Callable[[str], Any]
     metavar: str
-    #: Of several, the last counts; or they are joined by this.
+    #: Combines the values of a repeated flag; without it, the last value is used.
     join: Callable[[Sequence[Any]], Any] | None = None
-    #: What the flag means without a value.
+    #: The value of the flag if it is given without one.
     alone: str | None = None
 
 
@@ -99,9 +99,9 @@ def flag(
     shown: str = "",
     hidden: bool = False,
 ) -> T:
-    """Declare a flag; `text` is its help, and `shown` the default as the help has it.
+    """Declare a flag; `text` is its help, and `shown` the default in the help.
 
-    Its name is the attribute's, with `-` for `_`, unless `name` says otherwise.
+    The name of the flag is `name`, else the attribute's name with `-` for `_`.
     """
     metadata = {
         "kind": kind,
@@ -117,14 +117,14 @@ def flag(
 
 
 class FlagValue(click.ParamType[Any]):
-    """Reads a flag's text; what cannot be read is a user's mistake like any other."""
+    """Parses the text of a flag."""
 
     def __init__(self, kind: Kind, metavar: str) -> None:
         self.name = metavar
         self._kind = kind
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Return what the text means; raise `ConfigError` in pflag's words where it means nothing."""
+        """Return the value of the text; raise `ConfigError` with pflag's message for an invalid text."""
         if not isinstance(value, str):
             return value
         try:
@@ -138,20 +138,20 @@ class FlagValue(click.ParamType[Any]):
 
 
 class FlagOption(click.Option):
-    """An option that knows its section of the help."""
+    """An option with its section of the help."""
 
     section: str = ""
 
 
 class FlagCommand(click.Command):
-    """A command whose help is in sections, and whose flags may be typed with `_` for `-`, as kube-scheduler's."""
+    """A command whose help has sections, and whose flags may be written with `_` for `-`, as in kube-scheduler."""
 
     def __init__(self, name: str, **kwargs: Any) -> None:
         super().__init__(name, **kwargs)
         self.context_settings["token_normalize_func"] = lambda flag: flag.replace("_", "-")
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write a list for each section, in the order in which they were declared."""
+        """Write a list for each section, in the order of declaration."""
         sections: dict[str, list[tuple[str, str]]] = {}
         for parameter in self.get_params(ctx):
             record = parameter.get_help_record(ctx)
@@ -190,7 +190,7 @@ def _option(field: attrs.Attribute[Any], section: str) -> FlagOption:
 
 
 def _shown(default: object) -> str:
-    """Return a default as help shows it; empty for what is empty."""
+    """Return a default as the help shows it; "" for an empty one."""
     if isinstance(default, bool):
         return str(default).lower()
     if isinstance(default, tuple):
@@ -199,7 +199,7 @@ def _shown(default: object) -> str:
 
 
 def flag_name(field: attrs.Attribute[Any]) -> str:
-    """Return how a flag is typed, without its dashes."""
+    """Return the name of a flag without dashes."""
     name: str = field.metadata["name"]
     return name or field.name.replace("_", "-")
 

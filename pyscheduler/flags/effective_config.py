@@ -1,10 +1,10 @@
-"""What the flags of `pyscheduler run` come to: mistakes among them, and the configuration they change.
+"""Check the flags of `pyscheduler run` and apply them to the configuration.
 
-As in kube-scheduler, flags of leader election override the file, and the deprecated ones count only where there is no
-file. What cannot be done here is refused in one line, never passed over in silence.
+As in kube-scheduler, flags of leader election override the file, and deprecated flags have an effect only without a
+file. A flag that cannot work here as in kube-scheduler is rejected with one line.
 
-Differs from kube-scheduler: `--kubeconfig` counts beside `--config` too, and of a flag that is ignored there, the log
-says so.
+Differs from kube-scheduler: `--kubeconfig` has an effect with `--config`, too, and the log names deprecated flags that
+are ignored.
 
 Source: cmd/kube-scheduler/app/options (ApplyTo, ApplyDeprecated, ApplyLeaderElectionTo, Validate), and the Validate of
 apiserver's SecureServingOptions and DelegatingAuthenticationOptions, component-base's metrics, logs and compatibility.
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 __all__ = ["Effective", "effective"]
 
 _VERSION: Final = (1, 36)
-#: kube-scheduler takes compatibility with three minor versions back.
+#: The oldest minor version with which kube-scheduler 1.36 accepts compatibility is three minor versions back.
 _OLDEST: Final = (1, 33)
 _CONTENT_TYPES: Final = frozenset({"application/json", "application/vnd.kubernetes.protobuf", ""})
 _METRIC: Final = "[a-zA-Z_:][a-zA-Z0-9_:]*"
@@ -59,16 +59,16 @@ _DEPRECATED: Final = (
 
 @attrs.frozen(kw_only=True)
 class Effective:
-    """What a command line comes to."""
+    """The effective configuration of a command line."""
 
     config: Configuration
     gates: Mapping[str, bool]
-    #: What was said in vain; for the log.
+    #: Warnings about flags without effect, for the log.
     warnings: Sequence[str] = ()
 
 
 def effective(flags: Flags) -> Effective:
-    """Return the configuration that the flags name and change; raise `ConfigError` with every mistake among them."""
+    """Return the configuration with the flags applied; raise `ConfigError` with every mistake in the flags."""
     from pyscheduler.config.feature_gates import parse, warnings_of
     from pyscheduler.config.load import load
 
@@ -97,7 +97,7 @@ def effective(flags: Flags) -> Effective:
 
 
 def _with_deprecated(config: Configuration, flags: Flags) -> Configuration:
-    """Return `config`, which no file says otherwise, with what the deprecated flags say."""
+    """Return `config` with the deprecated flags applied; only for a configuration without a file."""
     old = flags.deprecated
     connection = attrs.evolve(
         config.client_connection,
@@ -114,7 +114,7 @@ def _with_deprecated(config: Configuration, flags: Flags) -> Configuration:
 
 
 def _with_election(config: Configuration, flags: Flags, gates: Mapping[str, bool]) -> Configuration:
-    """Return `config` with the flags of leader election in it; raise `ConfigError` where they do not go together."""
+    """Return `config` with the flags of leader election applied; raise `ConfigError` for values that conflict."""
     from pyscheduler.config.problems import path_text
     from pyscheduler.config.validation import problems_of
 
@@ -139,7 +139,7 @@ def _with_election(config: Configuration, flags: Flags, gates: Mapping[str, bool
 
 
 def _refusals(flags: Flags, gates: Mapping[str, bool]) -> Iterator[str]:
-    """Yield a line for each flag that cannot do here what it does in kube-scheduler."""
+    """Yield a line for each flag that cannot work here as in kube-scheduler."""
     if flags.globals.unsupported_kube_api_over_localhost:
         yield (
             "--unsupported-kube-api-over-localhost is OpenShift's and not known here; name the API server with "
@@ -184,7 +184,7 @@ def _log_refusals(flags: Flags, gates: Mapping[str, bool]) -> Iterator[str]:
 
 
 def _version_problems(flags: Flags) -> Iterator[str]:
-    """Yield what is wrong with the versions to be like: 1.36 is the only one there is here."""
+    """Yield the mistakes in the versions to emulate; only 1.36 is supported."""
     wanted = {
         "--emulated-version": (flags.feature_gate.emulated_version, _VERSION, "emulation version"),
         "--min-compatibility-version": (
@@ -240,7 +240,7 @@ def _serving_problems(flags: Flags) -> Iterator[str]:
 
 
 def _header_problems(flags: Flags) -> Iterator[str]:
-    """Yield what kube-scheduler finds wrong with headers that nobody reads."""
+    """Yield kube-scheduler's errors about request headers, although they are not used here."""
     names = ("username_headers", "uid_headers", "group_headers", "extra_headers_prefix", "allowed_names")
     for name in names:
         if not all(value.strip() for value in getattr(flags.authentication, f"requestheader_{name}")):

@@ -1,7 +1,7 @@
-"""Values of flags as Go programs take them: what an operator types for kube-scheduler means the same here.
+"""Parse values of flags as Go does, so that they mean the same as for kube-scheduler.
 
-Each parser takes the text of a flag and raises `ValueError`, worded as Go's libraries word it. Repeatable flags hold a
-comma-separated list each time; what they say is strung together.
+Each parser takes the text of a flag and raises `ValueError` with the message of Go's library. The lists of a repeated
+flag are concatenated.
 
 Source: strconv, time and net of Go; pflag; component-base's cli/flag and logs/api/v1.
 """
@@ -43,7 +43,7 @@ _OCTAL: Final = re.compile(r"([-+]?)0([0-7]+)")
 
 
 class NamedPair(NamedTuple):
-    """A certificate and its key, both files, and the names they are for; without names, the certificate's own."""
+    """Files with a certificate and its key, and their host names; without names, those in the certificate."""
 
     cert_file: str
     key_file: str
@@ -51,14 +51,14 @@ class NamedPair(NamedTuple):
 
 
 def parse_bool(text: str) -> bool:
-    """Return what strconv.ParseBool does: `true`, `T`, `1` ... and their opposites."""
+    """Parse as strconv.ParseBool: `true`, `T`, `1` ... and their opposites."""
     if text not in _BOOLEANS:
         raise ValueError(f"strconv.ParseBool: parsing {_quoted(text)}: invalid syntax")
     return _BOOLEANS[text]
 
 
 def parse_int(bits: int = 64) -> Callable[[str], int]:
-    """Return a parser of signed integers of so many bits, in any base that Go's literals know."""
+    """Return a parser of signed integers of `bits` bits, in any base of Go's literals."""
 
     def parse(text: str) -> int:
         if not _INTEGER.fullmatch(text):
@@ -73,7 +73,7 @@ def parse_int(bits: int = 64) -> Callable[[str], int]:
 
 
 def parse_float(text: str) -> float:
-    """Return a number of 32 bits; no infinities, which no flag here can mean."""
+    """Parse a 32-bit number; infinities are rejected, because no flag accepts them."""
     if not _FLOAT.fullmatch(text):
         raise ValueError(f"strconv.ParseFloat: parsing {_quoted(text)}: invalid syntax")
     number = float(text)
@@ -94,13 +94,13 @@ def parse_level(text: str) -> int:
 
 def parse_duration(text: str) -> float:
     """Return seconds, of `1m30s` and the like."""
-    from pyscheduler.api.durations import parse_duration as parse  # not for the help alone
+    from pyscheduler.api.durations import parse_duration as parse  # imported late: the help does not need it
 
     return parse(text)
 
 
 def parse_address(text: str) -> str:
-    """Return an IP address in its usual form; nothing is as good as not given, which means all there are."""
+    """Return an IP address in its usual form; an empty text means all interfaces."""
     if not text:
         return "0.0.0.0"  # noqa: S104 - what kube-scheduler's flag says
     try:
@@ -110,7 +110,7 @@ def parse_address(text: str) -> str:
 
 
 def parse_list(text: str) -> tuple[str, ...]:
-    """Return the values of a comma-separated list; one that has a comma in it is quoted."""
+    """Return the values of a comma-separated list; values with a comma are quoted."""
     if not text:
         return ()
     try:
@@ -120,7 +120,7 @@ def parse_list(text: str) -> tuple[str, ...]:
 
 
 def parse_map(text: str) -> Mapping[str, str]:
-    """Return `key=value` pairs, separated by commas; with a single pair, commas are part of it."""
+    """Return `key=value` pairs, separated by commas; in a single pair, commas are part of the value."""
     pairs = [text.strip('"')] if text.count("=") == 1 else parse_list(text)
     found = {}
     for pair in pairs or ("",):
@@ -132,7 +132,7 @@ def parse_map(text: str) -> Mapping[str, str]:
 
 
 def parse_named_pair(text: str) -> NamedPair:
-    """Return `certfile,keyfile` or `certfile,keyfile:name,name`."""
+    """Parse `certfile,keyfile` or `certfile,keyfile:name,name`."""
     pair, colon, names = (part.strip() for part in text.partition(":"))
     if colon and not names:
         raise ValueError("empty names list is not allowed")
@@ -144,7 +144,7 @@ def parse_named_pair(text: str) -> NamedPair:
 
 
 def parse_vmodule(text: str) -> Mapping[str, int]:
-    """Return the log level of each pattern in `pattern=N,...`."""
+    """Return the log verbosity of each pattern in `pattern=N,...`."""
     levels = {}
     for item in text.split(","):
         if not item:

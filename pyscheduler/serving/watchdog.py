@@ -1,17 +1,17 @@
-"""A thread that ends the program when its event loop cannot: a plugin may block the loop, and never return.
+"""A thread that ends the program if the event loop is blocked, for example by a plugin that never returns.
 
-It hears SIGTERM and SIGINT, which only asks the loop to stop as long as the loop turns. Where the loop does not turn,
-it ends the program itself: when the time for an orderly end is over, and when the lease was lost, before another
-replica may take it. One line in the log says for how long the loop was blocked, and in which plugin. The lease is not
-given back then, because nobody knows which bindings are under way; it runs out.
+The thread receives SIGTERM and SIGINT. While the loop runs, they only tell it to stop. If the loop is blocked, the
+thread ends the program itself: when the time for an orderly end is over, or when the lease is lost, before another
+replica may take it. It logs one line with the duration of the block and the plugin. It does not release the lease,
+because nobody knows which bindings are under way; the lease expires.
 
-Signals come to the thread through a socket that Python writes to as soon as they arrive, whatever the main thread does:
-computing, sleeping, or waiting in a library that has released the interpreter lock (GIL). Where a library keeps the
-GIL, as regular expressions do, no thread runs: the lease is not renewed, but nothing here can end the program. That is
-left to faulthandler, which needs no GIL, and writes where every thread is. It is set to end a leader ten seconds after
-the lease is lost, unless it is set anew before; and at a signal, which regular expressions look for, to end the program
-after all else has failed. What remains is a library that keeps the GIL and looks for no signals, in a program that does
-not lead: kubelet kills that in the end.
+Python writes signals to a socket as soon as they arrive, so the thread receives them while the main thread computes,
+sleeps, or waits in a library that has released the interpreter lock (GIL). A library that keeps the GIL, as regular
+expressions do, stops all threads: the lease is not renewed, and this thread cannot end the program. faulthandler can,
+because it needs no GIL; it also writes the stack of every thread. It is armed to end a leader ten seconds after the
+lease is lost, and rearmed while the lease is renewed. It is also armed at a signal, which regular expressions check
+for. One case remains: a library that keeps the GIL and checks for no signals, in a program that does not lead. The
+kubelet kills that program.
 
 Differs from kube-scheduler: there, a plugin that never returns keeps the lease for good, and SIGTERM ends the program
 at once.
@@ -50,25 +50,25 @@ _log = logging.getLogger(__name__)
 
 _SIGNALS: Final = frozenset({signal.SIGTERM, signal.SIGINT})
 _TICK_SECONDS: Final = 0.5
-#: After so long the log says that the loop is blocked.
+#: Block after which the log reports it.
 _TOLD_SECONDS: Final = 5.0
-#: How long an end may take, from the signal on: ten seconds for an orderly one, and some for the interpreter's own.
+#: Limit for the end, from the signal on: ten seconds for an orderly end, and some for the interpreter's own.
 _END_SECONDS: Final = 12.0
-#: When faulthandler ends the program after a signal, and after the lease was lost, if even this thread does not run.
+#: When faulthandler ends the program after a signal, and after the loss of the lease, if this thread cannot run.
 _LAST_RESORT_SECONDS: Final = 14.0
 _AFTER_LOSS_SECONDS: Final = 10.0
-#: How often that is put off while this replica leads.
+#: How often faulthandler is rearmed while this replica leads.
 _PUT_OFF_SECONDS: Final = 2.0
-#: How long the loop may take to notice that the lease is lost.
+#: Time for the loop to notice the loss of the lease.
 _LOSS_SECONDS: Final = 1.0
-#: How long the last line may take: whoever blocks the loop may hold a lock of the log's.
+#: Time limit for the last log line, because the blocked main thread may hold a lock of the logging module.
 _LAST_LINE_SECONDS: Final = 1.0
 
 
 class Watchdog:
-    """Watches over the running event loop, from its making to the end of the process; made in the main thread.
+    """Watches the running event loop until the process ends; create it in the main thread.
 
-    `stop` is set at the first SIGTERM or SIGINT; a second one ends the program at once, with 1.
+    `stop` is set at the first SIGTERM or SIGINT; a second signal ends the program at once, with exit code 1.
     """
 
     def __init__(self, stop: asyncio.Event) -> None:
@@ -77,15 +77,15 @@ class Watchdog:
         self._main = threading.get_ident()
         self._elector: LeaderElector | None = None
         self._lease_seconds = 0.0
-        #: When faulthandler was last set to end a leader; None while it is not.
+        #: When faulthandler was last armed to end a leader; None if it is not armed.
         self._set_at: float | None = None
         self.heartbeat = Heartbeat(LoopClock())
         self.heartbeat.start()
         self._turns = 0
-        #: For how long this thread has seen the loop not turn: a process that was stopped as a whole has not seen it.
+        #: How long this thread has seen the loop blocked; a process that was suspended as a whole has not seen it.
         self._blocked = 0.0
         self._is_told = False
-        #: When the end began, None before.
+        #: Start of the end, or None.
         self._ending_since: float | None = None
         self._signals, self._written = socket.socketpair()
         self._written.setblocking(False)
@@ -95,7 +95,7 @@ class Watchdog:
         threading.Thread(target=self._watch, name="watchdog", daemon=True).start()
 
     def guard(self, elector: LeaderElector, *, renew_deadline_seconds: float) -> None:
-        """End the program when that lease is lost and the loop does not turn."""
+        """End the program if this lease is lost while the loop is blocked."""
         self._lease_seconds = renew_deadline_seconds
         self._elector = elector
 
@@ -117,11 +117,11 @@ class Watchdog:
                 self._end("Stopping at once, for a second signal")
             self._ending_since = now
             _arm()
-            with contextlib.suppress(RuntimeError):  # the loop is closed: the end is near
+            with contextlib.suppress(RuntimeError):  # the loop is closed: the program is about to end
                 self._loop.call_soon_threadsafe(self._stop.set)
 
     def _look(self, now: float, seconds: float) -> None:
-        """Take note of `seconds` in which the loop has turned or not, and act on it."""
+        """Process `seconds` in which the loop has run or not."""
         if self._loop.is_closed() or self._turns != self.heartbeat.turns:
             if self._is_told:
                 self._say(_log.warning, "The event loop turns again blockedSeconds=%.1f", self._blocked)
@@ -151,7 +151,7 @@ class Watchdog:
             self._end("Ending at once: stopping took over %.0f s, and is in %s", _END_SECONDS, where)
 
     def _put_off(self, now: float) -> None:
-        """Set the time anew at which faulthandler ends this leader; a standby that is stopped for long may go on."""
+        """Rearm faulthandler for this leader; disarm it for a standby, which may be suspended for long."""
         if self._ending_since is not None:
             return
         if self._elector is not None and self._elector.is_leader:
@@ -167,14 +167,14 @@ class Watchdog:
         self._say(_log.info, "Where the event loop is blocked stack=%s", " < ".join(map(_place, self._frames())))
 
     def _frames(self) -> Iterator[FrameType]:
-        """Yield what the main thread is in, the innermost first."""
-        frame = sys._current_frames().get(self._main)  # noqa: SLF001 - documented, and the only way
+        """Yield the frames of the main thread, the innermost first."""
+        frame = sys._current_frames().get(self._main)  # noqa: SLF001 - documented, and there is no other way
         while frame is not None:
             yield frame
             frame = frame.f_back
 
     def _where(self) -> str:
-        """Return the plugin and method that the main thread is in; where it is in none, the innermost function."""
+        """Return the plugin and method that the main thread runs, or its innermost function."""
         innermost = ""
         for frame in self._frames():
             innermost = innermost or _place(frame)
@@ -184,22 +184,22 @@ class Watchdog:
         return innermost
 
     def _end(self, message: str, *args: object) -> None:
-        """End the process with 1, after one line; never returns."""
+        """Log one line and end the process with exit code 1; never returns."""
         self._say(_log.error, message, *args)
         os._exit(1)
 
     def _say(self, log: Callable[..., None], message: str, *args: object) -> None:
-        """Log, but do not wait for long: the main thread may be blocked within the log."""
+        """Log with a time limit: the main thread may be blocked while it logs."""
         saying = threading.Thread(target=log, args=(message, *args), name="watchdog's line", daemon=True)
-        with contextlib.suppress(RuntimeError):  # the interpreter is ending, and starts no thread any more
+        with contextlib.suppress(RuntimeError):  # the interpreter is ending and starts no threads any more
             saying.start()
             saying.join(_LAST_LINE_SECONDS)
 
 
 def _arm(*_: object) -> None:
-    """Let faulthandler end the program some time after a signal.
+    """Arm faulthandler to end the program some time after a signal.
 
-    As a signal's handler it is called in the main thread, where that looks for signals; nothing else is done there.
+    As a signal handler it is called in the main thread, where Python checks for signals; it does nothing else.
     """
     _arm_for(_LAST_RESORT_SECONDS)
 
@@ -207,7 +207,7 @@ def _arm(*_: object) -> None:
 def _arm_for(seconds: float) -> None:
     with contextlib.suppress(
         ValueError, io.UnsupportedOperation, AttributeError
-    ):  # standard error is closed, or no file
+    ):  # standard error is closed, or is no file
         faulthandler.dump_traceback_later(seconds, exit=True)
 
 

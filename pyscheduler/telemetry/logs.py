@@ -1,7 +1,7 @@
-"""How the program logs: one line an event, key=value or JSON, on standard error.
+"""Format log lines, one for each event, as key=value or JSON, on standard error.
 
-Messages carry their fields as `key=value` already. A value with spaces or quotes in it is quoted here, as JSON quotes
-it, so that a line can always be taken apart again; the JSON form does just that, and so both say the same.
+Messages contain their fields as `key=value`. A value with spaces or quotes is quoted as in JSON, so that a program can
+parse every line. The JSON format parses the same fields.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ __all__ = ["configure", "set_verbosity"]
 
 _PACKAGE: Final = "pyscheduler"
 
-#: A place for an argument in a message; `value` where it is the value of a field.
+#: A placeholder in a message; group `value` matches for the value of a field.
 _PLACE: Final = re.compile(r'%%|(?P<value>=)?(?P<open>"?)(?P<form>%[-#0 +]*\d*(?:\.\d+)?[a-z])(?P<close>"?)')
-#: What cannot stand for itself after `key=`.
+#: Characters because of which a value is quoted.
 _NEEDS_QUOTES: Final = re.compile(r'[\s"=\\\x00-\x1f\x7f-\x9f\u2028\u2029]|^$')
-#: What moves to another line, or the terminal's cursor.
+#: Characters that start a new line or move the terminal's cursor.
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 _SHORT: Final = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
-#: Text in the middle of a message that would be taken for a field of it.
+#: Text inside a message that looks like a field.
 _LIKE_A_FIELD: Final = re.compile(r"(^|\s)(\w+)=")
 _NO_FIELD: Final = r"\1\2\\u003d"
-#: The longest value in a line, in characters.
+#: Maximum length of a value, in characters.
 _LIMIT: Final = 2000
 _NUMBERS: Final = (int, float, bool)
-#: The least `-v` at which lines of a level, and of those above it, are shown; and that of all others.
+#: The least `-v` at which lines of a level and above are shown; and that of all other lines.
 _VERBOSITIES: Final = ((logging.WARNING, 0), (logging.INFO, 2))
 _DETAIL: Final = 4
 #: `key=value` or `key="value with spaces"`.
@@ -51,7 +51,7 @@ class _KeyValueFormatter(logging.Formatter):
         stamp = format_micro_time(record.created)
         line = f"{stamp} {record.levelname.lower()} {record.name} {_message(record)}"
         if record.exc_info and record.levelno >= logging.ERROR:
-            # Lines that go on begin with a tab: the text of an error could look like a line of its own.
+            # Continuation lines begin with a tab, because an error's text could look like a log line.
             line += "".join(f"\n\t{_on_one_line(each)}" for each in self.formatException(record.exc_info).splitlines())
         return line
 
@@ -59,8 +59,10 @@ class _KeyValueFormatter(logging.Formatter):
 class _JSONFormatter(logging.Formatter):
     """One JSON object a line, with the fields of Kubernetes' components: `ts`, `caller`, `msg`, `v`, `err` and its own.
 
-    `ts` is in milliseconds. `v` is the least `-v` at which the line is shown; errors have none. `level` and `logger`
-    are additions. Source: component-base, logs/json.
+    `ts` is in milliseconds. `v` is the least `-v` at which the line is shown; errors have no `v`. `level` and `logger`
+    are additions.
+
+    Source: component-base, logs/json.
     """
 
     def format(self, record: logging.LogRecord) -> str:
@@ -85,9 +87,9 @@ class _JSONFormatter(logging.Formatter):
 
 
 def _message(record: logging.LogRecord, numbers: dict[int, object] | None = None) -> str:
-    """Return the message with its arguments in place, those of fields quoted where they must be.
+    """Return the message with its arguments filled in; values of fields are quoted if necessary.
 
-    `numbers` gets the values that are numbers or truths, by their place in the message.
+    `numbers` receives the values that are numbers or booleans, by their position in the message.
     """
     if not isinstance(record.args, tuple) or not record.args:
         return _on_one_line(_cut(record.getMessage()))
@@ -99,7 +101,7 @@ def _message(record: logging.LogRecord, numbers: dict[int, object] | None = None
 
 @lru_cache(maxsize=1024)
 def _template(message: str) -> tuple[str | re.Match[str], ...]:
-    """Take a message apart into text and places; the program has few, and says some of them thousands of times."""
+    """Split a message into text and placeholders. The program has few messages, so the results are cached."""
     parts: list[str | re.Match[str]] = []
     end = 0
     for place in _PLACE.finditer(message):
@@ -128,7 +130,7 @@ def _filled(parts: tuple[str | re.Match[str], ...], args: tuple[object, ...], nu
 
 
 def _number(text: str) -> object:
-    """Return a number as it was written, with as many places; the text where JSON has no such number."""
+    """Return a number with the same digits as in the text; the text if JSON has no such number."""
     try:
         return msgspec.json.decode(text)
     except msgspec.DecodeError:
@@ -136,14 +138,14 @@ def _number(text: str) -> object:
 
 
 def _cut(text: str) -> str:
-    """Return as much of a text as a line can bear, in characters that can be written: users write what they like."""
+    """Cut a text to the maximum length and escape characters that cannot be encoded."""
     if len(text) > _LIMIT:
         text = f"{text[:_LIMIT]}... ({len(text)} characters)"
     return text if text.isascii() else text.encode(errors="backslashreplace").decode()
 
 
 def _on_one_line(text: str) -> str:
-    """Return a text that ends no line and moves no cursor: what users write must not look like a line of ours."""
+    """Escape line ends and control characters, so that text of users cannot look like a log line."""
     if text.isprintable():
         return text
     return _CONTROL.sub(lambda found: _SHORT.get(found[0]) or f"\\u{ord(found[0]):04x}", text)
@@ -165,10 +167,10 @@ def _unquoted(value: str) -> str:
 def configure(
     *, verbosity: int, json: bool, vmodule: Mapping[str, int] | None = None, split_stream: bool = False
 ) -> None:
-    """Send the program's logs to standard error; with `split_stream`, to standard output what is no error.
+    """Send the program's logs to standard error; with `split_stream`, lines below error level to standard output.
 
-    `verbosity` as in kube-scheduler: 0 and 1 warnings, 2 decisions, 4 detail. `vmodule` has other levels for modules
-    whose name matches a pattern: its last part (`scheduling_cycle`), or, with a slash in the pattern, its end
+    `verbosity` is kube-scheduler's: 0 and 1 warnings, 2 decisions, 4 details. `vmodule` sets the verbosity of modules
+    that match a pattern: by the last part of the name (`scheduling_cycle`) or, if the pattern has a slash, by its end
     (`queue/*`).
     """
     formatter = _JSONFormatter() if json else _KeyValueFormatter()
@@ -189,7 +191,7 @@ def configure(
 
 
 def set_verbosity(verbosity: int) -> None:
-    """Log so much from now on."""
+    """Set the verbosity from now on."""
     logging.getLogger(_PACKAGE).setLevel(_level(verbosity))
 
 
@@ -198,7 +200,7 @@ def _level(verbosity: int) -> int:
 
 
 def _set_module_levels(vmodule: Mapping[str, int]) -> None:
-    """Give modules that match a pattern their own level: those that are there, and those that will be imported."""
+    """Set the level of modules that match a pattern, both imported ones and those imported later."""
 
     class Logger(logging.Logger):
         def __init__(self, name: str, level: int = logging.NOTSET) -> None:

@@ -1,9 +1,8 @@
-"""What is shown of what was measured: families left out, and labels held to the values that are allowed.
+"""Filter exported metrics: hide disabled families, and restrict labels to allowed values.
 
-It works on what is about to be shown, so that measuring costs what it always does.
+The filter works at the export, so that recording has no additional cost.
 
-Differs from kube-scheduler: a gauge whose samples fall together under `unexpected` shows their sum, not the last of
-them.
+Differs from kube-scheduler: a gauge whose samples are merged under `unexpected` shows their sum, not the last of them.
 
 Source: component-base's metrics/options.go (disabled metrics, label allow lists).
 """
@@ -25,14 +24,14 @@ _UNEXPECTED: Final = "unexpected"
 
 @attrs.frozen(kw_only=True)
 class MetricView:
-    """What is left to be seen of a collection of metrics."""
+    """The disabled families and the allowed label values."""
 
     disabled: Collection[str]
     #: Allowed values by metric and label.
     allowed: Mapping[str, Mapping[str, Collection[str]]]
 
     def apply(self, metrics: Iterable[Metric]) -> Iterator[Metric]:
-        """Yield the metrics that may be seen, as they may be seen."""
+        """Yield the metrics that are not disabled, with restricted labels."""
         for metric in metrics:
             names = {metric.name, f"{metric.name}_total"} if metric.type == "counter" else {metric.name}
             if names & set(self.disabled):
@@ -44,7 +43,7 @@ class MetricView:
 
 
 def _constrained(metric: Metric, allowed: Mapping[str, Collection[str]]) -> Metric:
-    """Return the metric with what is not allowed summed up as `unexpected`."""
+    """Return the metric with other label values merged into `unexpected`."""
     sums: dict[tuple[str, tuple[tuple[str, str], ...]], Any] = {}
     for sample in metric.samples:
         labels = {

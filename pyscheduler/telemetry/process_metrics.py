@@ -1,4 +1,4 @@
-"""What a page of Prometheus' Go client shows of a process and Python's own collector does not.
+"""Metrics of the process that Prometheus' Go client exports and the Python client does not.
 
 Source: client_golang, prometheus/process_collector_linux.go.
 """
@@ -19,18 +19,18 @@ if TYPE_CHECKING:
 
 __all__ = ["LinuxProcessCollector"]
 
-#: How Go writes that there is no limit: the largest number of 64 bits.
+#: Go's value for "no limit": the largest number of 64 bits.
 _UNLIMITED: Final = float(2**64 - 1)
 
 
 class LinuxProcessCollector(Collector):
-    """The limit of its address space, and what went over the network in its network namespace."""
+    """The limit of the address space, and the network traffic of the network namespace."""
 
     def __init__(self, proc: str = "/proc") -> None:
         self._netstat = Path(proc, "self", "net", "netstat")
 
     def collect(self) -> Iterator[Metric]:
-        """Yield the families, those about the network where the system tells."""
+        """Yield the families; those about the network only where the system provides them."""
         limit = resource.getrlimit(resource.RLIMIT_AS)[0]
         yield GaugeMetricFamily(
             "process_virtual_memory_max_bytes",

@@ -1,4 +1,4 @@
-"""The families about requests to the HTTPS port, as kube-scheduler's API server library has them.
+"""Metrics of requests to the HTTPS port, as in kube-scheduler's API server library.
 
 Source: apiserver's endpoints/filters/metrics.go, authentication/token/cache/stats.go, authentication/request/x509,
 authenticatorfactory/metrics.go and authorizerfactory/metrics.go.
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["RequestMetrics"]
 
-#: Users that are counted by name; all others share a category, so that no name is told to whoever reads the page.
+#: Users that are counted by name; the others share a category, so that the page shows no user names.
 _NAMED: Final = frozenset({"admin", "client", "kube_proxy", "kubelet", "system:serviceaccount:kube-system:default"})
 
 
@@ -43,26 +43,26 @@ class RequestMetrics:
         }
 
     def authenticated(self, *, result: str, username: str, seconds: float) -> None:
-        """Count an authentication, and its user."""
+        """Count an authentication and its user; `username` is "" if it failed."""
         self._authentications[(result,)] += 1
         self._authentication_seconds.record(seconds, result)
         if username:
             self._users[(_category(username),)] += 1
 
     def authorized(self, *, result: str, seconds: float) -> None:
-        """Count a decision."""
+        """Count a decision: `allowed`, `denied`, `no-opinion` or `error`."""
         self._authorizations[(result,)] += 1
         self._authorization_seconds.record(seconds, result)
 
     def token_looked_up(self, *, hit: bool, seconds: float) -> None:
-        """Note whether a token was known."""
+        """Record a lookup in the token cache."""
         status = "hit" if hit else "miss"
         self._look_ups[(status,)] += 1
         self._look_up_seconds.record(seconds, status)
 
     @contextmanager
     def fetching_token(self) -> Iterator[None]:
-        """Count a question about a token; whoever asks waits for the answer, so as many are blocked as are asked."""
+        """Count a TokenReview; the request blocks meanwhile, so blocked and in-flight counts are equal."""
         for status in ("blocked", "in_flight"):
             self._active[(status,)] += 1
         result = "error"
@@ -75,11 +75,11 @@ class RequestMetrics:
                 self._active[(status,)] -= 1
 
     def certificate_shown(self, remaining: float) -> None:
-        """Note how long a client's certificate is still valid."""
+        """Record the remaining validity of a client certificate, in seconds."""
         self._certificates.record(remaining)
 
     def reviewed(self, kind: str, *, code: str, seconds: float) -> None:
-        """Count a review."""
+        """Count a review of `kind` `authn` or `authz`; the code is `<error>` if no answer came."""
         self._reviews[kind][(code,)] += 1
         self._review_seconds[kind].record(seconds, code)
 

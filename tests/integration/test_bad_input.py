@@ -135,7 +135,7 @@ async def test_manifests_that_cannot_be_loaded(tmp_path: Path, text: str | None,
     if text is not None:
         path.write_text(text)
     (told,) = await mistakes("cluster", "--port", "0", "--load", str(path))
-    assert told.startswith(f"{path} {expected}")
+    assert told.startswith(f"--load: {path} {expected}")
 
 
 async def test_a_trace_that_is_not_there(tmp_path: Path) -> None:

@@ -204,6 +204,6 @@ def command(count: int, nodes: int, config_file: str | None, seed: int) -> None:
         raise click.Abort from error
     end_with(verdict.problems)
     click.echo(
-        f"check passed: no gang ran partially; each of {verdict.gangs} gangs had room for all its members before the first "
-        "was bound, and its members ran together until their end"
+        f"check passed: no gang ran partially; each of {verdict.gangs} gangs had room for all its members before the "
+        "first was bound, and its members ran together until their end"
     )
