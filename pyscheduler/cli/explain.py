@@ -147,9 +147,9 @@ def _show(found: Sequence[Evaluation], notes: Sequence[str], output: str, top: i
         return
     import msgspec
 
-    from pyscheduler.simulation.explain_json import explained
+    from pyscheduler.simulation.explain_json import explain_json
 
-    data = [explained(each) for each in found]
+    data = [explain_json(each) for each in found]
     if output == "jsonl":
         for one in data:
             click.echo(msgspec.json.encode(one).decode())

@@ -86,7 +86,7 @@ def effective(flags: Flags) -> Effective:
     warnings = [*warnings_of(named)]
     if flags.main.config:
         ignored = [name for name in _DEPRECATED if name in flags.given]
-        warnings += [f"--{name.replace('_', '-')} is ignored, for --config is given" for name in ignored]
+        warnings += [f"--{name.replace('_', '-')} is ignored, because --config is given" for name in ignored]
     else:
         config = _with_deprecated(config, flags)
     config = _with_election(config, flags, gates)
@@ -142,20 +142,20 @@ def _refusals(flags: Flags, gates: Mapping[str, bool]) -> Iterator[str]:
     """Yield a line for each flag that cannot work here as in kube-scheduler."""
     if flags.globals.unsupported_kube_api_over_localhost:
         yield (
-            "--unsupported-kube-api-over-localhost is OpenShift's and not known here; name the API server with "
+            "--unsupported-kube-api-over-localhost is a flag of OpenShift and not supported; name the API server with "
             "--master or in the kubeconfig"
         )
     if flags.authentication.requestheader_client_ca_file:
         yield (
-            "--requestheader-client-ca-file cannot be used: the users that a proxy names in headers are not believed "
-            "here; let clients show a token or a certificate (--client-ca-file)"
+            "--requestheader-client-ca-file is not supported: pyscheduler does not accept users named in a proxy's "
+            "headers; let clients send a token or a certificate (--client-ca-file)"
         )
     if flags.deprecated.kube_api_content_type not in _CONTENT_TYPES:
         kind = flags.deprecated.kube_api_content_type
-        yield f"--kube-api-content-type: {kind} is not spoken here; leave it out, or take application/json"
+        yield f"--kube-api-content-type: {kind} is not supported; remove the flag, or use application/json"
     if flags.globals.version not in {"", "true", "false", "raw"}:
         shown = flags.globals.version
-        yield f"--version={shown}: the reported version cannot be changed; take --version or --version=raw"
+        yield f"--version={shown}: the reported version cannot be changed; use --version or --version=raw"
     yield from _log_refusals(flags, gates)
 
 
@@ -163,7 +163,7 @@ def _log_refusals(flags: Flags, gates: Mapping[str, bool]) -> Iterator[str]:
     logs = flags.logs
     form = logs.log_format or logs.logging_format
     if form not in {"text", "json"}:
-        yield f"--logging-format: Invalid value: {json.dumps(form)}: Unsupported log format; take text or json"
+        yield f"--logging-format: Invalid value: {json.dumps(form)}: Unsupported log format; use text or json"
     if logs.vmodule and form == "json":
         yield "--vmodule: Forbidden: Only supported for text log format"
     if logs.log_flush_frequency_seconds <= 0:
@@ -180,7 +180,7 @@ def _log_refusals(flags: Flags, gates: Mapping[str, bool]) -> Iterator[str]:
         if buffered and not gates[_LOGGING_GATE]:
             yield f"{flag}: Forbidden: Feature {_LOGGING_GATE} is disabled"
         elif buffered:
-            yield f"{flag}: lines are written at once here, so that none is lost; leave it out"
+            yield f"{flag}: every line is written at once, so that none is lost; remove the flag"
 
 
 def _version_problems(flags: Flags) -> Iterator[str]:
@@ -222,12 +222,12 @@ def _serving_problems(flags: Flags) -> Iterator[str]:
         if not 0 <= port <= 65535:
             yield f"{flag} {port} must be between 0 and 65535, inclusive. 0 for turning off {what}"
     if serving.secure_port and serving.secure_port == flags.own.health_port:
-        yield f"--secure-port and --health-port are both {serving.secure_port}; name two, or 0 for one of them"
+        yield f"--secure-port and --health-port are both {serving.secure_port}; use two ports, or 0 for one of them"
     if bool(serving.tls_cert_file) != bool(serving.tls_private_key_file):
         here, missing = "--tls-cert-file", "--tls-private-key-file"
         if serving.tls_private_key_file:
             here, missing = missing, here
-        yield f"{here} is given without {missing}; a certificate is of no use without its key"
+        yield f"{here} is given without {missing}; a certificate needs its key"
     if serving.http2_max_streams_per_connection < 0:
         yield "--http2-max-streams-per-connection must be 0 or more"
     for flag, paths in (("--authorization-always-allow-paths", flags.authorization.authorization_always_allow_paths),):

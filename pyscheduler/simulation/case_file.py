@@ -1,8 +1,8 @@
-"""Small worlds in a file, one JSON object a line, each asked what the scheduler would decide.
+"""Evaluate a file of small clusters, one JSON object per line, each with a pod to schedule.
 
-A case is a cluster, a pod and, if need be, part of a profile; the answer is everything that scheduling the pod comes
-to, in the form of kube-scheduler's own recorded answers. For every case a scheduler is put together as anywhere else,
-on a cluster that stands still. What a case expects is not even decoded.
+A case is a cluster, a pod and optionally part of a profile. The answer is everything that scheduling the pod results
+in, in the form of kube-scheduler's recorded answers. Each case builds a real scheduler on a read-only cluster. The
+expected answer in a case is not decoded.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from pyscheduler.framework.events import ActionType, ClusterEvent, EventResource
 from pyscheduler.runtime.discovery import discover
 from pyscheduler.scheduler.assembly import build
 from pyscheduler.scheduler.evaluation import evaluate
-from pyscheduler.simulation.explain_json import status_told, told
+from pyscheduler.simulation.explain_json import answer_json, status_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -47,20 +47,20 @@ Json = dict[str, Any]
 
 _KINDS: Final[Mapping[str, ResourceKind]] = {kind.plural: kind for kind in BUILT_IN_KINDS}
 _KINDS_BY_NAME: Final[Mapping[str, ResourceKind]] = {kind.kind: kind for kind in BUILT_IN_KINDS}
-#: So many cases a process takes at a time.
+#: Number of cases that a process evaluates at a time.
 _SHARE: Final = 100
 _NOMINATED: Final = "nominatedPods"
 _HINTS: Final = "queueing-hints"
 _GATES: Final = "scheduling-gates"
 _PREEMPTION: Final = "preemption"
 _HINT_LABELS: Final = {QueueingHint.QUEUE: "Queue", QueueingHint.SKIP: "Skip"}
-#: Of several answers of one plugin the strongest counts.
+#: Of several answers of one plugin, the strongest wins.
 _STRENGTH: Final = ("Queue", "Error", "Skip")
 _ACTION_LABELS: Final = {"Add": ActionType.ADD, "Update": ActionType.UPDATE, "Delete": ActionType.DELETE}
 
 
 class Change(msgspec.Struct, frozen=True, rename="camel"):
-    """What happened in the cluster, in a case about queueing hints."""
+    """A change of the cluster, in a case about queueing hints."""
 
     resource: str
     action: str
@@ -69,7 +69,7 @@ class Change(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Case(msgspec.Struct, frozen=True):
-    """One line."""
+    """One line of the file."""
 
     id: str
     pod: msgspec.Raw
@@ -80,7 +80,7 @@ class Case(msgspec.Struct, frozen=True):
 
 
 class Answer(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What is said about a line: `actual`, or the `error` that kept it from being evaluated."""
+    """The answer to a line: `actual`, or the `error` because of which it could not be evaluated."""
 
     id: str
     actual: Json | None = None
@@ -90,7 +90,7 @@ class Answer(msgspec.Struct, frozen=True, omit_defaults=True):
 def answer_file(path: str, *, workers: int | None = None) -> Iterator[Answer]:
     """Answer the cases of a file, in its order, in `workers` processes (None: one per CPU).
 
-    Raises `ConfigError` where the file cannot be read; a name that ends in `.gz` is unpacked.
+    A file whose name ends in `.gz` is decompressed. Raises `ConfigError` if the file cannot be read.
     """
     lines = _read(path)
     workers = min(workers or os.cpu_count() or 1, -(-len(lines) // _SHARE) or 1)
@@ -114,13 +114,13 @@ def _read(path: str) -> list[bytes]:
         return (gzip.decompress(content) if path.endswith(".gz") else content).splitlines()
     except (OSError, EOFError, zlib.error) as error:
         why = (error.strerror if isinstance(error, OSError) else None) or str(error)
-        raise ConfigError(f"cases cannot be read: {why}", source=path) from error
+        raise ConfigError(f"the file with cases cannot be read: {why}", source=path) from error
 
 
 def answer_lines(lines: Iterable[bytes], *, first: int = 1) -> list[Answer]:
-    """Answer cases in their order; `first` is the number of the first line, for one that does not even tell its id.
+    """Answer cases in their order; `first` is the number of the first line, which names a line without an id.
 
-    Blank lines are passed over. Nothing raises: what goes wrong with a case is its answer.
+    Blank lines are skipped. Nothing is raised: an error in a case is its answer.
     """
     return asyncio.run(_answer_all(lines, first))
 
@@ -141,7 +141,7 @@ async def _answer(line: bytes, name: str, registry: Registry) -> Answer:
         return Answer(case.id, error="; ".join(error.problems))
     except PySchedulerError as error:
         return Answer(case.id, error=str(error))
-    except Exception as error:  # noqa: BLE001 - one case that cannot be told must not cost the others
+    except Exception as error:  # noqa: BLE001 - an error in one case must not stop the others
         return Answer(case.id, error=f"{type(error).__name__}: {error}")
 
 
@@ -169,13 +169,13 @@ async def _evaluate(case: Case, registry: Registry) -> Json:
     profile = scheduler.profiles[pod.scheduler_name]
     if case.family == _HINTS:
         if case.event is None:
-            raise ConfigError("a case about queueing hints has an event")
+            raise ConfigError("a case about queueing hints needs an event")
         return {"events": list(_woken(profile, pod, case.event))}
     found = await evaluate(scheduler, profile, pod, post_filter=case.family == _PREEMPTION)
     if case.family == _GATES:
-        gates = status_told(found.pre_enqueue)
-        return {"preEnqueue": gates} if found.pre_enqueue is not None else {"preEnqueue": gates, **told(found)}
-    return told(found)
+        gates = status_json(found.pre_enqueue)
+        return {"preEnqueue": gates} if found.pre_enqueue is not None else {"preEnqueue": gates, **answer_json(found)}
+    return answer_json(found)
 
 
 # --- a case's world ------------------------------------------------------------------------------
@@ -196,12 +196,12 @@ def _configuration(fragment: bytes, scheduler_name: str) -> Configuration:
 
 
 def _objects(objects: Mapping[str, msgspec.Raw]) -> dict[type[KubeObject], list[KubeObject]]:
-    """Decode the lists of a case; pods with a nomination are pods like others."""
+    """Decode the lists of a case; nominated pods are among the pods."""
     found: dict[type[KubeObject], list[KubeObject]] = {}
     for plural, raw in objects.items():
         kind = _KINDS["pods" if plural == _NOMINATED else plural] if plural in (*_KINDS, _NOMINATED) else None
         if kind is None:
-            raise ConfigError(f"objects.{plural}: no such list; known are {', '.join(sorted(_KINDS))}")
+            raise ConfigError(f"objects.{plural}: unknown list; known lists are {', '.join(sorted(_KINDS))}")
         page = decode_list(kind.type, b'{"items":' + bytes(raw) + b"}")
         if page.malformed:
             one = page.malformed[0]
@@ -214,7 +214,7 @@ def _objects(objects: Mapping[str, msgspec.Raw]) -> dict[type[KubeObject], list[
 
 
 def _woken(profile: Profile, pod: Pod, change: Change) -> Iterator[Json]:
-    """Return, for each cluster event that the change comes to, what every plugin that registered it says."""
+    """Return, for each cluster event of the change, the answer of every plugin that registered for it."""
     old, new = (_object(change.resource, raw) for raw in (change.old_obj, change.new_obj))
     hints = profile.hints()
     for event in _events(change, old, new):
@@ -236,7 +236,7 @@ def _hint(hint: Any, pod: Pod, old: object, new: object) -> str:
         return "Queue"
     try:
         return _HINT_LABELS[hint(pod, old, new)]
-    except Exception:  # noqa: BLE001 - the plugin boundary; the queue takes it for Queue, a case wants to know
+    except Exception:  # noqa: BLE001 - the boundary to plugins; the queue treats an error as Queue, a case reports it
         return "Error"
 
 
@@ -250,15 +250,15 @@ def _object(resource: str, raw: msgspec.Raw) -> Any:
 
 
 def _kind_name(resource: str) -> str:
-    """Return the kind behind an event's resource: assigned and pending pods are both pods."""
+    """Return the kind of an event's resource: assigned and pending pods are both pods."""
     return "Pod" if resource in {EventResource.ASSIGNED_POD, EventResource.UNSCHEDULABLE_POD} else resource
 
 
 def _events(change: Change, old: Any, new: Any) -> Sequence[ClusterEvent]:
-    """Return the cluster events of a change, as the event handlers announce them."""
+    """Return the cluster events of a change, as the event handlers report them."""
     action = _ACTION_LABELS.get(change.action)
     if action is None:
-        raise ConfigError(f"event.action: {change.action!r} is none of {', '.join(_ACTION_LABELS)}")
+        raise ConfigError(f"event.action: {change.action!r} is unknown; known actions are {', '.join(_ACTION_LABELS)}")
     if action is ActionType.UPDATE and isinstance(new, Node):
         return node_changes(old, new)
     if isinstance(new or old, Pod):

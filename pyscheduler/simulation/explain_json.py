@@ -1,6 +1,6 @@
-"""What an evaluation found, as data: the form in which kube-scheduler's own recorded answers are written.
+"""Convert an evaluation to JSON, in the form of kube-scheduler's recorded answers.
 
-Sets are sorted lists, nodes are named, and every list of reasons is sorted.
+Sets and lists of reasons are sorted lists; nodes are identified by name.
 """
 
 from __future__ import annotations
@@ -15,25 +15,25 @@ if TYPE_CHECKING:
     from pyscheduler.framework.status import Status
     from pyscheduler.scheduler.evaluation import Evaluation
 
-__all__ = ["explained", "status_told", "told"]
+__all__ = ["answer_json", "explain_json", "status_json"]
 
 Json = dict[str, Any]
 
 _SUCCESS: Final = "Success"
 
 
-def status_told(status: Status | None) -> Json:
-    """Return a status in that form; None is success."""
+def status_json(status: Status | None) -> Json:
+    """Return a status as JSON; None is success."""
     if status is None:
         return {"code": _SUCCESS, "plugin": "", "reasons": []}
     return {"code": status.code.label, "plugin": status.plugin, "reasons": sorted(status.reasons)}
 
 
-def told(found: Evaluation) -> Json:
-    """Return everything that was said about a pod on its way to a node."""
+def answer_json(found: Evaluation) -> Json:
+    """Return everything that an evaluation found, from PreEnqueue to the chosen node."""
     actual: Json = {
         "preFilter": {
-            **status_told(found.pre_filter),
+            **status_json(found.pre_filter),
             "nodeNames": None if found.node_names is None else sorted(found.node_names),
             "skipPlugins": sorted(found.skipped_filters),
         },
@@ -63,23 +63,23 @@ def told(found: Evaluation) -> Json:
 
 
 def _filter(found: Evaluation) -> Json:
-    """Return each node's verdict; nodes that PreFilter left out were never asked."""
+    """Return each node's result of Filter; nodes that PreFilter excluded are omitted."""
     if found.filtered is None or found.statuses is None:
         return {}
     verdicts: Json = {}
     absent = found.statuses.absent
     for row in range(len(found.all_nodes)):
-        verdicts[found.all_nodes.name(row)] = {**status_told(absent), "plugin": "", "excludedByPreFilter": True}
+        verdicts[found.all_nodes.name(row)] = {**status_json(absent), "plugin": "", "excludedByPreFilter": True}
     for row, name in enumerate(_names(found.filtered)):
         status = found.statuses.status(row)
-        verdicts[name] = {"code": _SUCCESS} if status is None else status_told(status)
+        verdicts[name] = {"code": _SUCCESS} if status is None else status_json(status)
     return verdicts
 
 
 def _post_filter(found: Evaluation) -> Json | None:
-    """Return what PostFilter said, and whom preemption would have chosen; None where nobody was asked.
+    """Return the result of PostFilter with the victims of preemption; None if PostFilter did not run.
 
-    A node, its victims and their number of violations are named only where the choice does not depend on chance.
+    A node, its victims and the number of PDB violations are included only if the choice does not depend on chance.
     """
     status = found.post_filter
     if status is None:
@@ -116,13 +116,13 @@ def _names(nodes: Nodes) -> list[str]:
     return [nodes.name(row) for row in range(len(nodes))]
 
 
-def explained(found: Evaluation) -> Json:
-    """Return an evaluation with what names it: pod, profile, number of nodes, and the message of a pending pod."""
+def explain_json(found: Evaluation) -> Json:
+    """Return an evaluation with pod, profile, number of nodes, and the message of a pending pod."""
     return {
         "pod": found.pod.key,
         "profile": found.profile.name,
         "nodes": len(found.all_nodes),
         "message": found.message,
-        "preEnqueue": status_told(found.pre_enqueue),
-        **told(found),
+        "preEnqueue": status_json(found.pre_enqueue),
+        **answer_json(found),
     }

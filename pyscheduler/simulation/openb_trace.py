@@ -1,9 +1,9 @@
-"""Traces of real clusters as API objects.
+"""Read the openb trace as API objects.
 
-`openb` is the trace of the paper "Beware of Fragmentation" (Weng et al., USENIX ATC 2023): the nodes of a production
-GPU cluster and the tasks that ran on it. GPU demand becomes an extended resource in thousandths of a GPU, so that a pod
-asks for `num_gpu` times `gpu_milli` and a node offers a thousand per GPU. Which device a task gets is not modelled: two
-tasks of 600 and one of 800 "fit" a node of two GPUs here. All pods are made at once and none completes.
+openb is the trace of the paper "Beware of Fragmentation" (Weng et al., USENIX ATC 2023): the nodes of a production GPU
+cluster and the tasks that ran on it. GPU demand becomes an extended resource in thousandths of a GPU: a pod requests
+`num_gpu` times `gpu_milli`, and a node offers a thousand per GPU. Devices are not modeled, so two tasks of 600 and one
+of 800 "fit" a node of two GPUs. All pods are created at once and none completes.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ __all__ = ["GPU_MILLI", "openb_nodes", "openb_pods"]
 GPU_MILLI: Final = "openb.io/gpu-milli"
 _NODES: Final = "openb_node_list_all_node.csv.gz"
 _PODS: Final = "openb_pod_list_default.csv.gz"
-#: What a kubelet takes by default.
+#: The kubelet's default.
 _PODS_PER_NODE: Final = "110"
 
 
 def openb_nodes(folder: Path) -> Iterator[dict[str, object]]:
-    """Read the nodes; raise `ConfigError` where the file is not there or is not that list."""
+    """Read the nodes; raise `ConfigError` if the file is missing or has another format."""
     for row in _rows(folder / _NODES, {"sn", "cpu_milli", "memory_mib", "gpu", "model"}):
         cpu, memory, gpus = (_number(folder / _NODES, row, column) for column in ("cpu_milli", "memory_mib", "gpu"))
         allocatable = {
@@ -65,7 +65,7 @@ def openb_pods(folder: Path, *, scheduler_name: str, namespace: str = "default")
         resources: dict[str, object] = {"requests": requests}
         if gpu:
             requests[GPU_MILLI] = str(gpu)
-            # An extended resource cannot be overcommitted: the API server wants the limit to equal the request.
+            # An extended resource cannot be overcommitted: the API server requires the limit to equal the request.
             resources["limits"] = {GPU_MILLI: str(gpu)}
         yield {
             "apiVersion": "v1",
@@ -84,17 +84,17 @@ def _rows(path: Path, columns: set[str]) -> Iterator[dict[str, str]]:
             reader = csv.DictReader(file)
             missing = columns - set(reader.fieldnames or ())
             if missing:
-                raise ConfigError(f"{path} is not an openb list: it lacks the columns {', '.join(sorted(missing))}")
+                raise ConfigError(f"{path} is not an openb list: missing columns: {', '.join(sorted(missing))}")
             yield from reader
     except (OSError, EOFError, UnicodeDecodeError, csv.Error, zlib.error) as error:
         why = (error.strerror if isinstance(error, OSError) else None) or str(error)
-        raise ConfigError(f"trace {path} cannot be read: {why}; name its folder with --trace") from error
+        raise ConfigError(f"trace {path} cannot be read: {why}; set --trace to the folder of the trace") from error
 
 
 def _number(path: Path, row: dict[str, str], column: str) -> int:
     text = row[column]
     if not (text or "").isdecimal():
         raise ConfigError(
-            f"{path} is damaged: {column} of {row.get('sn') or row.get('name')} is {text!r}, not a number"
+            f"{path} is invalid: {column} of {row.get('sn') or row.get('name')} is {text!r}, not a number"
         )
     return int(text)

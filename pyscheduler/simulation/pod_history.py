@@ -1,7 +1,7 @@
-"""What can be seen of a simulated cluster: its pods through all they went through, and what must always be true.
+"""Follow the pods of a simulated cluster over their whole life, and check invariants.
 
-Pods are followed through the API server's log, so that every message is seen that a user could have seen, also one that
-stood in a condition for an instant only.
+The module reads the API server's log of changes, so that it sees every message that a user could have seen, even one
+that was in a condition only for an instant.
 """
 
 from __future__ import annotations
@@ -30,54 +30,54 @@ __all__ = ["Observations", "SeenPod", "set_name"]
 
 
 def set_name(namespace: str, name: str) -> str:
-    """Return how scenario files call a group, or the pods of a prefix."""
+    """Return the name of a group, or of the pods with a prefix, in scenario files."""
     return name if namespace == "default" else f"{namespace}/{name}"
 
 
 @attrs.define(eq=False)
 class SeenPod:
-    """One pod, by its uid, as the API has it now or had it last."""
+    """One pod by uid, in its current or last state in the API."""
 
     pod: Pod
-    #: The set of its prefix.
+    #: The prefix with which the pod was created.
     prefix: str
     is_gone: bool = False
-    #: The last message that told why it is not scheduled, and all of them, each once.
+    #: The last message about why the pod is not scheduled, and all such messages, each once.
     message: str = ""
     messages: list[str] = attrs.Factory(list)
-    #: Every set that it was ever in.
+    #: Every set that the pod was ever in.
     sets: set[str] = attrs.Factory(set)
 
     @property
     def is_live(self) -> bool:
-        """Tell whether it is there and has not ended."""
+        """Return True if the pod exists and has not ended."""
         return not self.is_gone and not self.pod.is_terminal
 
     @property
     def is_bound(self) -> bool:
-        """Tell whether it has a node and has not ended."""
+        """Return True if the pod is bound and has not ended."""
         return self.is_live and bool(self.pod.node_name)
 
     @property
     def set(self) -> str:
-        """Return the set that its labels put it into now."""
+        """Return the set of the pod's current labels."""
         found = resolve(self.pod, DIALECTS)
         return self.prefix if found is None else set_name(self.pod.namespace, found[0].name)
 
     def tell(self, message: str) -> None:
-        """Note a message."""
+        """Record a message."""
         if message and message not in self.messages:
             self.messages.append(message)
 
 
 class Observations:
-    """Follows pods and events of a cluster. `scheduler` is whoever schedules it now."""
+    """Follows pods and events of a cluster. `scheduler` is the current scheduler."""
 
     def __init__(self, cluster: EmbeddedCluster) -> None:
         self._cluster = cluster
         self.scheduler: Scheduler | None = None
         self._pods: dict[str, SeenPod] = {}
-        #: By namespace and name, the prefix that the pod was made with.
+        #: Name prefix with which each pod was created, by namespace and name.
         self.prefixes: dict[str, str] = {}
         #: Whether anything has changed since `is_news` was last set to False.
         self.is_news = True
@@ -89,24 +89,24 @@ class Observations:
         )
 
     def start(self) -> None:
-        """Begin to follow."""
+        """Start to follow."""
         for follower in self._followers:
             follower.start()
 
     def stop(self) -> None:
-        """End."""
+        """Stop to follow."""
         for follower in self._followers:
             follower.stop()
 
     # --- what was seen ---------------------------------------------------------------------------
 
     def all(self) -> Sequence[SeenPod]:
-        """Return every pod that ever was, in the order in which they came."""
+        """Return every pod that ever existed, in the order of creation."""
         self._catch_up()
         return tuple(self._pods.values())
 
     def live(self, name: str | None = None) -> Iterator[SeenPod]:
-        """Yield the pods that are there and have not ended, of one set where it is given."""
+        """Yield the pods that exist and have not ended, optionally of one set."""
         for seen in self.all():
             if seen.is_live and (name is None or seen.set == name):
                 yield seen
@@ -120,17 +120,17 @@ class Observations:
         return "waiting" if self._reserved(seen.pod.uid) else "pending"
 
     def node(self, seen: SeenPod) -> str | None:
-        """Return the node where a pod is bound, or that it waits to be bound to."""
+        """Return the node of a pod that is bound, or that waits at Permit."""
         if not seen.is_live:
             return None
         return seen.pod.node_name or self._reserved(seen.pod.uid) or None
 
     def counts(self, state: str) -> Counter[str]:
-        """Return how many pods of each set are in a state."""
+        """Return the number of pods of each set in a state."""
         return Counter(seen.set for seen in self.live() if self.state(seen) == state)
 
     def overcommitted(self) -> Iterator[str]:
-        """Yield a complaint for each resource of a node of which bound and waiting pods have more than there is."""
+        """Yield a message for each resource of a node that bound and waiting pods overcommit."""
         self._catch_up()
         nodes = {name: NodeInfo.of(node) for name, node in self._nodes()}
         for seen in self._pods.values():

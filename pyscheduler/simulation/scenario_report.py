@@ -1,4 +1,4 @@
-"""What came of scenarios, as data that anyone can check the expectations against."""
+"""The results of scenarios as data, so that other programs can check the expectations."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["PodState", "Result", "StepState", "as_json"]
 
 
 class PodState(msgspec.Struct, frozen=True, kw_only=True):
-    """One pod after a step. `node` is where it is bound or reserved; `set` is null for a pod that is gone."""
+    """One pod after a step. `node` is where it is bound or reserved; `set` is null for a deleted pod."""
 
     state: str
     node: str | None
@@ -24,7 +24,7 @@ class PodState(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StepState(msgspec.Struct, frozen=True, kw_only=True):
-    """The cluster after one step of a scenario, at rest; `time` in virtual seconds since the beginning."""
+    """The cluster at rest after a step; `time` in virtual seconds since the beginning."""
 
     step: int
     time: float
@@ -33,7 +33,7 @@ class StepState(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Result(msgspec.Struct, frozen=True, kw_only=True):
-    """What came of one scenario."""
+    """The result of one scenario."""
 
     id: str
     passed: bool
@@ -42,5 +42,5 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def as_json(results: Sequence[Result]) -> bytes:
-    """Return all of it as one JSON array."""
+    """Return the results as one JSON array."""
     return msgspec.json.format(msgspec.json.encode(list(results)), indent=1)

@@ -1,4 +1,4 @@
-"""Running scenarios: step by step, to rest after each, with what was expected held against what is."""
+"""Run scenarios step by step, and compare the cluster at rest after each step with the expectations."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ if TYPE_CHECKING:
 
 __all__ = ["run_scenario"]
 
-#: While something is expected within a time, it is looked for this often, in seconds.
+#: Interval between checks of an expectation with a time limit, in seconds.
 _LOOK_SECONDS = 1.0
 
 
 def run_scenario(
     scenario: Scenario, profile: ProfileSpec, *, seed: int = 0, registry: Registry | None = None
 ) -> Result:
-    """Run one scenario on its profile, in an event loop of its own; whatever goes wrong is among its failures.
+    """Run one scenario on its profile, in an event loop of its own; errors are reported as failures.
 
-    The same `seed` gives the same history. `registry` holds the plugins (default: all that are installed).
+    The same `seed` gives the same history. `registry` holds the plugins (default: all installed plugins).
     """
     registry = registry if registry is not None else discover()
     config = configure(scenario, profile)
@@ -50,15 +50,15 @@ class _Run:
     scenario: Scenario
     world: SimulatedCluster
     failures: list[str] = attrs.Factory(list)
-    #: What is being done.
+    #: The current step, for messages.
     where: str = "start"
-    #: The sets of which a part may not run alone, as long as nobody takes pods away from them.
+    #: Minimum by set: the sets that must not run partially, unless the scenario removes pods from them.
     whole: dict[str, int] = attrs.Factory(dict)
     _complaints: set[str] = attrs.Factory(set)
     _waiting: int = -1
 
     async def run(self) -> Result:
-        """Go through the steps."""
+        """Run the steps."""
         self.whole = dict(self.scenario.never_partial)
         self.world.at_rest = self.check
         steps: list[StepState] = []
@@ -69,7 +69,7 @@ class _Run:
                 await self._step(step)
                 steps.append(self._state(number))
         except StepError as error:
-            # Of the cluster, not of one step: there is no going on.
+            # An error of the whole cluster: the scenario cannot continue.
             self._fail(str(error))
         finally:
             await self.world.close()
@@ -89,7 +89,7 @@ class _Run:
         await self.world.settle()
 
     def _do(self, step: Step) -> None:
-        """Do a step that takes no time."""
+        """Execute a step that takes no time."""
         try:
             if isinstance(step.what, DeletePods | CompletePods):
                 self._let_go(step.what)
@@ -98,7 +98,7 @@ class _Run:
             self._fail(str(error))
 
     def _let_go(self, step: DeletePods | CompletePods) -> None:
-        """Hold a set from which pods are taken to being whole no more."""
+        """Stop to require the minimum of a set whose pods a step removes."""
         if isinstance(step, DeletePods):
             keys = {f"{namespace}/{name}" for namespace, name in self.world.pods_to_delete(step)}
         else:
@@ -113,7 +113,7 @@ class _Run:
     # --- what must always be true ----------------------------------------------------------------
 
     def check(self) -> None:
-        """Hold the cluster, which is at rest, to what must always be true of it."""
+        """Check the invariants of the cluster at rest."""
         seen = self.world.seen
         seen.all()
         waiting = len(seen.scheduler.waiting_pods) if seen.scheduler is not None else 0
@@ -143,7 +143,7 @@ class _Run:
             self._fail(each + (f", not within {expect.within:g} s" if expect.within else ""))
 
     def _wrong(self, expect: Expect) -> Iterator[str]:
-        """Yield what is not as expected."""
+        """Yield every unmet expectation."""
         seen = self.world.seen
         for state in ("bound", "waiting", "pending"):
             wanted: Mapping[str, int] = getattr(expect, state)
@@ -201,7 +201,7 @@ class _Run:
         for each in seen.all():
             key = each.pod.key
             if key in pods and each.is_gone:
-                continue  # another of its name lives
+                continue  # another pod of the same name exists
             state = seen.state(each)
             pods[key] = PodState(
                 state=state,

@@ -1,4 +1,4 @@
-"""The scheduler process of a simulation: started, stopped and started anew, in virtual time."""
+"""Start, stop and restart the scheduler of a simulation, in virtual time."""
 
 from __future__ import annotations
 
@@ -13,39 +13,39 @@ if TYPE_CHECKING:
 
 __all__ = ["SchedulerProcess", "StepError"]
 
-#: So many seconds a scheduler may take to start or to stop.
+#: Limit for the scheduler to start or stop, in virtual seconds.
 _PATIENCE: Final = 60
-#: So long, of virtual time, a scheduler that stops may wait for what it has begun.
+#: Time for a stopping scheduler to finish its bindings, in virtual seconds.
 _GRACE_SECONDS: Final = 1.0
 
 
 class StepError(Exception):
-    """A step could not be done as was asked."""
+    """A step could not be executed."""
 
 
 class SchedulerProcess:
-    """At most one scheduler at a time; `make` builds each life of it."""
+    """At most one running scheduler; `make` builds each of them."""
 
     def __init__(self, clock: VirtualClock, make: Callable[[], Scheduler]) -> None:
         self._clock = clock
         self._make = make
         self._running: asyncio.Task[None] | None = None
-        #: The scheduler that lives now.
+        #: The running scheduler.
         self.scheduler: Scheduler | None = None
 
     def build(self) -> Scheduler:
-        """Put the next scheduler together, not yet started; raise `ConfigError` for a profile that cannot be built."""
+        """Build the next scheduler without starting it; raise `ConfigError` for a profile that cannot be built."""
         self.scheduler = self._make()
         return self.scheduler
 
     async def begin(self) -> None:
-        """Start what was built, and let it schedule."""
+        """Start the scheduler."""
         assert self.scheduler is not None
         await self._patiently(asyncio.create_task(self.scheduler.start()), "start")
         self._running = asyncio.create_task(self.scheduler.run(), name="simulated scheduler")
 
     async def end(self) -> None:
-        """Stop it, if it lives; what it knew is lost."""
+        """Stop the scheduler, if it runs; its memory is lost."""
         scheduler, self.scheduler = self.scheduler, None
         if scheduler is None:
             return
@@ -57,13 +57,13 @@ class SchedulerProcess:
             self._running = None
 
     def require(self) -> None:
-        """Raise what ended the scheduler, or `StepError`, where it has ended by itself."""
+        """Raise the error that ended the scheduler, or `StepError` if it ended without one."""
         if self._running is not None and self._running.done():
             self._running.result()
             raise StepError("the scheduler has ended")
 
     async def _patiently(self, task: asyncio.Task[None], what: str) -> None:
-        """Wait for a task that may need time to pass."""
+        """Wait for a task while virtual time passes."""
         await self._clock.advance(0)
         for _ in range(_PATIENCE):
             if task.done():

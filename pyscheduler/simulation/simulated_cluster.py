@@ -1,8 +1,7 @@
-"""A simulated cluster and the scheduler on it: the steps of a scenario are done here, one method each.
+"""A simulated cluster with the real scheduler; each kind of scenario step is a method.
 
-The scheduler is the one that ships, on the client path that ships, over the in-process transport of the embedded API
-server. Only the clock is virtual. A kubelet in miniature runs what is bound. Objects are written as any client writes
-them, so the API server checks and completes them.
+The scheduler and its client run on the in-process transport of the embedded API server; only the clock is virtual. A
+small kubelet runs bound pods. Objects are created through the API server, which validates them and fills in defaults.
 """
 
 from __future__ import annotations
@@ -58,12 +57,12 @@ if TYPE_CHECKING:
 __all__ = ["SimulatedCluster", "StepError"]
 
 _GATE: Final = "pyscheduler.io/scenario"
-#: A refusal that no client tries again by itself.
+#: A status that no client retries.
 _BIND_REFUSED: Final = 400
 
 
 class SimulatedCluster:
-    """One cluster; `start` it, do steps, `settle` and `advance`, `close` it."""
+    """One cluster: `start` it, execute steps, `settle` and `advance`, `close` it."""
 
     def __init__(self, config: ScenarioConfig, *, registry: Registry, seed: str) -> None:
         self.clock = VirtualClock()
@@ -75,10 +74,10 @@ class SimulatedCluster:
         self._lifecycle = self.cluster.lifecycle()
         self._began = self.clock.now()
         self._process = SchedulerProcess(self.clock, self._build)
-        #: The dialects in which groups and pods were written, by namespace and name.
+        #: The dialects of groups and pods, by namespace and name.
         self._groups: dict[tuple[str, str], str] = {}
         self._pods: dict[tuple[str, str], str] = {}
-        #: Is called whenever the cluster is at rest, before time goes on.
+        #: Called whenever the cluster is at rest, before time passes.
         self.at_rest: Callable[[], object] = lambda: None
 
     @property
@@ -89,7 +88,7 @@ class SimulatedCluster:
     # --- life ------------------------------------------------------------------------------------
 
     async def start(self, nodes: Iterable[NodeSpec]) -> None:
-        """Make the cluster and start the scheduler; raise `ConfigError` for a profile that cannot be built."""
+        """Create the cluster and start the scheduler; raise `ConfigError` for a profile that cannot be built."""
         self._process.build()
         self.cluster.add(*definitions())
         self.add_nodes(nodes)
@@ -124,7 +123,7 @@ class SimulatedCluster:
         await self._end()
 
     async def settle(self) -> None:
-        """Let everything happen that can happen without time passing."""
+        """Let everything happen that needs no time."""
         await self.advance(0)
 
     async def advance(self, seconds: float) -> None:
@@ -136,13 +135,13 @@ class SimulatedCluster:
     # --- steps -----------------------------------------------------------------------------------
 
     async def restart(self, _: Restart) -> None:
-        """Replace the scheduler process: what it had in memory is lost, what the API has stays."""
+        """Replace the scheduler process: its memory is lost, the API's objects stay."""
         await self._end()
         self._process.build()
         await self._begin()
 
     def create_podgroup(self, step: CreatePodGroup) -> None:
-        """Create the object, or see to it that the API server refuses."""
+        """Create the object, or check that the API server rejects it."""
         dialect = step.dialect or self._config.dialect
         try:
             self.cluster.add(group_manifest(step, dialect))
@@ -152,7 +151,7 @@ class SimulatedCluster:
                 raise
             return
         if step.expect_error:
-            raise StepError(f"podgroup {step.ns}/{step.name} was let in, and should have been refused")
+            raise StepError(f"podgroup {step.ns}/{step.name} was created; the API server should have rejected it")
         self._groups[step.ns, step.name] = dialect
 
     def update_podgroup(self, step: UpdatePodGroup) -> None:
@@ -239,7 +238,7 @@ class SimulatedCluster:
             self._patch("v1", "Pod", namespace, name, patch)
 
     def complete_pods(self, step: CompletePods) -> None:
-        """Let pods succeed."""
+        """Set the phase of pods to Succeeded."""
         for key in step.pods:
             namespace, name = _key(key)
             self._patch("v1", "Pod", namespace, name, {"status": {"phase": "Succeeded"}}, status=True)
@@ -264,7 +263,7 @@ class SimulatedCluster:
         self.cluster.remove("v1", "Node", step.name)
 
     def fail_bind(self, step: FailBind) -> None:
-        """Let the next bind calls of some pods be refused."""
+        """Let the next bind calls of some pods fail."""
         for key in step.pods:
             namespace, name = _key(key)
             path = f"/namespaces/{re.escape(namespace)}/pods/{re.escape(name)}/binding$"
@@ -314,12 +313,12 @@ def _node(spec: NodeSpec, name: str) -> dict[str, Any]:
 
 
 def _key(name: str) -> tuple[str, str]:
-    """Return namespace and name of a pod as files name it."""
+    """Return namespace and name of a pod as scenario files name it."""
     namespace, _, rest = name.rpartition("/")
     return namespace or "default", rest
 
 
 def _natural(name: str) -> tuple[str, int, str]:
-    """Sort `w-2` before `w-10`."""
+    """Return a sort key by which `w-2` comes before `w-10`."""
     stem, _, number = name.rpartition("-")
     return (stem, int(number), name) if number.isdigit() else (name, -1, name)

@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 __all__ = ["Metrics"]
 
 
-#: Attempts from which on pods share one label value.
+#: Number of attempts from which pods share the label value `15+`.
 _MANY_ATTEMPTS: Final = 15
 #: A bucket's bound as a label; quotes within a label's value are escaped.
 _BOUND: Final = re.compile(rb'(?<=[{,]le=")[0-9.e+-]+(?=")')

@@ -162,7 +162,7 @@ def test_programs_get_json(tmp_path: Path, cluster: Path, capsys: pytest.Capture
         (["-f", "BAD", "--objects", "CLUSTER"], "spec.containers"),
         (["pending", "--cases", "x"], "--cases contains its own"),
         (["--cases", "x", "-o", "json"], "jsonl"),
-        (["--cases", "none.jsonl"], "cases cannot be read"),
+        (["--cases", "none.jsonl"], "with cases cannot be read"),
         (["pending", "--kubeconfig", "none"], "none"),
         (["pending", "--objects", "CLUSTER", "--config", "none.yaml"], "none.yaml"),
     ],

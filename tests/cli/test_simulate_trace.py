@@ -88,7 +88,9 @@ def test_the_carried_trace_is_found_from_anywhere(
     monkeypatch.chdir(tmp_path)
     code, _, err = simulate(capsysbinary, "--trace", "philly", "--vc", "vc9")
     assert code == 2
-    assert re.fullmatch(r'error: \S+philly_jobs\.csv\.gz: --vc: there is no virtual cluster "vc9"; it has .+\n', err)
+    assert re.fullmatch(
+        r'error: \S+philly_jobs\.csv\.gz: --vc: no virtual cluster "vc9" in the trace; it has .+\n', err
+    )
 
 
 def test_progress_is_for_terminals(
@@ -108,10 +110,10 @@ def test_progress_is_for_terminals(
     ("arguments", "complaint"),
     [
         pytest.param(["--trace", "phily"], 'there is no file "phily", and no trace of that name', id="trace"),
-        pytest.param(["--trace", "philly"], "choose with --vc from vc1, vc2, vc3, vc4", id="no vc"),
-        pytest.param(["--trace", "TRACE", "--vc", "vc1"], 'there is no virtual cluster "vc1"', id="vc"),
-        pytest.param(["--trace", "TRACE", "--nodes", "many"], '--nodes: "many" is not like 24x8gpu', id="nodes"),
-        pytest.param(["--trace", "TRACE", "--shape", "nodepack"], "no columns of that shape", id="shape"),
+        pytest.param(["--trace", "philly"], "choose one with --vc: vc1, vc2, vc3, vc4", id="no vc"),
+        pytest.param(["--trace", "TRACE", "--vc", "vc1"], 'no virtual cluster "vc1"', id="vc"),
+        pytest.param(["--trace", "TRACE", "--nodes", "many"], '--nodes: "many" must be like 24x8gpu', id="nodes"),
+        pytest.param(["--trace", "TRACE", "--shape", "nodepack"], "no columns for this shape", id="shape"),
         pytest.param(["--trace", "TRACE", "--config", "no.yaml"], "no.yaml: no such file or directory", id="config"),
         pytest.param(["--trace", "TRACE", "--config", "TRACE"], "two.csv", id="no configuration"),
         pytest.param(["--trace", "TRACE", "file.yaml"], "give either scenario files or --trace", id="both"),

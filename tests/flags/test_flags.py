@@ -75,7 +75,7 @@ TABLE: dict[str, Taken | Refused] = {
     "authentication-tolerate-lookup-failure": Taken("false", False),
     "client-ca-file": Taken("ca.crt", "ca.crt"),
     "requestheader-allowed-names": Taken("front", ("front",)),
-    "requestheader-client-ca-file": Refused("front.crt", "let clients show a token or a certificate"),
+    "requestheader-client-ca-file": Refused("front.crt", "let clients send a token or a certificate"),
     "requestheader-extra-headers-prefix": Taken("X-Remote-Extra-", ("X-Remote-Extra-",)),
     "requestheader-group-headers": Taken("X-Remote-Group", ("X-Remote-Group",)),
     "requestheader-uid-headers": Taken("X-Remote-Uid", ("X-Remote-Uid",)),
@@ -284,7 +284,7 @@ def test_values_that_cannot_be_read(typed: str, reason: str) -> None:
         pytest.param(["--log-flush-frequency=0s"], "--log-flush-frequency: Must be greater than zero", id="flush"),
         pytest.param(
             ["--log-text-info-buffer-size=1Mi", "--feature-gates=LoggingAlphaOptions=true"],
-            "lines are written at once here",
+            "every line is written at once",
             id="buffer",
         ),
         pytest.param(["--log-text-info-buffer-size=much"], 'invalid argument "much" for', id="no quantity"),
@@ -345,7 +345,7 @@ def test_deprecated_flags_are_ignored_beside_a_file(file: str) -> None:
     assert (found.config.client_connection.qps, found.config.client_connection.burst) == (7.0, 8)
     assert not found.config.enable_profiling
     assert sorted(found.warnings) == sorted(
-        f"{each.partition('=')[0]} is ignored, for --config is given" for each in typed
+        f"{each.partition('=')[0]} is ignored, because --config is given" for each in typed
     )
 
 

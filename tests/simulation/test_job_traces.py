@@ -39,7 +39,7 @@ def test_clusters_are_read(text: str, pool: NodePool) -> None:
 @pytest.mark.parametrize("text", ["", "x8gpu", "0x8gpu", "-1", "24x8", "24x8gpu,", "8gpux24", "24x8gpu,1Ti,96cpu", "²"])
 def test_clusters_that_make_no_sense_are_refused(text: str) -> None:
     """With an example of what does."""
-    with pytest.raises(ConfigError, match=r"--nodes: .* is not like 24x8gpu"):
+    with pytest.raises(ConfigError, match=r"--nodes: .* must be like 24x8gpu"):
         read_pool(text)
 
 
@@ -78,11 +78,11 @@ ROW = "j,a,3,40,16,1,8000,32768"
 @pytest.mark.parametrize(
     ("lines", "options", "complaint"),
     [
-        pytest.param(["sn,cpu"], {}, "no trace of jobs: it lacks job_id, arrival_s", id="columns"),
-        pytest.param([HEAD], {}, "no job in it", id="empty"),
-        pytest.param([HEAD, ROW, "k,b,0,1,1,1,1,1"], {}, "choose with --vc from a, b", id="which vc"),
-        pytest.param([HEAD, ROW], {"vc": "c"}, 'no virtual cluster "c"; it has a', id="unknown vc"),
-        pytest.param([HEAD, ROW], {"shape": "nodepack"}, "no columns of that shape", id="shape"),
+        pytest.param(["sn,cpu"], {}, "not a trace of jobs: missing columns: job_id, arrival_s", id="columns"),
+        pytest.param([HEAD], {}, "the trace has no jobs", id="empty"),
+        pytest.param([HEAD, ROW, "k,b,0,1,1,1,1,1"], {}, "choose one with --vc: a, b", id="which vc"),
+        pytest.param([HEAD, ROW], {"vc": "c"}, 'no virtual cluster "c" in the trace; it has a', id="unknown vc"),
+        pytest.param([HEAD, ROW], {"shape": "nodepack"}, "no columns for this shape", id="shape"),
         pytest.param([HEAD, ROW.replace("40", "long")], {}, "duration_s of job j is 'long'", id="word"),
         pytest.param([HEAD, ROW.replace("40", "-1")], {}, "duration_s of job j is '-1'", id="negative"),
         pytest.param([HEAD, ROW.replace("40", "inf")], {}, "duration_s of job j is 'inf'", id="endless"),

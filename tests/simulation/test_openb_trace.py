@@ -70,22 +70,24 @@ def test_the_trace_that_is_carried_along() -> None:
 HEADER = "sn,cpu_milli,memory_mib,gpu,model"
 
 BROKEN = [
-    pytest.param(None, "cannot be read: No such file or directory; name its folder with --trace", id="missing"),
+    pytest.param(
+        None, "cannot be read: No such file or directory; set --trace to the folder of the trace", id="missing"
+    ),
     pytest.param(b"sn,cpu_milli", "cannot be read: Not a gzipped file", id="not compressed"),
-    pytest.param(gzip.compress(b"a,b\n1,2\n"), "lacks the columns cpu_milli, gpu, memory_mib, model, sn", id="others"),
-    pytest.param(gzip.compress(b""), "lacks the columns cpu_milli, gpu, memory_mib, model, sn", id="empty"),
+    pytest.param(gzip.compress(b"a,b\n1,2\n"), "missing columns: cpu_milli, gpu, memory_mib, model, sn", id="others"),
+    pytest.param(gzip.compress(b""), "missing columns: cpu_milli, gpu, memory_mib, model, sn", id="empty"),
     pytest.param(gzip.compress(f"{HEADER}\na,1,1,1,x\n".encode())[:-9], "cannot be read: ", id="cut off"),
     pytest.param(gzip.compress(b"\xff\xfe\n"), "cannot be read: ", id="not text"),
     pytest.param(
-        gzip.compress(f"{HEADER}\na,1,1,many,x\n".encode()), "is damaged: gpu of a is 'many', not a number", id="number"
+        gzip.compress(f"{HEADER}\na,1,1,many,x\n".encode()), "is invalid: gpu of a is 'many', not a number", id="number"
     ),
     pytest.param(
         gzip.compress(f"{HEADER}\na,1.5,1,0,x\n".encode()),
-        "is damaged: cpu_milli of a is '1.5', not a number",
+        "is invalid: cpu_milli of a is '1.5', not a number",
         id="fraction",
     ),
     pytest.param(
-        gzip.compress(f"{HEADER}\na,1\n".encode()), "is damaged: memory_mib of a is None, not a number", id="short row"
+        gzip.compress(f"{HEADER}\na,1\n".encode()), "is invalid: memory_mib of a is None, not a number", id="short row"
     ),
 ]
 

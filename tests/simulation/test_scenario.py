@@ -75,7 +75,7 @@ scenarios:
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        pytest.param("a: [", "this is not YAML", id="no YAML"),
+        pytest.param("a: [", "the file is not YAML", id="no YAML"),
         pytest.param("[]", "Expected `object`, got `array`", id="no map"),
         pytest.param("schema: 2\nprofiles: {}\nscenarios: []", "at `$.schema`", id="another version"),
         pytest.param("schema: 1\nscenarios: []", "missing required field `profiles`", id="no profiles"),
@@ -129,11 +129,13 @@ scenarios:
         ),
         pytest.param(HEAD + "- {id: s, profile: plain, steps: [{batch: 3}]}", "a batch is a list of steps", id="batch"),
         pytest.param(
-            HEAD + "- {id: s, profile: plain, steps: [{delete_pods: {count: 3}}]}", "give the pods by name", id="whom"
+            HEAD + "- {id: s, profile: plain, steps: [{delete_pods: {count: 3}}]}",
+            "give either the pods by name",
+            id="whom",
         ),
         pytest.param(
             HEAD + "- {id: s, profile: plain, steps: [{delete_pods: {pods: [a], count: 3}}]}",
-            "go with 'of'",
+            "need 'of'",
             id="count",
         ),
         pytest.param(
@@ -143,7 +145,7 @@ scenarios:
         ),
         pytest.param(
             HEAD + "- {id: s, profile: plain, steps: [{create_pods: {prefix: g, dialect: sigs}}]}",
-            "which is missing",
+            "needs 'group'",
             id="no group",
         ),
     ],

@@ -359,7 +359,7 @@ def test_each_kind_of_failed_expectation_is_told(run: Callable[..., Result]) -> 
         'step 7 (delete_pods), 2 s: pods "nobody" not found',
         "step 8 (update_podgroup), 2 s: podgroup default/h was never created",
         'step 9 (create_podgroup), 2 s: podgroups.scheduling.x-k8s.io "g" already exists',
-        "step 10 (create_podgroup), 2 s: podgroup default/i was let in, and should have been refused",
+        "step 10 (create_podgroup), 2 s: podgroup default/i was created; the API server should have rejected it",
     ]
     assert len(result.steps) == 12
 
