@@ -1,4 +1,4 @@
-"""What is wrong with a configuration, and where: messages with kube-scheduler's wording, and paths into the file."""
+"""Problems of a configuration: messages with kube-scheduler's wording, and paths into the file."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ class Problem(NamedTuple):
         return f"{self.message} @ {path_text(self.path)}"
 
     def under(self, *prefix: str | int) -> Problem:
-        """Return the same problem of something that sits at `prefix`."""
+        """Return the problem with its path below `prefix`."""
         return Problem((*prefix, *self.path), self.message)
 
 
 def path_text(path: Path) -> str:
-    """Return a path as JSONPath."""
+    """Format a path as JSONPath."""
     steps = (
         f"[{step}]"
         if isinstance(step, int)
@@ -57,33 +57,33 @@ def path_text(path: Path) -> str:
 
 
 def shown(value: object) -> str:
-    """Return a value of the file as messages show it."""
+    """Format a value of the file for messages."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=repr)
 
 
 def invalid(path: Path, value: object, detail: str) -> Problem:
-    """Return the problem of a value that is not allowed."""
+    """Return the problem of an invalid value."""
     return Problem(path, f"Invalid value: {shown(value)}: {detail}")
 
 
 def unsupported(path: Path, value: object, supported: Sequence[object]) -> Problem:
-    """Return the problem of a value that is none of those supported."""
+    """Return the problem of a value that is not among the supported ones."""
     known = ", ".join(shown(each) for each in supported)
     return Problem(path, f"Unsupported value: {shown(value)}: supported values: {known}")
 
 
 def duplicate(path: Path, value: object, detail: str = "") -> Problem:
-    """Return the problem of a value that is there twice."""
+    """Return the problem of a duplicate value."""
     return Problem(path, _with_detail(f"Duplicate value: {shown(value)}", detail))
 
 
 def required(path: Path, detail: str = "") -> Problem:
-    """Return the problem of a value that is missing."""
+    """Return the problem of a missing value."""
     return Problem(path, _with_detail("Required value", detail))
 
 
 def forbidden(path: Path, detail: str) -> Problem:
-    """Return the problem of a value that must not be given here."""
+    """Return the problem of a forbidden value."""
     return Problem(path, f"Forbidden: {detail}")
 
 
