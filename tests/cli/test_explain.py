@@ -56,7 +56,7 @@ def write(folder: Path, *objects: dict[str, Any]) -> Path:
     return file
 
 
-def test_a_manifest_is_placed_on_a_cluster_in_a_file(
+def test_manifest_is_evaluated_on_a_cluster_in_a_file(
     tmp_path: Path, cluster: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The nodes that refuse are grouped by reason, with plugin; the best node comes with its scores."""
@@ -70,7 +70,7 @@ def test_a_manifest_is_placed_on_a_cluster_in_a_file(
     assert rows[-1][0] == "large"
 
 
-def test_a_pending_pod_tells_what_its_condition_would(cluster: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_pending_pod_shows_the_message_of_its_condition(cluster: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The message is kube-scheduler's, exit code 0: the question was answered."""
     code, out, err = explain(capsys, "default/pending", "--objects", cluster)
     assert (code, err) == (0, "")
@@ -78,7 +78,7 @@ def test_a_pending_pod_tells_what_its_condition_would(cluster: Path, capsys: pyt
     assert "2 Insufficient cpu" in out
 
 
-def test_victims_of_a_preemption_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_preemption_names_its_victims(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Where others would have to go it is told who, and that another node would do; nobody is told to go."""
     there = [
         item
@@ -101,7 +101,7 @@ def test_victims_of_a_preemption_are_named(tmp_path: Path, capsys: pytest.Captur
     assert told[1] == told[2]
 
 
-def test_priority_classes_may_come_as_they_are_printed(
+def test_priority_classes_may_have_server_set_fields(
     tmp_path: Path, cluster: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """What `kubectl get -o yaml` prints has versions and uids, which are no obstacle to a pod in a file."""
@@ -117,7 +117,7 @@ def test_priority_classes_may_come_as_they_are_printed(
     assert "would be placed on large" in out
 
 
-def test_a_gated_pod_names_its_gates(cluster: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_gated_pod_shows_its_gates(cluster: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """No node is looked at."""
     code, out, _ = explain(capsys, "gated", "--objects", cluster)
     assert code == 0
@@ -125,7 +125,7 @@ def test_a_gated_pod_names_its_gates(cluster: Path, capsys: pytest.CaptureFixtur
     assert "example.com/wait" in out
 
 
-def test_a_bound_pod_is_taken_off_first(cluster: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_bound_pod_is_evaluated_as_if_unbound(cluster: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A note says so; a pod of somebody else's gets the first profile's answer, with a note."""
     code, _, err = explain(capsys, "bound", "--objects", cluster)
     assert (code, err) == (0, "note: default/bound is bound to large; it is evaluated as if it were not bound yet\n")
@@ -134,7 +134,7 @@ def test_a_bound_pod_is_taken_off_first(cluster: Path, capsys: pytest.CaptureFix
     assert "no profile has the schedulerName" in err
 
 
-def test_programs_get_json(tmp_path: Path, cluster: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_and_jsonl_output(tmp_path: Path, cluster: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """One object for one pod, a list for several, one a line on request."""
     two = write(tmp_path, pod_manifest("one"), pod_manifest("two", requests={"cpu": "99"}))
     code, out, _ = explain(capsys, "-f", two, "--objects", cluster, "-o", "json")
@@ -167,7 +167,7 @@ def test_programs_get_json(tmp_path: Path, cluster: Path, capsys: pytest.Capture
         (["pending", "--objects", "CLUSTER", "--config", "none.yaml"], "none.yaml"),
     ],
 )
-def test_mistakes_are_told_in_a_line(
+def test_mistake_is_one_line_without_traceback(
     arguments: list[str], words: str, tmp_path: Path, cluster: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """No traceback, exit code 1, or 2 for what the command line itself says."""
@@ -195,7 +195,7 @@ def test_cases_are_answered_line_by_line(tmp_path: Path, capfdbinary: pytest.Cap
     assert (set(second), second["id"]) == ({"id", "error"}, "line 2")
 
 
-async def test_a_live_cluster_is_read_and_left_as_it_was(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+async def test_explain_writes_nothing_to_a_live_cluster(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Over HTTP: the answer is there, and not one object of the cluster has changed."""
     import asyncio
 

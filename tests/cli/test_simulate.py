@@ -54,7 +54,7 @@ def simulate(capsysbinary: pytest.CaptureFixture[bytes], *arguments: object) -> 
     return code, out.decode(), err.decode()
 
 
-def test_a_table_for_people(file: Path, capsysbinary: pytest.CaptureFixture[bytes]) -> None:
+def test_table_output(file: Path, capsysbinary: pytest.CaptureFixture[bytes]) -> None:
     """A line per scenario, a line per failure, and a sum."""
     code, out, err = simulate(capsysbinary, file)
     assert (code, err) == (1, "")
@@ -65,7 +65,7 @@ def test_a_table_for_people(file: Path, capsysbinary: pytest.CaptureFixture[byte
     assert re.fullmatch(r"1 of 2 scenarios passed in \d+\.\d s", lines[3])
 
 
-def test_json_for_programs(file: Path, capsysbinary: pytest.CaptureFixture[bytes]) -> None:
+def test_json_output(file: Path, capsysbinary: pytest.CaptureFixture[bytes]) -> None:
     """One array, in which every pod's state after every step can be looked up."""
     code, out, err = simulate(capsysbinary, file, "-o", "json", "--select", "good-*")
     assert (code, err) == (0, "")

@@ -50,7 +50,7 @@ def simulate(capsysbinary: pytest.CaptureFixture[bytes], *arguments: object) -> 
     return code, out.decode(), err.decode()
 
 
-def test_a_summary_for_people(trace: Path, capsysbinary: pytest.CaptureFixture[bytes]) -> None:
+def test_summary_table(trace: Path, capsysbinary: pytest.CaptureFixture[bytes]) -> None:
     """Everything that was asked of a replay, attempts and time by phase among it; nothing on standard error."""
     config = ROOT / "configs/coscheduling.yaml"
     code, out, err = simulate(capsysbinary, "--trace", trace, "--nodes", "2x8gpu", "--config", config)
@@ -70,7 +70,7 @@ def test_a_summary_for_people(trace: Path, capsysbinary: pytest.CaptureFixture[b
     assert "warning" not in rows
 
 
-def test_json_for_programs(trace: Path, capsysbinary: pytest.CaptureFixture[bytes]) -> None:
+def test_json_output(trace: Path, capsysbinary: pytest.CaptureFixture[bytes]) -> None:
     """One object with these fields and no others."""
     code, out, err = simulate(capsysbinary, "--trace", trace, "--nodes", "2x8gpu", "--seed", 3, "-o", "json")
     assert (code, err) == (0, "")
@@ -81,7 +81,7 @@ def test_json_for_programs(trace: Path, capsysbinary: pytest.CaptureFixture[byte
     assert told["partial_gpu_seconds"] == pytest.approx(8 * 7140, rel=0.01)
 
 
-def test_the_carried_trace_is_found_from_anywhere(
+def test_philly_is_found_from_any_working_directory(
     capsysbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """By its name, whatever the working directory; a cluster that fits nobody is answered soon."""
@@ -93,7 +93,7 @@ def test_the_carried_trace_is_found_from_anywhere(
     )
 
 
-def test_progress_is_for_terminals(
+def test_progress_is_shown_only_on_a_terminal(
     trace: Path, capsysbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One line on standard error, written over and gone at the end; standard output is as without."""

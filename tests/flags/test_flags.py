@@ -127,7 +127,7 @@ def test_every_flag_has_its_row() -> None:
 
 @pytest.mark.parametrize("name", sorted(TABLE))
 @pytest.mark.parametrize("form", ["--flag=value", "--flag value"])
-def test_each_flag_is_taken_or_refused(name: str, form: str) -> None:
+def test_each_flag_is_accepted_or_rejected(name: str, form: str) -> None:
     """In both spellings, with the value that was meant; what is refused is told in one line with the flag's name."""
     row = TABLE[name]
     typed = [f"--{name}={row.typed}"] if form == "--flag=value" else [f"--{name}", row.typed]
@@ -304,7 +304,7 @@ def test_values_that_cannot_be_used(typed: list[str], reason: str) -> None:
     assert reason in told(*typed)
 
 
-def test_all_mistakes_are_told_at_once() -> None:
+def test_all_mistakes_are_reported_at_once() -> None:
     """Each on a line of its own."""
     lines = told("--secure-port=70000", "--disabled-metrics=a-b", "--version=v1.2").splitlines()
     assert [line.split()[0].rstrip(":") for line in lines] == ["--version=v1.2", "--secure-port", "--disabled-metrics"]
@@ -338,7 +338,7 @@ def test_flags_of_leader_election_override_the_file(file: str) -> None:
     assert (election.lease_duration_seconds, election.resource_name) == (60.0, "theirs")
 
 
-def test_deprecated_flags_are_ignored_beside_a_file(file: str) -> None:
+def test_deprecated_flags_are_ignored_with_config(file: str) -> None:
     """As in kube-scheduler; each is said to be."""
     typed = ["--kube-api-qps=1", "--kube-api-burst=2", "--profiling", "--kube-api-content-type=application/json"]
     found = settled("--config", file, *typed)
@@ -349,7 +349,7 @@ def test_deprecated_flags_are_ignored_beside_a_file(file: str) -> None:
     )
 
 
-def test_deprecated_flags_count_without_a_file() -> None:
+def test_deprecated_flags_apply_without_config() -> None:
     """They are the only way to say it then."""
     typed = ["--kube-api-qps=1", "--kube-api-burst=2", "--profiling=false", "--contention-profiling=false"]
     config = settled(*typed).config
@@ -374,7 +374,7 @@ def test_gates_with_a_prefix_and_repeated() -> None:
     assert mixed in told("--feature-gates=kube:GenericWorkload=true", "--feature-gates=AllBeta=false")
 
 
-def test_streams_can_be_split_where_the_gate_is_on() -> None:
+def test_streams_can_be_split_with_the_gate() -> None:
     """As in kube-scheduler, which asks for the same gate."""
     flags = read("--log-text-split-stream", "--feature-gates=LoggingAlphaOptions=true")
     assert effective(flags).gates["LoggingAlphaOptions"]

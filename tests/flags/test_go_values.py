@@ -39,20 +39,20 @@ def test_integers_in_every_base(number: int, written: Callable[[int], str]) -> N
     ("text", "expected"),
     [("010", 8), ("-010", -8), ("0", 0), ("00", 0), ("0x1F", 31), ("+5", 5), ("2147483647", 2**31 - 1)],
 )
-def test_integers_as_go_has_them(text: str, expected: int) -> None:
+def test_integers_agree_with_go(text: str, expected: int) -> None:
     """A leading zero makes it octal."""
     assert go_values.parse_int(32)(text) == expected
 
 
 @pytest.mark.parametrize("text", ["", " 1", "1 ", "1_000", "٣", "1.0", "0x", "09", "--1", "1e3"])
-def test_what_is_no_integer(text: str) -> None:
+def test_invalid_integers(text: str) -> None:
     """Nothing that Python takes and Go does not."""
     with pytest.raises(ValueError, match="invalid syntax"):
         go_values.parse_int()(text)
 
 
 @given(st.lists(WORDS, min_size=1, max_size=5))
-def test_lists_come_back(values: list[str]) -> None:
+def test_lists_round_trip(values: list[str]) -> None:
     """With commas, quotes and blanks in them, once they are quoted."""
     out = io.StringIO()
     csv.writer(out, quoting=csv.QUOTE_ALL).writerow(values)
@@ -60,7 +60,7 @@ def test_lists_come_back(values: list[str]) -> None:
 
 
 @given(st.dictionaries(WORDS.filter(lambda word: "=" not in word), WORDS, min_size=2, max_size=4))
-def test_pairs_come_back(pairs: dict[str, str]) -> None:
+def test_pairs_round_trip(pairs: dict[str, str]) -> None:
     """With `=` in their values, too."""
     out = io.StringIO()
     csv.writer(out, quoting=csv.QUOTE_ALL).writerow([f"{key}={value}" for key, value in pairs.items()])

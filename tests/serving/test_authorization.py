@@ -96,9 +96,7 @@ async def test_a_token_is_reviewed(asked: Asked, reviewer: Reviewer, clock: Virt
     assert asked.requests == [("POST", TOKENS, sent)]
 
 
-async def test_answers_about_tokens_are_remembered_for_a_while(
-    asked: Asked, reviewer: Reviewer, clock: VirtualClock
-) -> None:
+async def test_token_reviews_are_cached(asked: Asked, reviewer: Reviewer, clock: VirtualClock) -> None:
     """Yes and no alike; no token itself is kept."""
     asked.will(JANE)
     asked.will({"authenticated": False})
@@ -116,9 +114,7 @@ async def test_answers_about_tokens_are_remembered_for_a_while(
     assert len(asked.requests) == 3
 
 
-async def test_nothing_is_remembered_where_that_is_wanted(
-    asked: Asked, reviewer: Reviewer, clock: VirtualClock
-) -> None:
+async def test_cache_ttl_of_zero_disables_the_cache(asked: Asked, reviewer: Reviewer, clock: VirtualClock) -> None:
     """A time of 0 asks each time."""
     asked.will(JANE, times=2)
     found = authenticator(reviewer, clock, 0.0)
@@ -126,9 +122,7 @@ async def test_nothing_is_remembered_where_that_is_wanted(
     assert len(asked.requests) == 2
 
 
-async def test_an_answer_that_did_not_come_is_not_remembered(
-    asked: Asked, reviewer: Reviewer, clock: VirtualClock
-) -> None:
+async def test_failed_reviews_are_not_cached(asked: Asked, reviewer: Reviewer, clock: VirtualClock) -> None:
     """The bearer is turned away once, and asked about again."""
     asked.will({"error": "the issuer is not trusted"})
     asked.will({}, code=403)
@@ -142,18 +136,20 @@ async def test_an_answer_that_did_not_come_is_not_remembered(
 
 
 @pytest.mark.parametrize("header", ["", "Bearer", "Bearer ", "Bearer  t", "Basic amFuZTp4", "Token t"])
-async def test_what_is_no_bearer_token(asked: Asked, reviewer: Reviewer, clock: VirtualClock, header: str) -> None:
+async def test_other_authorization_headers_are_anonymous(
+    asked: Asked, reviewer: Reviewer, clock: VirtualClock, header: str
+) -> None:
     """Whoever shows none is anonymous, and nobody is asked."""
     assert await user_of(authenticator(reviewer, clock), header) == ANONYMOUS
     assert asked.requests == []
 
 
-async def test_without_an_api_server_tokens_say_nothing(clock: VirtualClock) -> None:
+async def test_tokens_are_anonymous_without_an_api_server(clock: VirtualClock) -> None:
     """Their bearers are anonymous, as in kube-scheduler."""
     assert await user_of(authenticator(None, clock), "Bearer t") == ANONYMOUS
 
 
-async def test_a_certificate_comes_before_a_token(asked: Asked, reviewer: Reviewer, clock: VirtualClock) -> None:
+async def test_certificate_has_priority_over_a_token(asked: Asked, reviewer: Reviewer, clock: VirtualClock) -> None:
     """Its common name is the user, its organizations are groups; without a common name it says nothing."""
     subject = ((("organizationName", "dev"),), (("organizationName", "ops"),), (("commonName", "jane"),))
     found = authenticator(reviewer, clock)
@@ -203,7 +199,7 @@ async def test_access_is_reviewed(asked: Asked, reviewer: Reviewer, clock: Virtu
     assert asked.requests == [("POST", ACCESS, sent)]
 
 
-async def test_decisions_are_remembered_for_their_time(asked: Asked, reviewer: Reviewer, clock: VirtualClock) -> None:
+async def test_decisions_are_cached(asked: Asked, reviewer: Reviewer, clock: VirtualClock) -> None:
     """A yes and a no each have their own; another path is another question."""
     asked.will({"allowed": True})
     asked.will({"allowed": False})
@@ -219,13 +215,13 @@ async def test_decisions_are_remembered_for_their_time(asked: Asked, reviewer: R
     assert len(asked.requests) == 3
 
 
-async def test_a_denial_beats_an_allowance(asked: Asked, reviewer: Reviewer, clock: VirtualClock) -> None:
+async def test_denied_overrides_allowed(asked: Asked, reviewer: Reviewer, clock: VirtualClock) -> None:
     """Where an answer says both."""
     asked.will({"allowed": True, "denied": True, "reason": "both"})
     assert await authorizer(reviewer, clock).authorize(MARY, "get", "/metrics") == Decision(False, "both", denied=True)
 
 
-async def test_long_questions_are_not_remembered(asked: Asked, reviewer: Reviewer, clock: VirtualClock) -> None:
+async def test_long_requests_are_not_cached(asked: Asked, reviewer: Reviewer, clock: VirtualClock) -> None:
     """Who asks cannot fill the memory."""
     asked.will({"allowed": False}, times=2)
     found = authorizer(reviewer, clock)
@@ -253,7 +249,7 @@ async def test_open_paths(clock: VirtualClock, path: str, allowed: bool) -> None
     assert (await found.authorize(ANONYMOUS, "get", path)).allowed is allowed
 
 
-async def test_masters_may_all(asked: Asked, reviewer: Reviewer, clock: VirtualClock) -> None:
+async def test_system_masters_is_always_allowed(asked: Asked, reviewer: Reviewer, clock: VirtualClock) -> None:
     """Nobody is asked about them, so that they get in when the API server is gone."""
     user = User(name="root", groups=("system:masters",))
     assert (await authorizer(reviewer, clock).authorize(user, "put", "/debug/flags/v")).allowed
@@ -270,9 +266,7 @@ async def later(clock: VirtualClock, decision: Coroutine[Any, Any, Decision]) ->
     return await task
 
 
-async def test_what_may_be_over_in_a_moment_is_tried_again(
-    asked: Asked, reviewer: Reviewer, clock: VirtualClock
-) -> None:
+async def test_temporary_errors_are_retried(asked: Asked, reviewer: Reviewer, clock: VirtualClock) -> None:
     """With growing pauses, five times at most; a refusal is final."""
     asked.will({}, code=500)
     asked.answers.append(TransportError("connection reset"))
@@ -286,7 +280,7 @@ async def test_what_may_be_over_in_a_moment_is_tried_again(
     assert len(asked.requests) == 9
 
 
-async def test_a_refusal_is_final(asked: Asked, reviewer: Reviewer, clock: VirtualClock) -> None:
+async def test_permanent_errors_are_not_retried(asked: Asked, reviewer: Reviewer, clock: VirtualClock) -> None:
     """Who may not create reviews is not asked twice."""
     asked.will({}, code=403)
     with pytest.raises(ForbiddenError):
@@ -294,7 +288,7 @@ async def test_a_refusal_is_final(asked: Asked, reviewer: Reviewer, clock: Virtu
     assert len(asked.requests) == 1
 
 
-async def test_nonsense_is_no_answer(asked: Asked, reviewer: Reviewer, clock: VirtualClock) -> None:
+async def test_invalid_answer_is_an_error(asked: Asked, reviewer: Reviewer, clock: VirtualClock) -> None:
     """A proxy's page is as good as silence."""
     asked.answers += [Response(status=201, body=b"<html>", headers={})] * 5
     with pytest.raises(TransportError, match="the API server's answer is not a JSON object"):
@@ -310,7 +304,7 @@ async def test_a_kubeconfig_that_cannot_be_used(monkeypatch: pytest.MonkeyPatch)
         await open_transport("/nowhere", flag="--authentication-kubeconfig")
 
 
-async def test_a_pod_asks_with_its_service_account(
+async def test_in_cluster_credentials_are_the_default(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Whatever $KUBECONFIG says; where its files are missing, it is said, and nobody is asked."""

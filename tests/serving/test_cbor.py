@@ -38,7 +38,7 @@ def test_values(value: object, expected: str) -> None:
 
 
 @pytest.mark.parametrize("value", [1.5, 2**64, b"bytes", {1, 2}], ids=repr)
-def test_other_values_have_no_form(value: object) -> None:
+def test_unsupported_types_are_rejected(value: object) -> None:
     """The objects that are served hold none of these."""
     with pytest.raises(TypeError, match=r"CBOR"):
         encode_object({"k": value})

@@ -37,7 +37,7 @@ def test_collections_are_rare_within_the_block_only() -> None:
     assert gc.get_freeze_count() == 0
 
 
-def test_cycles_are_collected_all_the_same() -> None:
+def test_cycles_are_still_collected() -> None:
     """Nothing leaks that comes and goes: what forms a cycle is found in the end."""
     with rare_collections():
         seen = [weakref.ref(Cycle()) for _ in range(50_000)]

@@ -63,7 +63,7 @@ async def test_probes(page: Page) -> None:
     assert await page.get("/readyz") == (200, "text/plain", "ok")
 
 
-async def test_a_failing_probe_names_its_checks_and_keeps_the_reason(page: Page) -> None:
+async def test_failing_probe_lists_checks_without_reasons(page: Page) -> None:
     """A line for each check, always where one fails; the reason is told to who asks for the check itself."""
     failed = "[-]sched-handler-sync failed: reason withheld\n[+]shutdown ok\nreadyz check failed\n"
     assert await page.get("/readyz") == (500, "text/plain", failed)
@@ -73,7 +73,7 @@ async def test_a_failing_probe_names_its_checks_and_keeps_the_reason(page: Page)
     assert (await page.get("/readyz/nothing"))[0] == 404
 
 
-async def test_a_loop_that_turns_slowly_is_not_alive(page: Page) -> None:
+async def test_livez_fails_when_the_event_loop_is_blocked(page: Page) -> None:
     """/livez names the check that fails and keeps the reason; /healthz and /readyz do not ask for it."""
     slow = {"reason": "the event loop was blocked for 6.0 s"}
 
@@ -103,7 +103,7 @@ async def test_a_verbose_probe_without_some_checks(page: Page) -> None:
     assert 'warn: some health checks cannot be excluded: no matches for "a","b"\n' in text
 
 
-async def test_what_came_of_the_checks_is_recorded(page: Page) -> None:
+async def test_slis_record_the_results_of_checks(page: Page) -> None:
     """Each check counts, with its last result, under kube-scheduler's names."""
     await page.get("/readyz")
     page.trouble["sched-handler-sync"] = ""
@@ -124,7 +124,7 @@ async def test_pages(page: Page) -> None:
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "PATCH"])
 @pytest.mark.parametrize("path", ["/metrics", "/metrics/slis", "/debug/flags/v"])
-async def test_it_is_read_only(page: Page, method: str, path: str) -> None:
+async def test_other_methods_than_get_are_rejected(page: Page, method: str, path: str) -> None:
     """Nothing can be changed here."""
     assert (await page.get(path, method))[0] == 405
 

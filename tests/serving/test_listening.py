@@ -20,7 +20,7 @@ def taken() -> object:
         yield taken.getsockname()[1]
 
 
-def test_a_named_port_that_is_taken(taken: int) -> None:
+def test_named_port_in_use_is_an_error(taken: int) -> None:
     """One line with flag and address, and how to name another."""
     with pytest.raises(ConfigError) as raised:
         listen("127.0.0.1", taken, flag="--health-port", named=True)
@@ -29,7 +29,7 @@ def test_a_named_port_that_is_taken(taken: int) -> None:
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1", "0.0.0.0"])
-def test_a_default_port_that_is_taken(taken: int, address: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_default_port_in_use_is_skipped(taken: int, address: str, caplog: pytest.LogCaptureFixture) -> None:
     """It is said once, and passed over; so it is on all interfaces, where only one is taken."""
     with caplog.at_level(logging.WARNING):
         assert listen(address, taken, flag="--secure-port", named=False) is None
@@ -44,7 +44,7 @@ def test_an_address_of_another_machine() -> None:
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1", "0.0.0.0", "::"])
-def test_it_listens(address: str) -> None:
+def test_listening_on_each_address(address: str) -> None:
     """On the address, or on all; port 0 takes a free one."""
     opened = listen(address, 0, flag="--health-port", named=True)
     assert opened is not None

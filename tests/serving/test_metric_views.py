@@ -36,14 +36,14 @@ def attempts(shown: dict[str, float]) -> dict[str, float]:
     return {key.split("'")[-2]: value for key, value in shown.items() if key.startswith(ATTEMPTS + "[")}
 
 
-def test_without_flags_all_is_shown() -> None:
+def test_all_metrics_are_shown_without_flags() -> None:
     """There is no view at all then."""
     assert metric_view(MetricsFlags()) is None
     assert attempts(samples()) == {"scheduled": 1, "error": 1, "unschedulable": 1}
 
 
 @pytest.mark.parametrize("name", [ATTEMPTS, "scheduler_pod_scheduling_attempts"])
-def test_a_disabled_family_is_gone(name: str) -> None:
+def test_disabled_family_is_hidden(name: str) -> None:
     """A counter with its `_total`, a histogram with all its buckets; nothing else is."""
     everything, shown = samples(), samples(disabled_metrics=(name, "no_such_metric"))
     stem = name.removesuffix("_total")
@@ -74,7 +74,7 @@ def test_other_values_count_as_unexpected() -> None:
     ],
     ids=["as it is read", "as the help has it"],
 )
-def test_a_manifest_says_the_same(tmp_path: Path, text: str) -> None:
+def test_manifest_sets_allowed_labels(tmp_path: Path, text: str) -> None:
     """In both forms that kube-scheduler's sources and help disagree about."""
     file = tmp_path / "labels.yaml"
     file.write_text(text)

@@ -212,7 +212,7 @@ UNAUTHORIZED = {
 }
 
 
-async def test_probes_are_open_and_all_else_asks(world: SecuredCluster) -> None:
+async def test_probes_are_open_and_other_paths_need_authorization(world: SecuredCluster) -> None:
     """Without credentials one is anonymous, who may look at the probes and nothing else."""
     port = await world.open()
     for path in ("/healthz", "/livez", "/readyz"):
@@ -225,7 +225,7 @@ async def test_probes_are_open_and_all_else_asks(world: SecuredCluster) -> None:
     assert text.endswith("}\n")
 
 
-async def test_a_token_of_the_cluster_is_as_good_as_its_roles(world: SecuredCluster) -> None:
+async def test_roles_decide_what_a_token_may_read(world: SecuredCluster) -> None:
     """Prometheus reads metrics and nothing else; a token that the cluster does not know is refused."""
     port = await world.open()
     assert await port.get("/metrics", "prometheus") == (200, "scheduler_pending_pods 1\n")
@@ -239,7 +239,7 @@ async def test_a_token_of_the_cluster_is_as_good_as_its_roles(world: SecuredClus
     assert await port.get("/configz", "root") == (200, "{}")
 
 
-async def test_refusals_are_indented_for_people(world: SecuredCluster) -> None:
+async def test_errors_are_indented_for_browsers_and_curl(world: SecuredCluster) -> None:
     """As an API server does it: for curl, or where `pretty` asks for it."""
     port = await world.open()
     status, text = await port.get("/metrics?pretty=true")
@@ -248,7 +248,7 @@ async def test_refusals_are_indented_for_people(world: SecuredCluster) -> None:
     assert "\n  " not in (await port.get("/metrics?pretty=0", headers={"User-Agent": "curl/8.5.0"}))[1]
 
 
-async def test_what_a_user_is_called_cannot_become_html(world: SecuredCluster) -> None:
+async def test_user_names_are_escaped_in_errors(world: SecuredCluster) -> None:
     """A path with markup comes back harmless."""
     port = await world.open()
     message = json.loads((await port.get("/%3Cb%3E&"))[1])["message"]
@@ -354,7 +354,7 @@ async def publish(world: SecuredCluster, authority: Authority) -> None:
     assert answer.status == 200, answer
 
 
-async def test_the_clusters_own_authority_is_looked_up(world: SecuredCluster) -> None:
+async def test_cluster_ca_is_looked_up(world: SecuredCluster) -> None:
     """Without a file, the cluster says whose certificates count."""
     authority = Authority()
     await publish(world, authority)
@@ -364,7 +364,7 @@ async def test_the_clusters_own_authority_is_looked_up(world: SecuredCluster) ->
     assert await port.get("/configz", pair=pair) == (200, "{}")
 
 
-async def test_it_is_not_looked_up_where_that_is_not_wanted(world: SecuredCluster) -> None:
+async def test_cluster_ca_lookup_can_be_skipped(world: SecuredCluster) -> None:
     """Then nobody is asked for a certificate."""
     authority = Authority()
     await publish(world, authority)
@@ -445,7 +445,7 @@ async def test_flags_and_status_as_objects(world: SecuredCluster, version: str, 
         pytest.param("text/html, text/plain;q=0", 406, id="no text, please"),
     ],
 )
-async def test_what_is_not_offered_is_not_acceptable(world: SecuredCluster, accept: str, status: int) -> None:
+async def test_media_types_not_offered_get_406(world: SecuredCluster, accept: str, status: int) -> None:
     """With an answer that says what there is."""
     port = await world.open()
     found, text = await port.get("/statusz", "root", headers={"Accept": accept})
@@ -490,7 +490,7 @@ async def test_the_log_level_can_be_changed(world: SecuredCluster) -> None:
         logger.setLevel(before)
 
 
-async def test_the_record_of_the_probes_can_be_reset(world: SecuredCluster) -> None:
+async def test_slis_can_be_reset(world: SecuredCluster) -> None:
     """DELETE, as there."""
     port = await world.open()
     await port.get("/readyz")

@@ -88,7 +88,7 @@ def flags_of(pair: tuple[str, str], **more: object) -> SecureServingFlags:
 # --- what is made -------------------------------------------------------------------------------
 
 
-def test_a_certificate_is_made_where_none_is_given() -> None:
+def test_certificate_is_generated_by_default() -> None:
     """It is for this machine's own name and addresses, and signs itself."""
     made = self_signed("10.1.2.3")
     assert names_in(made) == ["localhost"]
@@ -99,7 +99,7 @@ def test_a_certificate_is_made_where_none_is_given() -> None:
     assert client.selected_alpn_protocol() is None
 
 
-def test_making_a_certificate_leaves_the_library_out() -> None:
+def test_certificate_generation_does_not_load_the_library() -> None:
     """A child process makes the certificate, so that the scheduler does not carry the library for months."""
     code = (
         "import sys; from pyscheduler.flags.run_flags import SecureServingFlags; "
@@ -109,14 +109,14 @@ def test_making_a_certificate_leaves_the_library_out() -> None:
     processes.run(sys.executable, "-c", code, check=True)
 
 
-def test_certificate_is_made_here_where_no_child_starts(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_certificate_is_generated_in_process_without_a_child(monkeypatch: pytest.MonkeyPatch) -> None:
     """A sandbox without child processes still gets a certificate."""
     monkeypatch.setattr(sys, "executable", "/nonexistent/python")
     made = self_signed_by_child("10.1.2.3")
     assert names_in(made) == ["localhost"]
 
 
-def test_who_trusts_the_made_certificate_is_served() -> None:
+def test_client_that_trusts_the_generated_certificate_connects() -> None:
     """Its name is checked, as any client does it."""
     tls = ServingTLS(SecureServingFlags())
     made = tls._pairs[0][0].certificate
@@ -125,7 +125,7 @@ def test_who_trusts_the_made_certificate_is_served() -> None:
         connect(tls.context, trusting(made), "elsewhere.example")
 
 
-def test_a_folder_is_filled_once(tmp_path: Path) -> None:
+def test_cert_dir_is_filled_once(tmp_path: Path) -> None:
     """With --cert-dir the certificate outlives the program; its key is for its owner only."""
     flags = SecureServingFlags(cert_dir=str(tmp_path / "new" / "certs"))
     first = ServingTLS(flags)
@@ -135,7 +135,7 @@ def test_a_folder_is_filled_once(tmp_path: Path) -> None:
     assert sorted(each.name for each in key.parent.iterdir()) == ["kube-scheduler.crt", "kube-scheduler.key"]
 
 
-def test_given_files_win_over_the_folder(pair: tuple[str, str], tmp_path: Path) -> None:
+def test_cert_files_override_cert_dir(pair: tuple[str, str], tmp_path: Path) -> None:
     """As in kube-scheduler, --cert-dir is ignored then."""
     tls = ServingTLS(flags_of(pair, cert_dir=str(tmp_path / "unused")))
     assert subject(connect(tls.context, indifferent())[0]) == "CN=server"
@@ -158,7 +158,7 @@ def test_given_files_win_over_the_folder(pair: tuple[str, str], tmp_path: Path) 
         pytest.param(None, "CN=server", id="no name"),
     ],
 )
-def test_the_name_that_is_asked_for_picks_the_certificate(
+def test_sni_selects_the_certificate(
     authority: Authority, pair: tuple[str, str], tmp_path: Path, asked: str | None, shown: str
 ) -> None:
     """Given names before those in certificates, whole names before wildcards, and else the default."""
@@ -188,7 +188,9 @@ def test_client_certificates(authority: Authority, pair: tuple[str, str], tmp_pa
         connect(tls.context, indifferent(stranger))
 
 
-def test_without_an_authority_nobody_is_asked(authority: Authority, pair: tuple[str, str], tmp_path: Path) -> None:
+def test_no_client_certificate_is_requested_without_a_ca(
+    authority: Authority, pair: tuple[str, str], tmp_path: Path
+) -> None:
     """A client that would show a certificate is served without."""
     client_pair = authority.pair(tmp_path, "jane", client=True)
     assert connect(ServingTLS(flags_of(pair)).context, indifferent(client_pair))[1].getpeercert() is None
@@ -216,7 +218,7 @@ def test_a_renewed_certificate_is_served_from_the_next_connection_on(
     assert subject(connect(tls.context, indifferent())[0]) == "CN=renewed"
 
 
-def test_an_authority_that_is_found_later_counts(authority: Authority, pair: tuple[str, str], tmp_path: Path) -> None:
+def test_ca_found_later_is_used(authority: Authority, pair: tuple[str, str], tmp_path: Path) -> None:
     """The cluster's may be looked up after the port is open, and may change."""
     client_pair = authority.pair(tmp_path, "jane", client=True)
     tls = ServingTLS(flags_of(pair))
@@ -232,7 +234,7 @@ def test_an_authority_that_is_found_later_counts(authority: Authority, pair: tup
 # --- what is spoken -----------------------------------------------------------------------------
 
 
-def test_the_oldest_version_that_is_spoken(pair: tuple[str, str]) -> None:
+def test_minimum_tls_version(pair: tuple[str, str]) -> None:
     """TLS 1.2 by default; a client that knows nothing newer than what is allowed is turned away."""
     old = indifferent()
     old.maximum_version = ssl.TLSVersion.TLSv1_2
@@ -343,14 +345,14 @@ def test_a_pair_for_a_name_that_cannot_be_used(pair: tuple[str, str], tmp_path: 
         ServingTLS(flags_of(pair, tls_sni_cert_key=(NamedPair(str(tmp_path / "nowhere"), pair[1]),)))
 
 
-def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
+def test_cert_dir_that_cannot_be_created(tmp_path: Path) -> None:
     """The line names flag and path."""
     (tmp_path / "file").write_text("")
     with pytest.raises(ConfigError, match=r"^--cert-dir: .*file.*: not a directory$|^--cert-dir: .*: file exists$"):
         ServingTLS(SecureServingFlags(cert_dir=str(tmp_path / "file" / "certs")))
 
 
-def test_an_authority_that_is_none(pair: tuple[str, str]) -> None:
+def test_client_ca_file_without_certificate(pair: tuple[str, str]) -> None:
     """The line names its flag."""
     with pytest.raises(ConfigError, match=r"^--client-ca-file: the file contains no certificate in PEM$"):
         ServingTLS(flags_of(pair), client_authorities=[b"nothing"])

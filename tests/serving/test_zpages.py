@@ -36,7 +36,7 @@ def test_the_old_version_comes_with_a_warning(kind: str) -> None:
         pytest.param("text/plain", "", id="text"),
     ],
 )
-def test_only_the_version_that_is_sent_is_warned_of(accept: str, version: str) -> None:
+def test_warning_is_only_for_the_version_sent(accept: str, version: str) -> None:
     """The first that a client names is sent."""
     answer = page().answer(accept)
     if version:

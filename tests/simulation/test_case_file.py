@@ -32,7 +32,7 @@ def actual(line: bytes) -> Json:
     return answer.actual
 
 
-def test_a_case_tells_filters_scores_and_the_choice() -> None:
+def test_answer_has_filters_scores_and_the_choice() -> None:
     """The small node is refused with plugin and reason; the large one is scored by every plugin, and best."""
     found = actual(case("a"))
     assert found["preFilter"]["code"] == "Success"
@@ -51,7 +51,7 @@ def test_a_case_tells_filters_scores_and_the_choice() -> None:
     assert found["fitError"] is None
 
 
-def test_a_pod_that_fits_nowhere_gets_the_message() -> None:
+def test_unschedulable_pod_has_the_message() -> None:
     """`fitError` is what the pending pod would say."""
     found = actual(case("a", pod_manifest("one", requests={"cpu": "64"}, scheduler_name="default-scheduler")))
     assert found["fitError"] == "0/2 nodes are available: 2 Insufficient cpu."
@@ -59,7 +59,7 @@ def test_a_pod_that_fits_nowhere_gets_the_message() -> None:
     assert found["scores"] == found["total"] == {}
 
 
-def test_nodes_that_prefilter_left_out_were_never_filtered() -> None:
+def test_nodes_excluded_by_prefilter_are_not_filtered() -> None:
     """A pod pinned by node affinity: the other node is marked, without a plugin."""
     pod = pod_manifest("one", scheduler_name="default-scheduler")
     term = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["large"]}]}
@@ -73,7 +73,7 @@ def test_nodes_that_prefilter_left_out_were_never_filtered() -> None:
     assert found["filter"]["large"] == {"code": "Success"}
 
 
-def test_a_gated_pod_tells_its_gates_and_nothing_else() -> None:
+def test_answer_of_a_gated_pod_has_only_its_gates() -> None:
     """In the family about gates."""
     pod = pod_manifest("one", scheduler_name="default-scheduler")
     pod["spec"]["schedulingGates"] = [{"name": "wait"}]
@@ -90,7 +90,7 @@ def test_part_of_a_profile_is_merged_over_the_defaults() -> None:
     assert "ImageLocality" in found["scores"]
 
 
-def test_nominated_pods_hold_their_place() -> None:
+def test_nominated_pods_count_on_their_node() -> None:
     """A pod of higher priority that was promised the large node keeps others off it."""
     promised = pod_manifest("promised", requests={"cpu": "7"}, scheduler_name="default-scheduler", priority=10)
     promised["metadata"]["uid"] = "promised"
@@ -100,7 +100,7 @@ def test_nominated_pods_hold_their_place() -> None:
     assert found["filter"]["large"]["plugin"] == "NodeResourcesFit"
 
 
-def test_a_change_is_taken_apart_into_events_with_hints() -> None:
+def test_change_is_split_into_events_with_hints() -> None:
     """A node that grows is an event about allocatable; NodeResourcesFit would try the pod again."""
     event = {
         "resource": "Node",
@@ -129,7 +129,7 @@ def test_a_change_is_taken_apart_into_events_with_hints() -> None:
         (case("bad", family="queueing-hints", event={"resource": "Node", "action": "Sing"}), "Sing"),
     ],
 )
-def test_a_case_that_cannot_be_evaluated_says_why_and_costs_no_other(line: bytes, words: str) -> None:
+def test_bad_case_does_not_stop_the_others(line: bytes, words: str) -> None:
     """Its answer is an error of one line; the next case is answered."""
     bad, good = answer_lines([line, case("good")])
     assert words in bad.error
@@ -138,7 +138,7 @@ def test_a_case_that_cannot_be_evaluated_says_why_and_costs_no_other(line: bytes
     assert (good.id, good.error) == ("good", "")
 
 
-def test_what_a_case_expects_is_not_read() -> None:
+def test_expected_answer_is_not_decoded() -> None:
     """Nonsense under `expected`, or nothing, changes no answer."""
     assert actual(case("a", expected={"best": 1})) == actual(case("a"))
 
@@ -154,7 +154,7 @@ def test_a_file_is_answered_in_its_order_by_any_number_of_processes(tmp_path: Pa
     assert {answer.error for answer in answers} == {""}
 
 
-def test_a_file_that_is_not_there_is_a_mistake(tmp_path: Path) -> None:
+def test_missing_file_is_a_mistake(tmp_path: Path) -> None:
     """And one that is no gzip."""
     with pytest.raises(ConfigError, match="No such file"):
         list(answer_file(str(tmp_path / "none.jsonl")))

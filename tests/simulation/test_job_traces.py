@@ -37,7 +37,7 @@ def test_clusters_are_read(text: str, pool: NodePool) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "x8gpu", "0x8gpu", "-1", "24x8", "24x8gpu,", "8gpux24", "24x8gpu,1Ti,96cpu", "²"])
-def test_clusters_that_make_no_sense_are_refused(text: str) -> None:
+def test_invalid_nodes_are_rejected(text: str) -> None:
     """With an example of what does."""
     with pytest.raises(ConfigError, match=r"--nodes: .* must be like 24x8gpu"):
         read_pool(text)
@@ -51,7 +51,7 @@ def test_clusters_that_make_no_sense_are_refused(text: str) -> None:
         pytest.param(None, (2, 8, 64000, 262144), id="whole nodes by default"),
     ],
 )
-def test_both_shapes_ask_for_the_same_in_all(
+def test_both_shapes_request_the_same_total(
     tmp_path: Path, shape: Shape | None, worker: tuple[int, int, int, int]
 ) -> None:
     """CPU and memory go with a worker's GPUs."""
@@ -92,7 +92,7 @@ ROW = "j,a,3,40,16,1,8000,32768"
         pytest.param([HEAD, ROW.replace("16", "0")], {}, "job j has no workers", id="nobody"),
     ],
 )
-def test_what_is_wrong_with_a_trace_is_told(
+def test_mistakes_in_a_trace_are_reported(
     tmp_path: Path, lines: list[str], options: dict[str, str], complaint: str
 ) -> None:
     """In one line that names the file."""
@@ -103,7 +103,7 @@ def test_what_is_wrong_with_a_trace_is_told(
     assert complaint in " ".join(raised.value.problems)
 
 
-def test_what_is_no_trace_is_told(tmp_path: Path) -> None:
+def test_unreadable_trace_is_reported(tmp_path: Path) -> None:
     """Names that nobody knows, directories, and files that break off."""
     with pytest.raises(ConfigError, match='no file "nobody", and no trace of that name; known are philly'):
         read_jobs("nobody")
@@ -115,7 +115,7 @@ def test_what_is_no_trace_is_told(tmp_path: Path) -> None:
         read_jobs(str(tmp_path / "broken.gz"))
 
 
-def test_the_carried_trace_has_what_its_page_says() -> None:
+def test_philly_agrees_with_its_readme() -> None:
     """Jobs, GPUs and hours of each virtual cluster."""
     page = (TRACES["philly"].parent / "README.md").read_text(encoding="utf-8")
     assert "Terms" in page

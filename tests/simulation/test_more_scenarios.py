@@ -22,6 +22,6 @@ def test_the_scenario_ends_as_expected(scenario: Scenario, pop: bool) -> None:
     assert result.failures == []
 
 
-def test_every_way_of_working_is_there() -> None:
+def test_every_profile_is_used() -> None:
     """Each profile is used by some scenario."""
     assert {scenario.profile for scenario in SCENARIOS} == PROFILES.keys()

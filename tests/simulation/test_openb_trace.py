@@ -58,7 +58,7 @@ def test_pods(tmp_path: Path) -> None:
     assert second["spec"]["containers"][0]["resources"] == {"requests": {"cpu": "6000m", "memory": "12288Mi"}}
 
 
-def test_the_trace_that_is_carried_along() -> None:
+def test_openb_trace_of_this_repository() -> None:
     """The lists in the repository are whole: 1,523 nodes and 8,152 pods, each with a name of its own."""
     nodes = [node["metadata"] for node in openb_nodes(CARRIED)]
     pods = [pod["metadata"] for pod in openb_pods(CARRIED, scheduler_name="s")]
@@ -93,7 +93,7 @@ BROKEN = [
 
 
 @pytest.mark.parametrize(("content", "message"), BROKEN)
-def test_what_is_no_such_trace(tmp_path: Path, content: bytes | None, message: str) -> None:
+def test_invalid_trace_is_reported(tmp_path: Path, content: bytes | None, message: str) -> None:
     """The message names the file and what is wrong with it, on one line."""
     if content is not None:
         (tmp_path / NODES).write_bytes(content)

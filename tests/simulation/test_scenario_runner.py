@@ -94,7 +94,7 @@ def bare() -> Registry:
     return discover(blocked=["coscheduling", "gang", "kube-pyscheduler-coscheduling", "kube-pyscheduler-gang"])
 
 
-def test_the_carried_scenarios_without_plugins_of_groups() -> None:
+def test_scenarios_without_group_plugins_pass() -> None:
     """The control passes; what needs a plugin that is not there fails with one line that names it."""
     profiles, scenarios = load_scenarios(CARRIED)
     by_profile: dict[str, int] = {}
@@ -112,7 +112,7 @@ def test_the_carried_scenarios_without_plugins_of_groups() -> None:
     assert by_profile.keys() == {"plain", "ming", "cos", "gang", "gang-dl"}
 
 
-def test_pods_are_placed_completed_deleted_and_let_in(run: Callable[..., Result]) -> None:
+def test_pod_steps(run: Callable[..., Result]) -> None:
     """What pods without groups can go through, step by step; counts by set, the set of a prefix being the prefix."""
     result = run("""
 - id: s
@@ -147,7 +147,7 @@ def test_pods_are_placed_completed_deleted_and_let_in(run: Callable[..., Result]
     assert last.pods["other/g-1"].messages == [last.pods["other/g-1"].message]
 
 
-def test_nodes_come_change_and_go(run: Callable[..., Result]) -> None:
+def test_node_steps(run: Callable[..., Result]) -> None:
     """A node that is made larger, or opened, takes what waits for it."""
     result = run("""
 - id: s
@@ -182,7 +182,7 @@ GANG = """
 """
 
 
-def test_waiting_pods_are_seen_and_time_out(run: Callable[..., Result]) -> None:
+def test_waiting_pods_are_reported_and_time_out(run: Callable[..., Result]) -> None:
     """A wait holds its node, ends when its time is over to the second, and its message is told."""
     result = run(
         GANG.format(profile="gang")
@@ -220,7 +220,7 @@ def test_a_restart_loses_memory_and_keeps_objects(run: Callable[..., Result]) ->
     assert result.failures == ["step 6 (restart), 0 s: set g is partial: 3 bound, and it takes 4"]
 
 
-def test_partial_groups_are_found_out_at_every_moment(run: Callable[..., Result]) -> None:
+def test_partial_groups_are_found_at_every_moment(run: Callable[..., Result]) -> None:
     """Also where nobody looks: between two steps, and although it is whole again when somebody does."""
     result = run("""
 - id: s
@@ -237,7 +237,7 @@ def test_partial_groups_are_found_out_at_every_moment(run: Callable[..., Result]
     assert result.failures == ["step 1 (create_pods), 0 s: set g is partial: 2 bound, and it takes 3"]
 
 
-def test_who_takes_pods_away_ends_that(run: Callable[..., Result]) -> None:
+def test_deleting_pods_ends_the_check_for_partial_groups(run: Callable[..., Result]) -> None:
     """After a step that deletes or completes members, a part may be left."""
     result = run("""
 - id: s
@@ -253,7 +253,7 @@ def test_who_takes_pods_away_ends_that(run: Callable[..., Result]) -> None:
     assert result.failures == []
 
 
-def test_overcommitted_nodes_are_found_out(run: Callable[..., Result]) -> None:
+def test_overcommitted_nodes_are_found(run: Callable[..., Result]) -> None:
     """Whoever it was that put too much there."""
     result = run("""
 - id: s
@@ -271,7 +271,7 @@ def test_overcommitted_nodes_are_found_out(run: Callable[..., Result]) -> None:
     ]
 
 
-def test_bind_calls_fail_as_often_as_was_said(run: Callable[..., Result]) -> None:
+def test_bind_calls_fail_the_given_number_of_times(run: Callable[..., Result]) -> None:
     """The others are bound; the pod is tried again after its backoff."""
     result = run("""
 - id: s
@@ -317,7 +317,7 @@ def test_groups_are_written_in_every_dialect(run: Callable[..., Result]) -> None
     assert set(result.steps[-1].groups) == {"default/a", "there/b", "default/d"}
 
 
-def test_each_kind_of_failed_expectation_is_told(run: Callable[..., Result]) -> None:
+def test_each_kind_of_failed_expectation_is_reported(run: Callable[..., Result]) -> None:
     """What is, what should be, and when; the scenario goes on."""
     result = run("""
 - id: s
@@ -364,7 +364,7 @@ def test_each_kind_of_failed_expectation_is_told(run: Callable[..., Result]) -> 
     assert len(result.steps) == 12
 
 
-def test_a_pod_made_again_under_its_name_is_another_pod(run: Callable[..., Result]) -> None:
+def test_recreated_pod_is_another_pod(run: Callable[..., Result]) -> None:
     """The living one is shown, with messages of its own."""
     result = run("""
 - id: s

@@ -75,7 +75,7 @@ CASES = [
 
 
 @pytest.mark.parametrize(("message", "arguments", "line", "fields"), CASES)
-def test_one_line_an_event(
+def test_each_event_is_one_line(
     message: str, arguments: tuple[object, ...], line: str, fields: dict[str, str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A value is quoted where it could not be told from what follows; JSON carries it unquoted."""
@@ -115,9 +115,7 @@ HOSTILE = [
 @pytest.mark.parametrize(
     "message", ["Failed pod=%s text=%s", 'Failed pod=%s text="%s"', "Failed pod=%s: %s", "Failed pod=%s %r"]
 )
-def test_whatever_users_write_stays_within_its_value(
-    message: str, text: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_user_text_cannot_add_fields(message: str, text: str, capsys: pytest.CaptureFixture[str]) -> None:
     """A name or an error is one value on one line: it adds no line, no field, and takes none away."""
     logs.configure(verbosity=2, json=False)
     LOG.warning(message, "a/b", text)
@@ -137,7 +135,7 @@ def test_whatever_users_write_stays_within_its_value(
         assert entry["text"] in {text, text.encode(errors="backslashreplace").decode()}
 
 
-def test_the_text_of_an_error_looks_like_no_line_of_ours(capsys: pytest.CaptureFixture[str]) -> None:
+def test_error_text_cannot_look_like_a_log_line(capsys: pytest.CaptureFixture[str]) -> None:
     """In a traceback, too, what somebody else wrote stays behind a tab."""
     logs.configure(verbosity=0, json=False)
     try:

@@ -84,7 +84,7 @@ def page() -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("seen", [pytest.param(seen, id=seen["name"]) for seen in SEEN])
-def test_as_kube_scheduler_has_it(seen: dict[str, Any]) -> None:
+def test_family_agrees_with_kube_scheduler(seen: dict[str, Any]) -> None:
     """Dashboards and alerts written for kube-scheduler work."""
     name = seen["name"]
     if name in RESOURCES:
@@ -110,7 +110,7 @@ def test_family_is_shown_or_listed_with_a_reason(name: str) -> None:
     assert is_listed != (name in FAMILIES or name.startswith("process_"))
 
 
-def test_no_reason_is_given_for_a_family_that_is_not_there() -> None:
+def test_every_reason_names_a_family_of_kube_scheduler() -> None:
     """Each name in the list of reasons matches a family of kube-scheduler's."""
     named = set(reasons()) - {"go_*"}
     assert named
@@ -127,12 +127,12 @@ def test_every_family_is_on_the_page(page: dict[str, Any], name: str) -> None:
     assert found == pytest.approx([*family.bounds, float("inf")] if family.bounds else [])
 
 
-def test_no_family_is_on_the_page_that_is_not_known(page: dict[str, Any]) -> None:
+def test_page_has_only_known_families(page: dict[str, Any]) -> None:
     """Names are kept in one place."""
     assert set(page) == set(FAMILIES)
 
 
-def test_what_has_no_labels_is_there_from_the_beginning() -> None:
+def test_families_without_labels_start_at_zero() -> None:
     """An alert on a rate needs the zero before the first event."""
     text, _ = Metrics().render()
     shown = {line.split(" ")[0] for line in text.decode().splitlines() if not line.startswith("#")}
@@ -141,7 +141,7 @@ def test_what_has_no_labels_is_there_from_the_beginning() -> None:
     assert "scheduler_schedule_attempts_total" not in shown
 
 
-def test_bounds_of_buckets_are_written_as_there() -> None:
+def test_bucket_bounds_are_formatted_as_in_go() -> None:
     """Sums by `le` over this scheduler and kube-scheduler meet; what a label's value says is left alone."""
     metrics = Metrics()
     metrics.preemption_victims(3)
@@ -152,7 +152,7 @@ def test_bounds_of_buckets_are_written_as_there() -> None:
     assert r'host="x{le=\"1.0\"}"' in text
 
 
-def test_the_process_is_shown_where_one_asks_for_it() -> None:
+def test_process_metrics_can_be_added() -> None:
     """Memory, CPU, files, network and Python, under the names that every Prometheus knows."""
     metrics = Metrics()
     assert "process_" not in metrics.render()[0].decode()

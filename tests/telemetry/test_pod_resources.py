@@ -81,7 +81,7 @@ def test_limits_have_a_family_of_their_own() -> None:
     }
 
 
-def test_who_is_left_out() -> None:
+def test_terminated_and_unreadable_pods_are_omitted() -> None:
     """A pod that has ended on its node, one without requests, and one whose amounts cannot be read."""
     found = page(
         make_pod("ended", requests={"cpu": "1"}, node_name="n", status={"phase": "Succeeded"}),
@@ -93,7 +93,7 @@ def test_who_is_left_out() -> None:
     assert render_pod_resources([])[0] == b""
 
 
-def test_strange_names_break_no_line() -> None:
+def test_names_are_escaped() -> None:
     """Quotes, backslashes and newlines in what users write stay within their label."""
     name = 'a"b\\c\nd'
     assert page(make_pod("p", namespace=name, requests={name: "1"}))[REQUEST.name] == {("p", name): 1.0}
