@@ -1,4 +1,7 @@
-"""The ports of a running scheduler: HTTPS as in kube-scheduler, and optionally plain HTTP."""
+"""The ports of a running scheduler: HTTPS as in kube-scheduler, and optionally plain HTTP.
+
+Differs from kube-scheduler: it has no plain HTTP port, and serves probes over HTTPS only.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ import attrs
 from pyscheduler.api.durations import format_duration
 from pyscheduler.serving.debug_pages import DebugPages
 from pyscheduler.serving.health_checks import PING, Check, Probes
-from pyscheduler.serving.health_port import HealthServer
+from pyscheduler.serving.http_server import HTTPServer
 from pyscheduler.serving.listening import listen
 from pyscheduler.serving.secure_serving import SecureServer
 from pyscheduler.serving.version import version_text
@@ -77,7 +80,7 @@ class Ports:
     #: Measures the requests to the HTTPS port.
     request_metrics: RequestMetrics
     feature: Callable[[str], bool]
-    _health: HealthServer | None = None
+    _health: HTTPServer | None = None
     _secure: SecureServer | None = None
 
     async def open(self) -> None:
@@ -93,7 +96,7 @@ class Ports:
         address = self.bind_address if self.flags is None or "bind_address" in self.flags.given else _LOOPBACK
         listening = listen(address, self.health_port, flag="--health-port", named=True)
         assert listening is not None
-        self._health = HealthServer(self.pages)
+        self._health = HTTPServer(self.pages.answer)
         await self._health.start(listening)
         _log.info("Serving health and metrics address=%s port=%d", address, self._health.port)
 

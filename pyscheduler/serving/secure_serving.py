@@ -26,14 +26,14 @@ from pyscheduler.framework.errors import APIError, ConfigError, TransportError
 from pyscheduler.serving.authentication import Authenticator, Unauthenticated, certificate_end, shown_certificate
 from pyscheduler.serving.authorization import Authorizer
 from pyscheduler.serving.delegation import Reviewer, open_transport
-from pyscheduler.serving.health_port import SHUTDOWN_SECONDS
+from pyscheduler.serving.http_server import HTTPServer
 from pyscheduler.serving.tls_serving import ServingTLS
 
 if TYPE_CHECKING:
     import random
     import socket
 
-    from pyscheduler.flags.run_flags import AuthenticationFlags, AuthorizationFlags, Flags
+    from pyscheduler.flags.run_flags import Flags
     from pyscheduler.framework.clock import Clock
     from pyscheduler.serving.pages import Debugging, Pages
     from pyscheduler.telemetry.request_metrics import RequestMetrics
@@ -70,14 +70,18 @@ class SecureServer:
         self._rng = rng
         self._debugging = debugging
         self._request_metrics = request_metrics
-        self._runner: web.ServerRunner | None = None
+        self._server = HTTPServer(self._answer)
         self._reloading: asyncio.Task[None] | None = None
         self._reviewers: list[Reviewer] = []
         self._lookup: Reviewer | None = None
         self._looked_up = b""
         #: Done after the first check of the files and of the cluster's client CA.
         self.looked: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self.port = 0
+
+    @property
+    def port(self) -> int:
+        """Return the port, once the server has started."""
+        return self._server.port
 
     async def prepare(self) -> None:
         """Read the files of the flags. Raises `ConfigError` for unusable ones. Call `stop` in any case."""
@@ -86,19 +90,34 @@ class SecureServer:
         asking, deciding = self._flags.authentication, self._flags.authorization
         asks = await self._reviewer(asking.authentication_kubeconfig, "--authentication-kubeconfig", "authn")
         decides = await self._reviewer(deciding.authorization_kubeconfig, "--authorization-kubeconfig", "authz")
-        self._authenticator = _authenticator(asking, asks, self._clock, self._request_metrics)
-        self._authorizer = _authorizer(self._flags.authorization, decides, self._clock)
-        if self._flags.authentication.authentication_skip_lookup:
+        self._authenticator = Authenticator(
+            reviewer=asks,
+            clock=self._clock,
+            cache_seconds=asking.authentication_token_webhook_cache_ttl_seconds,
+            request_metrics=self._request_metrics,
+        )
+        if decides is None:
+            _log.warning(
+                "No authorization-kubeconfig provided, so SubjectAccessReview of authorization tokens won't work."
+            )
+        self._authorizer = Authorizer(
+            reviewer=decides,
+            clock=self._clock,
+            open_paths=deciding.authorization_always_allow_paths,
+            allowed_seconds=deciding.authorization_webhook_cache_authorized_ttl_seconds,
+            denied_seconds=deciding.authorization_webhook_cache_unauthorized_ttl_seconds,
+        )
+        if asking.authentication_skip_lookup:
             return
         self._lookup = asks
         if asks is None:
-            if not self._flags.authentication.client_ca_file:
+            if not asking.client_ca_file:
                 _log.warning(
                     "No authentication-kubeconfig provided in order to lookup client-ca-file in %s, so client "
                     "certificate authentication won't work.",
                     _LOOKUP,
                 )
-        elif not self._flags.authentication.authentication_tolerate_lookup_failure:
+        elif not asking.authentication_tolerate_lookup_failure:
             try:
                 self._looked_up = await self._look_up(asks)
             except (APIError, TransportError) as error:
@@ -108,11 +127,7 @@ class SecureServer:
 
     async def start(self, listening: socket.socket) -> None:
         """Serve on `listening`; the server owns the socket from now on."""
-        server = web.Server(self._answer, access_log=None)
-        self._runner = web.ServerRunner(server, shutdown_timeout=SHUTDOWN_SECONDS)
-        await self._runner.setup()
-        await web.SockSite(self._runner, listening, ssl_context=self._tls.context).start()
-        self.port = listening.getsockname()[1]
+        await self._server.start(listening, tls=self._tls.context)
         self._reloading = asyncio.create_task(self._keep_current(), name="serving certificates")
 
     async def stop(self) -> None:
@@ -120,9 +135,7 @@ class SecureServer:
         if self._reloading is not None:
             self._reloading.cancel()
             await asyncio.gather(self._reloading, return_exceptions=True)
-        if self._runner is not None:
-            await self._runner.cleanup()
-            self._runner = None
+        await self._server.stop()
         for reviewer in self._reviewers:
             await reviewer.close()
         self._reviewers.clear()
@@ -214,25 +227,6 @@ class SecureServer:
             reason = f": {decision.reason}" if decision.reason else ""
             return _status(request, 403, "Forbidden", f"forbidden: {message}{reason}", details={})
         return await self._pages.answer(request, self._debugging)
-
-
-def _authenticator(
-    flags: AuthenticationFlags, reviewer: Reviewer | None, clock: Clock, request_metrics: RequestMetrics
-) -> Authenticator:
-    seconds = flags.authentication_token_webhook_cache_ttl_seconds
-    return Authenticator(reviewer=reviewer, clock=clock, cache_seconds=seconds, request_metrics=request_metrics)
-
-
-def _authorizer(flags: AuthorizationFlags, reviewer: Reviewer | None, clock: Clock) -> Authorizer:
-    if reviewer is None:
-        _log.warning("No authorization-kubeconfig provided, so SubjectAccessReview of authorization tokens won't work.")
-    return Authorizer(
-        reviewer=reviewer,
-        clock=clock,
-        open_paths=flags.authorization_always_allow_paths,
-        allowed_seconds=flags.authorization_webhook_cache_authorized_ttl_seconds,
-        denied_seconds=flags.authorization_webhook_cache_unauthorized_ttl_seconds,
-    )
 
 
 def _status(

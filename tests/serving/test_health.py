@@ -13,7 +13,7 @@ import pytest
 from pyscheduler.framework import NotFoundError
 from pyscheduler.runtime.routes import Routes
 from pyscheduler.serving.health_checks import Check, Probes
-from pyscheduler.serving.health_port import HealthServer
+from pyscheduler.serving.http_server import HTTPServer
 from pyscheduler.serving.pages import Pages
 from pyscheduler.serving.ports import probes
 from pyscheduler.testing.clock import VirtualClock
@@ -23,7 +23,7 @@ from pyscheduler.testing.clock import VirtualClock
 class Page:
     """A running health port."""
 
-    server: HealthServer
+    server: HTTPServer
     routes: Routes
     session: aiohttp.ClientSession
     #: Why it is not ready, by check.
@@ -47,7 +47,7 @@ async def page() -> AsyncIterator[Page]:
         configz=lambda: b"{}",
         routes=routes,
     )
-    server = HealthServer(pages)
+    server = HTTPServer(pages.answer)
     await server.start(socket.create_server(("127.0.0.1", 0)))
     async with aiohttp.ClientSession() as session:
         yield Page(server, routes, session, trouble)
