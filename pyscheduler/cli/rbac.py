@@ -71,8 +71,7 @@ def as_yaml(
             text += "".join(f"  {line}\n" for line in _yaml([_rule(grant)]).splitlines())
         documents.append(text)
     head = (
-        f"# Made by: {made_by}\n"
-        "# Each rule is needed, by what stands above it, and nothing else is. Do not edit: make it again.\n"
+        f"# Made by: {made_by}\n# The comment above each rule names who needs it. Do not edit; run the command again.\n"
     )
     return head + "---\n".join(documents)
 

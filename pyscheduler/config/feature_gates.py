@@ -57,7 +57,7 @@ def parse(text: str) -> Mapping[str, bool]:
             locked = str(gate.default).lower()
             problems.append(f"cannot set feature gate {name} to {str(value).lower()}, feature is locked to {locked}")
         elif value and name in NOT_IMPLEMENTED:
-            problems.append(f"feature gate {name} is not implemented: {NOT_IMPLEMENTED[name]}; leave the gate out")
+            problems.append(f"feature gate {name} is not implemented: {NOT_IMPLEMENTED[name]}; remove the gate")
     if problems:
         raise ConfigError(*problems, source=_SOURCE)
     gates = _set(named)

@@ -74,7 +74,7 @@ def _content(document: Document, source: str | None) -> Mapping[str, object]:
     """Return a document without its kind and version, which must be the supported ones."""
     root = document.root
     if root is None:
-        raise ConfigError(f"nothing in it; a configuration begins with apiVersion: {API_VERSION}", source=source)
+        raise ConfigError(f"the file is empty; a configuration begins with apiVersion: {API_VERSION}", source=source)
     if not isinstance(root, Mapping):
         found = "a list" if isinstance(root, list) else shown(root)
         raise ConfigError(f"expected a {KIND}, found {found} @ $", source=source)

@@ -125,7 +125,7 @@ class _Run:
         if self.whole:
             bound = seen.counts("bound")
             complaints |= {
-                f"set {name} is partial: {bound[name]} bound, and it takes {least}"
+                f"set {name} is partial: {bound[name]} bound, the minimum is {least}"
                 for name, least in self.whole.items()
                 if 0 < bound[name] < least
             }
@@ -140,7 +140,7 @@ class _Run:
         while (wrong := list(self._wrong(expect))) and self.world.time < end:
             await self.world.advance(min(_LOOK_SECONDS, end - self.world.time))
         for each in wrong:
-            self._fail(each + (f", not within {expect.within:g} s" if expect.within else ""))
+            self._fail(each + (f", after {expect.within:g} s" if expect.within else ""))
 
     def _wrong(self, expect: Expect) -> Iterator[str]:
         """Yield every unmet expectation."""
@@ -154,7 +154,7 @@ class _Run:
         if expect.bound_total is not None:
             total = sum(seen.counts("bound").values())
             if total != expect.bound_total:
-                yield f"{total} pods are bound in all, not {expect.bound_total}"
+                yield f"{total} pods are bound in total, expected {expect.bound_total}"
         yield from self._wrong_messages(expect)
         yield from self._wrong_objects(expect)
 
@@ -165,14 +165,18 @@ class _Run:
                 pending = [each for each in seen.live(name) if seen.state(each) == "pending"]
                 for part in parts:
                     if not pending or not quantity(part in each.message for each in pending):
-                        word = "no pending pod says" if quantity is any else "not every pending pod says"
+                        word = (
+                            "no pending pod has the message"
+                            if quantity is any
+                            else "not every pending pod has the message"
+                        )
                         yield f'set {name}: {word} "{part}", but {_told(pending)}'
         for is_wanted, texts in ((True, expect.events), (False, expect.no_events)):
             for name, parts in texts.items():
                 said = [message for each in seen.all() if name in each.sets for message in each.messages]
                 for part in parts:
                     if any(part in message for message in said) is not is_wanted:
-                        yield f'set {name}: {"nobody ever said" if is_wanted else "somebody said"} "{part}"'
+                        yield f'set {name}: {"no message contains" if is_wanted else "a message contains"} "{part}"'
 
     def _wrong_objects(self, expect: Expect) -> Iterator[str]:
         seen = self.world.seen
@@ -181,7 +185,7 @@ class _Run:
             for key, value in values.items():
                 without = [each.pod.name for each in pods if each.pod.annotations.get(key) != value]
                 if without or not pods:
-                    yield f"set {name}: annotation {key} is not {value!r} on {', '.join(without) or 'anybody'}"
+                    yield f"set {name}: annotation {key} is not {value!r} on {', '.join(without) or 'any pod'}"
         for name, keys in expect.annotation_none.items():
             for key in keys:
                 having = [each.pod.name for each in seen.live(name) if key in each.pod.annotations]

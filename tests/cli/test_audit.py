@@ -103,7 +103,7 @@ CASES = [
     pytest.param([node("n"), pod("a", why=NO_ROOM)], ["pod default/a is pending but fits node n"], id="would fit"),
     pytest.param(
         [node("n", "1"), pod("a", where="n"), pod("b")],
-        ["pod default/b is pending and nobody says why"],
+        ["pod default/b is pending and has no PodScheduled condition"],
         id="forgotten",
     ),
     pytest.param(
@@ -169,5 +169,5 @@ async def test_pod_rejected_by_its_node_is_a_problem(audited: Audit) -> None:
     refused["status"] = {"phase": "Failed", "reason": "OutOfcpu", "message": "Pod was rejected: Node didn't have it"}
     done["status"] = {"phase": "Succeeded"}
     report = await audited(node("n"), pod("runs", "4", where="n"), refused, done)
-    assert report.problems == ["pod default/refused was not taken in by n: OutOfcpu: Node didn't have it"]
+    assert report.problems == ["pod default/refused was rejected by n: OutOfcpu: Node didn't have it"]
     assert (report.rejected, report.ended, report.used["cpu"]) == (1, 1, 4)

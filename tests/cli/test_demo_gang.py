@@ -65,7 +65,7 @@ def test_bursts_may_overlap_where_there_is_room_for_both() -> None:
         pytest.param([*A, *A_ENDS], "gang b was never started", id="starved"),
         pytest.param(
             [*B, *A[:1], *B_ENDS, *A[1:], *A_ENDS],
-            "gang a was begun at revision 3 without room for all of it: 2 GPUs of n1, where 1 were free",
+            "gang a was started at revision 3 without room for all of it: 2 GPUs of n1, where 1 were free",
             id="completed with room that came later",
         ),
         pytest.param(
@@ -117,7 +117,7 @@ def test_record_with_descending_revisions_fails() -> None:
         judge.take(
             Change(revision=revision, at=0.0, name="a1", gang="a", node="n1", gpus=1, ended=False, succeeded=False)
         )
-    assert "the record runs backwards: revision 4 after 5" in judge.verdict().problems
+    assert "the record is out of order: revision 4 after 5" in judge.verdict().problems
 
 
 def test_watch_line_is_decoded() -> None:

@@ -61,7 +61,7 @@ def test_table_output(file: Path, capsysbinary: pytest.CaptureFixture[bytes]) ->
     lines = out.splitlines()
     assert re.fullmatch(r"passed  good-one +1\.5 s  all fit", lines[0])
     assert re.fullmatch(r"FAILED  bad-one +3 s  not all fit \(optional\)", lines[1])
-    assert lines[2] == "        step 1 (expect), 3 s: set p: 4 pods are bound, not 5, not within 3 s"
+    assert lines[2] == "        step 1 (expect), 3 s: set p: 4 pods are bound, not 5, after 3 s"
     assert re.fullmatch(r"1 of 2 scenarios passed in \d+\.\d s", lines[3])
 
 

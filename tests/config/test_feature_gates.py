@@ -175,7 +175,7 @@ def test_unimplemented_feature_is_rejected(name: str) -> None:
         parse(f"{NEEDED}{name}=true")
     (problem,) = caught.value.problems
     assert problem.startswith(f"feature gate {name} is not implemented: ")
-    assert problem.endswith("; leave the gate out")
+    assert problem.endswith("; remove the gate")
     assert parse(f"{name}=false") == default_gates()
     assert not warnings_of(f"{name}=false")
 

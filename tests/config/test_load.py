@@ -239,8 +239,8 @@ def test_args_of_in_tree_plugins_are_typed(config_text: Callable[[str], str]) ->
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        pytest.param(b"", f"nothing in it; a configuration begins with apiVersion: {VERSION}", id="empty"),
-        pytest.param(b"# a\n", f"nothing in it; a configuration begins with apiVersion: {VERSION}", id="comments"),
+        pytest.param(b"", f"the file is empty; a configuration begins with apiVersion: {VERSION}", id="empty"),
+        pytest.param(b"# a\n", f"the file is empty; a configuration begins with apiVersion: {VERSION}", id="comments"),
         pytest.param(b"- a", f"expected a {KIND}, found a list @ $", id="a list"),
         pytest.param(b"hello", f'expected a {KIND}, found "hello" @ $', id="a word"),
         pytest.param(b"a: 1\nb: \xff", "line 2: not UTF-8 text", id="not UTF-8"),

@@ -64,7 +64,7 @@ async def test_every_mistake_of_a_file_is_told_at_once(command: str, config: Cal
         pytest.param(b"\xff\xfe\x00", "not UTF-8 text", id="binary"),
         pytest.param(b"{{{", "line 1", id="not YAML"),
         pytest.param(b"kind: Pod\napiVersion: v1\n", "kubescheduler.config.k8s.io/v1", id="of another kind"),
-        pytest.param(b"", "nothing in it", id="empty"),
+        pytest.param(b"", "the file is empty", id="empty"),
     ],
 )
 async def test_a_configuration_that_is_none(tmp_path: Path, text: bytes | str | None, expected: str) -> None:

@@ -217,7 +217,7 @@ def test_a_restart_loses_memory_and_keeps_objects(run: Callable[..., Result]) ->
 """
     )
     # Three of four have a place, and since the group's minimum has changed that is enough; the invariant is older.
-    assert result.failures == ["step 6 (restart), 0 s: set g is partial: 3 bound, and it takes 4"]
+    assert result.failures == ["step 6 (restart), 0 s: set g is partial: 3 bound, the minimum is 4"]
 
 
 def test_partial_groups_are_found_at_every_moment(run: Callable[..., Result]) -> None:
@@ -234,7 +234,7 @@ def test_partial_groups_are_found_at_every_moment(run: Callable[..., Result]) ->
   - advance: 60
   - expect: {bound: {g: 3}}
 """)
-    assert result.failures == ["step 1 (create_pods), 0 s: set g is partial: 2 bound, and it takes 3"]
+    assert result.failures == ["step 1 (create_pods), 0 s: set g is partial: 2 bound, the minimum is 3"]
 
 
 def test_deleting_pods_ends_the_check_for_partial_groups(run: Callable[..., Result]) -> None:
@@ -341,17 +341,17 @@ def test_each_kind_of_failed_expectation_is_reported(run: Callable[..., Result])
     fit = told[4].rpartition("but ")[2]
     assert fit.startswith("1 say: 0/1 nodes are available: 1 Insufficient cpu")
     assert told == [
-        "step 2 (expect), 2 s: set p: 1 pods are bound, not 2, not within 2 s",
-        "step 2 (expect), 2 s: set p: 0 pods are waiting, not 1, not within 2 s",
-        "step 2 (expect), 2 s: set p: 1 pods are pending, not 0, not within 2 s",
-        "step 2 (expect), 2 s: 1 pods are bound in all, not 3, not within 2 s",
-        f'step 3 (expect), 2 s: set p: no pending pod says "memory", but {fit}',
-        f'step 3 (expect), 2 s: set p: not every pending pod says "gpu", but {fit}',
-        'step 3 (expect), 2 s: set q: not every pending pod says "cpu", but no pod is pending',
-        'step 4 (expect), 2 s: set p: nobody ever said "memory"',
-        'step 4 (expect), 2 s: set p: somebody said "cpu"',
+        "step 2 (expect), 2 s: set p: 1 pods are bound, not 2, after 2 s",
+        "step 2 (expect), 2 s: set p: 0 pods are waiting, not 1, after 2 s",
+        "step 2 (expect), 2 s: set p: 1 pods are pending, not 0, after 2 s",
+        "step 2 (expect), 2 s: 1 pods are bound in total, expected 3, after 2 s",
+        f'step 3 (expect), 2 s: set p: no pending pod has the message "memory", but {fit}',
+        f'step 3 (expect), 2 s: set p: not every pending pod has the message "gpu", but {fit}',
+        'step 3 (expect), 2 s: set q: not every pending pod has the message "cpu", but no pod is pending',
+        'step 4 (expect), 2 s: set p: no message contains "memory"',
+        'step 4 (expect), 2 s: set p: a message contains "cpu"',
         "step 5 (expect), 2 s: set p: annotation a is not 'c' on p-0, p-1",
-        "step 5 (expect), 2 s: set q: annotation a is not 'b' on anybody",
+        "step 5 (expect), 2 s: set q: annotation a is not 'b' on any pod",
         "step 5 (expect), 2 s: set p: annotation a is on p-0, p-1",
         "step 5 (expect), 2 s: group g: the phase is '', not 'Running'",
         "step 5 (expect), 2 s: group h: the phase is 'that of no object', not 'Running'",

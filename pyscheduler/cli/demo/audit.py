@@ -97,7 +97,7 @@ def _note_end(pod: dict[str, Any], report: Report) -> None:
         return
     report.rejected += 1
     where, why = pod["spec"]["nodeName"], message.removeprefix(_REJECTED)
-    report.problems.append(f"pod {_key(pod)} was not taken in by {where}: {pod['status'].get('reason')}: {why}")
+    report.problems.append(f"pod {_key(pod)} was rejected by {where}: {pod['status'].get('reason')}: {why}")
 
 
 def _take(free: dict[str, Fraction], pod: dict[str, Any], report: Report) -> None:
@@ -117,7 +117,7 @@ def _check_pending(
     condition = next((c for c in pod["status"].get("conditions", ()) if c["type"] == "PodScheduled"), None)
     report.reasons[_COUNTS.sub("", condition["message"]) if condition else "not tried"] += 1
     if condition is None:
-        report.problems.append(f"pod {_key(pod)} is pending and nobody says why")
+        report.problems.append(f"pod {_key(pod)} is pending and has no PodScheduled condition")
     requests = _requests(pod)
     kind = (*sorted(requests.items()), *sorted(pod["spec"].get("nodeSelector", {}).items()))
     if kind in hopeless:

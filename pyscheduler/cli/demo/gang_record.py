@@ -133,7 +133,7 @@ class Judge:
     def take(self, change: Change) -> None:
         """Process the next revision."""
         if change.revision < self._revision:
-            self.problems.append(f"the record runs backwards: revision {change.revision} after {self._revision}")
+            self.problems.append(f"the record is out of order: revision {change.revision} after {self._revision}")
         self._revision = change.revision
         gang = self.gangs.get(change.gang)
         if gang is None:
@@ -171,7 +171,7 @@ class Judge:
         for node, gpus in sorted(needed.items()):
             if gpus > gang.free_before.get(node, 0):
                 self.problems.append(
-                    f"gang {change.gang} was begun at revision {gang.first_revision} without room for all of it: "
+                    f"gang {change.gang} was started at revision {gang.first_revision} without room for all of it: "
                     f"{gpus} GPUs of {node}, where {gang.free_before.get(node, 0)} were free"
                 )
         if gang.burst_seconds > LONGEST_BURST_SECONDS:
