@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from benchmarks.measure import watch_holds
-from benchmarks.schedulers import BenchRecorder, make_scheduler
+from benchmarks.schedulers import BenchMetrics, make_scheduler
 from benchmarks.server import serving
 from pyscheduler.cluster.real import auth
 from pyscheduler.cluster.real.client import RealClient
@@ -36,7 +36,7 @@ class _Running:
 
     def __init__(self, server: Server) -> None:
         self.server = server
-        self.recorder = BenchRecorder()
+        self.recorder = BenchMetrics()
         self.scheduler: Scheduler = make_scheduler(
             HTTPTransport(auth.plain(server.url)), name="pyscheduler", recorder=self.recorder
         )

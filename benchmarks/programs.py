@@ -173,7 +173,7 @@ def demo(pod_count: int = _DEMO_PODS) -> dict[str, float]:
     """Return the figures of the demo with so many pods, its server in a process of its own."""
     trace, config = _ROOT / "examples" / "traces" / "openb", _ROOT / "configs" / "default.yaml"
     outcome = asyncio.run(play(trace, str(config), limit=pod_count))
-    p50, p99 = np.percentile(outcome.recorder.attempts, [50, 99])
+    p50, p99 = np.percentile(outcome.metrics.attempts, [50, 99])
     return {
         "pods_per_second": outcome.report.bound / outcome.seconds,
         "attempt_p50_ms": float(p50) * 1e3,

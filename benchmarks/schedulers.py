@@ -11,7 +11,7 @@ import attrs
 
 from benchmarks.shapes import SCHEDULER
 from pyscheduler.config.load import loads
-from pyscheduler.framework import EnqueueExtensions, FilterPlugin, NullRecorder
+from pyscheduler.framework import EnqueueExtensions, FilterPlugin
 from pyscheduler.framework.clock import LoopClock
 from pyscheduler.runtime.discovery import discover
 from pyscheduler.scheduler.assembly import build
@@ -19,11 +19,11 @@ from pyscheduler.telemetry.metrics import Metrics
 
 if TYPE_CHECKING:
     from pyscheduler.api import Pod
-    from pyscheduler.framework import ClusterEventWithHint, CycleState, NodeInfo, Recorder, Status
+    from pyscheduler.framework import ClusterEventWithHint, CycleState, NodeInfo, Status
     from pyscheduler.scheduler.ports import Transport
     from pyscheduler.scheduler.scheduler import Scheduler
 
-__all__ = ["CONFIG", "CONFIGURATIONS", "BenchRecorder", "TimedCycles", "make_scheduler"]
+__all__ = ["CONFIG", "CONFIGURATIONS", "BenchMetrics", "TimedCycles", "make_scheduler"]
 
 CONFIG: Final = """
 apiVersion: kubescheduler.config.k8s.io/v1
@@ -62,19 +62,22 @@ class AnyNode(FilterPlugin, EnqueueExtensions):
         return None
 
 
-class BenchRecorder(NullRecorder):
+class BenchMetrics(Metrics):
     """Keeps the length of scheduling algorithm runs (`attempts`, in seconds by the clock) and counts warnings."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.attempts: list[float] = []
         self.warnings: dict[str, int] = {}
 
     def algorithm(self, seconds: float) -> None:
         """Note one run, in seconds."""
+        super().algorithm(seconds)
         self.attempts.append(seconds)
 
     def warning(self, kind: str) -> None:
         """Count a warning."""
+        super().warning(kind)
         self.warnings[kind] = self.warnings.get(kind, 0) + 1
 
 
@@ -102,7 +105,7 @@ class TimedCycles:
 
 
 def make_scheduler(
-    transport: Transport, *, configuration: str = "default", name: str = SCHEDULER, recorder: Recorder | None = None
+    transport: Transport, *, configuration: str = "default", name: str = SCHEDULER, recorder: BenchMetrics | None = None
 ) -> Scheduler:
     """Return a scheduler, not yet started, whose first profile is called `name`; it writes as fast as it can."""
     registry = discover()
@@ -113,4 +116,5 @@ def make_scheduler(
         client_connection=attrs.evolve(config.client_connection, qps=-1),
         profiles=(attrs.evolve(config.profiles[0], scheduler_name=name),),
     )
-    return build(config, transport, LoopClock(), random.Random(1), registry=registry, recorder=Metrics(also=recorder))
+    metrics = recorder if recorder is not None else Metrics()
+    return build(config, transport, LoopClock(), random.Random(1), registry=registry, recorder=metrics)

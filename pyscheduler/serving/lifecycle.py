@@ -89,19 +89,20 @@ async def serve(
     transport: Transport,
     *,
     stop: asyncio.Event,
-    recorder: Recorder | None = None,
+    metrics: Metrics | None = None,
     on_ready: Callable[[Scheduler], Awaitable[None]] | None = None,
     lease_transport: Callable[[], Awaitable[Transport]] | None = None,
     watchdog: Watchdog | None = None,
 ) -> None:
     """Run a scheduler over `transport` until `stop` is set, then end cleanly.
 
-    `recorder` also receives every measurement. `on_ready` is called once the caches are synced, before the first cycle.
-    `lease_transport` opens a connection for the lease alone; with it, the scheduler schedules only while it leads, if
-    the configuration enables leader election. With a `watchdog`, leadership and liveness depend on its heartbeat.
-    Raises `PySchedulerError` when leadership is lost.
+    `metrics` receives the measurements (default: filtered by the flags). `on_ready` is called once the caches are
+    synced, before the first cycle. `lease_transport` opens a connection for the lease alone; with it, the scheduler
+    schedules only while it leads, if the configuration enables leader election. With a `watchdog`, leadership and
+    liveness depend on its heartbeat. Raises `PySchedulerError` when leadership is lost.
     """
-    metrics = Metrics(also=recorder, view=metric_view(options.flags.metrics) if options.flags is not None else None)
+    if metrics is None:
+        metrics = Metrics(view=metric_view(options.flags.metrics) if options.flags is not None else None)
     heartbeat = watchdog.heartbeat if watchdog is not None else None
     _show_program(metrics, options, heartbeat)
     elector = _elector(options, lease_transport, metrics, heartbeat)

@@ -32,7 +32,6 @@ from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector,
 from prometheus_client.exposition import generate_latest
 from prometheus_client.utils import floatToGoString
 
-from pyscheduler.framework.recorder import NullRecorder
 from pyscheduler.telemetry.families import CONTENT_TYPE, FAMILIES
 from pyscheduler.telemetry.histograms import FastHistogram
 from pyscheduler.telemetry.process_metrics import LinuxProcessCollector
@@ -40,16 +39,13 @@ from pyscheduler.telemetry.request_metrics import RequestMetrics
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping
-    from typing import TypeVar
 
     from prometheus_client import Metric as PrometheusMetric
 
-    from pyscheduler.framework.recorder import Recorder
     from pyscheduler.telemetry.metric_view import MetricView
 
     #: Label pairs to value.
     _Read = Callable[[], Mapping[tuple[tuple[str, str], ...], float]]
-    _Told = TypeVar("_Told", bound=Callable[..., None])
 
 __all__ = ["Metrics"]
 
@@ -86,18 +82,9 @@ class _Reader(PrometheusMetricReader):
 
 
 class Metrics:
-    """The recorder of a running scheduler.
+    """The recorder of a running scheduler; `view` filters the export (default: everything)."""
 
-    `also` receives every measurement too (for the demo's summary); `view` filters the export (default: everything).
-    """
-
-    def __init__(self, *, also: Recorder | None = None, view: MetricView | None = None) -> None:
-        self._also = also if also is not None else NullRecorder()
-        # Frequent measurements are forwarded only if `also` implements them.
-        self._also_point = _listening(self._also.extension_point)
-        self._also_handling = _listening(self._also.event_handling)
-        self._also_request = _listening(self._also.request)
-        self._also_throttled = _listening(self._also.request_throttled)
+    def __init__(self, *, view: MetricView | None = None) -> None:
         self._view = view
         self._histograms: list[FastHistogram] = []
         self._gauges: list[tuple[str, str, _Read]] = []
@@ -156,77 +143,61 @@ class Metrics:
         """Count a finished attempt and record its duration."""
         self._attempts[result, profile] += 1
         self._attempt_seconds.record(seconds, result, profile)
-        self._also.attempt(result=result, profile=profile, seconds=seconds)
 
     def pod_scheduled(self, *, attempts: int, sli_seconds: float) -> None:
         """Record a bound pod."""
         self._attempts_per_pod.record(attempts)
         group = str(attempts) if attempts < _MANY_ATTEMPTS else f"{_MANY_ATTEMPTS}+"
         self._sli_seconds.record(sli_seconds, group)
-        self._also.pod_scheduled(attempts=attempts, sli_seconds=sli_seconds)
 
     def queue_wait(self, seconds: float) -> None:
         """Record the time a pod was in the queue."""
         self._queue_seconds.record(seconds)
-        self._also.queue_wait(seconds)
 
     def algorithm(self, seconds: float) -> None:
         """Record the duration of filtering and scoring."""
         self._algorithm_seconds.record(seconds)
-        self._also.algorithm(seconds)
 
     def extension_point(self, point: str, *, status: str, profile: str, seconds: float) -> None:
         """Record one run of an extension point."""
         self._point_seconds.record(seconds, point, status, profile)
-        if self._also_point is not None:
-            self._also_point(point, status=status, profile=profile, seconds=seconds)
 
     def plugin(self, plugin: str, point: str, *, status: str, seconds: float) -> None:
         """Record one plugin's run."""
         self._plugin_seconds.record(seconds, plugin, point, status)
-        self._also.plugin(plugin, point, status=status, seconds=seconds)
 
     def permit_wait(self, *, result: str, seconds: float) -> None:
         """Record a wait at Permit."""
         self._permit_seconds.record(seconds, result)
-        self._also.permit_wait(result=result, seconds=seconds)
 
     def incoming_pod(self, *, queue: str, event: str) -> None:
         """Count a pod that entered a queue."""
         self._incoming[queue, event] += 1
-        self._also.incoming_pod(queue=queue, event=event)
 
     def event_handling(self, event: str, *, seconds: float) -> None:
         """Record the duration of handling a cluster event."""
         self._event_seconds.record(seconds, event)
-        if self._also_handling is not None:
-            self._also_handling(event, seconds=seconds)
 
     def queueing_hint(self, *, plugin: str, event: str, hint: str, seconds: float) -> None:
         """Record one call of a queueing hint."""
         self._hint_seconds.record(seconds, plugin, event, hint)
-        self._also.queueing_hint(plugin=plugin, event=event, hint=hint, seconds=seconds)
 
     def scheduled_after_flush(self) -> None:
         """Count a pod that was scheduled after the flush of the unschedulable pods."""
         self._after_flush[()] += 1
-        self._also.scheduled_after_flush()
 
     def preemption_attempt(self) -> None:
         """Count a run of the preemption plugin."""
         self._preemptions[()] += 1
-        self._also.preemption_attempt()
 
     def preemption_victims(self, count: int) -> None:
         """Record the number of victims."""
         self._victims.record(count)
-        self._also.preemption_victims(count)
 
     def preemption_run(self, *, result: str, seconds: float) -> None:
         """Record an eviction of victims."""
         self._preemption_runs[(result,)] += 1
         self._preemption_seconds.record(seconds, result)
-        self._also.preemption_run(result=result, seconds=seconds)
 
     def group_algorithm(self, seconds: float) -> None:
         """Record the duration of a decision about a group."""
@@ -234,53 +205,43 @@ class Metrics:
             name = "scheduler_podgroup_scheduling_algorithm_duration_seconds"
             self._group_algorithm_seconds = self._histogram(name)
         self._group_algorithm_seconds.record(seconds)
-        self._also.group_algorithm(seconds)
 
     def group_attempt(self, *, result: str, profile: str, seconds: float) -> None:
         """Count a group cycle and record its duration."""
         self._group_attempts[result, profile] += 1
         self._group_seconds.record(seconds, result, profile)
-        self._also.group_attempt(result=result, profile=profile, seconds=seconds)
 
     def volume_stage_failed(self, operation: str) -> None:
         """Count an error with a pod's volumes."""
         self._volume_errors[(operation,)] += 1
-        self._also.volume_stage_failed(operation)
 
     def device_wait(self, *, profile: str, driver: str, status: str, seconds: float) -> None:
         """Record how long a pod waited for a device to become ready."""
         self._device_seconds.record(seconds, profile, driver, status)
-        self._also.device_wait(profile=profile, driver=driver, status=status, seconds=seconds)
 
     def device_wait_ended(self, *, profile: str, driver: str, status: str) -> None:
         """Count a device with conditions that a pod waited for."""
         self._device_waits[profile, driver, status] += 1
-        self._also.device_wait_ended(profile=profile, driver=driver, status=status)
 
     def claim_created(self, *, succeeded: bool) -> None:
         """Count a request to create a claim for extended resources."""
         self._claims_created[("success" if succeeded else "failure",)] += 1
-        self._also.claim_created(succeeded=succeeded)
 
     def node_hint(self, *, profile: str, hinted: bool, seconds: float) -> None:
         """Record a search that began with the node of the previous pod."""
         self._hint_search_seconds.record(seconds, "hint" if hinted else "no_hint", profile)
-        self._also.node_hint(profile=profile, hinted=hinted, seconds=seconds)
 
     def batch_attempt(self, *, profile: str, result: str) -> None:
         """Count the result of such a search."""
         self._batch_attempts[profile, result] += 1
-        self._also.batch_attempt(profile=profile, result=result)
 
     def batch_flushed(self, *, profile: str, reason: str) -> None:
         """Count a stored list of nodes that could not be used."""
         self._batch_flushes[profile, reason] += 1
-        self._also.batch_flushed(profile=profile, reason=reason)
 
     def batch_stored(self, *, profile: str, seconds: float) -> None:
         """Record how long it took to store a list of nodes."""
         self._batch_store_seconds.record(seconds, profile)
-        self._also.batch_stored(profile=profile, seconds=seconds)
 
     def request(
         self, verb: str, host: str, *, code: str, seconds: float | None, sent: int | None, received: int | None
@@ -293,29 +254,22 @@ class Metrics:
             self._request_bytes.record(sent, verb, host)
         if received is not None:
             self._response_bytes.record(received, verb, host)
-        if self._also_request is not None:
-            self._also_request(verb, host, code=code, seconds=seconds, sent=sent, received=received)
 
     def request_retried(self, verb: str, host: str, *, code: str) -> None:
         """Count a retried request."""
         self._retries[code, verb, host] += 1
-        self._also.request_retried(verb, host, code=code)
 
     def request_throttled(self, verb: str, host: str, *, seconds: float) -> None:
         """Record the wait for the client's rate limit."""
         self._throttle_seconds.record(seconds, verb, host)
-        if self._also_throttled is not None:
-            self._also_throttled(verb, host, seconds=seconds)
 
     def certificate_rotated(self, age_seconds: float) -> None:
         """Record the age of a client certificate when it was replaced."""
         self._certificate_age.record(age_seconds)
-        self._also.certificate_rotated(age_seconds)
 
     def warning(self, kind: str) -> None:
         """Count a warning."""
         self._warnings[(kind,)] += 1
-        self._also.warning(kind)
 
     def gauge(
         self, name: str, read: Callable[[], Mapping[tuple[tuple[str, str], ...], float]], *, description: str = ""
@@ -325,7 +279,6 @@ class Metrics:
         described = _description(name, description)
         self._gauges.append((name, described, read))
         self._meter.create_observable_gauge(name, [_reader(read)], description=described)
-        self._also.gauge(name, read, description=description)
 
     def counter(
         self, name: str, read: Callable[[], Mapping[tuple[tuple[str, str], ...], float]], *, description: str = ""
@@ -333,7 +286,6 @@ class Metrics:
         """Register a counter that is read at a scrape."""
         self._known.add(name)
         self._meter.create_observable_counter(name, [_reader(read)], description=_description(name, description))
-        self._also.counter(name, read, description=description)
 
     def _count_families(self) -> None:
         """Show the number of families; disabled families are counted separately, and none is hidden."""
@@ -433,12 +385,6 @@ def _infinite(name: str, description: str, read: _Read) -> Metric | None:
         if not math.isfinite(value)
     ]
     return Metric(name, description, unit="", data=Gauge(points)) if points else None
-
-
-def _listening(method: _Told) -> _Told | None:
-    """Return a method of a recorder, or None if it is `NullRecorder`'s, which does nothing."""
-    name = getattr(method, "__name__", "")
-    return None if getattr(method, "__func__", None) is getattr(NullRecorder, name, method) else method
 
 
 def _description(name: str, given: str) -> str:

@@ -107,7 +107,7 @@ async def play(config: Configuration, gangs: Sequence[Gang], *, nodes: int, seed
     from pyscheduler.cli.demo.gang_record import Judge, Recording
     from pyscheduler.cli.demo.gang_view import GangView
     from pyscheduler.cli.demo.gang_workload import GPUS_PER_NODE
-    from pyscheduler.cli.demo.trace_view import DemoRecorder
+    from pyscheduler.cli.demo.trace_view import DemoMetrics
     from pyscheduler.cluster.real import auth
     from pyscheduler.cluster.real.http import HTTPTransport
     from pyscheduler.serving.lifecycle import RunOptions, serve
@@ -120,7 +120,7 @@ async def play(config: Configuration, gangs: Sequence[Gang], *, nodes: int, seed
     server, url = await _start(nodes)
     capacity = {f"node-{number}": GPUS_PER_NODE for number in range(1, nodes + 1)}
     judge = Judge(capacity, {gang.name: gang.size for gang in gangs})
-    recorder = DemoRecorder()
+    metrics = DemoMetrics()
     fight = _Fight(judge, view, asyncio.Event())
     users = HTTPTransport(auth.plain(url))
     tasks: list[asyncio.Task[None]] = []
@@ -143,7 +143,7 @@ async def play(config: Configuration, gangs: Sequence[Gang], *, nodes: int, seed
             f"{len(gangs)} gangs of {pods} pods want {pods} GPUs; there are {gpus}. Scheduling over HTTP at {url}"
         )
         options = RunOptions(config=config, health_port=None, seed=seed)
-        await serve(options, HTTPTransport(auth.plain(url)), stop=fight.stop, recorder=recorder, on_ready=begin)
+        await serve(options, HTTPTransport(auth.plain(url)), stop=fight.stop, metrics=metrics, on_ready=begin)
         await asyncio.gather(*tasks)
         verdict = await asyncio.to_thread(recording.stop)
     finally:
@@ -152,7 +152,7 @@ async def play(config: Configuration, gangs: Sequence[Gang], *, nodes: int, seed
             each.cancel()
         await users.close()
         await end_server(server)
-    view.summary(verdict, seconds=fight.ended - fight.begun, busy=fight.busy, attempts=len(recorder.attempts))
+    view.summary(verdict, seconds=fight.ended - fight.begun, busy=fight.busy, attempts=len(metrics.attempts))
     return verdict
 
 

@@ -22,7 +22,7 @@ from pyscheduler.cli.shared_options import logging_options
 
 if TYPE_CHECKING:
     from pyscheduler.cli.demo.audit import Report
-    from pyscheduler.cli.demo.trace_view import DemoRecorder, View
+    from pyscheduler.cli.demo.trace_view import DemoMetrics, View
     from pyscheduler.scheduler.scheduler import Scheduler
 
 __all__ = ["Outcome", "command", "play"]
@@ -93,7 +93,7 @@ class Outcome:
     """The result of a demo: the checker's report and the measurements."""
 
     report: Report
-    recorder: DemoRecorder
+    metrics: DemoMetrics
     #: Time from the synced caches to the last attempt or binding.
     seconds: float
     #: Peak memory of the scheduler's process, in KiB.
@@ -108,7 +108,7 @@ async def play(trace: Path, config_file: str | None, *, limit: int | None = None
     """
     from pyscheduler.cli.demo.audit import audit
     from pyscheduler.cli.demo.child_server import end_server, start_server
-    from pyscheduler.cli.demo.trace_view import DemoRecorder, View
+    from pyscheduler.cli.demo.trace_view import DemoMetrics, View
     from pyscheduler.cluster.real import auth
     from pyscheduler.cluster.real.http import HTTPTransport
     from pyscheduler.config.load import load
@@ -125,14 +125,14 @@ async def play(trace: Path, config_file: str | None, *, limit: int | None = None
         total = _write_manifests(manifests, trace, config.profiles[0].scheduler_name, limit)
         view.note("starting the embedded API server in its own process")
         server, url = await start_server(manifests, "--reject-only")
-    recorder = DemoRecorder()
+    metrics = DemoMetrics()
     watch = _Watch(stop=asyncio.Event(), view=view, total=total)
     try:
         options = RunOptions(config=config, config_file=config_file, health_port=None, seed=seed)
         view.note(f"scheduling {total} pods over HTTP at {url}")
         transport = HTTPTransport(auth.plain(url))
         following = asyncio.create_task(watch.follow(), name="progress")
-        await serve(options, transport, stop=watch.stop, recorder=recorder, on_ready=watch.on_ready)
+        await serve(options, transport, stop=watch.stop, metrics=metrics, on_ready=watch.on_ready)
         await following
         if watch.stalled:
             raise PySchedulerError(
@@ -144,9 +144,9 @@ async def play(trace: Path, config_file: str | None, *, limit: int | None = None
         view.close()
         await end_server(server)
     # All attempts may happen between two refreshes of the display.
-    seconds = max(watch.ended, recorder.last_at) - watch.begun
-    outcome = Outcome(report=report, recorder=recorder, seconds=seconds, peak_kib=peak)
-    view.summary(report, recorder, seconds=outcome.seconds, peak_kib=peak)
+    seconds = max(watch.ended, metrics.last_at) - watch.begun
+    outcome = Outcome(report=report, metrics=metrics, seconds=seconds, peak_kib=peak)
+    view.summary(report, metrics, seconds=outcome.seconds, peak_kib=peak)
     return outcome
 
 

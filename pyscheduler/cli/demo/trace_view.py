@@ -13,7 +13,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from pyscheduler.framework.recorder import NullRecorder
+from pyscheduler.telemetry.metrics import Metrics
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -22,15 +22,16 @@ if TYPE_CHECKING:
 
     from pyscheduler.cli.demo.audit import Report
 
-__all__ = ["DemoRecorder", "Display", "View", "end_with"]
+__all__ = ["DemoMetrics", "Display", "View", "end_with"]
 
 _PLAIN_EVERY_SECONDS = 2.0
 
 
-class DemoRecorder(NullRecorder):
-    """Collects the durations for the summary, in seconds."""
+class DemoMetrics(Metrics):
+    """Keeps the durations for the summary, in seconds."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.attempts: list[float] = []
         self.waits: list[float] = []
         self.warnings: dict[str, int] = {}
@@ -39,15 +40,18 @@ class DemoRecorder(NullRecorder):
 
     def attempt(self, *, result: str, profile: str, seconds: float) -> None:
         """Record the duration of an attempt."""
+        super().attempt(result=result, profile=profile, seconds=seconds)
         self.attempts.append(seconds)
         self.last_at = time.perf_counter()
 
     def queue_wait(self, seconds: float) -> None:
         """Record the time that a pod spent in the queue before the attempt."""
+        super().queue_wait(seconds)
         self.waits.append(seconds)
 
     def warning(self, kind: str) -> None:
         """Count a warning."""
+        super().warning(kind)
         self.warnings[kind] = self.warnings.get(kind, 0) + 1
 
 
@@ -111,7 +115,7 @@ class View(Display):
         rate = bound / seconds if seconds > 0 else 0.0
         self.show(f"bound {bound:>6}   pending {pending:>6}   {rate:>6.0f} pods/s   {seconds:5.1f} s")
 
-    def summary(self, report: Report, recorder: DemoRecorder, *, seconds: float, peak_kib: int) -> None:
+    def summary(self, report: Report, metrics: DemoMetrics, *, seconds: float, peak_kib: int) -> None:
         """Print the summary."""
         rows = [
             ("nodes", f"{report.nodes}"),
@@ -122,8 +126,8 @@ class View(Display):
             rows.append(("", f"{number} x {reason}"))
         rows += [
             ("throughput", f"{report.bound / max(seconds, 1e-9):.0f} pods/s bound in {seconds:.1f} s"),
-            ("time in queue", _quantiles(recorder.waits)),
-            ("time of an attempt", _quantiles(recorder.attempts)),
+            ("time in queue", _quantiles(metrics.waits)),
+            ("time of an attempt", _quantiles(metrics.attempts)),
         ]
         for label, name in (
             ("GPU allocated", "openb.io/gpu-milli"),
@@ -133,7 +137,7 @@ class View(Display):
             if report.capacity[name]:
                 rows.append((label, f"{float(report.used[name] / report.capacity[name]):.1%}"))
         rows.append(("peak memory of the scheduler", f"{peak_kib / 1024:.0f} MiB"))
-        rows += [("warnings", f"{number} x {kind}") for kind, number in sorted(recorder.warnings.items())]
+        rows += [("warnings", f"{number} x {kind}") for kind, number in sorted(metrics.warnings.items())]
         self.tabulate(rows)
 
 
