@@ -78,7 +78,7 @@ _DIALECTS: Final[Mapping[str, str]] = {"Coscheduling": "sigs", "Gang": "koordina
 
 
 class _LastingTransport(InProcessTransport):
-    """Opens watches without timeouts and keep-alives, which over months of virtual time would be most of the work."""
+    """Opens watches that never end and send no bookmarks, which would be most of the work over months of time."""
 
     def stream(
         self, path: str, *, query: Mapping[str, str] | None = None, timeout_seconds: float | None = None

@@ -268,5 +268,5 @@ async def test_explain_asks_a_live_clusters_extenders(
     async with program("explain", "--config", file, "--objects", str(objects), "pod-0000") as explain:
         assert await explain.ended() == 0
         assert "best of 4 feasible nodes" in "\n".join(explain.out)
-        assert any("extenders of the configuration are not asked" in line for line in explain.err)
+        assert any("extenders of the configuration are not called" in line for line in explain.err)
     assert extender.calls == {"filter": 1}
