@@ -30,8 +30,6 @@ if TYPE_CHECKING:
 __all__ = ["Debugger", "Differences"]
 
 _log = logging.getLogger(__name__)
-# A user who asks for the dump wants to see it at every log level.
-_log.setLevel(logging.INFO)
 
 #: The number of lines after which the loop yields.
 _CHUNK: Final = 50
@@ -70,6 +68,8 @@ class Debugger:
     """Dumps and compares the state of one scheduler on request."""
 
     def __init__(self, scheduler: Scheduler) -> None:
+        # The dump is logged at every verbosity. Not at import: the set-up of logging may follow.
+        _log.setLevel(logging.INFO)
         self._scheduler = scheduler
         self._task: asyncio.Task[None] | None = None
 
