@@ -146,6 +146,7 @@ STEPS = st.lists(
 )
 
 
+@pytest.mark.slow
 def test_it_comes_to_the_same_as_a_plain_look() -> None:
     """Each pod goes where a look at every event sends it, and the same hints are asked, in the same order."""
     seen: Counter[str] = Counter()

@@ -14,7 +14,9 @@ PROFILES, SCENARIOS = load_scenarios(Path(__file__).parent / "gang-scenarios.yam
 OURS = [each for each in SCENARIOS if each.id.startswith("cs-")]
 
 
-@pytest.mark.parametrize("pop", [pytest.param(False, id="backoff"), pytest.param(True, id="pop from backoff")])
+@pytest.mark.parametrize(
+    "pop", [pytest.param(False, id="backoff", marks=pytest.mark.slow), pytest.param(True, id="pop from backoff")]
+)
 @pytest.mark.parametrize("scenario", OURS, ids=lambda scenario: scenario.id)
 def test_the_scenario_ends_as_expected(scenario: Scenario, pop: bool) -> None:
     """Every expectation holds, and so does what holds always: nobody bound in part, no node overcommitted."""

@@ -13,7 +13,9 @@ from pyscheduler.simulation.scenario import Scenario, load_scenarios
 PROFILES, SCENARIOS = load_scenarios(Path(__file__).parent / "more-gang-scenarios.yaml")
 
 
-@pytest.mark.parametrize("pop", [pytest.param(False, id="backoff"), pytest.param(True, id="pop from backoff")])
+@pytest.mark.parametrize(
+    "pop", [pytest.param(False, id="backoff", marks=pytest.mark.slow), pytest.param(True, id="pop from backoff")]
+)
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.id)
 def test_the_scenario_ends_as_expected(scenario: Scenario, pop: bool) -> None:
     """Every expectation holds, and so does what holds always: nobody bound in part, no node overcommitted."""
