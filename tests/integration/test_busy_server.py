@@ -19,7 +19,8 @@ from pyscheduler.api import Node
 from pyscheduler.cli.audit import audit
 from pyscheduler.cluster.embedded import errors
 from pyscheduler.cluster.embedded.cluster import EmbeddedCluster
-from pyscheduler.cluster.embedded.routes import Request, Router, refusal
+from pyscheduler.cluster.embedded.requests import Request
+from pyscheduler.cluster.embedded.routes import Router, refusal
 from pyscheduler.cluster.embedded.server import ApiServer
 from pyscheduler.cluster.embedded.watching import WatchStream
 from pyscheduler.cluster.real import auth

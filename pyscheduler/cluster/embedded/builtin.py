@@ -7,8 +7,7 @@ from typing import Final
 from pyscheduler.cluster.embedded import event_views
 from pyscheduler.cluster.embedded.access.kinds import RBAC_RESOURCES, REVIEW_RESOURCES
 from pyscheduler.cluster.embedded.devices.kinds import DEVICE_RESOURCES
-from pyscheduler.cluster.embedded.resources import Resource, Subresource
-from pyscheduler.cluster.embedded.scale import WORKLOAD
+from pyscheduler.cluster.embedded.resources import CHANGE_VERBS, WORKLOAD, Resource, Subresource
 
 __all__ = [
     "BUILTIN_RESOURCES",
@@ -23,14 +22,12 @@ __all__ = [
     "SERVICE_ACCOUNTS",
 ]
 
-_CHANGE: Final = ("get", "patch", "update")
-
 
 def _status(kind: str) -> Subresource:
-    return Subresource("status", kind, _CHANGE)
+    return Subresource("status", kind, CHANGE_VERBS)
 
 
-_SCALE: Final = Subresource("scale", "Scale", _CHANGE, "autoscaling", "v1")
+_SCALE: Final = Subresource("scale", "Scale", CHANGE_VERBS, "autoscaling", "v1")
 
 
 def _workload(group: str, plural: str, kind: str, short: str, *, scaled: bool = True) -> Resource:
@@ -111,7 +108,7 @@ PODS: Final = Resource(
     subresources=(
         Subresource("binding", "Binding", ("create",)),
         Subresource("eviction", "Eviction", ("create",), "policy", "v1"),
-        Subresource("resize", "Pod", _CHANGE),
+        Subresource("resize", "Pod", CHANGE_VERBS),
         _status("Pod"),
     ),
     has_status=True,

@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 from typing import TYPE_CHECKING, Any, Literal
 
-from pyscheduler.cluster.embedded import crds, namespaces
+from pyscheduler.cluster.embedded import definition_controller, namespaces
 from pyscheduler.cluster.embedded.access import kinds
 from pyscheduler.cluster.embedded.access.authorizer import AlwaysAllow, Authorizer, RbacAuthorizer
 from pyscheduler.cluster.embedded.access.bootstrap import AUTHENTICATION_CONFIG, bootstrap_objects
@@ -86,7 +86,7 @@ class EmbeddedCluster:
         self.store = Store(history_limit=history_limit, first_version=first_version)
         self.table = ResourceTable((*BUILTIN_RESOURCES, *(POD_GROUP_RESOURCES if pod_groups else ())))
         self.registry = Registry(self.store, self.table, wall=clock.wall, rng=rng)
-        self.registry.reactions[CUSTOM_RESOURCE_DEFINITIONS.collection] = crds.react
+        self.registry.reactions[CUSTOM_RESOURCE_DEFINITIONS.collection] = definition_controller.react
         self.registry.reactions[NAMESPACES.collection] = namespaces.react
         self.registry.reactions[EVENTS.collection] = EventExpiry(event_ttl_seconds)
         authorizer: Authorizer = RbacAuthorizer(self.store) if authorization == "rbac" else AlwaysAllow()

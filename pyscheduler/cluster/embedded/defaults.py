@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pyscheduler.api.quantity import parse_quantity
 from pyscheduler.api.times import format_time
-from pyscheduler.cluster.embedded import crds
+from pyscheduler.cluster.embedded import definitions
 from pyscheduler.cluster.embedded.access.objects import default_binding
 from pyscheduler.cluster.embedded.devices.claims import (
     default_claim,
@@ -292,7 +292,7 @@ def _create_budget(budget: Object, _now: str) -> None:
 
 
 def _create_definition(definition: Object, _now: str) -> None:
-    definition["status"] = crds.first_status(definition)
+    definition["status"] = definitions.first_status(definition)
 
 
 def _default_workload(collection: str) -> Callable[[Object], None]:
@@ -324,7 +324,7 @@ _DEFAULTS: Final[dict[str, Callable[[Object], None]]] = {
     "nodes": _default_node,
     "namespaces": _default_namespace,
     "events": complete_core,
-    "customresourcedefinitions.apiextensions.k8s.io": crds.complete_definition,
+    "customresourcedefinitions.apiextensions.k8s.io": definitions.complete_definition,
     "priorityclasses.scheduling.k8s.io": _default_priority_class,
     "persistentvolumes": _default_volume,
     "persistentvolumeclaims": _default_claim,

@@ -16,8 +16,6 @@ from pyscheduler.framework.errors import APIError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pyscheduler.cluster.embedded.access.attributes import Attributes
-
 __all__ = [
     "FieldProblem",
     "StatusError",
@@ -29,7 +27,6 @@ __all__ = [
     "internal_error",
     "invalid",
     "method_not_allowed",
-    "not_authorized",
     "not_found",
     "path_not_found",
     "precondition_failed",
@@ -190,23 +187,6 @@ def forbidden(group: str, plural: str, name: str, why: str) -> StatusError:
 def unauthorized() -> StatusError:
     """401: credentials were given, and are not good."""
     return StatusError("Unauthorized", code=401, reason="Unauthorized")
-
-
-def not_authorized(user_name: str, asked: Attributes, reason: str) -> StatusError:
-    """403: the user may not do what they ask for; `reason` is what the authorizer adds to that."""
-    who, verb = f'User "{user_name}"', asked.verb
-    if asked.resource:
-        where = f'in the namespace "{asked.namespace}"' if asked.namespace else "at the cluster scope"
-        why = f'{who} cannot {verb} resource "{asked.combined}" in API group "{asked.group}" {where}'
-    else:
-        why = f'{who} cannot {verb} path "{asked.path}"'
-    for character, harmless in (("&", "&amp;"), ("<", "&lt;"), (">", "&gt;")):  # a browser must not read it as HTML
-        why = why.replace(character, harmless)
-    if reason:
-        why = f"{why}: {reason}"
-    if not asked.resource:  # a refusal of nothing in particular begins with nothing, and says so
-        return StatusError(f"forbidden: {why}", code=403, reason="Forbidden", details={})
-    return forbidden(asked.group, asked.resource, asked.name, why)
 
 
 def bad_request(message: str) -> StatusError:

@@ -11,7 +11,8 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 from pyscheduler.cluster.embedded.access.users import LOOPBACK
-from pyscheduler.cluster.embedded.routes import Request, Router, UnansweredError
+from pyscheduler.cluster.embedded.requests import Request
+from pyscheduler.cluster.embedded.routes import Router, UnansweredError
 from pyscheduler.cluster.embedded.watching import BrokenStreamError, WatchStream
 from pyscheduler.cluster.real.connect import ConnectingTransport
 from pyscheduler.framework.errors import TransportError

@@ -18,7 +18,7 @@ from pyscheduler.cluster.embedded import errors
 from pyscheduler.cluster.embedded.errors import FieldProblem
 from pyscheduler.cluster.embedded.selection import compile_selection
 from pyscheduler.cluster.embedded.store import ExpiredVersionError, Page, Record, decode, encode
-from pyscheduler.cluster.embedded.wire import go_json_error
+from pyscheduler.cluster.embedded.wire import go_json_error, is_true
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -71,11 +71,6 @@ def read_list_options(resource: Resource, query: Mapping[str, str]) -> ListOptio
     )
     _check_options(options, watch=is_true(get("watch", "")))
     return options
-
-
-def is_true(text: str) -> bool:
-    """Read a boolean of a query as Go does: all but two words say yes."""
-    return bool(text) and text.lower() not in ("0", "false")
 
 
 def _integer(name: str, text: str) -> int | None:

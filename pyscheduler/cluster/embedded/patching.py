@@ -16,12 +16,11 @@ from pyscheduler.cluster.embedded import errors, validation
 from pyscheduler.cluster.embedded.applying import apply_configuration
 from pyscheduler.cluster.embedded.kinds.fields import FieldCheck, field_check
 from pyscheduler.cluster.embedded.kinds.merging import merge_lists
-from pyscheduler.cluster.embedded.listing import is_true
 from pyscheduler.cluster.embedded.manifests import decode_yaml
 from pyscheduler.cluster.embedded.patch import PatchError, apply_json_patch, apply_merge_patch
 from pyscheduler.cluster.embedded.store import decode, encode
 from pyscheduler.cluster.embedded.strategic import apply_strategic_patch
-from pyscheduler.cluster.embedded.wire import go_json_error, go_text
+from pyscheduler.cluster.embedded.wire import go_json_error, go_text, is_true
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from pyscheduler.cluster.embedded.errors import FieldProblem
-from pyscheduler.cluster.embedded.resources import Resource, Subresource
+from pyscheduler.cluster.embedded.resources import CHANGE_VERBS, Resource, Subresource
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,7 +29,7 @@ POD_GROUP_RESOURCES: Final = (
         _VERSION,
         "podgroups",
         "PodGroup",
-        subresources=(Subresource("status", "PodGroup", ("get", "patch", "update")),),
+        subresources=(Subresource("status", "PodGroup", CHANGE_VERBS),),
         has_generation=False,
         has_status=True,
     ),

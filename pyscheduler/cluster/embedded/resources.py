@@ -19,13 +19,35 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from pyscheduler.cluster.embedded.kinds.table import Node
-    from pyscheduler.cluster.embedded.scale import ScalePaths
     from pyscheduler.cluster.embedded.store import Object
 
-__all__ = ["CRUD_VERBS", "Resource", "ResourceTable", "Subresource", "field_reader"]
+__all__ = [
+    "CHANGE_VERBS",
+    "CRUD_VERBS",
+    "WORKLOAD",
+    "Resource",
+    "ResourceTable",
+    "ScalePaths",
+    "Subresource",
+    "field_reader",
+]
 
 CRUD_VERBS: Final = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
+CHANGE_VERBS: Final = ("get", "patch", "update")
 _BOOLEAN_FIELDS: Final = frozenset({"spec.hostNetwork", "spec.unschedulable"})
+
+
+@attrs.frozen
+class ScalePaths:
+    """Where an object keeps its numbers: `wanted` and `present` replicas, and the `selector` of its pods."""
+
+    wanted: tuple[str, ...]
+    present: tuple[str, ...]
+    selector: tuple[str, ...] = ()
+
+
+WORKLOAD: Final = ScalePaths(("spec", "replicas"), ("status", "replicas"), ("spec", "selector"))
+"""The paths of every built-in workload."""
 
 
 @attrs.frozen
@@ -121,6 +143,10 @@ class Resource:
         """Return the schema that says which fields an object may have; None where nobody knows."""
         return self.schema if self.custom else schema_of(self.group, self.version, self.kind)
 
+    def subresource(self, name: str) -> Subresource | None:
+        """Return the subresource of that name, or None."""
+        return next((one for one in self.subresources if one.name == name), None)
+
     def key(self, namespace: str, name: str) -> str:
         """Return the key an object is stored under."""
         return f"{namespace}/{name}" if self.namespaced else name
@@ -164,6 +190,7 @@ class ResourceTable:
 
     def __init__(self, resources: Iterable[Resource]) -> None:
         self._rows: dict[tuple[str, str, str], Resource] = {}
+        self._versions: set[tuple[str, str]] = set()
         #: Counts the changes of the table.
         self.revision = 0
         for resource in resources:
@@ -175,11 +202,13 @@ class ResourceTable:
     def add(self, resource: Resource) -> None:
         """Serve a resource, in the place of an earlier one of that name."""
         self._rows[resource.group, resource.version, resource.plural] = resource
+        self._versions.add((resource.group, resource.version))
         self.revision += 1
 
     def remove(self, resource: Resource) -> None:
         """Serve a resource no more."""
         self._rows.pop((resource.group, resource.version, resource.plural), None)
+        self._versions = {(group, version) for group, version, _ in self._rows}
         self.revision += 1
 
     def find(self, group: str, version: str, plural: str) -> Resource | None:
@@ -195,7 +224,7 @@ class ResourceTable:
 
     def has_version(self, group: str, version: str) -> bool:
         """Tell whether anything is served under a group and version."""
-        return any(key[0] == group and key[1] == version for key in self._rows)
+        return (group, version) in self._versions
 
     def groups(self) -> dict[str, dict[str, list[Resource]]]:
         """Return the rows by group, then by version, each in the order they were added; core is group ``""``."""

@@ -7,7 +7,6 @@ it means the collection, one object or a part of one; method and place together 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -15,16 +14,13 @@ import msgspec
 from pyscheduler.cluster.embedded import binding, discovery, errors, eviction, openapi
 from pyscheduler.cluster.embedded.access.attributes import attributes_of
 from pyscheduler.cluster.embedded.access.authorizer import RbacAuthorizer
-from pyscheduler.cluster.embedded.access.gate import AccessGate, Impersonation
 from pyscheduler.cluster.embedded.access.kinds import RBAC_GROUP
 from pyscheduler.cluster.embedded.access.reviews import REVIEWS, request_token, review
-from pyscheduler.cluster.embedded.access.users import User
 from pyscheduler.cluster.embedded.deletion import read_options
 from pyscheduler.cluster.embedded.devices.kinds import DEVICE_GROUP
 from pyscheduler.cluster.embedded.kinds.fields import FieldCheck, field_check, repeated_fields
 from pyscheduler.cluster.embedded.listing import (
     ListOptions,
-    is_true,
     list_metadata,
     list_page,
     read_list_options,
@@ -34,24 +30,26 @@ from pyscheduler.cluster.embedded.manifests import decode_yaml
 from pyscheduler.cluster.embedded.negotiation import Form, accepted_form
 from pyscheduler.cluster.embedded.patching import apply_patch, patched_scale, read_patch_options
 from pyscheduler.cluster.embedded.protobuf import PROTOBUF, BadProtobufError, UnknownKindError, decode_protobuf
-from pyscheduler.cluster.embedded.resources import Resource
+from pyscheduler.cluster.embedded.requests import ResourcePath, split_path
+from pyscheduler.cluster.embedded.resources import Resource, ScalePaths
 from pyscheduler.cluster.embedded.scale import scale_of, with_scale
 from pyscheduler.cluster.embedded.store import ExpiredVersionError, encode
 from pyscheduler.cluster.embedded.tables import make_table
 from pyscheduler.cluster.embedded.watching import WatchStream, WatchView, event_line
-from pyscheduler.cluster.embedded.wire import decode_body
+from pyscheduler.cluster.embedded.wire import decode_body, is_true
 from pyscheduler.scheduler.ports import Response
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
+    from pyscheduler.cluster.embedded.access.gate import AccessGate
     from pyscheduler.cluster.embedded.faults import Faults
     from pyscheduler.cluster.embedded.registry import Registry
-    from pyscheduler.cluster.embedded.scale import ScalePaths
+    from pyscheduler.cluster.embedded.requests import Request
     from pyscheduler.cluster.embedded.store import Object, Record
     from pyscheduler.framework.clock import Clock
 
-__all__ = ["Request", "Router", "Target", "UnansweredError"]
+__all__ = ["Router", "Target", "UnansweredError"]
 
 _JSON_HEADERS: Final = {"content-type": "application/json"}
 _TEXT_HEADERS: Final = {"content-type": "text/plain; charset=utf-8"}
@@ -64,25 +62,6 @@ _WHOLE_SUBRESOURCES: Final = frozenset({"status", "resize", "finalize"})
 #: Groups in which more than the request decides who may write what.
 _GUARDED: Final = frozenset({RBAC_GROUP, DEVICE_GROUP})
 _INITIAL_EVENTS_END: Final = b',"annotations":{"k8s.io/initial-events-end":"true"}'
-
-
-class Request(msgspec.Struct, frozen=True, gc=False):
-    """One request as the router sees it; `host` is the name under which the client reached the server.
-
-    `authorization` and `impersonate` are what its headers say about who asks; `user` is who it is, where that is known
-    without them.
-    """
-
-    method: str
-    path: str
-    query: Mapping[str, str] = {}
-    body: bytes = b""
-    content_type: str = "application/json"
-    accept: str = ""
-    host: str = ""
-    authorization: str = ""
-    impersonate: Impersonation | None = None
-    user: User | None = None
 
 
 class Target(msgspec.Struct, frozen=True, gc=False):
@@ -168,32 +147,14 @@ class Router:
     # --- paths -----------------------------------------------------------------------------------
 
     def _locate(self, path: str) -> Target | None:
-        parts = path.strip("/").split("/")
-        if parts[0] == "api" and len(parts) > 2:
-            group, version, rest = "", parts[1], parts[2:]
-        elif parts[0] == "apis" and len(parts) > 3:
-            group, version, rest = parts[1], parts[2], parts[3:]
-        else:
+        """Return what a path is about, or None outside the served resources; refuse (404) what no resource has."""
+        where, table = split_path(path), self.registry.table
+        if where is None or not table.has_version(where.group, where.version):
             return None
-        table = self.registry.table
-        namespace = ""
-        if rest[0] == "namespaces" and len(rest) > 2 and (group or rest[2] not in ("status", "finalize")):
-            namespace, rest = rest[1], rest[2:]
-        resource = table.find(group, version, rest[0])
-        if resource is None:
-            if not table.has_version(group, version):
-                return None
+        resource = table.find(where.group, where.version, where.plural)
+        if resource is None or where.rest or not _fits(resource, where):
             raise errors.path_not_found()
-        length = len(rest)
-        if length > 3 or (namespace and not resource.namespaced):
-            raise errors.path_not_found()
-        name = rest[1] if length > 1 else ""
-        subresource = rest[2] if length > 2 else ""
-        if name and resource.namespaced and not namespace:
-            raise errors.path_not_found()
-        if subresource and subresource not in [one.name for one in resource.subresources]:
-            raise errors.path_not_found()
-        return Target(resource, namespace, name, subresource)
+        return Target(resource, where.namespace, where.name, where.subresource)
 
     def _answer_without_resource(self, request: Request) -> Response:
         table = self.registry.table
@@ -249,11 +210,8 @@ class Router:
                 raise errors.method_not_allowed()
             return self._post_subresource(request, target)
         verb = _verb(method, target, request.query)
-        allowed = resource.verbs
-        for one in resource.subresources:
-            if one.name == target.subresource:
-                allowed = one.verbs
-        if verb not in allowed:
+        subresource = resource.subresource(target.subresource)
+        if verb not in (resource if subresource is None else subresource).verbs:
             raise errors.method_not_allowed()
         if resource.group in _GUARDED and request.user is not None:
             with self.gate.acting(request.user, attributes_of(method, request.path, request.query)):
@@ -488,6 +446,12 @@ class Router:
                 "application/yaml"
             )
         return decode_body(request.body, kind)
+
+
+def _fits(resource: Resource, where: ResourcePath) -> bool:
+    """Return True if the resource has the path's scope and subresource."""
+    scoped = resource.namespaced if where.namespace else not (where.name and resource.namespaced)
+    return scoped and (not where.subresource or resource.subresource(where.subresource) is not None)
 
 
 def _in_json(request: Request) -> Request:

@@ -8,30 +8,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-import attrs
-
 from pyscheduler.cluster.embedded import errors
 
 if TYPE_CHECKING:
-    from pyscheduler.cluster.embedded.resources import Resource
+    from pyscheduler.cluster.embedded.resources import Resource, ScalePaths
     from pyscheduler.cluster.embedded.store import Object, Record
 
-__all__ = ["WORKLOAD", "ScalePaths", "scale_of", "selector_text", "with_scale"]
+__all__ = ["scale_of", "selector_text", "with_scale"]
 
 _SYMBOLS: Final = {"In": "in", "NotIn": "notin"}
 
-
-@attrs.frozen
-class ScalePaths:
-    """Where an object keeps its numbers: `wanted` and `present` replicas, and the `selector` of its pods."""
-
-    wanted: tuple[str, ...]
-    present: tuple[str, ...]
-    selector: tuple[str, ...] = ()
-
-
-WORKLOAD: Final = ScalePaths(("spec", "replicas"), ("status", "replicas"), ("spec", "selector"))
-"""The paths of every built-in workload."""
 
 _KEPT: Final = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
 

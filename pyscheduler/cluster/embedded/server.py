@@ -14,8 +14,8 @@ from aiohttp import web
 from aiohttp.web_request import BaseRequest
 
 from pyscheduler.cluster.embedded import errors
-from pyscheduler.cluster.embedded.access.gate import Impersonation
-from pyscheduler.cluster.embedded.routes import Request, Router, UnansweredError, refusal
+from pyscheduler.cluster.embedded.requests import Impersonation, Request
+from pyscheduler.cluster.embedded.routes import Router, UnansweredError, refusal
 from pyscheduler.cluster.embedded.watching import BrokenStreamError, WatchStream
 from pyscheduler.framework.errors import ConfigError
 

@@ -16,7 +16,7 @@ import msgspec
 from pyscheduler.api.errors import QuantityError
 from pyscheduler.api.names import label_key_errors, label_value_errors
 from pyscheduler.api.quantity import parse_quantity
-from pyscheduler.cluster.embedded import crds, errors
+from pyscheduler.cluster.embedded import definitions, errors
 from pyscheduler.cluster.embedded.access.kinds import RBAC_GROUP
 from pyscheduler.cluster.embedded.access.objects import rbac_problems
 from pyscheduler.cluster.embedded.devices.kinds import DEVICE_GROUP
@@ -157,7 +157,7 @@ def check_creation(resource: Resource, obj: Object) -> None:
     """Refuse (422) a new object that is wrong, naming every wrong field."""
     problems = [*_name_problems(resource, obj), *_label_problems(obj)]
     if resource.kind == "CustomResourceDefinition" and not problems:
-        crds.check_definition(obj)
+        definitions.check_definition(obj)
     elif resource.collection == "pods":
         problems += _pod_problems(obj)
     elif resource.collection == "events":
@@ -176,7 +176,7 @@ def check_update(resource: Resource, old: Object, new: Object, *, resizing: bool
     """Refuse (422) a change of what may not change; `resizing` lets a pod's resources change."""
     problems = list(_label_problems(new))
     if resource.kind == "CustomResourceDefinition":
-        crds.check_definition(new)
+        definitions.check_definition(new)
     elif resource.collection == "pods":
         problems += _pod_update_problems(old, new, resizing=resizing)
     elif resource.group == RBAC_GROUP:

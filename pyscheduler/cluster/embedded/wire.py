@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from pyscheduler.cluster.embedded.store import Object
 
-__all__ = ["decode_body", "go_json_error", "go_text", "name_ending", "new_uid", "tidy_metadata"]
+__all__ = ["decode_body", "go_json_error", "go_text", "is_true", "name_ending", "new_uid", "tidy_metadata"]
 
 _NAME_ALPHABET: Final = "bcdfghjklmnpqrstvwxz2456789"  # no vowels and no look-alikes, as the real server
 _NAME_ENDING_LENGTH: Final = 5
@@ -54,6 +54,11 @@ def tidy_metadata(metadata: Object) -> Object:
     names = [name for name, value in metadata.items() if (value or value == 0) and name in _METADATA_PLACES]
     names.sort(key=_METADATA_PLACES.__getitem__)
     return {name: metadata[name] for name in names}
+
+
+def is_true(text: str) -> bool:
+    """Read a boolean of a query as Go does: all but two words say yes."""
+    return bool(text) and text.lower() not in ("0", "false")
 
 
 def decode_body(body: bytes, kind: str) -> Object:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from pyscheduler.cluster.embedded.cluster import EmbeddedCluster
-from pyscheduler.cluster.embedded.routes import Request
+from pyscheduler.cluster.embedded.requests import Request
 from pyscheduler.cluster.embedded.watching import WatchStream
 from pyscheduler.framework.clock import LoopClock
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from pyscheduler.cluster.embedded import errors
-from pyscheduler.cluster.embedded.access.attributes import Attributes
+from pyscheduler.cluster.embedded.access.attributes import Attributes, not_authorized
 from pyscheduler.cluster.embedded.devices.kinds import CLAIMS
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def check_binding(authorizer: RbacAuthorizer, user: User, verb: str, before: Obj
     decision = authorizer.authorize(user, asked, note=True)
     if decision.allowed:
         return
-    refusal = errors.not_authorized(user.name, asked, decision.reason)
+    refusal = not_authorized(user.name, asked, decision.reason)
     authorizer.usage.refused(user.name, str(refusal))
     why = (
         'changing status.allocation or status.reservedFor requires resource="resourceclaims/binding", '

@@ -10,10 +10,8 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
-import msgspec
-
 from pyscheduler.cluster.embedded import errors
-from pyscheduler.cluster.embedded.access.attributes import Attributes, attributes_of
+from pyscheduler.cluster.embedded.access.attributes import Attributes, attributes_of, not_authorized
 from pyscheduler.cluster.embedded.access.authorizer import Authorizer, RbacAuthorizer
 from pyscheduler.cluster.embedded.access.escalation import EscalationGuard
 from pyscheduler.cluster.embedded.access.tokens import BadTokenError, TokenIssuer
@@ -30,21 +28,12 @@ from pyscheduler.cluster.embedded.access.users import (
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from pyscheduler.cluster.embedded.routes import Request
+    from pyscheduler.cluster.embedded.requests import Impersonation, Request
 
-__all__ = ["AccessGate", "Impersonation"]
+__all__ = ["AccessGate"]
 
 _ALWAYS_ALLOWED: Final = frozenset({"/healthz", "/livez", "/readyz"})
 _AUTHENTICATION: Final = "authentication.k8s.io"
-
-
-class Impersonation(msgspec.Struct, frozen=True):
-    """The user that a request wants to be made for (kubectl's `--as`); `groups` empty: those the name implies."""
-
-    user: str = ""
-    groups: tuple[str, ...] = ()
-    uid: str = ""
-    extra: tuple[tuple[str, str], ...] = ()
 
 
 class AccessGate:
@@ -119,7 +108,7 @@ class AccessGate:
             self._refuse(user, asked, decision.reason)
 
     def _refuse(self, user: User, asked: Attributes, reason: str) -> None:
-        refusal = errors.not_authorized(user.name, asked, reason)
+        refusal = not_authorized(user.name, asked, reason)
         if isinstance(self.authorizer, RbacAuthorizer):
             self.authorizer.usage.refused(user.name, str(refusal))
         raise refusal

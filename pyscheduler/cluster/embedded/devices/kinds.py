@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from pyscheduler.cluster.embedded.resources import Resource, Subresource
+from pyscheduler.cluster.embedded.resources import CHANGE_VERBS, Resource, Subresource
 
 __all__ = ["CLAIMS", "CLAIM_TEMPLATES", "DEVICE_GROUP", "DEVICE_RESOURCES", "FINALIZER"]
 
@@ -22,7 +22,7 @@ CLAIMS: Final = Resource(
     _VERSION,
     "resourceclaims",
     "ResourceClaim",
-    subresources=(Subresource("status", "ResourceClaim", ("get", "patch", "update")),),
+    subresources=(Subresource("status", "ResourceClaim", CHANGE_VERBS),),
     has_generation=False,
     has_status=True,
     returns_deleted=True,

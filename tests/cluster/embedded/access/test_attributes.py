@@ -44,12 +44,6 @@ PODS = "/api/v1/namespaces/a/pods"
             id="part of a namespace",
         ),
         pytest.param(
-            "GET",
-            "/api/v1/watch/namespaces/a/pods",
-            Attributes("watch", namespace="a", resource="pods"),
-            id="watch in the path",
-        ),
-        pytest.param(
             "PATCH", "/apis/g/v1/things/x", Attributes("patch", group="g", resource="things", name="x"), id="x"
         ),
         pytest.param("GET", "/apis/apps/v1", Attributes("get"), id="discovery"),

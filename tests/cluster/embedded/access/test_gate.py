@@ -7,10 +7,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from pyscheduler.cluster.embedded.access.gate import Impersonation
 from pyscheduler.cluster.embedded.access.users import ADMIN, User
 from pyscheduler.cluster.embedded.cluster import EmbeddedCluster
-from pyscheduler.cluster.embedded.routes import Request
+from pyscheduler.cluster.embedded.requests import Impersonation, Request
 from pyscheduler.scheduler.ports import Response
 
 PODS = "/api/v1/namespaces/default/pods"

@@ -1,30 +1,24 @@
-"""CustomResourceDefinitions: served from the moment they are stored, forgotten with all their objects when deleted.
+"""CustomResourceDefinitions: their defaults, their validation, and the resources that they define.
 
-Whenever what is served changes, open watches of the kind end, as in the real server, which builds its storage anew.
-
-Differs from the real server: objects go with their definition at once, finalizers or not; versions are converted by
-changing nothing but their name; rules in CEL are not evaluated, and names that two definitions claim are not settled.
+Differs from the real server: versions are converted by changing only their name, CEL rules are not evaluated, and two
+definitions may claim the same names.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from pyscheduler.api.times import format_time
 from pyscheduler.cluster.embedded import builtin, errors
 from pyscheduler.cluster.embedded.errors import FieldProblem
-from pyscheduler.cluster.embedded.resources import Resource, Subresource, field_reader
-from pyscheduler.cluster.embedded.scale import ScalePaths
+from pyscheduler.cluster.embedded.resources import CHANGE_VERBS, Resource, ScalePaths, Subresource
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from pyscheduler.cluster.embedded.registry import Registry
-    from pyscheduler.cluster.embedded.store import Object, Record
+    from pyscheduler.cluster.embedded.store import Object
 
-__all__ = ["check_definition", "react", "served_resources"]
+__all__ = ["check_definition", "complete_definition", "first_status", "served_resources"]
 
-_CHANGE: Final = ("get", "patch", "update")
 _VERBS: Final = ("delete", "deletecollection", "get", "list", "patch", "create", "update", "watch")
 
 
@@ -104,24 +98,12 @@ def served_resources(definition: Object) -> Iterator[Resource]:
         )
 
 
-def _begin_anew(registry: Registry, before: list[Resource], served: list[Resource]) -> None:
-    """End the watches of a kind whose resources have changed; where none is left, its objects go first."""
-    if not before:
-        return
-    collection = registry.collection(before[0])
-    if not served:
-        for one in collection.page().records:
-            collection.remove(one)
-    fields = {name: path for resource in served for name, path in resource.field_paths.items()}
-    collection.end_term(field_reader(fields))
-
-
 def _subresources(kind: str, given: Object) -> tuple[Subresource, ...]:
     made = []
     if "status" in given:
-        made.append(Subresource("status", kind, _CHANGE))
+        made.append(Subresource("status", kind, CHANGE_VERBS))
     if given.get("scale"):
-        made.append(Subresource("scale", "Scale", _CHANGE, "autoscaling", "v1"))
+        made.append(Subresource("scale", "Scale", CHANGE_VERBS, "autoscaling", "v1"))
     return tuple(made)
 
 
@@ -137,29 +119,3 @@ def _scale_paths(given: Object | None) -> ScalePaths | None:
 
 def _steps(path: str) -> tuple[str, ...]:
     return tuple(step for step in path.split(".") if step)
-
-
-def react(registry: Registry, record: Record, *, deleted: bool) -> None:
-    """Serve what a stored definition defines; drop it, objects and all, when the definition is gone."""
-    definition = record.decode()
-    spec = definition["spec"]
-    served = [] if deleted else list(served_resources(definition))
-    place = (spec["group"], spec["names"]["plural"])
-    before = [one for one in registry.table if one.custom and (one.group, one.plural) == place]
-    if served != before:
-        for resource in before:
-            registry.table.remove(resource)
-        for resource in served:
-            registry.table.add(resource)
-        _begin_anew(registry, before or served, served)
-    if deleted:
-        return
-    if (definition.get("status") or {}).get("conditions"):
-        return
-    now = format_time(registry.wall())
-    accepted: Object = {"type": "NamesAccepted", "status": "True", "lastTransitionTime": now}
-    accepted |= {"reason": "NoConflicts", "message": "no conflicts found"}
-    established: Object = {"type": "Established", "status": "True", "lastTransitionTime": now}
-    established |= {"reason": "InitialNamesAccepted", "message": "the initial names have been accepted"}
-    status = {**definition["status"], "conditions": [accepted, established], "acceptedNames": spec["names"]}
-    registry.put(builtin.CUSTOM_RESOURCE_DEFINITIONS, record, {**definition, "status": status})
