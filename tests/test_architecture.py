@@ -36,6 +36,10 @@ OFFENDERS = {
         "pyscheduler/cluster/embedded/offender.py",
         "import pyscheduler.scheduler",
     ),
+    "Rooms of the embedded API server": (
+        "pyscheduler/cluster/embedded/schema/offender.py",
+        "import pyscheduler.cluster.embedded.serving",
+    ),
     "The scheduler knows plugins by their interfaces only": (
         "pyscheduler/scheduler/offender.py",
         "import pyscheduler.plugins",

@@ -10,9 +10,9 @@ import msgspec
 from pyscheduler.api import DecodeError, EndedPod, Pod, decode, encode
 from pyscheduler.api.kinds import NODES, PODS
 from pyscheduler.cluster.embedded.cluster import EmbeddedCluster
-from pyscheduler.cluster.embedded.defaults import apply_defaults
 from pyscheduler.cluster.embedded.errors import StatusError
 from pyscheduler.cluster.embedded.manifests import load_manifests
+from pyscheduler.cluster.embedded.rules.defaults import apply_defaults
 from pyscheduler.framework.errors import ConfigError, ForbiddenError, NotFoundError
 
 if TYPE_CHECKING:

@@ -25,7 +25,7 @@ from pyscheduler.cli.pages import Pages
 from pyscheduler.cli.secure_serving import SecureServer
 from pyscheduler.cluster.embedded.access.users import User
 from pyscheduler.cluster.embedded.cluster import EmbeddedCluster
-from pyscheduler.cluster.embedded.faults import Fault
+from pyscheduler.cluster.embedded.serving.faults import Fault
 from pyscheduler.framework.clock import LoopClock
 from pyscheduler.framework.errors import ConfigError
 from pyscheduler.runtime.routes import Routes

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from pyscheduler.cluster.embedded.cluster import EmbeddedCluster
-from pyscheduler.cluster.embedded.faults import Fault
+from pyscheduler.cluster.embedded.serving.faults import Fault
 from pyscheduler.framework.clock import LoopClock
 from tests.integration.programs import program
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from pyscheduler.cli.audit import audit
-from pyscheduler.cluster.embedded.faults import Fault
+from pyscheduler.cluster.embedded.serving.faults import Fault
 from pyscheduler.testing import pod_manifest
 from tests.integration.conftest import Served
 from tests.integration.programs import free_port, nodes, program, served

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pyscheduler import Pod
-from pyscheduler.cluster.embedded.faults import Fault
+from pyscheduler.cluster.embedded.serving.faults import Fault
 from pyscheduler.queue.places import Place
 from pyscheduler.testing import pod_manifest
 from tests.scheduler.plugins import Holder

@@ -28,7 +28,7 @@ from pyscheduler import (
     TransportError,
 )
 from pyscheduler.api import KubeObject, Wire, kind_of
-from pyscheduler.cluster.embedded.faults import Fault
+from pyscheduler.cluster.embedded.serving.faults import Fault
 from pyscheduler.cluster.real.connect import ConnectingTransport
 from pyscheduler.cluster.real.lease_fence import FencedTransport
 from pyscheduler.framework import event_resource

@@ -14,12 +14,13 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from pyscheduler.api.meta import KubeObject
 from pyscheduler.api.times import format_time
-from pyscheduler.cluster.embedded import deletion, errors, validation
-from pyscheduler.cluster.embedded.admission import Admission
-from pyscheduler.cluster.embedded.defaults import apply_defaults, prepare_creation, prepare_update
-from pyscheduler.cluster.embedded.kinds.fields import FieldCheck
-from pyscheduler.cluster.embedded.managed_fields import Manager, track_update
-from pyscheduler.cluster.embedded.schema import check_schema
+from pyscheduler.cluster.embedded import errors
+from pyscheduler.cluster.embedded.rules import deletion, validation
+from pyscheduler.cluster.embedded.rules.admission import Admission
+from pyscheduler.cluster.embedded.rules.custom_resources import check_schema
+from pyscheduler.cluster.embedded.rules.defaults import apply_defaults, prepare_creation, prepare_update
+from pyscheduler.cluster.embedded.schema.managed_fields import Manager, track_update
+from pyscheduler.cluster.embedded.schema.unknown_fields import FieldCheck
 from pyscheduler.cluster.embedded.store import encode
 from pyscheduler.cluster.embedded.wire import name_ending, new_uid, tidy_metadata
 
@@ -27,8 +28,8 @@ if TYPE_CHECKING:
     import random
     from collections.abc import Callable
 
-    from pyscheduler.cluster.embedded.deletion import DeleteOptions
-    from pyscheduler.cluster.embedded.resources import Resource, ResourceTable
+    from pyscheduler.cluster.embedded.resources.table import Resource, ResourceTable
+    from pyscheduler.cluster.embedded.rules.deletion import DeleteOptions
     from pyscheduler.cluster.embedded.store import Collection, Object, Record, Store
 
 __all__ = ["Guard", "Reaction", "Registry"]

@@ -10,7 +10,7 @@ from typing import Any
 import attrs
 import pytest
 
-from pyscheduler.cluster.embedded.faults import Fault
+from pyscheduler.cluster.embedded.serving.faults import Fault
 from pyscheduler.cluster.real.heartbeat import Heartbeat
 from pyscheduler.framework.clock import LoopClock
 from pyscheduler.framework.errors import ConfigError

@@ -13,7 +13,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from pyscheduler.api import Event, Node
 from pyscheduler.api.kinds import NODES
 from pyscheduler.cluster.embedded.cluster import EmbeddedCluster
-from pyscheduler.cluster.embedded.faults import Fault
+from pyscheduler.cluster.embedded.serving.faults import Fault
 from pyscheduler.cluster.real import auth
 from pyscheduler.cluster.real.http import HTTPTransport
 from pyscheduler.cluster.real.lease_fence import FencedTransport

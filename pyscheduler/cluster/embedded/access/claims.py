@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from pyscheduler.cluster.embedded import errors
 from pyscheduler.cluster.embedded.access.attributes import Attributes, not_authorized
-from pyscheduler.cluster.embedded.devices.kinds import CLAIMS
+from pyscheduler.cluster.embedded.resources.devices import CLAIMS
 
 if TYPE_CHECKING:
     from pyscheduler.cluster.embedded.access.authorizer import RbacAuthorizer

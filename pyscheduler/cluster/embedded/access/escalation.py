@@ -13,17 +13,17 @@ from typing import TYPE_CHECKING, Any, Final
 from pyscheduler.cluster.embedded import errors
 from pyscheduler.cluster.embedded.access.attributes import Attributes
 from pyscheduler.cluster.embedded.access.claims import check_binding
-from pyscheduler.cluster.embedded.access.kinds import RBAC_GROUP
 from pyscheduler.cluster.embedded.access.rules import Cell, compile_rule, uncovered
 from pyscheduler.cluster.embedded.access.usage import RoleName
 from pyscheduler.cluster.embedded.access.users import MASTERS, User
-from pyscheduler.cluster.embedded.devices.kinds import CLAIMS
+from pyscheduler.cluster.embedded.resources.devices import CLAIMS
+from pyscheduler.cluster.embedded.resources.rbac import RBAC_GROUP
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from pyscheduler.cluster.embedded.access.authorizer import RbacAuthorizer
-    from pyscheduler.cluster.embedded.resources import Resource
+    from pyscheduler.cluster.embedded.resources.table import Resource
     from pyscheduler.cluster.embedded.store import Object
 
 __all__ = ["EscalationGuard"]
