@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pyscheduler.api import KubeObject, Pod
-    from pyscheduler.cluster.pictures import Read
-    from pyscheduler.cluster.still import StillCluster
+    from pyscheduler.cluster.object_sources import Read
+    from pyscheduler.cluster.readonly_cluster import ReadOnlyCluster
     from pyscheduler.config.types import Configuration
     from pyscheduler.framework.clock import Clock
     from pyscheduler.runtime.profile import Profile
@@ -149,8 +149,8 @@ def _show(found: Sequence[Evaluation], notes: Sequence[str], output: str, top: i
 
 async def _explain(question: _Question) -> tuple[list[Evaluation], list[str]]:
     """Read the cluster and evaluate; return what was found, and what its reader should know."""
-    from pyscheduler.cluster.pictures import live_objects, manifest_objects
-    from pyscheduler.cluster.still import StillCluster
+    from pyscheduler.cluster.object_sources import live_objects, manifest_objects
+    from pyscheduler.cluster.readonly_cluster import ReadOnlyCluster
     from pyscheduler.config.feature_gates import parse
     from pyscheduler.config.load import load
     from pyscheduler.framework.clock import LoopClock
@@ -164,12 +164,12 @@ async def _explain(question: _Question) -> tuple[list[Evaluation], list[str]]:
         if config.extenders:
             notes.append("the extenders of the configuration are not asked about a cluster that stands in files")
             config = _without_verbs(config)
-        return await _evaluate_all(question, config, StillCluster(read), read, clock, notes), notes
+        return await _evaluate_all(question, config, ReadOnlyCluster(read), read, clock, notes), notes
     import random
 
     from pyscheduler.cluster.real import auth
     from pyscheduler.cluster.real.http import HTTPTransport
-    from pyscheduler.cluster.real.probe import check_server
+    from pyscheduler.cluster.real.startup_check import check_server
     from pyscheduler.framework.recorder import NullRecorder
     from pyscheduler.scheduler.ports import ClientSettings
 
@@ -184,7 +184,7 @@ async def _explain(question: _Question) -> tuple[list[Evaluation], list[str]]:
             texts[item.uid] = text
 
         read = live_objects(client, unread=unread, keep=keep if config.extenders else None)
-        cluster = StillCluster(read, extender=transport.extender, texts=texts)
+        cluster = ReadOnlyCluster(read, extender=transport.extender, texts=texts)
         found = await _evaluate_all(question, config, cluster, read, clock, notes)
         notes += [f"{plural} may not be read with these credentials, and count as absent" for plural in unread]
         return found, notes
@@ -193,7 +193,7 @@ async def _explain(question: _Question) -> tuple[list[Evaluation], list[str]]:
 
 
 async def _evaluate_all(
-    question: _Question, config: Configuration, cluster: StillCluster, read: Read, clock: Clock, notes: list[str]
+    question: _Question, config: Configuration, cluster: ReadOnlyCluster, read: Read, clock: Clock, notes: list[str]
 ) -> list[Evaluation]:
     import random
 
@@ -259,7 +259,7 @@ def _profile_for(scheduler: Scheduler, pod: Pod, notes: list[str]) -> Profile:
 async def _pods_of(file: str, read: Read, clock: Clock) -> list[Pod]:
     """Return the pods of a manifest, as the API server of the cluster would store them."""
     from pyscheduler.api import PriorityClass, kind_of
-    from pyscheduler.cluster.pictures import admit
+    from pyscheduler.cluster.object_sources import admit
     from pyscheduler.framework.errors import ConfigError
 
     wanted = _manifests(file)
@@ -279,7 +279,7 @@ async def _pods_of(file: str, read: Read, clock: Clock) -> list[Pod]:
 
 
 def _manifests(file: str) -> list[dict[str, Any]]:
-    from pyscheduler.cluster.pictures import read_manifests
+    from pyscheduler.cluster.object_sources import read_manifests
     from pyscheduler.framework.errors import ConfigError
 
     try:

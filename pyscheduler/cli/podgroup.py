@@ -168,7 +168,7 @@ async def _answered(question: _Question, answer: Callable[[_Question, _Cluster],
     from pyscheduler.cli.logs import configure
     from pyscheduler.cluster.real import auth
     from pyscheduler.cluster.real.http import HTTPTransport
-    from pyscheduler.cluster.real.probe import check_server
+    from pyscheduler.cluster.real.startup_check import check_server
     from pyscheduler.framework.clock import LoopClock
     from pyscheduler.framework.recorder import NullRecorder
     from pyscheduler.scheduler.ports import ClientSettings

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from pyscheduler.cli.flags import Flags
     from pyscheduler.cli.pages import Pages
     from pyscheduler.cli.visits import Visits
-    from pyscheduler.cluster.real.heartbeat import Heartbeat
     from pyscheduler.cluster.real.lease import LeaderElector
+    from pyscheduler.cluster.real.loop_heartbeat import Heartbeat
     from pyscheduler.scheduler.scheduler import Scheduler
 
 __all__ = ["Ports", "probes"]

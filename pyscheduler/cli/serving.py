@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from pyscheduler.cli.flags import Flags
     from pyscheduler.cli.ports import Ports
     from pyscheduler.cli.watchdog import Watchdog
-    from pyscheduler.cluster.real.heartbeat import Heartbeat
     from pyscheduler.cluster.real.lease import LeaderElector
+    from pyscheduler.cluster.real.loop_heartbeat import Heartbeat
     from pyscheduler.config.types import Configuration
     from pyscheduler.framework.recorder import Recorder
     from pyscheduler.scheduler.ports import Transport
@@ -87,7 +87,7 @@ async def serve(
     from pyscheduler.cli.inspection import Inspection
     from pyscheduler.cli.metric_views import metric_view
     from pyscheduler.cluster.real.lease_fence import FencedTransport
-    from pyscheduler.cluster.real.probe import wait_for_server
+    from pyscheduler.cluster.real.startup_check import wait_for_server
     from pyscheduler.telemetry.metrics import Metrics
 
     metrics = Metrics(also=recorder, view=metric_view(options.flags.metrics) if options.flags is not None else None)

@@ -29,7 +29,7 @@ from pyscheduler import (
 )
 from pyscheduler.api import KubeObject, Wire, kind_of
 from pyscheduler.cluster.embedded.serving.faults import Fault
-from pyscheduler.cluster.real.connect import ConnectingTransport
+from pyscheduler.cluster.real.base_transport import ConnectingTransport
 from pyscheduler.cluster.real.lease_fence import FencedTransport
 from pyscheduler.framework import event_resource
 from pyscheduler.scheduler.ports import Response, Stream, Transport

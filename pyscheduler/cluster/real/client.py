@@ -21,10 +21,10 @@ from pyscheduler.cluster.real.concurrency import RequestWindow
 from pyscheduler.cluster.real.event_writer import EventWriter
 from pyscheduler.cluster.real.events import EventNames, NamedEventRecorder
 from pyscheduler.cluster.real.informer import RealInformer
-from pyscheduler.cluster.real.metering import NO_ANSWER
-from pyscheduler.cluster.real.outages import Outages
+from pyscheduler.cluster.real.outage_log import Outages
 from pyscheduler.cluster.real.rate_limit import TokenBucket
-from pyscheduler.cluster.real.responses import is_about_budgets, raise_for_status
+from pyscheduler.cluster.real.request_metrics import NO_ANSWER
+from pyscheduler.cluster.real.response_errors import is_about_budgets, raise_for_status
 from pyscheduler.framework.errors import APIError, ConflictError, GoneError, NotFoundError, TransportError
 
 if TYPE_CHECKING:

@@ -29,7 +29,7 @@ import math
 from collections import Counter, OrderedDict
 from typing import TYPE_CHECKING, Final
 
-from pyscheduler.cluster.real.responses import is_about_budgets
+from pyscheduler.cluster.real.response_errors import is_about_budgets
 from pyscheduler.framework.errors import APIError, TransportError
 
 if TYPE_CHECKING:

@@ -1,6 +1,6 @@
 """The HTTP transport: connections to an API server, with credentials that are renewed in time.
 
-Writes share a pool of keep-alive connections, see `connections`; reads, and whatever goes through a proxy, have a
+Writes share a pool of keep-alive connections, see `write_connections`; reads, and whatever goes through a proxy, have a
 bounded one of aiohttp's. Watches have connections of their own, because each holds one for minutes. Their bodies are
 read in whatever chunks arrive: a line of one event may be longer than any line limit.
 
@@ -27,9 +27,9 @@ import aiohttp
 import attrs
 from yarl import URL
 
+from pyscheduler.cluster.real.base_transport import NOT_LEADING, ConnectingTransport
 from pyscheduler.cluster.real.concurrency import FULL
-from pyscheduler.cluster.real.connect import NOT_LEADING, ConnectingTransport
-from pyscheduler.cluster.real.connections import BrokenAnswerError, ConnectionPool
+from pyscheduler.cluster.real.write_connections import BrokenAnswerError, ConnectionPool
 from pyscheduler.framework.errors import TransportError
 from pyscheduler.scheduler.ports import Response
 

@@ -27,7 +27,7 @@ from pyscheduler.api import BUILT_IN_KINDS, APIStatus, DecodeError, KubeObject, 
 from pyscheduler.api.codec import BOOKMARK, DELETED
 from pyscheduler.cluster.real.local_copy import LocalCopy, UnannouncedError, is_older
 from pyscheduler.cluster.real.pacing import Backoff, Slices, Watchdog
-from pyscheduler.cluster.real.responses import error_of, raise_for_status
+from pyscheduler.cluster.real.response_errors import error_of, raise_for_status
 from pyscheduler.framework.errors import (
     PLUGIN_FAILURES,
     APIError,
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from pyscheduler.api import ResourceKind
-    from pyscheduler.cluster.real.outages import Outages
+    from pyscheduler.cluster.real.outage_log import Outages
     from pyscheduler.framework.clock import Clock
     from pyscheduler.framework.recorder import Recorder
     from pyscheduler.scheduler.ports import Stream, Transport

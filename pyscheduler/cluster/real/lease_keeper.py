@@ -21,7 +21,7 @@ from pyscheduler.api import DecodeError, Lease, LeaseSpec, decode
 from pyscheduler.api.kinds import LEASES
 from pyscheduler.cluster.real.lease_rules import Move
 from pyscheduler.cluster.real.pacing import Watchdog
-from pyscheduler.cluster.real.responses import raise_for_status
+from pyscheduler.cluster.real.response_errors import raise_for_status
 from pyscheduler.framework.errors import (
     AlreadyExistsError,
     APIError,

@@ -21,7 +21,7 @@ import attrs
 
 from pyscheduler.api import KubeObject
 from pyscheduler.api.codec import ADDED, DELETED
-from pyscheduler.cluster.real.sharing import SharedParts
+from pyscheduler.cluster.real.interning import SharedParts
 from pyscheduler.framework.errors import PLUGIN_FAILURES
 
 if TYPE_CHECKING:

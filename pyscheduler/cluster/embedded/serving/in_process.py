@@ -14,7 +14,7 @@ from pyscheduler.cluster.embedded.access.users import LOOPBACK
 from pyscheduler.cluster.embedded.requests import Request
 from pyscheduler.cluster.embedded.serving.router import Router, UnansweredError
 from pyscheduler.cluster.embedded.serving.watching import BrokenStreamError, WatchStream
-from pyscheduler.cluster.real.connect import ConnectingTransport
+from pyscheduler.cluster.real.base_transport import ConnectingTransport
 from pyscheduler.framework.errors import TransportError
 
 if TYPE_CHECKING:

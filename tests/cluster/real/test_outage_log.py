@@ -9,7 +9,7 @@ import pytest
 
 from pyscheduler.api import BUILT_IN_KINDS
 from pyscheduler.api.kinds import NODES, PODS
-from pyscheduler.cluster.real.outages import Outages
+from pyscheduler.cluster.real.outage_log import Outages
 from pyscheduler.framework.errors import ForbiddenError, TransportError
 from pyscheduler.podgroup.wire import SIGS_PODGROUPS, VOLCANO_PODGROUPS
 from pyscheduler.testing.clock import VirtualClock, settle

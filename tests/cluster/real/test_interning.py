@@ -5,8 +5,8 @@ from __future__ import annotations
 import msgspec
 
 from pyscheduler.api import Node, Pod, decode
+from pyscheduler.cluster.real.interning import SharedParts
 from pyscheduler.cluster.real.local_copy import LocalCopy
-from pyscheduler.cluster.real.sharing import SharedParts
 from pyscheduler.framework.recorder import NullRecorder
 
 

@@ -10,8 +10,8 @@ import pytest
 
 from pyscheduler.api import BUILT_IN_KINDS, KubeObject, Node, Pod, PriorityClass, decode
 from pyscheduler.api.kinds import NODES, PODS, ResourceKind
-from pyscheduler.cluster.pictures import admit, live_objects, manifest_objects, read_manifests
-from pyscheduler.cluster.still import StillCluster, objects_of
+from pyscheduler.cluster.object_sources import admit, live_objects, manifest_objects, read_manifests
+from pyscheduler.cluster.readonly_cluster import ReadOnlyCluster, objects_of
 from pyscheduler.config.load import load
 from pyscheduler.framework.clock import LoopClock
 from pyscheduler.framework.errors import ConfigError, ForbiddenError, NotFoundError, TransportError
@@ -22,7 +22,7 @@ from pyscheduler.scheduler.ports import ClientSettings
 from pyscheduler.testing import make_node, make_pod, node_manifest, pod_manifest
 
 
-def client(cluster: StillCluster) -> Any:
+def client(cluster: ReadOnlyCluster) -> Any:
     """Connect; Any, so that what is forbidden can be tried."""
     return cluster.connect(ClientSettings(), clock=LoopClock(), rng=random.Random(0), recorder=NullRecorder())
 
@@ -32,7 +32,7 @@ async def test_a_scheduler_on_it_has_the_cluster_and_changes_nothing() -> None:
     waits = make_pod("waits", requests={"cpu": "2"})
     pods = [make_pod("here", node_name="n1"), waits]
     objects: dict[type[KubeObject], list[Any]] = {Node: [make_node("n1")], Pod: pods}
-    scheduler = build(load(None), StillCluster(objects_of(objects)), LoopClock(), random.Random(0))
+    scheduler = build(load(None), ReadOnlyCluster(objects_of(objects)), LoopClock(), random.Random(0))
     await scheduler.start()
     assert (scheduler.cache.node_count, scheduler.cache.pod_count, len(scheduler.queue)) == (1, 1, 1)
     profile = scheduler.profiles["pyscheduler"]
@@ -46,7 +46,7 @@ async def test_a_scheduler_on_it_has_the_cluster_and_changes_nothing() -> None:
 
 async def test_every_write_is_refused() -> None:
     """Whoever writes on a picture of a cluster is told so; events and conditions are dropped."""
-    cluster = StillCluster(objects_of({}))
+    cluster = ReadOnlyCluster(objects_of({}))
     pod = make_pod("p")
     path = client(cluster)
     for attempt in (

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Final
 
 from pyscheduler.cluster.real.client import RealClient
-from pyscheduler.cluster.real.metering import MeteredTransport
+from pyscheduler.cluster.real.request_metrics import MeteredTransport
 
 if TYPE_CHECKING:
     import random

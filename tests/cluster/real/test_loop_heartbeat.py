@@ -11,7 +11,7 @@ import attrs
 import pytest
 
 from pyscheduler.cluster.embedded.serving.faults import Fault
-from pyscheduler.cluster.real.heartbeat import Heartbeat
+from pyscheduler.cluster.real.loop_heartbeat import Heartbeat
 from pyscheduler.framework.clock import LoopClock
 from pyscheduler.framework.errors import ConfigError
 from pyscheduler.testing.clock import settle

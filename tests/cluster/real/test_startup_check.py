@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from pyscheduler.cluster.real.probe import check_server, wait_for_server
+from pyscheduler.cluster.real.startup_check import check_server, wait_for_server
 from pyscheduler.framework.errors import ConfigError, TransportError
 from pyscheduler.testing.clock import VirtualClock, settle
 

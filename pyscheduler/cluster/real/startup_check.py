@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from pyscheduler.cluster.real.responses import quoted, raise_for_status
+from pyscheduler.cluster.real.response_errors import quoted, raise_for_status
 from pyscheduler.framework.errors import APIError, ConfigError, ForbiddenError, TransportError, UnauthorizedError
 
 if TYPE_CHECKING:

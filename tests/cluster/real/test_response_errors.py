@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from pyscheduler.cluster.real.responses import error_of, quoted, raise_for_status
+from pyscheduler.cluster.real.response_errors import error_of, quoted, raise_for_status
 from pyscheduler.framework.errors import (
     AlreadyExistsError,
     APIError,

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from pyscheduler.cluster.real import auth
+from pyscheduler.cluster.real.base_transport import ConnectingTransport
 from pyscheduler.cluster.real.client import RealClient
-from pyscheduler.cluster.real.connect import ConnectingTransport
 from pyscheduler.cluster.real.http import HTTPTransport
 from pyscheduler.framework.recorder import NullRecorder
 from pyscheduler.scheduler.ports import ClientSettings

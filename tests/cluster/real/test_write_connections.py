@@ -15,8 +15,8 @@ from hypothesis import given, settings, strategies as st
 
 from pyscheduler.cluster.real import auth
 from pyscheduler.cluster.real.auth import Credentials
-from pyscheduler.cluster.real.connections import BrokenAnswerError, ConnectionPool, _Connection
 from pyscheduler.cluster.real.http import HTTPTransport
+from pyscheduler.cluster.real.write_connections import BrokenAnswerError, ConnectionPool, _Connection
 from pyscheduler.framework.errors import TransportError
 from pyscheduler.scheduler.ports import Response
 from tests.cluster.real.test_auth_tls import context

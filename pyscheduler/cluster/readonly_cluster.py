@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from pyscheduler.framework.recorder import Recorder
     from pyscheduler.scheduler.ports import ClientSettings, ExtenderConnection
 
-__all__ = ["StillCluster"]
+__all__ = ["ReadOnlyCluster"]
 
 
-class StillCluster:
+class ReadOnlyCluster:
     """A `Transport` over objects that do not change.
 
     `read` returns the objects of a kind, in the order in which handlers are told of them; nothing where the cluster
@@ -74,9 +74,9 @@ class StillCluster:
         clock: Clock,  # noqa: ARG002
         rng: random.Random,  # noqa: ARG002
         recorder: Recorder,
-    ) -> _StillClient:
+    ) -> _ReadOnlyClient:
         """Return the client path: informers that read once, and writes that are refused."""
-        return _StillClient(self._read, self._texts, recorder)
+        return _ReadOnlyClient(self._read, self._texts, recorder)
 
     def extender(self, config: Extender) -> ExtenderConnection:
         """Return the way to an extender; where there is none, questions are refused with `TransportError`."""
@@ -97,7 +97,7 @@ class _NoExtender:
         """Do nothing: nothing is open."""
 
 
-class _StillInformer:
+class _ReadOnlyInformer:
     """The objects of one kind."""
 
     def __init__(
@@ -160,7 +160,7 @@ class _StillInformer:
         self._keep = callback
 
 
-class _StillClient:
+class _ReadOnlyClient:
     """Reads from the listers' source, writes nothing."""
 
     def __init__(
@@ -175,7 +175,7 @@ class _StillClient:
 
     def informer(self, kind: ResourceKind, *, field_selector: str = "", optional: bool = False) -> Any:  # noqa: ARG002
         """Return the informer of a kind; selecting is left to `read`."""
-        return _StillInformer(kind, self._read, self._texts, self._recorder)
+        return _ReadOnlyInformer(kind, self._read, self._texts, self._recorder)
 
     def event_recorder(self, reporting_controller: str) -> _Silent:  # noqa: ARG002
         """Return a recorder that drops what it is told."""
