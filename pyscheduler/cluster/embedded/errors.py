@@ -127,18 +127,18 @@ def _resource_details(group: str, plural: str, name: str) -> dict[str, Any]:
     return details
 
 
+def _about(group: str, plural: str, name: str, message: str, code: int, reason: str) -> StatusError:
+    """Return a refusal whose details name an object."""
+    return StatusError(message, code=code, reason=reason, details=_resource_details(group, plural, name))
+
+
 def _qualified(group: str, plural: str) -> str:
     return f"{plural}.{group}" if group else plural
 
 
 def not_found(group: str, plural: str, name: str) -> StatusError:
     """404: no object of that name."""
-    return StatusError(
-        f'{_qualified(group, plural)} "{name}" not found',
-        code=404,
-        reason="NotFound",
-        details=_resource_details(group, plural, name),
-    )
+    return _about(group, plural, name, f'{_qualified(group, plural)} "{name}" not found', 404, "NotFound")
 
 
 def path_not_found() -> StatusError:
@@ -149,21 +149,20 @@ def path_not_found() -> StatusError:
 def already_exists(group: str, plural: str, name: str, *, generated: bool = False) -> StatusError:
     """409 AlreadyExists; `generated` when random names kept colliding."""
     tail = ", the server was not able to generate a unique name for the object" if generated else ""
-    return StatusError(
-        f'{_qualified(group, plural)} "{name}" already exists{tail}',
-        code=409,
-        reason="AlreadyExists",
-        details=_resource_details(group, plural, name),
+    return _about(
+        group, plural, name, f'{_qualified(group, plural)} "{name}" already exists{tail}', 409, "AlreadyExists"
     )
 
 
 def conflict(group: str, plural: str, name: str, why: str = OBJECT_MODIFIED) -> StatusError:
     """409 Conflict: the object is not what the writer believed it to be."""
-    return StatusError(
+    return _about(
+        group,
+        plural,
+        name,
         f'Operation cannot be fulfilled on {_qualified(group, plural)} "{name}": {why}',
-        code=409,
-        reason="Conflict",
-        details=_resource_details(group, plural, name),
+        409,
+        "Conflict",
     )
 
 
@@ -176,12 +175,7 @@ def precondition_failed(group: str, plural: str, name: str, key: str, why: str) 
 def forbidden(group: str, plural: str, name: str, why: str) -> StatusError:
     """403: an admission rule says no."""
     subject = f'{_qualified(group, plural)} "{name}"' if name else _qualified(group, plural)
-    return StatusError(
-        f"{subject} is forbidden: {why}",
-        code=403,
-        reason="Forbidden",
-        details=_resource_details(group, plural, name),
-    )
+    return _about(group, plural, name, f"{subject} is forbidden: {why}", 403, "Forbidden")
 
 
 def unauthorized() -> StatusError:

@@ -10,18 +10,17 @@ controllers, those in `CONTROLLERS` and custom resources with a scale are known,
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import attrs
-import msgspec
 
-from pyscheduler.api.errors import DecodeError, SelectorError
-from pyscheduler.api.meta import LabelSelector
-from pyscheduler.api.selectors import compile_label_selector
+from pyscheduler.api.errors import DecodeError
 from pyscheduler.api.times import format_time, parse_time
+from pyscheduler.cluster.embedded.conditions import has_condition
 from pyscheduler.cluster.embedded.controllers.follower import Follower
 from pyscheduler.cluster.embedded.resources.builtin import DISRUPTION_BUDGETS, PODS
 from pyscheduler.cluster.embedded.store import StaleRecordError
+from pyscheduler.cluster.embedded.subresources.eviction import budget_selector
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -130,7 +129,7 @@ class DisruptionBudgets:
             self._take_up(record)
 
     def _take_up(self, record: Record) -> None:
-        selector = _compile((record.decode().get("spec") or {}).get("selector"))
+        selector = budget_selector(record.decode())
         known = self._budgets.setdefault(record.namespace, {})
         budget = known.get(record.key)
         if budget is None or budget.selector != selector:
@@ -276,21 +275,10 @@ class DisruptionBudgets:
         return kept
 
 
-def _compile(selector: Any) -> CompiledSelector | None:
-    """Return a compiled selector; None selects nothing, as one does that cannot be read."""
-    if selector is None:
-        return None
-    try:
-        return compile_label_selector(msgspec.convert(selector, LabelSelector))
-    except (msgspec.ValidationError, SelectorError):
-        return None
-
-
 def _facts(record: Record) -> _Pod:
     pod = record.decode()
     leaving = "deletionTimestamp" in pod["metadata"]
-    conditions = (pod.get("status") or {}).get("conditions") or ()
-    ready = any(one.get("type") == "Ready" and one.get("status") == "True" for one in conditions)
+    ready = has_condition(pod.get("status") or {}, "Ready")
     return _Pod(record.name, ready and not leaving, leaving, _owner_of(pod))
 
 

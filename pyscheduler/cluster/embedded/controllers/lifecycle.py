@@ -26,9 +26,9 @@ from pyscheduler.cluster.embedded.controllers.device_preparation import DeviceTa
 from pyscheduler.cluster.embedded.controllers.disruption import DisruptionBudgets
 from pyscheduler.cluster.embedded.controllers.follower import Follower
 from pyscheduler.cluster.embedded.controllers.node_admission import NodeRoom, Rejection, demand_of
+from pyscheduler.cluster.embedded.controllers.pod_events import record_warning
 from pyscheduler.cluster.embedded.controllers.resource_claims import ClaimController
-from pyscheduler.cluster.embedded.errors import StatusError
-from pyscheduler.cluster.embedded.resources.builtin import EVENTS, NODES, PODS
+from pyscheduler.cluster.embedded.resources.builtin import NODES, PODS
 from pyscheduler.cluster.embedded.rules.deletion import DeleteOptions
 
 if TYPE_CHECKING:
@@ -333,28 +333,4 @@ class Lifecycle:
 
     def _announce(self, record: Record, node: str, reason: str, message: str) -> None:
         """Record an event of the node about a pod."""
-        now = format_time(self._registry.wall())
-        event: Object = {
-            "metadata": {"generateName": f"{record.name}."},
-            "involvedObject": {
-                "kind": "Pod",
-                "apiVersion": "v1",
-                "namespace": record.namespace,
-                "name": record.name,
-                "uid": record.uid,
-                "resourceVersion": str(record.version),
-            },
-            "type": "Warning",
-            "reason": reason,
-            "message": message,
-            "source": {"component": "kubelet", "host": node},
-            "reportingComponent": "kubelet",
-            "reportingInstance": node,
-            "firstTimestamp": now,
-            "lastTimestamp": now,
-            "count": 1,
-        }
-        try:
-            self._registry.create(EVENTS, record.namespace, event)
-        except StatusError as error:  # the namespace is going: nobody is left to read it
-            _log.debug("pod=%s event=%s was not stored: %s", record.key, reason, error)
+        record_warning(self._registry, record, reason, message, component="kubelet", node=node)

@@ -15,10 +15,10 @@ import logging
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
-from pyscheduler.api.times import format_time
 from pyscheduler.cluster.embedded.controllers.follower import Follower
+from pyscheduler.cluster.embedded.controllers.pod_events import record_warning
 from pyscheduler.cluster.embedded.errors import StatusError
-from pyscheduler.cluster.embedded.resources.builtin import EVENTS, PODS
+from pyscheduler.cluster.embedded.resources.builtin import PODS
 from pyscheduler.cluster.embedded.resources.devices import CLAIM_TEMPLATES, CLAIMS, FINALIZER
 from pyscheduler.cluster.embedded.rules.deletion import DeleteOptions
 from pyscheduler.cluster.embedded.rules.devices.claims import named_claims
@@ -334,30 +334,8 @@ class ClaimController:
 
     def _announce(self, record: Record, message: str) -> None:
         _log.warning("pod=%s FailedResourceClaimCreation: %s", record.key, message)
-        now = format_time(self._registry.wall())
-        event: Object = {
-            "metadata": {"generateName": f"{record.name}."},
-            "involvedObject": {
-                "kind": "Pod",
-                "apiVersion": "v1",
-                "namespace": record.namespace,
-                "name": record.name,
-                "uid": record.uid,
-                "resourceVersion": str(record.version),
-            },
-            "type": "Warning",
-            "reason": "FailedResourceClaimCreation",
-            "message": message,
-            "source": {"component": "resource_claim"},
-            "reportingComponent": "resource_claim",
-            "firstTimestamp": now,
-            "lastTimestamp": now,
-            "count": 1,
-        }
-        try:
-            self._registry.create(EVENTS, record.namespace, event)
-        except StatusError as error:  # the namespace is going: nobody is left to read it
-            _log.debug("pod=%s event was not stored: %s", record.key, error)
+        reason = "FailedResourceClaimCreation"
+        record_warning(self._registry, record, reason, message, component="resource_claim")
 
 
 def _base_of(pod: str, wanted: str) -> str:

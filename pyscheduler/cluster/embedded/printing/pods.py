@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pyscheduler.api.errors import DecodeError
 from pyscheduler.api.times import parse_time
+from pyscheduler.cluster.embedded.conditions import has_condition
 from pyscheduler.cluster.embedded.printing.columns import NONE, UNKNOWN, Column, age_of, human_duration
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ def pod_cells(pod: Object, now: float) -> list[Any]:
     sidecars = {one.get("name") for one in spec.get("initContainers") or () if one.get("restartPolicy") == "Always"}
     word, initializing, ready = _initializing(spec, status, sidecars)
     counted = of_init
-    if not initializing or _holds(status, "Initialized"):
+    if not initializing or has_condition(status, "Initialized"):
         word = _of_containers(status, statuses, word)
         ready += sum(1 for one in statuses if one.get("ready") and "running" in (one.get("state") or {}))
         counted = [*(one for one in of_init if one.get("name") in sidecars), *statuses]
@@ -97,13 +98,9 @@ def _of_containers(status: Object, statuses: list[Object], word: str) -> str:
             running = True
     if word != "Completed":
         return word
-    if running and _holds(status, "Ready"):
+    if running and has_condition(status, "Ready"):
         return "Running"
     return mistake or ("NotReady" if running else word)
-
-
-def _holds(status: Object, condition: str) -> bool:
-    return any(one.get("type") == condition and one.get("status") == "True" for one in status.get("conditions") or ())
 
 
 def _end_reason(ended: Object) -> str:

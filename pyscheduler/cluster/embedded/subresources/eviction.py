@@ -16,7 +16,7 @@ from pyscheduler.api.meta import LabelSelector
 from pyscheduler.api.selectors import compile_label_selector
 from pyscheduler.api.times import format_time
 from pyscheduler.cluster.embedded import errors
-from pyscheduler.cluster.embedded.conditions import set_condition
+from pyscheduler.cluster.embedded.conditions import has_condition, set_condition
 from pyscheduler.cluster.embedded.resources import builtin
 from pyscheduler.cluster.embedded.rules import deletion
 from pyscheduler.cluster.embedded.rules.deletion import DeleteOptions
@@ -24,10 +24,11 @@ from pyscheduler.cluster.embedded.rules.validation import check_fits
 from pyscheduler.cluster.embedded.schema.shapes import EVICTION
 
 if TYPE_CHECKING:
+    from pyscheduler.api.requirements import CompiledSelector
     from pyscheduler.cluster.embedded.registry import Registry
     from pyscheduler.cluster.embedded.store import Object, Record
 
-__all__ = ["evict"]
+__all__ = ["budget_selector", "evict"]
 
 _VIOLATION: Final = "Cannot evict pod as it would violate the pod's disruption budget."
 _RETRY_SECONDS: Final = 10
@@ -76,7 +77,7 @@ def _ask_budget(registry: Registry, record: Record, pod: Object, *, dry_run: boo
         )
     budget_record, budget = budgets[0]
     spec, status = budget.get("spec") or {}, budget.get("status") or {}
-    if not _is_ready(pod):
+    if not has_condition(pod.get("status") or {}, "Ready"):
         healthy, desired = status.get("currentHealthy", 0), status.get("desiredHealthy", 0)
         if spec.get("unhealthyPodEvictionPolicy") == "AlwaysAllow" or healthy >= desired > 0:
             return
@@ -111,21 +112,21 @@ def _refused(message: str, retry_after_seconds: int) -> errors.StatusError:
     return errors.too_many_requests(_VIOLATION, retry_after_seconds, causes=causes)
 
 
+def budget_selector(budget: Object) -> CompiledSelector | None:
+    """Return the compiled selector of a budget; None, which selects nothing, if it has none or an invalid one."""
+    selector = (budget.get("spec") or {}).get("selector")
+    try:
+        return None if selector is None else compile_label_selector(msgspec.convert(selector, LabelSelector))
+    except (msgspec.ValidationError, SelectorError):
+        return None
+
+
 def _budgets_of(registry: Registry, record: Record) -> list[tuple[Record, Object]]:
     found = []
     collection = registry.collection(builtin.DISRUPTION_BUDGETS)
     for one in collection.page(prefix=f"{record.namespace}/").records:
         budget = one.decode()
-        selector = (budget.get("spec") or {}).get("selector")
-        try:
-            wire = msgspec.convert(selector, LabelSelector) if selector is not None else None
-            if compile_label_selector(wire).matches(record.labels):
-                found.append((one, budget))
-        except (msgspec.ValidationError, SelectorError):
-            continue  # a selector that cannot be read selects nothing
+        selector = budget_selector(budget)
+        if selector is not None and selector.matches(record.labels):
+            found.append((one, budget))
     return found
-
-
-def _is_ready(pod: Object) -> bool:
-    conditions = (pod.get("status") or {}).get("conditions") or ()
-    return any(one.get("type") == "Ready" and one.get("status") == "True" for one in conditions)
