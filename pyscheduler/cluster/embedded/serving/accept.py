@@ -17,7 +17,6 @@ class Form(Enum):
     TABLE = auto()
     METADATA = auto()
     DISCOVERY_V2 = auto()
-    DISCOVERY_V2BETA1 = auto()
 
 
 _TRANSFORMS = {
@@ -47,8 +46,8 @@ def accepted_form(accept: str, *, discovery: bool = False) -> Form:
         form = _TRANSFORMS.get((kind, values.get("g", "")))
         if form is None or (form is Form.DISCOVERY_V2) is not discovery:
             continue
-        if form is Form.DISCOVERY_V2 and values.get("v") == "v2beta1":
-            return Form.DISCOVERY_V2BETA1
+        if form is Form.DISCOVERY_V2 and values.get("v") != "v2":
+            continue
         return form
     raise StatusError(
         "only the following media types are accepted: application/json, application/yaml, "

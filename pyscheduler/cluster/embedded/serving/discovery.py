@@ -101,8 +101,8 @@ def _storage_hash(resource: Resource) -> str:
     return base64.b64encode(hashlib.sha256(text.encode()).digest()[:8]).decode()
 
 
-def aggregated(table: ResourceTable, *, core: bool, version: str) -> Object:
-    """Return everything below /api (`core`) or /apis in one document; `version` is that of the document's own form."""
+def aggregated(table: ResourceTable, *, core: bool) -> Object:
+    """Return everything below /api (`core`) or /apis in one document."""
     items: list[Object] = []
     for name, versions in table.groups().items():
         if (name == "") is not core:
@@ -122,7 +122,7 @@ def aggregated(table: ResourceTable, *, core: bool, version: str) -> Object:
         )
     return {
         "kind": "APIGroupDiscoveryList",
-        "apiVersion": f"apidiscovery.k8s.io/{version}",
+        "apiVersion": "apidiscovery.k8s.io/v2",
         "metadata": {},
         "items": items,
     }

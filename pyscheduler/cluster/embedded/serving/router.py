@@ -172,9 +172,8 @@ class Router:
         elif path in ("/api", "/apis"):
             form = accepted_form(request.accept, discovery=True)
             if form is not Form.JSON:
-                version = "v2" if form is Form.DISCOVERY_V2 else "v2beta1"
-                document = discovery.aggregated(table, core=path == "/api", version=version)
-                kind = f"application/json;g=apidiscovery.k8s.io;v={version};as=APIGroupDiscoveryList"
+                document = discovery.aggregated(table, core=path == "/api")
+                kind = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
                 return Response(200, encode(document), {"content-type": kind})
             document = discovery.core_versions(request.host) if path == "/api" else discovery.group_list(table)
         elif path == "/debug/rbac" and isinstance(self.gate.authorizer, RbacAuthorizer):
