@@ -1,4 +1,4 @@
-"""Where the objects of a cluster that stands still come from: manifests, or one list of each kind on a live cluster."""
+"""Sources of the objects of a read-only cluster: manifests, or one list of each kind on a live cluster."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ def _completed(kind: ResourceKind, one: Object) -> Object:
 
 
 def _is_wanted(one: KubeObject) -> bool:
-    """Tell whether a list with the selector of its kind would have the object in it."""
+    """Return True if a list with the selector of its kind would have the object in it."""
     return one.is_terminal == isinstance(one, EndedPod) if isinstance(one, Pod | EndedPod) else True
 
 

@@ -1,8 +1,7 @@
-"""A cluster that stands still: what was read of it once, for those who ask what the scheduler would do.
+"""A read-only cluster: objects that were read once, for commands that ask what the scheduler would do.
 
-The scheduler is put together on it as on any other cluster, and its cache, queue and listers are filled by the same
-event handlers; but nothing is watched, and a write is refused before it could go anywhere. Where the objects come from,
-a file or one list of each kind on a live cluster, is the business of `read`.
+The scheduler is built on it as on any other cluster, and the same event handlers fill its cache, queue and listers.
+But nothing is watched, and every write is refused. `object_sources` reads the objects from a file or a live cluster.
 """
 
 from __future__ import annotations
@@ -149,11 +148,11 @@ class _ReadOnlyInformer:
         on_delete: Callable[[Any], None] | None = None,
         late: bool = False,
     ) -> None:
-        """Call `on_add` for every object; the others never have a reason to be called."""
+        """Call `on_add` for every object; the other handlers are never called."""
         self._copy.add_handler(on_add=on_add, on_update=on_update, on_delete=on_delete, late=late)
 
     def add_unreadable_handler(self, callback: Callable[[Malformed, bool], None]) -> None:
-        """Do nothing: who reads a still picture is told what in it cannot be read."""
+        """Do nothing: `read` reports objects that cannot be decoded."""
 
     def keep_texts(self, callback: Callable[[KubeObject, bytes], object]) -> None:
         """Hand over the objects with their texts, as far as they are known, when they are read."""
@@ -178,7 +177,7 @@ class _ReadOnlyClient:
         return _ReadOnlyInformer(kind, self._read, self._texts, self._recorder)
 
     def event_recorder(self, reporting_controller: str) -> _Silent:  # noqa: ARG002
-        """Return a recorder that drops what it is told."""
+        """Return a recorder that drops all events."""
         return _Silent()
 
     @property
@@ -235,7 +234,7 @@ class _ReadOnlyClient:
         _refuse(f"evict {pod.key}")
 
     async def patch_pod_status(self, pod: Pod, patch: Mapping[str, object]) -> None:
-        """Drop it: what the cluster's users are told, a picture of the cluster does not tell them again."""
+        """Drop the patch: a read-only cluster has no status to change."""
 
     async def close(self) -> None:
         """Do nothing: nothing is open."""
@@ -258,7 +257,7 @@ class _Silent:
 
 
 def _refuse(what: str) -> NoReturn:
-    raise TransportError(f"{what}: refused, because this cluster is a picture of one")
+    raise TransportError(f"{what}: refused, because this cluster is read-only")
 
 
 def objects_of(objects: Mapping[type[KubeObject], Sequence[KubeObject]]) -> Callable[[ResourceKind], Awaitable[Any]]:

@@ -56,9 +56,8 @@ _SYSTEM_CLASSES = {"system-cluster-critical": 2_000_000_000, "system-node-critic
 class EmbeddedCluster:
     """A whole API server in memory. `clock` gives its time, `rng` its uids and names; `faults` is there to be armed.
 
-    `authorization` ``always-allow`` lets everybody do everything; ``rbac`` asks who they are and goes by roles and
-    bindings, of which the usual ones are there. `tokens` are bearer tokens and whose they are; with any, credentials
-    are checked in the first mode, too.
+    `authorization` ``always-allow`` allows every request. ``rbac`` authenticates users and applies roles and bindings;
+    the usual ones exist. `tokens` maps bearer tokens to users; with any, ``always-allow`` checks credentials, too.
 
     With `pod_groups` it serves Workload and PodGroup of `scheduling.k8s.io/v1alpha2`, as the real server does with the
     gate GenericWorkload.
@@ -140,7 +139,7 @@ class EmbeddedCluster:
         return self.access.authorizer
 
     def account_token(self, namespace: str, name: str, *, expires_seconds: float = 3600.0) -> str:
-        """Return a token for a service account, as short-lived as need be; `APIError` (404) where there is none."""
+        """Return a token for a service account; raise `APIError` (404) if the account does not exist."""
         account = self.registry.get(SERVICE_ACCOUNTS, namespace, name)
         return self.access.issuer.issue(account, expires_seconds=expires_seconds)
 

@@ -107,7 +107,7 @@ class FieldProblem(msgspec.Struct, frozen=True):
 
     @classmethod
     def unsupported(cls, field: str, value: object, supported: Sequence[str]) -> FieldProblem:
-        """Say that a field's value is none of the known ones."""
+        """Say that a field has an unsupported value."""
         known = ", ".join(_shown(item) for item in supported)
         return cls(field, "FieldValueNotSupported", f"Unsupported value: {_shown(value)}: supported values: {known}")
 

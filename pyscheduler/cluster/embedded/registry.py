@@ -2,7 +2,7 @@
 
 Each write takes the present record, builds the next object from it (system fields kept, defaults filled in, checks
 passed) and stores it in its place. Nothing waits in between, so there is no race to lose; the conflicts that clients
-see come from the versions they name themselves. A write that changes nothing is not stored and nobody hears of it.
+see come from the versions they name themselves. A write that changes nothing is skipped and causes no event.
 
 Objects travel here in their stored form, without kind and apiVersion; `take_in` makes one of what a client sent, and
 `Resource.head` gives it the kind back.
@@ -75,7 +75,7 @@ class Registry:
         self.wall = wall
         #: By collection, what the server does after a write.
         self.reactions: dict[str, Reaction] = {}
-        #: Asked before roles and bindings are written, where somebody has a say.
+        #: Checks every write before it is stored; None without access control.
         self.guard: Guard | None = None
         self._rng = rng
         for resource in table:  # all from the beginning, so that every log reaches back to it
@@ -229,7 +229,7 @@ class Registry:
             raise errors.not_found(resource.storage_group, resource.plural, name)
         new = self.take_in(resource, namespace, obj, fields)
         if (obj.get("metadata") or {}).get("managedFields") in ([], [{}]):
-            fields = FieldCheck(managed=[])  # asked for: nobody owns anything any more
+            fields = FieldCheck(managed=[])  # the client asked to drop all owners
         return self.change(resource, old, new, subresource=subresource, dry_run=dry_run, fields=fields), False
 
     def change(
@@ -275,7 +275,7 @@ class Registry:
         before: Object | None = None,
         dry_run: bool = False,
     ) -> Record:
-        """Store `new`, complete as it stands, over `old`; equal, it is not stored; free to go at last, it goes."""
+        """Store the complete object `new` over `old`; skip equal writes; delete it once its finalizers are gone."""
         self._finish_metadata(new)
         metadata = new["metadata"]
         metadata["resourceVersion"] = str(old.version)
@@ -330,7 +330,7 @@ class Registry:
     def _note_manager(
         self, resource: Resource, before: Object, new: Object, subresource: str, fields: FieldCheck | None
     ) -> None:
-        """Write down who owns which fields now, where somebody began to keep account."""
+        """Update the managed fields of an object that has any."""
         managed = fields.managed if fields is not None else None
         if managed is None and "managedFields" in before["metadata"]:
             name = (fields.manager if fields is not None else "") or "unknown"

@@ -103,7 +103,7 @@ class RealClient:
     ) -> RealInformer[KubeObject]:
         """Return the informer of that kind, not started; the kind is known to reads and writes from then on.
 
-        There is one for each kind and selector. It is optional as long as nobody asks for it as anything else.
+        There is one for each kind and selector. It stays optional until a caller requires the kind.
         """
         self._kinds.register(kind)
         field_selector = field_selector or kind.field_selector
@@ -280,7 +280,7 @@ class RealClient:
 
     @property
     def idle(self) -> bool:
-        """Tell whether no event waits to be written."""
+        """Return True if no event waits to be written."""
         return self._events.idle
 
     async def close(self) -> None:
@@ -365,7 +365,7 @@ class RealClient:
 
 
 def _is_contention(error: APIError, method: str, body: Mapping[str, object] | None) -> bool:
-    """Tell whether a patch lost against other writers inside the server, and not against a condition of its own."""
+    """Return True if a patch lost against other writers inside the server, and not against a condition of its own."""
     if method != "PATCH" or not isinstance(error, ConflictError) or "Precondition failed" in str(error):
         return False
     metadata = (body or {}).get("metadata")

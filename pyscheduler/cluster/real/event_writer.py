@@ -147,7 +147,7 @@ class EventWriter:
 
     @property
     def idle(self) -> bool:
-        """Tell whether nothing is left to write; counts of series that go on are not."""
+        """Return True if nothing is left to write; counts of series that go on are not."""
         return not self._unwritten
 
     async def close(self, *, timeout_seconds: float) -> None:

@@ -121,7 +121,7 @@ class RealInformer(Generic[T]):
 
     @property
     def synced(self) -> bool:
-        """Tell whether the copy is complete: the first list was delivered, and the kind is served still."""
+        """Return True if the copy is complete: the first list was delivered, and the kind is served still."""
         return self._rules.synced
 
     def get(self, name: str, namespace: str = "") -> T | None:
@@ -192,7 +192,7 @@ class RealInformer(Generic[T]):
             await asyncio.gather(self._task, return_exceptions=True)
 
     def require(self) -> None:
-        """Take the kind for indispensable from now on: somebody asked for it as such."""
+        """Treat the kind as required from now on."""
         self._rules.optional = False
 
     def prime(self, items: Iterable[T]) -> None:
@@ -426,7 +426,7 @@ class RealInformer(Generic[T]):
 
 
 async def _error_body(stream: Stream) -> bytes:
-    """Return the body of a refusal, or its beginning: who sends a page without end is not listened to for ever."""
+    """Return the body of a refusal, or the beginning of a very long one."""
     body = b""
     async for chunk in stream:
         body += chunk

@@ -121,7 +121,7 @@ class LeaderElector:
 
     @property
     def is_leader(self) -> bool:
-        """Tell whether this replica leads at this moment; cheap, and right from any thread."""
+        """Return True if this replica leads at this moment; cheap, and right from any thread."""
         return not self._released and self._keeper.leads()
 
     def watch(self) -> None:
@@ -160,7 +160,7 @@ class LeaderElector:
             self._place.post(self._keeper.stop)
             await self._place.join()
             if self._acquired.done() and not self._acquired.cancelled():
-                self._acquired.exception()  # nobody need have asked
+                self._acquired.exception()  # mark the exception as retrieved
         self._lost.set()
 
     # What the keeper tells, on the owner's loop

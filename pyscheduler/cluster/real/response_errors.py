@@ -70,7 +70,7 @@ def raise_for_status(response: Response, what: str) -> bytes:
 
 
 def error_of(status: int, body: bytes, headers: Mapping[str, str], what: str) -> APIError:
-    """Return the error that an answer stands for; header names are in lower case."""
+    """Return the error for an answer; header names are in lower case."""
     parsed = _parse(body)
     kind = _BY_STATUS.get(status, APIError)
     said = ""
@@ -90,7 +90,7 @@ def error_of(status: int, body: bytes, headers: Mapping[str, str], what: str) ->
 
 
 def is_about_budgets(error: APIError) -> bool:
-    """Tell whether an eviction was refused, and not a request too many, of which servers tell in plain text."""
+    """Return True if an eviction was refused, and not a request too many, of which servers tell in plain text."""
     return error.status == _BUSY and error.reason == "TooManyRequests" and "disruption budget" in str(error)
 
 

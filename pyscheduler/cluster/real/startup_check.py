@@ -40,7 +40,7 @@ _SERVER_ERROR: Final = 500
 
 
 async def check_server(transport: Transport) -> None:
-    """Raise `ConfigError` where nobody answers, the credentials are refused, or it is no Kubernetes API server."""
+    """Raise `ConfigError` if no server answers, it refuses the credentials, or it is no Kubernetes API server."""
     try:
         await _ask(transport)
     except (APIError, TransportError) as error:
@@ -84,7 +84,7 @@ async def _ask(transport: Transport) -> None:
 
 
 def _passes(error: APIError | TransportError, *, may_be_starting: bool) -> bool:
-    """Tell whether another answer may come later."""
+    """Return True if another answer may come later."""
     if isinstance(error, TransportError):
         cause = error.__cause__
         return not isinstance(getattr(cause, "certificate_error", cause), ssl.SSLCertVerificationError)

@@ -192,7 +192,7 @@ class _Connection(asyncio.Protocol):
 
     @property
     def reusable(self) -> bool:
-        """Tell whether another request may be sent."""
+        """Return True if another request may be sent."""
         return self._transport is not None and not self._spoilt and not self._transport.is_closing()
 
     async def exchange(self, request: bytes, due: float) -> Response:
@@ -230,7 +230,7 @@ class _Connection(asyncio.Protocol):
         self.abort()
 
     def _has_length(self) -> bool:
-        """Tell whether the answer says where its body ends, if not with the connection."""
+        """Return True if the answer says where its body ends, if not with the connection."""
         return any(name.lower() in {b"content-length", b"transfer-encoding"} for name, _ in self._headers)
 
     def _ring(self) -> None:

@@ -215,8 +215,8 @@ async def test_a_free_lease_is_taken_at_once_after_watching(stage: Any) -> None:
     await one.finish()
 
 
-async def test_who_only_watched_leaves_the_lease_alone(stage: Any) -> None:
-    """Released before it competed, it has nothing to give back: the holder goes on."""
+async def test_watching_candidate_does_not_release_the_lease(stage: Any) -> None:
+    """A candidate that is released before it competes leaves the lease to its holder."""
     holder, watcher = Candidate(stage, "holder"), Candidate(stage, "watcher")
     await holder.begin()
     watcher.elector.watch()

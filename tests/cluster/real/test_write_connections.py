@@ -294,7 +294,7 @@ async def test_a_connection_is_not_used_again(wire: Any, pool_to: Any, answer: b
     assert server.connections == 2
 
 
-async def test_what_nobody_asked_for_is_no_answer(wire: Any, pool_to: Any, turn_until: Any) -> None:
+async def test_unexpected_bytes_are_no_answer(wire: Any, pool_to: Any, turn_until: Any) -> None:
     """A server tells an idle connection that its time is up; the next request begins on another one."""
 
     async def answer(wire: Any, head: str, body: bytes, writer: asyncio.StreamWriter) -> None:
@@ -446,7 +446,7 @@ async def test_cancelled_in_the_middle(wire: Any, pool_to: Any) -> None:
     assert (await ask(pool, "quick")).body == b"/quick"
 
 
-async def test_what_is_under_way_ends_with_the_pool(wire: Any, pool_to: Any, turn_until: Any) -> None:
+async def test_closing_the_pool_ends_open_requests(wire: Any, pool_to: Any, turn_until: Any) -> None:
     """Whoever waits is told that no answer will come, and nothing is left open."""
     server = await wire(saying())
     pool = pool_to(server)

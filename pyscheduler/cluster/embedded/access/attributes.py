@@ -1,7 +1,7 @@
 """What a request is about, as authorization sees it: read from method, path and query alone, before anything is done.
 
-A path below /api and /apis is about a resource even where nothing of that name is served: who may not ask is not told
-what there is.
+A path below /api and /apis is about a resource even if no such resource is served: a user without permission does not
+learn which resources exist.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _VERBS: Final = {
 
 
 class Attributes(msgspec.Struct, frozen=True, gc=False):
-    """One thing somebody wants to do: a verb on a resource, or (`resource` empty) on a path."""
+    """What a request wants to do: a verb on a resource, or (`resource` empty) on a path."""
 
     verb: str
     path: str = ""

@@ -2,7 +2,7 @@
 
 The facts are those of Kubernetes 1.36's bootstrap policy with its default feature gates
 (`plugin/pkg/auth/authorizer/rbac/bootstrappolicy`). The roles of the controllers of kube-controller-manager, of nodes
-and of certificates are left out: nobody here runs under them.
+and of certificates are left out, because no program here uses them.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _READ_WRITE: Final = f"{_READ} {_WRITE}"
 _READ_UPDATE: Final = f"{_READ} update patch"
 _HEALTH: Final = "/livez /readyz /healthz"
 
-_CORE: Final = "core"  # stands for the group without a name, which cannot be written in a list of words
+_CORE: Final = "core"  # the group without a name, which cannot be written in a list of words
 
 
 def _on(verbs: str, groups: str, resources: str, names: str = "") -> dict[str, Any]:

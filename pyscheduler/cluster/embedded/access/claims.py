@@ -25,7 +25,7 @@ _BOUND: Final = ("allocation", "reservedFor")
 
 
 def check_binding(authorizer: RbacAuthorizer, user: User, verb: str, before: Object, new: Object) -> None:
-    """Refuse (422) a change of what was given to whom by a user who may not decide that."""
+    """Refuse (422) a change of allocation or reservations by a user without the permission to bind claims."""
     old, status = before.get("status") or {}, new.get("status") or {}
     if all(old.get(name) == status.get(name) for name in _BOUND):
         return

@@ -35,7 +35,7 @@ _EVERYTHING: Final = (
 
 
 class EscalationGuard:
-    """Checks writes of roles and bindings, and who allocates devices, while somebody is `acting`."""
+    """Checks writes of roles and bindings, and allocations of devices, while a user is `acting`."""
 
     def __init__(self, authorizer: RbacAuthorizer) -> None:
         self._authorizer = authorizer
@@ -102,7 +102,7 @@ def _aggregates(role: Object) -> bool:
 
 
 def _same_but_for_collection(before: Object, new: Object) -> bool:
-    """Tell whether only owners and finalizers change, which anybody who may write at all may change."""
+    """Return True if only owners and finalizers change, which needs no further permission."""
     loose = ("ownerReferences", "finalizers", "resourceVersion")
 
     def fixed(obj: Object) -> Object:

@@ -1,4 +1,4 @@
-"""The gate every request passes: who is it, for whom do they ask, and may they.
+"""The access check of every request: authentication, impersonation and authorization.
 
 In the default mode everybody may do everything and credentials are not looked at, except by the reviews that ask about
 them. With RBAC, or with a token file, a request without credentials is `system:anonymous`, and one with credentials
@@ -47,14 +47,14 @@ class AccessGate:
     ) -> None:
         self.authorizer = authorizer
         self.issuer = issuer
-        #: Static bearer tokens and whose they are; taking one out ends its validity.
+        #: Static bearer tokens and their users; a token that is removed is no longer valid.
         self.tokens: dict[str, User] = {token: with_authenticated(user) for token, user in (tokens or {}).items()}
         #: Whether requests have to pass; if not, `identify` tells who they say they are.
         self.closed = bool(tokens) or isinstance(authorizer, RbacAuthorizer)
         self.guard = EscalationGuard(authorizer) if isinstance(authorizer, RbacAuthorizer) else None
 
     def admit(self, request: Request) -> User:
-        """Return whom a request is made for, or refuse it (401, 403)."""
+        """Return the user of a request, or refuse it (401, 403)."""
         user = request.user
         if user is None:
             try:
@@ -68,7 +68,7 @@ class AccessGate:
         return user
 
     def identify(self, request: Request) -> User:
-        """Return whom a request is made for where nobody is refused: unknown credentials are those of nobody."""
+        """Return the user of a request without refusing any; unknown credentials are anonymous."""
         if request.user is not None:
             return request.user
         try:
@@ -84,7 +84,7 @@ class AccessGate:
         return self.check_token(parts[1])[0]
 
     def check_token(self, token: str, audiences: tuple[str, ...] = ()) -> tuple[User, tuple[str, ...]]:
-        """Return whose token it is, and for which of the audiences (by default the server's own); `BadTokenError`."""
+        """Return the user and the matching audiences of a token (default: the server's own); raise `BadTokenError`."""
         user = self.tokens.get(token)
         if user is not None:
             return user, audiences
@@ -95,7 +95,7 @@ class AccessGate:
 
     @contextmanager
     def acting(self, user: User, asked: Attributes) -> Iterator[None]:
-        """Let nobody but `user` write roles and bindings meanwhile: what they do not hold they cannot give away."""
+        """Check writes of roles and bindings meanwhile against the rights of `user`."""
         if self.guard is None:
             yield
         else:

@@ -1,4 +1,4 @@
-"""Reviews: requests that ask who somebody is and what they may do, and store nothing; and service accounts' tokens."""
+"""Reviews, which ask about a user and their permissions and store nothing; and tokens of service accounts."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ def react(registry: Registry, record: Record, *, deleted: bool) -> None:
 
 
 def _begin_anew(registry: Registry, before: list[Resource], served: list[Resource]) -> None:
-    """End the watches of a kind whose resources have changed; where none is left, its objects go first."""
+    """End the watches of a kind that is now served differently; delete its objects first if it is not served."""
     if not before:
         return
     collection = registry.collection(before[0])

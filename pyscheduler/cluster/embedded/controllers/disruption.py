@@ -40,7 +40,7 @@ CONTROLLERS: Final = frozenset(
         ("apps/v1", "StatefulSet"),
     }
 )
-"""Kinds whose `spec.replicas` says how many pods there should be."""
+"""Kinds with a desired number of pods in `spec.replicas`."""
 
 _GONE_WITHIN_SECONDS: Final = 120.0
 _CONDITION: Final = "DisruptionAllowed"

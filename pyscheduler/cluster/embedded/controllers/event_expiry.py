@@ -19,7 +19,7 @@ __all__ = ["EventExpiry"]
 
 
 class EventExpiry:
-    """The reaction to a written event: forget those whose time is up."""
+    """The reaction to a written event: delete expired events."""
 
     def __init__(self, ttl_seconds: float) -> None:
         self._ttl_seconds = ttl_seconds
@@ -27,7 +27,7 @@ class EventExpiry:
         self._writes: deque[tuple[float, Record]] = deque()
 
     def __call__(self, registry: Registry, record: Record, *, deleted: bool) -> None:
-        """Note the write, and remove events that nobody has written since theirs expired."""
+        """Note the write, and delete events that were not written again within their time to live."""
         now = registry.wall()
         if not deleted:
             self._writes.append((now + self._ttl_seconds, record))

@@ -52,7 +52,7 @@ class Follower:
         self._list()
 
     def catch_up(self) -> None:
-        """Read at once what there is to read, for somebody whose own news may build on it."""
+        """Read all pending changes now, for a caller that depends on them."""
         while self._reading is not None:
             self._reading.cancel()
             self._read()

@@ -1,8 +1,8 @@
 """A kubelet in miniature, for all nodes at once: bound pods are taken in and run, and pods on their way out go.
 
-The API server alone only stores what it is told: a bound pod stays Pending, and a pod deleted with a period of grace
-stays Terminating, until somebody on its node says otherwise. Where a test, a simulation or somebody with `kubectl`
-wants a cluster that moves, a `Lifecycle` plays that part. It reads the log like any watch and writes through the
+An API server only stores objects: a bound pod stays Pending, and a pod that was deleted with a grace period stays
+Terminating, until a kubelet changes its status. For tests, simulations and users of `kubectl` a `Lifecycle` plays the
+kubelets. It reads the log like any watch and writes through the
 registry like any client, so schedulers see the same events as from real nodes.
 
 A pod that does not fit the node it was bound to fails, in the words of the kubelet (`node_admission`). A pod that fits
@@ -87,7 +87,7 @@ class Lifecycle:
         self._budgets = DisruptionBudgets(registry, clock=clock) if run_pods else None
         self._claims = ClaimController(registry, clock=clock) if run_pods else None
         self._preparing = Preparing(registry, clock=clock, ready=self._run) if run_pods else None
-        #: By uid, what was last said of a pod whose claims cannot be prepared.
+        #: By uid, the last message about a pod with claims that cannot be prepared.
         self._unprepared: dict[str, str] = {}
         self._node_news = Follower(self._nodes, clock=clock, listed=self._list_nodes, changed=self._node_changed)
         self._followers = (
@@ -276,7 +276,7 @@ class Lifecycle:
         self._plan_end(self._write(record, pod), pod)
 
     def _prepare(self, record: Record, pod: Object) -> bool:
-        """Tell whether a pod has its devices; where it has not, say so, and try again when that may change."""
+        """Return True if a pod has its devices; where it has not, say so, and try again when that may change."""
         if self._preparing is None or _HAS_CLAIMS not in record.body:
             return True
         try:
@@ -320,7 +320,7 @@ class Lifecycle:
         self._write(record, pod)
 
     def _write(self, record: Record, pod: Object) -> Record:
-        """Store a new state of a pod, which is none of our news."""
+        """Store a new state of a pod, and skip the event that this write causes."""
         written = self._registry.put(PODS, record, pod)
         if written is not record:
             self._own.add(written.version)

@@ -35,7 +35,7 @@ def react(registry: Registry, record: Record, *, deleted: bool) -> None:
         collection = registry.collection(resource)
         for one in collection.page(prefix=f"{record.name}/").records:
             left, gone = registry.delete(resource, one.namespace, one.name, _AT_ONCE)
-            if not gone:  # its finalizers would hold the namespace for ever: nobody is here to run them
+            if not gone:  # no controller runs its finalizers, so they would block the namespace
                 collection.remove(left)
     namespaces = registry.collection(builtin.NAMESPACES)
     present = namespaces.get(record.key)

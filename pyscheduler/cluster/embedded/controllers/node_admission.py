@@ -102,7 +102,7 @@ class NodeRoom:
         self._count(demand, 1)
 
     def release(self, uid: str) -> None:
-        """Count a pod no more; one that was never taken in is none of this node's."""
+        """Stop counting a pod; ignore one that this node did not admit."""
         demand = self._pods.pop(uid, None)
         if demand is not None:
             self._count(demand, -1)

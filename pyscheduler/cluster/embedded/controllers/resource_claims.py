@@ -302,14 +302,14 @@ class ClaimController:
             self._registry.delete(CLAIMS, present.namespace, present.name, DeleteOptions())
 
     def _is_in_use(self, namespace: str, user: Object) -> bool:
-        """Tell whether who is named in `reservedFor` may still use the claim; who is no pod is not known."""
+        """Return True if an entry of `reservedFor` is in use; an entry that is no pod counts as in use."""
         if user.get("apiGroup") or user.get("resource") != "pods":
             return True
         pod = self._pods.get(f"{namespace}/{user.get('name', '')}")
         return pod is not None and pod.uid == user.get("uid") and not _is_done(pod.decode())
 
     def _is_left(self, record: Record, *, used: bool) -> bool:
-        """Tell whether the pod that a claim was made for is gone; or has ended, where nobody else uses the claim."""
+        """Return True if the pod that a claim was made for is gone, or has ended and the claim has no other user."""
         name, uid = _owner(record.decode())
         if not name:
             return False
@@ -356,11 +356,11 @@ def _owner(claim: Object) -> tuple[str, str]:
 
 
 def _has_claims(record: Record) -> bool:
-    """Tell whether a pod has claims, of its own or for its extended resources."""
+    """Return True if a pod has claims, of its own or for its extended resources."""
     return _CLAIMS in record.body or _EXTENDED in record.body
 
 
 def _is_done(pod: Object) -> bool:
-    """Tell whether no container of a pod runs, or ever will."""
+    """Return True if no container of a pod runs, or ever will."""
     ended = (pod.get("status") or {}).get("phase") in _TERMINAL
     return ended or ("deletionTimestamp" in pod["metadata"] and not (pod.get("spec") or {}).get("nodeName"))

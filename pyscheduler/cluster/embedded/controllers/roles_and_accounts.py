@@ -1,6 +1,6 @@
 """What a real cluster's controllers do for access: aggregate cluster roles, and give each namespace an account.
 
-They react within the write that calls for it, so that nobody has to wait for them.
+They react within the write that causes them, so no client waits for them.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Server-side apply: a configuration is merged in, and what its manager no longer mentions goes.
 
-The manager of an apply owns every field it names. Fields it named last time and not now are removed, unless somebody
-else owns them; fields that somebody else set to another value are conflicts, unless the apply is forced. The rules are
-those of structured-merge-diff (``merge/update.go``); see `managed_fields` for what is simplified.
+The manager of an apply owns every field it names. Fields it named last time and not now are removed, unless another
+manager owns them. Fields that another manager set to other values are conflicts, unless the apply is forced. The rules
+are those of structured-merge-diff (``merge/update.go``); see `managed_fields` for what is simplified.
 """
 
 from __future__ import annotations
@@ -168,7 +168,7 @@ def _thinned(value: Any, node: Node, path: Path, gone: set[Path], held: set[Path
 
 
 def _not_given_up(conflicts: dict[Manager, set[Path]], live: Object, node: Node) -> dict[Manager, set[Path]]:
-    """Leave out the fields that kubectl itself applied from the client's side and nobody changed since."""
+    """Leave out the fields that kubectl applied from the client's side and that have not changed since."""
     text = ((live.get("metadata") or {}).get("annotations") or {}).get(_LAST_APPLIED)
     try:
         applied = decode(text.encode()) if text else None

@@ -31,7 +31,7 @@ _SCALE: Final = Subresource("scale", "Scale", CHANGE_VERBS, "autoscaling", "v1")
 
 
 def _workload(group: str, plural: str, kind: str, short: str, *, scaled: bool = True) -> Resource:
-    """Return the row of a kind that stands for pods; nobody here makes those."""
+    """Return the row of a workload kind; no controller here makes its pods."""
     return Resource(
         group,
         "v1",

@@ -104,7 +104,7 @@ class Resource:
     schema: Object | None = None
     #: Extra printer columns of a custom resource, as its definition has them.
     printer_columns: tuple[Object, ...] = ()
-    #: Where the scale subresource finds its numbers; None where there is none.
+    #: The fields behind the scale subresource; None without it.
     scale: ScalePaths | None = None
     #: What a field selector may name beside metadata.name and metadata.namespace: its paths inside the object.
     field_paths: Mapping[str, tuple[str, ...]] = attrs.field(factory=dict)
@@ -140,7 +140,7 @@ class Resource:
 
     @property
     def fields(self) -> Node | None:
-        """Return the schema that says which fields an object may have; None where nobody knows."""
+        """Return the schema of the fields that an object may have; None if unknown."""
         return self.schema if self.custom else schema_of(self.group, self.version, self.kind)
 
     def subresource(self, name: str) -> Subresource | None:
@@ -223,7 +223,7 @@ class ResourceTable:
         return None
 
     def has_version(self, group: str, version: str) -> bool:
-        """Tell whether anything is served under a group and version."""
+        """Return True if anything is served under a group and version."""
         return (group, version) in self._versions
 
     def groups(self) -> dict[str, dict[str, list[Resource]]]:

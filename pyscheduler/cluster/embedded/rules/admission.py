@@ -1,7 +1,7 @@
 """Admission: what new objects need of others.
 
-A namespace has to exist, a pod gets its class's priority, and who asks for devices as an administrator must do so in a
-namespace that is marked for it.
+A namespace has to exist, a pod gets the priority of its class, and a claim with administrator access to devices must be
+in a namespace that is labelled for it.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ Two moments. Defaults of single fields are applied on every write, because a cli
 any time. What depends on the whole object at its birth (status, quality of service, the two tolerations that give a pod
 five minutes on a lost node, label keys merged into selectors) is done once, at creation.
 
-The rules are those of the real server for what schedulers and `kubectl` read; fields nobody here reads are left alone.
+The rules are those of the real server for what schedulers and `kubectl` read; other fields are left unchanged.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """How an object goes: at once, after its finalizers are done, or, for a pod on a node, after a period of grace.
 
-The store only knows removal. Whether a DELETE removes, or marks the object and leaves the removal to somebody else (the
-kubelet of a bound pod, the owner of a finalizer), is decided here, by the rules of the real server.
+The rules of the real server decide whether a DELETE removes an object, or only marks it and leaves the removal to a
+kubelet or to the owner of a finalizer.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = ["DeleteOptions", "check_preconditions", "mark_deleted", "options_of", "read_options"]
 
-#: Namespaces that admission lets nobody delete.
+#: Namespaces that admission protects from deletion.
 _IMMORTAL: Final = frozenset({"default", "kube-public", "kube-system"})
 _TERMINAL: Final = frozenset({"Succeeded", "Failed"})
 
@@ -39,7 +39,7 @@ class DeleteOptions(msgspec.Struct, frozen=True):
 
 
 def read_options(query: Mapping[str, str], body: bytes) -> DeleteOptions:
-    """Read delete options from the body, or from the query where there is none."""
+    """Read delete options from the body, or from the query if the body is empty."""
     options: Object = decode_body(body, "DeleteOptions") if body else {}
     check_fits(options, DELETE_OPTIONS, "DeleteOptions", "v1")
     asked = query.get("gracePeriodSeconds", "")

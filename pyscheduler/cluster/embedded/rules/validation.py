@@ -1,6 +1,6 @@
 """What the API server refuses to store.
 
-Two kinds of refusal, as in the real server. An object whose JSON has the wrong shape, or a quantity nobody can read, is
+Two kinds of refusal, as in the real server. An object whose JSON has the wrong shape, or an unreadable quantity, is
 not understood (400, the words of Go's decoder). One that is understood and wrong (bad names and labels, no containers,
 changes of what may not change) is invalid (422), and every wrong field is named. The checks cover what schedulers and
 `kubectl` depend on; a real API server refuses more.
@@ -120,7 +120,7 @@ def _without_nulls(value: Any) -> Any:
 
 
 def _quantities(resource: Resource, obj: Object) -> Iterator[str | int | float]:
-    """Yield every quantity of a pod, a node or devices whose shape is right."""
+    """Yield every quantity of a well-formed pod, node or device object."""
     if resource.collection == "nodes":
         status = obj.get("status") or {}
         for name in ("capacity", "allocatable"):

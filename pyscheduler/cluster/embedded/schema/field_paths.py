@@ -60,7 +60,7 @@ def _collect(value: Any, node: Node, path: Path, found: dict[Path, Any]) -> None
 
 
 def is_atomic(value: Any, node: Node) -> bool:
-    """Tell whether a map or list is one field as a whole; where a schema does not say, maps are not and lists are."""
+    """Return True if a map or list is one field as a whole; where a schema does not say, maps are not and lists are."""
     target = resolved(node)
     if isinstance(value, dict):
         return "atomic" in (node.get("x-kubernetes-map-type"), target.get("x-kubernetes-map-type"))

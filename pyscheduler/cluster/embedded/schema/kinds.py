@@ -51,7 +51,7 @@ def schema_of(group: str, version: str, kind: str) -> Node | None:
 
 
 def resolved(node: Node) -> Node:
-    """Return the schema that a node stands for."""
+    """Return the schema behind a node, following a reference."""
     name = node.get("$ref")
     return node if name is None else definitions()[name]
 

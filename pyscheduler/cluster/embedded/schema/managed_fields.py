@@ -3,7 +3,7 @@
 Each manager owns the fields that it applied or changed last. A change by one takes the field from the others; an apply
 that would do so without being forced is a conflict.
 
-Differs from the real server: an object that nobody ever applied with server-side apply has no managed fields; the first
+Differs from the real server: an object without a server-side apply has no managed fields; the first
 apply finds everything owned by ``before-first-apply``, as it does on a real server for objects from before the feature.
 Writes of the server's own (bindings, statuses of its kubelets, evictions) are no manager's.
 """
@@ -34,7 +34,7 @@ __all__ = [
 ]
 
 BEFORE_FIRST_APPLY: Final = "before-first-apply"
-"""The manager of everything that was there before anybody applied."""
+"""The manager of all fields that an object had before its first apply."""
 
 _KIND: Final = "FieldsV1"
 _GREAT_PARTS: Final = frozenset({("f:metadata",), ("f:spec",), ("f:status",)})
@@ -128,13 +128,13 @@ class Owners:
 
 
 def managed_fields_of(obj: Object) -> list[Any]:
-    """Return the entries of an object, empty where nobody keeps any."""
+    """Return the entries of an object's managed fields; empty if it has none."""
     entries = (obj.get("metadata") or {}).get("managedFields")
     return [entry for entry in entries if isinstance(entry, dict)] if isinstance(entries, list) else []
 
 
 def own_fields(obj: Object, node: Node, *, subresource: str, has_status: bool) -> dict[Path, Any]:
-    """Return the fields of an object that somebody may own who writes through this subresource."""
+    """Return the fields that a manager may own by writing through this subresource."""
     foreign = {"f:status"} if has_status and not subresource else {"f:spec"} if subresource == "status" else set()
     return {
         path: value

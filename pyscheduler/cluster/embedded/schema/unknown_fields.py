@@ -68,7 +68,7 @@ class FieldCheck:
 
 
 def field_check(query: Mapping[str, str], options_kind: str) -> FieldCheck:
-    """Read what a request asks for; refuse (422) what is none of the choices."""
+    """Read how a request wants unknown fields treated; refuse (422) any other value."""
     mode = query.get("fieldValidation", "")
     if mode not in _MODES:
         problem = errors.FieldProblem.unsupported("fieldValidation", mode, _MODES)
@@ -123,7 +123,7 @@ def _pruned(value: Any, node: Node, path: str, unknown: list[str], custom: bool)
 
 
 def _keeps_null(node: Node) -> bool:
-    """Tell whether Go writes an absent value of this kind as null: a time, or anything at all."""
+    """Return True if Go writes an absent value of this kind as null: a time, or anything at all."""
     node = resolved(node)
     return node.get("format") == "date-time" or "type" not in node
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 __all__ = ["VERSION", "aggregated", "core_versions", "group", "group_list", "resource_list"]
 
-#: What /version says: the release whose behaviour is mirrored.
+#: The answer to /version: the Kubernetes release that this server mirrors.
 VERSION: Final[Object] = {
     "major": "1",
     "minor": "36",

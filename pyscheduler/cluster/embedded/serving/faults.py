@@ -1,7 +1,7 @@
-"""Faults on purpose: what goes wrong between a client and its API server, made to happen for tests.
+"""Injected faults: failures between a client and its API server, for tests.
 
-A `Fault` says which requests it hits, how often, and what becomes of them: an error status, a delay, an answer that
-gets lost although the write was done, a connection that breaks before anything was done. Watches are ended, cut, or
+A `Fault` selects requests, says how often it hits them, and with what: an error status, a delay, an answer that is lost
+after the write was done, a connection that breaks before the write. Watches are ended, cut, or
 cut within a line by `Router.drop_watches`. Chance comes from a seeded source, delays from the server's clock.
 """
 
@@ -26,7 +26,7 @@ Loss = Literal["", "request", "answer"]
 class Fault:
     """One way for requests to go wrong. `path` is a regular expression that must be found in the URL path.
 
-    Every field that is set narrows or adds: a fault may delay and then fail. `times` None hits for ever.
+    Every field that is set narrows or adds: a fault may delay and then fail. `times` None has no limit.
     """
 
     method: str = ""

@@ -62,7 +62,7 @@ class ApiServer:
 
     async def start(self) -> None:
         """Listen; `ConfigError` when the address cannot be had."""
-        # Handlers are cancelled when their client goes: an idle watch would otherwise wait for news for nobody.
+        # Handlers are cancelled when their client disconnects; an idle watch would otherwise stay open.
         server = web.Server(self._handle, request_factory=_make_request, handler_cancellation=True, access_log=None)
         runner = web.ServerRunner(server, shutdown_timeout=_SHUTDOWN_SECONDS)
         await runner.setup()
@@ -122,7 +122,7 @@ class ApiServer:
         except BrokenStreamError:
             return _cut(http, response)
         except ConnectionError:
-            pass  # the client is gone; there is nobody to tell
+            pass  # the client has disconnected
         finally:
             self._open.discard(stream)
             stream.close()
@@ -130,7 +130,7 @@ class ApiServer:
 
 
 def _impersonation(headers: Mapping[str, str]) -> Impersonation:
-    """Return for whom a request's headers say it is made."""
+    """Return the user that a request's headers ask to impersonate."""
     given = [(name.lower(), value) for name, value in headers.items()]
     extra = tuple(
         (unquote(name.removeprefix(_EXTRA_HEADER)), value) for name, value in given if name.startswith(_EXTRA_HEADER)

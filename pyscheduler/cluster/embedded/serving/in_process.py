@@ -52,7 +52,7 @@ class InProcessStream:
 class InProcessTransport(ConnectingTransport):
     """Carries requests straight into a router; any number of transports may share one.
 
-    It acts as `user`, or as whom `token` says; as the server itself where neither is given.
+    It acts as `user`, or as the user of `token`; without both, as the server itself.
     """
 
     def __init__(self, router: Router, *, user: User | None = None, token: str = "") -> None:

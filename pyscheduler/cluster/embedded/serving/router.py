@@ -61,7 +61,7 @@ _GOLDEN_RATIO: Final = 0.618034
 _HEALTH_PATHS: Final = frozenset({"/healthz", "/livez", "/readyz"})
 _YAML_TYPES: Final = frozenset({"application/yaml", "application/apply-patch+yaml"})
 _WHOLE_SUBRESOURCES: Final = frozenset({"status", "resize", "finalize"})
-#: Groups in which more than the request decides who may write what.
+#: Groups in which a write is checked against the rights of its user.
 _GUARDED: Final = frozenset({RBAC_GROUP, DEVICE_GROUP})
 _INITIAL_EVENTS_END: Final = b',"annotations":{"k8s.io/initial-events-end":"true"}'
 
@@ -456,7 +456,7 @@ def _fits(resource: Resource, where: ResourcePath) -> bool:
 
 
 def _in_json(request: Request) -> Request:
-    """Return a request whose body is protobuf with the JSON it stands for; of a kind without numbers, as it is."""
+    """Return a request with its protobuf body as JSON; unchanged if the kind has no field numbers here."""
     try:
         body = encode(decode_protobuf(request.body))
     except UnknownKindError:

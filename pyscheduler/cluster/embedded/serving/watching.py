@@ -2,7 +2,7 @@
 
 A watch holds no queue of its own. It remembers how far it has read, and when something was written, or a timer says so,
 it reads on: everything new goes out as one chunk, so that a burst of writes costs one wake-up and one write to the
-socket. A client that reads too slowly costs no memory; if the log moves past it, it is told so (410) and lists again.
+socket. A slow client costs no memory; if the log moves past its position, it gets an error (410) and lists again.
 
 A selector changes what a change looks like: an object that begins to match is ADDED, one that no longer matches is
 DELETED in the state it last matched, and what never matched is not mentioned.
@@ -47,7 +47,7 @@ class WatchView(msgspec.Struct, frozen=True):
     bookmark: Callable[[int], bytes] | None = None
 
     def line(self, change: Change) -> bytes:
-        """Return the line of a change for this client, empty when it is none of its business."""
+        """Return the line of a change for this client; empty if the client does not select the object."""
         record, old = change.record, change.old
         if self.namespace and record.namespace != self.namespace:
             return b""
@@ -110,7 +110,7 @@ class WatchStream:
     # --- the server's side -------------------------------------------------------------------------
 
     def end(self) -> None:
-        """End the stream as a server does whose time for it is up: after what there is to tell."""
+        """End the stream after all pending changes, as a server does at a timeout."""
         self._ending = True
         self._wake()
 

@@ -84,7 +84,7 @@ def replica_set(cluster: Any, replicas: int, **metadata: Any) -> dict[str, Any]:
         pytest.param({}, (0, 3, 0, 0), id="neither"),
     ],
 )
-async def test_what_a_budget_allows(
+async def test_budget_counts_allowed_disruptions(
     api: Any, cluster: Any, clock: Any, pod: Any, lifecycle: Any, spec: Any, expected: Any
 ) -> None:
     """Numbers count pods, shares count what their controllers want."""
@@ -167,7 +167,7 @@ async def test_a_pod_that_was_to_go_and_did_not(api: Any, cluster: Any, clock: A
         pytest.param("50%", {"apiVersion": "apps/v1", "kind": "ReplicaSet"}, "found no controllers", id="gone"),
     ],
 )
-async def test_what_cannot_be_worked_out_allows_nothing(
+async def test_budget_that_cannot_be_computed_allows_no_disruption(
     api: Any, cluster: Any, clock: Any, pod: Any, lifecycle: Any, value: str, reference: Any, why: str
 ) -> None:
     """The status says why it is not kept, and no disruption is allowed."""

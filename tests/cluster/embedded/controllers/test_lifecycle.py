@@ -330,7 +330,7 @@ async def test_nodes_can_reject_without_running_pods(api: Any, pod: Any, clock: 
     lifecycle.stop()
 
 
-async def test_what_runs_has_its_place(api: Any, pod: Any, clock: Any, cluster: Any) -> None:
+async def test_running_pods_are_admitted_before_pending_ones(api: Any, pod: Any, clock: Any, cluster: Any) -> None:
     """Pods that were running at the start are counted, not asked; who is pending must fit beside them."""
     cluster.add(node("n", cpu="1"))
     for name in ("a", "b"):

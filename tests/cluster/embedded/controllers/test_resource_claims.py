@@ -291,7 +291,7 @@ STEPS = ("add", "bind", "reserve", "end", "delete", "drop claim", "wait")
 FIRED: Counter[str] = Counter()
 
 
-def test_whatever_happens_nothing_is_left_behind() -> None:
+def test_random_histories_leave_no_usage_behind() -> None:
     """A pod that may run has its claim; and when all pods are gone, no claim of theirs is there, none is reserved."""
 
     @given(st.lists(st.tuples(st.sampled_from(STEPS), st.integers(0, 3)), min_size=5, max_size=25))

@@ -54,7 +54,7 @@ async def test_an_apply_creates_and_owns_what_it_names(api: Any) -> None:
     assert (status, again) == (200, made)
 
 
-async def test_what_is_no_longer_mentioned_goes(api: Any) -> None:
+async def test_apply_removes_fields_it_no_longer_names(api: Any) -> None:
     """A field that only its manager owned is removed with the next apply that leaves it out."""
     await apply(api, "one", config(a="1", b="2"))
     await apply(api, "two", config(b="2", c="3"))

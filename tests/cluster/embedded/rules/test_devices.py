@@ -134,7 +134,7 @@ async def test_tables(api: Any) -> None:
 # --- what is refused --------------------------------------------------------------------------------
 
 
-def test_what_is_right_is_stored(cluster: EmbeddedCluster) -> None:
+def test_valid_objects_are_stored(cluster: EmbeddedCluster) -> None:
     """Everything that the fields are for is taken."""
     configuration = {"opaque": {"driver": "d.example.com", "parameters": {"kind": "X"}}}
     policy = {"default": "1Gi", "validRange": {"min": "1Gi", "max": "8Gi", "step": "1Gi"}}
@@ -415,7 +415,7 @@ POLICIES = [
 
 
 @pytest.mark.parametrize(("manifest", "why"), [*WRONG_CLAIMS, *WRONG_SLICES])
-def test_what_is_wrong_is_refused(cluster: EmbeddedCluster, manifest: dict[str, Any], why: str) -> None:
+def test_invalid_objects_are_refused(cluster: EmbeddedCluster, manifest: dict[str, Any], why: str) -> None:
     """The answer names the field and what is wrong with it."""
     with pytest.raises(APIError) as caught:
         cluster.add(manifest)
@@ -544,8 +544,8 @@ async def test_reports_go_with_their_device(api: Any) -> None:
     assert made["status"] == {}
 
 
-async def test_nobody_joins_a_claim_that_goes(api: Any) -> None:
-    """While a claim is being deleted, users may leave it, but none may come."""
+async def test_deleted_claim_takes_no_new_user(api: Any) -> None:
+    """While a claim is being deleted, `reservedFor` may lose users, but may not gain any."""
     asked = claim()
     asked["metadata"]["finalizers"] = ["resource.kubernetes.io/delete-protection"]
     made = await api.ok("POST", CLAIMS, asked)
@@ -559,7 +559,7 @@ async def test_nobody_joins_a_claim_that_goes(api: Any) -> None:
     await api.ok("PUT", f"{CLAIMS}/c/status", {**left, "status": ALLOCATED})
 
 
-async def test_who_may_allocate(guarded: EmbeddedCluster, api_of: Any) -> None:
+async def test_allocation_needs_permission_to_bind(guarded: EmbeddedCluster, api_of: Any) -> None:
     """A change of allocation or reservations takes `resourceclaims/binding` beside the status itself."""
     admin, sched = api_of(guarded, "admin-token"), api_of(guarded, "sched-token")
     roles = "/apis/rbac.authorization.k8s.io/v1/clusterroles"

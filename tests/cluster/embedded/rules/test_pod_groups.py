@@ -43,7 +43,7 @@ def workload(*templates: dict[str, Any]) -> dict[str, Any]:
         pytest.param(workload({"name": "w", "schedulingPolicy": GANG}), id="workload"),
     ],
 )
-def test_what_is_right_is_stored(manifest: dict[str, Any]) -> None:
+def test_valid_objects_are_stored(manifest: dict[str, Any]) -> None:
     """And comes back as it was."""
     server = cluster()
     server.add(manifest)
@@ -102,7 +102,7 @@ def test_what_is_right_is_stored(manifest: dict[str, Any]) -> None:
         ),
     ],
 )
-def test_what_is_wrong_is_refused(manifest: dict[str, Any], why: str) -> None:
+def test_invalid_objects_are_refused(manifest: dict[str, Any], why: str) -> None:
     """With the field, and what is wrong with it."""
     with pytest.raises(APIError) as caught:
         cluster().add(manifest)

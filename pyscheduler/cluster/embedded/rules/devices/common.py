@@ -58,7 +58,7 @@ def too_many_problems(path: str, items: Sequence[Any], most: int) -> Iterator[Fi
 
 
 def duplicate_problems(path: str, keys: Iterable[str]) -> Iterator[FieldProblem]:
-    """Yield every item of a list whose key was there before."""
+    """Yield a problem for every repeated key in a list."""
     seen: set[str] = set()
     for index, key in enumerate(keys):
         if key in seen:

@@ -15,7 +15,7 @@ __all__ = ["quantities_of"]
 
 
 def quantities_of(kind: str, obj: Object) -> Iterator[str | int | float]:
-    """Yield every quantity of an object whose shape is right."""
+    """Yield every quantity of a well-formed object."""
     spec = obj.get("spec") or {}
     if kind == "ResourceSlice":
         yield from _of_slice(spec)

@@ -72,12 +72,12 @@ def device_problems(resource: Resource, old: Object | None, new: Object) -> Iter
 
 
 def admin_request(spec: Object) -> str:
-    """Return the path, below a claim's spec, of a request for administrator's access; empty where there is none."""
+    """Return the path, below a claim's spec, of the first request for administrator access; empty if there is none."""
     return next((f"{path.removesuffix('.exactly')}.adminAccess" for one, path in asked_for(spec) if _admin(one)), "")
 
 
 def admin_result(claim: Object) -> str:
-    """Return the path of a result with administrator's access; empty where there is none."""
+    """Return the path of the first result with administrator access; empty if there is none."""
     results = _results(claim)
     path = "status.allocation.devices.results"
     return next((f"{path}[{index}].adminAccess" for index, one in enumerate(results) if _admin(one)), "")
