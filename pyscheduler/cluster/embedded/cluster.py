@@ -16,7 +16,7 @@ from pyscheduler.cluster.embedded.access.tokens import TokenIssuer
 from pyscheduler.cluster.embedded.controllers import definitions, namespaces
 from pyscheduler.cluster.embedded.controllers.event_expiry import EventExpiry
 from pyscheduler.cluster.embedded.controllers.lifecycle import Lifecycle
-from pyscheduler.cluster.embedded.controllers.roles_and_accounts import DefaultAccounts, aggregate_roles
+from pyscheduler.cluster.embedded.controllers.roles_and_accounts import aggregate_roles, ensure_account, restore_account
 from pyscheduler.cluster.embedded.manifests import load_manifests
 from pyscheduler.cluster.embedded.registry import Registry
 from pyscheduler.cluster.embedded.resources import rbac
@@ -147,9 +147,8 @@ class EmbeddedCluster:
         registry = self.registry
         registry.guard = guard.check
         registry.reactions[rbac.CLUSTER_ROLES.collection] = aggregate_roles
-        accounts = DefaultAccounts(NAMESPACES, SERVICE_ACCOUNTS, namespaces.react)
-        registry.reactions[NAMESPACES.collection] = accounts.on_namespace
-        registry.reactions[SERVICE_ACCOUNTS.collection] = accounts.on_account
+        registry.reactions[NAMESPACES.collection] = ensure_account
+        registry.reactions[SERVICE_ACCOUNTS.collection] = restore_account
 
     def _find(self, collection: str, key: str) -> Record | None:
         return self.store.collection(collection).get(key)

@@ -1,18 +1,14 @@
-"""List and watch: keep a local copy of one kind of object, and tell every change exactly once.
+"""List and watch: keep a local copy of one kind of object, and report every change to the handlers exactly once.
 
-An informer lists in pages, then watches from the list's version. Bookmarks keep the version fresh, so that a watch
-that ends (servers end them every few minutes), breaks or falls silent is taken up where it stopped. Silence alone is no
-failure: where nothing happens to a kind, an API server sends bookmarks only as often as etcd tells it how far it is,
-which may be every ten minutes; but a dead stream looks the same. When the server has
-forgotten that version (410), or the stream is not to be trusted any more (a line that is no event, a version that runs
-backwards, a change to an object that was never announced), everything is listed again, and the handlers are told the
-difference. Failures are spaced by a backoff that a spell of good service resets.
+An informer lists in pages, then watches from the version of the list. When a watch ends, breaks or falls silent, the
+next one continues from the latest version. `informer_rules` decides when everything is listed again; the handlers then
+get the difference. Silence alone is no failure: an API server may send a bookmark only every ten minutes. Failures are
+spaced by a backoff, which is reset after a while without failures.
 
-An object that cannot be decoded is counted and passed over: what was last readable of it stays in the copy until a
-readable state or its deletion comes. A kind that is not served at all (its CRD is absent) is no failure where it is
-optional: the copy is empty, and it is looked for now and then. Nor is one that may not be listed, since that is said of
-absent kinds, too. But a built-in kind is there, and to decide as if it had no objects would be to decide wrongly; other
-than with kinds of devices, without which the pods that need them wait.
+An object that cannot be decoded is counted and skipped; the copy keeps its last readable state. An optional kind may be
+absent (no CRD): then the copy is empty, and the informer looks for the kind from time to time. It may also be refused,
+except for a built-in kind, because decisions without its objects would be wrong. Kinds of devices are the exception:
+the pods that need devices wait.
 
 Handlers run on the event loop, in order, one object at a time; long lists and bursts yield between chunks.
 """

@@ -173,7 +173,7 @@ async def test_get_pods_and_nodes(kubectl: Kubectl) -> None:
 
 
 async def test_missing_object_is_refused(kubectl: Kubectl) -> None:
-    """kubectl reports a missing object in its usual words."""
+    """Kubectl reports a missing object in its usual words."""
     assert await kubectl("get", "pod", "nope", code=1) == 'Error from server (NotFound): pods "nope" not found\n'
     assert "the server doesn't have a resource type" in await kubectl("get", "nonsense", code=1)
 

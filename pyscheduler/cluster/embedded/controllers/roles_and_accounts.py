@@ -12,16 +12,17 @@ import msgspec
 from pyscheduler.api.errors import SelectorError
 from pyscheduler.api.meta import LabelSelector
 from pyscheduler.api.selectors import compile_label_selector
+from pyscheduler.cluster.embedded.controllers import namespaces
+from pyscheduler.cluster.embedded.resources.builtin import NAMESPACES, SERVICE_ACCOUNTS
 from pyscheduler.cluster.embedded.resources.rbac import CLUSTER_ROLES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from pyscheduler.cluster.embedded.registry import Reaction, Registry
-    from pyscheduler.cluster.embedded.resources.table import Resource
+    from pyscheduler.cluster.embedded.registry import Registry
     from pyscheduler.cluster.embedded.store import Record
 
-__all__ = ["DefaultAccounts", "aggregate_roles"]
+__all__ = ["aggregate_roles", "ensure_account", "restore_account"]
 
 _DEFAULT_ACCOUNT: Final = "default"
 
@@ -56,27 +57,21 @@ def _selected_rules(registry: Registry, own: str, selectors: Iterable[Any]) -> l
     return rules
 
 
-class DefaultAccounts:
-    """Gives each namespace the service account `default`, again if it was deleted; `then` is done afterwards."""
+def ensure_account(registry: Registry, record: Record, *, deleted: bool) -> None:
+    """Give a new namespace its service account `default`, and end a namespace that is terminating."""
+    if not deleted:
+        _ensure(registry, record)
+    namespaces.react(registry, record, deleted=deleted)
 
-    def __init__(self, namespaces: Resource, accounts: Resource, then: Reaction) -> None:
-        self._namespaces = namespaces
-        self._accounts = accounts
-        self._then = then
 
-    def on_namespace(self, registry: Registry, record: Record, *, deleted: bool) -> None:
-        """React to a namespace."""
-        if not deleted:
-            self._ensure(registry, record)
-        self._then(registry, record, deleted=deleted)
+def restore_account(registry: Registry, record: Record, *, deleted: bool) -> None:
+    """Create the service account `default` again after it was deleted."""
+    namespace = registry.collection(NAMESPACES).get(record.namespace)
+    if deleted and namespace is not None:
+        _ensure(registry, namespace)
 
-    def on_account(self, registry: Registry, record: Record, *, deleted: bool) -> None:
-        """React to a service account."""
-        namespace = registry.collection(self._namespaces).get(record.namespace)
-        if deleted and namespace is not None:
-            self._ensure(registry, namespace)
 
-    def _ensure(self, registry: Registry, namespace: Record) -> None:
-        active = namespace.fields.get("status.phase") == "Active"
-        if active and registry.collection(self._accounts).get(f"{namespace.name}/{_DEFAULT_ACCOUNT}") is None:
-            registry.create(self._accounts, namespace.name, {"metadata": {"name": _DEFAULT_ACCOUNT}})
+def _ensure(registry: Registry, namespace: Record) -> None:
+    active = namespace.fields.get("status.phase") == "Active"
+    if active and registry.collection(SERVICE_ACCOUNTS).get(f"{namespace.name}/{_DEFAULT_ACCOUNT}") is None:
+        registry.create(SERVICE_ACCOUNTS, namespace.name, {"metadata": {"name": _DEFAULT_ACCOUNT}})

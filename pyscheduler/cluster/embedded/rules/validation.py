@@ -21,7 +21,7 @@ from pyscheduler.cluster.embedded.errors import FieldProblem
 from pyscheduler.cluster.embedded.resources import definitions
 from pyscheduler.cluster.embedded.resources.devices import DEVICE_GROUP
 from pyscheduler.cluster.embedded.resources.rbac import RBAC_GROUP
-from pyscheduler.cluster.embedded.rules.devices.quantities import quantities_of
+from pyscheduler.cluster.embedded.rules.devices.claims import quantities_of
 from pyscheduler.cluster.embedded.rules.devices.validation import device_problems
 from pyscheduler.cluster.embedded.rules.names import label_problems, subdomain_problems
 from pyscheduler.cluster.embedded.rules.pod_groups import POD_GROUP_COLLECTIONS, pod_group_problems
