@@ -57,14 +57,13 @@ class ResourcePath(NamedTuple):
 
 def split_path(path: str) -> ResourcePath | None:
     """Return the parts of ``/api/VERSION/...`` or ``/apis/GROUP/VERSION/...``, or None for any other path."""
-    root, *parts = path.strip("/").split("/")
-    if root == "api":
-        parts = ["", *parts]
-    if root not in ("api", "apis") or len(parts) < 3:
+    parts = path.strip("/").split("/")
+    if parts[0] == "api":
+        parts.insert(1, "")
+    if parts[0] not in ("api", "apis") or len(parts) < 4:
         return None
-    group, version, *parts = parts
-    namespace = ""
-    if parts[0] == "namespaces" and len(parts) > 2 and parts[2] not in _OF_NAMESPACES:
-        _, namespace, *parts = parts
-    plural, name, subresource, *rest = *parts, *[""] * (3 - len(parts))
-    return ResourcePath(group, version, namespace, plural, name, subresource, rest)
+    group, version, namespace, at = parts[1], parts[2], "", 3
+    if parts[3] == "namespaces" and len(parts) > 5 and parts[5] not in _OF_NAMESPACES:
+        namespace, at = parts[4], 5
+    parts += ("", "")
+    return ResourcePath(group, version, namespace, parts[at], parts[at + 1], parts[at + 2], parts[at + 3 : -2])

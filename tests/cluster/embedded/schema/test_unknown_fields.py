@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from pyscheduler.cluster.embedded.kinds import structs, table
+from pyscheduler.cluster.embedded.schema import kinds, structs
 
 PODS = "/api/v1/namespaces/default/pods"
 STRATEGIC = "application/strategic-merge-patch+json"
@@ -123,8 +123,8 @@ async def test_definitions_are_known_all_the_way_down(api: Any) -> None:
     assert refused[2].endswith('strict decoding error: unknown field "spec.free", unknown field "odd"')
 
 
-@pytest.mark.parametrize("name", sorted(table.definitions()))
+@pytest.mark.parametrize("name", sorted(kinds.definitions()))
 def test_a_type_can_be_made_of_every_schema(name: str) -> None:
     """No schema of the table is beyond the maker of types."""
-    for one in table.definitions()[name].get("x-kubernetes-group-version-kind", ()):
+    for one in kinds.definitions()[name].get("x-kubernetes-group-version-kind", ()):
         assert structs.struct_of(one["group"], one["version"], one["kind"]) is not None
