@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -83,6 +84,20 @@ def spoilt(tmp_path_factory: pytest.TempPathFactory) -> str:
     for path, line in OFFENDERS.values():
         (copy / path).write_text(f"{line}\n", encoding="utf-8")
     return lint_imports(copy).stdout
+
+
+def test_the_pages_list_the_rooms_of_the_contract() -> None:
+    """The architecture page and CONTRIBUTING.md name every room, in the order of the import contract."""
+    layers = next(contract["layers"] for contract in CONTRACTS if contract["name"] == "Rooms")
+    rooms = [room for layer in layers for room in layer.split(" | ")]
+    page = (ROOT / "docs/explanation/architecture.md").read_text(encoding="utf-8")
+    picture = page.partition("```\n")[2].partition("```")[0]
+    drawn = [
+        room for line in re.findall(r"^ ([a-z]+(?: \| [a-z]+)*)", picture, re.MULTILINE) for room in line.split(" | ")
+    ]
+    assert drawn == rooms
+    guide = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    assert re.findall(r"`([a-z]+)`", guide.partition("Outermost first:")[2].partition(". ")[0]) == rooms
 
 
 @pytest.mark.slow

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from pyscheduler.framework.pod_info import PodInfo
     from pyscheduler.framework.snapshot import Checkpoint, Snapshot
     from pyscheduler.framework.status import Status
+    from pyscheduler.runtime.cooperative_yield import CooperativeYield
     from pyscheduler.runtime.reserving import Release, ReservesPods
-    from pyscheduler.runtime.turns import Turns
 
 __all__ = ["Changes", "Statement"]
 
@@ -190,11 +190,11 @@ class Statement:
             base, self._base = self._base, None
             self._snapshot.rollback(base)
 
-    async def commit(self, turns: Turns) -> Changes:
+    async def commit(self, turns: CooperativeYield) -> Changes:
         """Undo everything and end the statement; return what is to be done for real. Lets the loop turn."""
         while self._undo:
             self._undo.pop()()
-            await turns.give()
+            await turns.yield_if_due()
         self.discard()
         return self._changes()
 

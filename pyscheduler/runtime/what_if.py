@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 from pyscheduler.framework.cycle_state import CycleState
 from pyscheduler.framework.diagnosis import FitError
 from pyscheduler.framework.errors import PluginError
+from pyscheduler.runtime.cooperative_yield import CooperativeYield
 from pyscheduler.runtime.placement import feasible_nodes
 from pyscheduler.runtime.statement import Statement
-from pyscheduler.runtime.turns import Turns
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -42,7 +42,7 @@ class ProfileWhatIf:
     def __init__(self, profile: Profile, statement: Statement) -> None:
         self._profile = profile
         self.statement = statement
-        self._turns = Turns(profile.clock)
+        self._turns = CooperativeYield(profile.clock)
 
     @property
     def snapshot(self) -> Snapshot:
@@ -59,4 +59,4 @@ class ProfileWhatIf:
 
     async def turn(self) -> None:
         """Yield to the event loop if it is time."""
-        await self._turns.give()
+        await self._turns.yield_if_due()

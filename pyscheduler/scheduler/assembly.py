@@ -38,12 +38,14 @@ from pyscheduler.scheduler.informers import LIVE_PODS, Informers
 from pyscheduler.scheduler.permissions import needs
 from pyscheduler.scheduler.pod_status import PodStatusWriter
 from pyscheduler.scheduler.ports import ClientSettings
+from pyscheduler.scheduler.queued_pods import QueuedPods
 from pyscheduler.scheduler.room import Room
 from pyscheduler.scheduler.scheduler import Scheduler
 from pyscheduler.scheduler.scheduling_cycle import SchedulingCycle
+from pyscheduler.scheduler.work import WorkSources
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from pyscheduler.config.types import Configuration
     from pyscheduler.framework.clock import Clock
@@ -123,38 +125,53 @@ def build(
     specs = with_ignored_resources(profile_specs(config, registry.args_type), config.extenders)
     profiles = build_profiles(specs, registry, services)
     informers.declare_registered(profiles.values())
-    services.queue = _make_queue(config, settings, services, profiles, cache, nominator)
-    scheduler = _make_scheduler(config, services, profiles, cache, client, informers, extenders, choices_rng)
+    work = WorkSources()
+    services.queue = _make_queue(config, settings, services, profiles, cache, nominator, work.wake)
+    pipeline = PlacementPipeline(
+        snapshot=snapshot,
+        rng=choices_rng,
+        percentage_of_nodes_to_score=config.percentage_of_nodes_to_score,
+        extenders=extenders,
+    )
+    scheduler = _make_scheduler(services, profiles, cache, client, informers, extenders, pipeline, work)
     scheduler.handlers.register(pods, nodes, informers.announced(profiles.values()))
     register_gauges(scheduler)
     return scheduler
 
 
 def _make_scheduler(
-    config: Configuration,
     services: HandleDependencies,
     profiles: Mapping[str, Profile],
     cache: Cache,
     client: ClusterClient,
     informers: Informers,
     extenders: Extenders | None,
-    rng: random.Random,
+    pipeline: PlacementPipeline,
+    work: WorkSources,
 ) -> Scheduler:
-    """Return the scheduler with its cycles. `rng` breaks ties between nodes."""
+    """Return the scheduler with its cycles."""
     clock, recorder, snapshot, queue = services.clock, services.recorder, services.snapshot, services.queue
     pods, waiting_pods, gates = informers.get(Pod), services.waiting_pods, services.feature_gates
     in_tree = make_in_tree_groups(next(iter(profiles.values())).handle) if gates["GenericWorkload"] else None
     statuses = PodStatusWriter(client=client, clock=clock, recorder=recorder)
     failure = FailureHandler(clock=clock, recorder=recorder, queue=queue, pods=pods, statuses=statuses)
-    pipeline = PlacementPipeline(
-        snapshot=snapshot,
-        rng=rng,
-        percentage_of_nodes_to_score=config.percentage_of_nodes_to_score,
-        extenders=extenders,
-    )
     scheduling = SchedulingCycle(
         clock=clock, recorder=recorder, cache=cache, snapshot=snapshot, queue=queue, pipeline=pipeline, failure=failure
     )
+    group_cycles = _make_group_cycles(scheduling, waiting_pods, profiles, in_tree)
+    queued_pods = QueuedPods(
+        clock=clock,
+        recorder=recorder,
+        cache=cache,
+        queue=queue,
+        pods=pods,
+        profiles=profiles,
+        waiting_pods=waiting_pods,
+        scheduling=scheduling,
+        group_cycles=group_cycles,
+        room=Room(cache=cache, snapshot=snapshot),
+    )
+    work.add(queued_pods)
     return Scheduler(
         client=client,
         clock=clock,
@@ -185,9 +202,9 @@ def _make_scheduler(
             nominate_expectation=gates["NominatedNodeNameForExpectation"],
             extenders=extenders,
         ),
-        group_cycles=_make_group_cycles(scheduling, waiting_pods, profiles, in_tree),
-        room=Room(cache=cache, snapshot=snapshot),
-        in_tree_groups=in_tree,
+        work=work,
+        queued_pods=queued_pods,
+        writers=(statuses, in_tree) if in_tree is not None else (statuses,),
         pods=pods,
         nodes=informers.get(Node),
         others=[informer for _, informer in informers.others()],
@@ -233,6 +250,7 @@ def _make_queue(
     profiles: Mapping[str, Profile],
     cache: Cache,
     nominator: Nominator,
+    on_ready: Callable[[], object],
 ) -> SchedulingQueue:
     """Return the queue that all profiles share; they agree on how to sort it."""
     gates = settings.feature_gates
@@ -256,4 +274,5 @@ def _make_queue(
         adjacency_key=next(iter(profiles.values())).adjacency_key,
         is_placed=is_placed,
         generic_workload=gates["GenericWorkload"],
+        on_ready=on_ready,
     )

@@ -44,8 +44,8 @@ if TYPE_CHECKING:
     from pyscheduler.framework.pod_info import PodInfo
     from pyscheduler.framework.recorder import Recorder
     from pyscheduler.framework.snapshot import Snapshot
+    from pyscheduler.scheduler.object_texts import ObjectTexts
     from pyscheduler.scheduler.ports import ExtenderConnection, Response
-    from pyscheduler.scheduler.wire_forms import WireForms
 
 __all__ = ["Extender", "Extenders"]
 
@@ -78,7 +78,7 @@ class Extender:
     config: ExtenderConfig
     connection: ExtenderConnection
     clock: Clock
-    forms: WireForms
+    forms: ObjectTexts
     _managed: frozenset[str] = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:

@@ -1,4 +1,4 @@
-"""Gauges and counts that are read when somebody scrapes; between two scrapes they cost nothing."""
+"""Gauges and counters that are computed at each scrape; between two scrapes they cost nothing."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ def register_gauges(scheduler: Scheduler) -> None:
 def _register_pods(recorder: Recorder, cache: Cache, queue: SchedulingQueue) -> None:
     recorder.gauge(
         "scheduler_pending_pods",
-        lambda: {(("queue", name),): float(count) for name, count in queue.counts().items()},
+        lambda: {(("queue", name),): float(count) for name, count in queue.sub_queues.counts().items()},
     )
     recorder.gauge(
         "scheduler_unschedulable_pods",
         _with_zeros(
             lambda: {
                 (("plugin", plugin), ("profile", profile)): float(count)
-                for (plugin, profile), count in queue.rejections().items()
+                for (plugin, profile), count in queue.sub_queues.rejections.items()
             }
         ),
     )
@@ -46,7 +46,7 @@ def _register_pods(recorder: Recorder, cache: Cache, queue: SchedulingQueue) -> 
         "scheduler_inflight_events",
         lambda: {
             (("event", event),): float(count)
-            for event, count in (dict.fromkeys(queue.in_flight_labels, 0) | dict(queue.in_flight_events())).items()
+            for event, count in (dict.fromkeys(queue.in_flight.seen_labels, 0) | queue.in_flight.counts()).items()
         },
     )
     recorder.gauge(
@@ -60,7 +60,7 @@ def _register_pods(recorder: Recorder, cache: Cache, queue: SchedulingQueue) -> 
 
 
 def _with_zeros(read: Callable[[], _Values]) -> Callable[[], _Values]:
-    """Go on showing what was shown once, as Prometheus' client does: a series that ends is no alert's zero."""
+    """Keep each series that was shown once, with 0, as Prometheus' client does: an alert needs the zero."""
     seen: _Values = {}
 
     def values() -> _Values:

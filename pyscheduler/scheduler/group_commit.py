@@ -22,8 +22,8 @@ from pyscheduler.framework.group_cycle import GroupOutcome, GroupVerdict, PodGro
 from pyscheduler.framework.interfaces import NominatingInfo
 from pyscheduler.framework.status import Code, Status
 from pyscheduler.podgroup import asks, places_needed
+from pyscheduler.runtime.cooperative_yield import CooperativeYield
 from pyscheduler.runtime.placement import fits_on
-from pyscheduler.runtime.turns import Turns
 from pyscheduler.scheduler.failure import CLEAR_NOMINATION, pending_version
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from pyscheduler.framework.preemption import Candidate
     from pyscheduler.runtime.profile import Profile
     from pyscheduler.runtime.waiting_pods import WaitingPodMap
-    from pyscheduler.scheduler.cycle import Attempt
+    from pyscheduler.scheduler.attempt import Attempt
     from pyscheduler.scheduler.failure import FailureHandler
     from pyscheduler.scheduler.group_cycle import GroupSource
     from pyscheduler.scheduler.scheduling_cycle import SchedulingCycle
@@ -133,12 +133,12 @@ class GroupCommit:
     # Back into the queue
 
     async def _fail_all(self, decision: Decision) -> None:
-        status, turns = decision.status, Turns(self.clock)
+        status, turns = decision.status, CooperativeYield(self.clock)
         assert status is not None, "an error has a status"
         for member in decision.members:
             own = member.status
             self.failure.handle(member.attempt, own if own is not None and own.is_error else status, CLEAR_NOMINATION)
-            await turns.give()
+            await turns.yield_if_due()
 
     async def _preempt_all(self, decision: Decision) -> None:
         """Evict the victims; the group is retried once they are gone."""
@@ -160,11 +160,11 @@ class GroupCommit:
                 self.failure.handle(attempt, failure, CLEAR_NOMINATION)
 
     async def _reject_all(self, decision: Decision) -> None:
-        rejectors, turns = decision.rejectors(), Turns(self.clock)
+        rejectors, turns = decision.rejectors(), CooperativeYield(self.clock)
         _listen(decision)
         for member in decision.members:
             self._reject(member, rejectors)
-            await turns.give()
+            await turns.yield_if_due()
 
     def _reject(self, member: Member, rejectors: set[str]) -> None:
         """Put one member back into the queue: it waits for the others if it had a node, else for room."""
@@ -184,7 +184,7 @@ class GroupCommit:
         No binding cycle starts before all are reserved.
         """
         reserved: list[Member] = []
-        turns = Turns(self.clock)
+        turns = CooperativeYield(self.clock)
         try:
             for member in decision.members:
                 if member.is_placed and member.status is None:
@@ -193,7 +193,7 @@ class GroupCommit:
                         reserved.append(member)
                     else:
                         member.is_placed = False
-                await turns.give()
+                await turns.yield_if_due()
         except BaseException:
             for member in reserved:
                 self.waiting_pods.stop(member.attempt.pod.uid)

@@ -26,9 +26,9 @@ from pyscheduler.framework.preemption import PREEMPTION_FINDINGS
 from pyscheduler.framework.status import Code, Status
 from pyscheduler.framework.trial import TrialKind
 from pyscheduler.podgroup import asks
+from pyscheduler.runtime.cooperative_yield import CooperativeYield
 from pyscheduler.runtime.placement import Placement, rejection_of
 from pyscheduler.runtime.statement import Statement
-from pyscheduler.runtime.turns import Turns
 from pyscheduler.scheduler.failure import CLEAR_NOMINATION
 from pyscheduler.scheduler.group_commit import Decision, Member
 from pyscheduler.scheduler.scheduling_cycle import Failure
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from pyscheduler.framework.recorder import Recorder
     from pyscheduler.queue.scheduling_queue import SchedulingQueue
     from pyscheduler.runtime.profile import Profile
-    from pyscheduler.scheduler.cycle import Attempt
+    from pyscheduler.scheduler.attempt import Attempt
     from pyscheduler.scheduler.group_commit import GroupCommit
     from pyscheduler.scheduler.scheduling_cycle import SchedulingCycle
 
@@ -130,7 +130,7 @@ class GroupCycles:
     ) -> Sequence[Attempt]:
         """Try to place all members; return the attempts to bind. The other attempts are settled."""
         began = self.clock.now()
-        turns = Turns(self.clock)
+        turns = CooperativeYield(self.clock)
         popped = await self._pop_all(groups, first, turns)
         for info in popped:
             info.woken_by = first.woken_by
@@ -147,7 +147,7 @@ class GroupCycles:
             else:
                 self.recorder.queue_wait(began - info.enqueued_at)
                 members.append(self._member(profile, info, group_of.get(info.pod.uid)))
-            await turns.give()
+            await turns.yield_if_due()
         if not members:
             return ()
         decision = Decision(source=groups.source, profile=profile, members=members, began=began)
@@ -168,13 +168,13 @@ class GroupCycles:
         self._tell(groups, decision)
         return attempts
 
-    async def _pop_all(self, groups: _Groups, first: QueuedPodInfo, turns: Turns) -> list[QueuedPodInfo]:
+    async def _pop_all(self, groups: _Groups, first: QueuedPodInfo, turns: CooperativeYield) -> list[QueuedPodInfo]:
         """Take the other members out of the queue; return all of them in the order in which they are tried."""
         others = [pod for pods in groups.members.values() for pod in pods if pod.uid != first.pod.uid]
         popped = [first]
         for start in range(0, len(others), _POPPED_PER_TURN):
             popped += self.queue.pop_these(others[start : start + _POPPED_PER_TURN])
-            await turns.give()
+            await turns.yield_if_due()
         # By rank, not by time: pods may enter activeQ at the same time.
         popped.sort(key=lambda info: (-info.pod.priority, info.first_attempt_rank))
         return popped
@@ -213,7 +213,7 @@ class GroupCycles:
 
     # The trial
 
-    async def _decide(self, decision: Decision, turns: Turns) -> None:
+    async def _decide(self, decision: Decision, turns: CooperativeYield) -> None:
         """Try all members on one snapshot, and undo everything; record the verdict and the outcome of each member."""
         self.cache.update_snapshot(self.snapshot)
         with Statement(self.snapshot, TrialKind.ATTEMPT) as statement:
@@ -221,7 +221,7 @@ class GroupCycles:
                 await self._try(member, statement)
                 if not _go_on(decision, member):
                     break
-                await turns.give()
+                await turns.yield_if_due()
             changes = await statement.commit(turns)
         decision.generations = dict(changes.generations)
 

@@ -26,7 +26,7 @@ from pyscheduler.framework.errors import PluginError
 from pyscheduler.framework.status import Code, Status
 from pyscheduler.runtime.placement import rejection_of
 from pyscheduler.runtime.reserving import reserve
-from pyscheduler.scheduler.cycle import Attempt
+from pyscheduler.scheduler.attempt import Attempt
 from pyscheduler.scheduler.extender_wire import ExtenderError
 from pyscheduler.scheduler.failure import CLEAR_NOMINATION
 

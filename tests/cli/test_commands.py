@@ -56,7 +56,7 @@ def test_help_lists_every_command_with_its_first_line(capsys: pytest.CaptureFixt
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_every_command_teaches(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_help_of_every_command_explains_every_option(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     """Each command's help says what it does, explains each option, and fits 80 columns."""
     text = said(capsys, name, "--help")
     assert len(text.partition("Options:")[0].split()) > 20
@@ -109,7 +109,7 @@ def test_plugins_as_json(capsys: pytest.CaptureFixture[str]) -> None:
     assert not any(blocked[name] for name in ("kube-pyscheduler", "kube-pyscheduler-coscheduling"))
 
 
-def test_what_a_profile_enables(capsys: pytest.CaptureFixture[str]) -> None:
+def test_plugins_of_a_profile(capsys: pytest.CaptureFixture[str]) -> None:
     """With a file, its profiles are shown, extension point by extension point, in the order plugins run."""
     path = str(ROOT / "configs" / "default.yaml")
     text = said(capsys, "plugins", "--config", path)
@@ -160,7 +160,7 @@ def test_plugins_shows_which_plugin_prevents_the_equivalence_cache(
 
 
 @pytest.mark.parametrize("form", ["yaml", "json"])
-def test_config_prints_a_file_again(form: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_output_of_config_can_be_read_again(form: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """What `config` prints can be given to `--config`, and comes to the same."""
     text = said(capsys, "config", "--config", str(ROOT / "configs" / "default.yaml"), "-o", form)
     path = tmp_path / "again.yaml"
@@ -168,7 +168,7 @@ def test_config_prints_a_file_again(form: str, tmp_path: Path, capsys: pytest.Ca
     assert said(capsys, "config", "--config", str(path), "-o", form) == text
 
 
-def test_a_mistake_is_a_line_with_the_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_mistake_is_one_line_with_the_file_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Standard output stays empty, the exit code is 1."""
     path = tmp_path / "missing.yaml"
     with pytest.raises(SystemExit) as ended:

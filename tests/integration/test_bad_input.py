@@ -64,7 +64,7 @@ async def test_every_mistake_of_a_file_is_told_at_once(command: str, config: Cal
         pytest.param(b"\xff\xfe\x00", "not UTF-8 text", id="binary"),
         pytest.param(b"{{{", "line 1", id="not YAML"),
         pytest.param(b"kind: Pod\napiVersion: v1\n", "kubescheduler.config.k8s.io/v1", id="of another kind"),
-        pytest.param(b"", "nothing in it", id="empty"),
+        pytest.param(b"", "the file is empty", id="empty"),
     ],
 )
 async def test_a_configuration_that_is_none(tmp_path: Path, text: bytes | str | None, expected: str) -> None:
@@ -120,11 +120,11 @@ async def test_feature_gates_that_are_none() -> None:
     ("text", "expected"),
     [
         pytest.param(None, "cannot be read: No such file or directory", id="missing"),
-        pytest.param("kind: Pod\n", "was refused: ", id="no apiVersion"),
-        pytest.param("{a: [", "was refused: error converting YAML to JSON", id="not YAML"),
+        pytest.param("kind: Pod\n", "was rejected: ", id="no apiVersion"),
+        pytest.param("{a: [", "was rejected: error converting YAML to JSON", id="not YAML"),
         pytest.param(
             "{apiVersion: v1, kind: Pod, metadata: {name: p}, spec: {containers: []}}",
-            'was refused: Pod "p" is invalid: spec.containers: Required value',
+            'was rejected: Pod "p" is invalid: spec.containers: Required value',
             id="invalid",
         ),
     ],
@@ -135,7 +135,7 @@ async def test_manifests_that_cannot_be_loaded(tmp_path: Path, text: str | None,
     if text is not None:
         path.write_text(text)
     (told,) = await mistakes("cluster", "--port", "0", "--load", str(path))
-    assert told.startswith(f"{path} {expected}")
+    assert told.startswith(f"--load: {path} {expected}")
 
 
 async def test_a_trace_that_is_not_there(tmp_path: Path) -> None:

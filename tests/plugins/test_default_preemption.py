@@ -29,7 +29,7 @@ from pyscheduler.cluster.embedded.faults import Fault
 from pyscheduler.framework.preemption import start_time
 from pyscheduler.framework.recorder import NullRecorder
 from pyscheduler.plugins.default_preemption import DefaultPreemption
-from pyscheduler.queue.places import Place
+from pyscheduler.queue.sub_queues import QueuePlace
 from pyscheduler.testing import FakeCluster, FakeFramework, make_pod
 
 DELETE = r"/pods/[^/]+$"
@@ -424,7 +424,7 @@ async def test_a_victim_that_is_not_bound_yet_is_turned_away(pyscheduler_cluster
     assert why[label] in told
     cluster.add_node("n2", allocatable={"cpu": "2"})
     await cluster.clock.advance(30)
-    assert framework.scheduler.queue.place_of(low.pod.uid) is not Place.UNSCHEDULABLE
+    assert framework.scheduler.queue.place_of(low.pod.uid) is not QueuePlace.UNSCHEDULABLE
     framework.assert_invariants()
 
 

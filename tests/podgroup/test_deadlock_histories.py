@@ -18,7 +18,7 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 from pyscheduler.api import Pod
 from pyscheduler.framework import CycleState, FilterPlugin, NodeInfo, Status
 from pyscheduler.testing import FakeCluster
-from tests.podgroup.deadlock_world import DeadlockWorld
+from tests.podgroup.deadlock_cluster import DeadlockCluster
 
 RUNS: Final = settings.default.max_examples // 5
 LEASE: Final = 6
@@ -38,7 +38,7 @@ class FairWeather(FilterPlugin):
 class History:
     """One cluster, with groups that come at once or one after another, and what happens to it from outside."""
 
-    def __init__(self, world: DeadlockWorld, rng: random.Random) -> None:
+    def __init__(self, world: DeadlockCluster, rng: random.Random) -> None:
         self.world = world
         self.rng = rng
         self.priority: dict[str, int] = {}
@@ -142,7 +142,7 @@ async def run(seed: int) -> None:
     """Play one history."""
     cluster = FakeCluster(seed=0)
     try:
-        world = DeadlockWorld(cluster)
+        world = DeadlockCluster(cluster)
         history = History(world, random.Random(seed))
         for _ in range(history.rng.randint(1, 3)):
             history.add_node()

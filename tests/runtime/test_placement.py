@@ -16,8 +16,8 @@ import pyscheduler
 from pyscheduler import CycleState, FilterPlugin, NodeInfo, Pod, PreFilterPlugin, PreFilterResult, Status
 from pyscheduler.framework.diagnosis import FitError
 from pyscheduler.framework.pod_info import PodInfo, QueuedPodInfo
+from pyscheduler.runtime.cooperative_yield import run_now
 from pyscheduler.runtime.placement import fits_on
-from pyscheduler.runtime.turns import run_now
 from pyscheduler.scheduler.evaluation import evaluate
 from pyscheduler.testing import FakeCluster, VirtualClock, make_pod, node_manifest
 from tests.scheduler.plugins import Counting

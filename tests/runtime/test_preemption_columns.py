@@ -117,7 +117,7 @@ class Known:
         return self.pod
 
 
-class World:
+class PreemptionHistory:
     """A cluster with a history; whatever is decided is decided twice. `fired` says how often what happened."""
 
     def __init__(self, seed: int, fired: Counter[str]) -> None:
@@ -317,18 +317,18 @@ class World:
 
 
 EVENTS = {
-    World.add_node: 0.3,
-    World.change_node: 0.5,
-    World.remove_node: 0.3,
-    World.add_pod: 4.0,
-    World.crowd: 0.1,
-    World.remove_pod: 3.2,
-    World.change_budgets: 0.7,
-    World.change_groups: 0.7,
-    World.promise: 1.0,
-    World.break_promises: 0.4,
-    World.think: 0.5,
-    World.preempt: 12.0,
+    PreemptionHistory.add_node: 0.3,
+    PreemptionHistory.change_node: 0.5,
+    PreemptionHistory.remove_node: 0.3,
+    PreemptionHistory.add_pod: 4.0,
+    PreemptionHistory.crowd: 0.1,
+    PreemptionHistory.remove_pod: 3.2,
+    PreemptionHistory.change_budgets: 0.7,
+    PreemptionHistory.change_groups: 0.7,
+    PreemptionHistory.promise: 1.0,
+    PreemptionHistory.break_promises: 0.4,
+    PreemptionHistory.think: 0.5,
+    PreemptionHistory.preempt: 12.0,
 }
 
 
@@ -411,7 +411,7 @@ def test_columns_change_nothing_but_the_time_it_takes(monkeypatch: pytest.Monkey
     monkeypatch.setattr(preemption_columns, "_MIN_CHUNK", 2)
 
     async def play(seed: int) -> None:
-        world = World(seed, fired)
+        world = PreemptionHistory(seed, fired)
         await world.begin()
         for event in world.rng.choices(list(EVENTS), list(EVENTS.values()), k=100):
             answer = event(world)

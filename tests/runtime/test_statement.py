@@ -20,8 +20,8 @@ from pyscheduler.framework import (
     TrialKind,
 )
 from pyscheduler.podgroup.wire import IN_TREE_PODGROUPS
+from pyscheduler.runtime.cooperative_yield import CooperativeYield
 from pyscheduler.runtime.statement import Statement
-from pyscheduler.runtime.turns import Turns
 from pyscheduler.testing import FakeCluster, FakeFramework, make_pod
 from tests.scheduler.test_group_cycle import GATES, group, members, named, states
 
@@ -253,7 +253,7 @@ async def test_a_commit_undoes_the_trial_and_says_what_to_do(cluster: FakeCluste
     gone = PodInfo.of(make_pod("gone", node_name="b"))
     statement.place(gone, "b")
     statement.evict(gone, "b")
-    changes = await statement.commit(Turns(framework.cluster.clock))
+    changes = await statement.commit(CooperativeYield(framework.cluster.clock))
     assert {uid: name for uid, (_, name) in changes.placed.items()} == {new.uid: "a", old.pod.uid: "b"}
     assert {uid: name for uid, (_, name) in changes.evicted.items()} == {old.pod.uid: "a"}
     assert changes.nominated == {waits.pod.uid: (waits, "b")}

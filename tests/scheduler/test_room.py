@@ -39,7 +39,7 @@ def has_room(framework: FakeFramework, pod: Pod, room_for: int) -> bool:
     after.room_for = room_for
     queued = QueuedPodInfo(pod_info=PodInfo.of(pod), enqueued_at=0.0, after_failure=after)
     framework.nodes()
-    return framework.scheduler.room.has_room(framework.profile, queued)
+    return framework.scheduler.queued_pods.room.has_room(framework.profile, queued)
 
 
 @pytest.mark.parametrize(

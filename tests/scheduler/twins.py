@@ -37,10 +37,10 @@ from pyscheduler.framework.interfaces import NominatingInfo
 from pyscheduler.framework.pod_info import PodInfo
 from pyscheduler.framework.recorder import NullRecorder
 from pyscheduler.runtime import placement
+from pyscheduler.runtime.cooperative_yield import run_now
 from pyscheduler.runtime.equivalence_cache.cache import EquivalenceCache
 from pyscheduler.runtime.equivalence_cache.classes import EquivalenceClasses
 from pyscheduler.runtime.placement import PlacementPipeline
-from pyscheduler.runtime.turns import run_now
 from pyscheduler.testing import FakeCluster, make_pod, pod_manifest
 from tests.scheduler.kinds import (
     CLAIM,

@@ -35,10 +35,10 @@ if TYPE_CHECKING:
     from pyscheduler.api import Pod
     from pyscheduler.cache.view import NodeView
     from pyscheduler.framework.nodes import Nodes
+    from pyscheduler.runtime.cooperative_yield import CooperativeYield
     from pyscheduler.runtime.plugin_calls import PluginMethod
     from pyscheduler.runtime.preemption.disruption_budgets import Budgets
     from pyscheduler.runtime.preemption.dry_run import DryRun
-    from pyscheduler.runtime.turns import Turns
 
 __all__ = ["Outcomes", "VictimColumns", "amount_filters"]
 
@@ -154,7 +154,7 @@ class VictimColumns:
         kind = type(rules)
         return kind.may_evict is PreemptionRules.may_evict and kind.importance is PreemptionRules.importance
 
-    async def sync(self, nodes: NodeView, turns: Turns) -> None:
+    async def sync(self, nodes: NodeView, turns: CooperativeYield) -> None:
         """Bring what is known of nodes up to date with the snapshot."""
         await self._node_shapes.sync(nodes, turns)
 
@@ -170,7 +170,7 @@ class VictimColumns:
         by_amounts: NDArray[np.bool_],
         wanted: int,
         portions: Callable[[Sequence[str]], Iterable[Sequence[str]]],
-        turns: Turns,
+        turns: CooperativeYield,
     ) -> Outcomes | None:
         """Search nodes in that order until there are enough candidates; None if it takes a search without columns.
 
@@ -200,7 +200,7 @@ class VictimColumns:
             end = self._end(numbers[:done], wanted)
             if end < done:
                 break
-            await turns.give()
+            await turns.yield_if_due()
         return Outcomes(
             rows=rows[:end],
             numbers=numbers[:end],
@@ -260,7 +260,7 @@ class VictimColumns:
         usage: NominatedUsage,
         *,
         portions: Callable[[Sequence[str]], Iterable[Sequence[str]]],
-        turns: Turns,
+        turns: CooperativeYield,
     ) -> bool:
         """Run the dry run on one node of each unknown shape; return False if it failed on one."""
         node_shapes, results = self._node_shapes, self._results
@@ -279,7 +279,7 @@ class VictimColumns:
                 pods = node_shapes.pods(int(rows[place]), dry_run.pod.priority)
                 start, guarded = self._guarded(dry_run, int(rows[place]))
                 table[shapes[place]] = results.number(result_of(outcome, pods, guarded, start))
-            await turns.give()
+            await turns.yield_if_due()
             if not usage.is_current:
                 break  # the caller begins again
         return True

@@ -41,7 +41,7 @@ _log = logging.getLogger(__name__)
 _PARALLEL: Final = 16
 _ALLOWED: Final = "allowed"
 #: Where a pod queues that holds no node in memory.
-_QUEUES: Final = frozenset({"active", "backoff", "unschedulable"})
+_QUEUES: Final = frozenset({"active", "backoff", "unschedulable", "held"})
 
 
 @attrs.define(eq=False)

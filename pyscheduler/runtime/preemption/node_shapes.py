@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from pyscheduler.cache.view import NodeView
     from pyscheduler.framework.pod_info import PodInfo
-    from pyscheduler.runtime.turns import Turns
+    from pyscheduler.runtime.cooperative_yield import CooperativeYield
 
 __all__ = ["NodeShapes", "request_key"]
 
@@ -153,7 +153,7 @@ class NodeShapes:
         first: NDArray[np.float64] = self._starts[rows[:, None], np.array(places)].min(axis=1)
         return first
 
-    async def sync(self, nodes: NodeView, turns: Turns) -> None:
+    async def sync(self, nodes: NodeView, turns: CooperativeYield) -> None:
         """Bring everything up to date with `nodes`, which must stay as they are meanwhile."""
         total = len(nodes)
         if len(self._ids) > _IDS_PER_NODE * total + _SPARE_IDS:
@@ -166,7 +166,7 @@ class NodeShapes:
         for count, row in enumerate(np.flatnonzero(self._generations != nodes.generations()).tolist(), 1):
             self._put(row, nodes)
             if count % _TURN == 0:
-                await turns.give()
+                await turns.yield_if_due()
 
     def _resize(self, total: int) -> None:
         kept = min(total, len(self._pods))

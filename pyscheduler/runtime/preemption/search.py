@@ -33,10 +33,10 @@ from pyscheduler.framework.preemption import (
     start_time,
 )
 from pyscheduler.framework.status import Code, Status
+from pyscheduler.runtime.cooperative_yield import CooperativeYield
 from pyscheduler.runtime.preemption.columns import Outcomes, VictimColumns, amount_filters
 from pyscheduler.runtime.preemption.disruption_budgets import Budgets
 from pyscheduler.runtime.preemption.dry_run import NO_VICTIMS, DryRun
-from pyscheduler.runtime.turns import Turns
 
 if TYPE_CHECKING:
     import random
@@ -187,7 +187,7 @@ class Preemption:
         """
         snapshot = self._handle.snapshot
         worth = _Worth.of(statuses, snapshot.nodes)
-        turns = Turns(self._handle.clock)
+        turns = CooperativeYield(self._handle.clock)
         if not await self._may_help(pod, worth, turns):
             if state.trial is not None:
                 findings.statuses = dict.fromkeys(worth.names, NO_VICTIMS)
@@ -224,7 +224,7 @@ class Preemption:
         """Return what frees what victims hold in plugins' books; None if no plugin with a say in the cycle can tell."""
         return self._handle.release(state, without=self._rules.keeps_bookings_of)
 
-    async def _search(self, state: CycleState, pod: Pod, worth: _Worth, turns: Turns) -> _Found | Outcomes:
+    async def _search(self, state: CycleState, pod: Pod, worth: _Worth, turns: CooperativeYield) -> _Found | Outcomes:
         """Search the nodes, from a random one on, until there are enough candidates.
 
         In a trial, and with extenders, the result has an entry for every node that was searched.
@@ -250,10 +250,12 @@ class Preemption:
             found.fill(zip(few, dry_run.look(few), strict=True))
             if found.enough:
                 return found
-            await turns.give()
+            await turns.yield_if_due()
         return found
 
-    async def _look_in_columns(self, dry_run: DryRun, worth: _Worth, found: _Found, turns: Turns) -> Outcomes | None:
+    async def _look_in_columns(
+        self, dry_run: DryRun, worth: _Worth, found: _Found, turns: CooperativeYield
+    ) -> Outcomes | None:
         """Search by what is known of nodes of the same shape; None if rules or filters do not allow that."""
         plugins = amount_filters(self._filters(dry_run.state)) if self._columns is not None else None
         if self._columns is None or plugins is None or dry_run.follows:
@@ -278,7 +280,7 @@ class Preemption:
             known = self._known_budgets = (budgets, Budgets(budgets))
         return known[1]
 
-    async def _may_help(self, pod: Pod, worth: _Worth, turns: Turns) -> bool:
+    async def _may_help(self, pod: Pod, worth: _Worth, turns: CooperativeYield) -> bool:
         """Return True if any pod at all may be a victim.
 
         If all pods have one priority none may, and a full cluster with many pending pods asks that all the time.
@@ -294,7 +296,7 @@ class Preemption:
             if any(may_evict(info, pod) for info in nodes[row].pods):
                 return True
             if number % _MAX_NODES == 0:
-                await turns.give()
+                await turns.yield_if_due()
         return False
 
     def _portions(self, names: Sequence[str], found: _Found, *, one_by_one: bool) -> Iterator[Sequence[str]]:
