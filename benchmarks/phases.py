@@ -48,7 +48,7 @@ _FILES: Final = {
     "pyscheduler/scheduler/failure_rules.py": "failure",
     "pyscheduler/scheduler/pod_status.py": "pod status",
     "pyscheduler/runtime/preemption/eviction.py": "PostFilter",
-    "pyscheduler/runtime/waiting_pods.py": "Permit",
+    "pyscheduler/runtime/permit/waiting_pods.py": "Permit",
     "pyscheduler/telemetry/": "metrics",
     "pyscheduler/podgroup/": "background",
     "plugins/": "background",

@@ -13,7 +13,7 @@ from benchmarks.shapes import SCHEDULER
 from pyscheduler.config.load import loads
 from pyscheduler.framework import EnqueueExtensions, FilterPlugin
 from pyscheduler.framework.clock import LoopClock
-from pyscheduler.runtime.discovery import discover
+from pyscheduler.runtime.assembly.discovery import discover
 from pyscheduler.scheduler.assembly import build
 from pyscheduler.telemetry.metrics import Metrics
 

@@ -46,7 +46,7 @@ OFFENDERS = {
         "import pyscheduler.plugins",
     ),
     "Extension points do not know the equivalence cache": (
-        "pyscheduler/runtime/filtering.py",
+        "pyscheduler/runtime/extension_points/filtering.py",
         "import pyscheduler.runtime.equivalence_cache.cache",
     ),
     "In-tree plugins do not know each other": (

@@ -215,7 +215,7 @@ async def _evaluate_all(
     from pyscheduler.config.feature_gates import parse
     from pyscheduler.config.problems import found_in
     from pyscheduler.framework.errors import ConfigError
-    from pyscheduler.runtime.discovery import discover
+    from pyscheduler.runtime.assembly.discovery import discover
     from pyscheduler.scheduler.assembly import Settings, build
 
     gates = parse(request.feature_gates)

@@ -28,7 +28,7 @@ from pyscheduler.config.feature_gates import default_gates, stage_of
 from pyscheduler.config.problems import found_in
 from pyscheduler.framework.clock import LoopClock
 from pyscheduler.framework.errors import ConfigError, ForbiddenError, PySchedulerError
-from pyscheduler.runtime.discovery import discover
+from pyscheduler.runtime.assembly.discovery import discover
 from pyscheduler.scheduler.assembly import Settings, build
 from pyscheduler.serving.gc_tuning import keep_for_good, rare_collections
 from pyscheduler.serving.metric_views import metric_view

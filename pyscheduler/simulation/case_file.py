@@ -28,7 +28,7 @@ from pyscheduler.framework.changes import node_changes, pod_changes
 from pyscheduler.framework.clock import LoopClock
 from pyscheduler.framework.errors import ConfigError, PySchedulerError
 from pyscheduler.framework.events import ActionType, ClusterEvent, EventResource, QueueingHint
-from pyscheduler.runtime.discovery import discover
+from pyscheduler.runtime.assembly.discovery import discover
 from pyscheduler.scheduler.assembly import build
 from pyscheduler.scheduler.evaluation import evaluate
 from pyscheduler.simulation.explain_json import answer_json, status_json
@@ -38,8 +38,8 @@ if TYPE_CHECKING:
 
     from pyscheduler.api import ResourceKind
     from pyscheduler.config.types import Configuration
+    from pyscheduler.runtime.assembly.registry import Registry
     from pyscheduler.runtime.profile import Profile
-    from pyscheduler.runtime.registry import Registry
 
 __all__ = ["Answer", "answer_file", "answer_lines"]
 

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from pyscheduler.config.types import Configuration
     from pyscheduler.framework.clock import Clock
     from pyscheduler.framework.recorder import Recorder
-    from pyscheduler.runtime.registry import Registry
+    from pyscheduler.runtime.assembly.registry import Registry
     from pyscheduler.scheduler.ports import ClientSettings, Stream
     from pyscheduler.scheduler.scheduler import Scheduler
     from pyscheduler.simulation.job_traces import Job, NodePool

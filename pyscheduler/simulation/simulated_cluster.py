@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from pyscheduler.podgroup import Dialect
-    from pyscheduler.runtime.registry import Registry
+    from pyscheduler.runtime.assembly.registry import Registry
     from pyscheduler.scheduler.scheduler import Scheduler
     from pyscheduler.simulation.scenario import (
         CompletePods,

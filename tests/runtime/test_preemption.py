@@ -40,7 +40,7 @@ from pyscheduler.framework import (
     TrialKind,
 )
 from pyscheduler.framework.clock import LoopClock
-from pyscheduler.runtime.discovery import discover
+from pyscheduler.runtime.assembly.discovery import discover
 from pyscheduler.runtime.preemption.search import Preemption, best_of
 from pyscheduler.runtime.profile import Profile
 from pyscheduler.scheduler.assembly import build

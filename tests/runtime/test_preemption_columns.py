@@ -37,7 +37,7 @@ from pyscheduler.framework import (
     TrialKind,
 )
 from pyscheduler.framework.clock import LoopClock
-from pyscheduler.runtime.discovery import discover
+from pyscheduler.runtime.assembly.discovery import discover
 from pyscheduler.runtime.equivalence_cache.classes import EquivalenceClasses
 from pyscheduler.runtime.equivalence_cache.nominated_filter_cache import NominatedFilterCache
 from pyscheduler.runtime.preemption import columns as preemption_columns, node_shapes

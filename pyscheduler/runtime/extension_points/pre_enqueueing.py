@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from pyscheduler.api import Pod
     from pyscheduler.framework.status import Status
-    from pyscheduler.runtime.plugin_calls import PluginCalls, PluginMethod
+    from pyscheduler.runtime.extension_points.plugin_calls import PluginCalls, PluginMethod
 
 __all__ = ["PreEnqueueing"]
 

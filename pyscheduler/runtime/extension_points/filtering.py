@@ -21,8 +21,14 @@ from pyscheduler.cache.nominated_rows import before
 from pyscheduler.framework.node_statuses import NodeStatuses
 from pyscheduler.framework.reuse import Reuse
 from pyscheduler.framework.status import Status
-from pyscheduler.runtime.attribution import all_failing, blank_statuses, fail_rows, first_error, merge_statuses
-from pyscheduler.runtime.run_context import CycleInput, context_of
+from pyscheduler.runtime.extension_points.attribution import (
+    all_failing,
+    blank_statuses,
+    fail_rows,
+    first_error,
+    merge_statuses,
+)
+from pyscheduler.runtime.extension_points.run_context import CycleInput, context_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -35,9 +41,9 @@ if TYPE_CHECKING:
     from pyscheduler.framework.node_info import NodeInfo
     from pyscheduler.framework.nodes import Nodes
     from pyscheduler.framework.pod_info import PodInfo
-    from pyscheduler.runtime.plugin_calls import PluginCalls, PluginMethod
-    from pyscheduler.runtime.pre_filtering import PreFiltering
-    from pyscheduler.runtime.run_context import RunContext
+    from pyscheduler.runtime.extension_points.plugin_calls import PluginCalls, PluginMethod
+    from pyscheduler.runtime.extension_points.pre_filtering import PreFiltering
+    from pyscheduler.runtime.extension_points.run_context import RunContext
 
 __all__ = ["FilterEntry", "FilterOutcome", "Filtering"]
 

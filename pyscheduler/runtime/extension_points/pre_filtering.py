@@ -14,7 +14,7 @@ import attrs
 
 from pyscheduler.framework.interfaces import PreFilterResult
 from pyscheduler.framework.status import Code, Status
-from pyscheduler.runtime.run_context import begin_context, context_of
+from pyscheduler.runtime.extension_points.run_context import begin_context, context_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from pyscheduler.framework.node_info import NodeInfo
     from pyscheduler.framework.nodes import Nodes
     from pyscheduler.framework.pod_info import PodInfo
-    from pyscheduler.runtime.plugin_calls import PluginCalls, PluginMethod
-    from pyscheduler.runtime.run_context import RunContext
+    from pyscheduler.runtime.extension_points.plugin_calls import PluginCalls, PluginMethod
+    from pyscheduler.runtime.extension_points.run_context import RunContext
 
 __all__ = ["PreFilterOutcome", "PreFiltering"]
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from pyscheduler.framework.profile import ExtensionPoint, PluginSet
 from pyscheduler.framework.status import MAX_SCORE, MAX_TOTAL_SCORE
-from pyscheduler.runtime.extension_points import BASES
+from pyscheduler.runtime.extension_points.points import BASES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

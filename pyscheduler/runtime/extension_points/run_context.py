@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pyscheduler.framework.cycle_state import CycleState
     from pyscheduler.framework.nodes import Nodes
     from pyscheduler.runtime.equivalence_cache.classes import EquivalenceClass
-    from pyscheduler.runtime.plugin_calls import PluginMethod
+    from pyscheduler.runtime.extension_points.plugin_calls import PluginMethod
 
 __all__ = ["CycleInput", "RunContext", "begin_context", "context_of"]
 

@@ -16,7 +16,7 @@ import attrs
 from pyscheduler.framework.errors import ConfigError, PluginError
 from pyscheduler.framework.interfaces import Plugin
 from pyscheduler.podgroup import Dialect, DialectTable
-from pyscheduler.runtime.extension_points import extension_points_of
+from pyscheduler.runtime.extension_points.points import extension_points_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

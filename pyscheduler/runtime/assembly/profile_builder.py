@@ -16,10 +16,10 @@ import attrs
 from pyscheduler.framework.errors import PLUGIN_FAILURES, ConfigError
 from pyscheduler.framework.profile import ExtensionPoint
 from pyscheduler.podgroup import PodGroups, kinds_of, status_rules
-from pyscheduler.runtime.event_registration import registrations_of
-from pyscheduler.runtime.expansion import enabled_names, expand, score_weights
-from pyscheduler.runtime.extension_points import missing_methods
-from pyscheduler.runtime.registry import one_line
+from pyscheduler.runtime.assembly.expansion import enabled_names, expand, score_weights
+from pyscheduler.runtime.assembly.registry import one_line
+from pyscheduler.runtime.extension_points.event_registration import registrations_of
+from pyscheduler.runtime.extension_points.points import missing_methods
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from pyscheduler.framework.interfaces import Plugin
     from pyscheduler.framework.profile import ProfileSpec
     from pyscheduler.podgroup import Dialect
-    from pyscheduler.runtime.registry import Registry
+    from pyscheduler.runtime.assembly.registry import Registry
 
 __all__ = ["Assembly", "assemble", "profile_path"]
 

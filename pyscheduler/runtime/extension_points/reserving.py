@@ -15,8 +15,8 @@ import attrs
 
 from pyscheduler.framework.interfaces import PostFilterResult
 from pyscheduler.framework.status import Code, Status
-from pyscheduler.runtime.plugin_calls import PluginMethod
-from pyscheduler.runtime.run_context import context_of
+from pyscheduler.runtime.extension_points.plugin_calls import PluginMethod
+from pyscheduler.runtime.extension_points.run_context import context_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pyscheduler.api import Pod
     from pyscheduler.framework.cycle_state import CycleState
     from pyscheduler.framework.node_statuses import NodeStatuses
-    from pyscheduler.runtime.plugin_calls import PluginCalls
+    from pyscheduler.runtime.extension_points.plugin_calls import PluginCalls
 
 __all__ = ["Permitting", "PostFiltering", "Release", "Releasing", "ReservesPods", "Reserving", "reserve"]
 

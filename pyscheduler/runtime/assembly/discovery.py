@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 import pluggy
 
 from pyscheduler.framework.hooks import ENTRY_POINT_GROUP
-from pyscheduler.runtime import hookspecs
-from pyscheduler.runtime.registry import Distribution, Registry, one_line
+from pyscheduler.runtime.assembly import hookspecs
+from pyscheduler.runtime.assembly.registry import Distribution, Registry, one_line
 
 if TYPE_CHECKING:
     from collections.abc import Collection

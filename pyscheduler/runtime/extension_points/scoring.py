@@ -14,8 +14,8 @@ import numpy as np
 
 from pyscheduler.framework.interfaces import NodeScore
 from pyscheduler.framework.status import MAX_SCORE, MIN_SCORE, Code, Status
-from pyscheduler.runtime.plugin_calls import error_status
-from pyscheduler.runtime.run_context import CycleInput, context_of
+from pyscheduler.runtime.extension_points.plugin_calls import error_status
+from pyscheduler.runtime.extension_points.run_context import CycleInput, context_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from pyscheduler.api import Pod
     from pyscheduler.framework.cycle_state import CycleState
     from pyscheduler.framework.nodes import Nodes
-    from pyscheduler.runtime.plugin_calls import PluginCalls, PluginMethod
-    from pyscheduler.runtime.run_context import RunContext
+    from pyscheduler.runtime.extension_points.plugin_calls import PluginCalls, PluginMethod
+    from pyscheduler.runtime.extension_points.run_context import RunContext
 
 __all__ = [
     "PluginScores",

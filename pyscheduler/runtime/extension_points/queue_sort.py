@@ -15,15 +15,15 @@ from pyscheduler.framework.errors import PLUGIN_FAILURES
 from pyscheduler.framework.interfaces import QueueSortPlugin
 from pyscheduler.framework.status import Status
 from pyscheduler.queue.heap import LiveKey
-from pyscheduler.runtime.extension_points import defines
-from pyscheduler.runtime.plugin_calls import PluginMethod
+from pyscheduler.runtime.extension_points.plugin_calls import PluginMethod
+from pyscheduler.runtime.extension_points.points import defines
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
 
     from pyscheduler.framework.interfaces import Plugin
     from pyscheduler.framework.pod_info import QueuedPodInfo
-    from pyscheduler.runtime.plugin_calls import PluginCalls
+    from pyscheduler.runtime.extension_points.plugin_calls import PluginCalls
 
 __all__ = ["make_adjacency_key", "make_sort_key"]
 

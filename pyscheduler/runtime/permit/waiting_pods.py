@@ -21,9 +21,9 @@ from typing import TYPE_CHECKING, Final
 from pyscheduler.api.durations import format_duration
 from pyscheduler.framework.status import Code, Status
 from pyscheduler.framework.waiting import WaitVerdict
-from pyscheduler.runtime.permit_release import PermitReleases
-from pyscheduler.runtime.plugin_calls import error_status
-from pyscheduler.runtime.waiting_index import WaitingPodIndex
+from pyscheduler.runtime.extension_points.plugin_calls import error_status
+from pyscheduler.runtime.permit.release import PermitReleases
+from pyscheduler.runtime.permit.waiting_index import WaitingPodIndex
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Hashable, Mapping, Sequence

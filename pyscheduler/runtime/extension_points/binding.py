@@ -12,16 +12,16 @@ import attrs
 
 from pyscheduler.framework.interfaces import PreBindPreFlightResult
 from pyscheduler.framework.status import Code, Status
-from pyscheduler.runtime.plugin_calls import error_status
-from pyscheduler.runtime.run_context import context_of
+from pyscheduler.runtime.extension_points.plugin_calls import error_status
+from pyscheduler.runtime.extension_points.run_context import context_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from pyscheduler.api import Pod
     from pyscheduler.framework.cycle_state import CycleState
-    from pyscheduler.runtime.plugin_calls import PluginCalls, PluginMethod
-    from pyscheduler.runtime.run_context import RunContext
+    from pyscheduler.runtime.extension_points.plugin_calls import PluginCalls, PluginMethod
+    from pyscheduler.runtime.extension_points.run_context import RunContext
 
 __all__ = ["Binding", "PreBindEntry", "PreBinding"]
 

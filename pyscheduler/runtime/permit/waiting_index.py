@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from pyscheduler.api import Pod
     from pyscheduler.framework.recorder import Recorder
-    from pyscheduler.runtime.waiting_pods import HeldPod
+    from pyscheduler.runtime.permit.waiting_pods import HeldPod
 
 __all__ = ["WaitingPodIndex"]
 

@@ -16,7 +16,7 @@ from pyscheduler.framework.status import Status
 
 if TYPE_CHECKING:
     from pyscheduler.api import Pod
-    from pyscheduler.runtime.plugin_calls import PluginCalls, PluginMethod
+    from pyscheduler.runtime.extension_points.plugin_calls import PluginCalls, PluginMethod
 
 __all__ = ["Signature", "Signing"]
 

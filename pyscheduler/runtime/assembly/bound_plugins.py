@@ -13,17 +13,17 @@ from pyscheduler.framework.interfaces import (
 )
 from pyscheduler.framework.profile import ExtensionPoint
 from pyscheduler.framework.reuse import Reuse
-from pyscheduler.runtime.binding import Binding, PreBindEntry, PreBinding
 from pyscheduler.runtime.equivalence_cache.equivalence_key import EquivalenceKeys
-from pyscheduler.runtime.extension_points import defines, is_columnar, judges_of
-from pyscheduler.runtime.filtering import FilterEntry, Filtering
-from pyscheduler.runtime.plugin_calls import PluginMethod
-from pyscheduler.runtime.pre_enqueueing import PreEnqueueing
-from pyscheduler.runtime.pre_filtering import PreFiltering
-from pyscheduler.runtime.queue_sort import make_adjacency_key, make_sort_key
-from pyscheduler.runtime.reserving import Permitting, PostFiltering, Releasing, Reserving
-from pyscheduler.runtime.scoring import PreScoring, ScoreEntry, Scoring
-from pyscheduler.runtime.signing import Signing
+from pyscheduler.runtime.extension_points.binding import Binding, PreBindEntry, PreBinding
+from pyscheduler.runtime.extension_points.filtering import FilterEntry, Filtering
+from pyscheduler.runtime.extension_points.plugin_calls import PluginMethod
+from pyscheduler.runtime.extension_points.points import defines, is_columnar, judges_of
+from pyscheduler.runtime.extension_points.pre_enqueueing import PreEnqueueing
+from pyscheduler.runtime.extension_points.pre_filtering import PreFiltering
+from pyscheduler.runtime.extension_points.queue_sort import make_adjacency_key, make_sort_key
+from pyscheduler.runtime.extension_points.reserving import Permitting, PostFiltering, Releasing, Reserving
+from pyscheduler.runtime.extension_points.scoring import PreScoring, ScoreEntry, Scoring
+from pyscheduler.runtime.extension_points.signing import Signing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from pyscheduler.cache.snapshot import Snapshot
     from pyscheduler.framework.interfaces import Plugin
     from pyscheduler.framework.pod_info import QueuedPodInfo
-    from pyscheduler.runtime.plugin_calls import PluginCalls
-    from pyscheduler.runtime.profile_builder import Assembly
+    from pyscheduler.runtime.assembly.profile_builder import Assembly
+    from pyscheduler.runtime.extension_points.plugin_calls import PluginCalls
 
 __all__ = ["BoundPlugins", "bind_plugins", "equivalence_keys"]
 

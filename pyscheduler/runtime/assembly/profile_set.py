@@ -8,15 +8,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pyscheduler.framework.errors import ConfigError
+from pyscheduler.runtime.assembly.profile_builder import profile_path
 from pyscheduler.runtime.profile import Profile
-from pyscheduler.runtime.profile_builder import profile_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from pyscheduler.framework.profile import ProfileSpec
+    from pyscheduler.runtime.assembly.registry import Registry
     from pyscheduler.runtime.handle_dependencies import HandleDependencies
-    from pyscheduler.runtime.registry import Registry
 
 __all__ = ["build_profiles", "queue_sort_problems"]
 
