@@ -28,7 +28,7 @@ _ROOT: Final = f"{Path(__file__).parents[1]}/"
 _FILES: Final = {
     "pyscheduler/cluster/embedded/": "server",
     "pyscheduler/api/codec.py": "decode",
-    "pyscheduler/cluster/real/connections.py": "http",
+    "pyscheduler/cluster/real/write_connections.py": "http",
     "pyscheduler/cluster/real/informer.py": "informer",
     "pyscheduler/cluster/real/local_copy.py": "informer",
     "pyscheduler/cluster/real/event_writer.py": "events",

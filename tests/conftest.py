@@ -21,7 +21,7 @@ HERE = Path(__file__).parent
 COLLECTIONS = (2000, 10, 50)
 
 #: How long processes may take to end after the last test, in seconds.
-ENDING_SECONDS = 10.0
+ENDING_SECONDS = 60.0
 
 # No deadline, and no check of how long data takes to make: on a busy machine a slow example says nothing about the
 # code. The pytest timeout still bounds the test.

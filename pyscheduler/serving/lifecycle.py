@@ -21,7 +21,7 @@ import attrs
 
 from pyscheduler.cluster.real.lease import LeaderElector
 from pyscheduler.cluster.real.lease_fence import FencedTransport
-from pyscheduler.cluster.real.probe import wait_for_server
+from pyscheduler.cluster.real.startup_check import wait_for_server
 from pyscheduler.config.completed import completed
 from pyscheduler.config.dump import to_json
 from pyscheduler.config.feature_gates import default_gates, stage_of
@@ -42,7 +42,7 @@ from pyscheduler.telemetry.pod_resources import render_pod_resources
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 
-    from pyscheduler.cluster.real.heartbeat import Heartbeat
+    from pyscheduler.cluster.real.loop_heartbeat import Heartbeat
     from pyscheduler.config.types import Configuration
     from pyscheduler.flags.run_flags import Flags
     from pyscheduler.framework.recorder import Recorder

@@ -22,7 +22,7 @@ import msgspec
 
 from pyscheduler.api import BUILT_IN_KINDS, KubeObject, Node, Pod
 from pyscheduler.api.codec import decode, decode_list
-from pyscheduler.cluster.still import StillCluster, objects_of
+from pyscheduler.cluster.readonly_cluster import ReadOnlyCluster, objects_of
 from pyscheduler.config.load import loads
 from pyscheduler.framework.changes import node_changes, pod_changes
 from pyscheduler.framework.clock import LoopClock
@@ -160,7 +160,7 @@ async def _evaluate(case: Case, registry: Registry) -> Json:
     pod = decode(Pod, bytes(case.pod))
     scheduler = build(
         _configuration(bytes(case.config), pod.scheduler_name),
-        StillCluster(objects_of(_objects(case.objects))),
+        ReadOnlyCluster(objects_of(_objects(case.objects))),
         LoopClock(),
         random.Random(0),
         registry=registry,

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Final
 import attrs
 
 from pyscheduler.cluster.embedded.cluster import EmbeddedCluster
-from pyscheduler.cluster.embedded.in_process import InProcessTransport
+from pyscheduler.cluster.embedded.serving.in_process import InProcessTransport
 from pyscheduler.framework.errors import APIError
 from pyscheduler.framework.recorder import NullRecorder
 from pyscheduler.scheduler.assembly import Settings, build

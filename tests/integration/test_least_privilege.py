@@ -26,7 +26,7 @@ from pyscheduler.cluster.embedded.access.rules import compile_rule
 from pyscheduler.cluster.embedded.access.usage import RoleName
 from pyscheduler.cluster.embedded.access.users import ADMIN, account_user_name
 from pyscheduler.cluster.embedded.cluster import EmbeddedCluster
-from pyscheduler.cluster.embedded.faults import Fault
+from pyscheduler.cluster.embedded.serving.faults import Fault
 from pyscheduler.config.load import load, loads
 from pyscheduler.framework.clock import LoopClock
 from pyscheduler.runtime.discovery import discover

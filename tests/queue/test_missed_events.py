@@ -150,6 +150,7 @@ STEPS = st.lists(
 )
 
 
+@pytest.mark.slow
 def test_skipping_rows_gives_the_result_of_a_full_scan() -> None:
     """Each pod goes where a look at every event sends it, and the same hints are asked, in the same order."""
     seen: Counter[str] = Counter()

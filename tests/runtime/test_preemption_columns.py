@@ -20,7 +20,7 @@ from hypothesis import given, settings, strategies as st
 from pyscheduler.api import KubeObject, Node, Pod, PodDisruptionBudget
 from pyscheduler.cache.nominated_rows import NominatedRows
 from pyscheduler.cache.view import NodeView
-from pyscheduler.cluster.still import StillCluster, objects_of
+from pyscheduler.cluster.readonly_cluster import ReadOnlyCluster, objects_of
 from pyscheduler.config.load import loads
 from pyscheduler.framework import (
     PREEMPTION_FINDINGS,
@@ -144,7 +144,7 @@ class PreemptionHistory:
         )
         self.scheduler = build(
             loads(text, source="test"),
-            StillCluster(objects_of(objects)),
+            ReadOnlyCluster(objects_of(objects)),
             LoopClock(),
             random.Random(self.rng.random()),
             registry=registry,

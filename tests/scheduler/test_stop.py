@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from pyscheduler.api import Pod
-from pyscheduler.cluster.embedded.faults import Fault
+from pyscheduler.cluster.embedded.serving.faults import Fault
 from pyscheduler.framework import PermitPlugin, PreBindPlugin, Status
 from pyscheduler.framework.cycle_state import CycleState
 from pyscheduler.testing import FakeCluster
@@ -101,6 +101,7 @@ async def test_an_idle_scheduler_stops_at_once(pyscheduler_cluster: FakeCluster)
     assert await stop(cluster, framework) <= 0.25
 
 
+@pytest.mark.slow
 async def test_allowed_pods_are_bound_before_the_stop(pyscheduler_cluster: FakeCluster) -> None:
     """Many that are let go at once go on one after the other; a stop in between must not cut a group in two."""
     cluster = pyscheduler_cluster

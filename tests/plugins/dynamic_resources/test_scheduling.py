@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from pyscheduler.api import Pod, ResourceClaim
-from pyscheduler.cluster.embedded.faults import Fault
+from pyscheduler.cluster.embedded.serving.faults import Fault
 from pyscheduler.framework import (
     CycleState,
     Handle,
