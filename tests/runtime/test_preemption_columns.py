@@ -336,7 +336,7 @@ def watch(monkeypatch: pytest.MonkeyPatch, fired: Counter[str]) -> None:
     """Count which ways the search goes."""
     look, learn, shapes = VictimColumns.look, VictimColumns._learn, VictimColumns._shapes
     best, dry_run = Outcomes.best, DryRun.look
-    lined_up = NodeShapes._line_up_for
+    lined_up = NodeShapes._order_for
     draw, answered = Preemption._draw, NominatedFilterCache.answer
 
     async def looked(columns: VictimColumns, *args: Any, **keywords: Any) -> Outcomes | None:
@@ -390,7 +390,7 @@ def watch(monkeypatch: pytest.MonkeyPatch, fired: Counter[str]) -> None:
         fired["of another shape"] += found.shape != node_shapes.shapes[row]
         return found
 
-    monkeypatch.setattr(NodeShapes, "_line_up_for", lined)
+    monkeypatch.setattr(NodeShapes, "_order_for", lined)
     monkeypatch.setattr(VictimColumns, "look", looked)
     monkeypatch.setattr(VictimColumns, "_learn", learned)
     monkeypatch.setattr(VictimColumns, "_shapes", shaped)
