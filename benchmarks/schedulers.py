@@ -89,8 +89,8 @@ class TimedCycles:
 
     def __init__(self, scheduler: Scheduler) -> None:
         self.seconds: list[float] = []
-        self._cycles: Any = scheduler.scheduling
-        scheduler.scheduling = self  # type: ignore[assignment]  # it answers in the cycles' place
+        self._cycles: Any = scheduler.queued_pods.scheduling
+        scheduler.queued_pods.scheduling = self  # type: ignore[assignment]  # it answers in the cycles' place
 
     async def run_scheduling_cycle(self, profile: Any, queued: Any) -> Any:
         """Run one and time it."""
