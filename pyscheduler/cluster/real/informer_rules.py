@@ -176,7 +176,7 @@ class InformerRules:
             case APIError():
                 return self._refused(error)
         self.version = ""
-        return Recovery("Listing again after a fault", logging.ERROR, "informer_failed")
+        return Recovery("Listing again after a fault", logging.ERROR, warning="informer_failed")
 
     def _refused(self, error: APIError) -> Recovery:
         """Return what to do after a refusal: give up a first list that is not permitted, else wait."""
