@@ -81,7 +81,7 @@ format: setup  ## let ruff mend what it can
 	$(BIN)/ruff format .
 
 bench: setup  ## measure, print the numbers (BENCH_ARGS=--help)
-	@$(BIN)/python -m tests.bench $(BENCH_ARGS)
+	@$(BIN)/python -m benchmarks $(BENCH_ARGS)
 
 changelog: setup  ## show what the next release's notes would say
 	@$(BIN)/towncrier build --draft --version next
@@ -89,4 +89,4 @@ changelog: setup  ## show what the next release's notes would say
 clean:  ## remove the virtual environments and every cache
 	[ ! -e $(VENV)/pyvenv.cfg ] || rm -rf $(VENV)
 	rm -rf .venv-lowest build dist htmlcov .coverage .coverage.* .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
-	find pyscheduler plugins tests examples -name __pycache__ -type d -prune -exec rm -rf {} +
+	find pyscheduler plugins benchmarks tests examples -name __pycache__ -type d -prune -exec rm -rf {} +

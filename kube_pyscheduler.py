@@ -34,7 +34,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def podgroup(arguments: Sequence[str] | None = None) -> None:
     """Run `kubectl podgroup`; exit as `main` does if the package `pyscheduler` is not this project's."""
     _check_package()
-    from pyscheduler.cli.podgroup import main as run
+    from pyscheduler.cli.podgroup.command import main as run
 
     run(arguments)
 

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
         CPU as CPU,
         ENTRY_POINT_GROUP as ENTRY_POINT_GROUP,
         EPHEMERAL_STORAGE as EPHEMERAL_STORAGE,
-        GROUP_CYCLE as GROUP_CYCLE,
         MAX_SCORE as MAX_SCORE,
         MAX_TOTAL_SCORE as MAX_TOTAL_SCORE,
         MEMORY as MEMORY,
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
         NO_NODES_AVAILABLE as NO_NODES_AVAILABLE,
         PODS as PODS,
         PODS_TO_ACTIVATE as PODS_TO_ACTIVATE,
-        PREEMPTION_INQUIRY as PREEMPTION_INQUIRY,
+        PREEMPTION_FINDINGS as PREEMPTION_FINDINGS,
         ActionType as ActionType,
         AffinityTerm as AffinityTerm,
         AfterFailure as AfterFailure,
@@ -55,7 +54,6 @@ if TYPE_CHECKING:
         FitError as FitError,
         ForbiddenError as ForbiddenError,
         GoneError as GoneError,
-        GroupCycle as GroupCycle,
         GroupCyclePlugin as GroupCyclePlugin,
         GroupOutcome as GroupOutcome,
         GroupVerdict as GroupVerdict,
@@ -91,7 +89,6 @@ if TYPE_CHECKING:
         PreBindPreFlightResult as PreBindPreFlightResult,
         PreemptionExtender as PreemptionExtender,
         PreemptionFindings as PreemptionFindings,
-        PreemptionInquiry as PreemptionInquiry,
         PreemptionRules as PreemptionRules,
         Preemptor as Preemptor,
         PreEnqueuePlugin as PreEnqueuePlugin,
@@ -120,6 +117,8 @@ if TYPE_CHECKING:
         Timer as Timer,
         TooManyRequestsError as TooManyRequestsError,
         TransportError as TransportError,
+        Trial as Trial,
+        TrialKind as TrialKind,
         UnauthorizedError as UnauthorizedError,
         WaitingIndex as WaitingIndex,
         WaitingPod as WaitingPod,
@@ -134,7 +133,6 @@ __all__ = [
     "CPU",
     "ENTRY_POINT_GROUP",
     "EPHEMERAL_STORAGE",
-    "GROUP_CYCLE",
     "MAX_SCORE",
     "MAX_TOTAL_SCORE",
     "MEMORY",
@@ -142,7 +140,7 @@ __all__ = [
     "NO_NODES_AVAILABLE",
     "PODS",
     "PODS_TO_ACTIVATE",
-    "PREEMPTION_INQUIRY",
+    "PREEMPTION_FINDINGS",
     "APIError",
     "ActionType",
     "AffinityTerm",
@@ -170,7 +168,6 @@ __all__ = [
     "FitError",
     "ForbiddenError",
     "GoneError",
-    "GroupCycle",
     "GroupCyclePlugin",
     "GroupOutcome",
     "GroupVerdict",
@@ -212,7 +209,6 @@ __all__ = [
     "PreScorePlugin",
     "PreemptionExtender",
     "PreemptionFindings",
-    "PreemptionInquiry",
     "PreemptionRules",
     "Preemptor",
     "ProfileSpec",
@@ -237,6 +233,8 @@ __all__ = [
     "Timer",
     "TooManyRequestsError",
     "TransportError",
+    "Trial",
+    "TrialKind",
     "UnauthorizedError",
     "WaitVerdict",
     "WaitingIndex",
@@ -262,6 +260,9 @@ def lazy_names(package: str, modules: Mapping[str, str]) -> Callable[[str], obje
 
 #: Most names come from `pyscheduler.framework`.
 _MODULES = {**dict.fromkeys(__all__, "pyscheduler.framework"), "Node": "pyscheduler.api", "Pod": "pyscheduler.api"}
+_MODULES |= dict.fromkeys(
+    ("GROUP_CYCLE", "GroupCycle", "PREEMPTION_INQUIRY", "PreemptionInquiry"), "pyscheduler.framework"
+)
 __getattr__ = lazy_names(__name__, _MODULES)
 
 

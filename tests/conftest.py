@@ -21,7 +21,7 @@ HERE = Path(__file__).parent
 COLLECTIONS = (2000, 10, 50)
 
 #: How long processes may take to end after the last test, in seconds.
-ENDING_SECONDS = 10.0
+ENDING_SECONDS = 60.0
 
 # No deadline, and no check of how long data takes to make: on a busy machine a slow example says nothing about the
 # code. The pytest timeout still bounds the test.
@@ -106,12 +106,12 @@ class LeftBehind:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what lives in tests/integration as slow, and keep it on one worker.
+    """Mark the tests of tests/integration and tests/benchmarks as slow, and run them all in one worker.
 
-    Those tests start schedulers and servers in processes of their own; two at once would only measure each other.
+    They start schedulers and servers in processes of their own. Two such tests at once would slow each other down.
     """
     for item in items:
-        if item.path.is_relative_to(HERE / "integration"):
+        if HERE / "integration" in item.path.parents or HERE / "benchmarks" in item.path.parents:
             item.add_marker(pytest.mark.slow)
             item.add_marker(pytest.mark.xdist_group("processes"))
 

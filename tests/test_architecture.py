@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -16,7 +17,7 @@ from tests import processes
 ROOT = Path(__file__).parents[1]
 CONTRACTS = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"]["contracts"]
 
-#: For each contract, a module that must not exist: where it would lie, and the import it would hold.
+#: For each contract, a module (new, or overwritten in a copy of the packages) and the import that breaks the contract.
 OFFENDERS = {
     "Rooms": ("pyscheduler/api/offender.py", "import pyscheduler.queue"),
     "Plugins, ours and theirs, live on the public contract": (
@@ -34,6 +35,10 @@ OFFENDERS = {
     "The scheduler knows plugins by their interfaces only": (
         "pyscheduler/scheduler/offender.py",
         "import pyscheduler.plugins",
+    ),
+    "Extension points do not know the equivalence cache": (
+        "pyscheduler/runtime/filtering.py",
+        "import pyscheduler.runtime.equivalence_cache.cache",
     ),
     "In-tree plugins do not know each other": (
         "pyscheduler/plugins/offender.py",
@@ -79,6 +84,20 @@ def spoilt(tmp_path_factory: pytest.TempPathFactory) -> str:
     for path, line in OFFENDERS.values():
         (copy / path).write_text(f"{line}\n", encoding="utf-8")
     return lint_imports(copy).stdout
+
+
+def test_the_pages_list_the_rooms_of_the_contract() -> None:
+    """The architecture page and CONTRIBUTING.md name every room, in the order of the import contract."""
+    layers = next(contract["layers"] for contract in CONTRACTS if contract["name"] == "Rooms")
+    rooms = [room for layer in layers for room in layer.split(" | ")]
+    page = (ROOT / "docs/explanation/architecture.md").read_text(encoding="utf-8")
+    picture = page.partition("```\n")[2].partition("```")[0]
+    drawn = [
+        room for line in re.findall(r"^ ([a-z]+(?: \| [a-z]+)*)", picture, re.MULTILINE) for room in line.split(" | ")
+    ]
+    assert drawn == rooms
+    guide = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    assert re.findall(r"`([a-z]+)`", guide.partition("Outermost first:")[2].partition(". ")[0]) == rooms
 
 
 @pytest.mark.slow

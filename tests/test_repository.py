@@ -154,7 +154,7 @@ def test_tests_start_processes_in_one_way() -> None:
     """`tests/processes.py` starts a process so that it ends with its test; nothing else in a test starts one."""
     starts = re.compile(r"create_subprocess_(?:exec|shell)\(|subprocess\.(?:run|Popen|call|check_call|check_output)\(")
     starters = {relative(path) for path in MODULES if starts.search(TEXTS[path])}
-    tests = {name for name in starters if name.startswith("tests/") and not name.startswith("tests/bench/")}
+    tests = {name for name in starters if name.startswith("tests/")}
     # Those of test_leftovers.py are in a test run of its own, which leaves them behind on purpose.
     assert tests == {"tests/leftovers.py", "tests/processes.py", "tests/test_leftovers.py"}
 

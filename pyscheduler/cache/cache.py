@@ -288,10 +288,6 @@ class Cache:
                 break
             if info.node is not None:
                 changed[name] = info
-        for name in snapshot.diverged:
-            diverged = self._nodes.get(name)
-            if diverged is not None and diverged.node is not None:
-                changed[name] = diverged
         news = [changed[name] for name in sorted(changed, key=self._serials.__getitem__)]
         removed = self._removed_since(since, snapshot.names) if self._removals else ()
         snapshot.apply(changed=news, removed=removed, generation=self._generation, tree=self._tree)

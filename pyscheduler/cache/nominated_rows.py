@@ -1,7 +1,6 @@
-"""By row of a snapshot, the pods nominated there that come before pods of some priority; kept as nominations change.
+"""By row of a snapshot, the nominated pods that pods of one priority must leave room for; updated by what changed.
 
-A cluster in which many pods preempt at once has a thousand nodes with a pod on its way, and every pod that is tried
-has to know of all of them. So what is known is kept, and what is looked at anew is what changed.
+While many pods preempt, a thousand nodes can have nominated pods, and each pod that is tried needs all of them.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ if TYPE_CHECKING:
 
     from pyscheduler.api import Pod
     from pyscheduler.cache.columns import Columns
-    from pyscheduler.framework.handle import Nominator
+    from pyscheduler.cache.nominations import Nominations
     from pyscheduler.framework.pod_info import PodInfo
 
 __all__ = ["Mark", "NominatedRows", "before"]
@@ -30,17 +29,17 @@ def before(infos: Iterable[PodInfo], pod: Pod) -> list[PodInfo]:
 
 
 class NominatedRows:
-    """The pods nominated by the queue that a pod of that priority has to leave room for, itself among them.
+    """The nominated pods that a pod of that priority must leave room for, the pod itself among them.
 
-    `pods`: by row, the earliest nomination first; only rows that have some.
+    `pods`: by row, the earliest nomination first; only rows that have some. Statements count like the queue.
     """
 
-    __slots__ = ("_changed", "_columns", "_epoch", "_nominator", "_position", "pods", "priority")
+    __slots__ = ("_changed", "_columns", "_epoch", "_nominations", "_position", "pods", "priority")
 
-    def __init__(self, nominator: Nominator, columns: Columns, priority: int) -> None:
-        self._nominator = nominator
+    def __init__(self, nominations: Nominations, columns: Columns, priority: int) -> None:
+        self._nominations = nominations
         self._columns = columns
-        self._position = 0
+        self._position = (0, 0)
         self.priority = priority
         #: That of the snapshot's `ChangeLog`: when it is another, rows mean other nodes, and all of them are new.
         self._epoch = -1
@@ -49,7 +48,7 @@ class NominatedRows:
 
     @property
     def mark(self) -> Mark:
-        """Return what `since` goes by."""
+        """Return the present moment, for `since`."""
         return self._changed, self._changed.position
 
     def since(self, mark: Mark) -> Sequence[int] | None:
@@ -58,33 +57,35 @@ class NominatedRows:
         return changed.since(position) if changed is self._changed else None
 
     def sync(self) -> None:
-        """Bring it up to date with the queue and the snapshot."""
-        changed = self._nominator.changed
+        """Bring it up to date with the nominations and the snapshot."""
+        position = self._nominations.position
         epoch = self._columns.changes.epoch
-        if epoch == self._epoch and changed.position == self._position:
+        if epoch == self._epoch and position == self._position:
             return
-        names = changed.since(self._position) if epoch == self._epoch else None
+        names = self._nominations.since(self._position) if epoch == self._epoch else None
         if names is None:
             self.pods = {}
             self._changed = ChangedKeys()
             self._epoch = epoch
-            names = [*self._nominator.nodes]
-        self._position = changed.position
-        index, pods_on, least = self._columns.index, self._nominator.pods_on, self.priority
+            names = [*self._nominations.nodes]
+        self._position = position
         for name in names:
-            row = index.get(name)
+            row = self._columns.index.get(name)
             if row is None:
                 continue
-            ahead = [info for info in pods_on(name) if info.pod.priority >= least]
+            ahead = self._ahead(name)
+            # A statement that was rolled back changed nothing.
+            if ahead == self.pods.get(row, []):
+                continue
             if ahead:
                 self.pods[row] = ahead
-            elif self.pods.pop(row, None) is None:
-                continue
+            else:
+                del self.pods[row]
             self._changed.note(row)
 
     def row_of(self, uid: str) -> int | None:
         """Return the row to which a pod is nominated, None where it is not, or has a lower priority."""
-        name = self._nominator.node_of(uid)
+        name = self._nominations.node_of(uid)
         row = self._columns.index.get(name) if name else None
         return row if row in self.pods else None
 
@@ -101,14 +102,14 @@ class NominatedRows:
         return {row: infos if row != own else others for row, infos in self.pods.items() if row != own or others}
 
     def check_invariants(self) -> None:
-        """Raise AssertionError unless an up-to-date one is what a look at the nominations gives."""
-        if self._position != self._nominator.changed.position or self._epoch != self._columns.changes.epoch:
+        """Raise AssertionError unless an up-to-date one equals what the nominations give."""
+        if self._position != self._nominations.position or self._epoch != self._columns.changes.epoch:
             return
         index = self._columns.index
         found = {
-            index[name]: ahead
-            for name in self._nominator.nodes
-            if name in index
-            and (ahead := [info for info in self._nominator.pods_on(name) if info.pod.priority >= self.priority])
+            index[name]: ahead for name in self._nominations.nodes if name in index and (ahead := self._ahead(name))
         }
         assert found == self.pods, f"nominations before priority {self.priority} are filed wrongly"
+
+    def _ahead(self, node_name: str) -> list[PodInfo]:
+        return [info for info in self._nominations.pods_on(node_name) if info.pod.priority >= self.priority]

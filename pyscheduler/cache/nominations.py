@@ -1,50 +1,81 @@
-"""What a statement says about nominations, on top of what the queue's nominator knows.
+"""The nominations that a snapshot shows: those of the queue, with the changes that statements made.
 
-Within a statement a pod may be nominated to a node, and a pod that is placed needs no nomination any more. What the
-statement says of a pod outweighs the queue.
+A statement can nominate a pod to a node, and a pod that it places needs no nomination any more. Where a statement
+nominated or placed a pod, the queue's nomination of that pod does not count.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pyscheduler.framework.changed_keys import ChangedKeys
+
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
+    from pyscheduler.framework.handle import Nominator
     from pyscheduler.framework.pod_info import PodInfo
 
 __all__ = ["Nominations"]
 
 
 class Nominations:
-    """Nominations made by statements, in a log that can be undone to any earlier length."""
+    """Nominations of `queued` (the queue's; None for none) and of statements, which can be undone to any length.
 
-    __slots__ = ("_by_node", "_log", "_node_of")
+    `changed` holds the names of nodes whose nominations a statement changed or restored; `queued.changed` holds those
+    that the queue changed.
+    """
 
-    def __init__(self) -> None:
-        # The node of each pod that a statement spoke of, "" for none.
+    __slots__ = ("_by_node", "_log", "_node_of", "_queued", "changed")
+
+    def __init__(self, queued: Nominator | None = None) -> None:
+        self._queued = queued
+        self.changed: ChangedKeys[str] = ChangedKeys()
+        # The node of each pod that a statement nominated or placed, "" for none.
         self._node_of: dict[str, str] = {}
         self._by_node: dict[str, tuple[PodInfo, ...]] = {}
-        # For each change the pod, its node before (None where nothing was said of it), and the nodes' pods before.
+        # For each change the pod, its node before (None: no statement named the pod), and the nodes' pods before.
         self._log: list[tuple[str, str | None, dict[str, tuple[PodInfo, ...]]]] = []
 
     def __len__(self) -> int:
-        """Return how many times a statement spoke of a nomination; a mark for `undo`."""
+        """Return how many changes statements made; a mark for `undo`."""
         return len(self._log)
 
-    def __bool__(self) -> bool:
-        """Tell whether a statement nominated some pod."""
-        return bool(self._by_node)
-
     @property
-    def is_silent(self) -> bool:
-        """Tell whether no statement spoke of any pod's nomination, so that all is as the queue has it."""
-        return not self._node_of
+    def position(self) -> tuple[int, int]:
+        """Return how many changes the queue and the statements made so far; equal while nothing changed."""
+        return (self._queued.changed.position if self._queued is not None else 0), self.changed.position
+
+    def since(self, position: tuple[int, int]) -> Sequence[str] | None:
+        """Return the names of nodes whose nominations may have changed since `position`; None for all nodes."""
+        queued = self._queued.changed.since(position[0]) if self._queued is not None else ()
+        changed = self.changed.since(position[1])
+        if queued is None or changed is None:
+            return None
+        return [*dict.fromkeys((*queued, *changed))] if queued and changed else queued or changed
 
     @property
     def nodes(self) -> Collection[str]:
-        """Return the names of the nodes that statements nominated pods to."""
-        return self._by_node.keys()
+        """Return the names of nodes that pods are nominated to.
+
+        Some names may belong to nodes that the snapshot does not have, or to the queue's nominations that a statement
+        ended.
+        """
+        queued = self._queued.nodes if self._queued is not None else ()
+        return {*queued, *self._by_node} if self._by_node else queued
+
+    def pods_on(self, node_name: str) -> Sequence[PodInfo]:
+        """Return the pods nominated to a node: the queue's first, the earliest nomination first."""
+        queued = self._queued.pods_on(node_name) if self._queued is not None else ()
+        known = self._node_of
+        if not known:
+            return queued
+        return [*(info for info in queued if info.pod.uid not in known), *self._by_node.get(node_name, ())]
+
+    def node_of(self, uid: str) -> str:
+        """Return the node that a pod is nominated to, or ""."""
+        node_name = self._node_of.get(uid)
+        return self._node_in_queue(uid) if node_name is None else node_name
 
     def set(self, info: PodInfo, node_name: str) -> None:
         """Nominate a pod to a node, or to none when `node_name` is empty."""
@@ -57,9 +88,10 @@ class Nominations:
             self._put(before, tuple(each for each in touched[before] if each.pod.uid != uid))
         if node_name:
             self._put(node_name, (*self._by_node.get(node_name, ()), info))
+        self._note(self._node_in_queue(uid))
 
     def undo(self, length: int) -> None:
-        """Return to the state in which the log had that length."""
+        """Undo changes until so many are left."""
         while len(self._log) > length:
             uid, before, touched = self._log.pop()
             if before is None:
@@ -68,21 +100,17 @@ class Nominations:
                 self._node_of[uid] = before
             for name, pods in touched.items():
                 self._put(name, pods)
+            self._note(self._node_in_queue(uid))
 
-    def clear(self) -> None:
-        """Forget everything."""
-        self._node_of.clear()
-        self._by_node.clear()
-        self._log.clear()
+    def _node_in_queue(self, uid: str) -> str:
+        return self._queued.node_of(uid) if self._queued is not None else ""
 
-    def merge(self, node_name: str, queued: Sequence[PodInfo]) -> Sequence[PodInfo]:
-        """Return the pods nominated to a node when the queue has `queued` there."""
-        if not self._node_of:
-            return queued
-        known = self._node_of
-        return [*(info for info in queued if info.pod.uid not in known), *self._by_node.get(node_name, ())]
+    def _note(self, node_name: str) -> None:
+        if node_name:
+            self.changed.note(node_name)
 
     def _put(self, node_name: str, pods: tuple[PodInfo, ...]) -> None:
+        self.changed.note(node_name)
         if pods:
             self._by_node[node_name] = pods
         else:

@@ -1,13 +1,11 @@
-"""The cluster as of one moment, and what happens to it in thought.
+"""The nodes and pods of the cluster as of one moment, which a statement may change and restore.
 
-A snapshot follows a cache: `Cache.update_snapshot` brings over what changed since the last time. In between it stands
-still, but for statements: `place`, `evict` and `nominate` change it at once, columns included.
+A snapshot follows a cache: `Cache.update_snapshot` brings over what changed since the last time. In between only
+statements (`runtime.statement`) change it: `place`, `evict` and `nominate` act at once, columns included.
 
-A checkpoint opens a statement. The first time a node changes under a checkpoint its NodeInfo is set aside and a copy
-takes its place; rolling back puts the very same objects back, and the row of each is brought up to date with them. So
-a rollback costs what the statement touched. Committing hands what was set aside to the checkpoint further out; when
-there is none, the nodes concerned are remembered, and the next update replaces them by what the cache knows: a
-statement that became real has been told to the cache by then.
+A checkpoint opens a frame. The first time that a node changes within a frame, its NodeInfo is set aside and a copy
+takes its place. A rollback puts the same objects back and brings their rows up to date, so it costs what the frame
+touched.
 """
 
 from __future__ import annotations
@@ -45,7 +43,7 @@ _MAX_PRIORITIES: Final = 8
 
 
 @attrs.define(kw_only=True, eq=False)
-class _Statement:
+class _Frame:
     """What has to be put back to return to a checkpoint."""
 
     checkpoint: Checkpoint
@@ -86,12 +84,11 @@ class Snapshot:
     """Implements `framework.snapshot.Snapshot`. `nominator` is the queue's; without one no pod is nominated by it."""
 
     def __init__(self, *, nominator: Nominator | None = None) -> None:
-        self._nominator = nominator
         self._columns = Columns()
         self._nodes = NodeView(self._columns)
-        self._statements: list[_Statement] = []
+        self._frames: list[_Frame] = []
         self._checkpoints = count(1)
-        self._nominations = Nominations()
+        self._nominations = Nominations(nominator)
         #: By priority; the one asked for last at the end.
         self._nominated_rows: dict[int, NominatedRows] = {}
         self._tree: NodeTree | None = None
@@ -99,8 +96,6 @@ class Snapshot:
         self._order: NDArray[np.int64] | None = None
         #: The cache's generation at the last update; what has a larger one is news.
         self.generation = 0
-        #: Nodes that committed statements changed since the last update.
-        self.diverged: set[str] = set()
 
     @property
     def nodes(self) -> NodeView:
@@ -134,30 +129,22 @@ class Snapshot:
     def checkpoint(self) -> Checkpoint:
         """Mark the present state. Checkpoints nest."""
         checkpoint = Checkpoint(next(self._checkpoints))
-        self._statements.append(_Statement(checkpoint=checkpoint, num_nominations=len(self._nominations)))
+        self._frames.append(_Frame(checkpoint=checkpoint, num_nominations=len(self._nominations)))
         return checkpoint
 
     def rollback(self, checkpoint: Checkpoint) -> None:
         """Undo everything since `checkpoint`, which is used up, and with it those made since."""
-        undone = self._close(checkpoint)
-        self._nominations.undo(undone[0].num_nominations)
+        frames = self._frames
+        first = next((at for at in range(len(frames) - 1, -1, -1) if frames[at].checkpoint == checkpoint), None)
+        if first is None:
+            raise ValueError(f"checkpoint {checkpoint} is used up")
+        self._nominations.undo(frames[first].num_nominations)
         before: dict[int, NodeInfo] = {}
-        for statement in reversed(undone):
-            before.update(statement.saved)
+        for frame in reversed(frames[first:]):
+            before.update(frame.saved)
+        del frames[first:]
         for row, info in before.items():
             self._columns.restore(row, info)
-
-    def commit(self, checkpoint: Checkpoint) -> None:
-        """Keep everything since `checkpoint`; an outer checkpoint can still undo it."""
-        kept = self._close(checkpoint)
-        if self._statements:
-            outer = self._statements[-1].saved
-            for statement in kept:
-                for row, info in statement.saved.items():
-                    outer.setdefault(row, info)
-        else:
-            infos = self._columns.infos
-            self.diverged.update(infos[row].name for statement in kept for row in statement.saved)
 
     @contextmanager
     def what_if(self) -> Iterator[None]:
@@ -198,38 +185,31 @@ class Snapshot:
             self._columns.sync_pods(row)
 
     def nominate(self, info: PodInfo, node_name: str) -> None:
-        """Nominate a pod to a node within the statement, whatever the queue says of it; lasts until the next update."""
+        """Nominate a pod to a node, or to none if the name is empty; replaces what the queue says about the pod."""
+        self._check_open()
         self._nominations.set(info, node_name)
 
     def nominated_pods(self, node_name: str) -> Sequence[PodInfo]:
-        """Return the pods nominated to a node: the queue's, plus this statement's."""
-        queued = self._nominator.pods_on(node_name) if self._nominator is not None else ()
-        return self._nominations.merge(node_name, queued)
+        """Return the pods nominated to a node, by the queue or by an open statement."""
+        return self._nominations.pods_on(node_name)
 
     def nominated_node(self, pod: Pod) -> str:
-        """Return the node that a pod was promised, also where the API server has not heard of it yet; "" for none."""
-        name = pod.status.nominated_node_name
-        return name or (self._nominator.node_of(pod.uid) if self._nominator is not None else "")
+        """Return the node that a pod is nominated to, also before the API server knows of it; "" for none."""
+        return pod.status.nominated_node_name or self._nominations.node_of(pod.uid)
 
     @property
     def nominated_nodes(self) -> Collection[str]:
-        """Return the names of the nodes that pods are nominated to, by the queue or this statement.
+        """Return the names of the nodes that pods are nominated to.
 
-        Some may belong to nodes that are not here, or to nominations that the statement has overruled.
+        Some may belong to nodes that are not here, or have lost their pods to a statement.
         """
-        queued = self._nominator.nodes if self._nominator is not None else ()
-        return {*queued, *self._nominations.nodes} if self._nominations else queued
+        return self._nominations.nodes
 
-    def nominated_before(self, priority: int) -> NominatedRows | None:
-        """Return by row the pods nominated there that come before pods of that priority, up to date.
-
-        None where the queue's word is not all: a statement speaks of nominations, too.
-        """
-        if self._nominator is None or not self._nominations.is_silent:
-            return None
+    def nominated_before(self, priority: int) -> NominatedRows:
+        """Return by row the pods nominated there that come before pods of that priority, up to date."""
         rows = self._nominated_rows.pop(priority, None)
         if rows is None:
-            rows = NominatedRows(self._nominator, self._columns, priority)
+            rows = NominatedRows(self._nominations, self._columns, priority)
             if len(self._nominated_rows) >= _MAX_PRIORITIES:
                 del self._nominated_rows[next(iter(self._nominated_rows))]
         self._nominated_rows[priority] = rows
@@ -238,24 +218,18 @@ class Snapshot:
 
     def _own(self, row: int) -> NodeInfo:
         """Return the NodeInfo of a row for changing; what a rollback needs is set aside."""
+        self._check_open()
         infos = self._columns.infos
         info = infos[row]
-        if not self._statements:
-            self.diverged.add(info.name)
-            return info
-        saved = self._statements[-1].saved
+        saved = self._frames[-1].saved
         if row not in saved:
             saved[row] = info
             info = infos[row] = info.clone()
         return info
 
-    def _close(self, checkpoint: Checkpoint) -> list[_Statement]:
-        for index, statement in enumerate(self._statements):
-            if statement.checkpoint == checkpoint:
-                closed = self._statements[index:]
-                del self._statements[index:]
-                return closed
-        raise ValueError(f"checkpoint {checkpoint} is used up")
+    def _check_open(self) -> None:
+        if not self._frames:
+            raise RuntimeError("the snapshot changes only within a statement: take a checkpoint first")
 
     # What pods bring with them
 
@@ -280,8 +254,8 @@ class Snapshot:
 
         Raise `RuntimeError` while a statement is open: its rollback would undo the update.
         """
-        if self._statements:
-            raise RuntimeError("the snapshot cannot be updated while a statement is open: commit it or roll it back")
+        if self._frames:
+            raise RuntimeError("the snapshot cannot be updated while a statement is open: roll it back")
         columns = self._columns
         for name in removed:
             if name in columns.index:
@@ -289,8 +263,6 @@ class Snapshot:
         for info in changed:
             columns.put(info)
         self.generation = generation
-        self.diverged.clear()
-        self._nominations.clear()
         if tree.version != self._tree_version:
             self._tree, self._tree_version, self._order = tree, tree.version, None
 
@@ -302,8 +274,8 @@ class Snapshot:
         for rows in self._nominated_rows.values():
             rows.check_invariants()
         assert sorted(self.order().tolist()) == list(range(len(self._nodes))), "the order misses or repeats rows"
-        depth = [statement.checkpoint for statement in self._statements]
+        depth = [frame.checkpoint for frame in self._frames]
         assert depth == sorted(set(depth)), "checkpoints are out of order"
-        for statement in self._statements:
-            for row, info in statement.saved.items():
-                assert self._columns.infos[row].node is info.node, "a statement outlived the row that it changed"
+        for frame in self._frames:
+            for row, info in frame.saved.items():
+                assert self._columns.infos[row].node is info.node, "a frame outlived the row that it changed"

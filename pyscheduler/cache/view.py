@@ -64,6 +64,11 @@ class NodeView:
         return self._columns.index.get(name)
 
     @property
+    def rows(self) -> NDArray[np.int64]:
+        """Return int64[n]: all rows, in order; a new array."""
+        return np.arange(len(self._columns.infos), dtype=np.int64)
+
+    @property
     def changes(self) -> ChangeLog:
         """Return which rows changed, for those who keep something by row."""
         return self._columns.changes

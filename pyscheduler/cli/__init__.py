@@ -1,4 +1,4 @@
-"""The commands: parsing, wiring and output, and no logic of their own.
+"""The commands: they parse their options, wire the other packages and print results. They decide nothing.
 
-Everything heavy is imported inside the command that needs it, so that `pyscheduler --help` answers at once.
+A command imports heavy modules inside its function, so that `pyscheduler --help` answers at once.
 """

@@ -1,4 +1,4 @@
-"""`pyscheduler cluster`: the embedded API server alone."""
+"""`pyscheduler cluster`: serve the embedded API server."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from typing import TYPE_CHECKING, Any, Literal
 import attrs
 import click
 
-from pyscheduler.cli.options import logging_options
+from pyscheduler.cli.shared_options import logging_options
 from pyscheduler.framework.errors import APIError, ConfigError
 
 if TYPE_CHECKING:
-    from pyscheduler.cli.certificates import Pair
     from pyscheduler.cluster.embedded.access.users import User
     from pyscheduler.cluster.embedded.cluster import EmbeddedCluster
+    from pyscheduler.serving.certificates import Pair
 
 __all__ = ["command"]
 
 
 @attrs.frozen(kw_only=True)
 class _Options:
-    """The command's options, as they were given."""
+    """The options of the command."""
 
     address: str
     port: int
@@ -65,7 +65,7 @@ async def _serve(options: _Options) -> None:
         tokens[admin] = ADMIN
     gates = parse(options.feature_gates)
     clock = LoopClock()
-    # A server that is started again has forgotten everything, but its clients have not: its versions go on with time.
+    # Clients may hold resource versions of an earlier run, so versions continue with the time.
     first_version = int(clock.wall() * 1000)
     cluster = EmbeddedCluster(
         clock=clock,
@@ -87,12 +87,12 @@ async def _serve(options: _Options) -> None:
         except ConfigError:
             await server.stop()
             raise
-    # One line, flushed, for those who start this as a child and wait for it.
+    # One flushed line, for a parent process that waits for it.
     click.echo(f"serving {server.url} objects={loaded}")
     if admin and not options.kubeconfig:
         click.echo(f"token {admin}")
     if admin and pair is None:
-        click.echo("note: kubectl and Go's clients keep tokens to themselves without TLS; add --tls for them", err=True)
+        click.echo("note: kubectl and other Go clients send no tokens without TLS; add --tls to use them", err=True)
     await stop.wait()
     if kubelets is not None:
         kubelets.stop()
@@ -100,7 +100,7 @@ async def _serve(options: _Options) -> None:
 
 
 def _read_tokens(path: Path) -> dict[str, User]:
-    """Return the tokens of a file and whose they are; raise `ConfigError` naming it where it cannot be read."""
+    """Read the tokens of a file with their users; raise `ConfigError` naming the file if it cannot be read."""
     from pyscheduler.cluster.embedded.access.tokens import read_token_file
 
     source = f"--token-auth-file: {path}"
@@ -108,21 +108,21 @@ def _read_tokens(path: Path) -> dict[str, User]:
         return read_token_file(path.read_text(encoding="utf-8"), source=source)
     except (OSError, UnicodeDecodeError) as error:
         why = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
-        raise ConfigError(f"cannot be read: {why}; it takes lines of token,user,uid,groups", source=source) from error
+        raise ConfigError(f"cannot be read: {why}; each line must be token,user,uid,groups", source=source) from error
 
 
 def _load(cluster: EmbeddedCluster, path: Path) -> list[dict[str, Any]]:
-    """Create the objects of a file; raise `ConfigError` naming it where it cannot be read or an object is refused."""
+    """Create the objects of a file; raise `ConfigError` for an unreadable file or an invalid object."""
     try:
         return cluster.load(path.read_bytes())
     except OSError as error:
-        raise ConfigError(f"{path} cannot be read: {error.strerror}; --load takes a file of manifests") from error
+        raise ConfigError(f"--load: {path} cannot be read: {error.strerror}; name a file of manifests") from error
     except (APIError, ConfigError) as error:
-        raise ConfigError(f"{path} was refused: {error}") from error
+        raise ConfigError(f"--load: {path} was rejected: {error}") from error
 
 
 def _stop_with_stdin(stop: asyncio.Event) -> None:
-    """Set `stop` when whoever holds the other end of standard input lets go of it."""
+    """Set `stop` when standard input is closed."""
     loop = asyncio.get_running_loop()
 
     def read() -> None:
@@ -133,33 +133,31 @@ def _stop_with_stdin(stop: asyncio.Event) -> None:
     try:
         loop.add_reader(0, read)
     except OSError as error:
-        raise ConfigError("--stop-with-stdin: standard input is no pipe or terminal") from error
+        raise ConfigError("--stop-with-stdin: standard input is neither a pipe nor a terminal") from error
 
 
 def _find_pair(options: _Options) -> Pair | None:
-    """Return the certificate to serve under, from files or made for this address; None for plain HTTP."""
-    from pyscheduler.cli.certificates import read_pair, self_signed
+    """Return the serving certificate, read from files or generated for this address; None for plain HTTP."""
+    from pyscheduler.serving.certificates import read_pair, self_signed
 
     cert_flag, key_flag = "--tls-cert-file", "--tls-private-key-file"
     if options.cert_file and options.key_file:
         return read_pair(options.cert_file, options.key_file, cert_flag=cert_flag, key_flag=key_flag)
     if options.cert_file or options.key_file:
-        raise ConfigError(
-            f"{cert_flag} and {key_flag} belong together; give both, or --tls for a pair made on the spot"
-        )
+        raise ConfigError(f"{cert_flag} needs {key_flag}; give both, or --tls for a generated certificate")
     if not options.tls:
         return None
     try:
         ipaddress.ip_address(options.address)
-    except ValueError:  # a name: the certificate is for localhost in any case
+    except ValueError:  # a host name; the certificate is for localhost in any case
         return self_signed("127.0.0.1")
     return self_signed(options.address)
 
 
 def _make_context(pair: Pair) -> ssl.SSLContext:
-    """Return what the server shows to those who connect; raise `ConfigError` for a pair that cannot be used."""
+    """Return the server's TLS context; raise `ConfigError` for an unusable pair."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    with tempfile.TemporaryDirectory() as folder:  # the ssl module takes files only
+    with tempfile.TemporaryDirectory() as folder:  # the ssl module reads only files
         files = Path(folder, "tls.crt"), Path(folder, "tls.key")
         for file, content in zip(files, (pair.certificate, pair.key), strict=True):
             file.touch(mode=0o600)
@@ -167,7 +165,7 @@ def _make_context(pair: Pair) -> ssl.SSLContext:
         try:
             context.load_cert_chain(*files)
         except (OSError, ValueError) as error:
-            raise ConfigError(f"{pair.source}: {error}; it takes a certificate and its key, both PEM") from error
+            raise ConfigError(f"{pair.source}: {error}; provide a certificate and its key, both PEM") from error
     return context
 
 
@@ -196,59 +194,59 @@ def _write_kubeconfig(path: Path, url: str, token: str, authority: bytes) -> Non
     type=click.IntRange(0, 65535),
     default=8001,
     show_default=True,
-    help="Port to listen on; 0 takes a free one.",
+    help="Port to listen on; 0 takes a free port.",
 )
 @click.option(
-    "--load", "files", multiple=True, metavar="FILE", help="Objects to begin with: YAML or JSON, documents or Lists."
+    "--load", "files", multiple=True, metavar="FILE", help="Objects to load at start: YAML or JSON, documents or Lists."
 )
 @click.option("--write-kubeconfig", "kubeconfig", metavar="FILE", help="Write a kubeconfig for this server.")
 @click.option(
     "--lifecycle/--no-lifecycle",
     default=True,
     show_default=True,
-    help="Let bound pods become Running, and deleted ones go away, as a kubelet would.",
+    help="Set bound pods to Running and remove deleted pods, as a kubelet does.",
 )
 @click.option(
     "--reject-only",
     is_flag=True,
-    help="Let nodes reject pods that do not fit, as a kubelet would, and leave all others as they are.",
+    help="Reject bound pods that do not fit on their node, as a kubelet does, and change no other pod.",
 )
 @click.option(
     "--stop-with-stdin",
     "with_stdin",
     is_flag=True,
-    help="Stop when standard input is closed: for programs that start this one.",
+    help="Stop when standard input is closed; for programs that start this server.",
 )
 @click.option(
     "--authorization",
     type=click.Choice(["always-allow", "rbac"]),
     default="always-allow",
     show_default=True,
-    help="rbac: ask for credentials, and go by roles and bindings.",
+    help="With rbac, require credentials and authorize by roles and bindings.",
 )
 @click.option(
     "--token-auth-file",
     "token_file",
     metavar="FILE",
-    help='Bearer tokens that are accepted: lines of token,user,uid,"group1,group2".',
+    help='Accepted bearer tokens: lines of token,user,uid,"group1,group2".',
 )
 @click.option(
     "--tls/--no-tls",
     default=False,
     show_default=True,
-    help="Serve over HTTPS with a certificate made on the spot; the kubeconfig knows it.",
+    help="Serve HTTPS with a generated certificate, which the kubeconfig contains.",
 )
-@click.option("--tls-cert-file", "cert_file", metavar="FILE", help="Serve over HTTPS with this certificate.")
-@click.option("--tls-private-key-file", "key_file", metavar="FILE", help="The key of --tls-cert-file.")
+@click.option("--tls-cert-file", "cert_file", metavar="FILE", help="Serve HTTPS with this certificate.")
+@click.option("--tls-private-key-file", "key_file", metavar="FILE", help="Private key of --tls-cert-file.")
 @click.option(
     "--feature-gates",
     default="",
     metavar="GATE=BOOL,...",
-    help="GenericWorkload=true serves Workload and PodGroup of scheduling.k8s.io/v1alpha2; others change nothing here.",
+    help="GenericWorkload=true serves Workload and PodGroup of scheduling.k8s.io/v1alpha2; other gates have no effect.",
 )
 @logging_options()
 def command(**options: Any) -> None:
-    """Serve an embedded Kubernetes API server: nodes, pods, events and whatever a scheduler needs, in memory.
+    """Serve an embedded Kubernetes API server, in memory, with the kinds that a scheduler needs.
 
     \b
     Try it:
@@ -256,6 +254,7 @@ def command(**options: Any) -> None:
       kubectl --kubeconfig embedded.yaml get nodes
       pyscheduler run --kubeconfig embedded.yaml
 
-    With --authorization rbac the kubeconfig belongs to an administrator; without one, a second line prints their token.
+    With --authorization rbac, the kubeconfig belongs to an administrator. Without --write-kubeconfig, the second line
+    of the output is the administrator's token.
     """
     asyncio.run(_serve(_Options(**options)))

@@ -1,4 +1,4 @@
-"""`pyscheduler config`: check a configuration and show what it comes to, or which permissions it needs."""
+"""`pyscheduler config`: check a configuration; print it with all defaults, or print the permissions that it needs."""
 
 from __future__ import annotations
 
@@ -6,28 +6,30 @@ import shlex
 
 import click
 
-from pyscheduler.cli.options import block_option, feature_gates_option
+from pyscheduler.cli.shared_options import block_option, feature_gates_option
 
 __all__ = ["command"]
 
 
 @click.command("config")
-@click.option("--config", "config_file", metavar="FILE", help="The file to check; without it, the defaults.")
+@click.option("--config", "config_file", metavar="FILE", help="The file to check. [default: kube-scheduler's defaults]")
 @click.option(
-    "-o", "--output", type=click.Choice(["yaml", "json"]), default="yaml", show_default=True, help="Form of the output."
+    "-o", "--output", type=click.Choice(["yaml", "json"]), default="yaml", show_default=True, help="Output format."
 )
-@click.option("--rbac", is_flag=True, help="Print instead the roles that an account needs to run it, and nothing more.")
-@click.option("--name", metavar="NAME", help="With --rbac: what the roles are called.  [default: pyscheduler]")
+@click.option(
+    "--rbac", is_flag=True, help="Print the RBAC roles that `run` needs with this file, instead of the configuration."
+)
+@click.option("--name", metavar="NAME", help="With --rbac: name of the roles. [default: pyscheduler]")
 @click.option(
     "--service-account",
     metavar="NAMESPACE:NAME",
-    help="With --rbac: print what binds the roles to this account, too.",
+    help="With --rbac: also print the bindings of the roles to this account.",
 )
 @click.option(
     "--delegated-auth/--no-delegated-auth",
     default=True,
     show_default=True,
-    help="With --rbac: let it ask who comes to its HTTPS port and what they may, as `run` does in a pod.",
+    help="With --rbac: include the permissions for TokenReview and SubjectAccessReview, which `run` needs in a pod.",
 )
 @block_option
 @feature_gates_option
@@ -41,34 +43,34 @@ def command(
     blocked: tuple[str, ...],
     feature_gates: str,
 ) -> None:
-    """Check a KubeSchedulerConfiguration and print the effective one, every default filled in.
+    """Check a KubeSchedulerConfiguration and print the effective configuration, with all defaults.
 
-    All mistakes are reported at once, each with its path. The plugins that the profiles enable are looked up too.
-    What is printed is a file again, for --config or for kube-scheduler.
+    The command reports all mistakes at once, each with its path. It also checks that the enabled plugins are installed.
+    The output can be used as --config, here and for kube-scheduler.
 
-    With --rbac, what is printed are the roles for `pyscheduler run` with this file: what the scheduler itself asks of
-    the API server, what its enabled plugins watch, and what they say in their `rbac`. Settings that flags of `run`
-    override, like the lease, are taken from the file.
+    With --rbac, the command prints the roles that `pyscheduler run` needs with this file: the scheduler's own requests
+    to the API server, the kinds that enabled plugins watch, and the rules that plugins declare in their `rbac`.
+    Settings that flags of `run` can override, like the lease, are taken from the file.
 
     \b
-    What a profile comes to, the defaults, and the permissions:
+    A file, the defaults, and the permissions:
       pyscheduler config --config configs/default.yaml
       pyscheduler config
       pyscheduler config --rbac --service-account kube-system:pyscheduler
     """
     import json
 
-    from pyscheduler.cli.mistakes import found_in
-    from pyscheduler.cli.offline import offline_scheduler
+    from pyscheduler.cli.offline_scheduler import offline_scheduler
     from pyscheduler.cli.rbac import as_list, as_yaml, grants_of, parse_account
     from pyscheduler.config.dump import dump, to_data
     from pyscheduler.config.feature_gates import parse, warnings_of
     from pyscheduler.config.load import load
+    from pyscheduler.config.problems import found_in
     from pyscheduler.framework.errors import ConfigError
     from pyscheduler.runtime.discovery import discover
 
     if not rbac and (name or service_account):
-        raise ConfigError(f"--{'name' if name else 'service-account'} is about roles; add --rbac")
+        raise ConfigError(f"--{'name' if name else 'service-account'} is for roles; add --rbac")
     account = parse_account(service_account) if service_account is not None else None
     gates = parse(feature_gates)
     for warning in warnings_of(feature_gates):
@@ -87,7 +89,7 @@ def command(
 
 
 def _typed() -> str:
-    """Return the command as one would type it, those options left out that say nothing."""
+    """Return the command line, without options that have their default."""
     context = click.get_current_context()
     words = ["pyscheduler", "config"]
     for option in context.command.params:

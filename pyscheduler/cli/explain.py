@@ -1,4 +1,4 @@
-"""`pyscheduler explain`: where a pod would go, or why it goes nowhere; nothing is bound or written."""
+"""`pyscheduler explain`: show where a pod would be placed, or why no node fits. It binds and writes nothing."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import click
 
-from pyscheduler.cli.options import block_option, feature_gates_option
+from pyscheduler.cli.shared_options import block_option, feature_gates_option
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,8 +28,8 @@ __all__ = ["command"]
 
 
 @attrs.frozen(kw_only=True)
-class _Question:
-    """What was asked: a pod of the cluster by name, or a manifest."""
+class _Request:
+    """The pod to evaluate, by name or as a manifest, and the source of the cluster."""
 
     namespace: str
     name: str = ""
@@ -44,29 +44,42 @@ class _Question:
 
 @click.command("explain")
 @click.argument("pod", metavar="[[NAMESPACE/]POD]", required=False)
-@click.option("-f", "--filename", metavar="FILE", help="A manifest with the pod to place; - for standard input.")
+@click.option("-f", "--filename", metavar="FILE", help="Manifest of the pod; - reads standard input.")
 @click.option("-n", "--namespace", default="default", show_default=True, help="Namespace of POD.")
 @click.option(
     "--objects",
     multiple=True,
     metavar="FILE",
-    help="Take the cluster from this file, as `kubectl get nodes,pods -A -o yaml` prints it; repeatable.",
+    help="Read the cluster from this file, as `kubectl get nodes,pods -A -o yaml` prints it; repeatable.",
 )
-@click.option("--kubeconfig", metavar="FILE", help="Take the cluster from an API server, found as by `run`.")
-@click.option("--master", metavar="URL", help="The API server's address; overrides the kubeconfig's.")
-@click.option("--config", "config_file", metavar="FILE", help="The profiles; without it, the default one.")
-@click.option("--cases", metavar="FILE", help="Evaluate many small clusters, one JSON object a line; .gz is unpacked.")
-@click.option("--workers", type=click.IntRange(1), metavar="N", help="Processes for --cases. [default: one per CPU]")
-@click.option("--top", type=click.IntRange(1), default=5, show_default=True, help="How many of the best nodes to show.")
+@click.option(
+    "--kubeconfig",
+    metavar="FILE",
+    help="Read the cluster from the API server of this kubeconfig. [default: as for `run`]",
+)
+@click.option("--master", metavar="URL", help="Address of the API server; overrides the kubeconfig's.")
+@click.option(
+    "--config",
+    "config_file",
+    metavar="FILE",
+    help="Configuration file with the profiles. [default: the default profile]",
+)
+@click.option(
+    "--cases", metavar="FILE", help="Evaluate many small clusters, one JSON object per line; .gz files are unpacked."
+)
+@click.option(
+    "--workers", type=click.IntRange(1), metavar="N", help="Number of processes for --cases. [default: one per CPU]"
+)
+@click.option("--top", type=click.IntRange(1), default=5, show_default=True, help="Number of best nodes to show.")
 @click.option(
     "-o",
     "--output",
     type=click.Choice(["table", "json", "jsonl"]),
-    help="Form of the output. [default: table; jsonl with --cases]",
+    help="Output format. [default: table; jsonl with --cases]",
 )
 @block_option
 @feature_gates_option
-def command(  # noqa: PLR0913, PLR0917 - one for each flag, handed over by name
+def command(  # noqa: PLR0913, PLR0917 - one for each flag, passed by name
     pod: str | None,
     filename: str | None,
     namespace: str,
@@ -81,30 +94,32 @@ def command(  # noqa: PLR0913, PLR0917 - one for each flag, handed over by name
     blocked: tuple[str, ...],
     feature_gates: str,
 ) -> None:
-    """Say where a pod would go, and why not elsewhere.
+    """Show on which node a pod would be placed, and why the other nodes were rejected.
 
-    For a pod that exists, give its name; for one that does not, its manifest. The cluster is read once, from an API
-    server or from files; nothing is bound, and nothing is written. Every node is looked at and every plugin's scores
-    are shown, whatever percentageOfNodesToScore says.
+    Give the name of an existing pod, or the manifest of a new pod. The command reads the cluster once, from an API
+    server or from files. It binds nothing and writes nothing. It evaluates every node, regardless of
+    percentageOfNodesToScore, and shows the scores of every plugin.
 
     \b
-    Why is this pod pending, where would that one go, and what if the cluster were like this:
+    A pending pod, a new pod, and a new pod on a cluster in a file:
       pyscheduler explain --kubeconfig ~/.kube/config web/frontend-0
       pyscheduler explain -f pod.yaml
       pyscheduler explain -f pod.yaml --objects cluster.yaml -o json
     """
     if cases is not None:
         if pod or filename or objects:
-            raise click.UsageError("--cases brings its own pods and clusters; take out POD, --filename and --objects")
+            raise click.UsageError("--cases contains its own pods and clusters; remove POD, --filename and --objects")
         if output not in {None, "jsonl"}:
-            raise click.UsageError("--cases prints -o jsonl and nothing else")
+            raise click.UsageError("--cases supports only -o jsonl")
         sys.exit(_explain_cases(cases, workers))
     if bool(pod) == bool(filename):
-        raise click.UsageError("give the name of a pod of the cluster, or a manifest with --filename, and not both")
+        raise click.UsageError("give either the name of a pod or a manifest with --filename")
     if objects and (kubeconfig or master):
-        raise click.UsageError("the cluster comes from --objects or from an API server, not both")
+        raise click.UsageError(
+            "--objects cannot be combined with --kubeconfig or --master; choose one source of the cluster"
+        )
     space, _, name = (pod or "").rpartition("/")
-    question = _Question(
+    request = _Request(
         namespace=space or namespace,
         name=name,
         file=filename,
@@ -115,16 +130,16 @@ def command(  # noqa: PLR0913, PLR0917 - one for each flag, handed over by name
         feature_gates=feature_gates,
         blocked=blocked,
     )
-    found, notes = asyncio.run(_explain(question))
+    found, notes = asyncio.run(_explain(request))
     _show(found, notes, output or "table", top)
 
 
 def _show(found: Sequence[Evaluation], notes: Sequence[str], output: str, top: int) -> None:
+    for note in notes:
+        click.echo(f"note: {note}", err=True)
     if output == "table":
         from pyscheduler.cli.explain_view import show
 
-        for note in notes:
-            click.echo(f"note: {note}", err=True)
         for number, each in enumerate(found):
             if number:
                 click.echo()
@@ -132,11 +147,9 @@ def _show(found: Sequence[Evaluation], notes: Sequence[str], output: str, top: i
         return
     import msgspec
 
-    from pyscheduler.simulation.answers import explained
+    from pyscheduler.simulation.explain_json import explain_json
 
-    for note in notes:
-        click.echo(f"note: {note}", err=True)
-    data = [explained(each) for each in found]
+    data = [explain_json(each) for each in found]
     if output == "jsonl":
         for one in data:
             click.echo(msgspec.json.encode(one).decode())
@@ -147,8 +160,8 @@ def _show(found: Sequence[Evaluation], notes: Sequence[str], output: str, top: i
 # --- one pod -------------------------------------------------------------------------------------
 
 
-async def _explain(question: _Question) -> tuple[list[Evaluation], list[str]]:
-    """Read the cluster and evaluate; return what was found, and what its reader should know."""
+async def _explain(request: _Request) -> tuple[list[Evaluation], list[str]]:
+    """Read the cluster and evaluate the pods; return the evaluations, and notes for the user."""
     from pyscheduler.cluster.pictures import live_objects, manifest_objects
     from pyscheduler.cluster.still import StillCluster
     from pyscheduler.config.feature_gates import parse
@@ -157,14 +170,14 @@ async def _explain(question: _Question) -> tuple[list[Evaluation], list[str]]:
 
     clock = LoopClock()
     notes: list[str] = []
-    config = load(question.config_file, gates=parse(question.feature_gates))
-    if question.objects:
-        manifests = [one for file in question.objects for one in _manifests(file)]
-        read = manifest_objects(manifests, source=", ".join(question.objects))
+    config = load(request.config_file, gates=parse(request.feature_gates))
+    if request.objects:
+        manifests = [one for file in request.objects for one in _manifests(file)]
+        read = manifest_objects(manifests, source=", ".join(request.objects))
         if config.extenders:
-            notes.append("the extenders of the configuration are not asked about a cluster that stands in files")
+            notes.append("the extenders of the configuration are not called for a cluster that is read from files")
             config = _without_verbs(config)
-        return await _evaluate_all(question, config, StillCluster(read), read, clock, notes), notes
+        return await _evaluate_all(request, config, StillCluster(read), read, clock, notes), notes
     import random
 
     from pyscheduler.cluster.real import auth
@@ -173,7 +186,7 @@ async def _explain(question: _Question) -> tuple[list[Evaluation], list[str]]:
     from pyscheduler.framework.recorder import NullRecorder
     from pyscheduler.scheduler.ports import ClientSettings
 
-    transport = HTTPTransport(await auth.find(kubeconfig=question.kubeconfig, master=question.master))
+    transport = HTTPTransport(await auth.find(kubeconfig=request.kubeconfig, master=request.master))
     try:
         await check_server(transport)
         client = transport.connect(ClientSettings(qps=-1), clock=clock, rng=random.Random(0), recorder=NullRecorder())
@@ -185,42 +198,44 @@ async def _explain(question: _Question) -> tuple[list[Evaluation], list[str]]:
 
         read = live_objects(client, unread=unread, keep=keep if config.extenders else None)
         cluster = StillCluster(read, extender=transport.extender, texts=texts)
-        found = await _evaluate_all(question, config, cluster, read, clock, notes)
-        notes += [f"{plural} may not be read with these credentials, and count as absent" for plural in unread]
+        found = await _evaluate_all(request, config, cluster, read, clock, notes)
+        notes += [
+            f"these credentials may not list {plural}; the evaluation assumes that there are none" for plural in unread
+        ]
         return found, notes
     finally:
         await transport.close()
 
 
 async def _evaluate_all(
-    question: _Question, config: Configuration, cluster: StillCluster, read: Read, clock: Clock, notes: list[str]
+    request: _Request, config: Configuration, cluster: StillCluster, read: Read, clock: Clock, notes: list[str]
 ) -> list[Evaluation]:
     import random
 
-    from pyscheduler.cli.mistakes import found_in
     from pyscheduler.config.feature_gates import parse
+    from pyscheduler.config.problems import found_in
     from pyscheduler.framework.errors import ConfigError
     from pyscheduler.runtime.discovery import discover
     from pyscheduler.scheduler.assembly import Settings, build
 
-    gates = parse(question.feature_gates)
-    with found_in(question.config_file):
+    gates = parse(request.feature_gates)
+    with found_in(request.config_file):
         scheduler = build(
             config,
             cluster,
             clock,
             random.Random(0),
-            registry=discover(blocked=question.blocked),
+            registry=discover(blocked=request.blocked),
             settings=Settings(feature_gates=gates),
         )
     try:
         await scheduler.start()
-        if question.file is None:
-            pod = scheduler.pods.get(question.name, question.namespace)
+        if request.file is None:
+            pod = scheduler.pods.get(request.name, request.namespace)
             if pod is None:
-                raise ConfigError(f"there is no pod {question.namespace}/{question.name}, or it has ended")
+                raise ConfigError(f"pod {request.namespace}/{request.name} does not exist, or it has terminated")
             return [await _evaluated(scheduler, pod, notes)]
-        pods = await _pods_of(question.file, read, clock)
+        pods = await _pods_of(request.file, read, clock)
         return [await _evaluated(scheduler, pod, notes) for pod in pods]
     finally:
         if scheduler.extenders is not None:
@@ -228,7 +243,7 @@ async def _evaluate_all(
 
 
 def _without_verbs(config: Configuration) -> Configuration:
-    """Return the configuration with extenders that are never asked; what they keep account of stays their business."""
+    """Return the configuration with extenders that are never called; the resources that they manage stay theirs."""
     silent = [
         attrs.evolve(one, filter_verb="", prioritize_verb="", preempt_verb="", bind_verb="") for one in config.extenders
     ]
@@ -239,25 +254,25 @@ async def _evaluated(scheduler: Scheduler, pod: Pod, notes: list[str]) -> Evalua
     from pyscheduler.scheduler.evaluation import evaluate
 
     if pod.node_name:
-        notes.append(f"{pod.key} is bound to {pod.node_name}; this is as if it were not there yet")
+        notes.append(f"{pod.key} is bound to {pod.node_name}; it is evaluated as if it were not bound yet")
         scheduler.cache.remove_pod(pod)
         pod = pod.with_node_name("")
     return await evaluate(scheduler, _profile_for(scheduler, pod, notes), pod)
 
 
 def _profile_for(scheduler: Scheduler, pod: Pod, notes: list[str]) -> Profile:
-    """Return the pod's profile; the first one for a pod that names none of ours."""
+    """Return the pod's profile, or the first profile if none has the pod's schedulerName."""
     profile = scheduler.profiles.get(pod.scheduler_name)
     if profile is None:
         profile = next(iter(scheduler.profiles.values()))
         notes.append(
-            f"{pod.key} is for {pod.scheduler_name}, which no profile here is named; this is what {profile.name} says"
+            f"no profile has the schedulerName {pod.scheduler_name} of {pod.key}; profile {profile.name} is used"
         )
     return profile
 
 
 async def _pods_of(file: str, read: Read, clock: Clock) -> list[Pod]:
-    """Return the pods of a manifest, as the API server of the cluster would store them."""
+    """Return the pods of a manifest with the defaults that the API server would fill in."""
     from pyscheduler.api import PriorityClass, kind_of
     from pyscheduler.cluster.pictures import admit
     from pyscheduler.framework.errors import ConfigError
@@ -265,7 +280,7 @@ async def _pods_of(file: str, read: Read, clock: Clock) -> list[Pod]:
     wanted = _manifests(file)
     for one in wanted:
         if one["kind"] != "Pod":
-            text = f"a {one['kind']} is not placed itself; give the pods that it makes"
+            text = f"a {one['kind']} cannot be scheduled; give the manifests of its pods"
             raise ConfigError(text, source=file)
     classes = [
         one
@@ -293,10 +308,10 @@ def _manifests(file: str) -> list[dict[str, Any]]:
 
 
 def _explain_cases(file: str, workers: int | None) -> int:
-    """Print an answer per line of the file; return the exit code: 1 where one could not be evaluated."""
+    """Print one answer for each line of the file; return the exit code, 1 if a case could not be evaluated."""
     import msgspec
 
-    from pyscheduler.simulation.cases import answer_file
+    from pyscheduler.simulation.case_file import answer_file
 
     failed = False
     for answer in answer_file(file, workers=workers):

@@ -1,4 +1,4 @@
-"""What `explain` prints for people: the verdict, the nodes by the reason that refused them, the best ones by score."""
+"""Print an evaluation as tables: the result, the rejected nodes by reason, and the best nodes by score."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 
 __all__ = ["show"]
 
-#: So many nodes are named for one reason.
+#: Number of example nodes for each reason.
 _EXAMPLES = 3
-#: Width where there is no terminal.
+#: Width in characters if the output is no terminal.
 _PLAIN_WIDTH = 160
 
 
 def show(found: Evaluation, *, top: int) -> None:
-    """Print one pod's evaluation, the `top` best nodes among it."""
+    """Print one pod's evaluation with its `top` best nodes."""
     console = Console(highlight=False)
     if not console.is_terminal:
         console = Console(highlight=False, width=_PLAIN_WIDTH)
@@ -40,38 +40,38 @@ def show(found: Evaluation, *, top: int) -> None:
 
 def _verdict(found: Evaluation) -> list[str]:
     if found.error is not None:
-        return [f"cannot be told: {found.error.message}"]
+        return [f"cannot be evaluated: {found.error.message}"]
     if found.pre_enqueue is not None:
-        return ["may not be scheduled yet", f"{found.pre_enqueue.plugin}: {found.pre_enqueue.message}"]
+        return ["not ready for scheduling", f"{found.pre_enqueue.plugin}: {found.pre_enqueue.message}"]
     if found.feasible is None or found.scores is None:
-        lines = ["fits nowhere", found.message]
+        lines = ["does not fit on any node", found.message]
         nominating = found.post_filter_result.nominating_info if found.post_filter_result is not None else None
         if nominating is not None and nominating.node_name:
-            lines.append(f"preemption would make room on {nominating.node_name}{_victims(found, nominating.node_name)}")
+            lines.append(f"preemption would nominate {nominating.node_name}{_victims(found, nominating.node_name)}")
         return lines
     totals = found.scores.totals
     best = np.flatnonzero(totals == totals.max())
     name = found.feasible.name(int(best[0]))
     if len(best) == 1:
-        return [f"would go to {name}"]
-    return [f"would go to {name} or another of {len(best)} nodes with the same score, drawn at random"]
+        return [f"would be placed on {name}"]
+    return [f"would be placed on one of {len(best)} nodes with the same score, chosen at random, such as {name}"]
 
 
 def _victims(found: Evaluation, node_name: str) -> str:
-    """Return who would have to go, and how many other nodes would do as well."""
+    """Return the victims on the node, and how many other nodes are as good."""
     best = found.preemption.best if found.preemption is not None else ()
     candidate = next((each for each in best if each.node_name == node_name), None)
     if candidate is None:
         return ""
-    text = f", evicting {' '.join(info.pod.key for info in candidate.victims)}"
+    text = f" and evict {' '.join(info.pod.key for info in candidate.victims)}"
     if candidate.pdb_violations:
         text += f" ({_counted(candidate.pdb_violations, 'violation')} of disruption budgets)"
     others = len(best) - 1
-    return f"{text}; {_counted(others, 'other node')} would do as well" if others else text
+    return f"{text}; equally good: {_counted(others, 'other node')}" if others else text
 
 
 def _refused(found: Evaluation) -> Table | None:
-    """Return the nodes that cannot take the pod, grouped by plugin and reason, the largest group first."""
+    """Return the rejected nodes, grouped by plugin and reason, the largest group first."""
     groups: dict[tuple[str, str], list[str]] = {}
     if found.pre_filter is not None:
         groups[_who(found.pre_filter)] = _names(found.all_nodes)
@@ -84,10 +84,10 @@ def _refused(found: Evaluation) -> Table | None:
         if found.node_names is not None:
             left_out = [name for name in _names(found.all_nodes) if name not in found.node_names]
             if left_out:
-                groups.setdefault(("", "left out by PreFilter"), []).extend(left_out)
+                groups.setdefault(("", "excluded by PreFilter"), []).extend(left_out)
     if not groups:
         return None
-    table = Table(title="nodes that cannot take it", title_justify="left", box=None, pad_edge=False)
+    table = Table(title="rejected nodes", title_justify="left", box=None, pad_edge=False)
     table.add_column("nodes", justify="right")
     table.add_column("plugin")
     table.add_column("reason", overflow="fold")
@@ -99,12 +99,12 @@ def _refused(found: Evaluation) -> Table | None:
 
 
 def _best(found: Evaluation, top: int) -> Table | None:
-    """Return the best nodes with what each plugin gave them, weight included."""
+    """Return the best nodes with the weighted score of each plugin."""
     if found.feasible is None or found.scores is None:
         return None
     scores: ScoreOutcome = found.scores
     order = np.argsort(-scores.totals, kind="stable")[:top].tolist()
-    title = f"best of {_counted(len(found.feasible), 'node')} that can"
+    title = f"best of {_counted(len(found.feasible), 'feasible node')}"
     table = Table(title=title, title_justify="left", box=None, pad_edge=False)
     table.add_column("node", overflow="fold")
     table.add_column("score", justify="right")

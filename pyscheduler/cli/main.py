@@ -1,4 +1,4 @@
-"""The `pyscheduler` command and its subcommands, each imported only when it is used."""
+"""The `pyscheduler` command; each subcommand is imported when it is used."""
 
 from __future__ import annotations
 
@@ -13,21 +13,24 @@ if TYPE_CHECKING:
 
 __all__ = ["cli", "main"]
 
-#: Command, module and one line of help; the help stands here so that listing the commands imports none of them.
+#: Command: module and one line of help. The help is here, so that the list of commands imports no command.
 _COMMANDS: Final = {
     "run": ("pyscheduler.cli.run", "Schedule pods on a cluster."),
-    "demo": ("pyscheduler.cli.demo", "Watch a production cluster's pods being placed, on this machine."),
-    "demo-gang": ("pyscheduler.cli.demo_gang", "Watch gangs fight for too few GPUs, none of them ever partial."),
+    "demo": ("pyscheduler.cli.demo.trace_demo", "Schedule the pods of a production cluster's trace."),
+    "demo-gang": (
+        "pyscheduler.cli.demo.gang_demo",
+        "Schedule gangs that compete for too few GPUs.",
+    ),
     "cluster": ("pyscheduler.cli.cluster", "Serve an embedded API server for kubectl and other clients."),
-    "explain": ("pyscheduler.cli.explain", "Say where a pod would go, or why it goes nowhere."),
-    "simulate": ("pyscheduler.cli.simulate", "Run scenarios and traces in virtual time."),
-    "plugins": ("pyscheduler.cli.plugins", "Show which plugins are installed, and what a profile enables."),
-    "config": ("pyscheduler.cli.config", "Check a configuration file and show what it comes to."),
+    "explain": ("pyscheduler.cli.explain", "Show where a pod would be placed, or why no node fits."),
+    "simulate": ("pyscheduler.cli.simulate", "Run scenarios, or replay a trace of jobs, in virtual time."),
+    "plugins": ("pyscheduler.cli.plugins", "List the installed plugins, or those of a profile."),
+    "config": ("pyscheduler.cli.config", "Check a configuration and print it with all defaults."),
 }
 
 
 class _LazyGroup(click.Group):
-    """A group that imports a command when it is called, not when it is listed."""
+    """A group that imports a subcommand when it is called, not when it is listed."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(_COMMANDS)
@@ -46,7 +49,7 @@ class _LazyGroup(click.Group):
 
 def _version(ctx: click.Context, _param: click.Parameter, value: str | None) -> None:
     if value and not ctx.resilient_parsing:
-        from pyscheduler.cli.version import version_text
+        from pyscheduler.serving.version import version_text
 
         click.echo(version_text(value))
         ctx.exit()
@@ -62,28 +65,28 @@ def _version(ctx: click.Context, _param: click.Parameter, value: str | None) -> 
     expose_value=False,
     callback=_version,
     metavar="[raw]",
-    help="Show the version and exit; 'raw' shows all that is known of it.",
+    help="Show the version and exit; 'raw' shows every field.",
 )
 def cli() -> None:
     """kube-scheduler's scheduling framework in Python.
 
-    It runs beside kube-scheduler, for the pods whose schedulerName names one of its profiles:
+    pyscheduler runs beside kube-scheduler. It schedules the pods whose schedulerName names one of its profiles.
 
     \b
-      pyscheduler demo                                  see it work, no cluster needed
-      pyscheduler config --config profile.yaml          what a profile file comes to
-      pyscheduler run --kubeconfig ~/.kube/config       schedule on a cluster
+      pyscheduler demo                                  see it work, without a cluster
+      pyscheduler config --config profile.yaml          check a configuration file
+      pyscheduler run --kubeconfig ~/.kube/config       schedule pods on a cluster
     """
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the command line; a user's mistake is one line on stderr and exit code 1."""
+    """Run the command line; print one line on stderr for each mistake and exit with code 1."""
     from pyscheduler.api.errors import PySchedulerError
 
     try:
         cli.main(args=list(arguments) if arguments is not None else None, prog_name="pyscheduler")
     except PySchedulerError as error:
-        from pyscheduler.cli.mistakes import lines_of
+        from pyscheduler.cli.error_output import lines_of
 
         for line in lines_of(error):
             click.echo(f"error: {line}", err=True)

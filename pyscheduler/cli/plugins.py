@@ -1,4 +1,4 @@
-"""`pyscheduler plugins`: what is installed, from where, at which extension points, with which args."""
+"""`pyscheduler plugins`: list the installed plugins, or the plugins of a profile."""
 
 from __future__ import annotations
 
@@ -7,32 +7,35 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from pyscheduler.cli.options import block_option
+from pyscheduler.cli.shared_options import block_option
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from pyscheduler.runtime.profile import Profile
     from pyscheduler.runtime.registry import Distribution, PluginDescription, Registry
 
 __all__ = ["command"]
 
-#: What fits a terminal, and is readable in a file too.
+#: Line width that suits a terminal and a file.
 _WIDTH: Final = 80
 
 
 @click.command("plugins")
-@click.option("--config", "config_file", metavar="FILE", help="Show instead what this file's profiles enable.")
+@click.option("--config", "config_file", metavar="FILE", help="List the plugins that the profiles of this file enable.")
 @click.option(
-    "-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True, help="Form of the output."
+    "-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True, help="Output format."
 )
 @block_option
 def command(config_file: str | None, output: str, blocked: tuple[str, ...]) -> None:
-    """Show the plugins that are installed: distribution, version, extension points, args.
+    """List the installed plugins with distribution, version, extension points and args.
 
-    A distribution that cannot be imported is shown with the reason; that matters only to a profile that enables it.
+    A distribution that cannot be imported is listed with the reason. Only profiles that enable its plugins fail.
+    With --config, each profile also shows whether it has an equivalence cache, which reuses the answers of plugins for
+    equal pods, and which plugin prevents it.
 
     \b
-    What is installed, and what a profile makes of it:
+    The installed plugins, and the plugins of a profile:
       pyscheduler plugins
       pyscheduler plugins --config configs/default.yaml
     """
@@ -49,7 +52,7 @@ def command(config_file: str | None, output: str, blocked: tuple[str, ...]) -> N
 
 
 def _args_of(row: PluginDescription) -> list[str]:
-    """Return the names of the plugin's args, as configuration files spell them."""
+    """Return the names of the plugin's args, as in configuration files."""
     from pyscheduler.config.fields import fields_of
 
     if row.args_type is None:
@@ -57,7 +60,7 @@ def _args_of(row: PluginDescription) -> list[str]:
     try:
         return list(fields_of(row.args_type))
     except (NameError, TypeError):
-        # A class that cannot be read is a profile's problem, which is told when one gives args.
+        # A class that cannot be read is an error only for a profile that gives args for it.
         return [row.args_type.__name__]
 
 
@@ -139,9 +142,9 @@ def _plugin_data(row: PluginDescription) -> Mapping[str, object]:
 
 
 def _show_enabled(config_file: str, registry: Registry, output: str) -> None:
-    from pyscheduler.cli.mistakes import found_in
-    from pyscheduler.cli.offline import offline_scheduler
+    from pyscheduler.cli.offline_scheduler import offline_scheduler
     from pyscheduler.config.load import load
+    from pyscheduler.config.problems import found_in
 
     config = load(config_file)
     with found_in(config_file):
@@ -151,19 +154,34 @@ def _show_enabled(config_file: str, registry: Registry, output: str) -> None:
         for name, profile in profiles.items()
     }
     if output == "json":
-        _show_json(points)
+        _show_json({name: {**points[name], "equivalenceCache": _cache_data(profiles[name])} for name in points})
         return
-    for line in _enabled_lines(points):
-        click.echo(line)
-
-
-def _enabled_lines(points: Mapping[str, Mapping[str, Sequence[str]]]) -> Iterator[str]:
-    for number, (profile, found) in enumerate(points.items()):
+    for number, (name, found) in enumerate(points.items()):
         if number:
-            yield ""
-        yield f"profile {profile}"
-        width = max(map(len, found), default=0)
-        for point, names in found.items():
-            first, *rest = textwrap.wrap(", ".join(names), _WIDTH - width - 4)
-            yield f"  {point:<{width}}  {first}"
-            yield from (" " * (width + 4) + line for line in rest)
+            click.echo()
+        for line in _enabled_lines(name, found):
+            click.echo(line)
+        _show_cache(profiles[name])
+
+
+def _cache_data(profile: Profile) -> Mapping[str, object]:
+    return {
+        "enabled": profile.equivalence_cache is not None,
+        "obstacles": [{"plugin": each.plugin, "reason": each.reason} for each in profile.cache_obstacles],
+    }
+
+
+def _show_cache(profile: Profile) -> None:
+    click.echo(f"  equivalence cache: {'on' if profile.equivalence_cache is not None else 'off'}")
+    for each in profile.cache_obstacles:
+        whom = each.plugin if each.disables else f"not for {each.plugin}"
+        _echo_wrapped(f"{whom}: {each.reason}", indent=4, hanging=6)
+
+
+def _enabled_lines(profile: str, found: Mapping[str, Sequence[str]]) -> Iterator[str]:
+    yield f"profile {profile}"
+    width = max(map(len, found), default=0)
+    for point, names in found.items():
+        first, *rest = textwrap.wrap(", ".join(names), _WIDTH - width - 4)
+        yield f"  {point:<{width}}  {first}"
+        yield from (" " * (width + 4) + line for line in rest)

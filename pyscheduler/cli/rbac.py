@@ -1,8 +1,9 @@
-"""`pyscheduler config --rbac`: the roles that a configuration needs, and nothing more, as manifests.
+"""`pyscheduler config --rbac`: the roles that a configuration needs, as manifests with least privilege.
 
-What is asked of the API server is known where the requests are made; here it is collected, put together and written
-down. Cluster-wide needs make a ClusterRole, those in a namespace a Role there. Source: what kube-scheduler's bootstrap
-roles and its manifests do by hand, `plugin/pkg/auth/authorizer/rbac/bootstrappolicy`.
+Each module that sends requests declares their permissions; this module collects them. Cluster-wide permissions become a
+ClusterRole, namespaced ones a Role in that namespace.
+
+Source: kube-scheduler's bootstrap roles, `plugin/pkg/auth/authorizer/rbac/bootstrappolicy`.
 """
 
 from __future__ import annotations
@@ -11,10 +12,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import yaml
 
-from pyscheduler.cli import delegation
 from pyscheduler.cluster.real import event_writer, lease_keeper
 from pyscheduler.framework.errors import ConfigError
 from pyscheduler.runtime.permissions import Need, merged
+from pyscheduler.serving import delegation
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -32,7 +33,7 @@ _API_VERSION: Final = f"{_GROUP}/v1"
 def grants_of(
     scheduler: Scheduler, config: Configuration, *, delegated_auth: bool = True
 ) -> Mapping[str, Sequence[Grant]]:
-    """Return the least grants with which `run` does everything that it does, by namespace, `""` for the cluster."""
+    """Return the permissions that `run` needs, by namespace; `""` is the cluster."""
     needs = [*scheduler.needs, *(Need(rule, "events") for rule in event_writer.RULES)]
     if delegated_auth:
         needs += [Need(rule, "the HTTPS port") for rule in delegation.RULES]
@@ -42,10 +43,10 @@ def grants_of(
 
 
 def parse_account(text: str) -> tuple[str, str]:
-    """Return namespace and name of `NAMESPACE:NAME`, as kubectl writes service accounts; raise `ConfigError`."""
+    """Return namespace and name of `NAMESPACE:NAME`, kubectl's form for service accounts; raise `ConfigError`."""
     namespace, _, name = text.partition(":")
     if not (namespace and name) or ":" in name:
-        raise ConfigError(f'--service-account "{text}" is no NAMESPACE:NAME, as kube-system:pyscheduler is one')
+        raise ConfigError(f'--service-account "{text}" must be NAMESPACE:NAME, such as kube-system:pyscheduler')
     return namespace, name
 
 
@@ -59,7 +60,7 @@ def as_list(
 def as_yaml(
     grants: Mapping[str, Sequence[Grant]], *, name: str, account: tuple[str, str] | None = None, made_by: str
 ) -> str:
-    """Return the manifests as YAML documents in which each rule says what it is for; `made_by` is the command."""
+    """Return the manifests as YAML documents with a comment for each rule; `made_by` is the command."""
     documents = []
     for manifest, rules in _manifests(grants, name, account):
         text = _yaml({key: value for key, value in manifest.items() if key != "rules"})
@@ -70,8 +71,7 @@ def as_yaml(
             text += "".join(f"  {line}\n" for line in _yaml([_rule(grant)]).splitlines())
         documents.append(text)
     head = (
-        f"# Made by: {made_by}\n"
-        "# Each rule is needed, by what stands above it, and nothing else is. Do not edit: make it again.\n"
+        f"# Made by: {made_by}\n# The comment above each rule names who needs it. Do not edit; run the command again.\n"
     )
     return head + "---\n".join(documents)
 
@@ -79,7 +79,7 @@ def as_yaml(
 def _manifests(
     grants: Mapping[str, Sequence[Grant]], name: str, account: tuple[str, str] | None
 ) -> Iterator[tuple[dict[str, Any], Sequence[Grant]]]:
-    """Yield each role with its grants, and after it, where there is an account, what binds it to that."""
+    """Yield each role and, with an account, its binding."""
     for namespace, rules in grants.items():
         place = {"namespace": namespace} if namespace else {}
         kind = "Role" if namespace else "ClusterRole"
@@ -109,10 +109,10 @@ def _yaml(data: object) -> str:
 
 
 class _Dumper(yaml.SafeDumper):
-    """Writes short lists on one line, as people write roles, and repeats instead of referring."""
+    """Writes short lists on one line, and writes repeated values in full."""
 
     def ignore_aliases(self, data: object) -> bool:
-        """Tell that everything is written out."""
+        """Return True, so that no YAML aliases are written."""
         return True
 
 

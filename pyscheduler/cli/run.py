@@ -1,6 +1,6 @@
 """`pyscheduler run`: the scheduler on a real cluster.
 
-What may be typed is in `flags`, what it comes to in `flag_rules`, and what runs in `serving`.
+`flags.run_flags` declares the flags, `flags.effective_config` applies them, `serving.lifecycle` runs the scheduler.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from pyscheduler.cli.flag_fields import FlagCommand
-from pyscheduler.cli.flags import Flags, all_options
+from pyscheduler.flags.declaration import FlagCommand
+from pyscheduler.flags.run_flags import Flags, all_options
 
 if TYPE_CHECKING:
-    from pyscheduler.cli.flag_rules import Effective
-    from pyscheduler.cli.serving import RunOptions
+    from pyscheduler.flags.effective_config import Effective
+    from pyscheduler.serving.lifecycle import RunOptions
 
 __all__ = ["command"]
 
@@ -25,11 +25,11 @@ _log = logging.getLogger(__name__)
 
 
 async def run_on_cluster(options: RunOptions, *, kubeconfig: str | None, master: str | None) -> None:
-    """Find the cluster, wait until it answers, and schedule until a signal comes."""
-    from pyscheduler.cli.serving import serve, unless_stopped
-    from pyscheduler.cli.watchdog import Watchdog
+    """Connect to the cluster and schedule until a signal arrives."""
     from pyscheduler.cluster.real import auth
     from pyscheduler.cluster.real.http import HTTPTransport
+    from pyscheduler.serving.lifecycle import serve, unless_stopped
+    from pyscheduler.serving.watchdog import Watchdog
 
     stop = asyncio.Event()
     watchdog = Watchdog(stop)
@@ -43,7 +43,7 @@ async def run_on_cluster(options: RunOptions, *, kubeconfig: str | None, master:
         return
     transport = opened.result()
     try:
-        # The lease has credentials of its own: it lives on the loop of another thread.
+        # The lease has a connection of its own, because it uses the event loop of another thread.
         await serve(options, transport, stop=stop, lease_transport=open_transport, watchdog=watchdog)
     finally:
         await transport.close()
@@ -53,18 +53,18 @@ async def run_on_cluster(options: RunOptions, *, kubeconfig: str | None, master:
 def command(**parameters: Any) -> None:
     """Schedule the pods of a cluster whose schedulerName names one of the profiles.
 
-    It stands beside kube-scheduler and touches no pod of another schedulerName. Stop it with SIGTERM or Ctrl-C:
-    bindings under way are finished first; a second time, and it ends at once. It takes kube-scheduler's flags, which
-    mean the same here.
+    pyscheduler runs beside kube-scheduler and ignores pods with another schedulerName. SIGTERM or Ctrl-C stops it after
+    the bindings under way have finished; a second signal stops it at once. The flags of kube-scheduler have the same
+    meaning here.
 
     \b
-    Try it on one pod:
+    Try it with one pod:
       pyscheduler run --kubeconfig ~/.kube/config --config configs/default.yaml
       kubectl run hello --image=nginx --overrides='{"spec":{"schedulerName":"pyscheduler"}}'
     """
-    from pyscheduler.cli.flag_rules import effective
-    from pyscheduler.cli.serving import RunOptions
-    from pyscheduler.cli.version import version_text
+    from pyscheduler.flags.effective_config import effective
+    from pyscheduler.serving.lifecycle import RunOptions
+    from pyscheduler.serving.version import version_text
 
     flags = Flags.read(parameters)
     if flags.globals.version in {"true", "raw"}:
@@ -95,7 +95,7 @@ def command(**parameters: Any) -> None:
 
 
 def _set_up_logging(flags: Flags) -> None:
-    from pyscheduler.cli.logs import configure
+    from pyscheduler.telemetry.logs import configure
 
     form = flags.logs.log_format or flags.logs.logging_format
     split = flags.logs.log_json_split_stream if form == "json" else flags.logs.log_text_split_stream
@@ -103,11 +103,11 @@ def _set_up_logging(flags: Flags) -> None:
 
 
 def _write_config(found: Effective, flags: Flags) -> None:
-    """Write the effective configuration, once its profiles have been looked into."""
-    from pyscheduler.cli.mistakes import found_in
-    from pyscheduler.cli.offline import offline_scheduler
+    """Check the profiles, then write the effective configuration."""
+    from pyscheduler.cli.offline_scheduler import offline_scheduler
     from pyscheduler.config.completed import completed
     from pyscheduler.config.dump import dump
+    from pyscheduler.config.problems import found_in
     from pyscheduler.framework.errors import ConfigError
     from pyscheduler.runtime.discovery import discover
 

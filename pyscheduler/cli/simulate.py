@@ -1,4 +1,4 @@
-"""`pyscheduler simulate`: scenarios and traces run in virtual time, by the very scheduler that runs on clusters."""
+"""`pyscheduler simulate`: run scenarios and traces in virtual time, with the scheduler that runs on clusters."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ from typing import TYPE_CHECKING
 import click
 from click.core import ParameterSource
 
-from pyscheduler.cli.flag_fields import DURATION, FlagValue
-from pyscheduler.cli.options import block_option, feature_gates_option, logging_options
+from pyscheduler.cli.shared_options import block_option, feature_gates_option, logging_options
+from pyscheduler.flags.declaration import DURATION, FlagValue
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pyscheduler.simulation.job_traces import Shape
-    from pyscheduler.simulation.report import Result
     from pyscheduler.simulation.scenario import Scenario
+    from pyscheduler.simulation.scenario_report import Result
 
 __all__ = ["command"]
 
-#: The cluster of a trace; the jobs of vc1 keep it busy at two thirds on average, and full for weeks.
+#: Default cluster for a trace; the jobs of vc1 use two thirds of it on average, and all of it for weeks.
 _NODES = "24x8gpu"
-#: That of `Replay`; `run` has five minutes.
+#: The default of `Replay`; the default of `run` is five minutes.
 _FLUSH = "6h0m0s"
-#: Options that are about scenarios only, and about traces only, by parameter.
+#: Options for scenarios only, and options for traces only, by parameter.
 _OF_SCENARIOS = {"patterns": "--select", "wanted": "--print-config"}
 _OF_TRACES = {
     "vc": "--vc",
@@ -44,7 +44,7 @@ _OF_TRACES = {
     "patterns",
     multiple=True,
     metavar="ID",
-    help="Run only these scenarios: ids, or patterns such as 'cs-*'; several with commas, repeatable.",
+    help="Run only these scenarios: comma-separated ids or patterns such as 'cs-*'; repeatable.",
 )
 @click.option(
     "-o",
@@ -52,25 +52,33 @@ _OF_TRACES = {
     type=click.Choice(["table", "json"]),
     default="table",
     show_default=True,
-    help="Form of the output; json has the state of every pod after every step, or the sums of a trace.",
+    help="Output format; json contains the state of every pod after every step, or the totals of a trace.",
 )
-@click.option("--seed", type=int, default=0, show_default=True, help="Decides uids, names and choices among equals.")
-@click.option("--print-config", "wanted", metavar="ID", help="Print the configuration that a scenario runs, and end.")
-@click.option("--trace", metavar="NAME|PATH", help="Replay the jobs of this trace: philly, or a file of that form.")
-@click.option("--vc", metavar="NAME", help="The virtual cluster of the trace whose jobs are replayed.")
+@click.option(
+    "--seed",
+    type=int,
+    default=0,
+    show_default=True,
+    help="Seed of uids, generated names and choices among equal nodes.",
+)
+@click.option("--print-config", "wanted", metavar="ID", help="Print the configuration of this scenario and exit.")
+@click.option(
+    "--trace", metavar="NAME|PATH", help="Replay the jobs of this trace: philly, or a file in the same format."
+)
+@click.option("--vc", metavar="NAME", help="Replay the jobs of this virtual cluster of the trace.")
 @click.option(
     "--nodes",
     default=_NODES,
     show_default=True,
     metavar="NODES",
-    help="The cluster that a trace is replayed on; 24x8gpu,96cpu,1Ti says all there is to say.",
+    help="With --trace: the nodes, as COUNTxGPUSgpu, optionally with CPUs and memory: 24x8gpu,96cpu,1Ti.",
 )
 @click.option(
     "--shape",
     type=click.Choice(["nodepack", "worker"]),
-    help="Workers of jobs: as few as nodes allow, or one per GPU. [default: nodepack]",
+    help="With --trace: workers of a job: one per node, or one per GPU. [default: nodepack]",
 )
-@click.option("--config", "config_file", metavar="FILE", help="The profile that a trace is replayed with.")
+@click.option("--config", "config_file", metavar="FILE", help="With --trace: the configuration file.")
 @click.option(
     "--pod-max-in-unschedulable-pods-duration",
     "max_unschedulable_seconds",
@@ -78,13 +86,13 @@ _OF_TRACES = {
     default=_FLUSH,
     show_default=True,
     metavar="DURATION",
-    help="After so long a pod of a trace is tried again even if nothing happened.",
+    help="With --trace: maximum time before an unschedulable pod is retried.",
 )
 @feature_gates_option
 @block_option
 @logging_options(default=0)
 @click.pass_context
-def command(  # noqa: PLR0913, PLR0917 - one for each flag, handed over by name
+def command(  # noqa: PLR0913, PLR0917 - one for each flag, passed by name
     context: click.Context,
     files: tuple[str, ...],
     patterns: tuple[str, ...],
@@ -100,12 +108,12 @@ def command(  # noqa: PLR0913, PLR0917 - one for each flag, handed over by name
     feature_gates: str,
     blocked: tuple[str, ...],
 ) -> None:
-    """Run scenarios in virtual time, and say what was not as expected; or replay a trace of jobs.
+    """Run scenarios in virtual time and report unmet expectations, or replay a trace of jobs.
 
-    The scheduler is the one that ships, with the plugins that are installed, on an embedded API server; an hour of
-    cluster takes about a second. The same seed gives the same history, to the byte.
+    The simulation runs the real scheduler with the installed plugins on an embedded API server. An hour of virtual time
+    takes about a second. The same seed gives the same output, byte for byte.
 
-    The exit code is 0 when every scenario passed, 1 when one failed, and 2 for a file that cannot be read.
+    The exit code is 0 if every scenario passed, 1 if a scenario failed, and 2 if a file cannot be read.
 
     \b
       pyscheduler simulate scenarios.yaml
@@ -113,8 +121,8 @@ def command(  # noqa: PLR0913, PLR0917 - one for each flag, handed over by name
       pyscheduler simulate scenarios.yaml --print-config cs-01
       pyscheduler simulate --trace philly --vc vc1 --nodes 24x8gpu --config configs/coscheduling.yaml
     """
-    from pyscheduler.cli.mistakes import lines_of
-    from pyscheduler.cli.replay import ReplayOptions, replay
+    from pyscheduler.cli.error_output import lines_of
+    from pyscheduler.cli.simulate_trace import ReplayOptions, replay
     from pyscheduler.framework.errors import ConfigError
 
     try:
@@ -143,13 +151,13 @@ def command(  # noqa: PLR0913, PLR0917 - one for each flag, handed over by name
 
 
 def _check_usage(context: click.Context, *, has_trace: bool, has_files: bool) -> None:
-    """Refuse what does not go together: an option that would have no effect is a mistake."""
+    """Reject options that have no effect in this combination."""
     from pyscheduler.framework.errors import ConfigError
 
     if has_trace and has_files:
-        raise ConfigError("give scenario files or a trace, and not both")
+        raise ConfigError("give either scenario files or --trace")
     if not has_trace and not has_files:
-        raise ConfigError("give scenario files, or a trace with --trace")
+        raise ConfigError("give scenario files or --trace")
     for name, option in (_OF_SCENARIOS if has_trace else _OF_TRACES).items():
         if context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
             raise ConfigError(f"{option} has no effect {'on a trace' if has_trace else 'without --trace'}")
@@ -167,10 +175,10 @@ def _simulate(
 
     from pyscheduler.framework.errors import ConfigError
     from pyscheduler.runtime.discovery import discover
-    from pyscheduler.simulation.report import as_json
-    from pyscheduler.simulation.runner import run_scenario
     from pyscheduler.simulation.scenario import load_scenarios
     from pyscheduler.simulation.scenario_config import configure
+    from pyscheduler.simulation.scenario_report import as_json
+    from pyscheduler.simulation.scenario_runner import run_scenario
 
     profiles = {}
     scenarios: list[Scenario] = []
@@ -179,20 +187,20 @@ def _simulate(
         of_file, found = load_scenarios(file, table)
         for each in found:
             if each.id in profiles:
-                raise ConfigError(f"scenario {each.id}: another file has one of this id", source=file)
+                raise ConfigError(f"scenario {each.id}: the id is already used in another file", source=file)
             profiles[each.id] = of_file[each.profile]
         scenarios += found
     if wanted is not None:
         chosen = next((each for each in scenarios if each.id == wanted), None)
         if chosen is None:
-            raise ConfigError(f'there is no scenario "{wanted}" in {", ".join(files)}')
+            raise ConfigError(f'--print-config: no scenario "{wanted}" in {", ".join(files)}')
         click.echo(configure(chosen, profiles[chosen.id]).document, nl=False)
         return
     scenarios = _selected(scenarios, patterns)
     results: list[Result] = []
     began = time.perf_counter()
     for scenario in scenarios:
-        # Each run has a registry of its own: classes are loaded once all the same.
+        # Each run has its own registry; plugin classes are still loaded only once.
         result = run_scenario(scenario, profiles[scenario.id], seed=seed, registry=discover(blocked=blocked))
         results.append(result)
         if output == "table":
@@ -208,18 +216,18 @@ def _simulate(
 
 
 def _selected(scenarios: Sequence[Scenario], patterns: Sequence[str]) -> list[Scenario]:
-    """Return the scenarios that some pattern fits, in the order of the files; all without patterns."""
+    """Return the scenarios that match a pattern, in the order of the files; all scenarios without patterns."""
     from pyscheduler.framework.errors import ConfigError
 
     wanted = [part for pattern in patterns for part in pattern.split(",") if part]
     for pattern in wanted:
         if not any(fnmatchcase(each.id, pattern) for each in scenarios):
-            raise ConfigError(f'--select: no scenario is called "{pattern}"')
+            raise ConfigError(f'--select: no scenario matches "{pattern}"')
     return [each for each in scenarios if not wanted or any(fnmatchcase(each.id, part) for part in wanted)]
 
 
 def _show(scenario: Scenario, result: Result) -> None:
-    """Print a line about a scenario, and one about each failure."""
+    """Print one line for a scenario, and one line for each failure."""
     time = f"{result.steps[-1].time:g} s" if result.steps else "-"
     title = f"{scenario.title} (optional)" if scenario.optional else scenario.title
     click.echo(f"{'passed' if result.passed else 'FAILED'}  {scenario.id:<32} {time:>8}  {title}".rstrip())

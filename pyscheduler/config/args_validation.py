@@ -1,7 +1,7 @@
-"""Bad values in the args of kube-scheduler's own plugins, in its words.
+"""Validate the args of kube-scheduler's own plugins, with its messages.
 
-Several rules hang on feature gates: a field whose feature is off must not be given, so that nothing changes behind
-anybody's back when the feature is turned on.
+Several rules depend on feature gates: a field of a disabled feature must not be set, so that enabling the feature later
+changes nothing unexpectedly.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ _STRATEGIES: Final = ("LeastAllocated", "MostAllocated", "RequestedToCapacityRat
 _DEFAULTING: Final = ("System", "List")
 _WHEN_UNSATISFIABLE: Final = ("DoNotSchedule", "ScheduleAnyway")
 _HIGHEST_SHAPE_SCORE: Final = 10
-#: What follows the path of a bad label value and is no step of it, the label's key: `values[0][zone]: Invalid ...`.
+#: The label key after the path of a bad label value, which is no step of the path: `values[0][zone]: Invalid ...`.
 _LABEL_KEY: Final = re.compile(r"(?<=\])\[.*\](?=: Invalid value: )", re.DOTALL)
 
 _Gates: TypeAlias = Mapping[str, bool]
 
 
 def args_problems(path: Path, args: object, gates: _Gates) -> Iterator[Problem]:
-    """Yield what is wrong with `args`, which stand at `path`; nothing is known of those of other people's plugins."""
+    """Yield the mistakes in `args`, which are at `path`; args of other plugins are not checked."""
     check = _CHECKS.get(type(args))
     return check(path, args, gates) if check is not None else iter(())
 
@@ -106,7 +106,7 @@ def _preference(path: Path, term: PreferredSchedulingTerm) -> Iterator[Problem]:
 
 
 def _selector_problem(path: Path, error: str) -> Problem:
-    """Return an error of a selector, which begins with its path from the selector on, as a problem."""
+    """Convert an error of a selector, whose text begins with a path inside the selector, to a problem."""
     where, _, message = _LABEL_KEY.sub("", error, count=1).partition(": ")
     steps = (int(step) if step.isdigit() else step for step in re.findall(r"\w+", where))
     return Problem((*path, *steps), message)

@@ -1,7 +1,7 @@
-"""A configuration as it shows once its profiles are built: at /configz, and in what `--write-config-to` writes.
+"""Complete a configuration as its built profiles run it, for /configz and `--write-config-to`.
 
 Source: kube-scheduler 1.36: LogOrWriteConfig in cmd/kube-scheduler/app/options, which shows the profiles that
-NewFramework captured, and buildExtenders and NewHTTPExtender, which have changed args and extenders before.
+NewFramework captured, and buildExtenders and NewHTTPExtender, which change args and extenders before that.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ _FIT: Final = "NodeResourcesFit"
 
 
 def completed(configuration: Configuration) -> Configuration:
-    """Return `configuration` with the args that its profiles run with: those of enabled plugins, by name.
+    """Return `configuration` with the args that its profiles use: those of enabled plugins, by name.
 
-    Extenders have the time that they are given for an answer.
+    Extenders have their effective timeout.
     """
     ignored = tuple(
         resource.name

@@ -1,10 +1,10 @@
-"""Plain values into typed objects, strictly, and with every mistake.
+"""Convert plain values to typed objects, strictly, and report every mistake.
 
-cattrs finds the hook for a type; the hooks here decide what is accepted: no coercion between text, numbers and
-booleans, no unknown keys, and instead of the first mistake all of them, each with its path. `null` is what it is to
-Go's decoder: a key with `null` is as good as left out, and in a list it stands for the empty value.
+cattrs finds the hook for a type. The hooks here accept no coercion between text, numbers and booleans, and no unknown
+keys; they collect all mistakes with their paths. `null` has the meaning of Go's decoder: a key with `null` counts as
+missing, and in a list `null` is the empty value.
 
-Differs from kube-scheduler: that goes for durations, too, whose `null` is refused there but for a few.
+Differs from kube-scheduler: `null` is accepted for all durations, where kube-scheduler rejects it for most.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ _LONGEST_SHOWN: Final = 60
 _STRING: Final = "a string"
 
 
-class Mistakes(Exception):  # noqa: N818 - several, each of which may be mended; never seen by users
-    """What is wrong with a value, with paths that begin at it."""
+class Mistakes(Exception):  # noqa: N818 - several mistakes; users never see this exception
+    """The mistakes in a value, with paths relative to it."""
 
     def __init__(self, problems: Sequence[Problem]) -> None:
         self.problems = problems
@@ -67,9 +67,9 @@ def decode(value: object, kind: type[T]) -> T:
 
 
 def decode_what_can_be(value: Mapping[str, object], kind: type[T]) -> tuple[T, list[Problem]]:
-    """Return `value` as a `kind`, what is wrong left out, and the mistakes; no key of `kind` may be required.
+    """Return `value` without its invalid parts as a `kind`, and the mistakes; no key of `kind` may be required.
 
-    So bad values can be looked for in a file that has structural mistakes as well.
+    So a file with structural mistakes can still be checked for bad values.
     """
     try:
         return decode(value, kind), []
@@ -81,9 +81,9 @@ def decode_what_can_be(value: Mapping[str, object], kind: type[T]) -> tuple[T, l
 
 
 def decode_args(name: str, value: Mapping[str, object] | None, kind: type[T]) -> T:
-    """Return the args of plugin `name`, which are of class `kind`; raise `Mistakes`.
+    """Return the args of plugin `name` as an object of class `kind`; raise `Mistakes`.
 
-    `kind` and `apiVersion` may stand among the args, as in any Kubernetes object; then they must be the plugin's.
+    `kind` and `apiVersion` are allowed among the args, as in any Kubernetes object; they must be the plugin's.
     """
     given = dict(value or {})
     problems: list[Problem] = []
@@ -95,7 +95,7 @@ def decode_args(name: str, value: Mapping[str, object] | None, kind: type[T]) ->
     if isinstance(stated, str) and stated not in {"", f"{name}Args"}:
         expected = f"{name}Args.{GROUP}"
         problems.append(Problem(("kind",), f"args for plugin {name} were not of type {expected}, got {stated}.{GROUP}"))
-    # Plugins of others may have a group of their own.
+    # Other plugins may have their own API group.
     if name in IN_TREE_ARGS and isinstance(version, str) and version not in {"", API_VERSION}:
         meant = stated if isinstance(stated, str) and stated else f"{name}Args"
         problems.append(Problem(("apiVersion",), f'no kind "{meant}" is registered for version "{version}"'))
@@ -150,7 +150,7 @@ def _integer(bits: int) -> Hook:
     def hook(value: object, _: object) -> int:
         if value is None:
             return 0
-        # Go's decoder sees `5.0` in YAML as 5.
+        # Go's decoder reads `5.0` in YAML as 5.
         if isinstance(value, float) and value.is_integer():
             value = int(value)
         if isinstance(value, bool) or not isinstance(value, int):
@@ -171,7 +171,7 @@ def _number(value: object, _: object) -> float:
 
 
 def _single(value: object, kind: object) -> float:
-    """Return a number as 32 bits hold it, by the shortest text that means it: as Go reads and shows a float32."""
+    """Round to 32 bits and return the number with the shortest decimal text, as Go reads and prints a float32."""
     number = _number(value, kind)
     held = ctypes.c_float(number).value
     if math.isinf(held):
@@ -192,7 +192,7 @@ def _bytes(value: object, _: object) -> bytes:
     if not isinstance(value, str):
         raise _refusal("a string in base64", value)
     try:
-        # Go passes over the ends of lines, with which `base64` breaks long ones.
+        # Go ignores line ends, with which `base64` breaks long lines.
         return base64.b64decode(value.replace("\r", "").replace("\n", ""), validate=True)
     except binascii.Error:
         raise ValueError("illegal base64 data") from None
@@ -203,7 +203,7 @@ def _is_choice(kind: object) -> bool:
 
 
 def _choice_hook(kind: Any) -> Hook:
-    """Take one of the values that a `Literal` or an `Enum` lists."""
+    """Accept one of the values of a `Literal` or an `Enum`."""
     listed = typing.get_args(kind)
     members = {each: each for each in listed} if listed else {each.value: each for each in kind}
 
@@ -274,7 +274,7 @@ def _mapping_hook(converter: cattrs.Converter, kind: Any) -> Hook:
 
 
 def _union_hook(converter: cattrs.Converter, kind: Any) -> Hook:
-    """Take the first member of the union that accepts the value; None goes to None where it is a member."""
+    """Convert with the first member of the union that accepts the value; None stays None if the union allows it."""
     arms = typing.get_args(kind)
     hooks = [(converter.get_structure_hook(arm), arm) for arm in arms if arm is not type(None)]
 
@@ -284,7 +284,7 @@ def _union_hook(converter: cattrs.Converter, kind: Any) -> Hook:
         for try_hook, arm in hooks[:-1]:
             try:
                 return try_hook(value, arm)
-            except Exception:  # noqa: BLE001, S112 - any refusal means: try the next
+            except Exception:  # noqa: BLE001, S112 - any error means: try the next member
                 continue
         last_hook, last = hooks[-1]
         return last_hook(value, last)
@@ -293,7 +293,7 @@ def _union_hook(converter: cattrs.Converter, kind: Any) -> Hook:
 
 
 def _record_hook(converter: cattrs.Converter, kind: Any) -> Hook:
-    # Looked up late: a class may contain itself.
+    # Looked up late, because a class may contain itself.
     @functools.cache
     def hooks() -> Mapping[str, tuple[Field, Hook]]:
         return {key: (field, converter.get_structure_hook(field.type)) for key, field in fields_of(kind).items()}
@@ -329,7 +329,7 @@ def _record_hook(converter: cattrs.Converter, kind: Any) -> Hook:
 
 
 def _plugin_config(entry: PluginConfig) -> PluginConfig:
-    """Make typed args of those whose class is known, and leave the others as they are."""
+    """Convert args whose class is known to typed objects, and leave the others unchanged."""
     if entry.args is not None and not isinstance(entry.args, Mapping):
         raise Mistakes([Problem(("args",), _mismatch("a mapping", entry.args))])
     kind = IN_TREE_ARGS.get(entry.name)
@@ -346,10 +346,10 @@ def _plugin_config(entry: PluginConfig) -> PluginConfig:
 
 @contextlib.contextmanager
 def _collecting(problems: list[Problem], step: str | int) -> Iterator[None]:
-    """Turn what is raised inside into problems at `step`."""
+    """Convert exceptions of the block to problems at `step`."""
     try:
         yield
-    except Exception as error:  # noqa: BLE001 - hooks of cattrs and validators of others raise what they like
+    except Exception as error:  # noqa: BLE001 - hooks of cattrs and other validators may raise anything
         problems.extend(problem.under(step) for problem in _problems(error))
 
 
@@ -388,7 +388,7 @@ def _unknown(key: str, known: Collection[str]) -> str:
 
 
 def _without(value: object, path: Path) -> object:
-    """Return a copy of `value` in which what is at `path` is left out, or null where it is in a list."""
+    """Return a copy of `value` without the part at `path`; an item of a list becomes null."""
     if not path:
         return None
     step, *rest = path

@@ -1,8 +1,8 @@
-"""What kube-scheduler fills in: the default plugins, merged with a profile's own, and the args of every enabled plugin.
+"""Fill in the default plugins, merged with those of a profile, and the args of every enabled plugin.
 
-A profile changes the defaults point by point. What it enables is appended, in its order; enabling a default plugin
-again changes its weight but not its place; what it disables is left out, `*` being all defaults. Disabled names are
-kept: they tell the runtime which plugins not to add to that point from `multiPoint`.
+A profile changes the defaults per extension point. Plugins that it enables are appended in its order. Enabling a
+default plugin again changes its weight but not its position. Disabled plugins are removed, `*` removes all defaults.
+The names of disabled plugins are kept: the runtime does not add these plugins to that point from `multiPoint`.
 """
 
 from __future__ import annotations
@@ -49,17 +49,17 @@ _DEFAULTS: Final = (
     PluginEntry("ImageLocality", 1),
     PluginEntry("DefaultBinder"),
 )
-#: Before preemption, so that an idle claim is taken back rather than a running pod evicted.
+#: Before preemption, so that an idle claim is deallocated rather than a running pod evicted.
 _DYNAMIC_RESOURCES: Final = PluginEntry("DynamicResources", 2)
 _NO_DEFAULTS: Final = "*"
-#: Scoring by storage capacity prefers the node with the least of it left over, unless the args say otherwise.
+#: Scoring by storage capacity prefers the smallest sufficient capacity, unless the args differ.
 _DEFAULT_SHAPE: Final = (UtilizationShapePoint(0, 10), UtilizationShapePoint(100, 0))
 
 
 def complete(
     configuration: Configuration, profiles: Sequence[Mapping[str, object]], gates: Mapping[str, bool]
 ) -> Configuration:
-    """Return `configuration` with the defaults of its profiles; `profiles` is what the file itself says of them."""
+    """Return `configuration` with the defaults of its profiles; `profiles` is their part of the file."""
     return attrs.evolve(
         configuration,
         profiles=tuple(
@@ -70,7 +70,7 @@ def complete(
 
 
 def default_plugins(gates: Mapping[str, bool]) -> Plugins:
-    """Return the plugins of a profile that says nothing."""
+    """Return the plugins of a profile that configures none."""
     enabled: list[PluginEntry] = []
     for entry in _DEFAULTS:
         if entry.name == "DefaultPreemption" and gates["DynamicResourceAllocation"]:
@@ -84,14 +84,14 @@ def default_plugins(gates: Mapping[str, bool]) -> Plugins:
 
 
 def merge_plugins(defaults: Plugins, custom: Plugins) -> Plugins:
-    """Return `defaults` as changed by what a profile says, point by point."""
+    """Return `defaults` changed by a profile's plugins, per extension point."""
     theirs = dict(custom.sets())
     return attrs.evolve(defaults, **{point: _merge(ours, theirs[point]) for point, ours in defaults.sets()})
 
 
 def _merge(defaults: PluginSet, custom: PluginSet) -> PluginSet:
     disabled = [entry.name for entry in (*custom.disabled, *defaults.disabled)]
-    # Of a plugin enabled twice the last counts in place of a default; the other stays and is reported by the runtime.
+    # If a plugin is enabled twice, the last entry replaces the default; the runtime reports the duplicate.
     again = {entry.name: index for index, entry in enumerate(custom.enabled)}
     replaced: set[int] = set()
     enabled: list[PluginEntry] = []
@@ -126,7 +126,7 @@ def _complete_profile(
 
 
 def _args_said(profile: Mapping[str, object], index: int) -> Mapping[str, object]:
-    """Return the args that the file gives in a place that is known to be well-formed."""
+    """Return the args in a file at a place that is known to be well-formed."""
     configs = profile.get("pluginConfig")
     config = configs[index] if isinstance(configs, list) else None
     args = config.get("args") if isinstance(config, Mapping) else None
@@ -134,7 +134,7 @@ def _args_said(profile: Mapping[str, object], index: int) -> Mapping[str, object
 
 
 def _gated(args: object, said: Mapping[str, object], gates: Mapping[str, bool]) -> object:
-    """Return args with the defaults that hang on feature gates."""
+    """Return args with the defaults that depend on feature gates."""
     if isinstance(args, DynamicResourcesArgs):
         binding = gates["DRADeviceBindingConditions"] and gates["DRAResourceClaimDeviceStatus"]
         if not gates["DRASchedulerFilterTimeout"] and said.get("filterTimeout") is None:

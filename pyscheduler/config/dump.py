@@ -1,6 +1,6 @@
-"""An effective configuration as text: the keys, the order and the spelling of kube-scheduler's `/configz`.
+"""Print an effective configuration with the keys, order and spelling of kube-scheduler's `/configz`.
 
-Showing is the inverse of reading: what is shown reads back as the same configuration.
+The output can be read again as the same configuration.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ _PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"
 
 
 def dump(configuration: Configuration, *, sort_keys: bool = False) -> str:
-    """Return `configuration` as a YAML file; with `sort_keys` as `--write-config-to` writes it."""
+    """Return `configuration` as YAML; with `sort_keys`, as `--write-config-to` writes it."""
     return yaml.dump(
         to_data(configuration), Dumper=_Dumper, sort_keys=sort_keys, default_flow_style=False, allow_unicode=True
     )
 
 
 def to_json(configuration: Configuration) -> bytes:
-    """Return `configuration` as kube-scheduler answers at `/configz`."""
+    """Return `configuration` as JSON, as kube-scheduler serves it at `/configz`."""
     return json.dumps({"componentconfig": to_data(configuration)}, ensure_ascii=False).encode()
 
 
@@ -45,7 +45,7 @@ def to_data(configuration: Configuration) -> dict[str, object]:
 
 
 def encode(value: object) -> object:
-    """Return any value of a configuration as plain values; args of plugins too."""
+    """Return any value of a configuration as plain values, including the args of plugins."""
     if isinstance(value, PluginConfig):
         return {"name": value.name, "args": _args(value)}
     if isinstance(value, enum.Enum):
@@ -62,12 +62,12 @@ def encode(value: object) -> object:
         return {key: encode(item) for key, item in value.items()}
     if isinstance(value, Collection) and not isinstance(value, str):
         return [encode(item) for item in value]
-    # Go shows a float without a fraction as an integer.
+    # Go prints a float without a fraction as an integer.
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 def _node_affinity(affinity: NodeAffinity) -> dict[str, Any]:
-    """Return node affinity with the fields that Go shows though nothing is in them."""
+    """Return node affinity with the empty fields that Go prints."""
     shown: dict[str, Any] = msgspec.to_builtins(affinity)
     if (required := shown.get(_REQUIRED)) is not None:
         required.setdefault("nodeSelectorTerms", None)
@@ -95,21 +95,21 @@ def _record(value: Any) -> dict[str, object]:
 
 
 def _is_empty(field: Field, item: object) -> bool:
-    """Tell whether Go would leave the field out: a pointer that points at nothing, any other value that is zero."""
+    """Return True if Go omits the field: a nil pointer, or a zero value."""
     return item is None if field.optional else not item
 
 
 class _Dumper(getattr(yaml, "CSafeDumper", yaml.SafeDumper)):  # type: ignore[misc] # with libyaml or without
-    """Writes text so that Go's YAML library, for which `y` is a boolean and `1e3` a number, reads it as text."""
+    """Writes text so that Go's YAML library, which reads `y` as a boolean and `1e3` as a number, reads it as text."""
 
     def represent_text(self, text: str) -> yaml.ScalarNode:
-        """Return the node for a text, quoted where it would read as something else."""
+        """Return the node for a text, quoted if it would be read as another type."""
         style = None if resolve(text) is text else "'"
         node: yaml.ScalarNode = self.represent_scalar("tag:yaml.org,2002:str", text, style=style)
         return node
 
     def ignore_aliases(self, _: Any) -> bool:
-        """Repeat what is there twice, as kube-scheduler does."""
+        """Return True: repeated values are written in full, as kube-scheduler does."""
         return True
 
 

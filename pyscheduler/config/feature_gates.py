@@ -1,10 +1,10 @@
-"""Feature gates: what `--feature-gates A=true,B=false` turns on and off, with kube-scheduler 1.36's rules.
+"""Parse `--feature-gates A=true,B=false` by kube-scheduler 1.36's rules.
 
-A gate that is not named keeps its default; `AllAlpha` and `AllBeta` set those of their stage that are not named. Gates
-come to the others as a plain mapping from every known name to whether it is on.
+A gate that is not named has its default; `AllAlpha` and `AllBeta` set the other gates of their stage. The result is a
+mapping from every known gate to whether it is enabled.
 
-Features that are not implemented here (`gate_support`) stay off: naming one is a mistake, and `warnings_of` tells which
-ones `AllAlpha` and `AllBeta` would have switched on.
+Features that are not implemented (`gate_support`) stay disabled. Naming one is a mistake; `warnings_of` names those
+that `AllAlpha` and `AllBeta` would enable.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _BOOLEANS: Final = {
     **dict.fromkeys(("1", "t", "T", "TRUE", "true", "True"), True),
     **dict.fromkeys(("0", "f", "F", "FALSE", "false", "False"), False),
 }
-#: The component that a gate may be prefixed with, as in `kube:GangScheduling=true`.
+#: Optional prefix of a gate: `kube:GangScheduling=true`.
 _COMPONENT: Final = "kube"
 
 
@@ -40,13 +40,13 @@ def default_gates() -> Mapping[str, bool]:
 
 
 def stage_of(name: str) -> str:
-    """Return the stage of a gate as `kubernetes_feature_enabled` has it: empty where the feature is done."""
+    """Return the stage of a gate for `kubernetes_feature_enabled`; "" for a GA gate."""
     stage = _STAGES[name] if name in _STAGES else GATES[name].stage
     return "" if stage == "GA" else stage
 
 
 def parse(text: str) -> Mapping[str, bool]:
-    """Return every gate as `text` sets it; raise `ConfigError` naming all that is wrong with it."""
+    """Return every gate as set by `text`; raise `ConfigError` with every mistake."""
     problems: list[str] = []
     named = _read(text, problems)
     for name, value in named.items():
@@ -57,7 +57,7 @@ def parse(text: str) -> Mapping[str, bool]:
             locked = str(gate.default).lower()
             problems.append(f"cannot set feature gate {name} to {str(value).lower()}, feature is locked to {locked}")
         elif value and name in NOT_IMPLEMENTED:
-            problems.append(f"feature gate {name} is not implemented: {NOT_IMPLEMENTED[name]}; leave the gate out")
+            problems.append(f"feature gate {name} is not implemented: {NOT_IMPLEMENTED[name]}; remove the gate")
     if problems:
         raise ConfigError(*problems, source=_SOURCE)
     gates = _set(named)
@@ -71,7 +71,7 @@ def parse(text: str) -> Mapping[str, bool]:
 
 
 def warnings_of(text: str) -> Sequence[str]:
-    """Return a line about what `text`, which `parse` accepts, asks for in vain; none where it has its way."""
+    """Return a line about gates in `text` without effect, else no line; `parse` must accept `text`."""
     named = _read(text, [])
     gates = _set(named)
     missing = sorted(name for name in NOT_IMPLEMENTED if gates[name])
@@ -84,7 +84,7 @@ def warnings_of(text: str) -> Sequence[str]:
 
 
 def _set(named: Mapping[str, bool]) -> dict[str, bool]:
-    """Return every gate, where these are set, by whole stages or one by one."""
+    """Return every gate, given those that are set by stage or by name."""
     gates = dict(default_gates())
     for special, stage in _STAGES.items():
         if special in named:
@@ -93,7 +93,7 @@ def _set(named: Mapping[str, bool]) -> dict[str, bool]:
 
 
 def _read(text: str, problems: list[str]) -> dict[str, bool]:
-    """Return what `text` names; of a name that is there twice, the last counts."""
+    """Return the gates that `text` names; of a repeated name, the last value is used."""
     named: dict[str, bool] = {}
     prefixed: set[bool] = set()
     for part in text.split(","):

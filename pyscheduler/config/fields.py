@@ -1,7 +1,7 @@
-"""How the attributes of a class stand in a file: the one table that reading and showing share.
+"""Map the attributes of a class to keys of a file, for reading and for printing.
 
-Two kinds of classes appear in configurations: attrs classes, which follow the rules told in `framework.plugin_args`,
-and wire objects of `api` (node affinity, spread constraints), which know their own keys.
+Configurations contain two kinds of classes: attrs classes, by the rules of `framework.plugin_args`, and wire objects of
+`api` (node affinity, spread constraints), which know their keys.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = ["Field", "camel", "fields_of", "is_record"]
 
 @attrs.frozen(kw_only=True)
 class Field:
-    """One attribute: its key in the file, its name in the constructor, its type, and what emptiness means."""
+    """One attribute: its key in the file, its constructor argument, its type, and the meaning of an empty value."""
 
     key: str
     attribute: str
@@ -35,13 +35,13 @@ class Field:
 
 
 def is_record(kind: object) -> bool:
-    """Tell whether `kind` is a class whose attributes are keys of a mapping."""
+    """Return True if `kind` is a class whose attributes are keys of a mapping."""
     return isinstance(kind, type) and (attrs.has(kind) or issubclass(kind, msgspec.Struct))
 
 
 @functools.cache
 def fields_of(kind: type) -> Mapping[str, Field]:
-    """Return the fields of a record by key, in order; raise `NameError` where its annotations cannot be resolved."""
+    """Return the fields of a record by key, in order; raise `NameError` if an annotation cannot be resolved."""
     found = _attrs_fields(kind) if attrs.has(kind) else _struct_fields(kind)
     return {field.key: field for field in found}
 
@@ -96,7 +96,7 @@ def _struct_fields(kind: type[msgspec.Struct]) -> list[Field]:
 
 
 def _arms(kind: object) -> tuple[object, ...]:
-    """Return what a union consists of; a type that is none consists of itself."""
+    """Return the members of a union; another type is its only member."""
     if typing.get_origin(kind) in {typing.Union, types.UnionType}:
         return typing.get_args(kind)
     return (kind,)

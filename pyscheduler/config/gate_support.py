@@ -1,10 +1,10 @@
-"""The feature gates of kube-scheduler 1.36 that mean something to a scheduler, and what setting them means here.
+"""The feature gates of kube-scheduler 1.36 that pyscheduler does not fully support.
 
-Gates of other components are accepted and mean nothing, so that one `--feature-gates` line serves all. Of those that
-kube-scheduler reads itself, most are locked, or are implemented. The rest is here: nobody should believe that a feature
-is on, or off, that is not.
+Gates of other components are accepted without effect, so that one `--feature-gates` value serves all components. Most
+gates of kube-scheduler are locked or implemented. This module lists the rest, so that nobody assumes a wrong state of a
+feature.
 
-Differs from kube-scheduler: gates in `NOT_IMPLEMENTED` cannot be switched on; AllAlpha and AllBeta leave them off.
+Differs from kube-scheduler: gates in `NOT_IMPLEMENTED` cannot be enabled; AllAlpha and AllBeta leave them disabled.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ NOT_IMPLEMENTED: Final[dict[str, str]] = {
     "DRADeviceTaintRules": "DeviceTaintRules are not read; taint devices in their ResourceSlice",
     "DRAListTypeAttributes": "attributes that are lists are not compared",
     "DRANodeAllocatableResources": "CPU and memory cannot be allocated through claims",
-    "DRAWorkloadResourceClaims": "claims cannot be reserved for a PodGroup; let its pods name one claim",
-    "TopologyAwareWorkloadScheduling": "topology does not place groups; let their pods require affinity to each other",
+    "DRAWorkloadResourceClaims": "claims cannot be reserved for a PodGroup; name one claim in its pods",
+    "TopologyAwareWorkloadScheduling": "topology does not place groups; use required pod affinity",
     "WorkloadAwarePreemption": "preemption evicts single pods and would leave a broken group",
 }
 """Gates that cannot be true, each with what is missing and what to do instead."""

@@ -1,7 +1,7 @@
 """The feature gates that kube-scheduler 1.36 knows, with their defaults and dependencies.
 
-All that the program accepts are here, those of the kubelet or of the API server too, so that one `--feature-gates` line
-serves every component. Most of them mean nothing to a scheduler.
+The list includes gates of the kubelet and the API server, so that one `--feature-gates` value serves every component.
+Most gates do not affect scheduling.
 
 Source: kube-scheduler 1.36 at its own version: pkg/features, and those of apiserver, apiextensions-apiserver, client-go
 and component-base that it registers.
@@ -15,7 +15,7 @@ __all__ = ["DEPENDENCIES", "GATES", "Gate"]
 
 
 class Gate(NamedTuple):
-    """What is known of a gate. A `locked` one cannot be set to anything but its default."""
+    """A feature gate. A `locked` gate can only be set to its default."""
 
     default: bool
     #: `ALPHA`, `BETA`, `GA` or `DEPRECATED`.
@@ -141,7 +141,7 @@ _TABLE: Final = (
 #: Every gate by name.
 GATES: Final[dict[str, Gate]] = {name: gate for gate, names in _TABLE for name in names.split()}
 
-#: A gate that is on needs these to be on.
+#: Gates that must be enabled for a gate to be enabled.
 DEPENDENCIES: Final[dict[str, tuple[str, ...]]] = {
     "AuthorizeNodeWithSelectors": ("AuthorizeWithSelectors",),
     "ClusterTrustBundleProjection": ("ClusterTrustBundle",),

@@ -1,10 +1,10 @@
-"""Reading a configuration: from a file, from text, or none at all.
+"""Load a configuration from a file or a text, or return the default configuration.
 
-Every mistake is reported, in one `ConfigError`: what is there twice, what is unknown, what is of the wrong type, and
-what has a bad value. Where a part has the wrong type, the rest is still checked.
+One `ConfigError` reports every mistake: duplicate keys, unknown keys, wrong types and bad values. If a part has the
+wrong type, the rest is still checked.
 
-Differs from kube-scheduler: without a file the single profile is named `pyscheduler`. In a file, a single profile
-without a `schedulerName` is `default-scheduler`, as there.
+Differs from kube-scheduler: without a file, the single profile is named `pyscheduler`. In a file, a single profile
+without a `schedulerName` is `default-scheduler`, as in kube-scheduler.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ from pyscheduler.framework.plugin_args import IN_TREE_ARGS
 
 __all__ = ["default_configuration", "load", "loads"]
 
-#: The profile of a program that was given no file.
+#: Name of the profile without a file.
 _OUR_NAME: Final = "pyscheduler"
-#: The single profile of a file that does not name it.
+#: Name of a file's only profile, if the file does not name it.
 _THEIR_NAME: Final = "default-scheduler"
 
 
 def load(path: str | os.PathLike[str] | None, *, gates: Mapping[str, bool] | None = None) -> Configuration:
     """Return the effective configuration in the file at `path`, or the default one for None.
 
-    `gates` are the feature gates that defaults and checks hang on (default: kube-scheduler's). Raises `ConfigError`
-    with a line for every mistake.
+    Defaults and checks depend on the feature gates `gates` (default: kube-scheduler's). Raises `ConfigError` with a
+    line for every mistake.
     """
     if path is None:
         return default_configuration(gates=gates)
@@ -66,15 +66,15 @@ def loads(text: str, *, source: str | None = None, gates: Mapping[str, bool] | N
 
 
 def default_configuration(*, gates: Mapping[str, bool] | None = None) -> Configuration:
-    """Return the effective configuration of a program that was given no file."""
+    """Return the default configuration, which is used without a file."""
     return _configuration({}, _OUR_NAME, source=None, gates=gates, problems=())
 
 
 def _content(document: Document, source: str | None) -> Mapping[str, object]:
-    """Return what a document says besides its kind and version, which must be those that can be read."""
+    """Return a document without its kind and version, which must be the supported ones."""
     root = document.root
     if root is None:
-        raise ConfigError(f"nothing in it; a configuration begins with apiVersion: {API_VERSION}", source=source)
+        raise ConfigError(f"the file is empty; a configuration begins with apiVersion: {API_VERSION}", source=source)
     if not isinstance(root, Mapping):
         found = "a list" if isinstance(root, list) else shown(root)
         raise ConfigError(f"expected a {KIND}, found {found} @ $", source=source)
@@ -113,7 +113,7 @@ def _configuration(
     read_so_far, wrong = decode_what_can_be(content, Configuration)
     configuration = complete(attrs.evolve(read_so_far, source=source), _profiles_said(content), gates)
     found = [*problems, *wrong]
-    # What has the wrong type was replaced by a default: nothing said about its value would be true.
+    # A part of the wrong type was replaced by its default, so errors about its value are omitted.
     untrue = {problem.path for problem in found}
     found += [
         problem
@@ -126,7 +126,7 @@ def _configuration(
 
 
 def _with_a_profile(content: Mapping[str, object], default_name: str) -> Mapping[str, object]:
-    """Return `content` with a profile in it, which has a name if it is the only one."""
+    """Return `content` with at least one profile; an only profile has a name."""
     profiles = content.get("profiles")
     if profiles is None or profiles == []:
         profiles = [None]

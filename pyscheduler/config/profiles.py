@@ -1,7 +1,7 @@
-"""Profiles in the form the runtime consumes: names, orders, weights, and every plugin's args as the class it asks for.
+"""Convert profiles to the form that the runtime needs: names, orders, weights, and args of the plugins' classes.
 
-The args of kube-scheduler's own plugins were made when the file was read. Those of other plugins are made here, because
-only now are their classes at hand; their mistakes are reported like any other, with the path in the file.
+The args of kube-scheduler's own plugins were converted when the file was read. Those of other plugins are converted
+here, because their classes are known only now; mistakes have the path in the file.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from pyscheduler.framework.plugin_args import IN_TREE_ARGS
 
 __all__ = ["profiles"]
 
-#: Extension points of kube-scheduler at which nothing runs here.
+#: Extension points of kube-scheduler that are not used here.
 _NOT_RUN: Final = ("placement_generate", "placement_score")
 
 
 def profiles(config: Configuration, args_types: Callable[[str], type | None]) -> list[runtime.ProfileSpec]:
-    """Return the profiles of `config`; raise `ConfigError` naming every mistake in args.
+    """Return the profiles of `config`; raise `ConfigError` with every mistake in args.
 
-    `args_types` gives the args class of a plugin that is not kube-scheduler's own, None where it takes no args or is
-    not known: the args given to such a plugin stay the mapping they are in the file, for the runtime to judge.
+    `args_types` returns the args class of a plugin that is not kube-scheduler's own, or None if the plugin has no args
+    or is unknown. Args of such a plugin stay a mapping, which the runtime checks.
     """
     problems: list[Problem] = []
     specs = [_spec(("profiles", index), profile, args_types, problems) for index, profile in enumerate(config.profiles)]
@@ -69,13 +69,13 @@ def _plugin_set(chosen: PluginSet) -> runtime.PluginSet:
 def _args(
     path: Path, profile: SchedulerProfile, args_types: Callable[[str], type | None], problems: list[Problem]
 ) -> Iterator[tuple[str, object]]:
-    """Yield the args of every plugin that is configured, or enabled and takes some."""
+    """Yield the args of every plugin that is configured, or enabled with default args."""
     configured = {config.name: index for index, config in enumerate(profile.plugin_config)}
     enabled = {entry.name: None for _, chosen in profile.plugins.sets() for entry in chosen.enabled}
     for name in {**configured, **enabled}:
         index = configured.get(name)
         config = profile.plugin_config[index] if index is not None else None
-        # What a plugin is not enabled for cannot hurt, and its class need not be imported for it.
+        # Args of a plugin that is not enabled have no effect, so its class is not imported.
         kind = args_types(name) if name in enabled and name not in IN_TREE_ARGS else None
         if kind is None:
             if config is not None and config.args is not None:

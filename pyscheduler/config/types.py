@@ -1,9 +1,9 @@
-"""KubeSchedulerConfiguration v1 as objects, defaults filled in.
+"""KubeSchedulerConfiguration v1 as typed objects, with defaults.
 
-Attributes are the file's keys in snake_case, in the order in which kube-scheduler shows them. The defaults that stand
-here are those of single values; `defaults` adds what takes more: the default plugins, and their args.
+Attributes are the file's keys in snake_case, in kube-scheduler's order. The defaults here are those of single values;
+`defaults` adds the default plugins and their args.
 
-Differs from kube-scheduler: `leaderElection.resourceName` is `pyscheduler`, so that the two can stand side by side.
+Differs from kube-scheduler: `leaderElection.resourceName` is `pyscheduler`, so that both can run side by side.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ GROUP: Final = "kubescheduler.config.k8s.io"
 API_VERSION: Final = f"{GROUP}/v1"
 KIND: Final = "KubeSchedulerConfiguration"
 
-#: How long an extender may take for an answer where `httpTimeout` is 0.
+#: Timeout of an extender whose `httpTimeout` is 0.
 EXTENDER_TIMEOUT_SECONDS: Final = 5.0
 
 
 @attrs.frozen(kw_only=True)
 class LeaderElection:
-    """Whether and how several instances agree on the one that schedules; times in seconds."""
+    """Leader election among replicas; times in seconds."""
 
     leader_elect: bool = True
     lease_duration_seconds: Duration = attrs.field(default=15.0, metadata=wire(zero_is_unset=True))
@@ -56,7 +56,7 @@ class LeaderElection:
 
 @attrs.frozen(kw_only=True)
 class ClientConnection:
-    """How to reach the API server and how much to ask of it; a negative `qps` means without limit."""
+    """Connection to the API server, and client-side rate limits; a negative `qps` means no limit."""
 
     kubeconfig: str = ""
     accept_content_types: str = ""
@@ -67,7 +67,7 @@ class ClientConnection:
 
 @attrs.frozen
 class PluginEntry:
-    """A plugin in a list; `weight` counts where it scores, 0 means 1."""
+    """A plugin in a list; `weight` is for scores, 0 means 1."""
 
     name: str = ""
     weight: Int32 = 0
@@ -75,7 +75,7 @@ class PluginEntry:
 
 @attrs.frozen(kw_only=True)
 class PluginSet:
-    """What is enabled at an extension point, in order, and which defaults are not (`*`: none of them)."""
+    """The plugins enabled at an extension point, in order, and the disabled defaults (`*`: all of them)."""
 
     enabled: tuple[PluginEntry, ...] = attrs.field(default=(), metadata=wire(omit_empty=True))
     disabled: tuple[PluginEntry, ...] = attrs.field(default=(), metadata=wire(omit_empty=True))
@@ -83,7 +83,7 @@ class PluginSet:
 
 @attrs.frozen(kw_only=True)
 class Plugins:
-    """The plugins of a profile, per extension point and at all they take part in (`multi_point`)."""
+    """The plugins of a profile by extension point, and those enabled at all their points (`multi_point`)."""
 
     pre_enqueue: PluginSet = PluginSet()
     queue_sort: PluginSet = PluginSet()
@@ -102,7 +102,7 @@ class Plugins:
     placement_score: PluginSet = PluginSet()
 
     def sets(self) -> Iterator[tuple[str, PluginSet]]:
-        """Yield the attribute name and the set of every point."""
+        """Yield the attribute name and the set of every extension point."""
         for field in attrs.fields(Plugins):
             yield field.name, getattr(self, field.name)
 
@@ -111,8 +111,8 @@ class Plugins:
 class PluginConfig:
     """The args of one plugin.
 
-    `args` is an object of `framework.plugin_args` for kube-scheduler's own plugins. For any other it is the mapping
-    that stands in the file, or None; only the plugin's class knows what it means.
+    `args` is an object of `framework.plugin_args` for kube-scheduler's own plugins. For other plugins it is the mapping
+    in the file, or None.
     """
 
     name: str = ""
@@ -120,13 +120,13 @@ class PluginConfig:
 
     @property
     def raw(self) -> Mapping[str, object] | None:
-        """The args as they stand in the file, where they are not typed."""
+        """The args as in the file, if they are not typed."""
         return self.args if isinstance(self.args, Mapping) else None
 
 
 @attrs.frozen(kw_only=True)
 class SchedulerProfile:
-    """One profile: the pods with this `schedulerName` are scheduled by these plugins."""
+    """One profile: these plugins schedule the pods with this `schedulerName`."""
 
     scheduler_name: str = ""
     percentage_of_nodes_to_score: Int32 | None = attrs.field(default=None, metadata=wire(omit_empty=True))
@@ -136,7 +136,7 @@ class SchedulerProfile:
 
 @attrs.frozen(kw_only=True)
 class ManagedResource:
-    """An extended resource that an extender looks after."""
+    """An extended resource that an extender manages."""
 
     name: str = ""
     ignored_by_scheduler: bool = attrs.field(default=False, metadata=wire(omit_empty=True))
@@ -144,7 +144,7 @@ class ManagedResource:
 
 @attrs.frozen(kw_only=True)
 class ExtenderTLS:
-    """TLS towards an extender: files, or their contents (PEM), which win."""
+    """TLS settings for an extender: files, or contents in PEM, which have priority."""
 
     insecure: bool = attrs.field(default=False, metadata=wire(omit_empty=True))
     server_name: str = attrs.field(default="", metadata=wire(omit_empty=True))
@@ -158,7 +158,7 @@ class ExtenderTLS:
 
 @attrs.frozen(kw_only=True)
 class Extender:
-    """A webhook that takes part in scheduling; a verb that is empty is one it does not offer."""
+    """A webhook that takes part in scheduling; an empty verb is not called."""
 
     url_prefix: str = ""
     filter_verb: str = attrs.field(default="", metadata=wire(omit_empty=True))
@@ -176,16 +176,16 @@ class Extender:
 
 @attrs.frozen(kw_only=True)
 class Configuration:
-    """A whole configuration, effective: defaults filled in, default plugins merged in, values checked.
+    """A whole effective configuration: defaults filled in, default plugins merged, values checked.
 
-    `source` names the file in messages; it does not count in comparisons.
+    `source` is the file name for messages; comparisons ignore it.
     """
 
     parallelism: Int32 = 16
     leader_election: LeaderElection = LeaderElection()
     client_connection: ClientConnection = ClientConnection()
     enable_profiling: bool = True
-    #: On where profiling is, unless it is said.
+    #: By default, contention profiling is enabled if profiling is.
     enable_contention_profiling: bool = attrs.field(
         default=attrs.Factory(lambda self: self.enable_profiling, takes_self=True)
     )

@@ -1,9 +1,9 @@
-"""Bad values: what kube-scheduler checks once a configuration is read and completed, in its words.
+"""Validate a completed configuration, with kube-scheduler's messages.
 
-Every function yields problems and none stops at the first. Args of plugins are checked in `args_validation`.
+Every function yields all problems. `args_validation` checks the args of plugins.
 
-Differs from kube-scheduler: a plugin without a name is refused here, not when its profile is built; the args of
-NodeResourcesFit are checked here too, where kube-scheduler leaves it to the plugin.
+Differs from kube-scheduler: a plugin without a name is rejected here, not when its profile is built; the args of
+NodeResourcesFit are checked here too, where kube-scheduler leaves this to the plugin.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from pyscheduler.config.types import (
 
 __all__ = ["problems_of"]
 
-#: Plugins that version 1 of the configuration no longer has.
+#: Plugins that version 1 of the configuration has removed.
 _REMOVED: Final = frozenset({"AzureDiskLimits", "CinderLimits", "EBSLimits", "GCEPDLimits"})
 
 
 def problems_of(configuration: Configuration, gates: Mapping[str, bool]) -> Iterator[Problem]:
-    """Yield what is wrong with the values of a completed configuration, in the order of the file."""
+    """Yield the bad values of a completed configuration, in the order of the file."""
     if configuration.parallelism <= 0:
         yield invalid(("parallelism",), configuration.parallelism, "should be an integer value greater than zero")
     yield from _leader_election(configuration.leader_election)
@@ -69,7 +69,7 @@ def _leader_election(election: LeaderElection) -> Iterator[Problem]:
         if seconds <= 0:
             yield invalid(("leaderElection", key), format_duration(seconds), "must be greater than zero")
     if election.lease_duration_seconds <= election.renew_deadline_seconds:
-        # The value that is shown is the other one, as there.
+        # The message shows the other value, as in kube-scheduler.
         value = format_duration(election.renew_deadline_seconds)
         yield invalid(("leaderElection", "leaseDuration"), value, "must be greater than `RenewDeadline`")
     if election.resource_lock != "leases":
@@ -129,7 +129,7 @@ def _removed(path: Path, name: str) -> Problem:
 
 
 def _common_queue_sort(profiles: tuple[SchedulerProfile, ...]) -> Iterator[Problem]:
-    """One queue holds the pods of all profiles, so it has one order."""
+    """Yield problems if profiles have different queue orders; all profiles share one queue."""
     if not profiles:
         return
     first = profiles[0]

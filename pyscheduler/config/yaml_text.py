@@ -1,13 +1,13 @@
-"""YAML into plain values, read as kube-scheduler reads it.
+"""Read YAML into plain values, as kube-scheduler does.
 
-kube-scheduler turns YAML into JSON first, with Go's YAML 1.1 library, whose idea of a plain scalar is not PyYAML's:
-`yes`, `on` and `y` are booleans, `1e3` is a number, `010` is eight, dates and `1:30` are text. So libyaml parses here,
-and this module builds the values from its events: dicts with text keys, lists, text, integers, floats, booleans, None.
+kube-scheduler converts YAML to JSON first, with Go's YAML 1.1 library, whose plain scalars differ from PyYAML's: `yes`,
+`on` and `y` are booleans, `1e3` is a number, `010` is eight, dates and `1:30` are text. So libyaml parses the text, and
+this module builds the values from its events: dicts with text keys, lists, text, integers, floats, booleans, None.
 
-Building from events rather than from PyYAML's nodes costs no recursion, however deep the text is nested, and shows
-where each key stands. A key that is there twice is a mistake, also when one of the two came with a merge (`<<`).
+Building from events needs no recursion, however deeply the text is nested, and keeps the line of each key. A duplicate
+key is a mistake, even if one of them comes from a merge (`<<`).
 
-Differs from kube-scheduler: a second document in the file is refused rather than ignored, unless it is empty.
+Differs from kube-scheduler: a second document in the file is rejected rather than ignored, unless it is empty.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ __all__ = ["Document", "Scalar", "read", "resolve"]
 
 Scalar = str | int | float | bool | None
 
-#: libyaml is seven times quicker; a PyYAML built without it reads the same.
+#: libyaml is seven times as fast; a PyYAML built without it gives the same result.
 _Loader: Final[type] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 _TAG: Final = "tag:yaml.org,2002:"
@@ -42,7 +42,7 @@ _WORDS: Final[dict[str, Scalar]] = {
     **dict.fromkeys(("-.inf", "-.Inf", "-.INF"), -math.inf),
 }
 _FLOAT: Final = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
-#: Between two of its digits.
+#: A float with underscores between the digits of its fraction.
 _SPLIT_FRACTION: Final = re.compile(r"\.[0-9]+(_[0-9]+)+([eE][-+]?[0-9]+)?")
 _BASES: Final = (
     (re.compile(r"[-+]?0[xX][0-9a-fA-F]+"), 16),
@@ -51,22 +51,22 @@ _BASES: Final = (
     (re.compile(r"[-+]?(0|[1-9][0-9]*)"), 10),
 )
 _HALF: Final = 2**63
-#: Deeper than any configuration, and shallow enough for those who walk the result recursively.
+#: Deeper than any configuration, and shallow enough for recursive code that reads the result.
 _DEEPEST: Final = 100
-#: Values in a document, those repeated through aliases counted each time.
+#: Maximum number of values in a document; values repeated by aliases count each time.
 _MOST_VALUES: Final = 1_000_000
 
 
 @attrs.frozen
 class Document:
-    """What a text holds, and the mistakes that did not keep it from being read: duplicate keys."""
+    """The content of a text, and its duplicate keys, which are mistakes that do not prevent reading."""
 
     root: object
     problems: tuple[Problem, ...]
 
 
 def read(text: str) -> Document:
-    """Return what `text` holds; raise `ConfigError` with one line for what is no YAML."""
+    """Return the content of `text`; raise `ConfigError` with one line for invalid YAML."""
     reader = _Reader()
     try:
         for event in _events(text):
@@ -75,7 +75,7 @@ def read(text: str) -> Document:
         context = f" ({error.context})" if error.context else ""
         _fail(error.problem_mark, f"{error.problem or 'not YAML'}{context}")
     except yaml.reader.ReaderError as error:
-        # libyaml counts bytes.
+        # libyaml's column counts bytes.
         before = text.encode()[: error.position].decode(errors="ignore")
         line, column = before.count("\n") + 1, len(before) - before.rfind("\n")
         raise ConfigError(f"line {line}, column {column}: {error.reason}") from error
@@ -83,7 +83,7 @@ def read(text: str) -> Document:
 
 
 def resolve(text: str) -> Scalar:
-    """Return what a plain scalar means to Go's YAML 1.1 library."""
+    """Return the value of a plain scalar in Go's YAML 1.1 library."""
     if text in _WORDS:
         return _WORDS[text]
     if text[0] not in "+-.0123456789":
@@ -94,7 +94,7 @@ def resolve(text: str) -> Scalar:
             number = int(plain.lower().replace("o", ""), base)
             if -_HALF <= number < 2 * _HALF:
                 return number
-            # Beyond 64 bits Go goes on with what the digits make as a float, or with text.
+            # Beyond 64 bits Go reads the digits as a float, or as text.
             break
     if _FLOAT.fullmatch(plain) and math.isfinite(amount := float(plain)):
         return amount
@@ -126,7 +126,7 @@ def _fail(mark: _Mark | None, message: str) -> NoReturn:
 class _List:
     value: list[object] = attrs.Factory(list)
     anchor: str | None = None
-    #: This value and all that is in it.
+    #: Number of values in this value, including itself.
     size: int = 1
 
     @property
@@ -142,11 +142,11 @@ class _Map:
     value: dict[str, object] = attrs.Factory(dict)
     anchor: str | None = None
     size: int = 1
-    #: The key whose value comes next, and the line it is on; None when a key comes next.
+    #: The key whose value comes next, and its line; None if a key comes next.
     key: str | None = None
     line: int = 0
     merging: bool = False
-    #: Keys that were there already, with the line of their repetition.
+    #: Repeated keys with the line of the repetition.
     repeated: list[tuple[str, int]] = attrs.Factory(list)
 
     @property
@@ -175,11 +175,11 @@ class _Reader:
         self._anchors: dict[str, tuple[object, int]] = {}
         self._open: set[str] = set()
         self._documents = 0
-        #: Where the last of them begins.
+        #: Where the last event begins.
         self._begun: _Mark | None = None
 
     def take(self, event: yaml.Event) -> None:
-        """Take the next event."""
+        """Process the next event."""
         if self._documents > 1 and isinstance(event, yaml.NodeEvent):
             self._beyond(event)
             return
@@ -199,7 +199,7 @@ class _Reader:
                 self._begun = event.start_mark
 
     def _beyond(self, event: yaml.NodeEvent) -> None:
-        """Pass over an empty document after the first, such as a last line of `---` makes, and over no other."""
+        """Skip an empty document after the first, as a last line of `---` creates; reject any other."""
         if not (isinstance(event, yaml.ScalarEvent) and event.value == "" and event.implicit[0]):
             _fail(self._begun, "a second document begins; a configuration file holds one")
 
@@ -247,7 +247,7 @@ class _Reader:
         self._done(event, value, 1, event.anchor)
 
     def _key(self, event: yaml.ScalarEvent) -> str:
-        """Return a key as JSON has it: text."""
+        """Return a key as text, as in JSON."""
         match _value_of(event):
             case bool(value):
                 return "true" if value else "false"
@@ -264,7 +264,7 @@ class _Reader:
             _fail(event.start_mark, "a key must be text")
 
     def _done(self, event: yaml.Event, value: object, size: int, anchor: str | None) -> None:
-        """Put a finished value where it belongs."""
+        """Add a finished value to its parent."""
         if anchor is not None:
             self._anchors[anchor] = (value, size)
         if not self._stack:
@@ -281,7 +281,7 @@ class _Reader:
 
 
 def _merge(event: yaml.Event, target: _Map, value: object) -> None:
-    """Copy what `<<` points at: a mapping, or a list of mappings."""
+    """Copy the value of `<<`: a mapping, or a list of mappings."""
     target.key, target.merging = None, False
     sources = value if isinstance(value, list) else [value]
     for source in sources:
@@ -292,7 +292,7 @@ def _merge(event: yaml.Event, target: _Map, value: object) -> None:
 
 
 def _value_of(event: yaml.ScalarEvent) -> Scalar:
-    """Return a scalar's value: by its tag where it has one, else by its look unless it is quoted."""
+    """Return a scalar's value: by its tag, else by its form unless it is quoted."""
     tag = event.tag
     if tag is None or not tag.startswith(_TAG):
         return resolve(event.value) if tag is None and event.implicit[0] else event.value

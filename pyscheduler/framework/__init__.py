@@ -8,6 +8,9 @@ Does not belong here: the runtime, the queue, the cache, any I/O. This package i
 
 from __future__ import annotations
 
+import warnings
+
+from pyscheduler.framework import trial as _trial
 from pyscheduler.framework.affinity_terms import (
     AffinityTerm as AffinityTerm,
     WeightedAffinityTerm as WeightedAffinityTerm,
@@ -56,8 +59,6 @@ from pyscheduler.framework.events import (
     QueueingHintFn as QueueingHintFn,
 )
 from pyscheduler.framework.group_cycle import (
-    GROUP_CYCLE as GROUP_CYCLE,
-    GroupCycle as GroupCycle,
     GroupOutcome as GroupOutcome,
     GroupVerdict as GroupVerdict,
 )
@@ -119,11 +120,10 @@ from pyscheduler.framework.pod_info import (
     QueuedPodInfo as QueuedPodInfo,
 )
 from pyscheduler.framework.preemption import (
-    PREEMPTION_INQUIRY as PREEMPTION_INQUIRY,
+    PREEMPTION_FINDINGS as PREEMPTION_FINDINGS,
     Candidate as Candidate,
     PreemptionExtender as PreemptionExtender,
     PreemptionFindings as PreemptionFindings,
-    PreemptionInquiry as PreemptionInquiry,
     PreemptionRules as PreemptionRules,
     Preemptor as Preemptor,
 )
@@ -158,6 +158,10 @@ from pyscheduler.framework.status import (
     Code as Code,
     Status as Status,
 )
+from pyscheduler.framework.trial import (
+    Trial as Trial,
+    TrialKind as TrialKind,
+)
 from pyscheduler.framework.waiting import (
     WaitingIndex as WaitingIndex,
     WaitingPod as WaitingPod,
@@ -169,7 +173,6 @@ from pyscheduler.framework.watches import (
     event_resource as event_resource,
 )
 from pyscheduler.framework.what_if import (
-    WHAT_IF as WHAT_IF,
     WhatIf as WhatIf,
 )
 
@@ -178,7 +181,6 @@ __all__ = [
     "CPU",
     "ENTRY_POINT_GROUP",
     "EPHEMERAL_STORAGE",
-    "GROUP_CYCLE",
     "MAX_SCORE",
     "MAX_TOTAL_SCORE",
     "MEMORY",
@@ -186,8 +188,7 @@ __all__ = [
     "NO_NODES_AVAILABLE",
     "PODS",
     "PODS_TO_ACTIVATE",
-    "PREEMPTION_INQUIRY",
-    "WHAT_IF",
+    "PREEMPTION_FINDINGS",
     "APIError",
     "ActionType",
     "AffinityTerm",
@@ -215,7 +216,6 @@ __all__ = [
     "FitError",
     "ForbiddenError",
     "GoneError",
-    "GroupCycle",
     "GroupCyclePlugin",
     "GroupOutcome",
     "GroupVerdict",
@@ -255,7 +255,6 @@ __all__ = [
     "PreScorePlugin",
     "PreemptionExtender",
     "PreemptionFindings",
-    "PreemptionInquiry",
     "PreemptionRules",
     "Preemptor",
     "ProfileSpec",
@@ -280,6 +279,8 @@ __all__ = [
     "Timer",
     "TooManyRequestsError",
     "TransportError",
+    "Trial",
+    "TrialKind",
     "UnauthorizedError",
     "WaitVerdict",
     "WaitingIndex",
@@ -290,3 +291,20 @@ __all__ = [
     "hookspec",
     "next_generation",
 ]
+
+#: Replaced by `CycleState.trial`; for one version.
+_REPLACED = {
+    "GROUP_CYCLE": _trial.GROUP_CYCLE,
+    "GroupCycle": Trial,
+    "PREEMPTION_INQUIRY": _trial.PREEMPTION_INQUIRY,
+    "PreemptionInquiry": Trial,
+    "WHAT_IF": _trial.WHAT_IF,
+}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _REPLACED:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    text = f"{name} is replaced by the attribute `trial` of the cycle state; it is removed in the next version"
+    warnings.warn(text, DeprecationWarning, stacklevel=2)
+    return _REPLACED[name]

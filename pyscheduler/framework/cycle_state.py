@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from pyscheduler.api import Pod
+    from pyscheduler.framework.trial import Trial
 
 __all__ = [
     "AFTER_FAILURE",
@@ -62,14 +63,33 @@ class StateData(Protocol):
 
 
 class CycleState:
-    """A small typed dictionary, one per pod and cycle. Not shared between pods; needs no lock."""
+    """A small typed dictionary, one per pod and cycle. Not shared between pods; needs no lock.
 
-    __slots__ = ("_data", "_run")
+    `trial` is None in the cycle of a pod that is scheduled for real. Otherwise the results of the cycle are taken back:
+    see `framework.trial` for what plugins must not do then.
+    """
 
-    def __init__(self) -> None:
+    __slots__ = ("_data", "_run", "trial")
+
+    def __init__(self, trial: Trial | None = None) -> None:
         self._data: dict[str, object] = {}
         #: The runtime's own notes on this cycle (which plugins it skips); plugins have no use for it.
         self._run: object | None = None
+        self.trial: Trial | None = None
+        if trial is not None:
+            self.begin_trial(trial)
+
+    def begin_trial(self, trial: Trial) -> None:
+        """Mark everything that follows as part of a trial; for the scheduler."""
+        self.trial = trial
+        self._data.update(trial.former_keys())
+
+    def end_trial(self) -> None:
+        """Mark what follows as real; for the scheduler."""
+        if self.trial is not None:
+            for key in self.trial.former_keys():
+                del self._data[key]
+            self.trial = None
 
     def read(self, key: StateKey[T]) -> T:
         """Return the value under `key`; raise `StateNotFoundError` when there is none."""
@@ -105,6 +125,7 @@ class CycleState:
     def clone(self) -> CycleState:
         """Return a copy whose `StateData` values are cloned and whose other values are shared."""
         copy = CycleState()
+        copy.trial = self.trial
         copy._data = {
             key: value.clone() if hasattr(value, "clone") else value  # a Protocol isinstance is ten times slower
             for key, value in self._data.items()

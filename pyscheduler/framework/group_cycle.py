@@ -1,25 +1,23 @@
 """One cycle for all pods of a group: they are placed one after the other on one snapshot, and then all of them or none.
 
-A plugin that wants this for its groups is a `GroupCyclePlugin`. While the cycle decides it holds nothing: a member that
-found a node is on it in thought only, and its Permit is asked with a `GroupCycle` in the state, which says who else has
-found one. As soon as Permit lets one member pass, the group is feasible. Then, and only then, the members are assumed
-and reserved in earnest, and Permit is asked once more, without a `GroupCycle`.
+A plugin that wants this for its groups is a `GroupCyclePlugin`. First the members are placed in a trial (see
+`framework.trial`): `state.trial` says in Permit which members have a node so far. As soon as Permit lets one member
+pass, the group is feasible. Then the scheduler takes the trial back, and assumes and reserves the members for real;
+Permit is called once more, with `state.trial` None.
 Source: kube-scheduler 1.36, the pod group cycle (KEP-4671), which knows only the groups of `spec.schedulingGroup`.
 """
 
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import attrs
 
-from pyscheduler.framework.cycle_state import StateKey
-
 if TYPE_CHECKING:
-    from collections.abc import Collection, Hashable, Mapping
+    from collections.abc import Collection
 
-__all__ = ["GROUP_CYCLE", "GroupCycle", "GroupOutcome", "GroupVerdict", "PodGroupUnschedulableError"]
+__all__ = ["GroupOutcome", "GroupVerdict", "PodGroupUnschedulableError"]
 
 
 class GroupOutcome(StrEnum):
@@ -48,35 +46,3 @@ class PodGroupUnschedulableError(Exception):
     def __init__(self, rejectors: Collection[str] = ()) -> None:
         super().__init__("pod group is unschedulable")
         self.rejectors = frozenset(rejectors)
-
-
-class GroupCycle:
-    """Stands in the state of each member while a group cycle decides: who has found a node so far.
-
-    `placed(group)` are node names by uid, the pod in question among them from Reserve on. Nothing of it is real yet.
-    """
-
-    __slots__ = ("_placed",)
-
-    def __init__(self) -> None:
-        self._placed: dict[Hashable, dict[str, str]] = {}
-
-    def placed(self, group: Hashable) -> Mapping[str, str]:
-        """Return the members of a group that have found a node in this cycle, with its name."""
-        return self._placed.get(group, {})
-
-    def place(self, group: Hashable, uid: str, node_name: str) -> None:
-        """Note that a member found a node; for the scheduler."""
-        self._placed.setdefault(group, {})[uid] = node_name
-
-    def take_back(self, group: Hashable, uid: str) -> None:
-        """Note that a member has none after all; for the scheduler."""
-        self._placed.get(group, {}).pop(uid, None)
-
-    def clone(self) -> GroupCycle:
-        """Return itself: what-if copies of a state share it."""
-        return self
-
-
-#: Where `GroupCycle` stands; a state without one is that of a pod that is scheduled by itself, or in earnest.
-GROUP_CYCLE: Final[StateKey[GroupCycle]] = StateKey("pyscheduler/group-cycle")

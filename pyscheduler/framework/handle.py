@@ -244,9 +244,10 @@ class Handle(Protocol):
         ...
 
     def queue_place(self, uid: str) -> str:
-        """Return where a pod queues: `active`, `backoff`, `unschedulable`, or `in_flight` while it is tried.
+        """Return where a pod waits: `active`, `backoff`, `unschedulable`, `held`, or `in_flight` while it is tried.
 
-        "" for one that the queue does not know, and "in_flight" still for one that waits at Permit.
+        `held` is for the pods of profiles whose pods are taken by name and not in queue order. Returns "in_flight" also
+        for a pod that waits at Permit, and "" for a pod that the queue does not know.
         """
         ...
 

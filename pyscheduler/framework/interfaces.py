@@ -290,14 +290,29 @@ class ScorePlugin(Plugin):
 
 
 class ReservePlugin(Plugin):
-    """Keep books of what is promised to a pod before it is bound."""
+    """Keep books of what is promised to a pod before it is bound.
+
+    A plugin may also define `release_in_trial(pod, node_name) -> Callable[[], None] | None`. The scheduler calls it
+    when it evicts a pod in a trial, to find victims for example. The plugin counts what the pod holds on the node as
+    free, and returns a function that counts it as held again, or None if the pod holds nothing. The scheduler calls
+    that function before the trial ends. The cluster may have changed by then: the function books what is true at that
+    time.
+    """
 
     def reserve(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
-        """Claim what the pod needs on the node; a rejection undoes all reservations of this pod."""
+        """Claim what the pod needs on the node; a rejection undoes all reservations of this pod.
+
+        With `state.trial` set, nothing of it is real: the plugin claims in its books, and starts, announces and writes
+        nothing. `unreserve` follows before the trial ends. If the pod is scheduled after all, `reserve` is called again
+        with `state.trial` None.
+        """
         raise NotImplementedError
 
     def unreserve(self, state: CycleState, pod: Pod, node_name: str) -> None:
-        """Undo `reserve`. Must be idempotent, must not fail, and may be called though `reserve` never was."""
+        """Undo `reserve`. Must be idempotent, must not fail, and may be called though `reserve` never was.
+
+        With `state.trial` set, it takes the claim out of the books and tells nobody: the pod never held its node.
+        """
         raise NotImplementedError
 
 
@@ -309,6 +324,10 @@ class PermitPlugin(Plugin):
 
         A held pod is in the waiting-pod map until every plugin that held it allowed it, one rejected it, or the first
         timeout passed.
+
+        With `state.trial` set, the pod does not wait, and no other pod may be allowed, rejected or activated: WAIT
+        means that too few pods have a node so far, and `state.trial.placed(group)` says which have one. If the pods are
+        scheduled after all, `permit` is called again with `state.trial` None.
         """
         raise NotImplementedError
 
@@ -349,9 +368,9 @@ class PostBindPlugin(Plugin):
 class GroupCyclePlugin(Plugin):
     """Have groups of pods scheduled in one cycle, all members against one snapshot, instead of pod by pod.
 
-    Its Permit decides: asked with a `GroupCycle` in the state, it says whether those who have found a node so far are
-    enough (None) or not yet (WAIT). Where they are, the members are reserved in earnest and Permit is asked again,
-    without a `GroupCycle`; where in the end it holds all of them, they are taken back.
+    Its Permit decides: in a trial it says whether the members that have a node so far (`state.trial.placed(group)`) are
+    enough (None) or not yet (WAIT). If they are enough, the members are reserved for real, and Permit is called again
+    with `state.trial` None; if it then holds all of them, they are taken back.
 
     With `retries_after_backoff`, members that found a node in vain are tried again when their backoff is over; without,
     when an event comes that this plugin or one that rejected another member registered. Members are tried by priority,

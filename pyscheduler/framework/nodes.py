@@ -106,6 +106,11 @@ class Nodes(Protocol):
         """Return the row of the node called `name` in this view, None when it is not in it."""
         ...
 
+    @property
+    def rows(self) -> NDArray[np.int64]:
+        """Return int64[n]: the rows of the snapshot that this view shows, in its order; read-only."""
+        ...
+
     def take(self, rows: NDArray[np.int64]) -> Nodes:
         """Return the view of the given rows of this view, in that order; raise `TypeError` for a mask."""
         ...

@@ -106,7 +106,7 @@ class QueuedPodInfo:
     pod_info: PodInfo
     #: When it last entered the queue; the second key of PrioritySort.
     enqueued_at: float
-    #: Scheduling attempts so far, the running one included.
+    #: Scheduling attempts so far, the running one included unless `is_taken`.
     attempts: int = 0
     #: When it first entered activeQ (time spent gated does not count); None before that.
     first_attempt_at: float | None = None
@@ -118,8 +118,8 @@ class QueuedPodInfo:
     unschedulable_count: int = 0
     #: Errors (not rejections) in a row; they have a backoff of their own.
     consecutive_errors: int = 0
-    #: Whether it came to activeQ straight from backoffQ (SchedulerPopFromBackoffQ).
-    popped_from_backoff: bool = False
+    #: Whether it was taken by name since it last left the queue: `attempts` counts that only if the attempt fails.
+    is_taken: bool = False
     #: What plugins wanted of the failure of its last attempt; None before the first.
     after_failure: AfterFailure | None = None
     #: The event that brought it to activeQ before its backoff was over, to be tried if there is room; else "".

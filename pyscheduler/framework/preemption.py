@@ -16,7 +16,7 @@ from pyscheduler.framework.cycle_state import StateKey
 from pyscheduler.framework.status import Code
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Hashable, Mapping, Sequence
+    from collections.abc import Awaitable, Collection, Hashable, Mapping, Sequence
 
     from pyscheduler.api import Pod
     from pyscheduler.framework.cycle_state import CycleState
@@ -28,11 +28,10 @@ if TYPE_CHECKING:
     from pyscheduler.framework.status import Status
 
 __all__ = [
-    "PREEMPTION_INQUIRY",
+    "PREEMPTION_FINDINGS",
     "Candidate",
     "PreemptionExtender",
     "PreemptionFindings",
-    "PreemptionInquiry",
     "PreemptionRules",
     "Preemptor",
     "start_time",
@@ -72,26 +71,19 @@ class PreemptionFindings:
     plugin: str = ""
 
 
-@attrs.define
-class PreemptionInquiry:
-    """Stands in a cycle's state where somebody only asks: preemptors then do nothing, and leave here what they found.
-
-    The pod need not exist.
-    """
-
-    findings: PreemptionFindings | None = None
-
-    def clone(self) -> PreemptionInquiry:
-        """Return itself: what-if copies of a state share it."""
-        return self
-
-
-#: Where `PreemptionInquiry` stands.
-PREEMPTION_INQUIRY: Final[StateKey[PreemptionInquiry]] = StateKey("kubernetes.io/preemption-inquiry")
+#: Where a preemptor leaves what it found if `state.trial` is set: it evicts nobody then, and the pod need not exist.
+PREEMPTION_FINDINGS: Final[StateKey[PreemptionFindings]] = StateKey("pyscheduler/preemption-findings")
 
 
 class PreemptionRules:
-    """Who may preempt, who may be a victim, and how many nodes are looked at."""
+    """Who may preempt, who may be a victim, and how many nodes are looked at.
+
+    `keeps_bookings_of` names plugins in whose books a victim keeps what it holds while the search tries to do without
+    it. kube-scheduler finds neither the device nor the volume of a victim, and so do these rules. A plugin that wants
+    them found sets an empty collection.
+    """
+
+    keeps_bookings_of: Collection[str] = ("DynamicResources", "VolumeBinding")
 
     def refusal(self, pod: Pod, nominated: NodeInfo | None, nominated_status: Status | None) -> str:
         """Return why `pod` may not preempt now, or "".

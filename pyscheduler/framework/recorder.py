@@ -51,7 +51,7 @@ class Recorder(Protocol):
         ...
 
     def incoming_pod(self, *, queue: str, event: str) -> None:
-        """Count a pod that entered `active`, `backoff`, `unschedulable` or `gated`.
+        """Count a pod that entered `active`, `backoff`, `unschedulable` or `held`.
 
         scheduler_queue_incoming_pods_total.
         """

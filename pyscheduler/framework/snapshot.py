@@ -43,10 +43,6 @@ class Snapshot(Protocol):
         """Undo everything since `checkpoint`, which is used up."""
         ...
 
-    def commit(self, checkpoint: Checkpoint) -> None:
-        """Keep everything since `checkpoint`; an outer checkpoint can still undo it."""
-        ...
-
     def what_if(self) -> AbstractContextManager[None]:
         """Checkpoint on entry, roll back on exit."""
         ...

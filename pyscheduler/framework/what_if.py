@@ -6,21 +6,14 @@ No cycle begins meanwhile, the snapshot is up to date and may be changed at will
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, Protocol
-
-from pyscheduler.framework.cycle_state import StateKey
+from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from pyscheduler.framework.pod_info import PodInfo
     from pyscheduler.framework.snapshot import Snapshot
+    from pyscheduler.framework.statement import Statement
 
-__all__ = ["WHAT_IF", "WhatIf"]
-
-WHAT_IF: Final[StateKey[bool]] = StateKey("pyscheduler/what-if")
-"""Stands in the state of a cycle that is not one: somebody only asks.
-
-A PreFilter that keeps an account of attempts, or refuses a pod for a while, lets the pod pass in silence then.
-"""
+__all__ = ["WhatIf"]
 
 
 class WhatIf(Protocol):
@@ -28,7 +21,12 @@ class WhatIf(Protocol):
 
     @property
     def snapshot(self) -> Snapshot:
-        """Return the snapshot, which may be changed; it is brought back when the question is over."""
+        """Return the snapshot, as the statement has it."""
+        ...
+
+    @property
+    def statement(self) -> Statement:
+        """Return what places, evicts and nominates pods; all of it is undone when the question is over."""
         ...
 
     def find_node(self, info: PodInfo) -> str:

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Final
 
 from pyscheduler.api import Pod
 from pyscheduler.framework import (
-    GROUP_CYCLE,
     ActionType,
     ClusterEvent,
     ClusterEventWithHint,
@@ -117,7 +116,7 @@ class GangScheduling(PreEnqueuePlugin, ReservePlugin, PermitPlugin, EnqueueExten
         return None
 
     def unreserve(self, state: CycleState, pod: Pod, node_name: str) -> None:
-        if state.get(GROUP_CYCLE) is None and _group_of(pod) is not None:
+        if state.trial is None and _group_of(pod) is not None:
             self._directory.release(pod.uid)
 
     def permit(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
@@ -130,9 +129,8 @@ class GangScheduling(PreEnqueuePlugin, ReservePlugin, PermitPlugin, EnqueueExten
             return Status.from_error(LookupError(f"failed to get podGroup {group.key}: {missing}"))
         if not found.group.is_gang:
             return None
-        cycle = state.get(GROUP_CYCLE)
-        if cycle is not None:
-            return None if found.assigned_count + len(cycle.placed(group)) >= found.group.min else _WAIT
+        if state.trial is not None:
+            return None if found.assigned_count + len(state.trial.placed(group)) >= found.group.min else _WAIT
         self._directory.hold(pod.uid)
         held = self._held.setdefault(group, [])
         if found.assigned_count < found.group.min:

@@ -1,7 +1,8 @@
-"""Who is to yield to whom: worked out on the snapshot, between two cycles, without doing anything.
+"""Choose the winner of a deadlock and the contenders that yield to it, in a statement between two cycles.
 
-The first contender, in order of rank, that the room of those who may yield to it completes. Contenders that would not
-fit on the empty cluster neither win nor are spared: they yield first, whatever their priority.
+The winner is the first contender, in order of rank, that fits once lower contenders yield. A contender that would not
+fit on the empty cluster does not win, and yields first, whatever its priority. A contender that yields frees what its
+members hold in plugins' books, too: devices and volumes.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ _MIRROR = "kubernetes.io/config.mirror"
 
 @attrs.frozen
 class Plan:
-    """The winner, who yields to it, and where its missing members go; with nobody to yield it fits as things are."""
+    """The winner, the contenders that yield to it, and the nodes of its missing members; no victims if it fits now."""
 
     winner: Contender
     victims: Sequence[Contender]
@@ -36,7 +37,7 @@ class Plan:
 
 
 class NeverFits:
-    """Which units would not fit if the cluster ran nothing but daemons. Valid until nodes, or the unit, change."""
+    """The units that would not fit if the cluster ran nothing but daemons. Valid until nodes, or the unit, change."""
 
     def __init__(self) -> None:
         self._known: dict[UnitKey, bool] = {}
@@ -63,7 +64,7 @@ class NeverFits:
         for few in (plain, *([each] for each in contenders if each not in plain)):
             if not few:
                 continue
-            with trial.snapshot.what_if():
+            with trial.statement.what_if():
                 await _empty(trial, {uid for each in few for state in each.states for uid in state.bound})
                 for contender in few:
                     self._known[contender.key] = await self._is_hopeless(trial, contender)
@@ -78,7 +79,7 @@ class NeverFits:
         needs = {group: contender.missing[group] + len(pods) for group, pods in held.items()}
         if any(len(pools[group]) < count for group, count in needs.items()):
             return False  # members may come yet, or be let through their gates: nobody knows what they ask for
-        with trial.snapshot.what_if():
+        with trial.statement.what_if():
             return await _place(trial, needs, pools) is None
 
 
@@ -90,7 +91,7 @@ class Planner:
     never: NeverFits
 
     async def plan_for(self, trial: WhatIf, winner: Contender, *, as_it_is: bool) -> Plan | None:
-        """Return who has to yield so that `winner` is complete; None where that cannot be.
+        """Return which contenders must yield so that `winner` is complete; None if nothing completes it.
 
         With `as_it_is` it is first tried with nobody yielding.
         """
@@ -101,15 +102,15 @@ class Planner:
         victims = self._victims_for(winner)
         if not victims:
             return None
-        snapshot = trial.snapshot
+        statement = trial.statement
         if len(victims) > 1:
             # Most often all of them are not enough, or else one is.
-            with snapshot.what_if():
+            with statement.what_if():
                 for victim in victims:
                     _take_off(trial, victim)
                 if await _place_missing(trial, winner) is None:
                     return None
-        with snapshot.what_if():
+        with statement.what_if():
             for count, victim in enumerate(victims, start=1):
                 _take_off(trial, victim)
                 nodes = await _place_missing(trial, winner)
@@ -118,23 +119,23 @@ class Planner:
         return None
 
     def _victims_for(self, winner: Contender) -> Sequence[Contender]:
-        """Return who may have to yield, in that order: who never fits, then who ranks lowest."""
+        """Return the contenders that may yield, in that order: those that never fit, then the lowest rank."""
         others = [each for each in reversed(self.ranked) if each is not winner and each.can_yield]
         hopeless = [each for each in others if each in self.never]
         return [*hopeless, *(each for each in others if each not in self.never and each.priority <= winner.priority)]
 
 
 async def _empty(trial: WhatIf, spared: set[str]) -> None:
-    """Take everything off all nodes, and all promises back."""
+    """Take all pods off all nodes, and end all nominations."""
     snapshot = trial.snapshot
     for name in list(snapshot.nominated_nodes):
         for info in list(snapshot.nominated_pods(name)):
-            snapshot.nominate(info, "")
+            trial.statement.nominate(info, "")
     for row in range(len(snapshot.nodes)):
         node = snapshot.nodes[row]
         gone = [info for info in node.pods if info.pod.uid not in spared and not _stays(info.pod)]
         if gone:
-            snapshot.evict_all(gone, node.name)
+            trial.statement.evict_all(gone, node.name)
             await trial.turn()
 
 
@@ -144,12 +145,12 @@ def _take_off(trial: WhatIf, contender: Contender) -> None:
         node = snapshot.get(held.node_name)
         info = None if node is None else next((each for each in node.pods if each.pod.uid == held.pod.uid), None)
         if info is not None:
-            snapshot.evict(info, held.node_name)
+            trial.statement.evict(info, held.node_name)
 
 
 async def _place_missing(trial: WhatIf, contender: Contender) -> Sequence[tuple[Pod, str]] | None:
     """Return where a unit's missing members would go; None where they do not all fit. Leaves nothing behind."""
-    with trial.snapshot.what_if():
+    with trial.statement.what_if():
         return await _place(trial, contender.missing, contender.candidates)
 
 
@@ -185,7 +186,7 @@ def _place_one(trial: WhatIf, pod: Pod) -> str:
         return ""  # its users have been told that it cannot be read
     node = trial.find_node(info)
     if node:
-        trial.snapshot.place(info.with_pod(pod.with_node_name(node)), node)
+        trial.statement.place(info.with_pod(pod.with_node_name(node)), node)
     return node
 
 

@@ -1,8 +1,8 @@
-"""A heap of queued pods in which any pod can be found, moved and taken out.
+"""A heap of queued pods in which any pod can be found, sorted again and removed.
 
-`heapq` pushes and pops at C speed but cannot remove from the middle. So a pod that leaves, or whose sort key changed,
-leaves a dead entry behind, which is dropped when it comes to the top; when most entries are dead, the heap is rebuilt.
-Every operation is O(log n), amortised. Pods with equal sort keys leave in the order in which they came.
+`heapq` is fast but cannot remove from the middle. So the entry of a pod that leaves, or whose sort key changed, stays
+as a dead entry and is dropped at the top. When most entries are dead, the heap is rebuilt. Every operation is amortised
+O(log n). Pods with equal sort keys leave in the order in which they came.
 """
 
 from __future__ import annotations
@@ -18,19 +18,18 @@ __all__ = ["LiveKey", "PodHeap", "SortKey"]
 #: Return something comparable; the smallest leaves first.
 SortKey: TypeAlias = Callable[[QueuedPodInfo], object]
 
-#: [sort key, rank among equals, serial number, pod or None when dead]. No two serials are equal, so pods are never
-#: compared, not even with the dead entries of their own past.
+#: [sort key, rank among equals, serial number, pod or None if dead]. Serial numbers differ, so pods are not compared.
 _Entry: TypeAlias = list[Any]
 
 _INFO: Final = 3
-#: Dead entries tolerated before a rebuild is considered at all.
+#: The number of dead entries below which the heap is never rebuilt.
 _SLACK: Final = 64
-#: Where more than this share of the pods is sorted anew at once, the heap is rebuilt.
+#: If more than this share of the pods is sorted again at once, the heap is rebuilt.
 _MANY: Final = 1 / 8
 
 
 class LiveKey:
-    """Base of sort keys whose comparisons tell what holds now, not what held when the key was made."""
+    """Base of sort keys that compare the present state, not the state at the time when the key was made."""
 
     __slots__ = ()
 
@@ -47,7 +46,7 @@ class PodHeap:
         self._serial = 0
 
     def put(self, info: QueuedPodInfo) -> None:
-        """Add the pod, or sort it anew when it is here already; it keeps its rank among equals."""
+        """Add the pod, or sort it again if it is here already; it keeps its rank among equals."""
         uid = info.pod.uid
         serial = self._serial = self._serial + 1
         known = self._entries.get(uid)
@@ -61,7 +60,7 @@ class PodHeap:
         self._compact()
 
     def resort(self, infos: Iterable[QueuedPodInfo]) -> None:
-        """Sort those of the pods anew that are here; they keep their rank among equals."""
+        """Sort again those of the pods that are here; they keep their rank among equals."""
         here = [info for info in infos if info.pod.uid in self._entries]
         if not here:
             return
@@ -69,7 +68,7 @@ class PodHeap:
             for info in here:
                 self.put(info)
             return
-        # Live keys have changed in every entry, the dead ones included, wherever the heap has them.
+        # Live keys have changed in every entry, also in dead ones.
         for info in here:
             uid = info.pod.uid
             serial = self._serial = self._serial + 1
@@ -78,7 +77,7 @@ class PodHeap:
         heapq.heapify(self._heap)
 
     def remove(self, uid: str) -> QueuedPodInfo | None:
-        """Take the pod out; return None when it is not here."""
+        """Remove the pod and return it; None if it is not here."""
         entry = self._entries.pop(uid, None)
         if entry is None:
             return None
@@ -88,7 +87,7 @@ class PodHeap:
         return info
 
     def pop(self) -> QueuedPodInfo | None:
-        """Take out the first pod; return None when there is none."""
+        """Remove and return the first pod; None if there is none."""
         first = self.peek()
         if first is not None:
             heapq.heappop(self._heap)
@@ -107,12 +106,12 @@ class PodHeap:
         return None
 
     def get(self, uid: str) -> QueuedPodInfo | None:
-        """Return the pod, or None when it is not here."""
+        """Return the pod, or None if it is not here."""
         entry = self._entries.get(uid)
         return None if entry is None else entry[_INFO]
 
     def in_order(self) -> list[QueuedPodInfo]:
-        """Return all pods in the order in which they would be popped; O(n log n), for people to look at."""
+        """Return all pods in the order in which they would be popped; O(n log n), for the debugger."""
         return [entry[_INFO] for entry in sorted(self._entries.values())]
 
     def __contains__(self, uid: str) -> bool:
@@ -122,12 +121,12 @@ class PodHeap:
         return len(self._entries)
 
     def __iter__(self) -> Iterator[QueuedPodInfo]:
-        """Yield all pods, in no particular order; do not change the heap meanwhile."""
+        """Yield all pods in no particular order. The caller must not change the heap meanwhile."""
         for entry in self._entries.values():
             yield entry[_INFO]
 
     def check_invariants(self) -> None:
-        """Raise AssertionError where heap and index disagree, the order is broken, or a sort key is out of date."""
+        """Raise AssertionError if heap and index differ, the order is wrong, or a sort key is out of date."""
         heap = self._heap
         for index in range(1, len(heap)):
             assert not heap[index] < heap[(index - 1) // 2], f"heap order is broken at {index}"
@@ -146,5 +145,5 @@ class PodHeap:
 
 
 def _is_live(key: object) -> bool:
-    """Tell whether a key, or the last part of one, is a `LiveKey`."""
+    """Return True if a key, or its last part, is a `LiveKey`."""
     return isinstance(key, LiveKey) or (isinstance(key, tuple) and bool(key) and isinstance(key[-1], LiveKey))

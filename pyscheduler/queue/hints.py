@@ -1,15 +1,15 @@
-"""Is this event worth another attempt for that pod? Asked of the plugins that rejected it, and of nobody else.
+"""Queueing hints: whether an event is worth another attempt of a pod. Only the plugins that rejected the pod decide.
 
-A plugin registers the events that may change its mind, each with a hint function or none. When an event comes, only
-registrations that match it and belong to a plugin that rejected the pod count:
+A plugin registers the events that may change its verdict, each with or without a hint function. For an event and a pod,
+the registrations count that match the event and belong to a plugin that rejected the pod:
 
-* none of them: the event does not help, SKIP;
-* one says QUEUE, has no hint function, or fails: the pod goes to activeQ, or to backoffQ while it is backing off;
-* one of a plugin that had answered PENDING says so: the pod goes to activeQ at once, because such a plugin waited for
-  this very event and the attempt was no waste.
+* none: the event does not help, SKIP;
+* one returns QUEUE, has no hint function, or fails: the pod goes to activeQ, or to backoffQ while it is backing off;
+* the same for a plugin that returned PENDING: the pod goes to activeQ at once, because the plugin waited for this event
+  and the attempt was not wasted.
 
-Two things need no hint. A pod that no plugin rejected (an error befell it) is tried again at any event. And the
-wildcard event moves every pod, or, if it comes with a pod, that pod only.
+Two cases need no hint. A pod that no plugin rejected (it failed with an error) is retried after any event. The wildcard
+event moves every pod, or, if it comes with a pod, this pod only.
 Source: kube-scheduler 1.36, `isPodWorthRequeuing`.
 """
 
@@ -25,24 +25,27 @@ from pyscheduler.framework.errors import PLUGIN_FAILURES
 from pyscheduler.framework.events import ActionType, ClusterEvent, EventResource, QueueingHint, QueueingHintFn
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
     from pyscheduler.framework.clock import Clock
     from pyscheduler.framework.pod_info import QueuedPodInfo
     from pyscheduler.framework.recorder import Recorder
+    from pyscheduler.queue.in_flight import ObservedEvent
 
-__all__ = ["FORCE_ACTIVATE", "UNSCHEDULABLE_TIMEOUT", "HintMap", "Hints", "Matches", "Strategy"]
+__all__ = ["FORCE_ACTIVATE", "UNSCHEDULABLE_TIMEOUT", "HintMap", "Matches", "QueueingHints", "Strategy"]
 
 _log = logging.getLogger(__name__)
 
 #: What one profile's plugins registered, in profile order: plugin name and hint function, None meaning always QUEUE.
 HintMap: TypeAlias = Mapping[ClusterEvent, Sequence[tuple[str, QueueingHintFn | None]]]
 
-#: Somebody asked for the pod by name.
+#: `activate` asked for the pod.
 FORCE_ACTIVATE: Final = ClusterEvent(EventResource.WILDCARD, ActionType.ALL, "ForceActivate")
-#: The pod has been unschedulable for so long that it is tried again without an event.
+#: The pod has been unschedulable for five minutes, and is retried without another event.
 UNSCHEDULABLE_TIMEOUT: Final = ClusterEvent(EventResource.WILDCARD, ActionType.ALL, "UnschedulableTimeout")
 
-#: How long further failures of a plugin's hints are not logged, in seconds.
-_QUIET_SECONDS: Final = 60.0
+#: The least time between two log lines about failures of a plugin's hints, in seconds.
+_LOG_SECONDS: Final = 60.0
 
 
 class Strategy(Enum):
@@ -59,32 +62,32 @@ class Matches(NamedTuple):
     event: ClusterEvent
     #: The event's name in metrics.
     label: str
-    #: Whether the event moves pods without asking anybody.
+    #: Whether the event moves pods without a hint.
     is_wildcard: bool
     registrations: Mapping[str, Sequence[tuple[str, QueueingHintFn | None]]]
-    #: Just the names of the plugins.
+    #: The names of the plugins only.
     plugins: Mapping[str, frozenset[str]]
-    #: Whether any plugin of any profile registered the event; the wildcard always is of interest.
+    #: Whether any plugin of any profile registered the event; True for the wildcard.
     is_of_interest: bool
 
     def may_move(self, scheduler_name: str, rejectors: frozenset[str]) -> bool:
-        """Tell whether pods of that profile, rejected by those plugins, need to be looked at one by one."""
+        """Return True if the event may help pods of that profile that those plugins rejected."""
         if self.is_wildcard or not rejectors:
             return True
         plugins = self.plugins.get(scheduler_name)
         return plugins is None or not plugins.isdisjoint(rejectors)
 
 
-class Hints:
+class QueueingHints:
     """The registrations of all profiles, looked up by event."""
 
     def __init__(self, hints: Mapping[str, HintMap], *, clock: Clock, recorder: Recorder) -> None:
         self._hints = hints
         self._clock = clock
         self._recorder = recorder
-        #: Until when failures of a plugin's hints are only counted.
-        self._quiet_until: dict[str, float] = {}
-        #: There are few kinds of events, and they come all the time.
+        #: Until when failures of a plugin's hints are counted and not logged.
+        self._silent_until: dict[str, float] = {}
+        #: A cache: there are few kinds of events.
         self._matches: dict[ClusterEvent, Matches] = {}
 
     def match(self, event: ClusterEvent) -> Matches:
@@ -107,7 +110,7 @@ class Hints:
         return matches
 
     def evaluate(self, info: QueuedPodInfo, matches: Matches, old: object | None, new: object | None) -> Strategy:
-        """Return what the event is worth to the pod, asking the hints of the plugins that rejected it."""
+        """Return the strategy that follows from the event, by the hints of the plugins that rejected the pod."""
         rejected_by, pending_for = info.unschedulable_plugins, info.pending_plugins
         if not rejected_by and not pending_for:
             return Strategy.AFTER_BACKOFF
@@ -130,26 +133,48 @@ class Hints:
                 return Strategy.IMMEDIATELY
             if not pending_for:
                 return Strategy.AFTER_BACKOFF
-            # A pending plugin further on may still ask for more.
+            # A pending plugin later in the profile may still return IMMEDIATELY.
             strategy = Strategy.AFTER_BACKOFF
         return strategy
+
+    def evaluate_all(self, info: QueuedPodInfo, events: Iterable[ObservedEvent]) -> Strategy:
+        """Return the best strategy that follows from several events."""
+        best = Strategy.SKIP
+        for event, old, new, _ in events:
+            strategy = self.evaluate(info, self.match(event), old, new)
+            if strategy is Strategy.IMMEDIATELY:
+                return strategy
+            if strategy is Strategy.AFTER_BACKOFF:
+                best = strategy
+                if not info.pending_plugins:
+                    break
+        return best
+
+    def ignores(self, ignored_by: Callable[[Pod], bool], pod: Pod) -> bool:
+        """Return True if a plugin's predicate says that the pod ignores an event; False if the predicate fails."""
+        try:
+            return bool(ignored_by(pod))
+        except PLUGIN_FAILURES:
+            self._recorder.warning("plugin_error")
+            _log.exception("Plugin failed to say whether an event concerns pod=%s", pod.key)
+            return False
 
     def _is_worth_it(
         self, plugin: str, hint: QueueingHintFn | None, pod: Pod, event: str, old: object | None, new: object | None
     ) -> bool:
-        """Return a plugin's answer; one that fails is taken for QUEUE, so that no pod is stuck through a bug."""
+        """Return True unless the plugin's hint is SKIP; a hint that fails counts as QUEUE, so that no pod is stuck."""
         label = "Queue"
         began = self._clock.now()
         if hint is not None:
             try:
                 if hint(pod, old, new) is QueueingHint.SKIP:
                     label = "QueueSkip"
-            except PLUGIN_FAILURES:  # whatever plugins raise costs one answer
+            except PLUGIN_FAILURES:
                 label = "Error"
                 self._recorder.warning("queueing_hint_failed")
-                # A hint that is broken is broken for every pod that waits; one traceback a minute will do.
-                if began >= self._quiet_until.get(plugin, began):
-                    self._quiet_until[plugin] = began + _QUIET_SECONDS
+                # A broken hint fails for every pod that waits; one traceback a minute is enough.
+                if began >= self._silent_until.get(plugin, began):
+                    self._silent_until[plugin] = began + _LOG_SECONDS
                     _log.exception("Queueing hint failed plugin=%s event=%s pod=%s", plugin, event, pod.key)
         self._recorder.queueing_hint(plugin=plugin, event=event, hint=label, seconds=self._clock.now() - began)
         return label != "QueueSkip"

@@ -1,15 +1,15 @@
-"""Pods that were popped and are not done with, and what happened meanwhile.
+"""Pods in flight, and the events since they were popped.
 
-An event that comes while a pod is being scheduled may be the very one that pod will need: the snapshot it is judged by
-is older than the event. So as long as any pod is in flight, events are kept, and a pod that comes back is shown those
-that came since it was popped. An event is dropped as soon as every pod in flight was popped after it.
+An event that comes while a pod is being scheduled may help this pod, because the snapshot is older than the event. So
+events are kept while any pod is in flight. The events since its pop decide where a pod returns to. An event is dropped
+when every pod in flight was popped after it.
 
-Events are numbered through; a pod remembers the number of the first one that came after its pop. Pods are popped one
-after the other, so the pod in front has the smallest number, and what came before that can go.
+Events have consecutive numbers. A flight has the number of the first event after its pop. The oldest flight has the
+smallest number, and all events before that are dropped.
 
-Thousands of pods may come back at once, each of them one more event for those that come after it. So events stand in
-lines, one for each kind of event, and a pod that comes back looks along those lines only that can matter to it; and of
-events in a row that are quiet for the same pods it looks at one.
+Thousands of pods may return at once, and each return is an event for the pods that return later. So there is one line
+of events for each kind of event. A pod that returns looks only along the lines that can matter to it. Consecutive
+events of a line with the same `ignored_by` form a row; if the pod ignores one of them, it skips the row.
 Source: kube-scheduler 1.36, `active_queue.go` (`inFlightPods`, `inFlightEvents`).
 """
 
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from pyscheduler.framework.events import ClusterEvent
     from pyscheduler.framework.pod_info import PodInfo, QueuedPodInfo
 
-    #: Says of pods whether an event is no news to them; those that are equal say the same.
-    Quiet: TypeAlias = Callable[[Pod], bool]
+    #: Returns True for pods that ignore an event. Equal predicates have equal results.
+    Ignores: TypeAlias = Callable[[Pod], bool]
 
 __all__ = ["Flight", "InFlight", "ObservedEvent"]
 
@@ -39,31 +39,31 @@ POD_POPPED: Final = "PodPopped"
 
 
 class ObservedEvent(NamedTuple):
-    """An event with the objects it is about, and for whom it does not count."""
+    """An event, its objects before and after, and the predicate of the pods that ignore it."""
 
     event: ClusterEvent
     old: object | None
     new: object | None
-    ignored_by: Quiet | None = None
+    ignored_by: Ignores | None = None
 
 
 @attrs.define(kw_only=True, eq=False)
 class Flight:
-    """One pod in flight, and what the queue learnt about it since it was popped."""
+    """One pod in flight, and the changes to it since it was popped."""
 
     info: QueuedPodInfo
     #: Number of the first event that came after the pop.
     first_event: int
-    #: The newest version of the pod, where one came.
+    #: The newest version of the pod, if an update came.
     latest: PodInfo | None = None
-    #: Whether the pod was deleted, or bound by somebody else.
+    #: Whether the pod was deleted, or bound by another scheduler.
     is_gone: bool = False
-    #: Whether somebody named it to be tried: an event that is about this pod alone, and kept once.
+    #: Whether `activate` asked for the pod. This concerns this pod alone and is kept once.
     is_named: bool = False
 
 
 class _Step(NamedTuple):
-    """How far a line was looked along: the number to look at next, its place in the line, and the line's lists."""
+    """A position in a line: the number of the next event, its index in the line, and the line's lists."""
 
     number: int
     place: int
@@ -72,35 +72,35 @@ class _Step(NamedTuple):
 
 
 class _Line:
-    """The numbers of the kept events of one kind, ascending, and where among them rows of equal quiet begin."""
+    """The numbers of the kept events of one kind, ascending, and the first number of each row."""
 
-    __slots__ = ("_last_quiet", "dropped", "numbers", "rows")
+    __slots__ = ("_last_ignored_by", "dropped", "numbers", "rows")
 
     def __init__(self) -> None:
         self.numbers: list[int] = []
-        #: The number with which each row begins.
+        #: The first number of each row.
         self.rows: list[int] = []
-        #: How many of the first numbers are those of dropped events. They are cut off when they are the larger part.
+        #: How many numbers at the beginning belong to dropped events. They are removed when they are the larger part.
         self.dropped = 0
-        self._last_quiet: Quiet | None = None
+        self._last_ignored_by: Ignores | None = None
 
-    def append(self, number: int, ignored_by: Quiet | None) -> None:
-        """Take in the next event."""
-        if not self.numbers or ignored_by != self._last_quiet:
+    def append(self, number: int, ignored_by: Ignores | None) -> None:
+        """Add the next event."""
+        if not self.numbers or ignored_by != self._last_ignored_by:
             self.rows.append(number)
-            self._last_quiet = ignored_by
+            self._last_ignored_by = ignored_by
         self.numbers.append(number)
 
     def place_of(self, number: int) -> int:
-        """Return the place of the first event that has this number or a later one."""
-        # Most pods come back at once, so it is near the end, or beyond it.
+        """Return the index of the first event with this number or a later one."""
+        # Most pods return soon, so it is near the end, or beyond the end.
         return len(self.numbers) if self.numbers[-1] < number else bisect_left(self.numbers, number)
 
     def drop_first(self) -> None:
-        """Note that the first event that is not dropped is dropped now."""
+        """Drop the first event that is not dropped yet."""
         self.dropped += 1
         if 2 * self.dropped > len(self.numbers):
-            # New lists: whoever is looking along the old ones goes on doing so.
+            # New lists, because an iteration over the old ones may be under way.
             self.numbers = self.numbers[self.dropped :]
             first = self.numbers[0] if self.numbers else 0
             self.rows = [first, *self.rows[bisect_right(self.rows, first) :]] if self.numbers else []
@@ -108,7 +108,7 @@ class _Line:
 
 
 class InFlight:
-    """The pods in flight by uid, in the order of their pops, and the events since the first of these pops."""
+    """The pods in flight by uid, in the order in which they were popped, and the events since the first pop."""
 
     __slots__ = ("_dropped", "_events", "_flights", "_lines", "_next", "event_counts", "seen_labels")
 
@@ -116,29 +116,30 @@ class InFlight:
         self._flights: dict[str, Flight] = {}
         #: By number.
         self._events: dict[int, ObservedEvent] = {}
-        #: The number of the first event that is kept, and that of the next one that comes.
+        #: The number of the first kept event, and the number for the next event.
         self._dropped = 0
         self._next = 0
         self._lines: dict[ClusterEvent, _Line] = {}
         #: Kept events by label, for scheduler_inflight_events.
         self.event_counts: Counter[str] = Counter()
-        #: Labels of all events that were ever kept: their series go on with 0.
+        #: Every label that `counts` has had so far: its series goes on with 0.
         self.seen_labels: set[str] = set()
 
     def begin(self, info: QueuedPodInfo) -> None:
-        """Note that a pod was popped."""
+        """Begin the flight of a popped pod."""
         uid = info.pod.uid
         assert uid not in self._flights, f"pod {info.pod.key} is in flight already"
         self._flights[uid] = Flight(info=info, first_event=self._next)
+        self.seen_labels.add(POD_POPPED)
 
     def get(self, uid: str) -> Flight | None:
         """Return the pod's flight, or None."""
         return self._flights.get(uid)
 
     def observe(
-        self, event: ClusterEvent, old: object | None, new: object | None, ignored_by: Quiet | None = None
+        self, event: ClusterEvent, old: object | None, new: object | None, ignored_by: Ignores | None = None
     ) -> None:
-        """Keep an event, if any pod is in flight; it does not count for pods for which `ignored_by` is true."""
+        """Keep an event if any pod is in flight; pods for which `ignored_by` is true ignore it."""
         if not self._flights:
             return
         line = self._lines.get(event)
@@ -151,20 +152,19 @@ class InFlight:
         self.seen_labels.add(event.label)
 
     def has_missed(self, flight: Flight) -> bool:
-        """Tell whether any event came since the pod was popped."""
+        """Return True if any event came since the pod was popped."""
         return flight.first_event < self._next
 
     def events_since_pop(
         self,
         flight: Flight,
         may_matter: Callable[[ClusterEvent], bool] | None = None,
-        is_quiet: Callable[[Quiet], bool] | None = None,
+        ignores: Callable[[Ignores], bool] | None = None,
     ) -> Iterator[ObservedEvent]:
-        """Yield the events that came since the pod was popped and before this was called for, oldest first.
+        """Yield the events between the pod's pop and this call, oldest first.
 
-        Left out are those of kinds for which `may_matter` is false, and those that are quiet for pods for which
-        `is_quiet` is true; it is asked once about each row of them. What happens between two events, to the queue say,
-        changes nothing for those that follow.
+        Kinds of events for which `may_matter` is false are left out, and rows for whose predicate `ignores` is true;
+        `ignores` is called once for each row. Events that come during the iteration do not change it.
         """
         end = self._next
         steps = [
@@ -178,9 +178,9 @@ class InFlight:
             number, place, numbers, rows = steps[0]
             observed = self._events.get(number)
             if observed is None:
-                return  # whoever was asked about the last one has closed the queue
+                return  # `ignores` stopped the queue
             place += 1
-            if is_quiet is None or observed.ignored_by is None or not is_quiet(observed.ignored_by):
+            if ignores is None or observed.ignored_by is None or not ignores(observed.ignored_by):
                 yield observed
             else:
                 row = bisect_right(rows, number)
@@ -191,7 +191,7 @@ class InFlight:
                 heapq.heappop(steps)
 
     def end(self, uid: str) -> None:
-        """Note that a pod is done with, and drop the events that were kept only for it; idempotent."""
+        """End a flight and drop the events that were kept only for it; idempotent."""
         if self._flights.pop(uid, None) is None:
             return
         first = next(iter(self._flights.values()), None)
@@ -218,6 +218,10 @@ class InFlight:
         self._dropped = self._next
         self.event_counts.clear()
 
+    def counts(self) -> dict[str, int]:
+        """Return the values of scheduler_inflight_events, by its `event` label, without zeros."""
+        return {**self.event_counts, POD_POPPED: len(self._flights)} if self._flights else dict(self.event_counts)
+
     def __contains__(self, uid: str) -> bool:
         return uid in self._flights
 
@@ -228,7 +232,7 @@ class InFlight:
         yield from self._flights.values()
 
     def check_invariants(self) -> None:
-        """Raise AssertionError where events are kept for nobody, or are counted wrongly."""
+        """Raise AssertionError if events are kept for no pod, or are counted wrongly."""
         numbers = [flight.first_event for flight in self._flights.values()]
         assert numbers == sorted(numbers), "pods in flight are out of order"
         assert not numbers or numbers[0] == self._dropped, "events are kept that no pod in flight needs"

@@ -1,9 +1,8 @@
-"""Pods that were promised a node for which room is still being made.
+"""Nominated pods: a preemption has chosen a node for them, and its victims are still terminating.
 
-After a preemption the victims need time to go; until then the preemptor's node is written down here, and filters on
-that node count the preemptor in. The pod's own `status.nominatedNodeName` follows later, through the API server, so
-what stands here may differ from it. A nomination outlives the pod's stay in the queue: it ends when the pod is assumed,
-deleted, or nominated elsewhere. Source: kube-scheduler 1.36, `nominator.go`.
+Filters on that node count the nominated pod as if it were there. The pod's `status.nominatedNodeName` is written later,
+through the API server, so it may differ from the nomination here. A nomination ends when the pod is assumed, deleted,
+or nominated to another node, and not when the pod leaves the queue. Source: kube-scheduler 1.36, `nominator.go`.
 """
 
 from __future__ import annotations
@@ -25,19 +24,19 @@ __all__ = ["Nominator"]
 class Nominator:
     """Nominated pods by node, and the node of each; the `Nominator` of plugins' handles.
 
-    `find_pod(pod)` returns the newest version of a pod, or None when it is gone: a pod that is gone or bound is not
-    nominated. Without it every pod is believed.
+    `find_pod(pod)` returns the newest version of a pod, or None if it was deleted: a deleted or bound pod is not
+    nominated. Without `find_pod` every pod is nominated.
     """
 
     def __init__(self, *, find_pod: Callable[[Pod], Pod | None] | None = None) -> None:
         self._find_pod = find_pod
         self._by_node: dict[str, dict[str, PodInfo]] = {}
         self._node_of: dict[str, str] = {}
-        #: Nodes as their nominations change.
+        #: The nodes whose nominations changed, in order.
         self.changed: ChangedKeys[str] = ChangedKeys()
 
     def add(self, info: PodInfo, nominating: NominatingInfo | None = None) -> None:
-        """Nominate the pod to the node in `nominating`, or to the one in its status; an earlier nomination ends."""
+        """Nominate the pod to the node in `nominating`, else to the node in its status; an earlier nomination ends."""
         pod = info.pod
         self.delete(pod)
         if nominating is not None and nominating.override:
@@ -65,10 +64,10 @@ class Nominator:
             self.changed.note(node_name)
 
     def update(self, old: Pod, new: PodInfo) -> None:
-        """Carry a nomination over to a new version of the pod.
+        """Update the nomination for a new version of the pod.
 
-        A version without nomination, after one without, does not end what is written down here: the API server has
-        just not heard of it yet. Any other version is believed.
+        If neither version has a nomination, the one here stays: it is not written to the API server yet. Otherwise the
+        new version's nomination counts.
         """
         keep = None
         if not old.status.nominated_node_name and not new.pod.status.nominated_node_name:
@@ -88,16 +87,16 @@ class Nominator:
 
     @property
     def nodes(self) -> Collection[str]:
-        """Return the names of the nodes that some pod is nominated to; live."""
+        """Return the names of the nodes that have nominated pods, as a live view."""
         return self._by_node.keys()
 
     @property
     def has_any(self) -> bool:
-        """Tell whether any pod is nominated to any node."""
+        """Return True if any pod is nominated."""
         return bool(self._node_of)
 
     def check_invariants(self) -> None:
-        """Raise AssertionError where the two indices disagree."""
+        """Raise AssertionError if the two indices differ."""
         filed = {uid: node_name for node_name, pods in self._by_node.items() for uid in pods}
         assert filed == self._node_of, "nominated pods are indexed differently by node and by pod"
         assert all(self._by_node.values()), "a node is kept though no pod is nominated to it"

@@ -1,28 +1,27 @@
-"""Pods that were rejected, or are gated, and wait for an event that concerns them.
+"""Pods that were rejected or are gated, and wait for an event that can help them.
 
-Ten thousand of them may wait for the same thing, and most events concern none. So pods are filed by what decides
-whether an event can concern them: profile, rejecting plugins, and the plugin that gates them. An event then costs one
-look per distinct combination, of which there are a handful, and only pods of those that it concerns are looked at.
-Pods that gave up their places together are kept apart in there: what one of them gives back is no news to the others,
-and of a gang of thousands nobody needs to be asked.
+Ten thousand pods may wait for the same event, and most events help none. So pods are grouped by what decides whether an
+event can help them: profile, rejecting plugins, gating plugin. An event costs one check for each group, and there are
+only a few; then the pods of the matching groups are checked. Pods with equal `AfterFailure.ignored_by` form a part of
+their group: members of a gang that released their nodes together ignore each other's events, and one call of the
+predicate is enough for thousands of members.
 
-For pods that nobody wakes there is a clock: who has been here for more than the maximum is tried again anyway, at the
-next of the ticks that are thirty seconds apart. Differs from kube-scheduler: pods behind a gate that time does not open
-are left out; there they are marked as brought back by time, count in scheduler_pod_scheduled_after_flush_total whatever
-opens the gate, and make pods in flight believe that something happened.
+A pod that has been here for longer than the maximum is retried at the next tick; ticks are thirty seconds apart.
+Differs from kube-scheduler: pods behind a gate that the timeout does not open are left out. There, they are marked as
+flushed, count in scheduler_pod_scheduled_after_flush_total if the gate opens, and are an event for pods in flight.
 Source: kube-scheduler 1.36, `unschedulable_pods.go`, `flushUnschedulablePodsLeftover`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Hashable
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final
 
 import attrs
 
 from pyscheduler.framework.errors import PLUGIN_FAILURES
 from pyscheduler.queue.hints import UNSCHEDULABLE_TIMEOUT
-from pyscheduler.queue.ticks import TickTimer
+from pyscheduler.queue.tick_timer import TickTimer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -32,29 +31,27 @@ if TYPE_CHECKING:
     from pyscheduler.framework.events import ClusterEvent
     from pyscheduler.framework.pod_info import QueuedPodInfo
     from pyscheduler.framework.recorder import Recorder
+    from pyscheduler.queue.in_flight import Ignores
 
-__all__ = ["Group", "UnschedulablePods"]
+__all__ = ["RejectionGroup", "UnschedulablePods"]
 
-#: Says of pods whether an event is no news to them; those that are equal say the same.
-Quiet: TypeAlias = "Callable[[Pod], bool]"
-
-#: Time between two looks at who has been here for too long, in seconds.
+#: Time between two checks for pods that have been here for too long, in seconds.
 FLUSH_SECONDS: Final = 30.0
 
 
 @attrs.define(kw_only=True, eq=False)
-class Group:
-    """Pods that the same events can concern."""
+class RejectionGroup:
+    """Pods that the same events can help."""
 
     scheduler_name: str
     rejectors: frozenset[str]
     gating_plugin: str
     gating_events: tuple[ClusterEvent, ...]
-    #: By what makes events quiet for them since their last attempt, see `AfterFailure`.
-    parts: dict[Quiet | None, dict[str, QueuedPodInfo]] = attrs.Factory(dict)
+    #: The pods by uid, by the predicate that they have in common: `ignored_by` of their last attempt.
+    parts: dict[Ignores | None, dict[str, QueuedPodInfo]] = attrs.Factory(dict)
 
     def lets_through(self, event: ClusterEvent) -> bool:
-        """Tell whether the event can get past the gate, where there is one: its plugin registered the event."""
+        """Return True if there is no gate, or the gating plugin registered the event."""
         return not self.gating_plugin or any(registered.matches(event) for registered in self.gating_events)
 
     @property
@@ -62,19 +59,19 @@ class Group:
         """Return how many pods there are."""
         return sum(len(part) for part in self.parts.values())
 
-    def pods(self, ignored_by: Quiet | None = None) -> Iterator[QueuedPodInfo]:
-        """Yield the pods, but for parts that `ignored_by` keeps quiet: it is asked about one pod of each such part."""
-        for quiet, part in self.parts.items():
-            if quiet is None or quiet != ignored_by or not _holds_for(quiet, next(iter(part.values())).pod):
+    def pods(self, ignored_by: Ignores | None = None) -> Iterator[QueuedPodInfo]:
+        """Yield the pods without the parts that have this predicate, if it is True for the first pod of the part."""
+        for common, part in self.parts.items():
+            if common is None or common != ignored_by or not _holds_for(common, next(iter(part.values())).pod):
                 yield from part.values()
 
 
 @attrs.define(eq=False)
 class _Entry:
     info: QueuedPodInfo
-    group: Group
-    #: Which part of the group it is in.
-    quiet: Quiet | None
+    group: RejectionGroup
+    #: The key of its part of the group.
+    common: Ignores | None
     #: Position among all arrivals.
     arrival: int
 
@@ -83,13 +80,13 @@ _GroupKey = tuple[str, frozenset[str], str]
 
 
 class UnschedulablePods:
-    """Waiting pods by uid, and by group. Who changes a pod's plugins or gate while it is here calls `put` again."""
+    """Waiting pods by uid and by group. Call `put` again after a change of a pod's plugins or gate."""
 
     def __init__(self, *, clock: Clock, recorder: Recorder, max_seconds: float) -> None:
         self._recorder = recorder
         self._max_seconds = max_seconds
         self._entries: dict[str, _Entry] = {}
-        self._groups: dict[_GroupKey, Group] = {}
+        self._groups: dict[_GroupKey, RejectionGroup] = {}
         self._arrivals = 0
         self._clock = clock
         self._timer = TickTimer(clock, FLUSH_SECONDS)
@@ -100,11 +97,11 @@ class UnschedulablePods:
         self.arm()
 
     def stop(self) -> None:
-        """Call nobody any more."""
+        """Stop the timer."""
         self._timer.stop()
 
     def arm(self) -> None:
-        """Set the timer for the next pod that will have been here for too long."""
+        """Set the timer for the next pod that reaches the maximum."""
         oldest = min(
             (info.enqueued_at for group in self._groups.values() if _is_moved_by_time(group) for info in group.pods()),
             default=None,
@@ -113,25 +110,25 @@ class UnschedulablePods:
             self._timer.arm(oldest + self._max_seconds)
 
     def put(self, info: QueuedPodInfo, event: str) -> None:
-        """Add the pod, or file it anew when it is here already; `event` says why it came, in metrics."""
+        """Add the pod, or group it again; `event` is the reason in scheduler_queue_incoming_pods_total."""
         uid = info.pod.uid
         group = self._group_of(info)
-        quiet = _quiet_of(info)
+        common = _common_of(info)
         entry = self._entries.get(uid)
         if entry is None:
             self._arrivals += 1
-            self._entries[uid] = _Entry(info, group, quiet, self._arrivals)
+            self._entries[uid] = _Entry(info, group, common, self._arrivals)
             self._recorder.incoming_pod(queue="unschedulable", event=event)
-        elif entry.group is not group or entry.quiet != quiet:
+        elif entry.group is not group or entry.common != common:
             self._unfile(entry)
-            group = self._group_of(info)  # it may have gone with its last pod
-            entry.group, entry.quiet = group, quiet
-        group.parts.setdefault(quiet, {})[uid] = info
+            group = self._group_of(info)  # it is deleted with its last pod
+            entry.group, entry.common = group, common
+        group.parts.setdefault(common, {})[uid] = info
         if _is_moved_by_time(group):
             self._timer.arm(info.enqueued_at + self._max_seconds)
 
     def remove(self, uid: str) -> QueuedPodInfo | None:
-        """Take the pod out; return None when it is not here."""
+        """Remove the pod and return it; None if it is not here."""
         entry = self._entries.pop(uid, None)
         if entry is None:
             return None
@@ -139,15 +136,16 @@ class UnschedulablePods:
         return entry.info
 
     def get(self, uid: str) -> QueuedPodInfo | None:
-        """Return the pod, or None when it is not here."""
+        """Return the pod, or None if it is not here."""
         entry = self._entries.get(uid)
         return None if entry is None else entry.info
 
-    def select(self, concerns: Callable[[Group], bool], ignored_by: Quiet | None = None) -> list[QueuedPodInfo]:
-        """Return the pods of the groups that `concerns` picks, in the order in which they came here.
+    def select(
+        self, concerns: Callable[[RejectionGroup], bool], ignored_by: Ignores | None = None
+    ) -> list[QueuedPodInfo]:
+        """Return the pods of the groups for which `concerns` is true, in the order in which they came here.
 
-        Pods that gave up their nodes together under an equal `ignored_by` are left out while it is true for them. It
-        may be true for other pods, too.
+        Pods whose own predicate equals `ignored_by` and is true are left out. It may be true for other pods, too.
         """
         if not self._entries:
             return []
@@ -157,24 +155,24 @@ class UnschedulablePods:
         return [entry.info for entry in found]
 
     def overdue(self, now: float) -> list[QueuedPodInfo]:
-        """Return the pods that have been here for more than the maximum, but for those whose gate stays shut."""
+        """Return the pods that have been here for longer than the maximum, without those whose gate stays shut."""
         return [info for info in self.select(_is_moved_by_time) if now - info.enqueued_at > self._max_seconds]
 
     @property
     def gated_count(self) -> int:
-        """Return how many of the pods are held by a PreEnqueue plugin."""
+        """Return how many pods a PreEnqueue plugin rejects."""
         return sum(group.count for group in self._groups.values() if group.gating_plugin)
 
     def __len__(self) -> int:
         return len(self._entries)
 
     def __iter__(self) -> Iterator[QueuedPodInfo]:
-        """Yield all pods in the order in which they came; do not add or remove any meanwhile."""
+        """Yield all pods in the order in which they came. The caller must not add or remove pods meanwhile."""
         for entry in self._entries.values():
             yield entry.info
 
     def check_invariants(self) -> None:
-        """Raise AssertionError where a pod is filed wrongly."""
+        """Raise AssertionError if a pod is in the wrong group."""
         assert sum(group.count for group in self._groups.values()) == len(self._entries), "groups hold other pods"
         for key, group in self._groups.items():
             assert group.parts, f"group {key} is empty"
@@ -182,15 +180,15 @@ class UnschedulablePods:
         for uid, entry in self._entries.items():
             info = entry.info
             assert info.pod.uid == uid, f"pod {info.pod.key} is filed under uid {uid}"
-            assert entry.group.parts[entry.quiet].get(uid) is info, f"pod {info.pod.key} is missing in its group"
+            assert entry.group.parts[entry.common].get(uid) is info, f"pod {info.pod.key} is missing in its group"
             assert self._groups.get(_key_of(info)) is entry.group, f"pod {info.pod.key} is in the wrong group"
 
-    def _group_of(self, info: QueuedPodInfo) -> Group:
+    def _group_of(self, info: QueuedPodInfo) -> RejectionGroup:
         key = _key_of(info)
         group = self._groups.get(key)
         if group is None:
             scheduler_name, rejectors, gating_plugin = key
-            group = self._groups[key] = Group(
+            group = self._groups[key] = RejectionGroup(
                 scheduler_name=scheduler_name,
                 rejectors=rejectors,
                 gating_plugin=gating_plugin,
@@ -200,28 +198,28 @@ class UnschedulablePods:
 
     def _unfile(self, entry: _Entry) -> None:
         group = entry.group
-        part = group.parts[entry.quiet]
+        part = group.parts[entry.common]
         del part[entry.info.pod.uid]
         if not part:
-            del group.parts[entry.quiet]
+            del group.parts[entry.common]
         if not group.parts:
             del self._groups[group.scheduler_name, group.rejectors, group.gating_plugin]
 
 
-def _quiet_of(info: QueuedPodInfo) -> Quiet | None:
-    quiet = info.after_failure.ignored_by if info.after_failure is not None else None
-    # What has no hash comes from a plugin that made it so; its pods are asked about one by one.
-    return quiet if isinstance(quiet, Hashable) else None
+def _common_of(info: QueuedPodInfo) -> Ignores | None:
+    common = info.after_failure.ignored_by if info.after_failure is not None else None
+    # A predicate without a hash cannot be a key; its pods are checked one by one.
+    return common if isinstance(common, Hashable) else None
 
 
-def _holds_for(quiet: Quiet, pod: Pod) -> bool:
+def _holds_for(common: Ignores, pod: Pod) -> bool:
     try:
-        return bool(quiet(pod))
-    except PLUGIN_FAILURES:  # the pods are asked about one by one, and that is reported
+        return bool(common(pod))
+    except PLUGIN_FAILURES:  # the pods are checked one by one, and that is reported
         return False
 
 
-def _is_moved_by_time(group: Group) -> bool:
+def _is_moved_by_time(group: RejectionGroup) -> bool:
     return group.lets_through(UNSCHEDULABLE_TIMEOUT)
 
 

@@ -16,14 +16,13 @@ from typing import TYPE_CHECKING, Final
 import attrs
 import numpy as np
 
-from pyscheduler.cache.view import NodeSubset, NodeView
-
 if TYPE_CHECKING:
     import random
     from collections.abc import Callable
 
     from numpy.typing import NDArray
 
+    from pyscheduler.cache.view import NodeView
     from pyscheduler.framework.clock import Clock
     from pyscheduler.framework.nodes import Nodes
     from pyscheduler.framework.recorder import Recorder
@@ -51,18 +50,12 @@ class NodeList:
 
     @classmethod
     def without(
-        cls, chosen: int, nodes: Nodes, totals: NDArray[np.int64], view: Nodes, rng: random.Random
+        cls, chosen: int, nodes: Nodes, totals: NDArray[np.int64], view: NodeView, rng: random.Random
     ) -> NodeList | None:
-        """Return the list of scored `nodes` but for the row `chosen`; None where rows of `view` do not show them."""
-        if not isinstance(view, NodeView) or len(nodes) != len(totals):
+        """Return the list of scored `nodes` but for the one in place `chosen`; None where `totals` do not fit them."""
+        if len(nodes) != len(totals):
             return None
-        if isinstance(nodes, NodeSubset):
-            rows = nodes.rows
-        elif nodes is view:
-            rows = np.arange(len(nodes), dtype=np.int64)
-        else:
-            return None
-        return cls(view, np.delete(rows, chosen), np.delete(totals, chosen), rng)
+        return cls(view, np.delete(nodes.rows, chosen), np.delete(totals, chosen), rng)
 
     def __len__(self) -> int:
         return len(self._rows) if self._order is None else len(self._order)
@@ -80,24 +73,17 @@ class NodeList:
         return self._view.name(self._order.pop())
 
 
-@attrs.define
-class _Cycle:
-    """The last cycle that found a node."""
-
-    number: int
-    node_name: str
-
-
 class Batch:
     """What one profile carries from one pod to the next."""
 
-    __slots__ = ("_clock", "_last", "_list", "_made_at", "_profile", "_recorder", "_signature")
+    __slots__ = ("_clock", "_last_cycle", "_last_node", "_list", "_made_at", "_profile", "_recorder", "_signature")
 
     def __init__(self, *, profile: str, clock: Clock, recorder: Recorder) -> None:
         self._profile = profile
         self._clock = clock
         self._recorder = recorder
-        self._last = _Cycle(0, "")
+        #: The last cycle that found a node, and that node.
+        self._last_cycle, self._last_node = 0, ""
         self._list: NodeList | None = None
         self._signature: Signature | None = None
         self._made_at = 0.0
@@ -124,7 +110,7 @@ class Batch:
         """Return why the list is of no use, "" where there is none; None where it is of use."""
         if not self._list:
             return ""
-        if cycle != self._last.number + 1:
+        if cycle != self._last_cycle + 1:
             return "pod_skipped"
         if signature is None or signature != self._signature:
             return "pod_incompatible"
@@ -132,7 +118,7 @@ class Batch:
             return "expired"
         if not self._list.is_current:
             return "node_missing"
-        is_full = rejects(self._last.node_name)
+        is_full = rejects(self._last_node)
         if is_full is None:
             return "node_missing"
         return None if is_full else "node_not_full"
@@ -148,7 +134,7 @@ class Batch:
     ) -> None:
         """Note which node a pod got; keep the list of the `others`, None where no nodes were scored."""
         began = self._clock.now()
-        self._last = _Cycle(cycle, chosen)
+        self._last_cycle, self._last_node = cycle, chosen
         if hinted == chosen:
             self._recorder.batch_attempt(profile=self._profile, result="hint_used")
         else:

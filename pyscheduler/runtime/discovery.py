@@ -34,11 +34,8 @@ def discover(*, blocked: Collection[str] = ()) -> Registry:
     registry = Registry()
     manager = pluggy.PluginManager(ENTRY_POINT_GROUP)
     manager.add_hookspecs(hookspecs)
-    for entry_point in sorted(
-        importlib.metadata.entry_points(group=ENTRY_POINT_GROUP),
-        key=lambda each: (_distribution_of(each).name, each.name),
-    ):
-        distribution = _distribution_of(entry_point)
+    found = [(_distribution_of(each), each) for each in importlib.metadata.entry_points(group=ENTRY_POINT_GROUP)]
+    for distribution, entry_point in sorted(found, key=lambda each: (each[0].name, each[1].name)):
         registry.distributions.append(distribution)
         if not {distribution.name, entry_point.name}.isdisjoint(blocked):
             distribution.blocked = True
@@ -59,10 +56,13 @@ def discover(*, blocked: Collection[str] = ()) -> Registry:
 
 
 def _distribution_of(entry_point: EntryPoint) -> Distribution:
-    found = entry_point.dist
+    name, version = entry_point.module, ""
+    if entry_point.dist is not None:
+        metadata = entry_point.dist.metadata  # reads and parses a file each time
+        name, version = metadata["Name"], metadata["Version"]
     return Distribution(
-        name=found.name if found is not None else entry_point.module,
-        version=found.version if found is not None else "",
+        name=name,
+        version=version,
         entry_point=f"{entry_point.name} = {entry_point.value}",
     )
 

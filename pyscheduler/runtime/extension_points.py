@@ -28,7 +28,7 @@ from pyscheduler.framework.profile import ExtensionPoint
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-__all__ = ["BASES", "defines", "extension_points_of", "is_columnar", "missing_methods"]
+__all__ = ["BASES", "defines", "extension_points_of", "is_columnar", "judges_of", "missing_methods"]
 
 BASES: Final[Mapping[ExtensionPoint, type[Plugin]]] = {
     ExtensionPoint.PRE_ENQUEUE: PreEnqueuePlugin,
@@ -45,21 +45,12 @@ BASES: Final[Mapping[ExtensionPoint, type[Plugin]]] = {
     ExtensionPoint.POST_BIND: PostBindPlugin,
 }
 
-#: Per extension point, groups of methods of which one must be defined. `pre_bind_pre_flight` is not among them: a
-#: plugin without it has work for every pod.
+#: Groups of methods of which one must be defined; at other extension points, the method of that name.
 _NEEDED: Final[Mapping[ExtensionPoint, Sequence[tuple[str, ...]]]] = {
-    ExtensionPoint.PRE_ENQUEUE: [("pre_enqueue",)],
     ExtensionPoint.QUEUE_SORT: [("sort_key", "less")],
-    ExtensionPoint.PRE_FILTER: [("pre_filter",)],
     ExtensionPoint.FILTER: [("filter", "filter_nodes")],
-    ExtensionPoint.POST_FILTER: [("post_filter",)],
-    ExtensionPoint.PRE_SCORE: [("pre_score",)],
     ExtensionPoint.SCORE: [("score", "score_nodes")],
     ExtensionPoint.RESERVE: [("reserve",), ("unreserve",)],
-    ExtensionPoint.PERMIT: [("permit",)],
-    ExtensionPoint.PRE_BIND: [("pre_bind",)],
-    ExtensionPoint.BIND: [("bind",)],
-    ExtensionPoint.POST_BIND: [("post_bind",)],
 }
 
 
@@ -81,11 +72,17 @@ def is_columnar(plugin: type[Plugin], point: ExtensionPoint) -> bool:
     return point is ExtensionPoint.SCORE and defines(plugin, ScorePlugin, "score_nodes")
 
 
+def judges_of(points: Mapping[ExtensionPoint, Sequence[str]]) -> Sequence[str]:
+    """Return the names of the plugins that filter or score nodes, each once."""
+    judging = (ExtensionPoint.PRE_FILTER, ExtensionPoint.FILTER, ExtensionPoint.PRE_SCORE, ExtensionPoint.SCORE)
+    return [*dict.fromkeys(name for point in judging for name in points[point])]
+
+
 def missing_methods(plugin: type[Plugin], point: ExtensionPoint) -> list[str]:
     """Return what the class should define to take part in `point` and does not (`filter or filter_nodes`)."""
     base = BASES[point]
     return [
         " or ".join(methods)
-        for methods in _NEEDED[point]
+        for methods in _NEEDED.get(point, [(point.name.lower(),)])
         if not any(defines(plugin, base, method) for method in methods)
     ]

@@ -1,33 +1,28 @@
-"""Filter: which nodes can take the pod, and for those that cannot, which plugin said so first.
+"""Filter: which nodes can take the pod, and for those that cannot, which plugin rejected them first.
 
-Columnar plugins come first, each asked once about all nodes. One-node plugins are then asked about the nodes still
-alive, one after the other from `start` on, until `limit` were found. That is enough to place a pod. Only when no node
-is left (or a plugin asks, through `run_filters`) is every node's first failing plugin in profile order worked out,
-which may mean asking a one-node plugin about nodes that a later columnar one has refused already.
+Columnar plugins run first, each once for all nodes. One-node plugins then run on the nodes that are left, node by node
+from row `start` on, until `limit` nodes are feasible. That is enough to place a pod. Only when no node is left (or a
+plugin calls `run_filters`) does each node get the status of its first failing plugin in profile order. To find it, a
+one-node plugin may run on a node that a later columnar plugin has rejected.
 
-Nodes with nominated pods of the same or a higher priority must be able to take the pod both with and without them;
-only those nodes are looked at twice. Source: kube-scheduler 1.36, `findNodesThatPassFilters`, `RunFilterPlugins` and
+A node with nominated pods of the same or a higher priority must be able to take the pod both with and without them;
+only such nodes are filtered twice. Source: kube-scheduler 1.36, `findNodesThatPassFilters`, `RunFilterPlugins` and
 `RunFilterPluginsWithNominatedPods`.
 """
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 import attrs
 import numpy as np
 
 from pyscheduler.cache.nominated_rows import before
-from pyscheduler.cache.snapshot import Snapshot as CacheSnapshot
-from pyscheduler.cache.view import NodeView
 from pyscheduler.framework.node_statuses import NodeStatuses
 from pyscheduler.framework.reuse import Reuse
 from pyscheduler.framework.status import Status
 from pyscheduler.runtime.attribution import all_failing, blank_statuses, fail_rows, first_error, merge_statuses
-from pyscheduler.runtime.kept_crowds import Crowds, KeptCrowds
-from pyscheduler.runtime.kept_filters import KeptFilters, is_kept
-from pyscheduler.runtime.run_context import context_of
+from pyscheduler.runtime.run_context import CycleInput, context_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -35,13 +30,11 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from pyscheduler.api import Pod
-    from pyscheduler.cache.nominated_rows import NominatedRows
+    from pyscheduler.cache.snapshot import Snapshot
     from pyscheduler.framework.cycle_state import CycleState
     from pyscheduler.framework.node_info import NodeInfo
     from pyscheduler.framework.nodes import Nodes
     from pyscheduler.framework.pod_info import PodInfo
-    from pyscheduler.framework.snapshot import Snapshot
-    from pyscheduler.runtime.memories import PodMemory
     from pyscheduler.runtime.plugin_calls import PluginCalls, PluginMethod
     from pyscheduler.runtime.pre_filtering import PreFiltering
     from pyscheduler.runtime.run_context import RunContext
@@ -57,7 +50,7 @@ _Walked: TypeAlias = "dict[int, tuple[int, Status] | None]"
 
 @attrs.define
 class FilterOutcome:
-    """What the search for feasible nodes came to.
+    """The result of the search for feasible nodes.
 
     `rows`: int64[k], ascending rows of the view that was searched. `processed`: how many of its rows the search went
     over, from `start` up to the first that still had to be looked at. `statuses`, complete, only when `rows` is empty.
@@ -69,6 +62,16 @@ class FilterOutcome:
     processed: int
     status: Status | None = None
 
+    @classmethod
+    def failed(cls, status: Status, processed: int = 0) -> FilterOutcome:
+        """Return the outcome of a search that an error ended."""
+        return cls(_NO_ROWS, None, processed, status)
+
+    @classmethod
+    def infeasible(cls, statuses: NodeStatuses) -> FilterOutcome:
+        """Return the outcome of a search that found no node."""
+        return cls(_NO_ROWS, statuses, len(statuses))
+
 
 @attrs.frozen
 class FilterEntry:
@@ -79,20 +82,8 @@ class FilterEntry:
 
 
 @attrs.define
-class _Question:
-    """What is asked: which of `nodes` can take `pod`."""
-
-    context: RunContext
-    state: CycleState
-    pod: Pod
-    nodes: Nodes
-    #: By row, the nominated pods that come before the pod, once somebody has looked.
-    nominated: Mapping[int, Sequence[PodInfo]] | None = None
-
-
-@attrs.define
 class _Sweep:
-    """The answers of the columnar filters, by position in the profile; `alive` None means every row."""
+    """The answers of the columnar filters, by position; `alive`: bool[n], the rows left, None for all."""
 
     found: dict[int, NodeStatuses]
     alive: NDArray[np.bool_] | None
@@ -109,19 +100,19 @@ class _Sweep:
 class Filtering:
     """The Filter plugins of a profile, in its order."""
 
-    __slots__ = ("_calls", "_columnar", "_entries", "_memories", "_pre_filtering", "_scalar", "_snapshot")
+    __slots__ = ("_entries", "_pre_filtering", "_snapshot", "calls", "columnar", "one_node")
 
     def __init__(
         self, *, calls: PluginCalls, snapshot: Snapshot, pre_filtering: PreFiltering, entries: Sequence[FilterEntry]
     ) -> None:
-        self._memories = pre_filtering.memories
-        self._calls = calls
+        self.calls = calls
         self._snapshot = snapshot
         self._pre_filtering = pre_filtering
         self._entries = tuple(entries)
         numbered = [(position, entry.method, entry.columnar) for position, entry in enumerate(entries)]
-        self._columnar = tuple((position, method) for position, method, columnar in numbered if columnar)
-        self._scalar = tuple((position, method) for position, method, columnar in numbered if not columnar)
+        #: The methods that take all nodes, and those that take one node, each with its position in the profile.
+        self.columnar = tuple((position, method) for position, method, columnar in numbered if columnar)
+        self.one_node = tuple((position, method) for position, method, columnar in numbered if not columnar)
 
     @property
     def methods(self) -> Sequence[PluginMethod]:
@@ -134,178 +125,60 @@ class Filtering:
         return [entry.method for entry in self._entries if entry.method.plugin not in skipped]
 
     def others_may_help(self, statuses: NodeStatuses) -> bool:
-        """Tell whether a node may take a pod that it refused alone, once other pods are placed, there or elsewhere.
+        """Return True if a node that rejects a pod now may accept it once other pods are placed, there or elsewhere.
 
-        It may where a filter refused that goes by more than the node and what is on it.
+        That is so where a filter rejects the pod whose answers depend on more than the node and its pods.
         """
         by_node = {method.plugin for method in self.methods if method.reuse is not Reuse.NEVER}
         return any(status.plugin not in by_node for status, _ in statuses.counts())
 
     def find_feasible(
-        self, state: CycleState, pod: Pod, nodes: Nodes, *, limit: int | None, start: int
+        self, state: CycleState, pod: Pod, nodes: Nodes, *, limit: int | None = None, start: int = 0
     ) -> FilterOutcome:
-        """Search `nodes` from row `start` on, round the end, until `limit` feasible ones were found."""
-        began = self._calls.clock.now()
+        """Search `nodes` from row `start` on, round the end, until `limit` feasible ones were found (None: all)."""
+        began = self.calls.clock.now()
         total = len(nodes)
-        question = _Question(context_of(state), state, pod, nodes)
-        limit = total if limit is None else min(limit, total)
-        recalled = self._recall(question) if question.context.memory is not None and limit == total else None
-        outcome = recalled if recalled is not None else self._find(question, limit, start)
-        self._calls.point(_POINT, outcome.status, began)
+        cycle = CycleInput(context_of(state), state, pod, nodes)
+        outcome = self._find(cycle, total if limit is None else min(limit, total), start)
+        self.calls.point(_POINT, outcome.status, began)
         return outcome
 
     def run_filters(self, state: CycleState, pod: Pod, nodes: Nodes) -> NodeStatuses:
         """Return the complete statuses of `nodes`; where a plugin fails, its ERROR stands for every node."""
-        question = _Question(context_of(state), state, pod, nodes)
-        sweep = self._sweep(question)
+        cycle = CycleInput(context_of(state), state, pod, nodes)
+        sweep = self._sweep(cycle)
         if isinstance(sweep, Status):
             return all_failing(nodes, sweep)
-        crowded = self._crowded(question, self._nominated(question))
-        if isinstance(crowded, Status):
-            return all_failing(nodes, crowded)
-        statuses = self._attribute(question, sweep.found, crowded, {})
+        with_nominated = self._rejections_with_nominated(cycle, self._nominated(cycle))
+        if isinstance(with_nominated, Status):
+            return all_failing(nodes, with_nominated)
+        statuses = self._attribute(cycle, sweep.found, with_nominated, {})
         return all_failing(nodes, statuses) if isinstance(statuses, Status) else statuses
 
-    def _recall(self, question: _Question) -> FilterOutcome | None:
-        """Search by what is kept for pods like this one; None where it has to be done from the beginning."""
-        context = question.context
-        memory = context.memory
-        nodes = question.nodes
-        if memory is None or memory.pre_filter is None or self._scalar or not isinstance(nodes, NodeView):
-            return None
-        crowds: Crowds | None = None
-        if self._snapshot.nominated_nodes:
-            crowds = self._recall_crowds(question, memory, nodes)
-            if crowds is None:
-                return None
-        kept = memory.filters
-        if kept is None:
-            methods = [
-                each for each in self._columnar if is_kept(each[1]) and each[1].plugin not in context.skip_filter
-            ]
-            kept = memory.filters = KeptFilters(self._calls, methods)
-        before = kept.growth
-        if not kept.sync(question.state, question.pod, nodes, sampled=context.sampled):
-            memory.lose()
-        if self._memories is not None and (memory.is_lost or kept.growth != before):
-            self._memories.settle(memory)
-        if memory.is_lost:
-            return None
-        return self._join(question, nodes, kept) if crowds is None else self._join_crowded(question, kept, crowds)
-
-    def _recall_crowds(self, question: _Question, memory: PodMemory, nodes: NodeView) -> Crowds | None:
-        """Return what nodes say with their nominated pods on them; None where that cannot be kept, or some fail."""
-        nominated = self._nominated_rows(question)
-        if nominated is None or self._pre_filtering.follows(question.state):
-            return None
-        kept = memory.crowds
-        if kept is None:
-            skipped = question.context.skip_filter
-            kept = memory.crowds = KeptCrowds([each for _, each in self._columnar if each.plugin not in skipped])
-        if not kept.is_possible:
-            return None
-        before = kept.size
-        answer = kept.answer(question.pod.uid, nodes, nominated, partial(self._with_nominated, question))
-        if kept.size != before and self._memories is not None:
-            self._memories.settle(memory)
-        return answer if isinstance(answer, Crowds) else None
-
-    def _join_crowded(self, question: _Question, kept: KeptFilters, crowds: Crowds) -> FilterOutcome:
-        """Join what is kept of nodes as they are with what is kept of them with their nominated pods on them."""
-        left = total = len(crowds.reason_ids)
-        active = [each for each in self._columnar if each[1].plugin not in question.context.skip_filter]
-        for position, method in active:
-            if not left:
-                break
-            method.evaluations += left
-            left -= kept.refusals.get(position, 0)
-        rows = kept.rows()
-        free = crowds.reason_ids[rows] == 0
-        found = bool(free.any())
-        crowds.count([method for _, method in active], rows if found else None)
-        if found:
-            rows = rows if free.all() else rows[free]
-            question.context.feasible = rows
-            return FilterOutcome(rows, None, total)
-        # What a node says with its nominated pods on it comes before what it says without them.
-        statuses = kept.statuses()
-        statuses.fail_before(crowds.reason_ids, crowds.table)
-        statuses.bind_names(question.nodes.name, question.nodes.index)
-        return FilterOutcome(_NO_ROWS, statuses, total)
-
-    def _join(self, question: _Question, nodes: NodeView, kept: KeptFilters) -> FilterOutcome:
-        """Join what is kept with the answers of those who are asked anew."""
-        total = left = len(nodes)
-        alive: NDArray[np.bool_] | None = None
-        found: dict[int, NodeStatuses | None] = {}
-        for position, method in self._columnar:
-            if method.plugin in question.context.skip_filter:
-                continue
-            method.evaluations += left
-            if is_kept(method):
-                refused = kept.refusals.get(position)
-                if not refused:
-                    continue
-                found[position] = None
-                if alive is None and refused == left:
-                    left = 0
-                    break
-                passed = ~kept.refused_at(position)
-            else:
-                answer = self._answer(method, question, alive)
-                if isinstance(answer, Status):
-                    return _failed(answer)
-                if answer is None:
-                    continue
-                found[position] = answer
-                passed = answer.passed()
-            alive = passed if alive is None else np.logical_and(alive, passed, out=passed)
-            left = int(np.count_nonzero(alive))
-            if not left:
-                break
-        if left:
-            # What is left passed all filters that are kept: as many rows are the same rows.
-            rows = kept.rows() if alive is None or left == kept.passed else np.flatnonzero(alive)
-            question.context.feasible = rows
-            return FilterOutcome(rows, None, total)
-        return FilterOutcome(_NO_ROWS, self._explain(nodes, kept, found), total)
-
-    def _explain(self, nodes: NodeView, kept: KeptFilters, found: Mapping[int, NodeStatuses | None]) -> NodeStatuses:
-        """Return why each node is refused: by filters that were asked, or where that is None by what is kept."""
-        if all(answer is None for answer in found.values()):
-            # The order of the profile is kept, too.
-            statuses = kept.statuses()
-            statuses.bind_names(nodes.name, nodes.index)
-            return statuses
-        statuses = blank_statuses(nodes)
-        for position, method in self._columnar:
-            if position in found:
-                answer = found[position]
-                merge_statuses(statuses, kept.statuses(position) if answer is None else answer, method.plugin)
-        return statuses
-
-    def _find(self, question: _Question, limit: int, start: int) -> FilterOutcome:
-        sweep = self._sweep(question)
+    def _find(self, cycle: CycleInput, limit: int, start: int) -> FilterOutcome:
+        sweep = self._sweep(cycle)
         if isinstance(sweep, Status):
-            return _failed(sweep)
-        total = len(question.nodes)
-        nominated = self._nominated(question)
-        crowded: dict[int, Status] = {}
+            return FilterOutcome.failed(sweep)
+        total = len(cycle.nodes)
+        nominated = self._nominated(cycle)
+        with_nominated: dict[int, Status] = {}
         if nominated:
-            # Nodes refused already need not be looked at with their nominated pods, unless all are refused.
-            answers = self._crowded(question, {row: pods for row, pods in nominated.items() if sweep.is_alive(row)})
+            # Rejected nodes need not be filtered with their nominated pods, unless all nodes are rejected.
+            answers = self._rejections_with_nominated(
+                cycle, {row: pods for row, pods in nominated.items() if sweep.is_alive(row)}
+            )
             if isinstance(answers, Status):
-                return _failed(answers)
-            crowded = answers
-            for row in crowded:
+                return FilterOutcome.failed(answers)
+            with_nominated = answers
+            for row in with_nominated:
                 sweep.kill(row, total)
         candidates = _walk_order(sweep.alive, start, total)
         walked: _Walked = {}
-        scalars = self._active_scalars(question.context)
+        scalars = self._active_scalars(cycle.context)
         if scalars and len(candidates):
-            went = self._walk(question, scalars, candidates.tolist(), limit, walked)
+            went = self._walk(cycle, scalars, candidates.tolist(), limit, walked)
             if isinstance(went, Status):
-                return _failed(went, len(walked))
+                return FilterOutcome.failed(went, len(walked))
             rows = np.array(sorted(row for row, said in walked.items() if said is None), dtype=np.int64)
         else:
             went = min(limit, len(candidates))
@@ -313,31 +186,31 @@ class Filtering:
         if len(rows):
             processed = total if went == len(candidates) else (int(candidates[went]) - start) % total
             return FilterOutcome(rows, None, processed)
-        # What a node says with its nominated pods on it comes before what it says without them.
-        rest = self._crowded(
-            question, {row: pods for row, pods in nominated.items() if row not in crowded and row not in walked}
+        # The status of a node with its nominated pods on it comes before the status without them.
+        rest = self._rejections_with_nominated(
+            cycle, {row: pods for row, pods in nominated.items() if row not in with_nominated and row not in walked}
         )
         if isinstance(rest, Status):
-            return _failed(rest, total)
-        statuses = self._attribute(question, sweep.found, crowded | rest, walked)
+            return FilterOutcome.failed(rest, total)
+        statuses = self._attribute(cycle, sweep.found, with_nominated | rest, walked)
         if isinstance(statuses, Status):
-            return _failed(statuses, total)
-        return FilterOutcome(_NO_ROWS, statuses, total)
+            return FilterOutcome.failed(statuses, total)
+        return FilterOutcome.infeasible(statuses)
 
     # Columnar filters
 
-    def _sweep(self, question: _Question) -> _Sweep | Status:
-        """Ask the columnar filters; stop as soon as no node is left. Returns an ERROR where one failed."""
-        nodes = question.nodes
-        skipped = question.context.skip_filter
+    def _sweep(self, cycle: CycleInput) -> _Sweep | Status:
+        """Run the columnar filters; stop as soon as no node is left. Return an ERROR where one failed."""
+        nodes = cycle.nodes
+        skipped = cycle.context.skip_filter
         found: dict[int, NodeStatuses] = {}
         alive: NDArray[np.bool_] | None = None
-        for position, method in self._columnar:
+        for position, method in self.columnar:
             if method.plugin in skipped:
                 continue
-            # Only the nodes that nobody has refused yet count as judged.
+            # Only nodes that no plugin has rejected yet count as evaluated.
             method.evaluations += len(nodes) if alive is None else int(np.count_nonzero(alive))
-            answer = self._answer(method, question, alive)
+            answer = self.ask(method, cycle, alive)
             if answer is None:
                 continue
             if isinstance(answer, Status):
@@ -349,12 +222,15 @@ class Filtering:
                 break
         return _Sweep(found, alive)
 
-    def _answer(
-        self, method: PluginMethod, question: _Question, alive: NDArray[np.bool_] | None
+    def ask(
+        self, method: PluginMethod, cycle: CycleInput, alive: NDArray[np.bool_] | None
     ) -> NodeStatuses | Status | None:
-        """Ask a columnar filter; an ERROR where it failed, or does so about a node in `alive` (None: any)."""
-        calls, pod, nodes = self._calls, question.pod, question.nodes
-        answer = calls.run(method, pod, question.state, pod, nodes, sampled=question.context.sampled)
+        """Run a columnar filter; return an ERROR where it failed, or where its status for a node in `alive` is one.
+
+        `alive`: bool[n]; None stands for all nodes.
+        """
+        calls, pod, nodes = self.calls, cycle.pod, cycle.nodes
+        answer = calls.run(method, pod, cycle.state, pod, nodes, sampled=cycle.context.sampled)
         if answer is None:
             return None
         if not isinstance(answer, NodeStatuses):
@@ -370,31 +246,31 @@ class Filtering:
     # One-node filters
 
     def _active_scalars(self, context: RunContext) -> Sequence[tuple[int, PluginMethod]]:
-        if not self._scalar or not context.skip_filter:
-            return self._scalar
-        return [each for each in self._scalar if each[1].plugin not in context.skip_filter]
+        if not self.one_node or not context.skip_filter:
+            return self.one_node
+        return [each for each in self.one_node if each[1].plugin not in context.skip_filter]
 
     def _walk(
         self,
-        question: _Question,
+        cycle: CycleInput,
         scalars: Sequence[tuple[int, PluginMethod]],
         candidates: Sequence[int],
         limit: int,
         walked: _Walked,
     ) -> int | Status:
-        """Ask the one-node filters about node after node, noting it in `walked`; return how many were asked about.
+        """Run the one-node filters on node after node, noting it in `walked`; return on how many nodes they ran.
 
         Ends at `limit` feasible nodes, or with the ERROR of a plugin.
         """
-        seconds = {method.plugin: 0.0 for _, method in scalars} if question.context.sampled else None
+        seconds = {method.plugin: 0.0 for _, method in scalars} if cycle.context.sampled else None
         feasible = 0
         for row in candidates:
             if feasible == limit:
                 break
-            node = question.nodes[row]
+            node = cycle.nodes[row]
             walked[row] = None
             for position, method in scalars:
-                status = self._ask(method, question, node, seconds)
+                status = self._ask_about(method, cycle, node, seconds)
                 if status is not None:
                     if not status.is_rejected:
                         return status
@@ -404,51 +280,51 @@ class Filtering:
                 feasible += 1
         if seconds is not None:
             for _, method in scalars:
-                self._calls.took(method, None, seconds[method.plugin])
+                self.calls.took(method, None, seconds[method.plugin])
         return len(walked)
 
-    def _ask(
-        self, method: PluginMethod, question: _Question, node: NodeInfo, seconds: dict[str, float] | None = None
+    def _ask_about(
+        self, method: PluginMethod, cycle: CycleInput, node: NodeInfo, seconds: dict[str, float] | None = None
     ) -> Status | None:
-        """Ask a one-node filter about one node; None: it passes. `seconds` sums up the time, by plugin."""
-        calls = self._calls
+        """Run a one-node filter on one node; None: it passes. `seconds` sums up the time, by plugin."""
+        calls = self.calls
         began = calls.clock.now() if seconds is not None else 0.0
         method.evaluations += 1
-        answer = calls.run(method, question.pod, question.state, question.pod, node)
+        answer = calls.run(method, cycle.pod, cycle.state, cycle.pod, node)
         if seconds is not None:
             seconds[method.plugin] += calls.clock.now() - began
-        status = calls.status_of(method, question.pod, answer)
+        status = calls.status_of(method, cycle.pod, answer)
         if status is None:
             return None
         return status.with_plugin(method.plugin) if status.is_rejected else calls.wrapped(method, status)
 
-    # Who was first
+    # The first failing plugin of each node
 
     def _attribute(
         self,
-        question: _Question,
+        cycle: CycleInput,
         found: Mapping[int, NodeStatuses],
-        crowded: Mapping[int, Status],
+        with_nominated: Mapping[int, Status],
         walked: _Walked,
     ) -> NodeStatuses | Status:
         """Give every node that fails the status of its first failing plugin in profile order."""
-        nodes = question.nodes
+        nodes = cycle.nodes
         statuses = blank_statuses(nodes)
-        fail_rows(statuses, crowded)
+        fail_rows(statuses, with_nominated)
         for position, entry in enumerate(self._entries):
             method = entry.method
             if entry.columnar:
                 if position in found:
                     merge_statuses(statuses, found[position], method.plugin)
                 continue
-            if method.plugin in question.context.skip_filter:
+            if method.plugin in cycle.context.skip_filter:
                 continue
             for row in np.flatnonzero(statuses.passed()).tolist():
                 if row in walked:
                     said = walked[row]
                     refusal = said[1] if said is not None and said[0] == position else None
                 else:
-                    refusal = self._ask(method, question, nodes[row])
+                    refusal = self._ask_about(method, cycle, nodes[row])
                 if refusal is None:
                     continue
                 if not refusal.is_rejected:
@@ -458,58 +334,50 @@ class Filtering:
 
     # Nominated pods
 
-    def _nominated(self, question: _Question) -> Mapping[int, Sequence[PodInfo]]:
-        """Return the rows on which nominated pods come before the pod in question, and those pods."""
-        if question.nominated is None:
-            question.nominated = self._find_nominated(question)
-        return question.nominated
-
-    def _nominated_rows(self, question: _Question) -> NominatedRows | None:
-        """Return what is kept of who is nominated where; None where statements have a say in it."""
-        snapshot = self._snapshot
-        return snapshot.nominated_before(question.pod.priority) if isinstance(snapshot, CacheSnapshot) else None
-
-    def _find_nominated(self, question: _Question) -> Mapping[int, Sequence[PodInfo]]:
+    def _nominated(self, cycle: CycleInput) -> Mapping[int, Sequence[PodInfo]]:
+        """Return by row the nominated pods that the pod must leave room for; only rows that have some."""
         names = self._snapshot.nominated_nodes
         if not names:
             return {}
-        pod, nodes = question.pod, question.nodes
-        kept = self._nominated_rows(question) if isinstance(nodes, NodeView) else None
-        if kept is not None:
-            return kept.others_than(pod.uid)
+        pod, nodes = cycle.pod, cycle.nodes
+        if nodes is self._snapshot.nodes:
+            return self._snapshot.nominated_before(pod.priority).others_than(pod.uid)
         if len(nodes) < len(names):
             rows = {name: row for row in range(len(nodes)) if (name := nodes.name(row)) in names}
         else:
             rows = {name: row for name in names if (row := nodes.index(name)) is not None}
         return {row: ahead for name, row in rows.items() if (ahead := before(self._snapshot.nominated_pods(name), pod))}
 
-    def _crowded(self, question: _Question, nominated: Mapping[int, Sequence[PodInfo]]) -> dict[int, Status] | Status:
+    def _rejections_with_nominated(
+        self, cycle: CycleInput, nominated: Mapping[int, Sequence[PodInfo]]
+    ) -> dict[int, Status] | Status:
         """Return by row why nodes cannot take the pod once their nominated pods are on them; an ERROR ends it.
 
-        Where a plugin that is active keeps an account of pods across nodes, each node is looked at alone: the promises
-        of one are nothing to another.
+        Where an active plugin counts pods across nodes, each node is filtered alone: pods nominated to one must not
+        count for another.
         """
         if not nominated:
             return {}
-        if not self._pre_filtering.follows(question.state):
-            return self._with_nominated(question, nominated)
-        crowded: dict[int, Status] = {}
+        if not self._pre_filtering.follows(cycle.state):
+            return self.filter_with_nominated(cycle, nominated)
+        with_nominated: dict[int, Status] = {}
         for row, infos in nominated.items():
-            answer = self._with_nominated(question, {row: infos})
+            answer = self.filter_with_nominated(cycle, {row: infos})
             if isinstance(answer, Status):
                 return answer
-            crowded |= answer
-        return crowded
+            with_nominated |= answer
+        return with_nominated
 
-    def _with_nominated(
-        self, question: _Question, nominated: Mapping[int, Sequence[PodInfo]]
+    def filter_with_nominated(
+        self, cycle: CycleInput, nominated: Mapping[int, Sequence[PodInfo]]
     ) -> dict[int, Status] | Status:
+        """Return by row why nodes reject the pod with these pods on them; an ERROR ends it."""
         snapshot = self._snapshot
-        pod = question.pod
+        pod = cycle.pod
         with snapshot.what_if():
-            state = question.state.clone()
+            state = cycle.state.clone()
             for row, infos in nominated.items():
-                name = question.nodes.name(row)
+                name = cycle.nodes.name(row)
                 for info in infos:
                     snapshot.place(info, name)
                     node = snapshot.get(name)
@@ -517,21 +385,17 @@ class Filtering:
                     status = self._pre_filtering.add_pod(state, pod, info, node)
                     if status is not None:
                         return status
-            rows = [snapshot.nodes.index(question.nodes.name(row)) for row in nominated]
+            rows = [snapshot.nodes.index(cycle.nodes.name(row)) for row in nominated]
             view = snapshot.nodes.take(np.array(rows, dtype=np.int64))
-            crowd = _Question(question.context, state, pod, view)
-            sweep = self._sweep(crowd)
+            placed = CycleInput(cycle.context, state, pod, view)
+            sweep = self._sweep(placed)
             if isinstance(sweep, Status):
                 return sweep
-            statuses = self._attribute(crowd, sweep.found, {}, {})
+            statuses = self._attribute(placed, sweep.found, {}, {})
             if isinstance(statuses, Status):
                 return statuses
             answers = {row: statuses.status(position) for position, row in enumerate(nominated)}
             return {row: status for row, status in answers.items() if status is not None}
-
-
-def _failed(status: Status, processed: int = 0) -> FilterOutcome:
-    return FilterOutcome(_NO_ROWS, None, processed, status)
 
 
 def _walk_order(alive: NDArray[np.bool_] | None, start: int, total: int) -> NDArray[np.int64]:

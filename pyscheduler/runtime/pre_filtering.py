@@ -1,21 +1,19 @@
-"""PreFilter: every plugin looks at the pod once, may reject it, narrow the nodes, or bow out of this cycle.
+"""PreFilter: every plugin looks at the pod once; it may reject the pod, narrow the nodes, or skip this cycle.
 
-A plain rejection does not end the phase, because preemption needs the state that all plugins write; one that preemption
-cannot help ends it at once. Here too: keeping that state up to date when a what-if adds or removes a pod.
+A plain rejection does not end the phase, because preemption needs the state that all plugins write. A rejection that
+preemption cannot help ends the phase at once. This module also updates that state when a what-if adds or removes a pod.
 Source: kube-scheduler 1.36, `RunPreFilterPlugins`, `RunPreFilterExtensionAddPod`, `...RemovePod`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Set as AbstractSet
-from itertools import repeat
 from typing import TYPE_CHECKING
 
 import attrs
 
 from pyscheduler.framework.interfaces import PreFilterResult
 from pyscheduler.framework.status import Code, Status
-from pyscheduler.runtime.memories import Lesson
 from pyscheduler.runtime.run_context import begin_context, context_of
 
 if TYPE_CHECKING:
@@ -26,27 +24,31 @@ if TYPE_CHECKING:
     from pyscheduler.framework.node_info import NodeInfo
     from pyscheduler.framework.nodes import Nodes
     from pyscheduler.framework.pod_info import PodInfo
-    from pyscheduler.runtime.memories import Memories, PodMemory, Step
     from pyscheduler.runtime.plugin_calls import PluginCalls, PluginMethod
+    from pyscheduler.runtime.run_context import RunContext
 
 __all__ = ["PreFilterOutcome", "PreFiltering"]
 
 _POINT = "PreFilter"
 _SKIP = Code.SKIP
-_NOBODY: frozenset[str] = frozenset()
 
 
 @attrs.define
 class PreFilterOutcome:
-    """What PreFilter came to.
+    """The result of PreFilter, so far.
 
     `result` narrows the nodes (None: all nodes), `status` is a rejection or an error (None: go on), and `narrowed_by`
     names the plugins that narrowed: they count as rejecting the nodes they left out.
     """
 
-    result: PreFilterResult | None
-    status: Status | None
-    narrowed_by: frozenset[str]
+    result: PreFilterResult | None = None
+    status: Status | None = None
+    narrowed_by: set[str] = attrs.Factory(set)
+
+    def end(self, status: Status) -> bool:
+        """End the phase with a status in place of everything else; return False."""
+        self.result, self.status, self.narrowed_by = None, status, set()
+        return False
 
 
 @attrs.frozen
@@ -57,54 +59,31 @@ class PreFiltering:
     methods: Sequence[PluginMethod]
     add_pod_methods: Sequence[PluginMethod]
     remove_pod_methods: Sequence[PluginMethod]
-    #: Keeps what can be kept between pods that ask the same; None where nothing is.
-    memories: Memories | None = None
-    #: Plugins' `may_reuse`, of those that have it.
-    reuse_methods: Sequence[PluginMethod] = ()
 
-    def run(self, state: CycleState, pod: Pod, nodes: Nodes, *, sampled: bool) -> PreFilterOutcome:
-        """Begin the cycle of `pod`: run all plugins, note who skips."""
+    def pre_filter(self, state: CycleState, pod: Pod, nodes: Nodes, *, sampled: bool) -> PreFilterOutcome:
+        """Begin the cycle of `pod`: run all plugins and note which skip."""
         began = self.calls.clock.now()
-        skipped: set[str] = set()
         context = begin_context(state, sampled=sampled)
-        context.is_reusable = all(self.calls.run(each, pod, pod) is True for each in self.reuse_methods)
-        memory: PodMemory | None = None
-        if context.is_reusable and self.memories is not None:
-            memory = context.memory = self.memories.of(pod)
-        known = memory.pre_filter if memory is not None else None
-        lesson = Lesson(self.calls, state) if memory is not None and known is None else None
-        outcome = self._run(state, pod, nodes, skipped, known, lesson, sampled=sampled)
-        if memory is not None and lesson is not None:
-            memory.pre_filter = lesson.learned(memory, self.methods)
-        if skipped:
-            context.skip_filter = skipped
+        outcome = PreFilterOutcome()
+        self.run_plugins(self.methods, outcome, context, state, pod, nodes)
         self.calls.point(_POINT, outcome.status, began)
         return outcome
 
-    def _run(
+    def run_plugins(
         self,
+        methods: Sequence[PluginMethod],
+        outcome: PreFilterOutcome,
+        context: RunContext,
         state: CycleState,
         pod: Pod,
         nodes: Nodes,
-        skipped: set[str],
-        known: Sequence[Step | None] | None,
-        lesson: Lesson | None,
-        *,
-        sampled: bool,
-    ) -> PreFilterOutcome:
-        """Ask the plugins, but for those of which it is `known` what they do; tell the `lesson` what they did."""
-        calls = self.calls
-        result: PreFilterResult | None = None
-        rejection: Status | None = None
-        narrowed: list[str] = []
-        ask = calls.run if lesson is None else lesson.run
-        for method, step in zip(self.methods, known or repeat(None)):  # noqa: B905 - the one that repeats has no end
-            if step is not None:
-                step.repeat(method, state, skipped)
-                continue
-            answer = ask(method, pod, state, pod, nodes, sampled=sampled)
+    ) -> bool:
+        """Run some plugins and add their answers to `outcome`; return False where that ends the phase."""
+        calls, sampled = self.calls, context.sampled
+        for method in methods:
+            answer = calls.run(method, pod, state, pod, nodes, sampled=sampled)
             if isinstance(answer, Status) and answer.code == _SKIP:
-                skipped.add(method.plugin)
+                context.skip_filter.add(method.plugin)
                 continue
             method.evaluations += 1
             if answer is None:
@@ -112,35 +91,28 @@ class PreFiltering:
             if isinstance(answer, Status):
                 code = answer.code
                 if code == Code.UNSCHEDULABLE:
-                    rejection = answer.with_plugin(method.plugin)
+                    outcome.status = answer.with_plugin(method.plugin)
                 elif code == Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
-                    return PreFilterOutcome(None, answer.with_plugin(method.plugin), _NOBODY)
+                    return outcome.end(answer.with_plugin(method.plugin))
                 elif code != Code.SUCCESS:
-                    return PreFilterOutcome(None, calls.wrapped(method, answer), _NOBODY)
+                    return outcome.end(calls.wrapped(method, answer))
                 continue
-            wrong = self._wrong(method, pod, answer)
-            if wrong is not None:
-                return PreFilterOutcome(None, wrong, _NOBODY)
-            assert isinstance(answer, PreFilterResult), "nothing else is right"
+            if not isinstance(answer, PreFilterResult):
+                return outcome.end(calls.wrong_type(method, pod, answer, "PreFilterResult, Status or None"))
             if answer.node_names is None:
                 continue
-            narrowed.append(method.plugin)
-            result = answer if result is None else result.merge(answer)
-            if not result.node_names:
-                return PreFilterOutcome(result, _nothing_left(narrowed), frozenset(narrowed))
-        return PreFilterOutcome(result, rejection, frozenset(narrowed))
-
-    def _wrong(self, method: PluginMethod, pod: Pod, answer: object) -> Status | None:
-        """Return the ERROR for an answer that should narrow the nodes, and is nothing that could."""
-        if not isinstance(answer, PreFilterResult):
-            return self.calls.wrong_type(method, pod, answer, "PreFilterResult, Status or None")
-        if answer.node_names is not None and not _is_set(answer.node_names):
-            expected = "a set of node names in its PreFilterResult"
-            return self.calls.wrong_type(method, pod, answer.node_names, expected)
-        return None
+            if not _is_set(answer.node_names):
+                expected = "a set of node names in its PreFilterResult"
+                return outcome.end(calls.wrong_type(method, pod, answer.node_names, expected))
+            outcome.narrowed_by.add(method.plugin)
+            outcome.result = answer if outcome.result is None else outcome.result.merge(answer)
+            if not outcome.result.node_names:
+                outcome.status = _nothing_left(outcome.narrowed_by)
+                return False
+        return True
 
     def follows(self, state: CycleState) -> bool:
-        """Tell whether a plugin that is active in this cycle keeps an account of pods across nodes."""
+        """Return True if a plugin that is active in this cycle counts pods across nodes."""
         skipped = context_of(state).skip_filter
         return any(method.plugin not in skipped for method in (*self.add_pod_methods, *self.remove_pod_methods))
 
@@ -175,9 +147,9 @@ def _is_set(names: object) -> bool:
     return isinstance(names, AbstractSet)
 
 
-def _nothing_left(narrowed: Sequence[str]) -> Status:
+def _nothing_left(narrowed: AbstractSet[str]) -> Status:
     if len(narrowed) == 1:
-        message = f"node(s) didn't satisfy plugin {narrowed[0]}"
+        message = f"node(s) didn't satisfy plugin {next(iter(narrowed))}"
     else:
         message = f"node(s) didn't satisfy plugin(s) [{' '.join(sorted(narrowed))}] simultaneously"
     return Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, message)

@@ -16,10 +16,10 @@ import attrs
 from pyscheduler.framework.errors import PLUGIN_FAILURES, ConfigError
 from pyscheduler.framework.profile import ExtensionPoint
 from pyscheduler.podgroup import PodGroups, kinds_of, status_rules
+from pyscheduler.runtime.event_registration import registrations_of
 from pyscheduler.runtime.expansion import enabled_names, expand, score_weights
 from pyscheduler.runtime.extension_points import missing_methods
 from pyscheduler.runtime.registry import one_line
-from pyscheduler.runtime.requeueing import registrations_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

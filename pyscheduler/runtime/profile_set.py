@@ -15,13 +15,15 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from pyscheduler.framework.profile import ProfileSpec
+    from pyscheduler.runtime.handle_dependencies import HandleDependencies
     from pyscheduler.runtime.registry import Registry
-    from pyscheduler.runtime.services import Services
 
 __all__ = ["build_profiles", "queue_sort_problems"]
 
 
-def build_profiles(specs: Iterable[ProfileSpec], registry: Registry, services: Services) -> dict[str, Profile]:
+def build_profiles(
+    specs: Iterable[ProfileSpec], registry: Registry, services: HandleDependencies
+) -> dict[str, Profile]:
     """Return the profiles by name, in the order given; raise `ConfigError` with the mistakes of all of them."""
     problems: list[str] = []
     profiles: dict[str, Profile] = {}

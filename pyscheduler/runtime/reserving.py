@@ -8,25 +8,63 @@ begins, and the pod is tried again at once.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, TypeGuard
+from functools import partial
+from typing import TYPE_CHECKING, Final, Protocol, TypeAlias, TypeGuard
 
 import attrs
 
 from pyscheduler.framework.interfaces import PostFilterResult
 from pyscheduler.framework.status import Code, Status
+from pyscheduler.runtime.plugin_calls import PluginMethod
 from pyscheduler.runtime.run_context import context_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     from pyscheduler.api import Pod
     from pyscheduler.framework.cycle_state import CycleState
     from pyscheduler.framework.node_statuses import NodeStatuses
-    from pyscheduler.runtime.plugin_calls import PluginCalls, PluginMethod
+    from pyscheduler.runtime.plugin_calls import PluginCalls
 
-__all__ = ["Permitting", "PostFiltering", "Reserving"]
+__all__ = ["Permitting", "PostFiltering", "Release", "Releasing", "ReservesPods", "Reserving", "reserve"]
+
+#: Frees what a pod holds on a node; returns what books it again.
+Release: TypeAlias = "Callable[[Pod, str], Sequence[Callable[[], None]]]"
 
 _HELD: Final = "one or more plugins asked to wait and no plugin rejected pod"
+
+
+class ReservesPods(Protocol):
+    """A profile, as far as Reserve and Permit are concerned."""
+
+    def run_reserve(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
+        """Run Reserve."""
+        ...
+
+    def run_unreserve(self, state: CycleState, pod: Pod, node_name: str) -> None:
+        """Undo Reserve."""
+        ...
+
+    def run_permit(self, state: CycleState, pod: Pod, node_name: str) -> tuple[Status | None, Mapping[str, float]]:
+        """Run Permit."""
+        ...
+
+
+def reserve(
+    profile: ReservesPods, state: CycleState, pod: Pod, node_name: str
+) -> tuple[Status | None, Mapping[str, float]]:
+    """Run Reserve and Permit for a pod that is on its node already: in the cache, or in a statement on the snapshot.
+
+    Return None, or Permit's WAIT with the seconds that each plugin holds the pod at most. Any other status is a
+    rejection or an error, and Unreserve has run.
+    """
+    timeouts: Mapping[str, float] = {}
+    status = profile.run_reserve(state, pod, node_name)
+    if status is None:
+        status, timeouts = profile.run_permit(state, pod, node_name)
+    if status is not None and not status.is_wait:
+        profile.run_unreserve(state, pod, node_name)
+    return status, timeouts
 
 
 @attrs.frozen
@@ -113,6 +151,40 @@ class Reserving:
             if answer is not None and not isinstance(answer, Status):
                 calls.wrong_type(method, pod, answer, "None")
         calls.point("Unreserve", None, began)
+
+
+@attrs.frozen
+class Releasing:
+    """The plugins of a profile that free in a trial what an evicted pod holds (`release_in_trial`)."""
+
+    calls: PluginCalls
+    methods: Sequence[PluginMethod]
+
+    def release(self, *, state: CycleState | None = None, without: Collection[str] = ()) -> Release | None:
+        """Return what frees the books of these plugins; None if there are none.
+
+        With `state`, plugins whose filter has nothing to say about the pod of that cycle are left out.
+        """
+        if not self.methods:
+            return None
+        skipped = context_of(state).skip_filter if state is not None else ()
+        methods = [each for each in self.methods if each.plugin not in without and each.plugin not in skipped]
+        return partial(self._release, methods) if methods else None
+
+    def _release(self, methods: Sequence[PluginMethod], pod: Pod, node_name: str) -> list[Callable[[], None]]:
+        calls = self.calls
+        restores: list[Callable[[], None]] = []
+        for method in methods:
+            answer = calls.run(method, pod, pod, node_name)
+            if callable(answer):
+                again = PluginMethod(plugin=method.plugin, point=method.point, call=answer, running=method.running)
+                restores.append(partial(self._restore, again, pod))
+            elif answer is not None and not isinstance(answer, Status):
+                calls.wrong_type(method, pod, answer, "a function or None")
+        return restores
+
+    def _restore(self, method: PluginMethod, pod: Pod) -> None:
+        self.calls.run(method, pod)
 
 
 @attrs.frozen

@@ -7,17 +7,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+import attrs
+
 if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet
 
     import numpy as np
     from numpy.typing import NDArray
 
+    from pyscheduler.api import Pod
     from pyscheduler.framework.cycle_state import CycleState
-    from pyscheduler.runtime.memories import PodMemory
+    from pyscheduler.framework.nodes import Nodes
+    from pyscheduler.runtime.equivalence_cache.classes import EquivalenceClass
     from pyscheduler.runtime.plugin_calls import PluginMethod
 
-__all__ = ["RunContext", "begin_context", "context_of"]
+__all__ = ["CycleInput", "RunContext", "begin_context", "context_of"]
 
 _NOBODY: Final[frozenset[str]] = frozenset()
 
@@ -26,10 +30,9 @@ class RunContext:
     """The notes on one cycle; sets hold plugin names."""
 
     __slots__ = (
+        "equivalence_class",
         "feasible",
         "in_pre_bind",
-        "is_reusable",
-        "memory",
         "parallel_pre_bind",
         "sampled",
         "skip_filter",
@@ -41,19 +44,26 @@ class RunContext:
         #: Whether the times of single plugins are taken in this cycle.
         self.sampled = sampled
         #: Answered Skip at PreFilter, PreScore and PreBindPreFlight.
-        self.skip_filter: AbstractSet[str] = _NOBODY
-        self.skip_score: AbstractSet[str] = _NOBODY
+        self.skip_filter: set[str] = set()
+        self.skip_score: set[str] = set()
         self.skip_pre_bind: AbstractSet[str] = _NOBODY
         #: Allowed their PreBind to run beside others'.
         self.parallel_pre_bind: AbstractSet[str] = _NOBODY
         #: The PreBind plugin that is at work, or the first of several.
         self.in_pre_bind: PluginMethod | None = None
-        #: Whether answers about this pod may be kept for others, as far as plugins say.
-        self.is_reusable = True
-        #: What is kept for pods like this one; None where nothing is.
-        self.memory: PodMemory | None = None
-        #: int64[k]: the rows of the snapshot that Filter found feasible by what is kept; None where it did not.
+        #: The notes of the equivalence cache: the pod's class, and int64[k], the rows that were found feasible.
+        self.equivalence_class: EquivalenceClass | None = None
         self.feasible: NDArray[np.int64] | None = None
+
+
+@attrs.define
+class CycleInput:
+    """What Filter and Score are about: a pod, nodes, and the state of the cycle."""
+
+    context: RunContext
+    state: CycleState
+    pod: Pod
+    nodes: Nodes
 
 
 def begin_context(state: CycleState, *, sampled: bool) -> RunContext:

@@ -6,6 +6,7 @@ Source: kube-scheduler 1.36, `computeBatchablePlugins` and `SignPod`.
 
 from __future__ import annotations
 
+from operator import itemgetter
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 import attrs
@@ -58,8 +59,4 @@ class Signing:
                 except TypeError as error:
                     return None, calls.failed(method, pod, error)
                 parts[fragment.key] = fragment.value
-        return tuple(sorted(parts.items(), key=_key)), None
-
-
-def _key(part: tuple[str, object]) -> str:
-    return part[0]
+        return tuple(sorted(parts.items(), key=itemgetter(0))), None

@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, Final
 from pyscheduler.api.durations import format_duration
 from pyscheduler.framework.status import Code, Status
 from pyscheduler.framework.waiting import WaitVerdict
+from pyscheduler.runtime.permit_release import PermitReleases
 from pyscheduler.runtime.plugin_calls import error_status
-from pyscheduler.runtime.releases import Releases
 from pyscheduler.runtime.waiting_index import WaitingPodIndex
 
 if TYPE_CHECKING:
@@ -148,7 +148,7 @@ class WaitingPodMap:
         self._pods: dict[str, HeldPod] = {}
         self._verdicts: dict[str, WaitVerdict] = {}
         self._indices: list[WaitingPodIndex] = []
-        self._releases = Releases()
+        self._releases = PermitReleases()
         # Made once, and not for every pod.
         self._on_verdict = self._decided
 

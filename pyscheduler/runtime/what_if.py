@@ -1,67 +1,48 @@
-"""Questions that plugins ask between two scheduling cycles, and what keeps cycles from beginning meanwhile.
+"""What-ifs: whether pods would fit if others were not there, worked out between two scheduling cycles.
 
-A question may take long, so it lets the event loop turn, with the snapshot changed in the middle of a thought. A cycle
-must not see that, nor bring the snapshot up to date. So cycles and questions take turns: whoever holds the lock of
-`Exclusive` may use the snapshot. The cache, the queue and everything else go on as ever.
+A what-if may take long, so it yields to the event loop while the snapshot is changed. It holds `SnapshotAccess`, so
+that no cycle begins meanwhile.
 """
 
 from __future__ import annotations
 
-import asyncio
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from pyscheduler.framework.cycle_state import CycleState
-from pyscheduler.framework.what_if import WHAT_IF
-from pyscheduler.runtime.turns import Turns
+from pyscheduler.framework.diagnosis import FitError
+from pyscheduler.framework.errors import PluginError
+from pyscheduler.runtime.cooperative_yield import CooperativeYield
+from pyscheduler.runtime.placement import feasible_nodes
+from pyscheduler.runtime.statement import Statement
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable
+    from collections.abc import AsyncIterator
 
     from pyscheduler.framework.pod_info import PodInfo
     from pyscheduler.framework.snapshot import Snapshot
     from pyscheduler.runtime.profile import Profile
+    from pyscheduler.runtime.snapshot_access import SnapshotAccess
 
-__all__ = ["Exclusive", "Question"]
-
-
-def _stay() -> None:
-    """Leave the snapshot as it is: there is no cache behind it."""
+__all__ = ["ProfileWhatIf", "what_if"]
 
 
-async def _at_rest() -> None:
-    """Wait for nobody: nobody waits at Permit."""
+@asynccontextmanager
+async def what_if(profile: Profile, access: SnapshotAccess) -> AsyncIterator[ProfileWhatIf]:
+    """Give the what-if of a profile once no cycle uses the snapshot; undo its changes to the snapshot at the end."""
+    async with access:
+        access.refresh()
+        with Statement(profile.snapshot, release=profile.release()) as statement:
+            yield ProfileWhatIf(profile, statement)
 
 
-class Exclusive:
-    """Who may use the snapshot: one scheduling cycle, or one question. `refresh` brings it up to date.
+class ProfileWhatIf:
+    """The `WhatIf` that plugins see; it asks the filters of one profile."""
 
-    `settled` waits for those who are about to give back what they hold.
-    """
-
-    def __init__(self) -> None:
-        self.lock = asyncio.Lock()
-        self.refresh: Callable[[], object] = _stay
-        self.settled: Callable[[], Awaitable[None]] = _at_rest
-
-    @asynccontextmanager
-    async def question(self, profile: Profile) -> AsyncIterator[Question]:
-        """Give what asks in the name of a profile, once nobody else uses the snapshot."""
-        async with self.lock:
-            await self.settled()
-            self.refresh()
-            with profile.snapshot.what_if():
-                yield Question(profile)
-
-
-class Question:
-    """The `WhatIf` that plugins see."""
-
-    def __init__(self, profile: Profile) -> None:
+    def __init__(self, profile: Profile, statement: Statement) -> None:
         self._profile = profile
-        self._turns = Turns(profile.clock)
+        self.statement = statement
+        self._turns = CooperativeYield(profile.clock)
 
     @property
     def snapshot(self) -> Snapshot:
@@ -70,22 +51,12 @@ class Question:
 
     def find_node(self, info: PodInfo) -> str:
         """Return the first node that can take the pod, or ""."""
-        profile, pod = self._profile, info.pod
-        nodes = profile.snapshot.nodes
-        if not len(nodes):
+        state = CycleState(self.statement.trial)
+        try:
+            return feasible_nodes(self._profile, state, info.pod, self.snapshot.nodes, limit=1).name(0)
+        except (FitError, PluginError):
             return ""
-        state = CycleState()
-        state.write(WHAT_IF, True)
-        outcome = profile.run_pre_filter(state, pod, nodes)
-        if outcome.status is not None:
-            return ""
-        names = outcome.result.node_names if outcome.result is not None else None
-        if names is not None:
-            rows = sorted(row for name in names if (row := nodes.index(name)) is not None)
-            nodes = nodes.take(np.array(rows, dtype=np.int64))
-        found = profile.find_feasible(state, pod, nodes, limit=1)
-        return nodes.name(int(found.rows[0])) if found.status is None and len(found.rows) else ""
 
     async def turn(self) -> None:
-        """Let the event loop turn if it is time."""
-        await self._turns.give()
+        """Yield to the event loop if it is time."""
+        await self._turns.yield_if_due()

@@ -21,16 +21,16 @@ from pyscheduler.podgroup.wire import IN_TREE_PODGROUPS
 from pyscheduler.queue.nominator import Nominator
 from pyscheduler.queue.scheduling_queue import SchedulingQueue
 from pyscheduler.runtime.discovery import discover
+from pyscheduler.runtime.handle_dependencies import HandleDependencies
+from pyscheduler.runtime.placement import PlacementPipeline
 from pyscheduler.runtime.profile_set import build_profiles
-from pyscheduler.runtime.services import Services
+from pyscheduler.runtime.snapshot_access import SnapshotAccess
 from pyscheduler.runtime.waiting_pods import WaitingPodMap
-from pyscheduler.scheduler.algorithm import Algorithm
 from pyscheduler.scheduler.binding_cycle import BindingCycle
 from pyscheduler.scheduler.event_handlers import EventHandlers
-from pyscheduler.scheduler.extended_algorithm import ExtendedAlgorithm
 from pyscheduler.scheduler.extenders_setup import make_extenders, with_ignored_resources
 from pyscheduler.scheduler.failure import FailureHandler
-from pyscheduler.scheduler.gauges import register_gauges, register_profiles
+from pyscheduler.scheduler.gauges import register_gauges
 from pyscheduler.scheduler.group_commit import GroupCommit
 from pyscheduler.scheduler.group_cycle import GroupCycles
 from pyscheduler.scheduler.in_tree_groups import make_in_tree_groups
@@ -38,19 +38,23 @@ from pyscheduler.scheduler.informers import LIVE_PODS, Informers
 from pyscheduler.scheduler.permissions import needs
 from pyscheduler.scheduler.pod_status import PodStatusWriter
 from pyscheduler.scheduler.ports import ClientSettings
+from pyscheduler.scheduler.queued_pods import QueuedPods
 from pyscheduler.scheduler.room import Room
 from pyscheduler.scheduler.scheduler import Scheduler
 from pyscheduler.scheduler.scheduling_cycle import SchedulingCycle
+from pyscheduler.scheduler.work import WorkSources
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Mapping
 
     from pyscheduler.config.types import Configuration
     from pyscheduler.framework.clock import Clock
     from pyscheduler.framework.recorder import Recorder
     from pyscheduler.runtime.profile import Profile
     from pyscheduler.runtime.registry import Registry
-    from pyscheduler.scheduler.ports import Transport
+    from pyscheduler.scheduler.extenders import Extenders
+    from pyscheduler.scheduler.in_tree_groups import InTreeGroups
+    from pyscheduler.scheduler.ports import ClusterClient, Transport
 
 __all__ = ["Settings", "build"]
 
@@ -86,20 +90,11 @@ def build(
     registry = registry if registry is not None else discover()
     recorder = recorder if recorder is not None else NullRecorder()
     settings = settings if settings is not None else Settings()
-    gates = settings.feature_gates
     # Each consumer draws from a stream of its own, so that one more draw here shifts no decision there.
     client_rng, sampling_rng, choices_rng, preemption_rng = (random.Random(rng.getrandbits(64)) for _ in range(4))
-    client = transport.connect(
-        ClientSettings(
-            qps=config.client_connection.qps,
-            burst=config.client_connection.burst,
-            component="pyscheduler",
-            host_name=settings.host_name,
-        ),
-        clock=clock,
-        rng=client_rng,
-        recorder=recorder,
-    )
+    connection = config.client_connection
+    client_settings = ClientSettings(qps=connection.qps, burst=connection.burst, host_name=settings.host_name)
+    client = transport.connect(client_settings, clock=clock, rng=client_rng, recorder=recorder)
     informers = Informers(client)
     pods = informers.get(Pod, field_selector=LIVE_PODS)
     nodes = informers.get(Node)
@@ -108,8 +103,7 @@ def build(
     snapshot = Snapshot(nominator=nominator)
     cache = Cache(clock=clock, recorder=recorder)
     waiting_pods = WaitingPodMap(clock=clock, recorder=recorder)
-    activator = _Activator()
-    services = Services(
+    services = HandleDependencies(
         snapshot=snapshot,
         clock=clock,
         rng=sampling_rng,
@@ -117,10 +111,8 @@ def build(
         client=client,
         nominator=nominator,
         waiting_pods=waiting_pods,
-        feature_gates=gates,
-        activate=activator.activate,
-        resort=activator.resort,
-        queue_place=activator.queue_place,
+        snapshot_access=SnapshotAccess(waiting_pods, refresh=lambda: cache.update_snapshot(snapshot)),
+        feature_gates=settings.feature_gates,
         permit_wait_limit_seconds=settings.permit_wait_limit_seconds,
         lister=informers.lister,
         declare=informers.declare,
@@ -128,82 +120,59 @@ def build(
         preemption_rng=preemption_rng,
         extenders=extenders.members if extenders is not None else (),
     )
-    services.exclusive.refresh = lambda: cache.update_snapshot(snapshot)
-    services.exclusive.settled = waiting_pods.given_back
-    if gates["GenericWorkload"]:
+    if settings.feature_gates["GenericWorkload"]:
         informers.declare(IN_TREE_PODGROUPS)
     specs = with_ignored_resources(profile_specs(config, registry.args_type), config.extenders)
     profiles = build_profiles(specs, registry, services)
-    in_tree = make_in_tree_groups(next(iter(profiles.values()))) if gates["GenericWorkload"] else None
-
-    def is_placed(uid: str) -> bool:
-        verdict = waiting_pods.verdict(uid)
-        return cache.is_assumed(uid) and (verdict is None or verdict.status is None)
-
-    queue = _make_queue(config, settings, services, profiles, is_placed)
-    activator.queue = queue
     informers.declare_registered(profiles.values())
-    statuses = PodStatusWriter(client=client, clock=clock, recorder=recorder)
-    handlers = EventHandlers(
-        clock=clock,
-        recorder=recorder,
-        cache=cache,
-        queue=queue,
-        profiles=profiles,
-        waiting_pods=waiting_pods,
-        statuses=statuses,
-    )
-    handlers.register(pods, nodes, informers.announced(profiles.values()))
-    register_gauges(recorder, cache, queue)
-    failure = FailureHandler(clock=clock, recorder=recorder, queue=queue, pods=pods, statuses=statuses)
-    algorithm = Algorithm(
+    work = WorkSources()
+    services.queue = _make_queue(config, settings, services, profiles, cache, nominator, work.wake)
+    pipeline = PlacementPipeline(
         snapshot=snapshot,
         rng=choices_rng,
         percentage_of_nodes_to_score=config.percentage_of_nodes_to_score,
-        extenders_choose=extenders is not None and extenders.any_chooses,
-    )
-    scheduling = SchedulingCycle(
-        clock=clock,
-        recorder=recorder,
-        cache=cache,
-        snapshot=snapshot,
-        queue=queue,
-        algorithm=algorithm,
-        failure=failure,
-        extended=ExtendedAlgorithm(algorithm=algorithm, extenders=extenders) if extenders is not None else None,
-    )
-    binding = BindingCycle(
-        clock=clock,
-        recorder=recorder,
-        queue=queue,
-        scheduling=scheduling,
-        failure=failure,
-        statuses=statuses,
-        nominate_expectation=gates["NominatedNodeNameForExpectation"],
         extenders=extenders,
     )
-    group_cycles = GroupCycles(
+    scheduler = _make_scheduler(services, profiles, cache, client, informers, extenders, pipeline, work)
+    scheduler.handlers.register(pods, nodes, informers.announced(profiles.values()))
+    register_gauges(scheduler)
+    return scheduler
+
+
+def _make_scheduler(
+    services: HandleDependencies,
+    profiles: Mapping[str, Profile],
+    cache: Cache,
+    client: ClusterClient,
+    informers: Informers,
+    extenders: Extenders | None,
+    pipeline: PlacementPipeline,
+    work: WorkSources,
+) -> Scheduler:
+    """Return the scheduler with its cycles."""
+    clock, recorder, snapshot, queue = services.clock, services.recorder, services.snapshot, services.queue
+    pods, waiting_pods, gates = informers.get(Pod), services.waiting_pods, services.feature_gates
+    in_tree = make_in_tree_groups(next(iter(profiles.values())).handle) if gates["GenericWorkload"] else None
+    statuses = PodStatusWriter(client=client, clock=clock, recorder=recorder)
+    failure = FailureHandler(clock=clock, recorder=recorder, queue=queue, pods=pods, statuses=statuses)
+    scheduling = SchedulingCycle(
+        clock=clock, recorder=recorder, cache=cache, snapshot=snapshot, queue=queue, pipeline=pipeline, failure=failure
+    )
+    group_cycles = _make_group_cycles(scheduling, waiting_pods, profiles, in_tree)
+    queued_pods = QueuedPods(
         clock=clock,
         recorder=recorder,
         cache=cache,
-        snapshot=snapshot,
         queue=queue,
-        scheduling=scheduling,
-        commit=GroupCommit(
-            clock=clock,
-            cache=cache,
-            snapshot=snapshot,
-            scheduling=scheduling,
-            failure=failure,
-            waiting_pods=waiting_pods,
-        ),
+        pods=pods,
         profiles=profiles,
-        sources={
-            name: ((in_tree,) if in_tree is not None else ()) + profile.group_cycle_plugins
-            for name, profile in profiles.items()
-        },
+        waiting_pods=waiting_pods,
+        scheduling=scheduling,
+        group_cycles=group_cycles,
+        room=Room(cache=cache, snapshot=snapshot),
     )
-    scheduler = Scheduler(
+    work.add(queued_pods)
+    return Scheduler(
         client=client,
         clock=clock,
         recorder=recorder,
@@ -213,40 +182,83 @@ def build(
         profiles=profiles,
         waiting_pods=waiting_pods,
         statuses=statuses,
-        handlers=handlers,
+        handlers=EventHandlers(
+            clock=clock,
+            recorder=recorder,
+            cache=cache,
+            queue=queue,
+            profiles=profiles,
+            waiting_pods=waiting_pods,
+            statuses=statuses,
+        ),
         scheduling=scheduling,
-        binding=binding,
-        group_cycles=group_cycles,
-        room=Room(cache=cache, snapshot=snapshot),
-        in_tree_groups=in_tree,
+        binding=BindingCycle(
+            clock=clock,
+            recorder=recorder,
+            queue=queue,
+            scheduling=scheduling,
+            failure=failure,
+            statuses=statuses,
+            nominate_expectation=gates["NominatedNodeNameForExpectation"],
+            extenders=extenders,
+        ),
+        work=work,
+        queued_pods=queued_pods,
+        writers=(statuses, in_tree) if in_tree is not None else (statuses,),
         pods=pods,
-        nodes=nodes,
+        nodes=informers.get(Node),
         others=[informer for _, informer in informers.others()],
         routes=services.routes,
-        exclusive=services.exclusive,
+        snapshot_access=services.snapshot_access,
         needs=needs(profiles.values(), informers.kinds(), in_tree_groups=in_tree is not None),
         extenders=extenders,
     )
-    register_profiles(
-        recorder,
-        profiles,
-        bindings=lambda: scheduler.binding_count,
-        prioritizing=(lambda: extenders.prioritizing) if extenders is not None else None,
+
+
+def _make_group_cycles(
+    scheduling: SchedulingCycle,
+    waiting_pods: WaitingPodMap,
+    profiles: Mapping[str, Profile],
+    in_tree: InTreeGroups | None,
+) -> GroupCycles:
+    """Return the group cycles of a scheduler; Kubernetes' own groups come before those of plugins."""
+    first = () if in_tree is None else (in_tree,)
+    return GroupCycles(
+        clock=scheduling.clock,
+        recorder=scheduling.recorder,
+        cache=scheduling.cache,
+        snapshot=scheduling.snapshot,
+        queue=scheduling.queue,
+        scheduling=scheduling,
+        commit=GroupCommit(
+            clock=scheduling.clock,
+            cache=scheduling.cache,
+            snapshot=scheduling.snapshot,
+            scheduling=scheduling,
+            failure=scheduling.failure,
+            waiting_pods=waiting_pods,
+        ),
+        profiles=profiles,
+        sources={name: first + profile.group_cycle_plugins for name, profile in profiles.items()},
     )
-    return scheduler
 
 
 def _make_queue(
     config: Configuration,
     settings: Settings,
-    services: Services,
+    services: HandleDependencies,
     profiles: Mapping[str, Profile],
-    is_placed: Callable[[str], bool],
+    cache: Cache,
+    nominator: Nominator,
+    on_ready: Callable[[], object],
 ) -> SchedulingQueue:
     """Return the queue that all profiles share; they agree on how to sort it."""
     gates = settings.feature_gates
-    nominator = services.nominator
-    assert isinstance(nominator, Nominator)
+
+    def is_placed(uid: str) -> bool:
+        verdict = services.waiting_pods.verdict(uid)
+        return cache.is_assumed(uid) and (verdict is None or verdict.status is None)
+
     return SchedulingQueue(
         clock=services.clock,
         recorder=services.recorder,
@@ -262,19 +274,5 @@ def _make_queue(
         adjacency_key=next(iter(profiles.values())).adjacency_key,
         is_placed=is_placed,
         generic_workload=gates["GenericWorkload"],
+        on_ready=on_ready,
     )
-
-
-class _Activator:
-    """Lets plugins reach the queue, which is made after them, because it asks them how to sort."""
-
-    queue: SchedulingQueue
-
-    def activate(self, pods: Iterable[Pod]) -> None:
-        self.queue.activate(pods)
-
-    def resort(self, pods: Iterable[Pod]) -> None:
-        self.queue.resort(pods)
-
-    def queue_place(self, uid: str) -> str:
-        return self.queue.place_of(uid) or ""

@@ -1,11 +1,11 @@
 """The binding cycle: one pod, from its reserved node to the API server. A coroutine; thousands may be under way.
 
-Waits for Permit, runs PreBind, Bind and PostBind. On any failure the reservation is undone, the freed resources are
-announced to the waiting pods, and the pod goes back into the queue. Once the API server has taken the binding, nothing
+It waits at Permit and runs PreBind, Bind and PostBind. After a failure it undoes the reservation, announces the free
+room to the waiting pods, and returns the pod to the queue. After the API server has accepted the binding, nothing
 undoes it any more.
 
-Differs from kube-scheduler: where every Bind plugin skips the pod, an error says so; there the pod is retried without a
-word to its user. Source: kube-scheduler 1.36, `bindingCycle`.
+Differs from kube-scheduler: if every Bind plugin skips the pod, the pod's user gets an error; there the pod is retried
+without one. Source: kube-scheduler 1.36, `bindingCycle`.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ import attrs
 from pyscheduler.framework.errors import NotFoundError
 from pyscheduler.framework.events import ASSIGNED_POD_DELETE
 from pyscheduler.framework.status import Code, Status
+from pyscheduler.runtime.placement import rejection_of
 from pyscheduler.scheduler.failure import CLEAR_NOMINATION
-from pyscheduler.scheduler.scheduling_cycle import rejection_of
 
 if TYPE_CHECKING:
     from pyscheduler.framework.clock import Clock
     from pyscheduler.framework.recorder import Recorder
     from pyscheduler.queue.scheduling_queue import SchedulingQueue
-    from pyscheduler.scheduler.cycle import Attempt
+    from pyscheduler.scheduler.attempt import Attempt
     from pyscheduler.scheduler.extenders import Extenders
     from pyscheduler.scheduler.failure import FailureHandler
     from pyscheduler.scheduler.pod_status import PodStatusWriter
@@ -49,7 +49,7 @@ class BindingCycle:
     statuses: PodStatusWriter
     #: Feature gate NominatedNodeNameForExpectation.
     nominate_expectation: bool = True
-    #: One of them may bind some pods in place of the Bind plugins.
+    #: An extender may bind some pods instead of the Bind plugins.
     extenders: Extenders | None = None
 
     async def run_binding_cycle(self, attempt: Attempt) -> None:
@@ -63,16 +63,16 @@ class BindingCycle:
         if status is not None:
             self.fail(attempt, status)
             return
-        # Nothing that goes wrong from here on can take the binding back.
+        # No later failure can undo the binding.
         attempt.is_settled = True
         try:
             await self._finish(attempt)
         except Exception:  # noqa: BLE001 - see above
             self.recorder.warning("post_bind_failed")
-            _log.exception("Pod is bound, but not all could be told pod=%s", attempt.queued.pod.key)
+            _log.exception("Pod is bound, but some post-bind steps failed pod=%s", attempt.queued.pod.key)
 
     async def _bind(self, attempt: Attempt) -> Status | None:
-        """Go through the extension points up to Bind; return the status that stopped it."""
+        """Run the extension points up to Bind; return the status that ended the cycle, None after a binding."""
         profile, state, node_name = attempt.profile, attempt.state, attempt.node_name
         pod = attempt.pod
         prepares = True
@@ -82,19 +82,19 @@ class BindingCycle:
                 return status
             prepares = status is None
             if prepares or profile.will_wait_on_permit(pod):
-                # Others (an autoscaler) see where the pod is about to go while it waits or prepares.
+                # Others (an autoscaler) see the pod's expected node while it waits at Permit or in PreBind.
                 self.statuses.expect(attempt.queued.pod, node_name)
         status = await profile.wait_on_permit(pod)
         if status is not None:
             return rejection_of(status, node_name)
-        # From here on no event can make the pod unschedulable: a failure is retried after a backoff.
+        # From here on events do not matter: after a failure the pod is retried when its backoff ends.
         self.queue.done(pod.uid)
         status = await profile.run_pre_bind(state, pod, node_name, may_be_called_off=prepares)
         if status is not None:
             return status
         under_way = self.statuses.drop(pod.uid)
         if under_way is not None:
-            # A nomination that arrives after the binding would stay on the bound pod for good.
+            # A nomination that is written after the binding would stay on the bound pod forever.
             await asyncio.wait([under_way])
         if self.extenders is not None:
             bound = await self.extenders.bind(pod, node_name)
@@ -107,13 +107,13 @@ class BindingCycle:
         return status
 
     async def _finish(self, attempt: Attempt) -> None:
-        """Tell everybody that the pod is bound."""
+        """Run the steps after a binding."""
         self._announce(attempt)
         await attempt.profile.run_post_bind(attempt.state, attempt.pod, attempt.node_name)
         self.scheduling.activate(attempt)
 
     def _announce(self, attempt: Attempt) -> None:
-        """Tell cache, users, logs and metrics."""
+        """Update cache, events, logs and metrics."""
         pod = attempt.pod
         queued = attempt.queued
         now = self.clock.now()
@@ -125,27 +125,30 @@ class BindingCycle:
             action="Binding",
             note=f"Successfully assigned {pod.key} to {attempt.node_name}",
         )
-        if _log.isEnabledFor(logging.INFO):
+        placement = attempt.placement
+        if placement is not None and _log.isEnabledFor(logging.INFO):
             _log.info(
                 "Successfully bound pod to node pod=%s node=%s evaluatedNodes=%d feasibleNodes=%d",
                 pod.key,
-                attempt.node_name,
-                attempt.evaluated_nodes,
-                attempt.feasible_nodes,
+                placement.node_name,
+                placement.evaluated_nodes,
+                placement.feasible_nodes,
             )
         self.recorder.attempt(result="scheduled", profile=attempt.profile.name, seconds=now - attempt.started_at)
         first = queued.first_attempt_at
-        self.recorder.pod_scheduled(attempts=queued.attempts, sli_seconds=now - first if first is not None else 0.0)
+        self.recorder.pod_scheduled(
+            attempts=queued.attempts + queued.is_taken, sli_seconds=now - first if first is not None else 0.0
+        )
         if queued.was_flushed:
             self.recorder.scheduled_after_flush()
 
     def fail(self, attempt: Attempt, status: Status) -> None:
-        """Undo, announce what was freed, and requeue."""
+        """Undo the reservation, announce the free room, and return the pod to the queue."""
         pod = attempt.pod
         freed = self.scheduling.undo(attempt)
         ignored_by = attempt.after_failure.ignored_by
         if status.is_rejected:
-            # Announced after the pod is back in the queue, and not to the pod itself: what it freed cannot help it.
+            # Announced after the pod is back in the queue, and not to the pod itself: its own room cannot help it.
             self.failure.handle(attempt, status, CLEAR_NOMINATION)
             if freed:
                 self.queue.move_all(

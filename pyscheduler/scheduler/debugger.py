@@ -1,11 +1,11 @@
-"""A look inside a running scheduler: what is in its cache and queue, and whether that is what the API server has.
+"""The debugger: logs the contents of cache and queue, and compares them with the API server.
 
-The dump comes first, because it needs nobody; a line for each node and each pod that waits. Then nodes and pods are
-listed. What is different may only be on its way, so it is looked for twice, and what is still different the second
-time is a mismatch. All of it goes on beside scheduling, in pieces that leave the loop free.
+The dump comes first, because it needs no API server: one line for each node and each waiting pod. Then nodes and pods
+are listed and compared. A difference may be a change that is still on its way, so the comparison runs twice; a
+difference in both is a mismatch. The debugger yields often, so that scheduling goes on.
 
-Differs from kube-scheduler: that compares the cache with the informers' copies, which would be wrong in the same way;
-dumps everything in two lines; and takes pods of other schedulers for missing. Source: kube-scheduler 1.36,
+Differs from kube-scheduler, which compares the cache with the informers' copies (they would be wrong in the same way),
+dumps everything in two lines, and reports pods of other schedulers as missing. Source: kube-scheduler 1.36,
 `backend/cache/debugger`.
 """
 
@@ -30,22 +30,20 @@ if TYPE_CHECKING:
 __all__ = ["Debugger", "Differences"]
 
 _log = logging.getLogger(__name__)
-# Who asks for it wants to see it, however little is logged otherwise.
-_log.setLevel(logging.INFO)
 
-#: Lines that are written before the loop turns.
+#: The number of lines after which the loop yields.
 _CHUNK: Final = 50
-#: How long a change may be on its way from the API server, in seconds.
-_PATIENCE_SECONDS: Final = 2.0
-#: Names that are told of each kind of difference.
-_TOLD: Final = 100
+#: The time between the two comparisons, in seconds.
+_RETRY_SECONDS: Final = 2.0
+#: The most names in a log line about one kind of difference.
+_MOST_NAMES: Final = 100
 
 
 @attrs.frozen(kw_only=True)
 class Differences:
-    """What the API server has and the scheduler does not know (`missed`), and the other way round (`redundant`).
+    """Objects that only the API server has (`missed`), and objects that only the scheduler has (`redundant`).
 
-    Nodes are told by name, pods by uid with `namespace/name`.
+    Nodes by name; pods by uid, with `namespace/name`.
     """
 
     missed_nodes: frozenset[str] = frozenset()
@@ -57,7 +55,7 @@ class Differences:
         return bool(self.missed_nodes or self.redundant_nodes or self.missed_pods or self.redundant_pods)
 
     def still(self, later: Differences) -> Differences:
-        """Return what is different here and in `later`."""
+        """Return the differences that are also in `later`."""
         return Differences(
             missed_nodes=self.missed_nodes & later.missed_nodes,
             redundant_nodes=self.redundant_nodes & later.redundant_nodes,
@@ -67,21 +65,23 @@ class Differences:
 
 
 class Debugger:
-    """Looks into one scheduler, on request."""
+    """Dumps and compares the state of one scheduler on request."""
 
     def __init__(self, scheduler: Scheduler) -> None:
+        # The dump is logged at every verbosity. Not at import: the set-up of logging may follow.
+        _log.setLevel(logging.INFO)
         self._scheduler = scheduler
         self._task: asyncio.Task[None] | None = None
 
     def look(self) -> None:
-        """Begin a look; nothing happens while one is under way."""
+        """Start a dump and a comparison; do nothing if one is under way."""
         if self._task is not None and not self._task.done():
-            _log.info("A look into cache and queue is under way already")
+            _log.info("A dump of cache and queue is under way already")
             return
         self._task = asyncio.create_task(self._look(), name="debugger")
 
     async def stop(self) -> None:
-        """Break off a look that is under way; idempotent."""
+        """Cancel a dump or a comparison that is under way; idempotent."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
@@ -93,14 +93,14 @@ class Debugger:
         except PySchedulerError as error:
             self._scheduler.recorder.warning("cache_compare_failed")
             _log.warning("Cache comparer failed err=%s", error)
-        except Exception:  # noqa: BLE001 - whoever looks must not be the trouble
+        except Exception:  # noqa: BLE001 - the debugger must not disturb the scheduler
             self._scheduler.recorder.warning("cache_compare_failed")
             _log.exception("Cache comparer failed")
 
-    # What is known here
+    # The scheduler's state
 
     async def dump(self) -> None:
-        """Log what is in the cache and in the queue."""
+        """Log the contents of the cache and the queue."""
         cache, queue = self._scheduler.cache, self._scheduler.queue
         _log.info(
             "Dump of cached NodeInfo nodes=%d pods=%d assumed=%d",
@@ -109,25 +109,25 @@ class Debugger:
             cache.assumed_count,
         )
         await _log_each("Dump of cached NodeInfo", cache.dump())
-        counts = queue.counts()
+        counts = queue.sub_queues.counts()
         unschedulable = counts["unschedulable"] + counts["gated"]
-        _log.info(
-            "Dump of scheduling queue summary=%s",
-            f"activeQ:{counts['active']}; backoffQ:{counts['backoff']}; unschedulablePods:{unschedulable}",
-        )
+        summary = f"activeQ:{counts['active']}; backoffQ:{counts['backoff']}; unschedulablePods:{unschedulable}"
+        if "held" in counts:
+            summary += f"; heldPods:{counts['held']}"
+        _log.info("Dump of scheduling queue summary=%s", summary)
         await _log_each("Dump of scheduling queue", queue.dump())
 
-    # What the API server has
+    # Comparison with the API server
 
     async def compare(self) -> Differences:
-        """Compare cache and queue with what the API server lists, log what is different, and return it.
+        """Compare cache and queue with the API server's lists; log the differences and return them.
 
-        Raises what keeps the lists from being read.
+        Raises the error of a list that fails.
         """
         _log.info("Cache comparer started")
         found = await self._differences()
         if found:
-            await self._scheduler.clock.sleep(_PATIENCE_SECONDS)
+            await self._scheduler.clock.sleep(_RETRY_SECONDS)
             found = found.still(await self._differences())
         if found.missed_nodes or found.redundant_nodes:
             _log.warning(
@@ -145,7 +145,7 @@ class Debugger:
         return found
 
     async def _differences(self) -> Differences:
-        """List once, and compare. Each list is held against what is known the moment it is complete."""
+        """List once and compare. Each list is compared with the scheduler's state when it is complete."""
         scheduler = self._scheduler
         listed_nodes: set[str] = set()
         async for nodes in scheduler.client.pages(Node):
@@ -168,19 +168,19 @@ class Debugger:
         )
 
     def _is_ours(self, pod: Pod) -> bool:
-        """Tell whether a pod has to be known here: it takes room, or is to be scheduled."""
+        """Return True if the scheduler must know the pod: the pod is on a node, or must be scheduled."""
         if pod.node_name:
             return True
-        # One that is being deleted is not tried again.
+        # A pod that is being deleted is not scheduled.
         return pod.scheduler_name in self._scheduler.profiles and not pod.metadata.deletion_timestamp
 
     def _is_waiting(self, uid: str) -> bool:
-        """Tell whether a pod is in the queue, in flight, or set aside because it cannot be read."""
+        """Return True if a pod is in the queue, in flight, or unreadable."""
         return self._scheduler.queue.place_of(uid) is not None or uid in self._scheduler.handlers.unreadable_pods
 
 
 async def _log_each(message: str, entries: Iterable[Mapping[str, object]]) -> None:
-    """Log a line for each entry, and let the loop turn between chunks."""
+    """Log a line for each entry, and yield between chunks."""
     for number, entry in enumerate(entries, 1):
         places = " ".join(f"{name}=%s" for name in entry)
         _log.info(f"{message} {places}", *map(_text, entry.values()))
@@ -202,10 +202,10 @@ def _both(first: Mapping[str, str], second: Mapping[str, str]) -> Mapping[str, s
 
 
 def _names(names: Iterable[str]) -> str:
-    """Write names as Go writes a slice; of very many, the first ones and how many there are."""
+    """Format names as Go formats a slice; of very many, the first ones and their number."""
     found = sorted(names)
-    more = [f"... {len(found)} in all"] if len(found) > _TOLD else []
-    return f"[{' '.join([*found[:_TOLD], *more])}]"
+    more = [f"... {len(found)} in all"] if len(found) > _MOST_NAMES else []
+    return f"[{' '.join([*found[:_MOST_NAMES], *more])}]"
 
 
 def _pods(pods: Mapping[str, str]) -> str:

@@ -1,10 +1,10 @@
-"""What the informers' events do to the cache and to the queue.
+"""Event handlers: they apply the informers' events to the cache and the queue.
 
-Pods with a node go into the cache, pods without one into the queue if a profile answers for their `schedulerName`; all
-others are counted and left alone. Every change that may make a waiting pod schedulable is announced to the queue.
-An object that cannot be read (a selector or a quantity that does not parse) is reported and passed over: one bad object
-must not stop the others. The users of a pod that is kept out of the queue for this are told by event and condition. Of
-a pod that has a node, what can be read is counted.
+A pod with a node enters the cache. A pod without a node enters the queue if a profile has its `schedulerName`. All
+other pods are counted and ignored. Every change that may make a waiting pod schedulable is announced to the queue.
+An object that cannot be read (a selector or a quantity that does not parse) is reported and skipped, so that one bad
+object does not stop the others. A pod that cannot enter the queue for this reason gets an event and a condition. For a
+pod that has a node, the readable part is counted.
 
 Source: kube-scheduler 1.36, `eventhandlers.go`.
 """
@@ -35,7 +35,7 @@ from pyscheduler.framework.events import (
 )
 from pyscheduler.framework.pod_info import PodInfo
 from pyscheduler.scheduler.failure import truncated
-from pyscheduler.scheduler.salvage import readable_part
+from pyscheduler.scheduler.malformed_pod import readable_part
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -58,7 +58,7 @@ _log = logging.getLogger(__name__)
 
 @attrs.define(kw_only=True)
 class EventHandlers:
-    """Connects informers to cache and queue."""
+    """Connects the informers to the cache and the queue."""
 
     clock: Clock
     recorder: Recorder
@@ -67,18 +67,18 @@ class EventHandlers:
     profiles: Mapping[str, Profile]
     waiting_pods: WaitingPodMap
     statuses: PodStatusWriter
-    #: Pods without a node that name no profile of ours, by uid: counted, never touched.
+    #: Pods without a node whose `schedulerName` is no profile, by uid: counted and ignored.
     foreign_pods: set[str] = attrs.Factory(set)
-    #: Pods of ours that cannot be read and so are in no queue, by uid, and what their users were told.
+    #: Pods of our profiles that cannot be read and so are not in the queue: the message in their event, by uid.
     unreadable_pods: dict[str, str] = attrs.Factory(dict)
-    #: By uid the version before the first one that could not be read.
+    #: The last readable version of pods whose newest version cannot be read, by uid.
     _last_read: dict[str, Pod] = attrs.Factory(dict)
 
     def register(
         self, pods: Informer[Pod], nodes: Lister[Node], others: Iterable[tuple[str, ActionType, Lister[KubeObject]]]
     ) -> None:
-        """Listen to pods, nodes, and to those actions on each other kind that some plugin's hints may ask about."""
-        # Nodes first: pods that arrive before their node are kept aside by the cache, at a cost.
+        """Handle the events of pods and nodes, and of other kinds those actions that some plugin has registered."""
+        # Nodes first, because a pod that comes before its node costs the cache more.
         nodes.add_event_handler(on_add=self.add_node, on_update=self.update_node, on_delete=self.delete_node)
         pods.add_event_handler(on_add=self.add_pod, on_update=self.update_pod, on_delete=self.delete_pod)
         pods.add_unreadable_handler(self.unreadable_pod)
@@ -96,14 +96,14 @@ class EventHandlers:
     # Nodes
 
     def add_node(self, node: Node) -> None:
-        """Take a new node into the cache and wake the pods it may help."""
+        """Add a new node to the cache and wake the pods that it may help."""
         began = self.clock.now()
         if self._guarded("node", node, partial(self.cache.add_node, node)):
             self.queue.move_all(NODE_ADD, None, node)
         self._timed(NODE_ADD, began)
 
     def update_node(self, old: Node, new: Node) -> None:
-        """Bring the node up to date; wake pods if something changed that scheduling looks at."""
+        """Update the node; wake the pods that the change may help."""
         began = self.clock.now()
         if not self._guarded("node", new, partial(self.cache.update_node, old, new)):
             return
@@ -114,7 +114,7 @@ class EventHandlers:
             self.recorder.event_handling(event.label, seconds=updated + self.clock.now() - started)
 
     def delete_node(self, node: Node) -> None:
-        """Drop the node."""
+        """Remove the node."""
         began = self.clock.now()
         self.queue.move_all(NODE_DELETE, node, None)
         self._guarded("node", node, partial(self.cache.remove_node, node))
@@ -123,7 +123,7 @@ class EventHandlers:
     # Pods
 
     def add_pod(self, pod: Pod) -> None:
-        """Sort a new pod into cache or queue."""
+        """Add a new pod to the cache or the queue."""
         if pod.node_name:
             self._add_assigned(pod)
         elif pod.scheduler_name in self.profiles:
@@ -136,9 +136,9 @@ class EventHandlers:
             self.foreign_pods.add(pod.uid)
 
     def update_pod(self, old: Pod, new: Pod) -> None:
-        """Follow a pod from one version to the next."""
+        """Update a pod; it may move from the queue to the cache."""
         if old.uid != new.uid:
-            # A relist can miss that a pod was deleted and made anew under the same name.
+            # After a relist, a deletion and a new pod of the same name can come as one update.
             self.delete_pod(old)
             self.add_pod(new)
         elif old.node_name:
@@ -156,7 +156,7 @@ class EventHandlers:
             self._update_unscheduled(old, new)
 
     def delete_pod(self, pod: Pod) -> None:
-        """Forget a pod that is gone, or has ended."""
+        """Remove a pod that was deleted or has ended."""
         self.foreign_pods.discard(pod.uid)
         self._forget_unreadable(pod.uid)
         if pod.node_name:
@@ -172,12 +172,12 @@ class EventHandlers:
             if self.cache.is_assumed(pod.uid):
                 self._assumed_deleted(pod)
             elif pod.status.nominated_node_name:
-                # Pods of the same or a lower priority had to leave room for it.
+                # Pods of the same or a lower priority could not use its room.
                 self.queue.move_all(ASSIGNED_POD_DELETE, pod, None, _at_most(pod.priority))
             self._timed(UNSCHEDULED_POD_DELETE, began)
 
     def unreadable_pod(self, failure: Malformed, gone: bool) -> None:
-        """Tell the users of a pod of ours that cannot be decoded at all; the informer has counted and logged it."""
+        """Write an event about a pod that cannot be decoded; the informer has counted and logged it."""
         if gone:
             self._forget_unreadable(failure.uid)
             return
@@ -190,8 +190,8 @@ class EventHandlers:
                 resource_version=failure.resource_version,
             )
             pod = Pod(metadata=metadata, spec=PodSpec(scheduler_name=failure.scheduler_name))
-            # No condition: where not even the fields have their types, no server would take the patch.
-            self._tell_unreadable(pod, f"the pod cannot be read: {failure.error}", condition=False)
+            # No condition: an API server rejects a patch of an object whose fields have wrong types.
+            self._report_unreadable(pod, f"the pod cannot be read: {failure.error}", condition=False)
 
     def _add_assigned(self, pod: Pod) -> None:
         began = self.clock.now()
@@ -201,7 +201,7 @@ class EventHandlers:
 
     def _update_assigned(self, old: Pod, new: Pod) -> None:
         if self.cache.get_pod(new.uid) is None or self.cache.is_assumed(new.uid):
-            # The cache could not take it in so far, because it could not be read.
+            # The pod is not in the cache yet, because it could not be read.
             self._add_assigned(new)
             return
         began = self.clock.now()
@@ -219,18 +219,18 @@ class EventHandlers:
         if self.cache.is_assumed(new.uid):
             if new.metadata.deletion_timestamp and not old.metadata.deletion_timestamp:
                 self._assumed_deleted(new)
-            elif self.queue.is_in_flight(new.uid) and (info := self._read(new)) is not None:
+            elif new.uid in self.queue.in_flight and (info := self._read(new)) is not None:
                 self.queue.update_placed(old, info)
             return
         info = self._read(new)
         if info is None:
             self._last_read.setdefault(new.uid, old)
         else:
-            # The queue judges by what changed since the version it has, which may not be the one before.
+            # The hints need the change since the version in the queue, which may be older than `old`.
             self.queue.update(self._last_read.pop(new.uid, old), info)
         nominated = old.status.nominated_node_name
         if nominated and nominated != new.status.nominated_node_name:
-            # As if it had been deleted from the node it was nominated to.
+            # The same event as if the pod had been deleted from the node of its nomination.
             ignored_by = self.queue.ignored_by(new.uid)
             self.queue.move_all(ASSIGNED_POD_DELETE, old, None, _at_most(old.priority), ignored_by)
         for event in pod_changes(old, new):
@@ -239,9 +239,9 @@ class EventHandlers:
         self._timed(UNSCHEDULED_POD_UPDATE, began)
 
     def _read(self, pod: Pod) -> PodInfo | None:
-        """Work out what scheduling needs of a pod without a node; where that fails, tell its users and return None.
+        """Return the facts about a pod without a node; if it cannot be read, report that to its users and return None.
 
-        A pod that is in the queue already stays there, as it was when it could be read.
+        A pod that is in the queue already stays there with its last readable version.
         """
         try:
             _check_uid(pod)
@@ -249,12 +249,12 @@ class EventHandlers:
         except PySchedulerError as error:
             self._complain("pod", pod.key, error)
             if self.queue.place_of(pod.uid) is None:
-                self._tell_unreadable(pod, f"the pod cannot be read: {error}")
+                self._report_unreadable(pod, f"the pod cannot be read: {error}")
             return None
         self.unreadable_pods.pop(pod.uid, None)
         return info
 
-    def _tell_unreadable(self, pod: Pod, message: str, *, condition: bool = True) -> None:
+    def _report_unreadable(self, pod: Pod, message: str, *, condition: bool = True) -> None:
         if self.unreadable_pods.get(pod.uid) == message:
             return
         self.unreadable_pods[pod.uid] = message
@@ -269,7 +269,7 @@ class EventHandlers:
         self._last_read.pop(uid, None)
 
     def _read_assigned(self, pod: Pod) -> PodInfo:
-        """Work out what scheduling needs of a pod on its node: whatever cannot be read, the rest is counted."""
+        """Return the facts about a pod on its node, as far as they can be read."""
         _check_uid(pod)
         known = self.cache.get_pod(pod.uid)
         if known is not None and known.holds_for(pod):
@@ -281,11 +281,11 @@ class EventHandlers:
             return known.with_pod(pod) if known is not None else readable_part(pod)
 
     def _assumed_deleted(self, pod: Pod) -> None:
-        """Free what a pod holds that is deleted between its scheduling cycle and its binding."""
+        """Release the node of a pod that is deleted between its scheduling cycle and its binding."""
         assumed = self.cache.get_pod(pod.uid)
         if assumed is None:
             return
-        # A pod that waits at Permit is rejected and cleans up after itself; past that, only the cache can be freed.
+        # A pod that waits at Permit is rejected, and its binding cycle releases the node. Later only the cache can.
         if not self.waiting_pods.delete(pod.uid):
             self._guarded("pod", pod, partial(self.cache.forget_pod, assumed.pod))
         self.queue.move_all(ASSIGNED_POD_DELETE, assumed.pod, None)
@@ -301,7 +301,7 @@ class EventHandlers:
         self._other(event, old, None)
 
     def _guarded(self, kind: str, subject: Node | Pod, act: Callable[[], object]) -> bool:
-        """Do it; report an object that cannot be read, or that cache and API disagree about, and go on."""
+        """Run `act`; return False and report the object if it cannot be read, or the cache and the API differ."""
         try:
             act()
         except CacheError as error:
@@ -322,7 +322,7 @@ class EventHandlers:
 
 
 def _check_uid(pod: Pod) -> None:
-    """Raise for a pod that could not be told from another of its name."""
+    """Raise PySchedulerError for a pod without a uid: it could not be distinguished from another pod of its name."""
     if not pod.uid:
         raise PySchedulerError("metadata.uid is empty; an API server gives every object one")
 

@@ -44,8 +44,8 @@ if TYPE_CHECKING:
     from pyscheduler.framework.pod_info import PodInfo
     from pyscheduler.framework.recorder import Recorder
     from pyscheduler.framework.snapshot import Snapshot
+    from pyscheduler.scheduler.object_texts import ObjectTexts
     from pyscheduler.scheduler.ports import ExtenderConnection, Response
-    from pyscheduler.scheduler.wire_forms import WireForms
 
 __all__ = ["Extender", "Extenders"]
 
@@ -78,7 +78,7 @@ class Extender:
     config: ExtenderConfig
     connection: ExtenderConnection
     clock: Clock
-    forms: WireForms
+    forms: ObjectTexts
     _managed: frozenset[str] = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
@@ -253,6 +253,15 @@ class Extenders:
             if len(verdict.rows) < len(nodes):
                 nodes = nodes.take(verdict.rows)
         return nodes
+
+    async def accept(self, pod: Pod, node: Nodes, refused: dict[str, Status]) -> bool:
+        """Return whether all extenders leave the node that the pod is nominated to; one that fails does not."""
+        try:
+            return len(await self.filter(pod, node, refused)) > 0
+        except ExtenderError as error:
+            name = node.name(0)
+            _log.warning('Evaluation failed on nominated node pod=%s node=%s err="%s"', pod.key, name, error)
+            return False
 
     async def prioritize(self, pod: Pod, nodes: Nodes) -> Sequence[tuple[str, PluginScores]]:
         """Return the scores of each extender that gives any, by its name; they are asked all at once."""

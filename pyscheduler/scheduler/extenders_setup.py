@@ -12,7 +12,7 @@ import attrs
 from pyscheduler.framework.errors import ConfigError
 from pyscheduler.framework.plugin_args import NodeResourcesFitArgs
 from pyscheduler.scheduler.extenders import Extender, Extenders
-from pyscheduler.scheduler.wire_forms import WireForms
+from pyscheduler.scheduler.object_texts import ObjectTexts
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -43,7 +43,7 @@ def make_extenders(
     They are told of `pods` and `nodes` as the API server has them. Nobody is asked anything yet. Raises `ConfigError`
     for all whose TLS settings cannot be used.
     """
-    forms = WireForms()
+    forms = ObjectTexts()
     if configs:
         forms.follow_pods(pods, bound=any(one.preempt_verb and not one.node_cache_capable for one in configs))
     if any((one.filter_verb or one.prioritize_verb) and not one.node_cache_capable for one in configs):

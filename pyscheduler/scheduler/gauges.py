@@ -1,4 +1,4 @@
-"""Gauges and counts that are read when somebody scrapes; between two scrapes they cost nothing."""
+"""Gauges and counters that are computed at each scrape; between two scrapes they cost nothing."""
 
 from __future__ import annotations
 
@@ -6,34 +6,39 @@ from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
     from pyscheduler.cache.cache import Cache
     from pyscheduler.framework.recorder import Recorder
     from pyscheduler.queue.scheduling_queue import SchedulingQueue
-    from pyscheduler.runtime.profile import Profile
+    from pyscheduler.scheduler.scheduler import Scheduler
 
     #: Label pairs to value.
     _Values = dict[tuple[tuple[str, str], ...], float]
 
-__all__ = ["register_gauges", "register_profiles"]
+__all__ = ["register_gauges"]
 
 #: Plugins that spread their work over goroutines in kube-scheduler, and so have a row in scheduler_goroutines there.
 _PARALLEL: Final = frozenset({"DefaultPreemption", "InterPodAffinity", "PodTopologySpread"})
 
 
-def register_gauges(recorder: Recorder, cache: Cache, queue: SchedulingQueue) -> None:
-    """Register kube-scheduler's gauges of what is pending, in flight, rejected and cached."""
+def register_gauges(scheduler: Scheduler) -> None:
+    """Register kube-scheduler's gauges of pods and tasks, and its count of plugin evaluations."""
+    _register_pods(scheduler.recorder, scheduler.cache, scheduler.queue)
+    _register_profiles(scheduler.recorder, scheduler)
+
+
+def _register_pods(recorder: Recorder, cache: Cache, queue: SchedulingQueue) -> None:
     recorder.gauge(
         "scheduler_pending_pods",
-        lambda: {(("queue", name),): float(count) for name, count in queue.counts().items()},
+        lambda: {(("queue", name),): float(count) for name, count in queue.sub_queues.counts().items()},
     )
     recorder.gauge(
         "scheduler_unschedulable_pods",
         _with_zeros(
             lambda: {
                 (("plugin", plugin), ("profile", profile)): float(count)
-                for (plugin, profile), count in queue.rejections().items()
+                for (plugin, profile), count in queue.sub_queues.rejections.items()
             }
         ),
     )
@@ -41,7 +46,7 @@ def register_gauges(recorder: Recorder, cache: Cache, queue: SchedulingQueue) ->
         "scheduler_inflight_events",
         lambda: {
             (("event", event),): float(count)
-            for event, count in (dict.fromkeys(queue.in_flight_labels, 0) | dict(queue.in_flight_events())).items()
+            for event, count in (dict.fromkeys(queue.in_flight.seen_labels, 0) | queue.in_flight.counts()).items()
         },
     )
     recorder.gauge(
@@ -55,7 +60,7 @@ def register_gauges(recorder: Recorder, cache: Cache, queue: SchedulingQueue) ->
 
 
 def _with_zeros(read: Callable[[], _Values]) -> Callable[[], _Values]:
-    """Go on showing what was shown once, as Prometheus' client does: a series that ends is no alert's zero."""
+    """Keep each series that was shown once, with 0, as Prometheus' client does: an alert needs the zero."""
     seen: _Values = {}
 
     def values() -> _Values:
@@ -66,17 +71,13 @@ def _with_zeros(read: Callable[[], _Values]) -> Callable[[], _Values]:
     return values
 
 
-def register_profiles(
-    recorder: Recorder,
-    profiles: Mapping[str, Profile],
-    bindings: Callable[[], int],
-    prioritizing: Callable[[], int] | None = None,
-) -> None:
+def _register_profiles(recorder: Recorder, scheduler: Scheduler) -> None:
     """Register kube-scheduler's counts of what plugins were asked, and what runs beside the scheduling cycle.
 
     Differs from kube-scheduler: scheduler_goroutines shows tasks, for there are no goroutines. What is spread over
     goroutines there is one computation here, over before anybody can look, so it shows 0.
     """
+    profiles = scheduler.profiles
 
     def evaluations() -> _Values:
         return {
@@ -88,9 +89,9 @@ def register_profiles(
     parallel = {name: 0 for profile in profiles.values() for name in profile.plugins if name in _PARALLEL}
 
     def tasks() -> _Values:
-        running = Counter({"binding": bindings(), "Filter": 0, "Score": 0, **parallel})
-        if prioritizing is not None:
-            running["prioritizing_extender"] = prioritizing()
+        running = Counter({"binding": scheduler.binding_count, "Filter": 0, "Score": 0, **parallel})
+        if scheduler.extenders is not None:
+            running["prioritizing_extender"] = scheduler.extenders.prioritizing
         for profile in profiles.values():
             running.update(profile.running_tasks())
         return {(("operation", operation),): float(count) for operation, count in running.items()}

@@ -1,12 +1,12 @@
-"""What comes of a group cycle: its members are reserved in earnest, or go back into the queue with a reason.
+"""Act on the decision of a group cycle: reserve its members for real, or put them back into the queue with a reason.
 
-A cycle that was under way for long may be about a cluster that has changed. So a member whose node has changed since is
-held against the cluster as it is now, and one that was bound meanwhile is refused by the cache. Where Permit then holds
-all that could be reserved, because too few are left, they are taken back, so that nobody holds a node for a group that
-is not there. Source: kube-scheduler 1.36, `submitPodGroupAlgorithmResult`.
+The cluster may have changed during a long cycle. So a member whose node has changed is filtered again on the cluster as
+it is now, and the cache refuses a member that was bound in the meantime. If Permit then holds all that could be
+reserved, because too few are left, they are taken back: no pod holds a node for an incomplete group.
+Source: kube-scheduler 1.36, `submitPodGroupAlgorithmResult`.
 
-Differs from kube-scheduler, which looks at no node again, and where members that were reserved wait at Permit for five
-minutes although the group has too few.
+Differs from kube-scheduler, which filters no node again, and where reserved members wait at Permit for five minutes
+although the group has too few.
 """
 
 from __future__ import annotations
@@ -15,16 +15,15 @@ import logging
 from typing import TYPE_CHECKING
 
 import attrs
-import numpy as np
 
 from pyscheduler.framework.diagnosis import FitError
 from pyscheduler.framework.errors import PLUGIN_FAILURES
-from pyscheduler.framework.group_cycle import GROUP_CYCLE, GroupOutcome, GroupVerdict, PodGroupUnschedulableError
+from pyscheduler.framework.group_cycle import GroupOutcome, GroupVerdict, PodGroupUnschedulableError
 from pyscheduler.framework.interfaces import NominatingInfo
-from pyscheduler.framework.preemption import PREEMPTION_INQUIRY
 from pyscheduler.framework.status import Code, Status
 from pyscheduler.podgroup import asks, places_needed
-from pyscheduler.runtime.turns import Turns
+from pyscheduler.runtime.cooperative_yield import CooperativeYield
+from pyscheduler.runtime.placement import fits_on
 from pyscheduler.scheduler.failure import CLEAR_NOMINATION, pending_version
 
 if TYPE_CHECKING:
@@ -36,7 +35,7 @@ if TYPE_CHECKING:
     from pyscheduler.framework.preemption import Candidate
     from pyscheduler.runtime.profile import Profile
     from pyscheduler.runtime.waiting_pods import WaitingPodMap
-    from pyscheduler.scheduler.cycle import Attempt
+    from pyscheduler.scheduler.attempt import Attempt
     from pyscheduler.scheduler.failure import FailureHandler
     from pyscheduler.scheduler.group_cycle import GroupSource
     from pyscheduler.scheduler.scheduling_cycle import SchedulingCycle
@@ -45,7 +44,7 @@ __all__ = ["Decision", "GroupCommit", "Member"]
 
 _log = logging.getLogger(__name__)
 
-#: So many kinds of members listen for room at most.
+#: The maximum number of kinds of members that listen for room.
 _KINDS = 8
 _CHANGED = "pod or node changed while the pod group was being scheduled"
 _TAKEN_BACK = "pod group lost members while it was being scheduled"
@@ -53,26 +52,26 @@ _TAKEN_BACK = "pod group lost members while it was being scheduled"
 
 @attrs.define(kw_only=True, eq=False)
 class Member:
-    """One pod of a group cycle, and what became of it."""
+    """One pod of a group cycle, and its outcome."""
 
     attempt: Attempt
-    #: Which of the groups that are decided about together it belongs to.
+    #: The group it belongs to; several may be scheduled together.
     group: Hashable
     #: Why it found no node; None where it found one.
     status: Status | None = None
     nominating: NominatingInfo | None = CLEAR_NOMINATION
-    #: Whether it was placed in thought: on a node that it found, or where room could be made.
+    #: Whether it was placed in the trial: on a feasible node, or where victims can make room.
     is_placed: bool = False
     #: What Permit said then: None or WAIT.
     permit: Status | None = None
-    #: Who would make room for it, and how.
+    #: The plugin that would make room for it, and the victims.
     preemptor: str = ""
     candidate: Candidate | None = None
 
 
 @attrs.define(kw_only=True, eq=False)
 class Decision:
-    """A group cycle and what it came to; at first, that the group cannot be placed."""
+    """A group cycle and its outcome; at first, that the group cannot be placed."""
 
     source: GroupSource
     profile: Profile
@@ -86,16 +85,16 @@ class Decision:
     )
     #: Whether a member so far needs room that has to be made.
     needs_preemption: bool = False
-    #: The generation of each node that a member was placed on, as it was when that was decided.
+    #: The generation of each node that a member was placed on, as of the trial.
     generations: dict[str, int] = attrs.Factory(dict)
 
     def rejectors(self) -> set[str]:
-        """Return the plugins in whose name the group waits for an event; none where it goes by backoff."""
+        """Return the plugins whose events wake the group; none if it waits for its backoff only."""
         if self.source.retries_after_backoff:
             return set()
         errors = [member.status.error for member in self.members if member.status is not None]
         found = {name for each in errors if isinstance(each, FitError) for name in each.diagnosis.unschedulable_plugins}
-        # Where nobody lacked room, nobody knows what to wait for.
+        # If no member lacked room, no event is known to help.
         return found | {self.source.name} if found else found
 
 
@@ -111,7 +110,7 @@ class GroupCommit:
     waiting_pods: WaitingPodMap
 
     async def submit(self, decision: Decision) -> Sequence[Attempt]:
-        """Deal with all members; return the attempts to bind."""
+        """Settle all members; return the attempts to bind."""
         match decision.verdict.outcome:
             case GroupOutcome.SCHEDULED:
                 return await self._bind_all(decision)
@@ -124,7 +123,7 @@ class GroupCommit:
         return ()
 
     def fail_rest(self, decision: Decision, status: Status) -> None:
-        """Fail the members that nobody has dealt with, and give back what they hold."""
+        """Fail the members that are not settled, and give back what they hold."""
         for member in decision.members:
             if not member.attempt.is_settled:
                 self.waiting_pods.stop(member.attempt.pod.uid)
@@ -134,17 +133,17 @@ class GroupCommit:
     # Back into the queue
 
     async def _fail_all(self, decision: Decision) -> None:
-        status, turns = decision.status, Turns(self.clock)
+        status, turns = decision.status, CooperativeYield(self.clock)
         assert status is not None, "an error has a status"
         for member in decision.members:
             own = member.status
             self.failure.handle(member.attempt, own if own is not None and own.is_error else status, CLEAR_NOMINATION)
-            await turns.give()
+            await turns.yield_if_due()
 
     async def _preempt_all(self, decision: Decision) -> None:
-        """Tell the victims to go, and let the group try again when they are gone."""
+        """Evict the victims; the group is retried once they are gone."""
         status = decision.status
-        assert status is not None, "who waits for a preemption is told so"
+        assert status is not None, "a group that waits for a preemption has a status"
         for member in decision.members:
             attempt = member.attempt
             if member.status is None:
@@ -161,31 +160,31 @@ class GroupCommit:
                 self.failure.handle(attempt, failure, CLEAR_NOMINATION)
 
     async def _reject_all(self, decision: Decision) -> None:
-        rejectors, turns = decision.rejectors(), Turns(self.clock)
+        rejectors, turns = decision.rejectors(), CooperativeYield(self.clock)
         _listen(decision)
         for member in decision.members:
             self._reject(member, rejectors)
-            await turns.give()
+            await turns.yield_if_due()
 
     def _reject(self, member: Member, rejectors: set[str]) -> None:
-        """Let one member wait: where it had a place, for the others; else for room."""
+        """Put one member back into the queue: it waits for the others if it had a node, else for room."""
         if member.is_placed:
             message = member.permit.message if member.permit is not None else ""
             status = _unschedulable(message, rejectors)
             self.failure.handle(member.attempt, status, CLEAR_NOMINATION)
         else:
-            assert member.status is not None, "who has no place was told why"
+            assert member.status is not None, "a member without a node has a status"
             self.failure.handle(member.attempt, member.status, member.nominating)
 
-    # In earnest
+    # Scheduling for real
 
     async def _bind_all(self, decision: Decision) -> Sequence[Attempt]:
-        """Reserve the members that have a place; all of them are taken back where Permit holds them for want of others.
+        """Reserve the members that have a node; take all of them back if Permit holds them because too few are left.
 
-        None of them is on its way to be bound before all were reserved.
+        No binding cycle starts before all are reserved.
         """
         reserved: list[Member] = []
-        turns = Turns(self.clock)
+        turns = CooperativeYield(self.clock)
         try:
             for member in decision.members:
                 if member.is_placed and member.status is None:
@@ -194,7 +193,7 @@ class GroupCommit:
                         reserved.append(member)
                     else:
                         member.is_placed = False
-                await turns.give()
+                await turns.yield_if_due()
         except BaseException:
             for member in reserved:
                 self.waiting_pods.stop(member.attempt.pod.uid)
@@ -213,52 +212,44 @@ class GroupCommit:
         return [member.attempt for member in reserved]
 
     def _reserve(self, member: Member, decision: Decision) -> Status | None:
-        """Assume one member on its node, with Reserve and Permit; return why that cannot be."""
-        attempt = member.attempt
-        node_name = attempt.node_name
-        attempt.state.delete(GROUP_CYCLE)
-        attempt.state.delete(PREEMPTION_INQUIRY)
+        """Assume one member on its node, with Reserve and Permit; return why that failed."""
+        attempt, placement = member.attempt, member.attempt.placement
+        assert placement is not None, "the member was placed"
+        node_name = placement.node_name
+        attempt.state.end_trial()
         if self._is_gone(attempt):
             return _unschedulable(_CHANGED)
         is_as_it_was = self.cache.node_generation(node_name) == decision.generations.get(node_name)
         if not is_as_it_was and not self._still_fits(attempt):
             return _unschedulable(_CHANGED)
-        failed = self.scheduling.reserve(attempt)
-        if failed is not None:
-            return failed[0]
+        failure = self.scheduling.reserve(attempt, placement)
+        if failure is not None:
+            return failure.status
         generation = self.cache.node_generation(node_name)
         if is_as_it_was and generation is not None:
-            # What the others of the group do to the node was known. What somebody else did concerns all on it.
+            # The changes that the group itself makes to the node are known.
             decision.generations[node_name] = generation
         self.scheduling.activate(attempt)
         return None
 
     def _is_gone(self, attempt: Attempt) -> bool:
-        """Tell whether the pod was deleted, or bound by somebody else, since it was popped."""
+        """Return True if the pod was deleted, or bound by another scheduler, since it was popped."""
         current = pending_version(self.failure.pods, attempt.queued.pod)
         return current is None or current.is_terminating
 
     def _still_fits(self, attempt: Attempt) -> bool:
-        """Tell whether the pod fits on its node, going by the cluster as it is now."""
+        """Return whether the pod fits on its node in the cluster as it is now."""
         self.cache.update_snapshot(self.snapshot)
-        profile, state, pod, nodes = attempt.profile, attempt.state, attempt.queued.pod, self.snapshot.nodes
-        row = nodes.index(attempt.node_name)
-        if row is None:
-            return False
-        outcome = profile.run_pre_filter(state, pod, nodes)
-        names = outcome.result.node_names if outcome.result is not None else None
-        if outcome.status is not None or (names is not None and attempt.node_name not in names):
-            return False
-        found = profile.find_feasible(state, pod, nodes.take(np.array([row], dtype=np.int64)))
-        return found.status is None and len(found.rows) > 0
+        nodes = self.snapshot.nodes
+        return fits_on(attempt.profile, attempt.state, attempt.queued.pod, nodes, attempt.node_name)
 
     def _is_held(self, member: Member, decision: Decision) -> bool:
-        """Tell whether a member waits at Permit because its group is not complete."""
+        """Return True if a member waits at Permit because its group is not complete."""
         held = self.waiting_pods.get(member.attempt.pod.uid)
         return held is not None and held.verdict is None and decision.source.name in held.pending_plugins
 
     def _take_back(self, reserved: Sequence[Member], decision: Decision) -> None:
-        """Give back what members hold whose group has too few left."""
+        """Give back what the members hold, because their group has too few left."""
         decision.status = Status(Code.UNSCHEDULABLE, error=PodGroupUnschedulableError())
         decision.verdict = GroupVerdict(GroupOutcome.UNSCHEDULABLE, decision.status.message)
         for member in reserved:
@@ -274,9 +265,9 @@ def _unschedulable(message: str, rejectors: set[str] | None = None) -> Status:
 
 
 def _listen(decision: Decision) -> None:
-    """Let one member of each kind that found no node say how much room its group needs.
+    """Set on one member of each kind that found no node how much room its group needs.
 
-    When its filters hear of an event, the group is tried at once if there is that much room, not after its backoff.
+    When an event wakes it, the group is retried at once if there is that much room, and not after its backoff.
     """
     told: list[tuple[Hashable, object]] = []
     for member in decision.members:

@@ -1,15 +1,15 @@
-"""The group cycle: all members of a group that are in the queue, placed on one snapshot, and then all of them or none.
+"""The group cycle: place all queued members of a group on one snapshot, and then schedule all of them or none.
 
-Who has such groups says so as a `GroupSource`: plugins, and the scheduler itself for those of `spec.schedulingGroup`.
-When one of their pods is popped, the other members are taken out of the queue with it. Then they are tried, one after
-the other, in one statement on the snapshot: a member that finds a node is placed, reserved and asked for at Permit, and
-the next one sees it there; so does it see gone whom a member would preempt. In between the loop turns, and the snapshot
-stays as it was. In the end all of that is taken back. What comes of it is `group_commit`'s.
+A `GroupSource` names the groups: plugins do, and the scheduler itself for those of `spec.schedulingGroup`. When one
+member is popped, the other members are taken out of the queue with it. Then each is tried in one statement: a member
+that finds a node is placed, reserved and permitted in the trial, and its victims are evicted there, so that the next
+member sees all of it. The loop turns between members; the snapshot stays as it was. In the end the statement is undone,
+and `group_commit` acts on the decision.
 
-Differs from kube-scheduler: victims are told to go only when the whole group can be placed; and a group that is tried
-again serves its backoff in full, whatever SchedulerPopFromBackoffQ says, or it would be tried without end. A group of
-unlike members that finds no place is tried in a second order at once. There, a
-claim for one pod only may be given to two members, as who uses a claim is counted before the first of them is placed.
+Differs from kube-scheduler: victims are evicted only if the whole group can be placed. A group that is retried serves
+its backoff in full, whatever SchedulerPopFromBackoffQ says, or it would be retried without end. A group of unlike
+members that does not fit is tried in a second order at once. There, a claim for one pod only may be given to two
+members, because the users of a claim are counted before the first member is placed.
 Source: kube-scheduler 1.36, `schedule_one_podgroup.go`.
 """
 
@@ -21,20 +21,17 @@ from typing import TYPE_CHECKING, Protocol
 import attrs
 
 from pyscheduler.framework.errors import PLUGIN_FAILURES
-from pyscheduler.framework.group_cycle import (
-    GROUP_CYCLE,
-    GroupCycle,
-    GroupOutcome,
-    GroupVerdict,
-    PodGroupUnschedulableError,
-)
-from pyscheduler.framework.preemption import PREEMPTION_INQUIRY, PreemptionInquiry
+from pyscheduler.framework.group_cycle import GroupOutcome, GroupVerdict, PodGroupUnschedulableError
+from pyscheduler.framework.preemption import PREEMPTION_FINDINGS
 from pyscheduler.framework.status import Code, Status
+from pyscheduler.framework.trial import TrialKind
 from pyscheduler.podgroup import asks
-from pyscheduler.runtime.turns import Turns
+from pyscheduler.runtime.cooperative_yield import CooperativeYield
+from pyscheduler.runtime.placement import Placement, rejection_of
+from pyscheduler.runtime.statement import Statement
 from pyscheduler.scheduler.failure import CLEAR_NOMINATION
 from pyscheduler.scheduler.group_commit import Decision, Member
-from pyscheduler.scheduler.scheduling_cycle import rejection_of
+from pyscheduler.scheduler.scheduling_cycle import Failure
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
@@ -43,11 +40,11 @@ if TYPE_CHECKING:
     from pyscheduler.cache.cache import Cache
     from pyscheduler.cache.snapshot import Snapshot
     from pyscheduler.framework.clock import Clock
-    from pyscheduler.framework.pod_info import PodInfo, QueuedPodInfo
+    from pyscheduler.framework.pod_info import QueuedPodInfo
     from pyscheduler.framework.recorder import Recorder
     from pyscheduler.queue.scheduling_queue import SchedulingQueue
     from pyscheduler.runtime.profile import Profile
-    from pyscheduler.scheduler.cycle import Attempt
+    from pyscheduler.scheduler.attempt import Attempt
     from pyscheduler.scheduler.group_commit import GroupCommit
     from pyscheduler.scheduler.scheduling_cycle import SchedulingCycle
 
@@ -55,32 +52,32 @@ __all__ = ["GroupCycles", "GroupSource"]
 
 _log = logging.getLogger(__name__)
 
-#: So many members are taken out of the queue at once.
+#: The number of members that are taken out of the queue in one turn of the event loop.
 _POPPED_PER_TURN = 100
 
 _WAITING_ON_PREEMPTION = "pod group is waiting for preemption to complete"
 
 
 class GroupSource(Protocol):
-    """Says which pods are scheduled in one cycle; a `GroupCyclePlugin` is one."""
+    """Names the pods that are scheduled in one cycle; a `GroupCyclePlugin` is one."""
 
     @property
     def name(self) -> str:
-        """Return in whose name members wait at Permit."""
+        """Return the plugin name under which members wait at Permit."""
         ...
 
     @property
     def retries_after_backoff(self) -> bool:
-        """Tell whether members that had a place go by their backoff alone, and wait for no event."""
+        """Return True if members that had a node wait for their backoff only, and for no event."""
         ...
 
     def groups_to_schedule(self, pod: Pod) -> Mapping[Hashable, Iterable[Pod]] | None:
-        """Return the groups that are decided about with a pod, each with its members; None for a pod by itself."""
+        """Return the groups that are scheduled with a pod, each with its members; None for a pod without group."""
         ...
 
     @property
     def tries_again(self) -> bool:
-        """Tell whether a group that cannot be placed is tried in another order before it is given up."""
+        """Return True if a group that does not fit is tried in another order before it fails."""
         ...
 
     def places_missing(self, group: Hashable) -> int:
@@ -88,13 +85,13 @@ class GroupSource(Protocol):
         ...
 
     def group_cycle_ended(self, groups: Collection[Hashable], verdict: GroupVerdict) -> None:
-        """Be told what came of a cycle."""
+        """Handle the outcome of a cycle."""
         ...
 
 
 @attrs.frozen
 class _Groups:
-    """Groups that are decided about together, and whose they are."""
+    """Groups that are scheduled together, and their source."""
 
     source: GroupSource
     members: Mapping[Hashable, Iterable[Pod]]
@@ -102,7 +99,7 @@ class _Groups:
 
 @attrs.define(kw_only=True)
 class GroupCycles:
-    """Runs group cycles, one after the other. `skips` tells whether there is nothing to schedule about a pod."""
+    """Runs group cycles, one after the other."""
 
     clock: Clock
     recorder: Recorder
@@ -112,11 +109,11 @@ class GroupCycles:
     scheduling: SchedulingCycle
     commit: GroupCommit
     profiles: Mapping[str, Profile]
-    #: By profile, in the order in which they are asked.
+    #: By profile, in the order in which they are called.
     sources: Mapping[str, Sequence[GroupSource]]
 
     def find(self, pod: Pod) -> _Groups | None:
-        """Return the groups that are decided about together with a pod; None for one that is scheduled by itself."""
+        """Return the groups that are scheduled together with a pod; None for a pod that is scheduled by itself."""
         for source in self.sources.get(pod.scheduler_name, ()):
             try:
                 members = source.groups_to_schedule(pod)
@@ -131,9 +128,9 @@ class GroupCycles:
     async def run_group_cycle(
         self, groups: _Groups, first: QueuedPodInfo, skips: Callable[[Profile, Pod], bool]
     ) -> Sequence[Attempt]:
-        """Try to place all members; return the attempts to bind. The others were dealt with."""
+        """Try to place all members; return the attempts to bind. The other attempts are settled."""
         began = self.clock.now()
-        turns = Turns(self.clock)
+        turns = CooperativeYield(self.clock)
         popped = await self._pop_all(groups, first, turns)
         for info in popped:
             info.woken_by = first.woken_by
@@ -150,7 +147,7 @@ class GroupCycles:
             else:
                 self.recorder.queue_wait(began - info.enqueued_at)
                 members.append(self._member(profile, info, group_of.get(info.pod.uid)))
-            await turns.give()
+            await turns.yield_if_due()
         if not members:
             return ()
         decision = Decision(source=groups.source, profile=profile, members=members, began=began)
@@ -171,19 +168,19 @@ class GroupCycles:
         self._tell(groups, decision)
         return attempts
 
-    async def _pop_all(self, groups: _Groups, first: QueuedPodInfo, turns: Turns) -> list[QueuedPodInfo]:
+    async def _pop_all(self, groups: _Groups, first: QueuedPodInfo, turns: CooperativeYield) -> list[QueuedPodInfo]:
         """Take the other members out of the queue; return all of them in the order in which they are tried."""
         others = [pod for pods in groups.members.values() for pod in pods if pod.uid != first.pod.uid]
         popped = [first]
         for start in range(0, len(others), _POPPED_PER_TURN):
             popped += self.queue.pop_these(others[start : start + _POPPED_PER_TURN])
-            await turns.give()
-        # By rank, not by time: pods may enter activeQ at the same time, and the one that let the others in is first.
+            await turns.yield_if_due()
+        # By rank, not by time: pods may enter activeQ at the same time.
         popped.sort(key=lambda info: (-info.pod.priority, info.first_attempt_rank))
         return popped
 
     def _refuse(self, popped: Iterable[QueuedPodInfo], name: str, other: str) -> None:
-        """Fail members that name different profiles: nobody could place them all."""
+        """Fail members that name different profiles: no profile could place them all."""
         error = RuntimeError(
             f'all pods in a single pod group should have the same .spec.schedulerName set, got: "{name}" and "{other}"'
         )
@@ -214,94 +211,67 @@ class GroupCycles:
             self.recorder.warning("plugin_error")
             _log.exception("Plugin failed to take the end of a group cycle plugin=%s", groups.source.name)
 
-    # Placing them in thought
+    # The trial
 
-    async def _decide(self, decision: Decision, turns: Turns) -> None:
-        """Try all members on one snapshot, and take everything back; the verdict and each member's part are noted."""
+    async def _decide(self, decision: Decision, turns: CooperativeYield) -> None:
+        """Try all members on one snapshot, and undo everything; record the verdict and the outcome of each member."""
         self.cache.update_snapshot(self.snapshot)
-        cycle = GroupCycle()
-        statement = self.snapshot.checkpoint()
-        placed: list[Member] = []
-        try:
+        with Statement(self.snapshot, TrialKind.ATTEMPT) as statement:
             for member in decision.members:
-                await self._try(member, cycle)
-                if member.is_placed:
-                    placed.append(member)
+                await self._try(member, statement)
                 if not _go_on(decision, member):
                     break
-                await turns.give()
-            while placed:
-                self._unreserve(placed.pop())
-                await turns.give()
-        finally:
-            while placed:
-                self._unreserve(placed.pop())
-            self.snapshot.rollback(statement)
-        decision.generations = {
-            name: node.generation
-            for member in decision.members
-            if (name := member.attempt.node_name) and (node := self.snapshot.get(name)) is not None
-        }
+                await turns.yield_if_due()
+            changes = await statement.commit(turns)
+        decision.generations = dict(changes.generations)
 
-    async def _try(self, member: Member, cycle: GroupCycle) -> None:
-        """Find a node for one member, or room that could be made, and place it there."""
+    async def _try(self, member: Member, statement: Statement) -> None:
+        """Find a node for one member, or a node where victims can make room, and place it there."""
         attempt = member.attempt
-        state, inquiry = attempt.state, PreemptionInquiry()
-        state.write(GROUP_CYCLE, cycle)
-        state.write(PREEMPTION_INQUIRY, inquiry)
+        state = attempt.state
+        state.begin_trial(statement.trial)
         attempt.started_at = self.clock.now()
         try:
-            failed = await self.scheduling.find_node(attempt)
+            found = await self.scheduling.find_node(attempt)
         except Exception as error:  # noqa: BLE001 - a bug must cost the group this attempt, not the loop
             self.recorder.warning("scheduling_cycle_failed")
             _log.exception("Scheduling cycle failed pod=%s", attempt.pod.key)
-            failed = (Status.from_error(error), CLEAR_NOMINATION)
-        victims: Sequence[PodInfo] = ()
-        if failed is not None:
-            member.status, member.nominating = failed
+            found = Failure(Status.from_error(error))
+        if isinstance(found, Failure):
+            member.status, member.nominating = found.status, found.nominating
             if member.nominating is None or not member.nominating.node_name:
                 return
-            attempt.node_name = member.nominating.node_name
-            findings = inquiry.findings
+            found = Placement(node_name=member.nominating.node_name, evaluated_nodes=0, feasible_nodes=0)
+            findings = state.get(PREEMPTION_FINDINGS)
             if findings is not None and findings.chosen is not None:
-                victims = findings.chosen.victims
                 member.preemptor, member.candidate = findings.plugin, findings.chosen
-        self._place(member, victims, cycle)
+        attempt.placement = found
+        self._place(member, statement)
 
-    def _place(self, member: Member, victims: Sequence[PodInfo], cycle: GroupCycle) -> None:
-        """Put a member on its node in thought, run Reserve and Permit; take it back where one refuses."""
+    def _place(self, member: Member, statement: Statement) -> None:
+        """Put a member on its node, run Reserve and Permit; take that back if one rejects it."""
         attempt, profile, node_name = member.attempt, member.attempt.profile, member.attempt.node_name
         state, queued = attempt.state, attempt.queued
         assumed = queued.pod_info.with_pod(queued.pod.with_node_name(node_name))
-        if victims:
-            self.snapshot.evict_all(victims, node_name, free_ports=True)
-        self.snapshot.place(assumed, node_name)
-        cycle.place(member.group, assumed.pod.uid, node_name)
-        status = profile.run_reserve(state, assumed.pod, node_name)
-        if status is None:
-            status, _ = profile.run_permit(state, assumed.pod, node_name)
-            if status is None or status.is_wait:
-                member.permit = status
-                member.is_placed = True
-                return
-        cycle.take_back(member.group, assumed.pod.uid)
-        profile.run_unreserve(state, assumed.pod, node_name)
-        self.snapshot.evict(assumed, node_name)
-        for victim in victims:
-            self.snapshot.place(victim, node_name)
+        checkpoint = statement.checkpoint()
+        if member.candidate is not None:
+            release = profile.preemptors[member.preemptor].release(state)
+            statement.evict_all(member.candidate.victims, node_name, free_ports=True, release=release)
+        statement.place(assumed, node_name)
+        status = statement.reserve(profile, state, assumed.pod, node_name, group=member.group)
+        if status is None or status.is_wait:
+            member.permit = status
+            member.is_placed = True
+            return
+        statement.rollback(checkpoint)
         member.status, member.nominating = rejection_of(status, node_name), CLEAR_NOMINATION
         member.preemptor, member.candidate = "", None
 
-    def _unreserve(self, member: Member) -> None:
-        attempt = member.attempt
-        pod = attempt.queued.pod.with_node_name(attempt.node_name)
-        attempt.profile.run_unreserve(attempt.state, pod, attempt.node_name)
-
 
 def _other_order(decision: Decision) -> Sequence[Member]:
-    """Return the members in an order in which they may fit, those first that did not; none where there is no hope.
+    """Return the members in an order in which they may fit, those first that did not; none if no order helps.
 
-    Members that are alike take each other's places in any order.
+    Equal members fit in any order or in none.
     """
     if decision.verdict.outcome is not GroupOutcome.UNSCHEDULABLE:
         return ()
@@ -312,7 +282,7 @@ def _other_order(decision: Decision) -> Sequence[Member]:
 
 
 def _go_on(decision: Decision, member: Member) -> bool:
-    """Draw the conclusion for the group from what became of a member; return False where that ends the cycle."""
+    """Update the decision after a member was tried; return False if that ends the cycle."""
     if not member.is_placed:
         status = member.status
         if status is None or status.is_rejected:

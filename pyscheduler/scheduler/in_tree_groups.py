@@ -1,8 +1,8 @@
-"""Kubernetes' own groups of pods: those that pods name in `spec.schedulingGroup`, with the gate GenericWorkload on.
+"""Kubernetes' own groups: the PodGroups that pods name in `spec.schedulingGroup`, with the gate GenericWorkload on.
 
-All pods of such a group are scheduled in one cycle, whatever plugins a profile has; whether a minimum has to be reached
-is for GangScheduling to say. What comes of a cycle is written into the condition `PodGroupScheduled` of the PodGroup:
-in the background, one write per group at a time, and the last word wins. A group that was scheduled once stays so.
+All pods of such a group are scheduled in one cycle, whatever plugins a profile has. GangScheduling decides whether the
+group needs a minimum of pods. The result of a cycle is written to the condition `PodGroupScheduled` of the PodGroup in
+the background: one write per group at a time, and the last one wins. A group that was scheduled once stays scheduled.
 Source: kube-scheduler 1.36, `podGroupInfoForPod`, `updatePodGroupCondition`.
 """
 
@@ -46,7 +46,7 @@ _REASONS: Final = {
     GroupOutcome.ERROR: ("False", "SchedulerError"),
 }
 
-#: What it asks of the API server.
+#: The permissions that it needs.
 RULES: Final = (
     PolicyRule(
         api_groups=(IN_TREE_PODGROUPS.group,), resources=(f"{IN_TREE_PODGROUPS.plural}/status",), verbs=("patch",)
@@ -59,7 +59,7 @@ RULES: Final = (
 class InTreeGroups:
     """A `GroupSource`, and the writer of its groups' condition."""
 
-    #: The plugin that makes members wait for each other.
+    #: The plugin at which members wait for each other.
     name: str = attrs.field(default=_PLUGIN, init=False)
     retries_after_backoff: bool = attrs.field(default=True, init=False)
     tries_again: bool = attrs.field(default=True, init=False)
@@ -68,7 +68,7 @@ class InTreeGroups:
     client: Client
     clock: Clock
     recorder: Recorder
-    #: What was written last, until the group is gone: the watch may not have shown it yet.
+    #: The last written conditions by uid, until the watch shows them or the group is deleted.
     _told: dict[str, tuple[PodCondition, ...]] = attrs.Factory(dict)
     _pending: dict[GroupId, GroupVerdict] = attrs.Factory(dict)
     _busy: dict[GroupId, asyncio.Task[None]] = attrs.Factory(dict)
@@ -77,7 +77,7 @@ class InTreeGroups:
         self.groups.add_event_handler(on_update=self._shown, on_delete=self._forget)
 
     def groups_to_schedule(self, pod: Pod) -> Mapping[Hashable, Iterable[Pod]] | None:
-        """Return the one group that the pod names, with its unbound members."""
+        """Return the group that the pod names, with its unbound members."""
         named = pod.spec.scheduling_group
         if named is None or not named.pod_group_name:
             return None
@@ -88,7 +88,7 @@ class InTreeGroups:
         return {group: members.values()}
 
     def places_missing(self, group: Hashable) -> int:
-        """Return how many members the gang is short of."""
+        """Return how many more members the gang needs."""
         state = self.directory.get(group) if isinstance(group, GroupId) else None
         return max(1, state.group.min - state.assigned_count) if state is not None and state.group.is_gang else 1
 
@@ -102,16 +102,16 @@ class InTreeGroups:
 
     @property
     def idle(self) -> bool:
-        """Tell whether nothing is left to write."""
+        """Return True if nothing is left to write."""
         return not self._busy
 
     async def flush(self) -> None:
-        """Wait until everything is written, or was refused."""
+        """Wait until everything is written or rejected."""
         while self._busy:
             await asyncio.wait(list(self._busy.values()))
 
     def cancel(self) -> None:
-        """Give up whatever is not written yet."""
+        """Drop everything that is not written yet."""
         self._pending.clear()
         for task in self._busy.values():
             task.cancel()
@@ -137,7 +137,7 @@ class InTreeGroups:
         self._start(group)
 
     def _changed(self, item: InTreePodGroup, verdict: GroupVerdict) -> tuple[PodCondition, ...] | None:
-        """Return all conditions as they are to be; None where they stand as they are."""
+        """Return all conditions after the change; None if nothing changes."""
         known = self._told.get(item.uid, item.status.conditions)
         status, reason = _REASONS[verdict.outcome]
         condition = scheduled_condition(
@@ -146,7 +146,7 @@ class InTreeGroups:
         if condition is None:
             return None
         condition = msgspec.structs.replace(condition, observed_generation=item.metadata.generation)
-        # In its place, where there is one: a merge patch replaces the whole list.
+        # All conditions, because a merge patch replaces the whole list.
         by_type = {each.type: each for each in known}
         by_type[condition.type] = condition
         return tuple(by_type.values())
@@ -159,13 +159,13 @@ class InTreeGroups:
             )
         except NotFoundError:
             self._told.pop(item.uid, None)
-        except Exception as error:  # noqa: BLE001 - informational for users; the next cycle writes it again
+        except Exception as error:  # noqa: BLE001 - information for users; the next cycle writes it again
             self._told.pop(item.uid, None)
             self.recorder.warning("podgroup_status_patch_failed")
             _log.warning("Failed to update PodGroup status podGroup=%s/%s err=%s", item.namespace, item.name, error)
 
     def _shown(self, _old: InTreePodGroup, new: InTreePodGroup) -> None:
-        """Go by what the API server shows, once nothing is on its way any more."""
+        """Use the conditions of the API server again if no write is under way."""
         if GroupId(new.namespace, new.name, _FAMILY) not in self._busy:
             self._told.pop(new.uid, None)
 
@@ -174,9 +174,9 @@ class InTreeGroups:
 
 
 def make_in_tree_groups(handle: Handle) -> InTreeGroups:
-    """Return the one of a scheduler, whose PodGroups are watched; `handle` is that of any of its profiles."""
+    """Return the `InTreeGroups` of a scheduler that watches PodGroups; `handle` is that of any of its profiles."""
     groups = PodGroups.of(handle)
-    # GangScheduling need not be in any profile, and its groups are to be known all the same.
+    # The groups must be known also if no profile has GangScheduling.
     groups.claim(_PLUGIN)
     return InTreeGroups(
         directory=groups.directory,

@@ -90,11 +90,11 @@ class Informers:
         actions = [(name, wanted.get(name, ActionType.NONE) | anything, informer) for name, informer in named]
         return [each for each in actions if each[1]]
 
-    def lister(self, cls: type[K]) -> Informer[K]:
+    def lister(self, kind: type[K]) -> Informer[K]:
         """Return what a plugin asked for; raise `PluginError` for a kind that nobody declared."""
-        found = self._made.get(cls)
+        found = self._made.get(kind)
         if found is None:
-            message = f"{cls.__name__} is read but not declared; name its kind in the plugin's `watches`"
+            message = f"{kind.__name__} is read but not declared; name its kind in the plugin's `watches`"
             raise PluginError(message, plugin="")
         return cast("Informer[K]", found[1])
 

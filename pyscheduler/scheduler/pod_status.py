@@ -1,14 +1,13 @@
-"""Writing a pod's `PodScheduled` condition and nominated node, in the background.
+"""Writes pods' `PodScheduled` condition and nominated node, in the background.
 
-Writes for one pod are merged while an earlier one is under way, and the last word wins; a write that would change
-nothing is not sent. What was sent counts as the pod's status even before the watch shows it, so that a nomination made
-and taken back within moments does not stay. A binding makes what is still to be written about the pod pointless: it
-drops that, and waits for what is on its way. Where a pod is about to go is written once it has waited, or prepared,
-for half a second: most gangs are complete by then, and one write in three of theirs was a nomination that the binding
-took back at once.
+While a write for a pod is under way, later ones are merged and the last one wins. A write that would change nothing is
+not sent. A sent value counts as the pod's status before the watch shows it, so that a nomination does not stay that is
+cleared at once. A binding drops the pod's pending writes and waits for the one under way. The expected node of a pod is
+written after it has waited at Permit, or in PreBind, for half a second. Most gangs are complete by then; without the
+delay, one write in three of theirs was a nomination that the binding cleared at once.
 
-Differs from kube-scheduler, which by default waits for each write: a cycle must not. With its gate
-SchedulerAsyncAPICalls on, it does as here, but writes the nomination as soon as it may.
+Differs from kube-scheduler, which by default waits for each write in the scheduling cycle. With its gate
+SchedulerAsyncAPICalls on, it writes in the background, too, but writes the nomination without a delay.
 Source: kube-scheduler 1.36, `updatePod`, `PodStatusPatchCall`.
 """
 
@@ -39,16 +38,16 @@ __all__ = ["RULES", "PodStatusWriter"]
 _log = logging.getLogger(__name__)
 
 _POD_SCHEDULED: Final = "PodScheduled"
-#: Who is bound sooner is not nominated before.
+#: A pod that is bound within this time is not nominated before.
 _EXPECTATION_SECONDS: Final = 0.5
 
-#: What the writer asks of the API server.
+#: The permissions that the writer needs.
 RULES: Final = (PolicyRule(api_groups=("",), resources=("pods/status",), verbs=("patch",)),)
 
 
 @attrs.define(kw_only=True)
 class _Write:
-    """What is to be written about one pod, or was; fields that stay None are left alone."""
+    """A write for one pod, to be sent or sent; a field that is None is not written."""
 
     pod: Pod
     condition: Mapping[str, object] | None = None
@@ -57,7 +56,7 @@ class _Write:
 
 @attrs.frozen
 class _Expectation:
-    """A pod that will be nominated to a node when its time has come, in seconds of the clock."""
+    """A pod that will be nominated to a node at `due`, in clock seconds."""
 
     due: float
     pod: Pod
@@ -66,19 +65,19 @@ class _Expectation:
 
 @attrs.define(kw_only=True)
 class PodStatusWriter:
-    """The one writer of pod statuses. `concurrency` bounds how many patches are under way at once."""
+    """The one writer of pod statuses. At most `concurrency` patches are under way at once."""
 
     client: Client
     clock: Clock
     recorder: Recorder
     concurrency: int = 16
     _pending: dict[str, _Write] = attrs.Factory(dict)
-    #: What the API server was told last and the pod may not show yet, until the pod is forgotten.
-    _told: dict[str, _Write] = attrs.Factory(dict)
+    #: The last write that was sent for a pod, which the pod may not show yet, until the pod is forgotten.
+    _sent_last: dict[str, _Write] = attrs.Factory(dict)
     _busy: dict[str, asyncio.Task[None]] = attrs.Factory(dict)
-    #: In the order in which they fall due, which is that in which they came.
+    #: In the order in which they are due, which is the order in which they came.
     _expected: dict[str, _Expectation] = attrs.Factory(dict)
-    #: Runs out when the first of them falls due, or did when there were some.
+    #: Fires when the first expectation is due.
     _expecting: Timer | None = None
 
     def write(
@@ -93,7 +92,7 @@ class PodStatusWriter:
         uid = pod.uid
         if nominating is not None:
             self._expected.pop(uid, None)
-        told = self._told_since(pod)
+        told = self._unseen(pod)
         pending = self._pending.get(uid) or _Write(pod=pod)
         pending.pod = pod
         if reason is not None:
@@ -110,37 +109,37 @@ class PodStatusWriter:
         self._start_next()
 
     def expect(self, pod: Pod, node_name: str) -> None:
-        """Nominate the pod to the node it is about to go to, unless it is dropped within half a second."""
+        """Nominate the pod to its expected node in half a second, unless `drop` is called before."""
         self._expected.pop(pod.uid, None)
         self._expected[pod.uid] = _Expectation(self.clock.now() + _EXPECTATION_SECONDS, pod, node_name)
         if self._expecting is None:
             self._expecting = self.clock.call_later(_EXPECTATION_SECONDS, self._write_expected)
 
     def drop(self, uid: str) -> asyncio.Task[None] | None:
-        """Drop what is still to be written about a pod about to be bound; return the write under way, if any."""
+        """Drop the pending writes of a pod before its binding; return the write under way, if any."""
         self._expected.pop(uid, None)
         self._pending.pop(uid, None)
         return self._busy.get(uid)
 
     def forget(self, uid: str) -> None:
-        """Drop everything about a pod that is bound, or gone."""
+        """Drop everything about a pod that is bound or deleted."""
         self._expected.pop(uid, None)
         self._pending.pop(uid, None)
-        self._told.pop(uid, None)
+        self._sent_last.pop(uid, None)
 
     @property
     def idle(self) -> bool:
-        """Tell whether nothing is expected, pending or under way."""
+        """Return True if nothing is expected, pending or under way."""
         return not self._pending and not self._busy and not self._expected
 
     async def flush(self) -> None:
-        """Wait until everything pending is written, or was refused; what is only expected is not written any more."""
+        """Wait until everything pending is written or rejected; drop what is only expected."""
         self._expect_no_more()
         while self._busy:
             await asyncio.wait(list(self._busy.values()))
 
     def cancel(self) -> None:
-        """Give up whatever is not written yet."""
+        """Drop everything that is not written yet."""
         self._expect_no_more()
         self._pending.clear()
         for task in self._busy.values():
@@ -153,7 +152,7 @@ class PodStatusWriter:
             self._expecting = None
 
     def _write_expected(self) -> None:
-        """Nominate those who have waited long enough."""
+        """Nominate the pods whose expectation is due."""
         now = self.clock.now()
         while self._expected:
             first = next(iter(self._expected.values()))
@@ -163,23 +162,23 @@ class PodStatusWriter:
             self.write(first.pod, nominating=NominatingInfo(first.node_name))
         self._expecting = None
 
-    def _told_since(self, pod: Pod) -> _Write | None:
-        """Return what was written and this version of the pod does not show; None where it does, or may."""
-        told = self._told.get(pod.uid)
+    def _unseen(self, pod: Pod) -> _Write | None:
+        """Return the last write that this version of the pod does not show; None if it shows it, or may."""
+        told = self._sent_last.get(pod.uid)
         if told is None or pod.uid in self._busy or told.pod.resource_version == pod.resource_version:
             return told
-        del self._told[pod.uid]
+        del self._sent_last[pod.uid]
         return None
 
     def _start_next(self) -> None:
         while len(self._busy) < self.concurrency:
-            # At most `concurrency` entries are passed over: those whose earlier write is still under way.
+            # At most `concurrency` entries are skipped: those whose earlier write is still under way.
             uid = next((uid for uid in self._pending if uid not in self._busy), None)
             if uid is None:
                 return
             write = self._pending.pop(uid)
-            before = self._told_since(write.pod)
-            self._told[uid] = _Write(
+            before = self._unseen(write.pod)
+            self._sent_last[uid] = _Write(
                 pod=write.pod,
                 condition=write.condition or (before.condition if before else None),
                 nominated_node=write.nominated_node
@@ -199,20 +198,20 @@ class PodStatusWriter:
         if write.condition is not None:
             status["conditions"] = [write.condition]
         if write.nominated_node is not None:
-            # null is how a patch deletes; "" would be kept by a merge on some servers.
+            # A patch deletes by null; some servers keep "".
             status["nominatedNodeName"] = write.nominated_node or None
         try:
             await self.client.patch_pod_status(write.pod, {"status": status})
         except NotFoundError:
-            self._told.pop(uid, None)
+            self._sent_last.pop(uid, None)
             _log.debug("Pod is gone before its status was written pod=%s", write.pod.key)
-        except Exception as error:  # noqa: BLE001 - informational for users; the next attempt writes it again
-            self._told.pop(uid, None)
+        except Exception as error:  # noqa: BLE001 - information for users; the next attempt writes it again
+            self._sent_last.pop(uid, None)
             self.recorder.warning("status_patch_failed")
             _log.warning("Error updating pod pod=%s err=%s", write.pod.key, error)
 
     def _condition(self, pod: Pod, reason: str, message: str, told: _Write | None) -> Mapping[str, object] | None:
-        """Return the condition to write, None where the pod already carries it."""
+        """Return the condition to write; None if the pod has it already."""
         present = _present_condition(pod, told)
         if present == ("False", reason, message):
             return None
@@ -231,7 +230,7 @@ class PodStatusWriter:
 
 
 def _present_condition(pod: Pod, told: _Write | None) -> tuple[object, object, object] | None:
-    """Return status, reason and message of the condition that the pod carries, or will when the watch catches up."""
+    """Return status, reason and message of the condition that the pod has, or will have when the watch is current."""
     if told is not None and told.condition is not None:
         return told.condition["status"], told.condition["reason"], told.condition["message"]
     for condition in pod.status.conditions:

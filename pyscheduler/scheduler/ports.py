@@ -1,8 +1,7 @@
-"""What the scheduler needs of the outside, as Protocols: a transport that carries requests, and the client path on it.
+"""The Protocols through which the scheduler reaches the API server and extenders.
 
-`cluster` implements them: two transports (HTTP; in-process, into the embedded store) and one client path for both,
-so that what is simulated is what ships. `Transport.connect` is the seam: it puts the client path on a transport.
-Extenders are the one thing besides the API server that is talked to.
+`cluster` implements them: two transports (HTTP, and in-process into the embedded API server) and one client path for
+both, so that a simulation runs the code that ships. `Transport.connect` puts the client path on a transport.
 """
 
 from __future__ import annotations
@@ -60,14 +59,14 @@ class Stream(Protocol):
 
 @attrs.frozen(kw_only=True)
 class ClientSettings:
-    """How the client path may use a transport. `qps` 0 or less means unlimited; `burst` in requests."""
+    """Settings of the client path. `qps` 0 or less means unlimited; `burst` in requests."""
 
     qps: float = 50.0
     burst: int = 100
     #: Name in events' `reportingController`; the instance adds the host name.
     component: str = "pyscheduler"
     host_name: str = ""
-    #: A watch that brings nothing for so long is taken for dead, in seconds: bookmarks come every minute.
+    #: A watch without any bytes for that many seconds counts as broken: bookmarks come every minute.
     silence_seconds: float = 180.0
 
 
@@ -84,7 +83,7 @@ class Transport(Protocol):
         content_type: str = "application/json",
         timeout_seconds: float | None = None,
     ) -> Response:
-        """Send a request; any HTTP status is an answer. Raise `TransportError` when none came."""
+        """Send a request and return the answer, whatever its HTTP status; raise `TransportError` if none comes."""
         ...
 
     def stream(
@@ -100,7 +99,7 @@ class Transport(Protocol):
         ...
 
     def extender(self, config: Extender) -> ExtenderConnection:
-        """Return the way to an extender, opened when first needed; raise `ConfigError` for TLS that cannot be used."""
+        """Return the connection to an extender, opened at first use; raise `ConfigError` for unusable TLS settings."""
         ...
 
     async def close(self) -> None:
@@ -109,12 +108,12 @@ class Transport(Protocol):
 
 
 class ExtenderConnection(Protocol):
-    """The way to one extender."""
+    """The connection to one extender."""
 
     async def post(self, url: str, body: Sequence[bytes]) -> Response:
-        """Send JSON, given in pieces; any HTTP status is an answer. Raise `TransportError` when none came.
+        """Send JSON, given in pieces, and return the answer, whatever its HTTP status.
 
-        Takes as long as it takes: who cannot wait, cancels.
+        Raises `TransportError` if no answer comes. Has no timeout: a caller that cannot wait cancels.
         """
         ...
 
@@ -127,7 +126,7 @@ class Informer(Lister[T_co], Protocol[T_co]):
     """A lister that is fed by list and watch."""
 
     def start(self) -> None:
-        """Begin to list and watch, in a task of its own."""
+        """Start to list and watch, in a task of its own."""
         ...
 
     async def wait_synced(self) -> None:
@@ -135,7 +134,7 @@ class Informer(Lister[T_co], Protocol[T_co]):
         ...
 
     async def catch_up(self) -> None:
-        """Return when it hears of changes as they happen; where it is cut off, it tries again at once."""
+        """Return when the watch is open; if it is broken, reconnect at once."""
         ...
 
     def add_unreadable_handler(self, callback: Callable[[Malformed, bool], None]) -> None:
@@ -143,7 +142,7 @@ class Informer(Lister[T_co], Protocol[T_co]):
         ...
 
     def keep_texts(self, callback: Callable[[KubeObject, bytes], object]) -> None:
-        """Hand over every state of every object with its whole text, before the handlers are told; call it first."""
+        """Call back with each version of each object and its whole text, before the handlers; call this first."""
         ...
 
 
@@ -152,13 +151,13 @@ class ClusterClient(Client, Protocol):
 
     @property
     def idle(self) -> bool:
-        """Tell whether no event waits to be written."""
+        """Return True if no event waits to be written."""
         ...
 
     def informer(self, kind: ResourceKind, *, field_selector: str = "", optional: bool = False) -> Informer[KubeObject]:
-        """Return the one informer of that kind, made but not started.
+        """Return the one informer of that kind, not started.
 
-        `optional`: its CRD may be absent, and may appear and disappear.
+        `optional`: the kind's CRD may be absent, and may appear and disappear.
         """
         ...
 
@@ -171,14 +170,14 @@ class ClusterClient(Client, Protocol):
         field_selector: str = "",
         keep: Callable[[KubeObject, bytes], object] | None = None,
     ) -> AsyncIterator[Sequence[K]]:
-        """Read all objects a page at a time; raise `GoneError` where the server forgot where the next page begins.
+        """Read all objects a page at a time; raise `GoneError` if the server no longer has the next page.
 
-        `keep` is handed each with its whole text.
+        `keep` is called with each object and its whole text.
         """
         ...
 
     def event_recorder(self, reporting_controller: str) -> EventRecorder:
-        """Return a recorder that writes events in that controller's name (the profile's `schedulerName`)."""
+        """Return a recorder that writes events with that reporting controller (the profile's `schedulerName`)."""
         ...
 
     async def close(self) -> None:

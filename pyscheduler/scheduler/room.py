@@ -13,14 +13,13 @@ import attrs
 import numpy as np
 
 from pyscheduler.framework.cycle_state import CycleState
-from pyscheduler.framework.diagnosis import Diagnosis
+from pyscheduler.framework.diagnosis import FitError
+from pyscheduler.framework.errors import PluginError
 from pyscheduler.framework.resource import CPU, EPHEMERAL_STORAGE, MEMORY
-from pyscheduler.framework.what_if import WHAT_IF
-from pyscheduler.scheduler.algorithm import searched_nodes
+from pyscheduler.framework.trial import Trial, TrialKind
+from pyscheduler.runtime.placement import feasible_nodes
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from pyscheduler.cache.cache import Cache
     from pyscheduler.cache.snapshot import Snapshot
     from pyscheduler.framework.nodes import Nodes
@@ -43,28 +42,23 @@ class Room:
         if after is None or after.room_for <= 0:
             return True
         self.cache.update_snapshot(self.snapshot)
-        state, pod = CycleState(), queued.pod
-        nodes: Nodes = self.snapshot.nodes
-        state.write(WHAT_IF, True)
-        outcome = profile.run_pre_filter(state, pod, nodes)
-        if outcome.status is not None:
-            return outcome.status.is_error  # which the attempt is to report
-        nodes = searched_nodes(outcome, nodes, Diagnosis())
-        found = profile.find_feasible(state, pod, nodes)
-        if found.status is not None:
-            return True  # the attempt is to report the error
-        if not len(found.rows):
-            return found.statuses is not None and profile.others_may_help(found.statuses)
-        return _places(nodes, found.rows, queued.pod_info) >= after.room_for
+        state = CycleState(Trial(TrialKind.QUESTION))
+        try:
+            feasible = feasible_nodes(profile, state, queued.pod, self.snapshot.nodes)
+        except PluginError:
+            return True  # the attempt reports the error
+        except FitError as error:
+            return profile.others_may_help(error.diagnosis.node_statuses)
+        return _places(feasible, queued.pod_info) >= after.room_for
 
 
-def _places(nodes: Nodes, rows: NDArray[np.int64], info: PodInfo) -> int:
-    """Return how many pods like this one the rows can take by their amounts; each of them takes one at least."""
+def _places(nodes: Nodes, info: PodInfo) -> int:
+    """Return how many pods like this one the nodes can take by their amounts; each of them takes one at least."""
     requests = info.requests
     amounts = {CPU: requests.milli_cpu, MEMORY: requests.memory, EPHEMERAL_STORAGE: requests.ephemeral_storage}
-    places = (nodes.allowed_pods() - nodes.pod_counts())[rows]
+    places = nodes.allowed_pods() - nodes.pod_counts()
     for resource, amount in (*amounts.items(), *requests.scalars.items()):
         if amount > 0:
-            free = (nodes.allocatable(resource) - nodes.requested(resource))[rows]
+            free = nodes.allocatable(resource) - nodes.requested(resource)
             places = np.minimum(places, free // amount)
     return int(np.maximum(places, 1).sum())

@@ -1,7 +1,7 @@
-"""The scheduler as a whole: it starts, schedules one pod after another, and stops with nothing half-done.
+"""The scheduler as a whole: start, the scheduling loop, stop.
 
-The loop pops a pod, runs its scheduling cycle, hands it to a binding task, and after a few cycles, or one that did not
-end well, lets the event loop turn, so that watches, timers and bindings have their share.
+The loop takes the next work from its sources (`work`), runs it, and starts a binding task for each pod that found a
+node. After a few works, or one that may not continue, it yields to the event loop: watches, timers and bindings run.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 import attrs
 
 from pyscheduler.framework.status import Code, Status
-from pyscheduler.scheduler.failure import pending_version
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -22,51 +21,50 @@ if TYPE_CHECKING:
     from pyscheduler.cache.cache import Cache
     from pyscheduler.cache.snapshot import Snapshot
     from pyscheduler.framework.clock import Clock
-    from pyscheduler.framework.pod_info import QueuedPodInfo
     from pyscheduler.framework.recorder import Recorder
     from pyscheduler.queue.scheduling_queue import SchedulingQueue
     from pyscheduler.runtime.permissions import Need
     from pyscheduler.runtime.profile import Profile
     from pyscheduler.runtime.routes import Routes
+    from pyscheduler.runtime.snapshot_access import SnapshotAccess
     from pyscheduler.runtime.waiting_pods import WaitingPodMap
-    from pyscheduler.runtime.what_if import Exclusive
+    from pyscheduler.scheduler.attempt import Attempt
     from pyscheduler.scheduler.binding_cycle import BindingCycle
-    from pyscheduler.scheduler.cycle import Attempt
     from pyscheduler.scheduler.event_handlers import EventHandlers
     from pyscheduler.scheduler.extenders import Extenders
-    from pyscheduler.scheduler.group_cycle import GroupCycles
     from pyscheduler.scheduler.in_tree_groups import InTreeGroups
     from pyscheduler.scheduler.pod_status import PodStatusWriter
     from pyscheduler.scheduler.ports import ClusterClient, Informer
-    from pyscheduler.scheduler.room import Room
+    from pyscheduler.scheduler.queued_pods import QueuedPods
     from pyscheduler.scheduler.scheduling_cycle import SchedulingCycle
+    from pyscheduler.scheduler.work import Work, WorkSource, WorkSources
 
 __all__ = ["Scheduler"]
 
 _log = logging.getLogger(__name__)
 
-#: The snapshot is not left further behind the cache than so many changes.
+#: The largest number of changes by which the snapshot may be behind the cache.
 _FAR_BEHIND = 250
 
-#: How long a new leader waits for watches that are broken, in seconds.
+#: How long a new leader waits for broken watches, in seconds.
 _CATCH_UP_SECONDS = 10.0
 
-#: While all goes well the loop turns after so many cycles, or so many seconds. What a turn brings (watch events,
-#: bindings that begin, events to be written) comes together then, which costs much less than one by one.
-_CYCLES_IN_A_ROW = 8
+#: The loop yields after that many works in a row, or that many seconds. The other tasks (watch events, bindings that
+#: begin, events to be written) then run together, which costs much less than one by one.
+_WORKS_IN_A_ROW = 8
 _ROW_SECONDS = 0.001
 
-#: So many binding cycles are started at once.
+#: The number of binding cycles that begin before the loop yields.
 _BINDINGS_PER_TURN = 50
 
-#: How long a stop takes at most, in seconds, and how much of that is kept for the writes after the last binding.
+#: The longest duration of a stop, and the part of it that is reserved for the writes after the last binding. Seconds.
 _STOP_GRACE_SECONDS = 10.0
 _LAST_WRITES_SECONDS = 2.0
 
 
 @attrs.define(kw_only=True, eq=False)
 class Scheduler:
-    """A scheduler; made by `build`, which is the only place that puts one together."""
+    """A scheduler; `build` is the only place that makes one."""
 
     client: ClusterClient
     clock: Clock
@@ -80,33 +78,32 @@ class Scheduler:
     handlers: EventHandlers
     scheduling: SchedulingCycle
     binding: BindingCycle
-    group_cycles: GroupCycles
-    room: Room
-    #: With the gate GenericWorkload.
-    in_tree_groups: InTreeGroups | None = None
+    #: What the loop runs next. `queued_pods` is one of the sources.
+    work: WorkSources
+    queued_pods: QueuedPods
+    #: Everything that writes to the API server in the background, `statuses` among them.
+    writers: Sequence[PodStatusWriter | InTreeGroups]
     pods: Informer[Pod]
     nodes: Informer[Node]
-    #: What plugins answer over HTTP.
+    #: HTTP handlers of plugins.
     routes: Routes
-    #: Who may use the snapshot: a scheduling cycle, or what a plugin asks between two of them.
-    exclusive: Exclusive
+    #: The lock on the snapshot: a work has it, or a question that a plugin asks between two works.
+    snapshot_access: SnapshotAccess
     #: Informers of the kinds that plugins watch.
     others: Sequence[Informer[KubeObject]] = ()
-    #: What it and its plugins ask of the API server, but for what the client path does on its own account.
+    #: The permissions that the scheduler and its plugins need, without those of the client path.
     needs: Sequence[Need] = ()
     extenders: Extenders | None = None
-    #: Scheduling cycles run so far.
-    cycles: int = 0
     _bindings: dict[asyncio.Task[None], Attempt] = attrs.Factory(dict)
     _loop: asyncio.Task[None] | None = None
     _stopping: bool = False
     synced: bool = False
 
     async def start(self) -> None:
-        """List and watch everything; return when the caches hold the cluster. Schedules nothing yet."""
+        """List and watch all kinds; return when the caches hold the cluster. Schedules nothing yet."""
         self.nodes.add_event_handler(on_add=self._keep_up, on_update=self._keep_up, on_delete=self._keep_up)
         self.pods.add_event_handler(on_add=self._keep_up, on_update=self._keep_up, on_delete=self._keep_up)
-        # Pods last: what a plugin looks up when it first sees a pod should be there, and each pod's node, too.
+        # Pods last, so that a plugin that sees a pod finds the pod's node and all other objects.
         for informer in (self.nodes, *self.others):
             informer.start()
         for informer in (self.nodes, *self.others):
@@ -122,10 +119,10 @@ class Scheduler:
         )
 
     async def catch_up(self) -> None:
-        """Return when what was heard while standing by is complete, or after ten seconds all the same.
+        """Return when all watches are open, or after ten seconds; call it when leadership begins.
 
-        A standby whose watch is broken when it comes to lead does not know what its predecessor has bound meanwhile.
-        Differs from kube-scheduler, which begins at once, with what it knows.
+        A standby whose watch is broken does not know which pods its predecessor has bound.
+        Differs from kube-scheduler, which begins at once.
         """
         informers = (self.nodes, *self.others, self.pods)
         tasks = [asyncio.create_task(informer.catch_up(), name="catch up") for informer in informers]
@@ -141,7 +138,7 @@ class Scheduler:
         """Let the snapshot follow while much changes: a list of everything, at once, would hold the next cycle."""
         far_behind = self.cache.generation - self.snapshot.generation >= _FAR_BEHIND
         # A cycle under way needs its snapshot as it is.
-        if far_behind and not self.exclusive.lock.locked():
+        if far_behind and not self.snapshot_access.is_held:
             self.cache.update_snapshot(self.snapshot)
 
     async def run(self) -> None:
@@ -150,51 +147,47 @@ class Scheduler:
         for profile in self.profiles.values():
             profile.start_background()
         self._loop = asyncio.current_task()
-        in_a_row, turned_at = 0, self.clock.now()
-        while (queued := self.queue.pop_nowait() or await self.queue.pop()) is not None:
-            is_plain = False
+        in_a_row, yielded_at = 0, self.clock.now()
+        while (work := await self.work.next()) is not None:
+            may_continue = False
             try:
-                is_plain = await self.schedule_one(queued)
-            except Exception:  # a bug must not end the loop, whatever it costs the pod  # noqa: BLE001
+                may_continue = await self._run_work(work)
+            except Exception:  # a bug must not end the loop, and must lose no pod  # noqa: BLE001
                 self.recorder.warning("schedule_one_failed")
-                _log.exception("Scheduling failed pod=%s", queued.pod.key)
+                _log.exception("Scheduling failed %s", work.name)
+                self._requeue_abandoned()
             in_a_row += 1
-            if not is_plain or in_a_row == _CYCLES_IN_A_ROW or self.clock.now() - turned_at >= _ROW_SECONDS:
+            if not may_continue or in_a_row == _WORKS_IN_A_ROW or self.clock.now() - yielded_at >= _ROW_SECONDS:
                 await asyncio.sleep(0)
-                in_a_row, turned_at = 0, self.clock.now()
+                in_a_row, yielded_at = 0, self.clock.now()
 
-    async def schedule_one(self, queued: QueuedPodInfo) -> bool:
-        """Run one scheduling cycle, for the pod alone or for its whole group, and begin to bind what it has placed.
+    def add_source(self, source: WorkSource) -> None:
+        """Add a kind of work; call it before `start`. The queue holds the pods of the source's profiles for it."""
+        self.queue.hold(source.held_profiles)
+        self.work.add(source)
 
-        Return whether the next cycle may follow at once: a pod found its node, and nobody waits at Permit. After
-        anything else the loop has to turn, because pods may have been refused that give back what they hold.
-        """
-        pod = queued.pod
-        profile = self.profiles.get(pod.scheduler_name)
-        has_waited = self.exclusive.lock.locked()
-        async with self.exclusive.lock:
-            if self.waiting_pods.is_giving_back:
-                await self.waiting_pods.given_back()
-                has_waited = True
-            is_gone = has_waited and pending_version(self.pods, pod) is None
-            if profile is None or is_gone or self._skip(profile, pod):
-                self.queue.done(pod.uid)
-                return False
-            if queued.woken_by and not self.queue.settle_early(queued, has_room=self.room.has_room(profile, queued)):
-                return False
-            self.cycles += 1
-            groups = self.group_cycles.find(pod)
-            if groups is not None:
-                attempts = await self.group_cycles.run_group_cycle(groups, queued, self._skip)
-            else:
-                self.recorder.queue_wait(self.clock.now() - queued.enqueued_at)
-                attempt = await self.scheduling.run_scheduling_cycle(profile, queued)
-                attempts = () if attempt is None else (attempt,)
-        await self._begin_to_bind(attempts)
-        return groups is None and bool(attempts) and not self.waiting_pods
+    async def _run_work(self, work: Work) -> bool:
+        """Run one work under the lock on the snapshot and begin its bindings; return whether the next may follow."""
+        async with self.snapshot_access as has_waited:
+            result = await work.run(has_waited)
+        await self._begin_to_bind(result.attempts)
+        return result.may_continue
+
+    def _requeue_abandoned(self) -> None:
+        """Return the pods to the queue that a failed work popped or took and did not deal with."""
+        bound = {attempt.pod.uid for attempt in self._bindings.values()}
+        for queued in [flight.info for flight in self.queue.in_flight]:
+            if queued.pod.uid not in bound:
+                queued.unschedulable_plugins, queued.pending_plugins = set(), set()
+                self.queue.requeue_failed(queued)
+
+    @property
+    def cycles(self) -> int:
+        """Return how many scheduling cycles were run so far."""
+        return self.queued_pods.cycles
 
     async def _begin_to_bind(self, attempts: Sequence[Attempt]) -> None:
-        """Start the binding cycles, some at a time where they are many: each goes a good way in its first turn."""
+        """Start the binding cycles, and yield after each fifty: the first step of a binding cycle is long."""
         begun = 0
         try:
             for attempt in attempts:
@@ -210,21 +203,8 @@ class Scheduler:
                 self.scheduling.undo(attempt)
             raise
 
-    def _skip(self, profile: Profile, pod: Pod) -> bool:
-        """Tell whether there is nothing to schedule: the pod is being deleted, or has a node in our books already."""
-        if pod.metadata.deletion_timestamp:
-            profile.event_recorder.event(
-                pod,
-                type="Warning",
-                reason="FailedScheduling",
-                action="Scheduling",
-                note=f"skip schedule deleting pod: {pod.key}",
-            )
-            return True
-        return self.cache.is_assumed(pod.uid)
-
     def _binding_done(self, task: asyncio.Task[None]) -> None:
-        """Note that a binding task is over; one that was cut short leaves its pod to be dealt with."""
+        """Forget a binding task that ended; if it was cut short, return its pod to the queue or release its node."""
         attempt = self._bindings.pop(task)
         error = None if task.cancelled() else task.exception()
         if error is not None:
@@ -234,7 +214,7 @@ class Scheduler:
             return
         loop = self._loop
         if self._stopping or (loop is not None and (loop.done() or loop.cancelling())):
-            # Whatever was reserved is given back; the pod begins anew in the next scheduler.
+            # Release what the pod reserved; the next scheduler starts again with the pod.
             self.waiting_pods.stop(attempt.pod.uid)
             self.scheduling.undo(attempt)
             return
@@ -244,65 +224,57 @@ class Scheduler:
 
     @property
     def binding_count(self) -> int:
-        """Return how many binding cycles are under way, waiting pods included."""
+        """Return how many binding cycles run now, those of waiting pods included."""
         return len(self._bindings)
 
     @property
     def idle(self) -> bool:
-        """Tell whether nothing is left to do until something happens: no pod to pop, bind or report."""
-        written = self.statuses.idle and (self.in_tree_groups is None or self.in_tree_groups.idle)
-        return not self.queue.active_count and not self._bindings and written
+        """Return True if nothing is left to do until an event or a timer: no work, no binding, no write."""
+        return not self.work.has_work and not self._bindings and all(writer.idle for writer in self.writers)
 
     async def stop(self, *, at_once: bool = False, grace_seconds: float = _STOP_GRACE_SECONDS) -> None:
-        """End: no new cycle begins, waiting pods are let go, bindings under way finish, writes are flushed.
+        """End: no new work begins, waiting pods are released, bindings under way finish, writes are flushed.
 
-        All of that together takes `grace_seconds` at most, also where the API server answers nothing any more. With
-        `at_once`, for a scheduler that leads no more, bindings are broken off and nothing more is written.
+        This takes `grace_seconds` at most, also if the API server does not answer. With `at_once`, for a scheduler that
+        lost its leadership, bindings are cancelled and nothing more is written.
         """
         if self._stopping:
             return
         self._stopping = True
         end = self.clock.now() + grace_seconds
-        self.queue.close()
+        last_binding = end - min(_LAST_WRITES_SECONDS, grace_seconds / 2)
+        self.work.close()
+        self.queue.stop()
         if at_once:
             for task in self._bindings:
                 task.cancel()
             self._cancel_writes()
-        until = end - min(_LAST_WRITES_SECONDS, grace_seconds / 2)
-        if self._loop is not None and self._loop is not asyncio.current_task():
-            # A cycle that waits for an extender, or for its turn, has done nothing yet that could not be left.
-            for task in await self._wait_for([self._loop], until):
+        if self._loop is not asyncio.current_task():
+            # A work that waits for an extender, or for the lock, has done nothing that must be finished.
+            await self._end_by([self._loop] if self._loop is not None else (), last_binding)
+        # A pod that waits at Permit has written nothing; the next scheduler starts again with it. A pod that was
+        # allowed must go on, because other members of its group may be bound already.
+        for task, attempt in list(self._bindings.items()):
+            if self.waiting_pods.is_held_back(attempt.pod.uid):
                 task.cancel()
-                await asyncio.gather(task, return_exceptions=True)
-        # A pod that waits at Permit holds nothing in the API; its next life begins in the next scheduler. Not so one
-        # that was allowed and is about to go on: others of its group may be bound already.
-        for task in [task for task, one in self._bindings.items() if self.waiting_pods.is_held_back(one.pod.uid)]:
-            task.cancel()
-        late = await self._wait_for(self._bindings, until)
-        for task in late:
-            task.cancel()
-        await asyncio.gather(*late, return_exceptions=True)
-        flush = asyncio.create_task(self._flush(), name="flush statuses")
-        # Events are written after that, and need a moment, too.
-        if await self._wait_for([flush], (until + end) / 2):
-            flush.cancel()
-            self._cancel_writes()
+        await self._end_by(self._bindings, last_binding)
+        # Events are written after the statuses, and need a moment, too.
+        await self._end_by([asyncio.create_task(self._flush(), name="flush statuses")], (last_binding + end) / 2)
         close = asyncio.create_task(self._close(), name="close the scheduler")
-        for task in await self._wait_for([close], end):
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
-        if close.done() and not close.cancelled():
+        await self._end_by([close], end)
+        if not close.cancelled():
             close.result()
 
     async def _flush(self) -> None:
-        await self.statuses.flush()
-        if self.in_tree_groups is not None:
-            await self.in_tree_groups.flush()
+        try:
+            for writer in self.writers:
+                await writer.flush()
+        finally:
+            self._cancel_writes()
 
     def _cancel_writes(self) -> None:
-        self.statuses.cancel()
-        if self.in_tree_groups is not None:
-            self.in_tree_groups.cancel()
+        for writer in self.writers:
+            writer.cancel()
 
     async def _close(self) -> None:
         for profile in self.profiles.values():
@@ -311,8 +283,15 @@ class Scheduler:
             await self.extenders.close()
         await self.client.close()
 
+    async def _end_by(self, tasks: Iterable[asyncio.Task[None]], until: float) -> None:
+        """Wait for the tasks; cancel those that are not done at `until`."""
+        late = await self._wait_for(tasks, until)
+        for task in late:
+            task.cancel()
+        await asyncio.gather(*late, return_exceptions=True)
+
     async def _wait_for(self, tasks: Iterable[asyncio.Task[None]], until: float) -> Collection[asyncio.Task[None]]:
-        """Wait until all are done, or it is too late; return those that are not."""
+        """Wait until all tasks are done, at most until `until`; return those that are not done."""
         pending = {task for task in tasks if not task.done()}
         if not pending:
             return pending
@@ -324,7 +303,7 @@ class Scheduler:
         return pending
 
     def check_invariants(self) -> None:
-        """Raise AssertionError where queue, cache or snapshot contradict themselves."""
+        """Raise AssertionError if the queue, the cache or the snapshot is inconsistent."""
         self.cache.check_invariants()
         self.queue.check_invariants()
         self.snapshot.check_invariants()

@@ -21,16 +21,17 @@ from pyscheduler.framework.cycle_state import (
     CycleState,
     PodsToActivate,
 )
-from pyscheduler.framework.diagnosis import Diagnosis, FitError, NoNodesError
+from pyscheduler.framework.diagnosis import FitError, NoNodesError
 from pyscheduler.framework.errors import PluginError
-from pyscheduler.framework.group_cycle import GROUP_CYCLE
-from pyscheduler.framework.node_statuses import NodeStatuses
 from pyscheduler.framework.status import Code, Status
-from pyscheduler.scheduler.cycle import Attempt
+from pyscheduler.runtime.placement import rejection_of
+from pyscheduler.runtime.reserving import reserve
+from pyscheduler.scheduler.attempt import Attempt
 from pyscheduler.scheduler.extender_wire import ExtenderError
 from pyscheduler.scheduler.failure import CLEAR_NOMINATION
 
 if TYPE_CHECKING:
+    from pyscheduler.api import Pod
     from pyscheduler.cache.cache import Cache
     from pyscheduler.cache.snapshot import Snapshot
     from pyscheduler.framework.clock import Clock
@@ -38,14 +39,21 @@ if TYPE_CHECKING:
     from pyscheduler.framework.pod_info import QueuedPodInfo
     from pyscheduler.framework.recorder import Recorder
     from pyscheduler.queue.scheduling_queue import SchedulingQueue
+    from pyscheduler.runtime.placement import Placement, PlacementPipeline
     from pyscheduler.runtime.profile import Profile
-    from pyscheduler.scheduler.algorithm import Algorithm
-    from pyscheduler.scheduler.extended_algorithm import ExtendedAlgorithm
     from pyscheduler.scheduler.failure import FailureHandler
 
-__all__ = ["SchedulingCycle", "rejection_of"]
+__all__ = ["Failure", "SchedulingCycle"]
 
 _log = logging.getLogger(__name__)
+
+
+@attrs.define
+class Failure:
+    """Why an attempt placed no pod. `nominating` None leaves the pod's nomination as it is."""
+
+    status: Status
+    nominating: NominatingInfo | None = CLEAR_NOMINATION
 
 
 @attrs.define(kw_only=True)
@@ -57,10 +65,8 @@ class SchedulingCycle:
     cache: Cache
     snapshot: Snapshot
     queue: SchedulingQueue
-    algorithm: Algorithm
+    pipeline: PlacementPipeline
     failure: FailureHandler
-    #: In place of `algorithm` where there are extenders.
-    extended: ExtendedAlgorithm | None = None
 
     def begin(self, profile: Profile, queued: QueuedPodInfo) -> Attempt:
         """Return a new attempt of a pod that was popped."""
@@ -84,14 +90,15 @@ class SchedulingCycle:
         attempt = self.begin(profile, queued)
         try:
             self.cache.update_snapshot(self.snapshot)
-            failed = await self.find_node(attempt) or self.reserve(attempt)
+            found = await self.find_node(attempt)
+            failure = found if isinstance(found, Failure) else self.reserve(attempt, found)
         except Exception as error:  # noqa: BLE001 - a bug must cost this attempt, not the loop, and lose no pod
             self.recorder.warning("scheduling_cycle_failed")
             _log.exception("Scheduling cycle failed pod=%s", queued.pod.key)
             self.undo(attempt)
-            failed = (Status.from_error(error), CLEAR_NOMINATION)
-        if failed is not None:
-            self.failure.handle(attempt, *failed)
+            failure = Failure(Status.from_error(error))
+        if failure is not None:
+            self.failure.handle(attempt, failure.status, failure.nominating)
             return None
         self.activate(attempt)
         return attempt
@@ -108,32 +115,24 @@ class SchedulingCycle:
             _log.exception("Activating pods failed pod=%s", attempt.queued.pod.key)
         pods.clear()
 
-    async def find_node(self, attempt: Attempt) -> tuple[Status, NominatingInfo | None] | None:
-        """Choose a node of the snapshot; return why not, and what becomes of the pod's nomination."""
+    async def find_node(self, attempt: Attempt) -> Placement | Failure:
+        """Choose a node of the snapshot; where no node fits, run PostFilter."""
         profile, pod = attempt.profile, attempt.queued.pod
-        in_group = attempt.state.get(GROUP_CYCLE) is not None
-        turn = None if in_group else profile.batch_turn(pod, self.queue.scheduling_cycle)
+        turn = None if attempt.state.trial is not None else profile.batch_turn(pod, self.queue.scheduling_cycle)
         try:
-            if self.extended is None:
-                placement = self.algorithm.schedule_pod(profile, attempt.state, pod, turn=turn)
-            else:
-                placement = await self.extended.schedule_pod(profile, attempt.state, pod, turn=turn)
+            return await self.pipeline.find_node(profile, attempt.state, pod, turn=turn)
         except NoNodesError as error:
-            return Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, error=error), CLEAR_NOMINATION
+            return Failure(Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, error=error))
         except PluginError as error:
-            return Status(Code.ERROR, plugin=error.plugin, error=error), CLEAR_NOMINATION
+            return Failure(Status(Code.ERROR, plugin=error.plugin, error=error))
         except ExtenderError as error:
-            return Status.from_error(error), CLEAR_NOMINATION
+            return Failure(Status.from_error(error))
         except FitError as error:
             return await self._post_filter(attempt, error)
         finally:
             self.recorder.algorithm(self.clock.now() - attempt.started_at)
-        attempt.node_name = placement.node_name
-        attempt.evaluated_nodes = placement.evaluated_nodes
-        attempt.feasible_nodes = placement.feasible_nodes
-        return None
 
-    async def _post_filter(self, attempt: Attempt, error: FitError) -> tuple[Status, NominatingInfo | None]:
+    async def _post_filter(self, attempt: Attempt, error: FitError) -> Failure:
         """Let PostFilter plugins make room for a later attempt."""
         nominating: NominatingInfo | None = CLEAR_NOMINATION
         if attempt.profile.has_post_filter:
@@ -142,30 +141,30 @@ class SchedulingCycle:
             )
             error.diagnosis.post_filter_message = status.message
             nominating = result.nominating_info if result is not None else None
-        return Status(Code.UNSCHEDULABLE, error=error), nominating
+        return Failure(Status(Code.UNSCHEDULABLE, error=error), nominating)
 
-    def reserve(self, attempt: Attempt) -> tuple[Status, NominatingInfo | None] | None:
-        """Assume the pod on its node, run Reserve and Permit; undo all of it when one refuses."""
-        profile, state, node_name = attempt.profile, attempt.state, attempt.node_name
+    def reserve(self, attempt: Attempt, placement: Placement) -> Failure | None:
+        """Assume the pod on its node, run Reserve and Permit; forget the pod where a plugin rejects it."""
+        attempt.placement = placement
+        profile, state, node_name = attempt.profile, attempt.state, placement.node_name
         assumed = attempt.queued.pod_info.with_pod(attempt.queued.pod.with_node_name(node_name))
         try:
             self.cache.assume_pod(assumed)
         except CacheError as error:
             # While an extender was asked, the pod was bound by somebody else.
-            return Status.from_error(error), CLEAR_NOMINATION
+            return Failure(Status.from_error(error))
         attempt.assumed = assumed
         attempt.pod = assumed.pod
         self.queue.nominator.delete(assumed.pod)
-        status = profile.run_reserve(state, assumed.pod, node_name)
-        if status is None:
-            status, timeouts = profile.run_permit(state, assumed.pod, node_name)
-            if status is not None and status.is_wait:
-                profile.add_waiting_pod(assumed.pod, node_name, timeouts)
-                return None
+        status, timeouts = reserve(profile, state, assumed.pod, node_name)
         if status is None:
             return None
-        self.undo(attempt)
-        return rejection_of(status, node_name), CLEAR_NOMINATION
+        if status.is_wait:
+            profile.add_waiting_pod(assumed.pod, node_name, timeouts)
+            return None
+        attempt.assumed = None
+        self._forget(assumed.pod)
+        return Failure(rejection_of(status, node_name))
 
     def undo(self, attempt: Attempt) -> bool:
         """Run Unreserve and forget the assumed pod; tell whether that freed what it held.
@@ -177,22 +176,13 @@ class SchedulingCycle:
             return False
         attempt.assumed = None
         attempt.profile.run_unreserve(attempt.state, assumed.pod, attempt.node_name)
+        return self._forget(assumed.pod)
+
+    def _forget(self, pod: Pod) -> bool:
+        """Take an assumed pod out of the cache; return False where the informer saw it bound meanwhile."""
         try:
-            self.cache.forget_pod(assumed.pod)
+            self.cache.forget_pod(pod)
         except CacheError as error:
-            _log.info("Assumed pod is not forgotten pod=%s err=%s", assumed.pod.key, error)
+            _log.info("Assumed pod is not forgotten pod=%s err=%s", pod.key, error)
             return False
         return True
-
-
-def rejection_of(status: Status, node_name: str) -> Status:
-    """Return a rejection at Reserve or Permit as the fit error of that one node; other statuses as they are.
-
-    Differs from kube-scheduler: where a wait was ended in nobody's name (`reject_waiting_pod`), the pod is retried
-    after a backoff. There it waits for events that the plugin called "" registered, so for the five-minute flush.
-    """
-    if not status.is_rejected:
-        return status
-    diagnosis = Diagnosis(node_statuses=NodeStatuses.from_mapping({node_name: status}))
-    diagnosis.add_plugin_status(status)
-    return Status(status.code, plugin=status.plugin, error=FitError(num_all_nodes=1, diagnosis=diagnosis))

@@ -1,5 +1,5 @@
-"""Clusters that are not there: traces turned into API objects, and later virtual time, scenarios and reports.
+"""Simulated surroundings for the real scheduler: traces as API objects, virtual time, scenarios and reports.
 
-Belongs here: what feeds or surrounds the real scheduler with made-up circumstances. Does not belong here: a second
-scheduler. What is simulated is what ships. Opens no sockets.
+Belongs here: whatever feeds the scheduler with simulated clusters. Does not belong here: a second scheduler;
+simulations run the one that ships. Opens no sockets.
 """

@@ -1,8 +1,8 @@
-"""Traces of jobs that come, run for a while and leave, and the cluster they are run on.
+"""Read traces of jobs that arrive, run for some time and end, and the cluster they run on.
 
-A trace is a CSV file with a row for each job, gzipped or not: when it came, how long it ran, how many workers it had
-and what each of them asked for. `philly` is carried in `examples/traces/philly`, whose README says where it is from;
-any other file with these columns can be named by its path.
+A trace is a CSV file, gzipped or not, with a row for each job: arrival, duration, number of workers and the requests of
+a worker. `examples/traces/philly` contains `philly`; its README names the source. Another file with these columns is
+given by its path.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 __all__ = ["SHAPES", "TRACES", "Job", "NodePool", "Shape", "read_jobs", "read_pool"]
 
 Shape: TypeAlias = Literal["worker", "nodepack"]
-#: How the GPUs of a job are cut into workers: as the trace says, or into as few workers as there have to be.
+#: How the GPUs of a job are divided into workers: as in the trace, or into as few workers as possible.
 SHAPES: Final[tuple[Shape, ...]] = ("nodepack", "worker")
 
 _EXAMPLES: Final = Path(__file__).parents[2] / "examples"
-#: The traces that are carried, by name.
+#: The traces in this repository, by name.
 TRACES: Final[Mapping[str, Path]] = {"philly": _EXAMPLES / "traces" / "philly" / "philly_jobs.csv.gz"}
 
 _GZIP: Final = b"\x1f\x8b"
@@ -40,7 +40,7 @@ _NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,50}[a-z0-9])?")
 
 @attrs.frozen(kw_only=True)
 class Job:
-    """One job. Times in seconds, its arrival since the beginning of the trace; requests are those of a worker."""
+    """One job. Arrival and duration in seconds, arrival since the beginning of the trace; requests of one worker."""
 
     name: str
     arrival: float
@@ -52,18 +52,18 @@ class Job:
 
     @property
     def gpu_count(self) -> int:
-        """Return the GPUs of all workers together."""
+        """Return the number of GPUs of all workers."""
         return self.workers * self.gpus
 
     @property
     def is_gang(self) -> bool:
-        """Tell whether it has workers that need each other."""
+        """Return True if the job has several workers, which must run at the same time."""
         return self.workers > 1
 
 
 @attrs.frozen(kw_only=True)
 class NodePool:
-    """So many nodes, alike."""
+    """A number of equal nodes."""
 
     count: int
     gpus: int = 8
@@ -81,7 +81,9 @@ def read_pool(text: str) -> NodePool:
     """Read `24x8gpu`, `24x8gpu,96cpu,1Ti`, or `24`; raise `ConfigError` for anything else."""
     found = _POOL.fullmatch(text)
     if found is None:
-        raise ConfigError(f'--nodes: "{text}" is not like 24x8gpu, or 24x8gpu,96cpu,1Ti with a node\'s CPUs and memory')
+        raise ConfigError(
+            f'--nodes: "{text}" must be like 24x8gpu, or 24x8gpu,96cpu,1Ti with a node\'s CPUs and memory'
+        )
     said = {name: int(found[group]) * factor for name, (group, factor) in _FACTORS.items() if found[group]}
     if found["memory"]:
         said["memory_mib"] = int(found["memory"]) * (1024 if found["unit"] == "G" else 1_048_576)
@@ -104,7 +106,7 @@ def read_jobs(trace: str, *, vc: str | None = None, shape: Shape | None = None) 
     rows = _of_vc(rows, vc, str(path))
     has_nodepack = _NODEPACK[0] in rows[0]
     if shape == "nodepack" and not has_nodepack:
-        raise ConfigError("--shape nodepack: there are no columns of that shape; take worker", source=str(path))
+        raise ConfigError("--shape nodepack: the trace has no columns for this shape; use worker", source=str(path))
     packed = has_nodepack and shape != "worker"
     jobs = [_job(path, row, packed=packed) for row in rows]
     names = {job.name for job in jobs}
@@ -129,7 +131,7 @@ def _rows(path: Path) -> Iterator[dict[str, str]]:
             reader = csv.DictReader(text)
             missing = [name for name in (*_JOB, *_REQUESTS) if name not in (reader.fieldnames or ())]
             if missing:
-                raise ConfigError(f"this is no trace of jobs: it lacks {', '.join(missing)}", source=str(path))
+                raise ConfigError(f"not a trace of jobs: missing columns: {', '.join(missing)}", source=str(path))
             yield from reader
     except (OSError, EOFError, UnicodeDecodeError, csv.Error, zlib.error) as error:
         why = (error.strerror if isinstance(error, OSError) else None) or str(error)
@@ -137,19 +139,19 @@ def _rows(path: Path) -> Iterator[dict[str, str]]:
 
 
 def _of_vc(rows: list[dict[str, str]], vc: str | None, source: str) -> list[dict[str, str]]:
-    """Return the rows of one virtual cluster: each is a cluster of its own, whose times begin with it."""
+    """Return the rows of one virtual cluster; times begin with its first job."""
     if not rows:
-        raise ConfigError("there is no job in it", source=source)
+        raise ConfigError("the trace has no jobs", source=source)
     known = list(dict.fromkeys(row["vc"] for row in rows)) if "vc" in rows[0] else []
     if vc is None:
         if len(known) > 1:
             raise ConfigError(
-                f"it has several virtual clusters; choose with --vc from {', '.join(known)}", source=source
+                f"the trace has several virtual clusters; choose one with --vc: {', '.join(known)}", source=source
             )
         return rows
     if vc not in known:
         raise ConfigError(
-            f'--vc: there is no virtual cluster "{vc}"; it has {", ".join(known) or "none"}', source=source
+            f'--vc: no virtual cluster "{vc}" in the trace; it has {", ".join(known) or "none"}', source=source
         )
     return [row for row in rows if row["vc"] == vc]
 
@@ -163,7 +165,7 @@ def _job(path: Path, row: dict[str, str], *, packed: bool) -> Job:
             value = -1.0
         if not 0 <= value < float("inf"):
             raise ConfigError(
-                f"{column} of job {row['job_id']} is {text!r}, not a number of 0 or more", source=str(path)
+                f"{column} of job {row['job_id']} is {text!r}; it must be a number of 0 or more", source=str(path)
             )
         return value
 
@@ -174,7 +176,7 @@ def _job(path: Path, row: dict[str, str], *, packed: bool) -> Job:
     workers, gpus = worker["workers"], worker["gpu_per_worker"]
     factor = 1
     if packed:
-        # Requests are those of a worker in the first shape, and go with its GPUs.
+        # The trace gives requests per worker of the first shape; they are scaled with the GPUs of a worker.
         packed_workers, packed_gpus = (int(number(column)) for column in _NODEPACK)
         factor = packed_gpus // gpus if gpus else 1
         workers, gpus = packed_workers, packed_gpus

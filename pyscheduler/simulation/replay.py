@@ -1,12 +1,12 @@
-"""Replaying a trace of jobs: they come, wait until all their workers are bound, run, and leave.
+"""Replay a trace of jobs: they arrive, wait until all their workers are bound, run, and end.
 
-The scheduler is the one that ships, on the client path that ships, over the in-process transport of the embedded API
-server; only time is virtual. A job of several workers is a group in the dialect of the plugin that schedules groups in
-the profile (sigs' where there is none, and nobody heeds it); one worker alone is a plain pod. A job runs its time from
-the moment all its workers are bound. Then its objects are deleted, and that is the last anybody knows of it.
+The replay runs the real scheduler and its client on the in-process transport of the embedded API server; only time is
+virtual. A job of several workers is a group in the dialect of the profile's group plugin (sigs' if there is none; then
+nothing reads it). A single worker is a plain pod. A job runs for its duration from the moment all its workers are
+bound. Then its objects are deleted.
 
-Differs from a real cluster in what nobody sees of it: watches last, because nothing can break them, and all workers of
-a job run as soon as they are bound.
+Differs from a real cluster where scheduling is not affected: watches never end, and all workers of a job run as soon as
+they are bound.
 """
 
 from __future__ import annotations
@@ -27,7 +27,6 @@ from pyscheduler.framework.errors import APIError
 from pyscheduler.framework.recorder import NullRecorder
 from pyscheduler.scheduler.assembly import Settings, build
 from pyscheduler.simulation.group_objects import default_dialect, definitions
-from pyscheduler.simulation.process import SchedulerProcess
 from pyscheduler.simulation.replay_meter import Meter
 from pyscheduler.simulation.replay_objects import NAMESPACE, group_of, nodes_of, pods_of
 from pyscheduler.simulation.replay_report import (
@@ -37,6 +36,7 @@ from pyscheduler.simulation.replay_report import (
     mean_and_median,
     waiting_times,
 )
+from pyscheduler.simulation.scheduler_process import SchedulerProcess
 from pyscheduler.simulation.virtual_time import VirtualClock
 
 if TYPE_CHECKING:
@@ -61,22 +61,22 @@ UNSCHEDULABLE_SECONDS: Final = 6 * 3600.0
 Five minutes, as in `run`, would be most of what months of a full cluster are made of, and change next to nothing.
 """
 
-#: Progress is told this often, in virtual seconds.
+#: Interval between calls of `progress`, in virtual seconds.
 _STRIDE_SECONDS: Final = 3600.0
-#: Jobs that wait where nothing runs, comes or is bound for so long will wait for ever: every window, lease and wait
-#: that a plugin has by default is shorter. At least twice the time after which every pod is tried again.
+#: If nothing runs, arrives or is bound for this long, the waiting jobs will wait forever: every default window, lease
+#: and wait of a plugin is shorter. At least twice the time after which every pod is retried.
 _STUCK_SECONDS: Final = 4 * 3600.0
-#: Nobody lags behind for more than a few changes: what is remembered beyond that is memory wasted.
+#: Number of changes that the server keeps for watches; no watch is behind by more than a few.
 _HISTORY: Final = 4096
-#: A watch that is asked to last so long lasts, in seconds.
+#: Requested duration of a watch, in seconds.
 _FOR_EVER: Final = str(100 * 365 * 86400)
-#: The count that group plugins keep of deadlocks, and the part of it that is asked for.
+#: The group plugins' counter of deadlocks, and its labels for resolved deadlocks.
 _DEADLOCKS: Final = "pyscheduler_podgroup_deadlocks_total"
 _RESOLVED: Final = (("result", "resolved"),)
 
 
 class _LastingTransport(InProcessTransport):
-    """Opens watches that are neither ended nor kept alive: over months of virtual time that would be all there is."""
+    """Opens watches that never end and send no bookmarks, which would be most of the work over months of time."""
 
     def stream(
         self, path: str, *, query: Mapping[str, str] | None = None, timeout_seconds: float | None = None
@@ -90,7 +90,7 @@ class _LastingTransport(InProcessTransport):
 
 
 class _Counts(NullRecorder):
-    """Counts attempts by result, and warnings by kind; reads what group plugins count themselves."""
+    """Counts attempts by result and warnings by kind; reads the counters of group plugins."""
 
     def __init__(self) -> None:
         self.attempts: Counter[str] = Counter()
@@ -99,7 +99,7 @@ class _Counts(NullRecorder):
 
     @property
     def deadlocks_resolved(self) -> int:
-        """Return how many deadlocks of groups were resolved; 0 without a plugin that looks for them."""
+        """Return the number of resolved deadlocks of groups; 0 without a plugin that resolves them."""
         return int(self._deadlocks().get(_RESOLVED, 0))
 
     def counter(
@@ -109,7 +109,7 @@ class _Counts(NullRecorder):
         *,
         description: str = "",  # noqa: ARG002 - the Protocol's
     ) -> None:
-        """Remember how to read the count of deadlocks."""
+        """Keep the function that reads the count of deadlocks."""
         if name == _DEADLOCKS:
             self._deadlocks = read
 
@@ -124,7 +124,7 @@ class _Counts(NullRecorder):
 
 @attrs.frozen(kw_only=True)
 class Progress:
-    """How far a replay is; `time` in virtual seconds."""
+    """The state of a replay; `time` in virtual seconds."""
 
     time: float
     jobs: int
@@ -136,7 +136,7 @@ class Progress:
 
 
 class Replay:
-    """One replay; `run` it once. Raises `ConfigError` for a profile that cannot be built.
+    """One replay; call `run` once. Raises `ConfigError` for a profile that cannot be built.
 
     The same `seed` gives the same history.
     """
@@ -160,7 +160,7 @@ class Replay:
         self._rng = random.Random(f"replay/{seed}")
         self._clock = VirtualClock()
         self._began = self._clock.now()
-        #: What the jobs run on, for whoever wants to look.
+        #: The cluster, for inspection by the caller.
         self.cluster = EmbeddedCluster(
             clock=self._clock, rng=random.Random(self._rng.getrandbits(64)), history_limit=_HISTORY
         )
@@ -193,7 +193,7 @@ class Replay:
         )
 
     async def run(self, progress: Callable[[Progress], object] = lambda _: None) -> ReplayReport:
-        """Replay the trace to its end, or until nothing moves any more; tell `progress` how far it is."""
+        """Replay the trace until its end, or until nothing changes any more; call `progress` at intervals."""
         began = time.perf_counter()
         try:
             with self._phase("start"):
@@ -231,7 +231,7 @@ class Replay:
         return not self.meter.used and self._now() - self.meter.last_event >= self._stuck_seconds
 
     def _submit(self, job: Job) -> None:
-        """Create what makes a job, as a user would."""
+        """Create the objects of a job, as a user does."""
         self.meter.arrive(job)
         if job.is_gang:
             self.cluster.add(group_of(job, self._row))
@@ -241,12 +241,12 @@ class Replay:
         self._clock.call_later(run.job.duration, partial(self._finish, run))
 
     def _finish(self, run: JobRun) -> None:
-        """Let a job end: nothing is left of it, as when its owner is deleted."""
+        """End a job: delete its objects, as the garbage collector does after the deletion of their owner."""
         job = run.job
         self.meter.leave(run)
         self._finished += 1
         for number in range(job.workers):
-            with suppress(APIError):  # somebody may have evicted it
+            with suppress(APIError):  # it may have been evicted
                 self.cluster.remove("v1", "Pod", f"{job.name}-{number}", namespace=NAMESPACE)
         if job.is_gang:
             kind = self._row.kinds[0]

@@ -1,8 +1,7 @@
-"""What is measured of a replay: where each job stands, and what is held, integrated over time.
+"""Measure a replay: the state of each job, and GPUs in use, integrated over time.
 
-A GPU is held by a pod that is bound, or that waits at Permit and has its place reserved. It is *used* from the moment
-at which all workers of its job are bound; what is held before that is held by an incomplete job, and nobody has
-anything of it.
+A GPU is held by a pod that is bound, or that waits at Permit with a reservation. The GPU is *used* from the moment at
+which all workers of its job are bound; until then an incomplete job holds it without using it.
 """
 
 from __future__ import annotations
@@ -26,25 +25,25 @@ __all__ = ["JobRun", "Meter", "Moment"]
 
 @attrs.define(eq=False)
 class JobRun:
-    """One job on its way. Times are seconds since the beginning; None for what has not happened."""
+    """One job of the replay. Times in seconds since the beginning; None for events that have not happened."""
 
     job: Job
     arrived: float | None = None
-    #: When all of its workers were bound.
+    #: When all workers were bound.
     started: float | None = None
     ended: float | None = None
-    #: The names of its workers that are bound.
+    #: Names of the bound workers.
     bound: set[str] = attrs.Factory(set)
 
     @property
     def is_incomplete(self) -> bool:
-        """Tell whether it is there and does not run."""
+        """Return True if the job has arrived and does not run."""
         return self.arrived is not None and self.started is None
 
 
 @attrs.frozen
 class Moment:
-    """What is held and what waits, from `time` on until the next one: GPUs, and jobs that do not run."""
+    """GPUs held and jobs waiting, from `time` until the next moment."""
 
     time: float
     used: int
@@ -53,9 +52,9 @@ class Moment:
 
 
 class Meter:
-    """Follows the pods of a cluster. `complete` is called with each job of which the last worker was bound.
+    """Follows the pods of a cluster. `complete` is called with each job whose last worker was bound.
 
-    `reserved` yields the names of the pods that have a place in the scheduler's memory only.
+    `reserved` yields the names of the pods that are reserved in the scheduler's memory but not bound.
     """
 
     def __init__(
@@ -70,44 +69,44 @@ class Meter:
         self._reserved = reserved
         self._complete = complete
         self.runs: dict[str, JobRun] = {}
-        #: The job of each pod that is there, by the pod's name.
+        #: The job of each existing pod, by the pod's name.
         self._job_of: dict[str, JobRun] = {}
         self._used = 0
         self._waiting = 0
-        #: GPUs of bound workers of jobs that do not run.
+        #: GPUs of bound workers whose jobs do not run yet.
         self._bound_idle = 0
         self.moments: list[Moment] = []
         self.used_gpu_seconds = 0.0
         self.partial_gpu_seconds = 0.0
-        #: When a job last came or left, or a worker was bound.
+        #: When a job last arrived or ended, or a worker was bound.
         self.last_event = 0.0
         self._follower = Follower(
             cluster.registry.collection(PODS), clock=cluster.clock, listed=self._listed, changed=self._changed
         )
 
     def start(self) -> None:
-        """Begin to follow."""
+        """Start to follow."""
         self._follower.start()
 
     def stop(self) -> None:
-        """End; what was held until now is accounted for."""
+        """Stop to follow, and account for the time until now."""
         self._follower.stop()
         self._account(self._now())
 
     @property
     def used(self) -> int:
-        """Return how many GPUs jobs run on now."""
+        """Return the number of GPUs on which jobs run now."""
         return self._used
 
     @property
     def waiting(self) -> int:
-        """Return how many jobs are there and do not run."""
+        """Return the number of jobs that have arrived and do not run."""
         return self._waiting
 
     # --- jobs ------------------------------------------------------------------------------------
 
     def arrive(self, job: Job) -> JobRun:
-        """Take down that a job has come, before its pods are made."""
+        """Record the arrival of a job, before its pods are created."""
         self.last_event = self._now()
         run = self.runs[job.name] = JobRun(job, arrived=self.last_event)
         self._job_of.update((f"{job.name}-{number}", run) for number in range(job.workers))
@@ -115,7 +114,7 @@ class Meter:
         return run
 
     def leave(self, run: JobRun) -> None:
-        """Take down that a job has ended, before its pods are deleted."""
+        """Record the end of a job, before its pods are deleted."""
         run.ended = self.last_event = self._now()
         self._used -= run.job.gpu_count
         for number in range(run.job.workers):
@@ -124,7 +123,7 @@ class Meter:
     # --- time ------------------------------------------------------------------------------------
 
     def look(self) -> None:
-        """Look at the cluster, which is at rest: what is so now is so until something happens."""
+        """Read the cluster at rest; its state holds until the next event."""
         self._follower.catch_up()
         idle = self._bound_idle
         for name in self._reserved():
@@ -138,7 +137,7 @@ class Meter:
             self.moments.append(Moment(now, self._used, idle, self._waiting))
 
     def _account(self, now: float) -> None:
-        """Add up what was held since the last moment, which holds on until now."""
+        """Add up what was held since the last moment."""
         if self.moments:
             last = self.moments[-1]
             self.used_gpu_seconds += last.used * (now - last.time)
@@ -176,7 +175,7 @@ class Meter:
             self._complete(run)
 
     def _lost(self, name: str) -> None:
-        """Take down that a worker was taken away from a job that does not run, by preemption say."""
+        """Record that a worker of a job that does not run was removed, by preemption for example."""
         run = self._job_of.get(name)
         if run is not None and name in run.bound and run.started is None:
             run.bound.discard(name)

@@ -1,4 +1,4 @@
-"""What the jobs of a trace are to a cluster: nodes, groups and pods, as somebody with `kubectl` would write them."""
+"""Convert the jobs of a trace to nodes, groups and pods, as a user would write them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ NAMESPACE: Final = "jobs"
 """Where jobs are."""
 
 _GPU: Final = "nvidia.com/gpu"
-#: What a kubelet takes by default.
+#: The kubelet's default.
 _PODS_PER_NODE: Final = "110"
 
 
@@ -39,7 +39,7 @@ def nodes_of(pool: NodePool) -> Iterator[dict[str, Any]]:
 
 
 def group_of(job: Job, dialect: Dialect) -> dict[str, Any]:
-    """Return the group of a job: all of its workers or none."""
+    """Return the group of a job, whose minimum is all workers."""
     return group_manifest(CreatePodGroup(name=job.name, ns=NAMESPACE, min=job.workers), dialect)
 
 
@@ -49,7 +49,7 @@ def pods_of(job: Job, dialect: Dialect, *, scheduler_name: str) -> Iterator[dict
     resources: dict[str, Any] = {"requests": requests}
     if job.gpus:
         requests[_GPU] = str(job.gpus)
-        # An extended resource cannot be overcommitted: the API server wants the limit to equal the request.
+        # An extended resource cannot be overcommitted: the API server requires the limit to equal the request.
         resources["limits"] = {_GPU: str(job.gpus)}
     for number in range(job.workers):
         manifest: dict[str, Any] = {

@@ -1,8 +1,8 @@
-"""Scenario files: small histories of a cluster, and what must be true in them.
+"""Read scenario files: histories of small clusters, and the expected results.
 
-A file is YAML: profiles, and scenarios that run on them. Its schema, version 1, is told on the page
-`docs/reference/scenarios.md`. Reading checks everything that can be checked without running: the shape of each step,
-that profiles exist, that names are used once. What is wrong is a `ConfigError` with one problem per mistake.
+A file is YAML with profiles and scenarios. The page `docs/reference/scenarios.md` documents its schema, version 1.
+Reading checks everything that can be checked without running a scenario: the form of each step, references to profiles,
+unique names. Mistakes are a `ConfigError` with one problem each.
 """
 
 from __future__ import annotations
@@ -46,17 +46,17 @@ _Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0)]
 _Amount: TypeAlias = Annotated[float, msgspec.Meta(ge=0)]
 _Seconds: TypeAlias = Annotated[float, msgspec.Meta(ge=0)]
 _Name: TypeAlias = Annotated[str, msgspec.Meta(min_length=1)]
-#: By set.
+#: Number of pods by set.
 _Counts: TypeAlias = dict[str, _Count]
 _Texts: TypeAlias = dict[str, list[str]]
 
 
 class _Strict(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Base of everything in a file: a word that means nothing is a mistake."""
+    """Base of all parts of a file: an unknown key is a mistake."""
 
 
 class ProfileSpec(_Strict, frozen=True, kw_only=True, rename="camel"):
-    """A scheduler profile, in short words."""
+    """A scheduler profile in short form."""
 
     queue_sort: Literal["coscheduling", "gang", "priority"] = "priority"
     plugins: list[PluginWord] = []
@@ -65,19 +65,19 @@ class ProfileSpec(_Strict, frozen=True, kw_only=True, rename="camel"):
 
 
 class Options(_Strict, frozen=True, kw_only=True, rename="camel"):
-    """Settings of the scheduler process; seconds."""
+    """Settings of the scheduler process; times in seconds."""
 
     preemption: bool = False
     pop_from_backoff_q: bool = msgspec.field(default=False, name="popFromBackoffQ")
     pod_initial_backoff_seconds: Annotated[int, msgspec.Meta(ge=1)] = 1
     pod_max_backoff_seconds: Annotated[int, msgspec.Meta(ge=1)] = 10
     unschedulable_flush_seconds: _Seconds = 300
-    #: None: a plugin may make pods wait as long as it likes.
+    #: None: a plugin decides how long pods may wait.
     permit_max_seconds: _Seconds | None = None
 
 
 class NodeSpec(_Strict, frozen=True, kw_only=True):
-    """One node, or with `count` several: `name-0` and so on. CPU in cores, memory in Mi."""
+    """One node, or `count` nodes `name-0` and so on. CPU in cores, memory in Mi."""
 
     name: _Name
     count: Annotated[int, msgspec.Meta(ge=1)] = 1
@@ -90,7 +90,7 @@ class NodeSpec(_Strict, frozen=True, kw_only=True):
 
 
 class CreatePodGroup(_Strict, frozen=True, kw_only=True):
-    """`min` and `timeout` go into the object as they are, sensible or not."""
+    """Create a PodGroup. `min` and `timeout` are written into the object without a check."""
 
     name: _Name
     ns: _Name = "default"
@@ -99,12 +99,12 @@ class CreatePodGroup(_Strict, frozen=True, kw_only=True):
     min_resources: dict[Literal["cpu", "gpu", "mem"], _Amount] = {}
     timeout: Any = msgspec.UNSET
     annotations: dict[str, Any] = {}
-    #: Whether the API server must refuse it, or a part of what it must say.
+    #: Whether the API server must reject the object, or a part of the expected error.
     expect_error: bool | str = False
 
 
 class UpdatePodGroup(_Strict, frozen=True, kw_only=True):
-    """An annotation that is null goes."""
+    """Change a PodGroup; a null annotation is removed."""
 
     name: _Name
     ns: _Name = "default"
@@ -114,14 +114,14 @@ class UpdatePodGroup(_Strict, frozen=True, kw_only=True):
 
 
 class DeletePodGroup(_Strict, frozen=True, kw_only=True):
-    """Delete the object."""
+    """Delete a PodGroup."""
 
     name: _Name
     ns: _Name = "default"
 
 
 class CreatePods(_Strict, frozen=True, kw_only=True):
-    """Pods `prefix-start` and so on."""
+    """Create the pods `prefix-start` and so on."""
 
     prefix: _Name
     start: _Count = 0
@@ -137,14 +137,14 @@ class CreatePods(_Strict, frozen=True, kw_only=True):
     labels: dict[str, Any] = {}
     node_selector: dict[str, str] = {}
     gated: bool = False
-    #: Bound there already.
+    #: The node to which the pods are bound at creation.
     node: str = ""
-    #: Already in that phase.
+    #: The phase of the pods at creation.
     phase: Literal["", "Pending", "Running", "Succeeded", "Failed"] = ""
 
 
 class DeletePods(_Strict, frozen=True, kw_only=True):
-    """By name, or the first by name of those of a set that are in a state."""
+    """Delete pods by name, or the first pods by name of a set that are in a state."""
 
     pods: list[_Name] = []
     of: str = ""
@@ -153,7 +153,7 @@ class DeletePods(_Strict, frozen=True, kw_only=True):
 
 
 class UpdatePods(_Strict, frozen=True, kw_only=True):
-    """An annotation that is null goes; a group that is empty, too."""
+    """Change pods; a null annotation or an empty group is removed."""
 
     pods: list[_Name]
     group: str | None = None
@@ -162,13 +162,13 @@ class UpdatePods(_Strict, frozen=True, kw_only=True):
 
 
 class CompletePods(_Strict, frozen=True, kw_only=True):
-    """Their phase becomes Succeeded."""
+    """Set the phase of pods to Succeeded."""
 
     pods: list[_Name]
 
 
 class UpdateNode(_Strict, frozen=True, kw_only=True):
-    """What is not given stays."""
+    """Change a node; attributes that are not given stay."""
 
     name: _Name
     unschedulable: bool | None = None
@@ -182,18 +182,18 @@ class DeleteNode(_Strict, frozen=True, kw_only=True):
 
 
 class FailBind(_Strict, frozen=True, kw_only=True):
-    """The next so many bind calls of each of these pods fail."""
+    """Let the next bind calls of each of these pods fail, `times` each."""
 
     pods: list[_Name]
     times: Annotated[int, msgspec.Meta(ge=1)] = 1
 
 
 class Restart(_Strict, frozen=True, kw_only=True):
-    """The scheduler process is replaced."""
+    """Replace the scheduler process."""
 
 
 class Expect(_Strict, frozen=True, kw_only=True):
-    """What must be true, now or within so many seconds. Every key that is given counts."""
+    """Conditions that must be true now, or within some seconds; all given keys are checked."""
 
     bound: _Counts = {}
     waiting: _Counts = {}
@@ -210,13 +210,13 @@ class Expect(_Strict, frozen=True, kw_only=True):
 
 
 class Step(NamedTuple):
-    """One thing that happens. `what` is of the kind's type; for a batch a tuple of steps."""
+    """One step. `what` is of the kind's type; for a batch, a tuple of steps."""
 
     kind: str
     what: Any
 
 
-#: What each kind of step says.
+#: The type of each kind of step.
 KINDS: Final[dict[str, Any]] = {
     "create_podgroup": CreatePodGroup,
     "update_podgroup": UpdatePodGroup,
@@ -233,12 +233,12 @@ KINDS: Final[dict[str, Any]] = {
     "advance": _Seconds,
     "expect": Expect,
 }
-#: These take time, or look at what has come to rest.
+#: Steps that take time, or need the cluster at rest.
 _NOT_IN_A_BATCH: Final = frozenset({"batch", "advance", "expect", "restart"})
 
 
 class Scenario(_Strict, frozen=True, kw_only=True):
-    """One history. `steps` are read into `Step` by `read_scenarios`."""
+    """One history. `read_scenarios` reads `steps` into `Step`."""
 
     id: _Name
     title: str = ""
@@ -265,7 +265,7 @@ class ScenarioFile(_Strict, frozen=True, kw_only=True):
 def load_scenarios(
     path: str | os.PathLike[str], table: DialectTable | None = None
 ) -> tuple[dict[str, ProfileSpec], list[Scenario]]:
-    """Read a file; raise `ConfigError` naming the file and everything that is wrong with it.
+    """Read a file; raise `ConfigError` with the file name and every mistake.
 
     `table` has the dialects that steps may name (default: the built-in ones).
     """
@@ -275,7 +275,7 @@ def load_scenarios(
     except OSError as error:
         raise ConfigError((error.strerror or str(error)).lower(), source=source) from error
     except UnicodeDecodeError as error:
-        raise ConfigError("this is not UTF-8 text", source=source) from error
+        raise ConfigError("the file is not UTF-8 text", source=source) from error
     return read_scenarios(text, table, source=source)
 
 
@@ -287,7 +287,7 @@ def read_scenarios(
         raw = yaml.load(text, Loader=_LOADER)  # noqa: S506 - a SafeLoader that is written in C
         file = msgspec.convert(raw, ScenarioFile)
     except yaml.YAMLError as error:
-        raise ConfigError(f"this is not YAML: {' '.join(str(error).split())}", source=source) from error
+        raise ConfigError(f"the file is not YAML: {' '.join(str(error).split())}", source=source) from error
     except msgspec.ValidationError as error:
         raise ConfigError(_told(error), source=source) from error
     table = DialectTable() if table is None else table
@@ -356,19 +356,19 @@ def _step(where: str, raw: object, table: DialectTable, problems: list[str], *, 
 
 
 def _contradiction(what: object, table: DialectTable) -> str:
-    """Return what is wrong with a step whose values each have the right type."""
+    """Return what is wrong with a combination of values in a step, else an empty text."""
     if isinstance(what, DeletePods):
         if bool(what.pods) == bool(what.of):
-            return "give the pods by name, or a set with 'of', and not both"
+            return "give either the pods by name or a set with 'of'"
         if what.pods and (what.state or what.count is not None):
-            return "'state' and 'count' go with 'of'"
+            return "'state' and 'count' need 'of'"
     if isinstance(what, CreatePodGroup | CreatePods) and what.dialect is not None:
         if all(what.dialect != row.name for row in table):
             return f'dialect "{what.dialect}" is none of {", ".join(row.name for row in table)}'
         if isinstance(what, CreatePodGroup) and not table.named(what.dialect).kinds:
-            return f"groups of dialect {what.dialect} have no object; their pods say all there is"
+            return f"groups of dialect {what.dialect} have no object; describe the group on its pods"
     if isinstance(what, CreatePods) and what.dialect is not None and not what.group:
-        return "'dialect' says how 'group' is written, which is missing"
+        return "'dialect' needs 'group'"
     return ""
 
 

@@ -1,4 +1,4 @@
-"""From a scenario's profile to the KubeSchedulerConfiguration that it runs, and the settings of the process."""
+"""Build the KubeSchedulerConfiguration and the process settings of a scenario."""
 
 from __future__ import annotations
 
@@ -20,31 +20,31 @@ if TYPE_CHECKING:
 
 __all__ = ["SCHEDULER_NAME", "ScenarioConfig", "configure"]
 
-#: The profile that all pods of a scenario name.
+#: The schedulerName of all pods of a scenario.
 SCHEDULER_NAME: Final = "pyscheduler"
 
-#: Plugins and queue orders by the words of scenario files.
+#: Plugins and queue orders by their short names in scenario files.
 _PLUGINS: Final = {"coscheduling": "Coscheduling", "gang": "Gang", "intree": "GangScheduling"}
 _QUEUE_SORTS: Final = {"coscheduling": "Coscheduling", "gang": "GangSort", "priority": "PrioritySort"}
 
 
 @attrs.frozen(kw_only=True)
 class ScenarioConfig:
-    """What a scenario runs."""
+    """The configuration of a scenario."""
 
     #: A KubeSchedulerConfiguration, as YAML.
     text: str
     #: As for `--feature-gates`.
     gates: str
     settings: Settings
-    #: The names of the plugins it takes besides the default ones.
+    #: Names of the enabled plugins that are not default plugins.
     plugins: Sequence[str]
     #: The dialect of groups whose step names none.
     dialect: str
 
     @property
     def document(self) -> str:
-        """Return the configuration for people, with what it does not say told in comments."""
+        """Return the configuration with the settings of the process as comments."""
         settings = self.settings
         limit = settings.permit_wait_limit_seconds
         return (
@@ -55,14 +55,14 @@ class ScenarioConfig:
         )
 
     def check(self, registry: Registry) -> None:
-        """Raise `ConfigError` for each plugin that no installed distribution offers."""
+        """Raise `ConfigError` for each plugin that is not installed."""
         missing = [name for name in self.plugins if name not in registry]
         if missing:
             raise ConfigError(*(f'plugin "{name}" is not installed' for name in missing))
 
 
 def configure(scenario: Scenario, profile: ProfileSpec) -> ScenarioConfig:
-    """Return what the scenario runs on that profile."""
+    """Return the configuration of a scenario on a profile."""
     plugins = [_PLUGINS[word] for word in profile.plugins]
     queue_sort = _QUEUE_SORTS[profile.queue_sort]
     args: dict[str, dict[str, Any]] = {}
@@ -85,7 +85,7 @@ def configure(scenario: Scenario, profile: ProfileSpec) -> ScenarioConfig:
     body = {
         "apiVersion": "kubescheduler.config.k8s.io/v1",
         "kind": "KubeSchedulerConfiguration",
-        # The API server is in the same process, and a simulation waits for nothing but its own clock.
+        # No client-side rate limit: the API server is in the same process.
         "clientConnection": {"qps": -1},
         "podInitialBackoffSeconds": options.pod_initial_backoff_seconds,
         "podMaxBackoffSeconds": options.pod_max_backoff_seconds,

@@ -1,7 +1,7 @@
-"""Virtual time: a clock that stands still until it is told to move, and an event loop let come to rest.
+"""Virtual time: a clock that advances only on command, and a way to let an event loop come to rest.
 
-What waits for a timer is at rest. So "everything that can happen now" has an end, an hour passes as fast as its timers
-can be run, and the same history happens in every run.
+Tasks that wait for a timer are at rest. So "everything that can happen now" has an end, an hour passes as fast as its
+timers can run, and every run has the same history.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ if TYPE_CHECKING:
 
 __all__ = ["VirtualClock", "settle"]
 
-#: So many turns of the event loop in which nothing is ready count as "nothing is going on".
+#: Turns of the event loop without a ready callback after which the loop counts as at rest.
 _QUIET_TURNS = 3
-#: A test that never comes to rest is stopped after so many turns.
+#: Turns after which `settle` gives up.
 _MOST_TURNS = 100_000
 
 
 async def settle() -> None:
-    """Let the event loop turn until nothing is ready to run.
+    """Let the event loop run until no callback is ready.
 
-    Raises `TimeoutError` where it does not come to rest. What waits for a timer of a virtual clock is at rest.
+    Tasks that wait for a timer of a virtual clock are at rest. Raises `TimeoutError` if the loop does not come to rest.
     """
     loop = asyncio.get_running_loop()
-    # asyncio does not say whether anything is ready; a loop of another make is simply turned some more.
+    # asyncio does not show whether a callback is ready; another implementation of the loop runs some more turns.
     ready = getattr(loop, "_ready", None)
     quiet = 0
     wanted = _QUIET_TURNS if ready is not None else 50
@@ -38,10 +38,10 @@ async def settle() -> None:
         quiet = 0 if ready else quiet + 1
         if quiet >= wanted:
             return
-    raise TimeoutError("the event loop does not come to rest: something reschedules itself without waiting")
+    raise TimeoutError("the event loop does not come to rest: a callback reschedules itself without waiting")
 
 
-#: So many timers may go off at one instant; more than that set each other.
+#: Timers that may fire at one instant; more than that start each other.
 _MOST_TIMERS = 50_000
 
 
@@ -54,12 +54,12 @@ class _Timer:
         self.callback: Callable[[], object] | None = callback
 
     def cancel(self) -> None:
-        """Do not make the call."""
+        """Cancel the call."""
         self.callback = None
 
 
 class VirtualClock:
-    """Implements `framework.Clock`. Time passes only in `advance`, timer by timer, and what they set off is let finish.
+    """Implements `framework.Clock`. Time passes only in `advance`, timer by timer, and each timer's effects finish.
 
     `epoch` is the wall clock at the start, in seconds since 1970.
     """
@@ -79,7 +79,7 @@ class VirtualClock:
         return self._now + self._offset
 
     def call_at(self, when: float, callback: Callable[[], object]) -> _Timer:
-        """Call `callback` when the clock is advanced to `when`, or past it."""
+        """Call `callback` when the clock reaches `when`."""
         timer = _Timer(callback)
         heapq.heappush(self._timers, (when, next(self._ids), timer))
         return timer
@@ -101,13 +101,13 @@ class VirtualClock:
             timer.cancel()
 
     async def advance(self, seconds: float, *, at_rest: Callable[[], object] | None = None) -> None:
-        """Move on by `seconds`, running each timer at its time and letting its consequences finish.
+        """Advance by `seconds`; run each timer at its time and let its effects finish.
 
-        0 runs what is due already. `at_rest` is called whenever that is so, before time goes on. Raises `ValueError`
-        for less than 0.
+        0 runs the timers that are due. `at_rest` is called when they have finished, before time passes. Raises
+        `ValueError` for a negative value.
         """
         if seconds < 0:
-            raise ValueError(f"time does not go back: advance({seconds})")
+            raise ValueError(f"time cannot go back: advance({seconds})")
         end = self._now + seconds
         await settle()
         ready = getattr(asyncio.get_running_loop(), "_ready", None)
@@ -118,15 +118,13 @@ class VirtualClock:
             when, _, timer = heapq.heappop(self._timers)
             at_this_instant = 0 if when > self._now else at_this_instant + 1
             if at_this_instant > _MOST_TIMERS:
-                raise TimeoutError(
-                    f"time does not pass: {_MOST_TIMERS} timers went off at {self._now}, and more are due"
-                )
+                raise TimeoutError(f"time does not pass: {_MOST_TIMERS} timers fired at {self._now}, and more are due")
             self._now = max(self._now, when)
             callback, timer.callback = timer.callback, None
             if callback is None:
                 continue
             callback()
-            # What a timer set off stands in the loop's list by now; most that look after something find all well.
+            # The callback of a timer is in the loop's list now; most periodic checks find nothing to do.
             if ready is None or ready:
                 await settle()
         if at_rest is not None:

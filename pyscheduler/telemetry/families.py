@@ -2,7 +2,8 @@
 
 Facts only; `metrics` says where each number comes from. Names that begin with `pyscheduler_` are our own.
 Source: kube-scheduler 1.36, `pkg/scheduler/metrics`, component-base's metrics of `restclient`, `leaderelection`,
-`feature`, `version`, `compatversion` and of the registry itself, and apiserver's about authentication (see `visits`).
+`feature`, `version`, `compatversion` and of the registry itself, and apiserver's about authentication
+(see `request_metrics`).
 """
 
 from __future__ import annotations
@@ -16,13 +17,13 @@ if TYPE_CHECKING:
 
 __all__ = ["BUILD_LABELS", "CONTENT_TYPE", "FAMILIES", "Family"]
 
-#: What pages for Prometheus are served as. A newer version of the format would mean nothing to scrapers before 3.0.
+#: Content type of pages for Prometheus. Scrapers before Prometheus 3.0 do not understand a newer version of the format.
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8; escaping=underscores"
 
 
 @attrs.frozen
 class Family:
-    """One family. `bounds`: upper bounds of a histogram's buckets, inclusive, +Inf left out; empty for other kinds."""
+    """One family. `bounds`: upper bounds of a histogram's buckets, inclusive, without +Inf; empty for other kinds."""
 
     name: str
     kind: str
@@ -33,12 +34,12 @@ class Family:
 
     @property
     def description(self) -> str:
-        """Return the HELP text: kube-scheduler puts the stability before it. Families of our own have none."""
+        """Return the HELP text, with the stability before it as in kube-scheduler; our families have none."""
         return f"[{self.stability}] {self.help}" if self.stability else self.help
 
 
 def _exponential(start: float, factor: float, count: int) -> tuple[float, ...]:
-    """Return `count` bounds, each `factor` times the one before, multiplied up as Prometheus' client does."""
+    """Return `count` bounds, each `factor` times the previous one, computed as Prometheus' client does."""
     bounds = []
     for _ in range(count):
         bounds.append(start)
@@ -56,10 +57,10 @@ _BYTES: Final = (64.0, 256.0, 512.0, 1024.0, *_exponential(4096.0, 4, 7))
 _AGE: Final = (600.0, 1800.0, 3600.0, 14400.0, 86400.0, 604800.0, 2592000.0, 7776000.0, 15552000.0, 31104000.0,
                124416000.0)  # fmt: skip
 
-#: Bounds that Prometheus' clients take where nobody says others.
+#: The default bounds of Prometheus' clients.
 _COMMON: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 _REVIEW: Final = (0.25, 0.5, 0.7, 1.0, 1.5, 3.0, 5.0, 10.0)
-#: From none to a year.
+#: From zero to a year.
 _REMAINING: Final = (0.0, 1800.0, 3600.0, 7200.0, 21600.0, 43200.0, 86400.0, 172800.0, 345600.0, 604800.0, 2592000.0,
                      7776000.0, 15552000.0, 31104000.0)  # fmt: skip
 

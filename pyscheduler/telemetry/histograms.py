@@ -1,8 +1,8 @@
-"""Histograms that cost next to nothing to feed.
+"""Histograms with a cheap `record`.
 
-A `record` of an OpenTelemetry instrument takes several microseconds, and a pod brings a dozen of them. Here a
-measurement is appended to a list; lists are folded into buckets when they grow long or somebody looks. What somebody
-sees is OpenTelemetry's own histogram data, so that any of its readers can export it.
+A `record` of an OpenTelemetry instrument takes several microseconds, and a pod causes a dozen. Here a measurement is
+appended to a list; a long list is folded into buckets, and so is every list at a scrape. The result is OpenTelemetry's
+histogram data, which any of its readers can export.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["FastHistogram"]
 
-#: A list is folded when it has grown to so many measurements.
+#: Length at which a list is folded.
 _FOLD_AT: Final = 512
 
 
@@ -46,12 +46,12 @@ class FastHistogram:
         self._unit = unit
         self._series: dict[tuple[str, ...], _Series] = {}
         if not labels:
-            # As with Prometheus' own client: where there are no labels, zeros are shown from the beginning.
+            # As in Prometheus' client, a family without labels shows zeros from the beginning.
             self._series[()] = _Series(len(self._bounds))
         self._start = time.time_ns()
 
     def record(self, value: float, *labels: str) -> None:
-        """Note a measurement under the given label values, in the order of the label names."""
+        """Record a measurement under the given label values, in the order of the label names."""
         try:
             series = self._series[labels]
         except KeyError:
@@ -64,7 +64,7 @@ class FastHistogram:
     def _fold(self, series: _Series) -> None:
         values = np.asarray(series.waiting, dtype=np.float64)
         series.waiting.clear()
-        # "left": a value equal to a bound belongs below it, as Prometheus has it.
+        # "left": a value equal to a bound belongs to the bucket below, as in Prometheus.
         buckets = np.searchsorted(self._bounds, values, side="left")
         series.bucket_counts += np.bincount(buckets, minlength=len(self._bounds) + 1)
         series.sum += float(values.sum())
@@ -87,7 +87,7 @@ class FastHistogram:
             )
 
     def metric(self) -> Metric | None:
-        """Return everything so far as OpenTelemetry data; None before the first measurement."""
+        """Return all measurements as OpenTelemetry data; None before the first measurement."""
         points = list(self._points())
         if not points:
             return None

@@ -1,10 +1,10 @@
-"""kube-scheduler's metrics, with its names, labels and buckets.
+"""Record and export kube-scheduler's metrics, with its names, labels and buckets.
 
-Histograms are `FastHistogram`s; counts are kept in plain dictionaries that observable counters and gauges of the
-OpenTelemetry SDK read when somebody scrapes. Between two scrapes a measurement is a dictionary look-up and an addition.
+Histograms are `FastHistogram`s. Counts are plain dictionaries that observable counters and gauges of the OpenTelemetry
+SDK read at a scrape. Between two scrapes a measurement is a dictionary lookup and an addition.
 
-Bounds of buckets are written as Prometheus' Go client writes them (`le="1"`), so that sums over this scheduler and
-kube-scheduler meet.
+Bounds of buckets are formatted as by Prometheus' Go client (`le="1"`), so that queries can add up this scheduler and
+kube-scheduler.
 """
 
 from __future__ import annotations
@@ -32,33 +32,29 @@ from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector,
 from prometheus_client.exposition import generate_latest
 from prometheus_client.utils import floatToGoString
 
-from pyscheduler.framework.recorder import NullRecorder
 from pyscheduler.telemetry.families import CONTENT_TYPE, FAMILIES
 from pyscheduler.telemetry.histograms import FastHistogram
-from pyscheduler.telemetry.process import MoreOfTheProcess
-from pyscheduler.telemetry.visits import VisitMetrics
+from pyscheduler.telemetry.process_metrics import LinuxProcessCollector
+from pyscheduler.telemetry.request_metrics import RequestMetrics
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping
-    from typing import TypeVar
 
     from prometheus_client import Metric as PrometheusMetric
 
-    from pyscheduler.framework.recorder import Recorder
-    from pyscheduler.telemetry.views import MetricView
+    from pyscheduler.telemetry.metric_view import MetricView
 
     #: Label pairs to value.
     _Read = Callable[[], Mapping[tuple[tuple[str, str], ...], float]]
-    _Told = TypeVar("_Told", bound=Callable[..., None])
 
 __all__ = ["Metrics"]
 
 
-#: From so many attempts on, a pod is counted in one group.
+#: Number of attempts from which pods share the label value `15+`.
 _MANY_ATTEMPTS: Final = 15
-#: The bound of a bucket, as a label; quotes within a label's value are escaped.
+#: A bucket's bound as a label; quotes within a label's value are escaped.
 _BOUND: Final = re.compile(rb'(?<=[{,]le=")[0-9.e+-]+(?=")')
-#: Type lines of counters whose names do not end in `_total`, as they come out and as they should be.
+#: Type lines of counters whose names do not end in `_total`: as exported, and as they should be.
 _TYPES: Final = tuple(
     (f"# TYPE {name} gauge\n".encode(), f"# TYPE {name} counter\n".encode())
     for name, family in FAMILIES.items()
@@ -67,7 +63,7 @@ _TYPES: Final = tuple(
 
 
 class _Reader(PrometheusMetricReader):
-    """The Prometheus reader, which also takes our histograms, and the infinities that the SDK's own gauges refuse."""
+    """The Prometheus reader, extended by our histograms and by infinite gauges, which the SDK rejects."""
 
     def __init__(
         self, registry: CollectorRegistry, histograms: list[FastHistogram], gauges: list[tuple[str, str, _Read]]
@@ -86,22 +82,13 @@ class _Reader(PrometheusMetricReader):
 
 
 class Metrics:
-    """The recorder of a running scheduler.
+    """The recorder of a running scheduler; `view` filters the export (default: everything)."""
 
-    `also` is told everything too (the demo's summary); `view` says what of it is shown (default: all).
-    """
-
-    def __init__(self, *, also: Recorder | None = None, view: MetricView | None = None) -> None:
-        self._also = also if also is not None else NullRecorder()
-        # What is called many times per pod is passed on only where somebody listens.
-        self._also_point = _listening(self._also.extension_point)
-        self._also_handling = _listening(self._also.event_handling)
-        self._also_request = _listening(self._also.request)
-        self._also_throttled = _listening(self._also.request_throttled)
+    def __init__(self, *, view: MetricView | None = None) -> None:
         self._view = view
         self._histograms: list[FastHistogram] = []
         self._gauges: list[tuple[str, str, _Read]] = []
-        #: Families that are recorded, whether they have been measured yet or not.
+        #: Families that are recorded, whether or not they have measurements yet.
         self._known: set[str] = set()
         self._registry = CollectorRegistry()
         provider = MeterProvider(
@@ -128,7 +115,7 @@ class Metrics:
         self._preemption_seconds = self._histogram("scheduler_preemption_goroutines_duration_seconds")
         self._group_attempts = self._count("scheduler_podgroup_schedule_attempts_total")
         self._group_seconds = self._histogram("scheduler_podgroup_scheduling_attempt_duration_seconds")
-        #: Made when the first group comes: kube-scheduler does not show it before groups are switched on.
+        #: Created with the first group: kube-scheduler does not show the family before groups are enabled.
         self._group_algorithm_seconds: FastHistogram | None = None
         self._volume_errors = self._count("scheduler_volume_scheduling_stage_error_total")
         self._device_waits = self._count("scheduler_dra_bindingconditions_allocations_total")
@@ -147,145 +134,119 @@ class Metrics:
         self._certificate_age = self._histogram("rest_client_exec_plugin_certificate_rotation_age")
         self._queue_seconds = self._histogram("pyscheduler_queue_wait_duration_seconds")
         self._warnings = self._count("pyscheduler_warnings_total")
-        self._visits: VisitMetrics | None = None
+        self._request_metrics: RequestMetrics | None = None
         self._count_families()
 
     # Recorder
 
     def attempt(self, *, result: str, profile: str, seconds: float) -> None:
-        """Count a finished attempt and its time."""
+        """Count a finished attempt and record its duration."""
         self._attempts[result, profile] += 1
         self._attempt_seconds.record(seconds, result, profile)
-        self._also.attempt(result=result, profile=profile, seconds=seconds)
 
     def pod_scheduled(self, *, attempts: int, sli_seconds: float) -> None:
-        """Note a bound pod."""
+        """Record a bound pod."""
         self._attempts_per_pod.record(attempts)
         group = str(attempts) if attempts < _MANY_ATTEMPTS else f"{_MANY_ATTEMPTS}+"
         self._sli_seconds.record(sli_seconds, group)
-        self._also.pod_scheduled(attempts=attempts, sli_seconds=sli_seconds)
 
     def queue_wait(self, seconds: float) -> None:
-        """Note the time a pod was in the queue."""
+        """Record the time a pod was in the queue."""
         self._queue_seconds.record(seconds)
-        self._also.queue_wait(seconds)
 
     def algorithm(self, seconds: float) -> None:
-        """Note the time of filtering and scoring."""
+        """Record the duration of filtering and scoring."""
         self._algorithm_seconds.record(seconds)
-        self._also.algorithm(seconds)
 
     def extension_point(self, point: str, *, status: str, profile: str, seconds: float) -> None:
-        """Note one run of an extension point."""
+        """Record one run of an extension point."""
         self._point_seconds.record(seconds, point, status, profile)
-        if self._also_point is not None:
-            self._also_point(point, status=status, profile=profile, seconds=seconds)
 
     def plugin(self, plugin: str, point: str, *, status: str, seconds: float) -> None:
-        """Note one plugin's run."""
+        """Record one plugin's run."""
         self._plugin_seconds.record(seconds, plugin, point, status)
-        self._also.plugin(plugin, point, status=status, seconds=seconds)
 
     def permit_wait(self, *, result: str, seconds: float) -> None:
-        """Note a wait at Permit."""
+        """Record a wait at Permit."""
         self._permit_seconds.record(seconds, result)
-        self._also.permit_wait(result=result, seconds=seconds)
 
     def incoming_pod(self, *, queue: str, event: str) -> None:
         """Count a pod that entered a queue."""
         self._incoming[queue, event] += 1
-        self._also.incoming_pod(queue=queue, event=event)
 
     def event_handling(self, event: str, *, seconds: float) -> None:
-        """Note the time to handle a cluster event."""
+        """Record the duration of handling a cluster event."""
         self._event_seconds.record(seconds, event)
-        if self._also_handling is not None:
-            self._also_handling(event, seconds=seconds)
 
     def queueing_hint(self, *, plugin: str, event: str, hint: str, seconds: float) -> None:
-        """Note one hint call."""
+        """Record one call of a queueing hint."""
         self._hint_seconds.record(seconds, plugin, event, hint)
-        self._also.queueing_hint(plugin=plugin, event=event, hint=hint, seconds=seconds)
 
     def scheduled_after_flush(self) -> None:
-        """Count a pod that only its time among the unschedulable pods brought back."""
+        """Count a pod that was scheduled after the flush of the unschedulable pods."""
         self._after_flush[()] += 1
-        self._also.scheduled_after_flush()
 
     def preemption_attempt(self) -> None:
         """Count a run of the preemption plugin."""
         self._preemptions[()] += 1
-        self._also.preemption_attempt()
 
     def preemption_victims(self, count: int) -> None:
-        """Note how many victims there are."""
+        """Record the number of victims."""
         self._victims.record(count)
-        self._also.preemption_victims(count)
 
     def preemption_run(self, *, result: str, seconds: float) -> None:
-        """Note an eviction of victims."""
+        """Record an eviction of victims."""
         self._preemption_runs[(result,)] += 1
         self._preemption_seconds.record(seconds, result)
-        self._also.preemption_run(result=result, seconds=seconds)
 
     def group_algorithm(self, seconds: float) -> None:
-        """Note the time to decide about a group of pods."""
+        """Record the duration of a decision about a group."""
         if self._group_algorithm_seconds is None:
             name = "scheduler_podgroup_scheduling_algorithm_duration_seconds"
             self._group_algorithm_seconds = self._histogram(name)
         self._group_algorithm_seconds.record(seconds)
-        self._also.group_algorithm(seconds)
 
     def group_attempt(self, *, result: str, profile: str, seconds: float) -> None:
-        """Count a group cycle and its time."""
+        """Count a group cycle and record its duration."""
         self._group_attempts[result, profile] += 1
         self._group_seconds.record(seconds, result, profile)
-        self._also.group_attempt(result=result, profile=profile, seconds=seconds)
 
     def volume_stage_failed(self, operation: str) -> None:
         """Count an error with a pod's volumes."""
         self._volume_errors[(operation,)] += 1
-        self._also.volume_stage_failed(operation)
 
     def device_wait(self, *, profile: str, driver: str, status: str, seconds: float) -> None:
-        """Note how long a pod waited for a device to get ready."""
+        """Record how long a pod waited for a device to become ready."""
         self._device_seconds.record(seconds, profile, driver, status)
-        self._also.device_wait(profile=profile, driver=driver, status=status, seconds=seconds)
 
     def device_wait_ended(self, *, profile: str, driver: str, status: str) -> None:
         """Count a device with conditions that a pod waited for."""
         self._device_waits[profile, driver, status] += 1
-        self._also.device_wait_ended(profile=profile, driver=driver, status=status)
 
     def claim_created(self, *, succeeded: bool) -> None:
         """Count a request to create a claim for extended resources."""
         self._claims_created[("success" if succeeded else "failure",)] += 1
-        self._also.claim_created(succeeded=succeeded)
 
     def node_hint(self, *, profile: str, hinted: bool, seconds: float) -> None:
-        """Note a search for a node by what was found for the pod before."""
+        """Record a search that began with the node of the previous pod."""
         self._hint_search_seconds.record(seconds, "hint" if hinted else "no_hint", profile)
-        self._also.node_hint(profile=profile, hinted=hinted, seconds=seconds)
 
     def batch_attempt(self, *, profile: str, result: str) -> None:
-        """Count what became of such a search."""
+        """Count the result of such a search."""
         self._batch_attempts[profile, result] += 1
-        self._also.batch_attempt(profile=profile, result=result)
 
     def batch_flushed(self, *, profile: str, reason: str) -> None:
-        """Count a list of nodes that was of no use."""
+        """Count a stored list of nodes that could not be used."""
         self._batch_flushes[profile, reason] += 1
-        self._also.batch_flushed(profile=profile, reason=reason)
 
     def batch_stored(self, *, profile: str, seconds: float) -> None:
-        """Note how long it took to store a list of nodes."""
+        """Record how long it took to store a list of nodes."""
         self._batch_store_seconds.record(seconds, profile)
-        self._also.batch_stored(profile=profile, seconds=seconds)
 
     def request(
         self, verb: str, host: str, *, code: str, seconds: float | None, sent: int | None, received: int | None
     ) -> None:
-        """Note a request to the API server."""
+        """Record a request to the API server."""
         self._requests[code, verb, host] += 1
         if seconds is not None:
             self._request_seconds.record(seconds, verb, host)
@@ -293,66 +254,57 @@ class Metrics:
             self._request_bytes.record(sent, verb, host)
         if received is not None:
             self._response_bytes.record(received, verb, host)
-        if self._also_request is not None:
-            self._also_request(verb, host, code=code, seconds=seconds, sent=sent, received=received)
 
     def request_retried(self, verb: str, host: str, *, code: str) -> None:
-        """Count a request that is sent once more."""
+        """Count a retried request."""
         self._retries[code, verb, host] += 1
-        self._also.request_retried(verb, host, code=code)
 
     def request_throttled(self, verb: str, host: str, *, seconds: float) -> None:
-        """Note the wait for a turn."""
+        """Record the wait for the client's rate limit."""
         self._throttle_seconds.record(seconds, verb, host)
-        if self._also_throttled is not None:
-            self._also_throttled(verb, host, seconds=seconds)
 
     def certificate_rotated(self, age_seconds: float) -> None:
-        """Note how old a client certificate was when another took its place."""
+        """Record the age of a client certificate when it was replaced."""
         self._certificate_age.record(age_seconds)
-        self._also.certificate_rotated(age_seconds)
 
     def warning(self, kind: str) -> None:
-        """Count something that was wrong and was passed over."""
+        """Count a warning."""
         self._warnings[(kind,)] += 1
-        self._also.warning(kind)
 
     def gauge(
         self, name: str, read: Callable[[], Mapping[tuple[tuple[str, str], ...], float]], *, description: str = ""
     ) -> None:
-        """Register a gauge that is read when scraped; one of kube-scheduler's has its description already."""
+        """Register a gauge that is read at a scrape; kube-scheduler's gauges have a description already."""
         self._known.add(name)
         described = _description(name, description)
         self._gauges.append((name, described, read))
         self._meter.create_observable_gauge(name, [_reader(read)], description=described)
-        self._also.gauge(name, read, description=description)
 
     def counter(
         self, name: str, read: Callable[[], Mapping[tuple[tuple[str, str], ...], float]], *, description: str = ""
     ) -> None:
-        """Register a count that is read when scraped."""
+        """Register a counter that is read at a scrape."""
         self._known.add(name)
         self._meter.create_observable_counter(name, [_reader(read)], description=_description(name, description))
-        self._also.counter(name, read, description=description)
 
     def _count_families(self) -> None:
-        """Show how many families there are: a disabled one is counted apart, and none is hidden."""
+        """Show the number of families; disabled families are counted separately, and none is hidden."""
         self.counter("registered_metrics_total", self._registered)
         self.counter("disabled_metrics_total", lambda: {(): float(len(self._known & set(self._disabled)))})
         self.counter("hidden_metrics_total", lambda: {(): 0.0})
 
     # Export
 
-    def visits(self) -> VisitMetrics:
-        """Return what records requests to the HTTPS port; their families are shown from the first call on."""
-        if self._visits is None:
-            self._visits = VisitMetrics(histogram=self._histogram, count=self._count)
-        return self._visits
+    def request_metrics(self) -> RequestMetrics:
+        """Return the recorder of requests to the HTTPS port; their families are shown from the first call on."""
+        if self._request_metrics is None:
+            self._request_metrics = RequestMetrics(histogram=self._histogram, count=self._count)
+        return self._request_metrics
 
     def show_process(self) -> None:
-        """Show this process, too: memory, CPU, files and network where the system tells, and its Python."""
+        """Add metrics of the process: memory, CPU, files, network where available, and Python."""
         ProcessCollector(registry=self._registry)
-        self._registry.register(MoreOfTheProcess())
+        self._registry.register(LinuxProcessCollector())
         PlatformCollector(registry=self._registry)
         GCCollector(registry=self._registry)
 
@@ -364,7 +316,7 @@ class Metrics:
         return _BOUND.sub(lambda found: _go_bound(found[0]), page), CONTENT_TYPE
 
     def collect(self) -> Iterator[PrometheusMetric]:
-        """Yield what there is to show, as the view leaves it."""
+        """Yield the metrics, filtered by the view."""
         found = self._registry.collect()
         yield from self._view.apply(found) if self._view is not None else found
 
@@ -387,8 +339,8 @@ class Metrics:
             for values, count in counts.items():
                 yield Observation(count, dict(zip(family.labels, values, strict=True)))
 
-        # The exporter adds `_total` to the name of every counter. What is called otherwise passes for a gauge; `render`
-        # puts that right.
+        # The exporter adds `_total` to the name of every counter. Counters with other names are exported as gauges;
+        # `render` corrects their type.
         create = (
             self._meter.create_observable_counter if name.endswith("_total") else self._meter.create_observable_gauge
         )
@@ -400,7 +352,7 @@ class Metrics:
         return self._view.disabled if self._view is not None else ()
 
     def _registered(self) -> dict[tuple[tuple[str, str], ...], float]:
-        """Return how many families of each stability there are; none is deprecated, and ours have no stability."""
+        """Return the number of families by stability; none is deprecated, and our families have no stability."""
         known = self._known - set(self._disabled)
         levels = Counter(FAMILIES[name].stability for name in known if name in FAMILIES)
         return {
@@ -433,12 +385,6 @@ def _infinite(name: str, description: str, read: _Read) -> Metric | None:
         if not math.isfinite(value)
     ]
     return Metric(name, description, unit="", data=Gauge(points)) if points else None
-
-
-def _listening(method: _Told) -> _Told | None:
-    """Return a method of a recorder, None where it is `NullRecorder`'s own, which does nothing."""
-    name = getattr(method, "__name__", "")
-    return None if getattr(method, "__func__", None) is getattr(NullRecorder, name, method) else method
 
 
 def _description(name: str, given: str) -> str:

@@ -1,6 +1,7 @@
-"""What every pod requests and may use, one line each: the page /metrics/resources.
+"""The page /metrics/resources: requests and limits of every pod, one line each.
 
-It is as long as the cluster is large, so it is written as text at once, and in a thread: nobody waits for it.
+The page grows with the cluster, so a thread writes it as text.
+
 Source: kube-scheduler 1.36, `pkg/scheduler/metrics/resources`.
 """
 
@@ -42,7 +43,7 @@ _ESCAPED: Final = re.compile(r'[\\\n"]')
 
 
 def render_pod_resources(pods: Iterable[Pod]) -> tuple[bytes, str]:
-    """Return the page and its content type; pods that have ended, or cannot be read, are left out."""
+    """Return the page and its content type, without terminated and unreadable pods."""
     requests: list[str] = []
     limits: list[str] = []
     for pod in pods:
@@ -51,7 +52,7 @@ def render_pod_resources(pods: Iterable[Pod]) -> tuple[bytes, str]:
         try:
             wanted, allowed = pod_requests(pod, use_status=False), pod_limits(pod)
         except PySchedulerError:
-            continue  # whoever took the pod in has complained
+            continue  # the pod's malformed quantity was reported when the pod was added
         requests.extend(_lines(REQUEST, pod, wanted))
         limits.extend(_lines(LIMIT, pod, allowed))
     return "".join((*_page(REQUEST, requests), *_page(LIMIT, limits))).encode(), CONTENT_TYPE
@@ -85,5 +86,5 @@ def _unit(resource: str) -> str:
 
 
 def _quoted(text: str) -> str:
-    """Return a label's value as it may stand between quotes."""
+    """Return a label's value, escaped for quotes."""
     return _ESCAPED.sub(lambda found: "\\n" if found[0] == "\n" else "\\" + found[0], text)

@@ -1,7 +1,7 @@
-"""Short ways to write pods and nodes.
+"""Build pods and nodes for tests.
 
-Each object comes in two forms: as the scheduler reads it (`make_pod`) and as the API server takes it (`pod_manifest`).
-Keywords cover what tests need most, in Python spelling; anything else goes into `spec`, in wire form.
+Each object has two forms: as the scheduler reads it (`make_pod`) and as the API server accepts it (`pod_manifest`).
+Keywords cover the common fields, in Python spelling; other keywords go into `spec`, in wire form.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ __all__ = ["make_node", "make_pod", "node_manifest", "pod_manifest"]
 _CREATED = "2026-01-01T00:00:00Z"
 
 
-def pod_manifest(  # noqa: PLR0913 - one keyword per thing that tests vary
+def pod_manifest(  # noqa: PLR0913 - one keyword for each field that tests vary
     name: str,
     *,
     namespace: str = "default",
@@ -71,7 +71,7 @@ def pod_manifest(  # noqa: PLR0913 - one keyword per thing that tests vary
 
 
 def make_pod(name: str, *, uid: str = "", resource_version: str = "1", **keywords: Any) -> Pod:
-    """Return a pod as the scheduler reads it; keywords as for `pod_manifest`. Its uid is made from its name."""
+    """Return a pod as the scheduler reads it; keywords as for `pod_manifest`. The uid is derived from the name."""
     manifest = pod_manifest(name, **keywords)
     _identify(manifest, uid or f"pod-{manifest['metadata']['namespace']}-{name}", resource_version)
     return decode(Pod, msgspec.json.encode(manifest))
@@ -91,8 +91,7 @@ def node_manifest(  # noqa: PLR0913 - same
 ) -> dict[str, Any]:
     """Return a node as a manifest.
 
-    It has room for 110 pods unless `allocatable` says otherwise, and its own name as hostname label. `images` gives
-    sizes in bytes by image name.
+    By default it has room for 110 pods, and its name as hostname label. `images` gives sizes in bytes by image name.
     """
     amounts = {"cpu": "4", "memory": "16Gi", "pods": "110", **(allocatable or {})}
     body: dict[str, Any] = {"unschedulable": True} if unschedulable else {}

@@ -1,4 +1,4 @@
-"""Virtual time for tests: the clock of simulations, under the name by which tests know it."""
+"""Virtual time for tests: the clock of simulations under its public name."""
 
 from __future__ import annotations
 

@@ -28,14 +28,15 @@ __all__ = ["FakeCluster"]
 
 K = TypeVar("K", bound=KubeObject)
 
-#: So long a framework may take to stop, in virtual seconds.
+#: Limit for a framework to stop, in virtual seconds.
 _CLOSE_SECONDS: Final = 100
 
 
 class FakeCluster:
-    """Objects in an embedded API server, on a virtual clock. `server` is that API server, for whatever is not here.
+    """Objects in an embedded API server, on a virtual clock; `server` is that API server.
 
-    Use it in a running event loop, and `close` it at the end; the pytest fixture `pyscheduler_cluster` does both.
+    Use the cluster in a running event loop and `close` it at the end; the pytest fixture `pyscheduler_cluster` does
+    both.
     """
 
     def __init__(self, *, seed: int = 0, clock: VirtualClock | None = None) -> None:
@@ -58,24 +59,24 @@ class FakeCluster:
         return self.add(manifest, Pod)
 
     def add(self, manifest: Mapping[str, Any], type_: type[K]) -> K:
-        """Create any object; return it as the scheduler reads it, decoded to `type_`."""
+        """Create an object; return it as the scheduler reads it, decoded to `type_`."""
         stored = self.server.add(dict(manifest))[0]
         return decode(type_, msgspec.json.encode(stored))
 
     def pod(self, name: str, *, namespace: str = "default") -> Pod:
-        """Return a pod as the API server has it now; raises `APIError` (404) where it is not there."""
+        """Return a pod in its current state; raise `APIError` (404) if it does not exist."""
         return decode(Pod, msgspec.json.encode(self.server.get("v1", "Pod", name, namespace=namespace)))
 
     def pods(self) -> list[Pod]:
-        """Return all pods as the API server has them now."""
+        """Return all pods in their current state."""
         return [decode(Pod, msgspec.json.encode(item)) for item in self.server.pods()]
 
     def nodes(self) -> list[Node]:
-        """Return all nodes as the API server has them now."""
+        """Return all nodes in their current state."""
         return [decode(Node, msgspec.json.encode(item)) for item in self.server.nodes()]
 
     def objects(self, type_: type[K], *, namespace: str = "") -> list[K]:
-        """Return all objects of a kind as the API server has them now, of one namespace where it is given."""
+        """Return all objects of a kind in their current state, optionally of one namespace."""
         found = self.server.objects(type_.api_version, type_.kind, namespace=namespace)
         return [decode(type_, msgspec.json.encode(item)) for item in found]
 
@@ -88,7 +89,7 @@ class FakeCluster:
         namespace: str = "default",
         status: bool = False,
     ) -> K:
-        """Change an object by a JSON merge patch, which may concern its `status` subresource; return what it is now."""
+        """Change an object by a JSON merge patch, or its status with `status`; return the new state."""
         resource = self.server.resource(type_.api_version, type_.kind)
         record, _ = apply_patch(
             self.server.registry,
@@ -113,7 +114,7 @@ class FakeCluster:
         self.delete(Node, name)
 
     def serve(self, kind: ResourceKind) -> None:
-        """Create the CustomResourceDefinition of a kind that a plugin watches; any fields are taken."""
+        """Create the CustomResourceDefinition of a kind that a plugin watches; it accepts any fields."""
         schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
         self.server.add(
             {
@@ -138,11 +139,11 @@ class FakeCluster:
         )
 
     def serves(self, kind: ResourceKind) -> bool:
-        """Tell whether the API server knows a kind: built in, or with a CustomResourceDefinition."""
+        """Return True if the API server serves a kind, built in or by a CustomResourceDefinition."""
         return self.server.table.find_kind(kind.api_version, kind.kind) is not None
 
     def events(self, reason: str | None = None) -> list[dict[str, Any]]:
-        """Return the events that were recorded (events.k8s.io/v1), in order of their time."""
+        """Return the recorded events (events.k8s.io/v1) in order of their time."""
         found = self.server.objects("events.k8s.io/v1", "Event")
         found.sort(key=lambda event: event.get("eventTime") or "")
         return [event for event in found if reason is None or event.get("reason") == reason]
@@ -159,11 +160,11 @@ class FakeCluster:
         feature_gates: str = "",
         seed: int | None = None,
     ) -> FakeFramework:
-        """Return a framework: the default plugins and those in `enable`, less those in `disable` (`*` for all).
+        """Return a framework with the default plugins and those in `enable`, without those in `disable` (`*` for all).
 
         `enable` takes plugin classes, or names of installed plugins; `args` their `pluginConfig` args, as in a file.
-        With `config` (the text of a KubeSchedulerConfiguration) the profiles are those of the text, and the classes in
-        `enable` are merely made known.
+        `config` is the text of a KubeSchedulerConfiguration; with it, the profiles are those of the text, and the
+        classes in `enable` are only registered.
         """
         made = FakeFramework(
             self,
@@ -178,7 +179,7 @@ class FakeCluster:
         return made
 
     def assert_invariants(self) -> None:
-        """Check the API server's and every framework's own invariants, and that no node is overcommitted."""
+        """Check the invariants of the API server and of every framework, and that no node is overcommitted."""
         self.server.check_invariants()
         for framework in self._frameworks:
             framework.assert_invariants()
@@ -186,7 +187,7 @@ class FakeCluster:
 
     def _assert_capacity(self) -> None:
         nodes = {node.name: NodeInfo.of(node) for node in self.nodes()}
-        #: Nodes with the resources that devices serve there.
+        #: Pairs of node and extended resource that devices of the node provide.
         served: set[tuple[str, str]] = set()
         for pod in self.pods():
             if pod.node_name in nodes and not pod.is_terminal:
@@ -204,8 +205,8 @@ class FakeCluster:
                 assert offered, f"node {name} is overcommitted: {scalar}"
 
     async def close(self) -> None:
-        """Stop all frameworks; raise `TimeoutError` where one does not end. Closing again does nothing."""
-        # Stopping waits on the clock (for bindings, for events), which stands still by itself.
+        """Stop all frameworks; raise `TimeoutError` if one does not end. Closing again does nothing."""
+        # Stopping waits for the virtual clock (bindings, events), which must be advanced meanwhile.
         closing = asyncio.gather(*(framework.close() for framework in self._frameworks))
         for _ in range(_CLOSE_SECONDS):
             if closing.done():

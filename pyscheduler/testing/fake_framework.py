@@ -1,7 +1,7 @@
-"""The real scheduler on a fake cluster, and its plugins one extension point at a time.
+"""The real scheduler on a fake cluster, with access to single extension points.
 
-`schedule` runs pods through everything: queue, scheduling cycle, binding cycle, API server. The `run_...` methods call
-single extension points of the profile on a snapshot of the cluster as it is now; they start nothing.
+`schedule` runs pods through queue, scheduling cycle, binding cycle and API server. The `run_...` methods call single
+extension points of the profile on a current snapshot of the cluster; they start nothing.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from pyscheduler.config.load import loads
 from pyscheduler.framework.cycle_state import CycleState
 from pyscheduler.framework.node_statuses import NodeStatuses
 from pyscheduler.framework.pod_info import PodInfo, QueuedPodInfo
+from pyscheduler.runtime.cooperative_yield import run_now
 from pyscheduler.runtime.discovery import discover
-from pyscheduler.runtime.turns import run_now
 from pyscheduler.scheduler.assembly import Settings, build
 
 if TYPE_CHECKING:
@@ -37,16 +37,16 @@ if TYPE_CHECKING:
 
 __all__ = ["FakeFramework", "ScheduleResult"]
 
-#: So long the first lists may take, in virtual seconds.
+#: Limit for the first lists, in virtual seconds.
 _START_SECONDS: Final = 300
 
 
 @attrs.frozen(kw_only=True)
 class ScheduleResult:
-    """What became of a pod.
+    """The current state of a pod.
 
-    `state` is `bound`, `waiting` (at Permit), `pending` or `gated`; `node` is where it is bound, or reserved while it
-    waits, else None; `message` is the one users read in its PodScheduled condition, or "".
+    `state` is `bound`, `waiting` (at Permit), `pending` or `gated`. `node` is the node where the pod is bound, or
+    reserved while it waits, else None. `message` is the message of the PodScheduled condition, or "".
     """
 
     state: str
@@ -56,12 +56,12 @@ class ScheduleResult:
 
     @property
     def bound(self) -> bool:
-        """Tell whether the pod is bound."""
+        """Return True if the pod is bound."""
         return self.state == "bound"
 
 
 class FakeFramework:
-    """A scheduler with chosen plugins on a `FakeCluster`; made by `FakeCluster.framework`."""
+    """A scheduler with chosen plugins on a `FakeCluster`; `FakeCluster.framework` creates it."""
 
     def __init__(
         self,
@@ -94,7 +94,7 @@ class FakeFramework:
             settings=Settings(feature_gates=gates),
         )
         self._running: asyncio.Task[None] | None = None
-        #: Whether the error that ended the scheduler was raised already.
+        #: Whether the error that ended the scheduler was raised to the caller.
         self._told = False
 
     # The parts
@@ -105,15 +105,15 @@ class FakeFramework:
         return next(iter(self.scheduler.profiles.values()))
 
     def plugin(self, name: str) -> Plugin:
-        """Return the plugin object called `name` of the first profile; raise `KeyError` when it is not enabled."""
+        """Return the plugin object named `name` of the first profile; raise `KeyError` if it is not enabled."""
         return self.profile.plugins[name]
 
     # Scheduling
 
     async def start(self) -> None:
-        """List, watch, and begin to schedule; done by `schedule` and `settle` when needed.
+        """List, watch, and begin to schedule; `schedule` and `settle` call it if needed.
 
-        Time passes only where the first lists take several tries; raises `TimeoutError` where they do not succeed.
+        Time passes only if the first lists need several attempts. Raises `TimeoutError` if they do not succeed.
         """
         if self._running is None:
             starting = asyncio.create_task(self.scheduler.start())
@@ -130,13 +130,13 @@ class FakeFramework:
             await self.cluster.clock.advance(0)
 
     async def settle(self) -> None:
-        """Let everything happen that can happen without time passing; raise the error that ended the scheduler."""
+        """Let everything happen that needs no time; raise the error that ended the scheduler."""
         await self.start()
         await self.cluster.clock.advance(0)
         self._raise_if_ended()
 
     async def schedule(self, pod: Pod | str, **keywords: Any) -> ScheduleResult:
-        """Create the pod, unless the cluster has it, let it be tried, and say what became of it.
+        """Create the pod, unless it exists, let the scheduler try it, and return its state.
 
         Takes an object, or a name and the keywords of `pod_manifest`. No time passes.
         """
@@ -150,7 +150,7 @@ class FakeFramework:
         return self.result(name, namespace=namespace)
 
     def result(self, name: str, *, namespace: str = "default") -> ScheduleResult:
-        """Say what has become of a pod up to now; raise `KeyError` when the cluster has no such pod."""
+        """Return the current state of a pod; raise `KeyError` if it does not exist."""
         pod = next((p for p in self.cluster.pods() if p.name == name and p.namespace == namespace), None)
         if pod is None:
             raise KeyError(f"{namespace}/{name}")
@@ -179,14 +179,14 @@ class FakeFramework:
     def run_pre_filter(self, pod: Pod, state: CycleState | None = None) -> Status | None:
         """Run PreFilter on all nodes; return the rejection, if any.
 
-        Give the methods here one `state` where a plugin is to find at one extension point what it wrote at another.
+        Pass one `state` to several of these methods if a plugin reads at one extension point what it wrote at another.
         """
         return self.profile.run_pre_filter(_given(state), pod, self.nodes()).status
 
     def run_filter(self, pod: Pod, state: CycleState | None = None) -> dict[str, Status | None]:
-        """Run PreFilter and Filter; return each node's status, None where it passes.
+        """Run PreFilter and Filter; return each node's status, None if the node passes.
 
-        Where PreFilter rejects the pod, that status is every node's. Without `state` a fresh one is used.
+        If PreFilter rejects the pod, every node has that status. Without `state`, a new one is used.
         """
         state = _given(state)
         nodes = self.nodes()
@@ -202,7 +202,7 @@ class FakeFramework:
         return found
 
     def run_post_filter(self, pod: Pod, state: CycleState | None = None) -> tuple[PostFilterResult | None, Status]:
-        """Run PreFilter and Filter, then PostFilter with their statuses, though a node may have passed."""
+        """Run PreFilter and Filter, then PostFilter with their statuses, even if a node passes."""
         state = _given(state)
         nodes = self.nodes()
         outcome = self.profile.run_pre_filter(state, pod, nodes)
@@ -215,7 +215,7 @@ class FakeFramework:
     def run_score(self, pod: Pod, state: CycleState | None = None) -> dict[str, dict[str, int]]:
         """Run everything up to Score on all nodes; return node -> plugin -> weighted score, and `total`.
 
-        Filters are run for what they prepare, but every node is scored.
+        Filters run because plugins may store results for Score, but every node is scored.
         """
         state = _given(state)
         nodes = self.nodes()
@@ -243,12 +243,12 @@ class FakeFramework:
         self.profile.run_unreserve(_given(state), pod, node_name)
 
     def run_permit(self, pod: Pod, node_name: str, state: CycleState | None = None) -> Status | None:
-        """Run Permit; a WAIT status carries the shortest timeout in `timeout_seconds`. The pod is not made to wait."""
+        """Run Permit without waiting; a WAIT status has the shortest timeout in `timeout_seconds`."""
         status, _ = self.profile.run_permit(_given(state), pod, node_name)
         return status
 
     def run_pre_bind_pre_flight(self, pod: Pod, node_name: str, state: CycleState | None = None) -> Status | None:
-        """Run PreBindPreFlight; SKIP where no plugin has PreBind work for the pod."""
+        """Run PreBindPreFlight; SKIP if no plugin has PreBind work for the pod."""
         return self.profile.run_pre_bind_pre_flights(_given(state), pod, node_name)
 
     async def run_pre_bind(self, pod: Pod, node_name: str, state: CycleState | None = None) -> Status | None:
@@ -264,21 +264,21 @@ class FakeFramework:
         await self.profile.run_post_bind(_given(state), pod, node_name)
 
     def sort_key(self, pod: Pod, *, enqueued_at: float = 0.0) -> Any:
-        """Return the key by which the profile's queue would sort the pod."""
+        """Return the pod's sort key in the profile's queue."""
         return self.profile.sort_key(QueuedPodInfo(pod_info=PodInfo.of(pod), enqueued_at=enqueued_at))
 
     # The rest
 
     def get_route(self, path: str, **query: str) -> object:
-        """Return what a plugin answers to GET `path`; raise `KeyError` where none does."""
+        """Return a plugin's answer to GET `path`; raise `KeyError` if no plugin serves the path."""
         return self.scheduler.routes.answer(path, query)
 
     def assert_invariants(self) -> None:
-        """Raise AssertionError where queue, cache or snapshot contradict themselves."""
+        """Raise AssertionError if queue, cache or snapshot are inconsistent."""
         self.scheduler.check_invariants()
 
     async def close(self) -> None:
-        """Stop; raise the error that ended the scheduler before, if one did and was not raised yet."""
+        """Stop; raise the error that ended the scheduler, if it was not raised before."""
         await self.scheduler.stop()
         if self._running is not None:
             await asyncio.wait([self._running])
@@ -293,7 +293,7 @@ class FakeFramework:
         running.result()
 
     def _refresh(self) -> None:
-        """Make informers, cache and snapshot what the API server has now, without letting the event loop turn."""
+        """Bring informers, cache and snapshot up to date without running the event loop."""
         scheduler = self.scheduler
         cast("RealInformer[Node]", scheduler.nodes).prime(self.cluster.nodes())
         pods = [pod for pod in self.cluster.pods() if not pod.is_terminal]
@@ -301,19 +301,19 @@ class FakeFramework:
         for profile in scheduler.profiles.values():
             for kind in {kind for plugin in profile.plugins.values() for kind in plugin.watches}:
                 if self.cluster.serves(kind):
-                    lister = cast("RealInformer[KubeObject]", profile.lister(kind.type))
+                    lister = cast("RealInformer[KubeObject]", profile.handle.lister(kind.type))
                     objects = self.cluster.objects(kind.type)
                     lister.prime([one for one in objects if not isinstance(one, EndedPod) or one.is_terminal])
         scheduler.cache.update_snapshot(scheduler.snapshot)
 
 
 def _given(state: CycleState | None) -> CycleState:
-    """Return `state`, or a fresh one."""
+    """Return `state`, or a new one."""
     return state if state is not None else CycleState()
 
 
 def _configuration(names: Sequence[str], disable: Sequence[str], args: Mapping[str, Mapping[str, object]]) -> str:
-    """Return the text of a configuration with these plugins added to the defaults."""
+    """Return a configuration with these plugins added to the defaults."""
     profile = {
         "schedulerName": "pyscheduler",
         "plugins": {

@@ -1,9 +1,8 @@
-"""Fixtures for plugin authors, found by pytest through its `pytest11` entry point.
+"""Pytest fixtures for plugin authors, registered by the `pytest11` entry point.
 
-Imports nothing of pyscheduler until a fixture is used: it is loaded in every pytest run on the machine. An
-`async def` test that uses one of the fixtures is run here, on a loop of its own, unless another plugin (pytest-asyncio,
-anyio) takes it over; so it runs as it stands, whatever is installed. Who runs it or not, the schedulers that it started
-are stopped on the loop that they ran on.
+pytest loads this module in every run on the machine, so it imports nothing of pyscheduler until a fixture is used. It
+runs an `async def` test that uses one of the fixtures on a loop of its own, unless another plugin (pytest-asyncio,
+anyio) runs it. In either case, the test's schedulers are stopped on the loop on which they ran.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ def pyscheduler_clock() -> VirtualClock:
 def pyscheduler_cluster(pyscheduler_clock: VirtualClock) -> Iterator[FakeCluster]:
     """Give an empty fake cluster on the virtual clock.
 
-    When the test is over, what it started is stopped, and the invariants are checked.
+    After the test, the fixture stops its frameworks and checks the invariants.
     """
     from pyscheduler.testing.fake_cluster import FakeCluster
 
@@ -49,7 +48,7 @@ def pyscheduler_cluster(pyscheduler_clock: VirtualClock) -> Iterator[FakeCluster
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
-    """Let a coroutine test stop what its cluster started, on the loop that it ran on, whoever runs it."""
+    """Wrap a coroutine test so that its cluster is closed on the loop of the test."""
     if not isinstance(item, pytest.Function) or not _is_ours(item):
         return (yield)
     test = item.obj
@@ -61,7 +60,7 @@ def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
 
 
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
-    """Run a coroutine test that uses our fixtures, where no other plugin does."""
+    """Run a coroutine test that uses these fixtures, if no other plugin runs it."""
     if not _is_ours(pyfuncitem):
         return None
     names = pyfuncitem._fixtureinfo.argnames  # noqa: SLF001 - what pytest itself passes to a test
@@ -70,7 +69,7 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
 
 
 def _is_ours(item: pytest.Function) -> bool:
-    """Tell whether the test is a coroutine that uses one of our fixtures."""
+    """Return True if the test is a coroutine that uses one of these fixtures."""
     return not _FIXTURES.isdisjoint(item.fixturenames) and inspect.iscoroutinefunction(item.obj)
 
 

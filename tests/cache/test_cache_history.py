@@ -172,15 +172,15 @@ class History(RuleBasedStateMachine):
             self.cache.remove_pod(known.pod)
             self.forget(name)
 
-    @rule(pod=POD_SPECS, keeps=st.booleans())
-    def think(self, pod: dict[str, Any], *, keeps: bool) -> None:
-        """Open a statement; commit it without telling the cache, or roll it back."""
+    @rule(pod=POD_SPECS)
+    def think(self, pod: dict[str, Any]) -> None:
+        """Open a statement and roll it back."""
         snapshot = self.world.snapshot
         checkpoint = snapshot.checkpoint()
         for name in snapshot.names:
             self.thoughts += 1
             snapshot.place(self.world.pod(f"thought-{self.thoughts}", **pod), name)
-        (snapshot.commit if keeps else snapshot.rollback)(checkpoint)
+        snapshot.rollback(checkpoint)
         snapshot.check_invariants()
 
     @rule()

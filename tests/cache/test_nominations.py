@@ -96,7 +96,7 @@ def test_a_placed_pod_needs_its_nomination_no_more(snapshot: Snapshot) -> None:
 
 
 def test_nominations_are_undone_level_by_level(snapshot: Snapshot) -> None:
-    """An inner rollback leaves what the outer statement said; a commit hands it outwards."""
+    """An inner rollback leaves the nominations of the outer statement."""
     outer = snapshot.checkpoint()
     snapshot.nominate(THIRD, "a")
     inner = snapshot.checkpoint()
@@ -104,9 +104,7 @@ def test_nominations_are_undone_level_by_level(snapshot: Snapshot) -> None:
     snapshot.nominate(SECOND, "b")
     snapshot.rollback(inner)
     assert nominated(snapshot) == {"a": ["first", "second", "third"], "b": []}
-    inner = snapshot.checkpoint()
     snapshot.nominate(SECOND, "b")
-    snapshot.commit(inner)
     assert nominated(snapshot) == {"a": ["first", "third"], "b": ["second"]}
     snapshot.rollback(outer)
     assert nominated(snapshot) == {"a": ["first", "second"], "b": []}
@@ -126,17 +124,3 @@ def test_an_undone_nomination_is_where_it_was_among_others(snapshot: Snapshot) -
     snapshot.nominate(FIRST, "a")
     assert nominated(snapshot) == {"a": ["first"], "b": ["second", "third"]}
     snapshot.rollback(outer)
-
-
-def test_committed_nominations_last_until_the_next_update(world: World, snapshot: Snapshot) -> None:
-    """By then the queue has been told."""
-    checkpoint = snapshot.checkpoint()
-    snapshot.nominate(THIRD, "b")
-    snapshot.commit(checkpoint)
-    assert nominated(snapshot)["b"] == ["third"]
-    world.update()
-    assert nominated(snapshot) == {"a": ["first", "second"], "b": []}
-    assert (len(snapshot._nominations), bool(snapshot._nominations)) == (0, False)
-    with snapshot.what_if():
-        snapshot.nominate(SECOND, "b")
-        assert nominated(snapshot) == {"a": ["first"], "b": ["second"]}

@@ -257,6 +257,7 @@ class History:
         world.check()
 
 
+@pytest.mark.slow
 def test_answers_are_those_of_a_look_at_every_pod(make_world: type[World]) -> None:
     """After pods and nodes came and went in any order, with tight limits too, each count is the naive one."""
     fired: Counter[str] = Counter()

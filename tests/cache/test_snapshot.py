@@ -89,33 +89,14 @@ def test_statements_nest(world: World, snapshot: Snapshot, raw: Raw) -> None:
     assert raw(snapshot) == states[0]
 
 
-def test_an_inner_commit_is_undone_by_an_outer_rollback(world: World, snapshot: Snapshot, raw: Raw) -> None:
-    """Committing inside a statement makes the change part of it."""
-    before = raw(snapshot)
-    outer = snapshot.checkpoint()
-    snapshot.place(world.pod("one"), "a")
-    inner = snapshot.checkpoint()
-    snapshot.place(world.pod("two"), "a")
-    snapshot.place(world.pod("three"), "b")
-    snapshot.commit(inner)
-    assert (pods_on(snapshot, "a"), pods_on(snapshot, "b")) == (["old", "one", "two"], ["three"])
-    snapshot.rollback(outer)
-    assert raw(snapshot) == before
-
-
-@pytest.mark.parametrize("close", [Snapshot.commit, Snapshot.rollback], ids=["commit", "rollback"])
-def test_closing_a_statement_closes_those_within(
-    world: World, snapshot: Snapshot, close: Callable[[Snapshot, int], None]
-) -> None:
+def test_a_rollback_uses_up_the_checkpoints_within(world: World, snapshot: Snapshot) -> None:
     """A checkpoint and all made after it are used up at once, and using one again is an error."""
     outer, inner = snapshot.checkpoint(), snapshot.checkpoint()
     snapshot.place(world.pod("new"), "b")
-    close(snapshot, outer)
+    snapshot.rollback(outer)
     for checkpoint in (inner, outer):
         with pytest.raises(ValueError, match="is used up"):
             snapshot.rollback(checkpoint)
-        with pytest.raises(ValueError, match="is used up"):
-            snapshot.commit(checkpoint)
 
 
 def test_what_if_rolls_back_whatever_happens(world: World, snapshot: Snapshot, raw: Raw) -> None:
@@ -154,7 +135,7 @@ def test_no_update_while_a_statement_is_open(world: World, snapshot: Snapshot) -
     """The rollback would put back a state that the update has overtaken."""
     checkpoint = snapshot.checkpoint()
     world.assumed("new", "b")
-    with pytest.raises(RuntimeError, match="commit it or roll it back"):
+    with pytest.raises(RuntimeError, match="roll it back"):
         world.update()
     assert pods_on(snapshot, "b") == []
     snapshot.rollback(checkpoint)
@@ -162,34 +143,15 @@ def test_no_update_while_a_statement_is_open(world: World, snapshot: Snapshot) -
     assert pods_on(snapshot, "b") == ["new"]
 
 
-def test_a_committed_statement_lasts_until_the_cache_has_the_word(world: World, snapshot: Snapshot) -> None:
-    """What was committed and not told to the cache is gone after the next update, on every node it touched."""
-    checkpoint = snapshot.checkpoint()
-    snapshot.place(world.pod("promised"), "a")
-    snapshot.place(world.pod("told"), "b")
-    snapshot.commit(checkpoint)
-    assert (pods_on(snapshot, "a"), pods_on(snapshot, "b")) == (["old", "promised"], ["told"])
-    world.assumed("told", "b")
-    world.update()
-    assert (pods_on(snapshot, "a"), pods_on(snapshot, "b")) == (["old"], ["told"])
-    assert not snapshot.diverged
-
-
-def test_changes_without_a_checkpoint_last_as_long(world: World, snapshot: Snapshot) -> None:
-    """They are as good as committed: the next update ends them."""
-    snapshot.place(world.pod("new"), "b")
-    snapshot.check_invariants()
-    assert pods_on(snapshot, "b") == ["new"]
-    world.update()
-    assert pods_on(snapshot, "b") == []
-
-
-def test_a_node_that_went_after_a_commit_stays_gone(world: World, snapshot: Snapshot) -> None:
-    """What a statement did to it does not bring it back."""
-    snapshot.place(world.pod("new"), "b")
-    world.cache.remove_node(make_node("b"))
-    world.update()
-    assert snapshot.get("b") is None
+@pytest.mark.parametrize("change", [Snapshot.place, Snapshot.evict, Snapshot.nominate])
+def test_changes_need_an_open_checkpoint(
+    world: World, snapshot: Snapshot, raw: Raw, change: Callable[..., None]
+) -> None:
+    """Nothing could undo them."""
+    before = raw(snapshot)
+    with pytest.raises(RuntimeError, match="only within a statement"):
+        change(snapshot, world.pod("old"), "a")
+    assert raw(snapshot) == before
 
 
 def test_the_order_takes_one_node_of_each_zone_in_turn(world: World) -> None:

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from pyscheduler.cli import audit as audit_module
-from pyscheduler.cli.audit import Report, audit
+from pyscheduler.cli.demo.audit import Report, audit
+from pyscheduler.cli.demo import audit as audit_module
 from pyscheduler.cluster.embedded.cluster import EmbeddedCluster
 from pyscheduler.framework.clock import LoopClock
 from pyscheduler.testing import node_manifest, pod_manifest
@@ -103,7 +103,7 @@ CASES = [
     pytest.param([node("n"), pod("a", why=NO_ROOM)], ["pod default/a is pending but fits node n"], id="would fit"),
     pytest.param(
         [node("n", "1"), pod("a", where="n"), pod("b")],
-        ["pod default/b is pending and nobody says why"],
+        ["pod default/b is pending and has no PodScheduled condition"],
         id="forgotten",
     ),
     pytest.param(
@@ -121,12 +121,14 @@ CASES = [
 
 
 @pytest.mark.parametrize(("objects", "problems"), CASES)
-async def test_it_finds_what_is_wrong(audited: Audit, objects: list[dict[str, Any]], problems: list[str]) -> None:
+async def test_audit_reports_each_kind_of_problem(
+    audited: Audit, objects: list[dict[str, Any]], problems: list[str]
+) -> None:
     """Each mistake of a scheduler is a line; a cluster in order has none."""
     assert (await audited(*objects)).problems == problems
 
 
-async def test_the_sums(audited: Audit) -> None:
+async def test_audit_adds_up_capacity_and_requests(audited: Audit) -> None:
     """The report counts pods, adds up what there is and what is used, and groups the filters' reasons."""
     report = await audited(
         node("n", allocatable={"memory": "1Gi"}),
@@ -153,7 +155,7 @@ async def test_more_objects_than_a_page(audited: Audit) -> None:
     assert report.problems == ["node n is overcommitted: pods by 990"]
 
 
-def test_it_imports_nothing_that_it_checks() -> None:
+def test_audit_imports_nothing_of_the_scheduler() -> None:
     """A second opinion shares no arithmetic with the first."""
     tree = ast.parse(Path(audit_module.__file__).read_text())
     imported = {alias.name for stmt in ast.walk(tree) if isinstance(stmt, ast.Import) for alias in stmt.names}
@@ -161,11 +163,11 @@ def test_it_imports_nothing_that_it_checks() -> None:
     assert not any(name.startswith("pyscheduler") for name in imported)
 
 
-async def test_a_pod_that_its_node_did_not_take_in_is_a_problem(audited: Audit) -> None:
+async def test_pod_rejected_by_its_node_is_a_problem(audited: Audit) -> None:
     """A kubelet's refusal is counted and told; pods that ended, so or otherwise, hold nothing of the node."""
     refused, done = pod("refused", "3", where="n"), pod("done", "4", where="n")
     refused["status"] = {"phase": "Failed", "reason": "OutOfcpu", "message": "Pod was rejected: Node didn't have it"}
     done["status"] = {"phase": "Succeeded"}
     report = await audited(node("n"), pod("runs", "4", where="n"), refused, done)
-    assert report.problems == ["pod default/refused was not taken in by n: OutOfcpu: Node didn't have it"]
+    assert report.problems == ["pod default/refused was rejected by n: OutOfcpu: Node didn't have it"]
     assert (report.rejected, report.ended, report.used["cpu"]) == (1, 1, 4)

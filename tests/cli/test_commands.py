@@ -11,7 +11,12 @@ from pathlib import Path
 import click
 import pytest
 
+from pyscheduler.api import Pod
 from pyscheduler.cli.main import cli, main
+from pyscheduler.framework import CycleState, FilterPlugin, Nodes, NodeStatuses
+from pyscheduler.plugins.node_resources.fit import NodeResourcesFit
+from pyscheduler.runtime import discovery
+from pyscheduler.runtime.discovery import discover
 from tests import processes
 
 ROOT = Path(__file__).parents[2]
@@ -51,7 +56,7 @@ def test_help_lists_every_command_with_its_first_line(capsys: pytest.CaptureFixt
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_every_command_teaches(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_help_of_every_command_explains_every_option(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     """Each command's help says what it does, explains each option, and fits 80 columns."""
     text = said(capsys, name, "--help")
     assert len(text.partition("Options:")[0].split()) > 20
@@ -104,7 +109,7 @@ def test_plugins_as_json(capsys: pytest.CaptureFixture[str]) -> None:
     assert not any(blocked[name] for name in ("kube-pyscheduler", "kube-pyscheduler-coscheduling"))
 
 
-def test_what_a_profile_enables(capsys: pytest.CaptureFixture[str]) -> None:
+def test_plugins_of_a_profile(capsys: pytest.CaptureFixture[str]) -> None:
     """With a file, its profiles are shown, extension point by extension point, in the order plugins run."""
     path = str(ROOT / "configs" / "default.yaml")
     text = said(capsys, "plugins", "--config", path)
@@ -112,10 +117,50 @@ def test_what_a_profile_enables(capsys: pytest.CaptureFixture[str]) -> None:
     assert text.startswith("profile pyscheduler\n  preEnqueue  SchedulingGates, DynamicResources, DefaultPreemption\n")
     data = json.loads(said(capsys, "plugins", "--config", path, "-o", "json"))
     assert data["pyscheduler"]["filter"][:3] == ["NodeUnschedulable", "NodeName", "TaintToleration"]
+    assert text.endswith("  equivalence cache: on\n")
+    assert data["pyscheduler"]["equivalenceCache"] == {"enabled": True, "obstacles": []}
+
+
+class Unsigned(FilterPlugin):
+    """Filters nodes and does not sign pods."""
+
+    def filter_nodes(self, state: CycleState, pod: Pod, nodes: Nodes) -> NodeStatuses | None:
+        return None
+
+
+class WiderFit(NodeResourcesFit):
+    """Inherits the filter of a plugin whose answers are cached."""
+
+
+def test_plugins_shows_which_plugin_prevents_the_equivalence_cache(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The text names each plugin with the reason; a subclass loses the reuse of its own answers only."""
+    registry = discover()
+    registry.add("WiderFit", WiderFit)
+    registry.add("Unsigned", Unsigned)
+    monkeypatch.setattr(discovery, "discover", lambda **_: registry)
+    path = tmp_path / "config.yaml"
+
+    def shown(*enabled: str) -> list[str]:
+        names = "".join(f"{{name: {name}}}, " for name in enabled)
+        plugins = f"{{multiPoint: {{enabled: [{names}], disabled: [{{name: NodeResourcesFit}}]}}}}"
+        path.write_text(
+            "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
+            f"profiles: [{{plugins: {plugins}}}]\n"
+        )
+        text = said(capsys, "plugins", "--config", str(path))
+        assert max(map(len, text.splitlines())) <= 80
+        return text[text.index("  equivalence cache") :].split("\n")
+
+    subclass = ["    not for WiderFit: is a subclass of NodeResourcesFit and does not declare", "      reuse itself"]
+    assert shown("WiderFit") == ["  equivalence cache: on", *subclass, ""]
+    unsigned = "    Unsigned: judges nodes and does not inherit SignPlugin"
+    assert shown("WiderFit", "Unsigned") == ["  equivalence cache: off", *subclass, unsigned, ""]
 
 
 @pytest.mark.parametrize("form", ["yaml", "json"])
-def test_config_prints_a_file_again(form: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_output_of_config_can_be_read_again(form: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """What `config` prints can be given to `--config`, and comes to the same."""
     text = said(capsys, "config", "--config", str(ROOT / "configs" / "default.yaml"), "-o", form)
     path = tmp_path / "again.yaml"
@@ -123,7 +168,7 @@ def test_config_prints_a_file_again(form: str, tmp_path: Path, capsys: pytest.Ca
     assert said(capsys, "config", "--config", str(path), "-o", form) == text
 
 
-def test_a_mistake_is_a_line_with_the_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_mistake_is_one_line_with_the_file_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Standard output stays empty, the exit code is 1."""
     path = tmp_path / "missing.yaml"
     with pytest.raises(SystemExit) as ended:

@@ -8,9 +8,9 @@ from collections.abc import Iterable
 import pytest
 from click.testing import CliRunner
 
-from pyscheduler.cli import demo_gang
-from pyscheduler.cli.demo_gang_record import GPU, GROUP_LABEL, LONGEST_BURST_SECONDS, Change, Judge, Verdict
-from pyscheduler.cli.demo_gang_workload import GANG_PROFILE, GPUS_PER_NODE, gang_manifests, make_gangs
+from pyscheduler.cli.demo.gang_record import GPU, GROUP_LABEL, LONGEST_BURST_SECONDS, Change, Judge, Verdict
+from pyscheduler.cli.demo.gang_workload import GANG_PROFILE, GPUS_PER_NODE, gang_manifests, make_gangs
+from pyscheduler.cli.demo import gang_demo
 from pyscheduler.config.load import loads
 
 CAPACITY = {"n1": 2, "n2": 2}
@@ -42,7 +42,7 @@ B = [bind("b1", "n1"), bind("b2", "n2")]
 B_ENDS = [end("b1", "n1"), end("b2", "n2")]
 
 
-def test_a_clean_record_is_believed() -> None:
+def test_record_without_problems_passes() -> None:
     """One gang after the other, each whole: nothing to complain about."""
     assert judged([*A, *A_ENDS, *B, *B_ENDS]) == []
 
@@ -65,7 +65,7 @@ def test_bursts_may_overlap_where_there_is_room_for_both() -> None:
         pytest.param([*A, *A_ENDS], "gang b was never started", id="starved"),
         pytest.param(
             [*B, *A[:1], *B_ENDS, *A[1:], *A_ENDS],
-            "gang a was begun at revision 3 without room for all of it: 2 GPUs of n1, where 1 were free",
+            "gang a was started at revision 3 without room for all of it: 2 GPUs of n1, where 1 were free",
             id="completed with room that came later",
         ),
         pytest.param(
@@ -105,22 +105,22 @@ def test_bursts_may_overlap_where_there_is_room_for_both() -> None:
         ),
     ],
 )
-def test_each_kind_of_trouble_is_found(steps: list[dict[str, object]], problem: str) -> None:
+def test_each_kind_of_problem_is_found(steps: list[dict[str, object]], problem: str) -> None:
     """The problem is named, with gang, pod or node."""
     assert problem in judged(steps)
 
 
-def test_a_record_that_runs_backwards_proves_nothing() -> None:
+def test_record_with_descending_revisions_fails() -> None:
     """Revisions come in their order, or something was missed."""
     judge = Judge(CAPACITY, MINIMA)
     for revision in (5, 4):
         judge.take(
             Change(revision=revision, at=0.0, name="a1", gang="a", node="n1", gpus=1, ended=False, succeeded=False)
         )
-    assert "the record runs backwards: revision 4 after 5" in judge.verdict().problems
+    assert "the record is out of order: revision 4 after 5" in judge.verdict().problems
 
 
-def test_a_line_of_a_watch_is_read() -> None:
+def test_watch_line_is_decoded() -> None:
     """Gang, node, GPUs and the end come from the API's own fields; a deletion is an end, too."""
     pod = {
         "metadata": {"name": "a1", "resourceVersion": "7", "labels": {GROUP_LABEL: "a"}},
@@ -133,7 +133,7 @@ def test_a_line_of_a_watch_is_read() -> None:
     assert Change.of({"type": "DELETED", "object": pod}, 1.5).ended
 
 
-def test_the_gangs_want_more_than_there_is_and_each_fits_alone() -> None:
+def test_gangs_exceed_the_cluster_and_each_fits_alone() -> None:
     """Forty gangs of mixed size, none larger than the cluster; the same seed gives the same ones."""
     gangs = make_gangs(40, largest=8 * GPUS_PER_NODE, seed=0)
     assert gangs == make_gangs(40, largest=8 * GPUS_PER_NODE, seed=0)
@@ -152,15 +152,15 @@ def test_pods_of_a_wave_come_in_turns() -> None:
     assert len(pods) == sum(gang.size for gang in gangs)
 
 
-def test_a_bad_verdict_is_told_and_is_the_exit_code(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failed_check_prints_problems_and_exits_with_1(monkeypatch: pytest.MonkeyPatch) -> None:
     """Twenty problems are enough to read; their number is told, and the code is 1."""
 
     async def play(*_: object, **__: object) -> Verdict:
         problems = [f"problem {number}" for number in range(25)]
         return Verdict(gangs=1, pods=1, bursts_seconds=[], problems=problems)
 
-    monkeypatch.setattr(demo_gang, "play", play)
-    result = CliRunner().invoke(demo_gang.command, [])
+    monkeypatch.setattr(gang_demo, "play", play)
+    result = CliRunner().invoke(gang_demo.command, [])
     assert result.exit_code == 1
     assert result.output.splitlines()[-2:] == ["error: problem 19", "error: the check found 25 problems"]
 

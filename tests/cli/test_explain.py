@@ -56,29 +56,29 @@ def write(folder: Path, *objects: dict[str, Any]) -> Path:
     return file
 
 
-def test_a_manifest_is_placed_on_a_cluster_in_a_file(
+def test_manifest_is_evaluated_on_a_cluster_in_a_file(
     tmp_path: Path, cluster: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The nodes that refuse are grouped by reason, with plugin; the best node comes with its scores."""
     file = write(tmp_path, pod_manifest("new", requests={"cpu": "2"}))
     code, out, err = explain(capsys, "-f", file, "--objects", cluster)
     assert (code, err) == (0, "")
-    assert out.startswith("pod default/new, profile pyscheduler, 3 nodes\nwould go to large\n")
+    assert out.startswith("pod default/new, profile pyscheduler, 3 nodes\nwould be placed on large\n")
     rows = [line.split() for line in out.splitlines()]
     assert ["1", "NodeResourcesFit", "Insufficient", "cpu", "small"] in rows
     assert ["1", "TaintToleration", "node(s)", "had", "untolerated", "taint(s)", "tainted"] in rows
     assert rows[-1][0] == "large"
 
 
-def test_a_pending_pod_tells_what_its_condition_would(cluster: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_pending_pod_shows_the_message_of_its_condition(cluster: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The message is kube-scheduler's, exit code 0: the question was answered."""
     code, out, err = explain(capsys, "default/pending", "--objects", cluster)
     assert (code, err) == (0, "")
-    assert "fits nowhere\n0/3 nodes are available: " in out
+    assert "does not fit on any node\n0/3 nodes are available: " in out
     assert "2 Insufficient cpu" in out
 
 
-def test_victims_of_a_preemption_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_preemption_names_its_victims(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Where others would have to go it is told who, and that another node would do; nobody is told to go."""
     there = [
         item
@@ -96,14 +96,12 @@ def test_victims_of_a_preemption_are_named(tmp_path: Path, capsys: pytest.Captur
     file = write(tmp_path, pod_manifest("high", requests={"cpu": "1"}, priority=10))
     code, out, err = explain(capsys, "-f", file, "--objects", cluster)
     assert (code, err) == (0, "")
-    told = re.search(
-        r"preemption would make room on (n\d), evicting default/low-(n\d); 1 other node would do as well", out
-    )
+    told = re.search(r"preemption would nominate (n\d) and evict default/low-(n\d); equally good: 1 other node", out)
     assert told is not None, out
     assert told[1] == told[2]
 
 
-def test_priority_classes_may_come_as_they_are_printed(
+def test_priority_classes_may_have_server_set_fields(
     tmp_path: Path, cluster: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """What `kubectl get -o yaml` prints has versions and uids, which are no obstacle to a pod in a file."""
@@ -116,27 +114,27 @@ def test_priority_classes_may_come_as_they_are_printed(
     file = write(tmp_path, pod)
     code, out, err = explain(capsys, "-f", file, "--objects", cluster, "--objects", classes)
     assert (code, err) == (0, "")
-    assert "would go to large" in out
+    assert "would be placed on large" in out
 
 
-def test_a_gated_pod_names_its_gates(cluster: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_gated_pod_shows_its_gates(cluster: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """No node is looked at."""
     code, out, _ = explain(capsys, "gated", "--objects", cluster)
     assert code == 0
-    assert "may not be scheduled yet\nSchedulingGates: " in out
+    assert "not ready for scheduling\nSchedulingGates: " in out
     assert "example.com/wait" in out
 
 
-def test_a_bound_pod_is_taken_off_first(cluster: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_bound_pod_is_evaluated_as_if_unbound(cluster: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A note says so; a pod of somebody else's gets the first profile's answer, with a note."""
     code, _, err = explain(capsys, "bound", "--objects", cluster)
-    assert (code, err) == (0, "note: default/bound is bound to large; this is as if it were not there yet\n")
+    assert (code, err) == (0, "note: default/bound is bound to large; it is evaluated as if it were not bound yet\n")
     code, _, err = explain(capsys, "theirs", "--objects", cluster)
     assert code == 0
-    assert "no profile here is named" in err
+    assert "no profile has the schedulerName" in err
 
 
-def test_programs_get_json(tmp_path: Path, cluster: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_and_jsonl_output(tmp_path: Path, cluster: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """One object for one pod, a list for several, one a line on request."""
     two = write(tmp_path, pod_manifest("one"), pod_manifest("two", requests={"cpu": "99"}))
     code, out, _ = explain(capsys, "-f", two, "--objects", cluster, "-o", "json")
@@ -155,21 +153,21 @@ def test_programs_get_json(tmp_path: Path, cluster: Path, capsys: pytest.Capture
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["nobody", "--objects", "CLUSTER"], "there is no pod default/nobody"),
-        (["--objects", "CLUSTER"], "and not both"),
-        (["pending", "-f", "x", "--objects", "CLUSTER"], "and not both"),
-        (["pending", "--objects", "CLUSTER", "--kubeconfig", "x"], "not both"),
+        (["nobody", "--objects", "CLUSTER"], "pod default/nobody does not exist"),
+        (["--objects", "CLUSTER"], "either the name"),
+        (["pending", "-f", "x", "--objects", "CLUSTER"], "either the name"),
+        (["pending", "--objects", "CLUSTER", "--kubeconfig", "x"], "choose one source"),
         (["pending", "--objects", "none.yaml"], "none.yaml: no such file"),
-        (["-f", "CLUSTER", "--objects", "CLUSTER"], "a Node is not placed itself"),
+        (["-f", "CLUSTER", "--objects", "CLUSTER"], "a Node cannot be scheduled"),
         (["-f", "BAD", "--objects", "CLUSTER"], "spec.containers"),
-        (["pending", "--cases", "x"], "--cases brings its own"),
+        (["pending", "--cases", "x"], "--cases contains its own"),
         (["--cases", "x", "-o", "json"], "jsonl"),
-        (["--cases", "none.jsonl"], "cases cannot be read"),
+        (["--cases", "none.jsonl"], "with cases cannot be read"),
         (["pending", "--kubeconfig", "none"], "none"),
         (["pending", "--objects", "CLUSTER", "--config", "none.yaml"], "none.yaml"),
     ],
 )
-def test_mistakes_are_told_in_a_line(
+def test_mistake_is_one_line_without_traceback(
     arguments: list[str], words: str, tmp_path: Path, cluster: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """No traceback, exit code 1, or 2 for what the command line itself says."""
@@ -197,7 +195,7 @@ def test_cases_are_answered_line_by_line(tmp_path: Path, capfdbinary: pytest.Cap
     assert (set(second), second["id"]) == ({"id", "error"}, "line 2")
 
 
-async def test_a_live_cluster_is_read_and_left_as_it_was(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+async def test_explain_writes_nothing_to_a_live_cluster(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Over HTTP: the answer is there, and not one object of the cluster has changed."""
     import asyncio
 
@@ -212,9 +210,9 @@ async def test_a_live_cluster_is_read_and_left_as_it_was(tmp_path: Path, capsys:
     try:
         code, out, _ = await asyncio.to_thread(explain, capsys, "-f", file, "--master", server.url)
         assert code == 0
-        assert "would go to large" in out
+        assert "would be placed on large" in out
         code, out, _ = await asyncio.to_thread(explain, capsys, "default/pending", "--master", server.url)
-        assert "fits nowhere" in out
+        assert "does not fit on any node" in out
     finally:
         await server.stop()
     assert live.store.version == before

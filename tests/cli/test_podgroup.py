@@ -16,9 +16,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from pyscheduler.cli.podgroup import main
-from pyscheduler.cli.podgroup_reading import events_about, read_directory
-from pyscheduler.cli.podgroup_view import Table, data_of, described, row
+from pyscheduler.cli.podgroup.command import main
+from pyscheduler.cli.podgroup.reader import events_about, read_directory
+from pyscheduler.cli.podgroup.view import Table, data_of, described, row
 from pyscheduler.cluster.embedded.cluster import EmbeddedCluster
 from pyscheduler.cluster.embedded.faults import Fault
 from pyscheduler.framework import ForbiddenError, NullRecorder
@@ -131,13 +131,13 @@ async def read(cluster: EmbeddedCluster, namespace: str = "") -> tuple[list[str]
     return [str(one.state.id) for one in summaries(directory)], warnings
 
 
-async def test_absent_kinds_cost_nothing(cluster: EmbeddedCluster) -> None:
+async def test_kinds_that_are_not_served_have_no_objects(cluster: EmbeddedCluster) -> None:
     """One CRD of many is installed: its groups and those without objects are found, and nothing is said."""
     assert await read(cluster) == (["default/train", "other/far"], [])
     assert await read(cluster, "other") == (["other/far"], [])
 
 
-async def test_a_kind_that_may_not_be_listed_is_one_warning(cluster: EmbeddedCluster) -> None:
+async def test_forbidden_kind_causes_one_warning(cluster: EmbeddedCluster) -> None:
     """Its groups are known from their pods still; events alike. Without the right to list pods it is an error."""
     cluster.faults.add(Fault(method="GET", path="/podgroups$", status=403))
     cluster.faults.add(Fault(method="GET", path="/events$", status=403))
@@ -152,7 +152,7 @@ async def test_a_kind_that_may_not_be_listed_is_one_warning(cluster: EmbeddedClu
         await read(cluster)
 
 
-async def test_members_at_permit_are_seen_waiting(pyscheduler_cluster: FakeCluster) -> None:
+async def test_members_waiting_at_permit_are_shown_as_waiting(pyscheduler_cluster: FakeCluster) -> None:
     """While nine of ten hold their places the API says so; when the group is given up, it does not any more."""
     cluster = pyscheduler_cluster
     cluster.server.load(CRD)
@@ -265,7 +265,7 @@ async def test_kubectl_get(kubectl: Kubectl) -> None:
         ),
     ],
 )
-async def test_kubectl_finds_nothing(kubectl: Kubectl, arguments: tuple[str, ...], code: int, err: str) -> None:
+async def test_kubectl_get_without_groups(kubectl: Kubectl, arguments: tuple[str, ...], code: int, err: str) -> None:
     """Empty answers are one line on stderr, with kubectl's exit codes."""
     assert await kubectl(*arguments) == (code, "", err)
 
@@ -284,7 +284,7 @@ async def test_kubectl_finds_nothing(kubectl: Kubectl, arguments: tuple[str, ...
         pytest.param(["get", "--kubeconfig", "DEAD"], "error: the API server cannot be reached: ", id="nobody answers"),
     ],
 )
-def test_mistakes_are_told_in_kubectls_way(
+def test_errors_have_kubectls_form(
     arguments: list[str], message: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     """The message on stderr, exit code 1, no traceback."""

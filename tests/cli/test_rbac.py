@@ -13,7 +13,7 @@ from pyscheduler import ClusterEvent, ClusterEventWithHint, EnqueueExtensions, F
 from pyscheduler.api import BUILT_IN_KINDS, Service
 from pyscheduler.api.kinds import kind_of
 from pyscheduler.cli.main import main
-from pyscheduler.cli.offline import offline_scheduler
+from pyscheduler.cli.offline_scheduler import offline_scheduler
 from pyscheduler.cli.rbac import as_list, grants_of
 from pyscheduler.config.load import loads
 from pyscheduler.framework import ActionType, EventResource, NodeInfo, Status
@@ -106,7 +106,7 @@ DEFAULT = {
 }
 
 
-def test_what_a_plugin_watches_hears_of_and_asks_for_is_added() -> None:
+def test_rules_include_what_plugins_watch_and_declare() -> None:
     """Kinds to list and watch, and its own rules, each where it is needed; the lease where the file has it."""
     found = choosy(leader_elect=True)
     extra = {f"{verb} {kind}" for verb in ("list", "watch") for kind in ("/services", "storage.k8s.io/storageclasses")}
@@ -118,12 +118,12 @@ def test_what_a_plugin_watches_hears_of_and_asks_for_is_added() -> None:
     }
 
 
-def test_without_leader_election_there_is_no_rule_for_a_lease() -> None:
+def test_no_lease_rule_without_leader_election() -> None:
     """An account needs nothing for what is switched off."""
     assert choosy(leader_elect=False).keys() == {"ClusterRole/it", "Role/x/it"}
 
 
-def test_the_https_port_asks_about_its_visitors_unless_told_not_to(capsys: pytest.CaptureFixture[str]) -> None:
+def test_review_permissions_unless_no_delegated_auth(capsys: pytest.CaptureFixture[str]) -> None:
     """Two reviews, and one object read by name; nothing of it with `--no-delegated-auth`."""
     without = choosy(leader_elect=False)
     found = choosy(leader_elect=False, delegated_auth=True)
@@ -136,7 +136,7 @@ def test_the_https_port_asks_about_its_visitors_unless_told_not_to(capsys: pytes
     assert "reviews" not in said(capsys, "--no-delegated-auth")
 
 
-def test_nothing_but_reading_goes_beyond_the_core(capsys: pytest.CaptureFixture[str]) -> None:
+def test_default_profile_writes_only_core_objects(capsys: pytest.CaptureFixture[str]) -> None:
     """The default profile writes bindings, statuses and events, and reads built-in kinds; no wildcard anywhere."""
     found = permissions(json.loads(said(capsys, "-o", "json"))["items"])
     cluster = found["ClusterRole/pyscheduler"]
@@ -175,16 +175,18 @@ def test_roles_can_be_bound_to_an_account(capsys: pytest.CaptureFixture[str]) ->
 @pytest.mark.parametrize("text", ["pyscheduler", ":pyscheduler", "kube-system:", "a:b:c"])
 def test_an_account_is_namespace_and_name(text: str, capsys: pytest.CaptureFixture[str]) -> None:
     """Anything else is told in one line."""
-    assert refusal(capsys, "--rbac", "--service-account", text).startswith(f'error: --service-account "{text}" is no ')
+    assert refusal(capsys, "--rbac", "--service-account", text).startswith(
+        f'error: --service-account "{text}" must be '
+    )
 
 
 @pytest.mark.parametrize("option", ["--name", "--service-account"])
 def test_options_about_roles_need_roles(option: str, capsys: pytest.CaptureFixture[str]) -> None:
     """They would say nothing without `--rbac`."""
-    assert refusal(capsys, option, "a:b") == f"error: {option} is about roles; add --rbac\n"
+    assert refusal(capsys, option, "a:b") == f"error: {option} is for roles; add --rbac\n"
 
 
-def test_a_mistake_in_the_file_is_told_as_ever(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_mistake_in_the_file_is_reported_with_rbac(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A profile that cannot be built has no permissions."""
     file = tmp_path / "profile.yaml"
     file.write_text((FILE % "true").replace("Choosy", "Nobody"), encoding="utf-8")

@@ -54,18 +54,18 @@ def simulate(capsysbinary: pytest.CaptureFixture[bytes], *arguments: object) -> 
     return code, out.decode(), err.decode()
 
 
-def test_a_table_for_people(file: Path, capsysbinary: pytest.CaptureFixture[bytes]) -> None:
+def test_table_output(file: Path, capsysbinary: pytest.CaptureFixture[bytes]) -> None:
     """A line per scenario, a line per failure, and a sum."""
     code, out, err = simulate(capsysbinary, file)
     assert (code, err) == (1, "")
     lines = out.splitlines()
     assert re.fullmatch(r"passed  good-one +1\.5 s  all fit", lines[0])
     assert re.fullmatch(r"FAILED  bad-one +3 s  not all fit \(optional\)", lines[1])
-    assert lines[2] == "        step 1 (expect), 3 s: set p: 4 pods are bound, not 5, not within 3 s"
+    assert lines[2] == "        step 1 (expect), 3 s: set p: 4 pods are bound, not 5, after 3 s"
     assert re.fullmatch(r"1 of 2 scenarios passed in \d+\.\d s", lines[3])
 
 
-def test_json_for_programs(file: Path, capsysbinary: pytest.CaptureFixture[bytes]) -> None:
+def test_json_output(file: Path, capsysbinary: pytest.CaptureFixture[bytes]) -> None:
     """One array, in which every pod's state after every step can be looked up."""
     code, out, err = simulate(capsysbinary, file, "-o", "json", "--select", "good-*")
     assert (code, err) == (0, "")
@@ -107,8 +107,8 @@ def test_the_configuration_is_printed(file: Path, capsysbinary: pytest.CaptureFi
     [
         pytest.param("schema: 3", [], "two.yaml: ", id="schema"),
         pytest.param(TWO.replace("advance: 1.5", "advanse: 1"), [], 'there is no kind of step "advanse"', id="step"),
-        pytest.param(TWO, ["--select", "worse-*"], 'no scenario is called "worse-*"', id="select"),
-        pytest.param(TWO, ["--print-config", "worse"], 'there is no scenario "worse"', id="print-config"),
+        pytest.param(TWO, ["--select", "worse-*"], 'no scenario matches "worse-*"', id="select"),
+        pytest.param(TWO, ["--print-config", "worse"], '--print-config: no scenario "worse"', id="print-config"),
         pytest.param(TWO, ["elsewhere.yaml"], "elsewhere.yaml: no such file or directory", id="no file"),
     ],
 )
@@ -128,7 +128,7 @@ def test_an_id_may_be_in_one_file_only(file: Path, capsysbinary: pytest.CaptureF
     """Two files are one list of scenarios."""
     code, _, err = simulate(capsysbinary, file, file)
     assert code == 2
-    assert "another file has one of this id" in err
+    assert "the id is already used in another file" in err
 
 
 @pytest.mark.slow

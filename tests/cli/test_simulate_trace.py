@@ -50,7 +50,7 @@ def simulate(capsysbinary: pytest.CaptureFixture[bytes], *arguments: object) -> 
     return code, out.decode(), err.decode()
 
 
-def test_a_summary_for_people(trace: Path, capsysbinary: pytest.CaptureFixture[bytes]) -> None:
+def test_summary_table(trace: Path, capsysbinary: pytest.CaptureFixture[bytes]) -> None:
     """Everything that was asked of a replay, attempts and time by phase among it; nothing on standard error."""
     config = ROOT / "configs/coscheduling.yaml"
     code, out, err = simulate(capsysbinary, "--trace", trace, "--nodes", "2x8gpu", "--config", config)
@@ -70,7 +70,7 @@ def test_a_summary_for_people(trace: Path, capsysbinary: pytest.CaptureFixture[b
     assert "warning" not in rows
 
 
-def test_json_for_programs(trace: Path, capsysbinary: pytest.CaptureFixture[bytes]) -> None:
+def test_json_output(trace: Path, capsysbinary: pytest.CaptureFixture[bytes]) -> None:
     """One object with these fields and no others."""
     code, out, err = simulate(capsysbinary, "--trace", trace, "--nodes", "2x8gpu", "--seed", 3, "-o", "json")
     assert (code, err) == (0, "")
@@ -81,17 +81,19 @@ def test_json_for_programs(trace: Path, capsysbinary: pytest.CaptureFixture[byte
     assert told["partial_gpu_seconds"] == pytest.approx(8 * 7140, rel=0.01)
 
 
-def test_the_carried_trace_is_found_from_anywhere(
+def test_philly_is_found_from_any_working_directory(
     capsysbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """By its name, whatever the working directory; a cluster that fits nobody is answered soon."""
     monkeypatch.chdir(tmp_path)
     code, _, err = simulate(capsysbinary, "--trace", "philly", "--vc", "vc9")
     assert code == 2
-    assert re.fullmatch(r'error: \S+philly_jobs\.csv\.gz: --vc: there is no virtual cluster "vc9"; it has .+\n', err)
+    assert re.fullmatch(
+        r'error: \S+philly_jobs\.csv\.gz: --vc: no virtual cluster "vc9" in the trace; it has .+\n', err
+    )
 
 
-def test_progress_is_for_terminals(
+def test_progress_is_shown_only_on_a_terminal(
     trace: Path, capsysbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One line on standard error, written over and gone at the end; standard output is as without."""
@@ -108,14 +110,14 @@ def test_progress_is_for_terminals(
     ("arguments", "complaint"),
     [
         pytest.param(["--trace", "phily"], 'there is no file "phily", and no trace of that name', id="trace"),
-        pytest.param(["--trace", "philly"], "choose with --vc from vc1, vc2, vc3, vc4", id="no vc"),
-        pytest.param(["--trace", "TRACE", "--vc", "vc1"], 'there is no virtual cluster "vc1"', id="vc"),
-        pytest.param(["--trace", "TRACE", "--nodes", "many"], '--nodes: "many" is not like 24x8gpu', id="nodes"),
-        pytest.param(["--trace", "TRACE", "--shape", "nodepack"], "no columns of that shape", id="shape"),
+        pytest.param(["--trace", "philly"], "choose one with --vc: vc1, vc2, vc3, vc4", id="no vc"),
+        pytest.param(["--trace", "TRACE", "--vc", "vc1"], 'no virtual cluster "vc1"', id="vc"),
+        pytest.param(["--trace", "TRACE", "--nodes", "many"], '--nodes: "many" must be like 24x8gpu', id="nodes"),
+        pytest.param(["--trace", "TRACE", "--shape", "nodepack"], "no columns for this shape", id="shape"),
         pytest.param(["--trace", "TRACE", "--config", "no.yaml"], "no.yaml: no such file or directory", id="config"),
         pytest.param(["--trace", "TRACE", "--config", "TRACE"], "two.csv", id="no configuration"),
-        pytest.param(["--trace", "TRACE", "file.yaml"], "scenario files or a trace, and not both", id="both"),
-        pytest.param([], "give scenario files, or a trace with --trace", id="neither"),
+        pytest.param(["--trace", "TRACE", "file.yaml"], "give either scenario files or --trace", id="both"),
+        pytest.param([], "give scenario files or --trace", id="neither"),
         pytest.param(["--trace", "TRACE", "--select", "a"], "--select has no effect on a trace", id="select"),
         pytest.param(["--trace", "TRACE", "--print-config", "a"], "--print-config has no effect", id="print"),
         pytest.param(["file.yaml", "--nodes", "3"], "--nodes has no effect without --trace", id="nodes alone"),

@@ -320,7 +320,7 @@ def test_bad_args_are_refused(
         ),
     ],
 )
-def test_feature_gates_decide_what_may_be_given(
+def test_fields_need_their_feature_gates(
     problems_in: Callable[..., list[str]], gates: str, plugin: str, args: str, problems: list[str]
 ) -> None:
     """A field of a feature that is off must not be given."""

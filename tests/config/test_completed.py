@@ -21,7 +21,7 @@ def test_args_are_in_order_and_only_those_of_enabled_plugins(config_text: Callab
     assert [config.name for config in profile.plugin_config] == ["NodeAffinity", "NodeResourcesFit", "Other"]
 
 
-def test_fit_looks_away_from_what_extenders_keep_account_of(config_text: Callable[[str], str]) -> None:
+def test_fit_ignores_resources_managed_by_extenders(config_text: Callable[[str], str]) -> None:
     """In every profile, instead of what its args name."""
     text = (
         "profiles: [{schedulerName: a, pluginConfig: [{name: NodeResourcesFit, args: {ignoredResources: [x.com/y]}}]},"
@@ -40,7 +40,7 @@ def test_fit_looks_away_from_what_extenders_keep_account_of(config_text: Callabl
     assert found == [("e.com/a", "f.com/c")] * 2
 
 
-def test_extenders_have_five_seconds_unless_they_say_otherwise(config_text: Callable[[str], str]) -> None:
+def test_extenders_have_a_default_timeout_of_five_seconds(config_text: Callable[[str], str]) -> None:
     """Which is when a call ends."""
     extenders = completed(loads(config_text("extenders: [{urlPrefix: a}, {urlPrefix: b, httpTimeout: 1m}]"))).extenders
     assert [extender.http_timeout_seconds for extender in extenders] == [5.0, 60.0]

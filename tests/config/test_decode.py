@@ -222,7 +222,7 @@ def test_other_values_are_refused(value: dict[str, object], problem: str) -> Non
     assert str(caught.value) == problem
 
 
-def test_all_mistakes_are_told() -> None:
+def test_all_mistakes_are_reported() -> None:
     """What is missing, unknown and wrong, together."""
     with pytest.raises(Mistakes) as caught:
         decode({"inner": {"depth": "x", "other": 1}, "extra": None}, Needy)
@@ -265,7 +265,7 @@ def test_all_mistakes_are_told() -> None:
         pytest.param({"kind": 1}, ["expected a string, found 1, put it in quotes @ $.kind"], id="no kind at all"),
     ],
 )
-def test_args_may_say_what_they_are(args: dict[str, object] | None, problems: list[str]) -> None:
+def test_args_may_have_kind_and_version(args: dict[str, object] | None, problems: list[str]) -> None:
     """`kind` and `apiVersion` inside args are accepted, and checked."""
     try:
         assert decode_args("NodeAffinity", args, NodeAffinityArgs) == NodeAffinityArgs()
@@ -275,7 +275,7 @@ def test_args_may_say_what_they_are(args: dict[str, object] | None, problems: li
     assert found == problems
 
 
-def test_args_of_others_may_have_a_version_of_their_own() -> None:
+def test_args_of_other_plugins_may_have_their_own_version() -> None:
     """Only the kind is given by the plugin's name."""
     args = {"kind": "MineArgs", "apiVersion": "example.com/v1", "depth": 3}
     assert decode_args("Mine", args, Inner) == Inner(depth=3)

@@ -47,7 +47,7 @@ def test_a_profile_changes_the_defaults(defaults: str, custom: str, merged: str,
     assert result == Plugins(**{point: plugin_set(merged)})
 
 
-def test_points_do_not_mix() -> None:
+def test_extension_points_are_merged_separately() -> None:
     """What is disabled at one point stays enabled at all others."""
     defaults = Plugins(multi_point=plugin_set("A B"))
     custom = Plugins(multi_point=plugin_set("X"), score=plugin_set("-A"), filter=plugin_set("B"))

@@ -19,7 +19,7 @@ from pyscheduler.framework.plugin_args import Duration
 RECORDED = Path(__file__).with_name("configz.json").read_text(encoding="utf-8")
 
 
-def test_the_default_is_that_of_kube_scheduler_to_the_letter(config_text: Callable[[str], str]) -> None:
+def test_default_equals_kube_schedulers_output(config_text: Callable[[str], str]) -> None:
     """Every key, in its order, with its value; the lease alone is called otherwise, and is told to be."""
     config = loads(
         config_text("""
@@ -33,7 +33,7 @@ def test_the_default_is_that_of_kube_scheduler_to_the_letter(config_text: Callab
     assert json.dumps({"componentconfig": yaml.safe_load(dump(config))}) == recorded
 
 
-def test_three_things_differ_on_purpose() -> None:
+def test_deliberate_differences_in_the_default() -> None:
     """The lease, the name of the profile; and the limits, which the recorded program was given."""
     ours, theirs = to_data(default_configuration()), json.loads(RECORDED)["componentconfig"]
     assert ours["leaderElection"] == theirs["leaderElection"] | {"leaderElect": True, "resourceName": "pyscheduler"}
@@ -144,7 +144,7 @@ def test_args_are_shown(config_text: Callable[[str], str], text: str, shown: obj
     assert json.dumps(args) == json.dumps(shown)
 
 
-def test_what_a_feature_gate_turns_off_is_not_shown() -> None:
+def test_fields_of_disabled_features_are_omitted() -> None:
     """As kube-scheduler does: null for the one, nothing for the other."""
     gates = parse("DRASchedulerFilterTimeout=false,DRADeviceBindingConditions=false")
     configs = to_data(default_configuration(gates=gates))["profiles"][0]["pluginConfig"]  # type: ignore[index]  # plain

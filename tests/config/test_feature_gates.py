@@ -103,7 +103,7 @@ def test_a_whole_stage_is_set(text: str, stage: str, value: bool) -> None:
 @pytest.mark.parametrize(
     "text", ["AllBeta=true,SchedulerAsyncAPICalls=false", "SchedulerAsyncAPICalls=false,AllBeta=1"]
 )
-def test_a_named_gate_wins_over_its_stage(text: str) -> None:
+def test_named_gate_overrides_its_stage(text: str) -> None:
     """In either order."""
     assert parse(text)["SchedulerAsyncAPICalls"] is False
 
@@ -157,7 +157,7 @@ def test_a_named_gate_wins_over_its_stage(text: str) -> None:
         ),
     ],
 )
-def test_mistakes_are_told(text: str, problems: list[str]) -> None:
+def test_mistakes_are_reported(text: str, problems: list[str]) -> None:
     """All of them, one line each, with the flag's name."""
     with pytest.raises(ConfigError) as caught:
         parse(text)
@@ -169,18 +169,18 @@ NEEDED = "GenericWorkload=true,GangScheduling=true,"
 
 
 @pytest.mark.parametrize("name", sorted(NOT_IMPLEMENTED))
-def test_a_feature_that_is_not_implemented_is_refused(name: str) -> None:
+def test_unimplemented_feature_is_rejected(name: str) -> None:
     """Switching it on is one line that names the gate; switching it off is fine."""
     with pytest.raises(ConfigError) as caught:
         parse(f"{NEEDED}{name}=true")
     (problem,) = caught.value.problems
     assert problem.startswith(f"feature gate {name} is not implemented: ")
-    assert problem.endswith("; leave the gate out")
+    assert problem.endswith("; remove the gate")
     assert parse(f"{name}=false") == default_gates()
     assert not warnings_of(f"{name}=false")
 
 
-def test_stages_leave_off_what_is_not_implemented() -> None:
+def test_stages_do_not_enable_unimplemented_features() -> None:
     """`AllAlpha` and `AllBeta` work, and one warning lists the gates that stay off."""
     alpha = parse("AllAlpha=true")
     assert alpha["GangScheduling"]
@@ -254,14 +254,14 @@ EITHER_WAY = {"SchedulerAsyncAPICalls"}
 
 
 @pytest.mark.parametrize("name", sorted(READ_THERE))
-def test_every_gate_of_a_scheduler_is_accounted_for(name: str) -> None:
+def test_every_scheduler_gate_is_classified(name: str) -> None:
     """A gate that kube-scheduler reads is locked, implemented, refused, or warned about."""
     gate = GATES[name]
     assert gate.locked or name in IMPLEMENTED or name in NOT_IMPLEMENTED or name in NO_EFFECT or name in EITHER_WAY
 
 
 @pytest.mark.parametrize("name", sorted(IMPLEMENTED))
-def test_gates_that_count_are_read(name: str) -> None:
+def test_classified_gates_are_used(name: str) -> None:
     """Each gate that is said to be implemented is asked for by name somewhere in the package."""
     root = Path(pyscheduler.__file__).parent
     sources = [path for path in root.rglob("*.py") if path.name not in {"known_gates.py", "gate_support.py"}]

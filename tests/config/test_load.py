@@ -125,7 +125,7 @@ def test_settings_are_read(config_text: Callable[[str], str], text: str, changes
     assert loads(config_text(text)) == attrs.evolve(silent, **changes)  # type: ignore[arg-type]  # a row per setting
 
 
-def test_a_silent_file_gets_kube_scheduler_s_defaults(config_text: Callable[[str], str]) -> None:
+def test_empty_file_gets_kube_schedulers_defaults(config_text: Callable[[str], str]) -> None:
     """But for the name of the lease."""
     config = loads(config_text(""))
     assert attrs.evolve(config, profiles=()) == Configuration(
@@ -163,7 +163,7 @@ def test_a_silent_file_gets_kube_scheduler_s_defaults(config_text: Callable[[str
         pytest.param("profiles: [{schedulerName: a}, {schedulerName: b}]", ["a", "b"], id="two"),
     ],
 )
-def test_a_single_profile_may_go_without_a_name(config_text: Callable[[str], str], text: str, names: list[str]) -> None:
+def test_single_profile_needs_no_name(config_text: Callable[[str], str], text: str, names: list[str]) -> None:
     """It is `default-scheduler` then, as in kube-scheduler."""
     assert [profile.scheduler_name for profile in loads(config_text(text)).profiles] == names
 
@@ -239,8 +239,8 @@ def test_args_of_in_tree_plugins_are_typed(config_text: Callable[[str], str]) ->
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        pytest.param(b"", f"nothing in it; a configuration begins with apiVersion: {VERSION}", id="empty"),
-        pytest.param(b"# a\n", f"nothing in it; a configuration begins with apiVersion: {VERSION}", id="comments"),
+        pytest.param(b"", f"the file is empty; a configuration begins with apiVersion: {VERSION}", id="empty"),
+        pytest.param(b"# a\n", f"the file is empty; a configuration begins with apiVersion: {VERSION}", id="comments"),
         pytest.param(b"- a", f"expected a {KIND}, found a list @ $", id="a list"),
         pytest.param(b"hello", f'expected a {KIND}, found "hello" @ $', id="a word"),
         pytest.param(b"a: 1\nb: \xff", "line 2: not UTF-8 text", id="not UTF-8"),
@@ -254,7 +254,7 @@ def test_args_of_in_tree_plugins_are_typed(config_text: Callable[[str], str]) ->
         ),
     ],
 )
-def test_files_that_hold_something_else_are_refused_in_one_line(tmp_path: Path, content: bytes, message: str) -> None:
+def test_files_with_other_content_are_rejected_in_one_line(tmp_path: Path, content: bytes, message: str) -> None:
     """The line names the file."""
     path = tmp_path / "profile.yaml"
     path.write_bytes(content)
@@ -470,7 +470,7 @@ def test_files_are_read_strictly(problems_in: Callable[[str], list[str]], text: 
     assert problems_in(text) == problems
 
 
-def test_every_kind_of_mistake_is_told_at_once(config_text: Callable[[str], str]) -> None:
+def test_every_kind_of_mistake_is_reported_at_once(config_text: Callable[[str], str]) -> None:
     """One error, one line per mistake; what has the wrong type gets no second line about its value."""
     text = config_text("""
         parallelism: "16"

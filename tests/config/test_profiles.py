@@ -124,7 +124,7 @@ def test_args_are_of_the_class_that_the_plugin_asks_for(
     assert spec.args[name] == args
 
 
-def test_args_of_plugins_that_take_none_stay_away(config_text: Callable[[str], str]) -> None:
+def test_plugins_without_args_get_none(config_text: Callable[[str], str]) -> None:
     """A plugin without args is not in the mapping."""
     (spec,) = profiles(loads(config_text("profiles: [{pluginConfig: [{name: NodeName}]}]")), no_types)
     assert "NodeName" not in spec.args
@@ -190,7 +190,7 @@ def test_args_of_plugins_that_take_none_stay_away(config_text: Callable[[str], s
         ),
     ],
 )
-def test_mistakes_in_args_are_told_with_their_path(
+def test_mistakes_in_args_have_their_path(
     config_text: Callable[[str], str], name: str, config: str, problems: list[str]
 ) -> None:
     """All of them, as for any other part of the file, with the name of the file."""
@@ -201,7 +201,7 @@ def test_mistakes_in_args_are_told_with_their_path(
     assert str(caught.value).startswith("f.yaml: ")
 
 
-def test_mistakes_of_all_profiles_are_told_together(config_text: Callable[[str], str]) -> None:
+def test_mistakes_of_all_profiles_are_reported_together(config_text: Callable[[str], str]) -> None:
     """And points at which nothing runs yet are no place to enable anything."""
     text = """
         profiles:

@@ -116,7 +116,7 @@ def as_text(document: object) -> str:
 
 
 @given(documents)
-def test_what_is_shown_reads_back_as_the_same(document: dict[str, object]) -> None:
+def test_output_reads_back_as_the_same_configuration(document: dict[str, object]) -> None:
     """As YAML and as JSON; and showing it again changes nothing."""
     config = loads(as_text(document))
     shown = dump(config)
@@ -156,7 +156,7 @@ odd_documents = st.dictionaries(
 
 
 @given(odd_documents)
-def test_odd_documents_are_refused_at_worst(document: dict[str, object]) -> None:
+def test_any_document_is_read_or_rejected(document: dict[str, object]) -> None:
     """Each mistake is a line with a path; nothing else is ever raised."""
     problems: tuple[str, ...] = ()
     try:
@@ -167,7 +167,7 @@ def test_odd_documents_are_refused_at_worst(document: dict[str, object]) -> None
 
 
 @given(st.text(alphabet=st.sampled_from("ab:-[]{}&*!|>'\"#%@,?<~ \n\t01.e_xyé\x00\ufeff"), max_size=60))
-def test_odd_texts_are_refused_at_worst(text: str) -> None:
+def test_any_text_is_read_or_rejected(text: str) -> None:
     """A text is read, or refused in one line that says where."""
     problems: tuple[str, ...] = ()
     try:

@@ -106,7 +106,7 @@ def test_documents_become_plain_values(text: str, value: object) -> None:
         pytest.param("a: [.inf]", ["unsupported value: .inf @ $.a[0]"], id="what JSON cannot say"),
     ],
 )
-def test_mistakes_that_leave_it_readable_are_all_told(text: str, problems: list[str]) -> None:
+def test_all_mistakes_in_readable_yaml_are_reported(text: str, problems: list[str]) -> None:
     """A key that is there twice does not hide the other mistakes in the file."""
     assert [str(problem) for problem in read(text).problems] == problems
 
@@ -148,7 +148,7 @@ def test_mistakes_that_leave_it_readable_are_all_told(text: str, problems: list[
         pytest.param("[" * 200, "line 1, column 101: nested deeper than 100 levels", id="deep nesting"),
     ],
 )
-def test_what_is_no_yaml_is_told_with_its_place(text: str, message: str) -> None:
+def test_invalid_yaml_is_reported_with_its_place(text: str, message: str) -> None:
     """One line, with line and column."""
     with pytest.raises(ConfigError) as caught:
         read(text)

@@ -17,7 +17,7 @@ import aiohttp
 import attrs
 import msgspec
 
-from pyscheduler.cli.audit import audit
+from pyscheduler.cli.demo.audit import audit
 from pyscheduler.cluster.embedded.cluster import EmbeddedCluster
 from pyscheduler.cluster.embedded.faults import Fault
 from pyscheduler.cluster.embedded.routes import Request

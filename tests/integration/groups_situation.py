@@ -1,4 +1,4 @@
-"""A cluster in which a test sets up one situation after another, looked at at each moment as `groups_world` does."""
+"""A cluster in which a test sets up one situation after another, looked at at each moment as `group_history` does."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from pyscheduler.testing import pod_manifest
-from tests.integration.groups_world import World
+from tests.integration.group_history import GroupHistory
 
 __all__ = ["Situation"]
 
 CREATED: Final = "2026-01-01T00:00:00Z"
 
 
-class Situation(World):
+class Situation(GroupHistory):
     """A cluster under a profile, looked at at each moment; its groups are as many as a report has."""
 
     def declare(self, group: str, minimum: int, **keywords: Any) -> None:

@@ -27,7 +27,7 @@ FAST = Path(__file__).parents[2] / "configs" / "default.yaml"
 #: busy machine the interpreter itself may take that long.
 _PATIENT = """
 from kube_pyscheduler import main
-from pyscheduler.cli import watchdog
+from pyscheduler.serving import watchdog
 watchdog._END_SECONDS, watchdog._LAST_RESORT_SECONDS = 100.0, 120.0
 main()
 """

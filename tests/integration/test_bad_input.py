@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from kube_pyscheduler import main
 from pyscheduler.cluster.embedded.cluster import EmbeddedCluster
 from pyscheduler.cluster.embedded.faults import Fault
 from pyscheduler.framework.clock import LoopClock
@@ -24,12 +25,32 @@ async def mistakes(*arguments: str, env: Mapping[str, str] | None = None) -> lis
     """Run the program, which has to fail; return what it said was wrong."""
     async with program(*arguments, env=env) as failed:
         code = await failed.ended()
-    told = [line for line in failed.err if line.startswith("error: ")]
-    assert code == 1, failed.err
+    return complaints(code, failed.err)
+
+
+def complaints(code: object, lines: list[str]) -> list[str]:
+    """Check how a program failed, and return what it said was wrong."""
+    told = [line for line in lines if line.startswith("error: ")]
+    assert code == 1, lines
     # Warnings may come before; nothing may follow, and nothing may be spread over several lines.
-    assert failed.err[-len(told) :] == told, failed.err
-    assert not any("Traceback" in line for line in failed.err)
+    assert lines[-len(told) :] == told, lines
+    assert not any("Traceback" in line for line in lines)
     return [line.removeprefix("error: ") for line in told]
+
+
+@pytest.fixture
+def mistakes_here(capsys: pytest.CaptureFixture[str]) -> Callable[..., list[str]]:
+    """Return what does as `mistakes` in this process, for mistakes that are found before `run` sets up signals.
+
+    To start a process for each text takes most of a second of CPU.
+    """
+
+    def run(*arguments: str) -> list[str]:
+        with pytest.raises(SystemExit) as ended:
+            main(arguments)
+        return complaints(ended.value.code, capsys.readouterr().err.splitlines())
+
+    return run
 
 
 @pytest.fixture
@@ -64,17 +85,19 @@ async def test_every_mistake_of_a_file_is_told_at_once(command: str, config: Cal
         pytest.param(b"\xff\xfe\x00", "not UTF-8 text", id="binary"),
         pytest.param(b"{{{", "line 1", id="not YAML"),
         pytest.param(b"kind: Pod\napiVersion: v1\n", "kubescheduler.config.k8s.io/v1", id="of another kind"),
-        pytest.param(b"", "nothing in it", id="empty"),
+        pytest.param(b"", "the file is empty", id="empty"),
     ],
 )
-async def test_a_configuration_that_is_none(tmp_path: Path, text: bytes | str | None, expected: str) -> None:
+def test_a_configuration_that_is_none(
+    tmp_path: Path, mistakes_here: Callable[..., list[str]], text: bytes | str | None, expected: str
+) -> None:
     """The line names the file."""
     path = tmp_path / "config.yaml"
     if isinstance(text, bytes):
         path.write_bytes(text)
     elif text:
         path.mkdir()
-    told = await mistakes("run", "--config", str(path))
+    told = mistakes_here("run", "--config", str(path))
     assert told[0].startswith(f"{path}: ")
     assert expected in " ".join(told)
 
@@ -120,22 +143,24 @@ async def test_feature_gates_that_are_none() -> None:
     ("text", "expected"),
     [
         pytest.param(None, "cannot be read: No such file or directory", id="missing"),
-        pytest.param("kind: Pod\n", "was refused: ", id="no apiVersion"),
-        pytest.param("{a: [", "was refused: error converting YAML to JSON", id="not YAML"),
+        pytest.param("kind: Pod\n", "was rejected: ", id="no apiVersion"),
+        pytest.param("{a: [", "was rejected: error converting YAML to JSON", id="not YAML"),
         pytest.param(
             "{apiVersion: v1, kind: Pod, metadata: {name: p}, spec: {containers: []}}",
-            'was refused: Pod "p" is invalid: spec.containers: Required value',
+            'was rejected: Pod "p" is invalid: spec.containers: Required value',
             id="invalid",
         ),
     ],
 )
-async def test_manifests_that_cannot_be_loaded(tmp_path: Path, text: str | None, expected: str) -> None:
+def test_manifests_that_cannot_be_loaded(
+    tmp_path: Path, mistakes_here: Callable[..., list[str]], text: str | None, expected: str
+) -> None:
     """The line names the file and what is wrong with the object."""
     path = tmp_path / "objects.yaml"
     if text is not None:
         path.write_text(text)
-    (told,) = await mistakes("cluster", "--port", "0", "--load", str(path))
-    assert told.startswith(f"{path} {expected}")
+    (told,) = mistakes_here("cluster", "--port", "0", "--load", str(path))
+    assert told.startswith(f"--load: {path} {expected}")
 
 
 async def test_a_trace_that_is_not_there(tmp_path: Path) -> None:

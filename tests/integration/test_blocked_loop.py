@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from pyscheduler.cli import watchdog
-from pyscheduler.cli.audit import audit
+from pyscheduler.cli.demo.audit import audit
 from pyscheduler.cluster.embedded.faults import Fault
+from pyscheduler.serving import watchdog
 from pyscheduler.testing import pod_manifest
 from tests.integration.conftest import Served
 from tests.integration.programs import free_port, nodes, program, served
@@ -31,7 +31,7 @@ RENEW_SECONDS = 4
 PLUGIN = f"""
 import ctypes, hashlib, os, re, sys, time
 from pyscheduler import FilterPlugin, PostFilterPlugin, Status
-from pyscheduler.cli import watchdog
+from pyscheduler.serving import watchdog
 
 watchdog._END_SECONDS = {END_SECONDS}
 watchdog._LAST_RESORT_SECONDS = {LAST_RESORT_SECONDS} if "in-regex" in os.environ.get("TRAP", "") else 3600

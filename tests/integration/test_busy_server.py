@@ -16,7 +16,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from pyscheduler.api import Node
-from pyscheduler.cli.audit import audit
+from pyscheduler.cli.demo.audit import audit
 from pyscheduler.cluster.embedded import errors
 from pyscheduler.cluster.embedded.cluster import EmbeddedCluster
 from pyscheduler.cluster.embedded.routes import Request, Router, refusal

@@ -51,7 +51,9 @@ async def test_a_short_demo() -> None:
         assert await demo.ended() == 0, demo.err
     await until_gone(server)
     assert demo.err == []
-    assert demo.out[-1] == "check: no node overcommitted, no pod bound twice, no pending pod that would fit"
+    assert (
+        demo.out[-1] == "check passed: no node is overcommitted, no pod was bound twice, no pending pod fits on a node"
+    )
     table = {line[:30].strip(): line[30:].strip() for line in demo.out}
     assert table["nodes"] == "1523"
     assert table["pods bound"] == "300"

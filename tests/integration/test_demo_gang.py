@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from pyscheduler.cli.demo_gang import play
-from pyscheduler.cli.demo_gang_workload import GANG_PROFILE, Gang
+from pyscheduler.cli.demo.gang_demo import play
+from pyscheduler.cli.demo.gang_workload import GANG_PROFILE, Gang
 from pyscheduler.config.load import load, loads
 from tests.integration.programs import FAST, program
 
@@ -36,7 +36,7 @@ async def test_without_a_gang_plugin_gangs_are_partial() -> None:
     ("options", "code", "last"),
     [
         pytest.param(
-            (), 0, "check: no gang was ever partial: each of 1 had room for all its members", id="all is well"
+            (), 0, "check passed: no gang ran partially; each of 1 gangs had room for all its members", id="all is well"
         ),
         pytest.param(("--config", "nix.yaml"), 1, "error: nix.yaml", id="no such profile"),
     ],

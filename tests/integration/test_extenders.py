@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from pyscheduler.cli.audit import audit
+from pyscheduler.cli.demo.audit import audit
 from pyscheduler.testing import node_manifest, pod_manifest
 from tests.integration.conftest import Served
 from tests.integration.programs import Api, free_port, nodes, pods, program
@@ -261,12 +261,12 @@ async def test_explain_asks_a_live_clusters_extenders(
     file = config(tmp_path, {"urlPrefix": extender.url, "filterVerb": "filter", "httpTimeout": "20s"})
     async with program("explain", "--config", file, "--master", api.url, "pod-0000") as explain:
         assert await explain.ended() == 0
-        assert "best of 2 nodes that can" in "\n".join(explain.out)
+        assert "best of 2 feasible nodes" in "\n".join(explain.out)
         assert re.search(r"2 +Extender +odd +node-001, node-003", "\n".join(explain.out))
     objects = tmp_path / "objects.json"
     objects.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": [*nodes(4), *pods(1)]}))
     async with program("explain", "--config", file, "--objects", str(objects), "pod-0000") as explain:
         assert await explain.ended() == 0
-        assert "best of 4 nodes that can" in "\n".join(explain.out)
-        assert any("extenders of the configuration are not asked" in line for line in explain.err)
+        assert "best of 4 feasible nodes" in "\n".join(explain.out)
+        assert any("extenders of the configuration are not called" in line for line in explain.err)
     assert extender.calls == {"filter": 1}

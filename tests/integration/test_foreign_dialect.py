@@ -17,7 +17,7 @@ from msgspec import structs
 
 from pyscheduler.api import decode
 from pyscheduler.cli.main import cli
-from pyscheduler.cli.podgroup import main as podgroup
+from pyscheduler.cli.podgroup.command import main as podgroup
 from pyscheduler.cluster.embedded.cluster import EmbeddedCluster
 from pyscheduler.framework import ConfigError, PolicyRule, QueueingHint
 from pyscheduler.framework.clock import LoopClock

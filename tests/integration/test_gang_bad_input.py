@@ -14,9 +14,9 @@ import pytest
 
 from pyscheduler.cluster.embedded.errors import StatusError
 from pyscheduler.cluster.embedded.faults import Fault
+from tests.integration.group_history import Way
 from tests.integration.groups_checker import GANG as PREFIX, Counting
 from tests.integration.groups_situation import Situation
-from tests.integration.groups_world import Way
 
 COSCHEDULING = Way(config="coscheduling.yaml", counting=Counting.SIGS)
 MING = Way(config="coscheduling-ming.yaml", counting=Counting.MING)

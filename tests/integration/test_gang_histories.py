@@ -17,8 +17,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_sta
 
 from pyscheduler_coscheduling.plugin import Coscheduling
 from pyscheduler_gang.plugin import Gang
+from tests.integration.group_history import EVENTS, OPENINGS, GroupHistory, Way
 from tests.integration.groups_checker import Counting
-from tests.integration.groups_world import EVENTS, OPENINGS, Way, World
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -92,13 +92,13 @@ class Histories(RuleBasedStateMachine):
 
     way: ClassVar[Way]
     counts: ClassVar[Counter[str]]
-    world: World | None = None
+    world: GroupHistory | None = None
 
     @initialize(
         number=st.integers(0, 2**16), opening=st.sampled_from(sorted(OPENINGS)), pause=st.sampled_from((None, 0, 1))
     )
     def begin(self, number: int, opening: str, pause: float | None) -> None:
-        self.world = World(self.way, number)
+        self.world = GroupHistory(self.way, number)
         self.world.happen(opening, number, pause)
 
     @rule(name=st.sampled_from(sorted(EVENTS)), number=st.integers(0, 2**16), pause=st.sampled_from(PAUSES))
@@ -114,7 +114,7 @@ class Histories(RuleBasedStateMachine):
 
 def _play(way: Way, opening: str, number: int, events: list[tuple[str, int, float | None]]) -> Counter[str]:
     """Play one history that was written down."""
-    world = World(way, number)
+    world = GroupHistory(way, number)
     world.happen(opening, number, 0)
     for event in events:
         world.happen(*event)
@@ -151,7 +151,7 @@ def test_a_plugin_that_lets_everybody_through_is_caught(way: Way, monkeypatch: p
     """The judge sees a group of five of which four are bound."""
     for plugin in (Coscheduling, Gang):
         monkeypatch.setattr(plugin, "permit", lambda *_: None)
-    world = World(way, 1)
+    world = GroupHistory(way, 1)
     with pytest.raises(AssertionError, match=r"was let through in part: \d asked to be bound, \d bound, 0 gone"):
         world.happen("open_one_place_short", 1, 20)
     world.checker.close()
@@ -161,7 +161,7 @@ def test_a_plugin_that_lets_everybody_through_is_caught(way: Way, monkeypatch: p
 
 def test_a_pod_that_nobody_knows_is_caught() -> None:
     """The judge sees a pod that is pending and is not with the scheduler, and a node that is held twice."""
-    world = World(WAYS[0].values[0], 1)  # type: ignore[arg-type]  # that is what it holds
+    world = GroupHistory(WAYS[0].values[0], 1)  # type: ignore[arg-type]  # that is what it holds
     world.happen("create_plain_pod", 1, 1)
     world.happen("create_node", 1, None)
     (pod,) = world.server.pods()

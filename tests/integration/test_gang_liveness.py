@@ -18,8 +18,8 @@ from typing import Any, Final
 import pytest
 
 from pyscheduler_gang.plugin import Gang
+from tests.integration.group_history import EVENTS, GROUPS, OPENINGS, GroupHistory, Way
 from tests.integration.groups_checker import Counting
-from tests.integration.groups_world import EVENTS, GROUPS, OPENINGS, Way, World
 
 #: A window (20 s), the longest backoff (10 s), a reservation that is given back late, and some more.
 PATIENCE_SECONDS: Final = 45.0
@@ -29,7 +29,7 @@ _STEPS: Final = 24
 _GRACE_SECONDS: Final = 1.5
 
 
-class Eager(World):
+class Eager(GroupHistory):
     """A world in which nobody is kept waiting for longer than need be. `counts` says how often somebody could go."""
 
     def __init__(self, way: Way, number: int) -> None:

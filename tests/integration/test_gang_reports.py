@@ -30,9 +30,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.integration.group_history import Way
 from tests.integration.groups_checker import Counting
 from tests.integration.groups_situation import Situation
-from tests.integration.groups_world import Way
 
 HERE = Path(__file__).parents[2]
 QUICK = {"permitWaitingTimeSeconds": 10, "deniedPGExpirationTimeSeconds": 3}

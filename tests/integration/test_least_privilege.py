@@ -20,7 +20,7 @@ from typing import Any
 import attrs
 import pytest
 
-from pyscheduler.cli.offline import offline_scheduler
+from pyscheduler.cli.offline_scheduler import offline_scheduler
 from pyscheduler.cli.rbac import as_list, grants_of
 from pyscheduler.cluster.embedded.access.rules import compile_rule
 from pyscheduler.cluster.embedded.access.usage import RoleName

@@ -113,7 +113,7 @@ async def test_a_default_port_that_is_taken(served_cluster: Served) -> None:
             pass  # somebody has it already: as well
         async with program("run", "--master", served_cluster.url, "--bind-address", "127.0.0.1") as scheduler:
             await served_cluster.api.until_bound(1)
-            line = "Port is taken, going on without it address=127.0.0.1:10259 flag=--secure-port"
+            line = "Port is in use, running without it address=127.0.0.1:10259 flag=--secure-port"
             assert scheduler.count(line) == 1
             scheduler.send(signal.SIGTERM)
             assert await scheduler.ended() == 0
@@ -154,7 +154,8 @@ async def test_named_ports_that_are_taken(flag: str) -> None:
         (told,) = await mistakes(
             "run", "--master", NOBODY, "--bind-address=127.0.0.1", f"{flag}={port}", f"{other}=0", "-v=0"
         )
-    assert told.startswith(f"{flag} {port}: 127.0.0.1:{port} cannot be opened: {os.strerror(98)}; name another port")
+    reason = f"cannot listen on 127.0.0.1:{port}: {os.strerror(98)}; set {flag} to another port"
+    assert told.startswith(f"{flag} {port}: {reason}")
 
 
 @pytest.mark.parametrize(

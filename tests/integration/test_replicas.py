@@ -6,7 +6,7 @@ import asyncio
 import signal
 from pathlib import Path
 
-from pyscheduler.cli.audit import audit
+from pyscheduler.cli.demo.audit import audit
 from tests.integration.programs import nodes, pods, program, served
 
 PODS = 600

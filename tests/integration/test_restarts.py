@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pyscheduler.cli.audit import audit
+from pyscheduler.cli.demo.audit import audit
 from tests.integration.programs import FAST, Api, nodes, pods, program, served
 
 PODS = 1000

@@ -8,7 +8,7 @@ import signal
 from pathlib import Path
 from typing import Any
 
-from pyscheduler.cli.audit import audit
+from pyscheduler.cli.demo.audit import audit
 from pyscheduler.cluster.embedded.faults import Fault
 from pyscheduler.testing import node_manifest, pod_manifest
 from tests.integration.conftest import Served

@@ -368,6 +368,7 @@ def cluster_of(data: st.DataObject, snapshot_of: SnapshotOf) -> Snapshot:
     drawn, pods = data.draw(clusters())
     settled = data.draw(st.integers(0, len(pods)))
     snapshot = snapshot_of(drawn, pods[:settled])
+    snapshot.checkpoint()
     for pod in pods[settled:]:
         snapshot.place(PodInfo.of(pod), pod.node_name)
     return snapshot

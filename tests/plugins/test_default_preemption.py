@@ -29,7 +29,7 @@ from pyscheduler.cluster.embedded.faults import Fault
 from pyscheduler.framework.preemption import start_time
 from pyscheduler.framework.recorder import NullRecorder
 from pyscheduler.plugins.default_preemption import DefaultPreemption
-from pyscheduler.queue.places import Place
+from pyscheduler.queue.sub_queues import QueuePlace
 from pyscheduler.testing import FakeCluster, FakeFramework, make_pod
 
 DELETE = r"/pods/[^/]+$"
@@ -65,7 +65,7 @@ class Counts(NullRecorder):
 
 def measured(framework: FakeFramework) -> Counts:
     """Let the profile's measurements go where the test sees them."""
-    counts = framework.scheduler.profiles["pyscheduler"]._services.recorder = Counts()
+    counts = framework.scheduler.profiles["pyscheduler"].handle.recorder = Counts()
     return counts
 
 
@@ -415,7 +415,7 @@ async def test_a_victim_that_is_not_bound_yet_is_turned_away(pyscheduler_cluster
     assert Slow.cancelled - before == (label == "slow")
     low = framework.result("low")
     assert (low.state, gone(cluster)) == ("pending", set())
-    assert not len(framework.scheduler.profiles["pyscheduler"]._services.pods_in_pre_bind)
+    assert not len(framework.scheduler.profiles["pyscheduler"]._dependencies.pods_in_pre_bind)
     told = [event["note"] for event in cluster.events("FailedScheduling") if event["regarding"]["name"] == "low"]
     why = {
         "hold": "waiting on permit for pod: preempted",
@@ -424,7 +424,7 @@ async def test_a_victim_that_is_not_bound_yet_is_turned_away(pyscheduler_cluster
     assert why[label] in told
     cluster.add_node("n2", allocatable={"cpu": "2"})
     await cluster.clock.advance(30)
-    assert framework.scheduler.queue.place_of(low.pod.uid) is not Place.UNSCHEDULABLE
+    assert framework.scheduler.queue.place_of(low.pod.uid) is not QueuePlace.UNSCHEDULABLE
     framework.assert_invariants()
 
 

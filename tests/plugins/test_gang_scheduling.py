@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from pyscheduler.api import ObjectMeta, Pod, PodSchedulingGroup, PodSpec
-from pyscheduler.framework import GROUP_CYCLE, Code, CycleState, GroupCycle, QueueingHint
+from pyscheduler.framework import Code, CycleState, QueueingHint, Trial
 from pyscheduler.plugins.gang_scheduling import GangScheduling
 from pyscheduler.podgroup import GroupId
 from pyscheduler.podgroup.wire import IN_TREE_PODGROUPS, InTreePodGroup
@@ -138,15 +138,15 @@ async def test_in_a_group_cycle_those_count_who_were_placed_in_it(
     members = add_pods(pyscheduler_cluster, 2)
     pyscheduler_cluster.add_pod("bound", node_name="n", spec={"schedulingGroup": {"podGroupName": "g"}})
     await framework.settle()
-    cycle, state = GroupCycle(), CycleState()
-    state.write(GROUP_CYCLE, cycle)
-    cycle.place(G, members[0].uid, "n")
+    trial = Trial()
+    state = CycleState(trial)
+    trial.place(G, members[0].uid, "n")
     status = framework.run_permit(members[0], "n", state)
     assert status is not None
     assert (status.code, status.reasons[0], status.timeout_seconds) == (Code.WAIT, WAIT, 300.0)
-    cycle.place(G, members[1].uid, "n")
+    trial.place(G, members[1].uid, "n")
     assert framework.run_permit(members[1], "n", state) is None
-    cycle.take_back(G, members[0].uid)
+    trial.take_back(G, members[0].uid)
     assert framework.run_permit(members[1], "n", state) is not None
 
 
@@ -184,7 +184,7 @@ async def test_who_stops_waiting_does_not_count(pyscheduler_cluster: FakeCluster
     add_group(pyscheduler_cluster, gang={"minCount": 3})
     members = add_pods(pyscheduler_cluster, 3, requests={"cpu": "1"})
     await framework.settle()
-    waiting = list(framework.profile.waiting_pods())
+    waiting = list(framework.profile.handle.waiting_pods())
     assert len(waiting) == 2
     third = next(each for each in members if each.uid not in {held.pod.uid for held in waiting})
     assert waiting[0].reject("somebody", "for a test")

@@ -19,7 +19,7 @@ from tests.podgroup.builders import ROWS
 STATUS = r"/podgroups/[^/]+/status$"
 
 
-class World:
+class GroupStatusCluster:
     """Groups of one dialect on one node with room for all, and a scheduler with the plugin that serves them."""
 
     def __init__(self, cluster: FakeCluster, dialect: str = "sigs", *, profiles: tuple[str, ...] = ("one",)) -> None:
@@ -139,7 +139,7 @@ async def test_group_goes_through_the_phases_of_its_dialect(
 ) -> None:
     """Each write moves the phase one step, from none to Finished; ended pods count."""
     written = phases_of(monkeypatch)
-    world = World(pyscheduler_cluster, dialect)
+    world = GroupStatusCluster(pyscheduler_cluster, dialect)
     scheduler = world.start()
     world.group("g", 3)
     await world.pass_time(scheduler)
@@ -171,7 +171,7 @@ async def test_group_goes_through_the_phases_of_its_dialect(
 
 async def test_members_that_ended_count_until_they_are_deleted(pyscheduler_cluster: FakeCluster) -> None:
     """Ended members count until deletion; then the group goes back to Scheduling."""
-    world = World(pyscheduler_cluster)
+    world = GroupStatusCluster(pyscheduler_cluster)
     scheduler = world.start()
     world.group("g", 3)
     world.pods("g", 4)
@@ -188,7 +188,7 @@ async def test_members_that_ended_count_until_they_are_deleted(pyscheduler_clust
 
 async def test_group_with_failed_members_is_failed(pyscheduler_cluster: FakeCluster) -> None:
     """A group with a failed member, of which the minimum started, is Failed for good."""
-    world = World(pyscheduler_cluster)
+    world = GroupStatusCluster(pyscheduler_cluster)
     scheduler = world.start()
     world.group("g", 2)
     world.pods("g", 2)
@@ -205,7 +205,7 @@ async def test_group_with_failed_members_is_failed(pyscheduler_cluster: FakeClus
 
 async def test_large_gang_needs_few_status_writes(pyscheduler_cluster: FakeCluster) -> None:
     """Three hundred members need few writes, and the final counts are exact."""
-    world = World(pyscheduler_cluster, "koordinator")
+    world = GroupStatusCluster(pyscheduler_cluster, "koordinator")
     scheduler = world.start()
     world.group("g", 300)
     world.pods("g", 300)
@@ -222,7 +222,7 @@ async def test_large_gang_needs_few_status_writes(pyscheduler_cluster: FakeClust
 
 async def test_unchanged_status_is_not_written(pyscheduler_cluster: FakeCluster) -> None:
     """There is no write later, after a restart, or because of the controller's own writes."""
-    world = World(pyscheduler_cluster)
+    world = GroupStatusCluster(pyscheduler_cluster)
     first = world.start()
     world.group("g", 2)
     world.pods("g", 2)
@@ -240,7 +240,7 @@ async def test_unchanged_status_is_not_written(pyscheduler_cluster: FakeCluster)
 
 async def test_status_write_wakes_no_pod(pyscheduler_cluster: FakeCluster) -> None:
     """Unschedulable members sleep on when the status changes."""
-    world = World(pyscheduler_cluster)
+    world = GroupStatusCluster(pyscheduler_cluster)
     scheduler = world.start()
     world.group("g", 9)
     world.pods("g", 2)
@@ -257,7 +257,7 @@ async def test_failed_status_write_is_retried(
     pyscheduler_cluster: FakeCluster, status: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Pods are bound meanwhile; the failure is logged once and retried after growing pauses."""
-    world = World(pyscheduler_cluster)
+    world = GroupStatusCluster(pyscheduler_cluster)
     scheduler = world.start()
     fault = world.fail(status, times=8 if status == 403 else 30)
     for name in ("a", "b", "c"):
@@ -275,7 +275,7 @@ async def test_failed_status_write_is_retried(
 
 async def test_refused_status_writes_pause_for_the_kind(pyscheduler_cluster: FakeCluster) -> None:
     """Forty groups without the permission do not cause forty requests a second."""
-    world = World(pyscheduler_cluster)
+    world = GroupStatusCluster(pyscheduler_cluster)
     scheduler = world.start()
     fault = world.fail(403, times=None)
     for number in range(40):
@@ -286,7 +286,7 @@ async def test_refused_status_writes_pause_for_the_kind(pyscheduler_cluster: Fak
 
 async def test_another_writer_is_not_overwritten(pyscheduler_cluster: FakeCluster) -> None:
     """A write based on an old version is refused, and the next step uses the new version."""
-    world = World(pyscheduler_cluster)
+    world = GroupStatusCluster(pyscheduler_cluster)
     world.group("g", 2)
     world.cluster.patch(world.type, "g", {"status": {"phase": "Running"}}, status=True)
     scheduler = world.start()
@@ -302,7 +302,7 @@ async def test_another_writer_is_not_overwritten(pyscheduler_cluster: FakeCluste
 
 async def test_timeout_warning_is_recorded_once(pyscheduler_cluster: FakeCluster) -> None:
     """The event is about the PodGroup, whose status does not change any more."""
-    world = World(pyscheduler_cluster)
+    world = GroupStatusCluster(pyscheduler_cluster)
     scheduler = world.start()
     world.group("g", 2)
     begun = format_time(world.cluster.clock.wall() + 48 * 3600 + 60)
@@ -328,7 +328,7 @@ async def test_timeout_warning_is_recorded_once(pyscheduler_cluster: FakeCluster
 
 async def test_kube_batch_group_warns_that_too_few_pods_are_left(pyscheduler_cluster: FakeCluster) -> None:
     """The warning is recorded once for as long as it is true."""
-    world = World(pyscheduler_cluster, "kube-batch")
+    world = GroupStatusCluster(pyscheduler_cluster, "kube-batch")
     scheduler = world.start()
     world.group("g", 3)
     world.pods("g", 3)
@@ -350,7 +350,7 @@ async def test_kube_batch_group_warns_that_too_few_pods_are_left(pyscheduler_clu
 
 async def test_succeeded_members_count_in_kube_batch_groups(pyscheduler_cluster: FakeCluster) -> None:
     """Two of three members have succeeded before the scheduler starts; the third is bound."""
-    world = World(pyscheduler_cluster, "kube-batch")
+    world = GroupStatusCluster(pyscheduler_cluster, "kube-batch")
     world.group("g", 3)
     world.pods("g", 2, spec={"nodeName": "n"})
     world.go("g", "Succeeded", 0, 1)
@@ -363,7 +363,7 @@ async def test_succeeded_members_count_in_kube_batch_groups(pyscheduler_cluster:
 
 async def test_volcano_groups_get_counts_and_keep_their_phase(pyscheduler_cluster: FakeCluster) -> None:
     """Volcano's controllers write the phase."""
-    world = World(pyscheduler_cluster, "volcano")
+    world = GroupStatusCluster(pyscheduler_cluster, "volcano")
     scheduler = world.start()
     world.group("g", 2)
     world.cluster.patch(world.type, "g", {"status": {"phase": "Inqueue"}}, status=True)
@@ -376,7 +376,7 @@ async def test_volcano_groups_get_counts_and_keep_their_phase(pyscheduler_cluste
 
 async def test_status_of_kai_groups_is_not_written(pyscheduler_cluster: FakeCluster) -> None:
     """KAI's controller writes the status."""
-    world = World(pyscheduler_cluster, "kai")
+    world = GroupStatusCluster(pyscheduler_cluster, "kai")
     scheduler = world.start()
     world.group("g", 2)
     world.pods("g", 2)
@@ -387,7 +387,7 @@ async def test_status_of_kai_groups_is_not_written(pyscheduler_cluster: FakeClus
 
 async def test_a_plugin_that_only_sorts_writes_nothing(pyscheduler_cluster: FakeCluster) -> None:
     """The status of groups without a serving plugin is not written."""
-    world = World(pyscheduler_cluster)
+    world = GroupStatusCluster(pyscheduler_cluster)
     scheduler = world.cluster.framework(disable=("PrioritySort",), enable=("GangSort",))
     world.group("g", 2)
     world.pods("g", 2, scheduler_name="pyscheduler")
@@ -398,20 +398,20 @@ async def test_a_plugin_that_only_sorts_writes_nothing(pyscheduler_cluster: Fake
 
 async def test_there_is_one_controller_for_all_profiles(pyscheduler_cluster: FakeCluster) -> None:
     """Members of both profiles count, and each change is written once."""
-    world = World(pyscheduler_cluster, profiles=("one", "two"))
+    world = GroupStatusCluster(pyscheduler_cluster, profiles=("one", "two"))
     scheduler = world.start()
     world.group("g", 1)
     world.pods("g", 1)
     await world.pass_time(scheduler, 5)
     assert (world.status("g").phase, world.writes.hits) == ("Scheduling", 2)
-    first, second = scheduler.scheduler.profiles.values()
+    first, second = (profile.handle for profile in scheduler.scheduler.profiles.values())
     assert StatusController.of(first) is StatusController.of(second)
     await StatusController.of(second).run()  # comes back at once: it runs already
 
 
 async def test_status_of_a_recreated_group_starts_again(pyscheduler_cluster: FakeCluster) -> None:
     """Nothing of the deleted object is kept."""
-    world = World(pyscheduler_cluster)
+    world = GroupStatusCluster(pyscheduler_cluster)
     scheduler = world.start()
     world.group("g", 2)
     world.pods("g", 2)
@@ -426,17 +426,17 @@ async def test_status_of_a_recreated_group_starts_again(pyscheduler_cluster: Fak
     world.cluster.delete_pod("g-0")
     world.cluster.delete_pod("g-1")
     await world.pass_time(scheduler, 2)
-    controller = StatusController.of(scheduler.profile)
+    controller = StatusController.of(scheduler.profile.handle)
     assert not controller._states
 
 
 async def test_bound_member_counts_before_the_watch_shows_it(pyscheduler_cluster: FakeCluster) -> None:
     """A member counts from PostBind on, and not twice when the watch shows it."""
-    world = World(pyscheduler_cluster, "ming")
+    world = GroupStatusCluster(pyscheduler_cluster, "ming")
     scheduler = world.start()
     world.group("g", 2)
     await world.pass_time(scheduler)
-    controller = StatusController.of(scheduler.profile)
+    controller = StatusController.of(scheduler.profile.handle)
     world.cluster.delete_node("n")
     world.pods("g", 2)
     await world.pass_time(scheduler, 2)
@@ -456,7 +456,7 @@ async def test_counts_never_drift(pyscheduler_cluster: FakeCluster, seed: int) -
     """After random events the status has the counts of the existing pods."""
     rng = random.Random(seed)
     done: Counter[str] = Counter()
-    world = World(pyscheduler_cluster, rng.choice(("koordinator", "ming")))
+    world = GroupStatusCluster(pyscheduler_cluster, rng.choice(("koordinator", "ming")))
     scheduler = world.start()
     world.group("g", 200)  # never reached, so that no phase is the last one
     made = 0

@@ -16,9 +16,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
 from pyscheduler.api import Pod
-from pyscheduler.framework import WHAT_IF, CycleState, FilterPlugin, NodeInfo, Status
+from pyscheduler.framework import CycleState, FilterPlugin, NodeInfo, Status
 from pyscheduler.testing import FakeCluster
-from tests.podgroup.deadlock_world import DeadlockWorld
+from tests.podgroup.deadlock_cluster import DeadlockCluster
 
 RUNS: Final = settings.default.max_examples // 5
 LEASE: Final = 6
@@ -32,13 +32,13 @@ class FairWeather(FilterPlugin):
 
     def filter(self, state: CycleState, pod: Pod, node: NodeInfo) -> Status | None:
         """Refuse in earnest."""
-        return Status.unschedulable("no") if "doomed" in pod.labels and not state.get(WHAT_IF) else None
+        return Status.unschedulable("no") if "doomed" in pod.labels and state.trial is None else None
 
 
 class History:
     """One cluster, with groups that come at once or one after another, and what happens to it from outside."""
 
-    def __init__(self, world: DeadlockWorld, rng: random.Random) -> None:
+    def __init__(self, world: DeadlockCluster, rng: random.Random) -> None:
         self.world = world
         self.rng = rng
         self.priority: dict[str, int] = {}
@@ -99,14 +99,14 @@ class History:
     async def rest(self) -> None:
         """Let time pass until nothing happens any more; resolutions between two outer events have an end."""
         world = self.world
-        before = world.deadlocks.resolved
+        before = world.deadlocks.counts["resolved"]
         for _ in range(12):
             await world.settle(10)
             self.check_whole()
-        resolved = world.deadlocks.resolved
+        resolved = world.deadlocks.counts["resolved"]
         assert resolved - before <= 2 * len(self.priority), "groups alternate"
         await world.settle(20)
-        assert world.deadlocks.resolved == resolved, "it does not come to an end"
+        assert world.deadlocks.counts["resolved"] == resolved, "it does not come to an end"
         self.check_whole()
         self.check_completable()
 
@@ -142,7 +142,7 @@ async def run(seed: int) -> None:
     """Play one history."""
     cluster = FakeCluster(seed=0)
     try:
-        world = DeadlockWorld(cluster)
+        world = DeadlockCluster(cluster)
         history = History(world, random.Random(seed))
         for _ in range(history.rng.randint(1, 3)):
             history.add_node()
@@ -159,9 +159,12 @@ async def run(seed: int) -> None:
             if history.rng.random() < 0.5:
                 history.add_groups()
             await history.rest()
-        found = world.deadlocks
+        found = world.deadlocks.counts
         FIRED.update(
-            resolutions=found.resolved, yields=found.yielded, leases_expired=found.expired, exclusions=found.excluded
+            resolutions=found["resolved"],
+            yields=found["yielded"],
+            leases_expired=found["expired"],
+            exclusions=found["excluded"],
         )
         cluster.assert_invariants()
     finally:

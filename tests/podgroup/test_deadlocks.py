@@ -7,21 +7,21 @@ from typing import ClassVar
 import pytest
 
 from pyscheduler.api import Pod
-from pyscheduler.framework import WHAT_IF, CycleState, FilterPlugin, NodeInfo, Status
+from pyscheduler.framework import CycleState, FilterPlugin, NodeInfo, Status
 from pyscheduler.testing import FakeCluster
-from tests.podgroup.deadlock_world import GRACE, DeadlockWorld
+from tests.podgroup.deadlock_cluster import GRACE, DeadlockCluster
 
 #: So long after a deadlock began it is resolved at the latest: the grace time, and a look now and then.
 SOON = GRACE + 1.5
 
 
 @pytest.fixture
-def world(pyscheduler_cluster: FakeCluster) -> DeadlockWorld:
+def world(pyscheduler_cluster: FakeCluster) -> DeadlockCluster:
     """Give an empty cluster that knows the groups of both plugins."""
-    return DeadlockWorld(pyscheduler_cluster)
+    return DeadlockCluster(pyscheduler_cluster)
 
 
-async def three_gangs(world: DeadlockWorld) -> None:
+async def three_gangs(world: DeadlockCluster) -> None:
     """Let a, b and c, of five each, hold three, three and four of ten slots."""
     world.node("n0", 5)
     world.node("n1", 5)
@@ -37,7 +37,7 @@ async def three_gangs(world: DeadlockWorld) -> None:
     ]
 
 
-async def test_three_gangs_that_hold_3_3_and_4_of_ten_end_5_5_and_then_the_third(world: DeadlockWorld) -> None:
+async def test_three_gangs_that_hold_3_3_and_4_of_ten_end_5_5_and_then_the_third(world: DeadlockCluster) -> None:
     """The oldest gang wins, the youngest yields, and is bound when there is room."""
     world.schedule()
     await three_gangs(world)
@@ -46,8 +46,8 @@ async def test_three_gangs_that_hold_3_3_and_4_of_ten_end_5_5_and_then_the_third
     assert any('Gang "default/c" yields to gang "default/a": resource deadlock among 3 gangs' in text
                for text in world.messages("c-hi"))  # fmt: skip
     assert world.annotated() == set()
-    assert world.deadlocks.resolved in {1, 2}
-    assert world.deadlocks.expired == 0
+    assert world.deadlocks.counts["resolved"] in {1, 2}
+    assert world.deadlocks.counts["expired"] == 0
     for number in range(3):
         world.cluster.delete_pod(f"a-hi-{number}")
     for number in range(2):
@@ -56,17 +56,17 @@ async def test_three_gangs_that_hold_3_3_and_4_of_ten_end_5_5_and_then_the_third
     assert world.states("c") == {"bound": 5}
 
 
-async def test_no_group_yields_before_the_grace_time(world: DeadlockWorld) -> None:
+async def test_no_group_yields_before_the_grace_time(world: DeadlockCluster) -> None:
     """A deadlock is resolved only after the grace time."""
     world.schedule(deadlock={"graceSeconds": 20})
     await three_gangs(world)
     await world.settle(19)
-    assert world.deadlocks.resolved == 0
+    assert world.deadlocks.counts["resolved"] == 0
     await world.settle(2)
-    assert world.deadlocks.resolved == 1
+    assert world.deadlocks.counts["resolved"] == 1
 
 
-async def test_no_group_yields_if_disabled(world: DeadlockWorld) -> None:
+async def test_no_group_yields_if_disabled(world: DeadlockCluster) -> None:
     """With `enabled: false` groups hold their nodes until they time out."""
     world.schedule(deadlock={"enabled": False})
     await three_gangs(world)
@@ -75,7 +75,7 @@ async def test_no_group_yields_if_disabled(world: DeadlockWorld) -> None:
 
 
 @pytest.mark.parametrize("plugin", ["Coscheduling", "Gang"])
-async def test_two_groups_that_hold_nine_of_eighteen_each(world: DeadlockWorld, plugin: str) -> None:
+async def test_two_groups_that_hold_nine_of_eighteen_each(world: DeadlockCluster, plugin: str) -> None:
     """Groups of ten that miss one member each: the older is bound, the other gives up its nodes."""
     for number in range(3):
         world.node(f"n{number}", 6)
@@ -91,7 +91,7 @@ async def test_two_groups_that_hold_nine_of_eighteen_each(world: DeadlockWorld, 
     assert "bound" not in world.states("b")
 
 
-async def test_a_group_and_a_gang_yield_to_each_other(world: DeadlockWorld) -> None:
+async def test_a_group_and_a_gang_yield_to_each_other(world: DeadlockCluster) -> None:
     """One resolver serves both plugins: a group of Coscheduling yields to an older gang."""
     world.node("n", 18)
     world.schedule()
@@ -104,7 +104,7 @@ async def test_a_group_and_a_gang_yield_to_each_other(world: DeadlockWorld) -> N
     assert any("yields to gang" in text for text in world.messages("b-hi"))
 
 
-async def test_the_higher_priority_wins_though_it_is_younger(world: DeadlockWorld) -> None:
+async def test_the_higher_priority_wins_though_it_is_younger(world: DeadlockCluster) -> None:
     """Priority counts before age, and a lower priority never makes a higher one yield."""
     world.node("n", 8)
     world.schedule()
@@ -118,7 +118,7 @@ async def test_the_higher_priority_wins_though_it_is_younger(world: DeadlockWorl
     assert world.bound("old") == 0
 
 
-async def test_lower_rank_that_would_fit_does_not_win_over_a_higher_rank(world: DeadlockWorld) -> None:
+async def test_lower_rank_that_would_fit_does_not_win_over_a_higher_rank(world: DeadlockCluster) -> None:
     """A higher-ranked holder does not yield to a lower rank, although that would fit."""
     world.node("n", 4)
     world.schedule()
@@ -130,13 +130,13 @@ async def test_lower_rank_that_would_fit_does_not_win_over_a_higher_rank(world: 
     world.pods("low", 2)
     await world.settle(30)
     assert world.states("high") == {"waiting": 3, "pending": 1}
-    assert world.deadlocks.yielded == 0
+    assert world.deadlocks.counts["yielded"] == 0
     world.cluster.delete_pod("plain")
     await world.settle(15)
     assert world.states("high") == {"bound": 4}
 
 
-async def test_a_gated_member_keeps_a_holder_from_winning_but_not_from_yielding(world: DeadlockWorld) -> None:
+async def test_a_gated_member_keeps_a_holder_from_winning_but_not_from_yielding(world: DeadlockCluster) -> None:
     """A holder with a gated member cannot win, and yields to a group that can be complete."""
     world.node("n", 4)
     world.schedule()
@@ -152,7 +152,7 @@ async def test_a_gated_member_keeps_a_holder_from_winning_but_not_from_yielding(
     assert world.bound("g") == 0
 
 
-async def test_nine_of_ten_held_for_ever_while_others_could_use_the_room(world: DeadlockWorld) -> None:
+async def test_nine_of_ten_held_for_ever_while_others_could_use_the_room(world: DeadlockCluster) -> None:
     """scheduler-plugins #713: the tenth member never fits, so the nine yield to a group that fits."""
     world.node("n", 9)
     world.schedule()
@@ -166,7 +166,7 @@ async def test_nine_of_ten_held_for_ever_while_others_could_use_the_room(world: 
     assert world.states("three") == {"bound": 3}
 
 
-async def test_without_post_filter_groups_yield_too(world: DeadlockWorld) -> None:
+async def test_without_post_filter_groups_yield_too(world: DeadlockCluster) -> None:
     """In a profile without PostFilter any holder may have to yield."""
     world.node("n", 8)
     world.schedule(disable={"postFilter": "Coscheduling"})
@@ -182,7 +182,7 @@ async def test_without_post_filter_groups_yield_too(world: DeadlockWorld) -> Non
     assert world.bound("b") == 0
 
 
-async def test_gang_groups_yield_and_win_as_a_whole(world: DeadlockWorld) -> None:
+async def test_gang_groups_yield_and_win_as_a_whole(world: DeadlockCluster) -> None:
     """A gang group is one contender."""
     world.node("n", 8)
     world.schedule()
@@ -200,7 +200,7 @@ async def test_gang_groups_yield_and_win_as_a_whole(world: DeadlockWorld) -> Non
     assert any('yields to gang "default/a,default/b"' in text for text in world.messages("c-hi"))
 
 
-async def test_bound_pods_are_never_evicted(world: DeadlockWorld) -> None:
+async def test_bound_pods_are_never_evicted(world: DeadlockCluster) -> None:
     """Bound pods stay bound through several resolutions."""
     world.node("n", 6)
     world.schedule()
@@ -218,7 +218,7 @@ async def test_bound_pods_are_never_evicted(world: DeadlockWorld) -> None:
     assert world.bound("a") == 4
 
 
-async def test_a_holder_that_never_fits_yields_whatever_its_priority(world: DeadlockWorld) -> None:
+async def test_a_holder_that_never_fits_yields_whatever_its_priority(world: DeadlockCluster) -> None:
     """A gang larger than the cluster neither wins nor blocks one that fits."""
     world.node("n", 10)
     world.schedule()
@@ -234,7 +234,7 @@ async def test_a_holder_that_never_fits_yields_whatever_its_priority(world: Dead
 
 
 @pytest.mark.parametrize("kind", ["daemon", "static", "plain"])
-async def test_never_fits_is_checked_on_a_cluster_with_daemons_only(world: DeadlockWorld, kind: str) -> None:
+async def test_never_fits_is_checked_on_a_cluster_with_daemons_only(world: DeadlockCluster, kind: str) -> None:
     """Daemons' and static pods count on the empty cluster; a plain pod does not."""
     world.node("n", 10)
     mirror = {"kubernetes.io/config.mirror": "1"} if kind == "static" else {}
@@ -255,7 +255,7 @@ async def test_never_fits_is_checked_on_a_cluster_with_daemons_only(world: Deadl
 
 
 @pytest.mark.parametrize(("aging", "winner"), [pytest.param(0, "new", id="off"), pytest.param(5, "old", id="on")])
-async def test_aging_counts_waiting_as_priority(world: DeadlockWorld, aging: int, winner: str) -> None:
+async def test_aging_counts_waiting_as_priority(world: DeadlockCluster, aging: int, winner: str) -> None:
     """With `agingSeconds` a long wait raises the priority of a group."""
     world.node("n", 8)
     world.schedule(deadlock={"agingSeconds": aging})
@@ -270,7 +270,7 @@ async def test_aging_counts_waiting_as_priority(world: DeadlockWorld, aging: int
     assert world.bound(winner) == 5
 
 
-async def test_a_strict_gang_wins_and_never_yields(world: DeadlockWorld) -> None:
+async def test_a_strict_gang_wins_and_never_yields(world: DeadlockCluster) -> None:
     """A Strict gang holds no nodes between its passes, so it can only win."""
     world.node("n", 9)
     world.schedule()
@@ -285,7 +285,7 @@ async def test_a_strict_gang_wins_and_never_yields(world: DeadlockWorld) -> None
     assert not any("yields" in text for text in world.messages("strict"))
 
 
-async def test_other_groups_leave_the_room_to_the_winner(world: DeadlockWorld) -> None:
+async def test_other_groups_leave_the_room_to_the_winner(world: DeadlockCluster) -> None:
     """Plain pods of the same priority do not take the room that was freed for the winner."""
     world.node("n", 8)
     world.schedule()
@@ -318,12 +318,12 @@ class Picky(FilterPlugin):
 
     def filter(self, state: CycleState, pod: Pod, node: NodeInfo) -> Status | None:
         """Refuse."""
-        if "doomed" in pod.labels and not state.get(WHAT_IF) and not self.mercy:
+        if "doomed" in pod.labels and state.trial is None and not self.mercy:
             return Status.unschedulable("no")
         return None
 
 
-async def test_expired_lease_excludes_the_winner(world: DeadlockWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_expired_lease_excludes_the_winner(world: DeadlockCluster, monkeypatch: pytest.MonkeyPatch) -> None:
     """A winner that was not complete in time does not win again before room appears."""
     world.node("n", 8)
     world.schedule(enable=[Picky], deadlock={"yieldLeaseSeconds": 5})
@@ -342,7 +342,7 @@ async def test_expired_lease_excludes_the_winner(world: DeadlockWorld, monkeypat
     assert world.states("b") == {"pending": 5}
     assert world.running.scheduler.queue.nominator.has_any or world.states("a") == {"waiting": 4, "pending": 1}
     await world.settle(5)
-    assert (world.deadlocks.expired, world.deadlocks.excluded) == (1, 1)
+    assert (world.deadlocks.counts["expired"], world.deadlocks.counts["excluded"]) == (1, 1)
     assert world.page("a")["deadlockState"] == "Excluded"
     assert not world.running.scheduler.queue.nominator.has_any
     await world.settle(15)
@@ -355,7 +355,7 @@ async def test_expired_lease_excludes_the_winner(world: DeadlockWorld, monkeypat
     assert world.states("a") == {"bound": 5}
 
 
-async def test_yielded_group_is_refused_during_the_lease(world: DeadlockWorld) -> None:
+async def test_yielded_group_is_refused_during_the_lease(world: DeadlockCluster) -> None:
     """A member that is tried during the lease gets a message with the winner."""
     world.node("n", 8)
     world.schedule(enable=[Picky], deadlock={"yieldLeaseSeconds": 20})
@@ -371,7 +371,7 @@ async def test_yielded_group_is_refused_during_the_lease(world: DeadlockWorld) -
     assert world.annotated() == set()
 
 
-async def test_a_winner_that_is_deleted_ends_the_lease(world: DeadlockWorld) -> None:
+async def test_a_winner_that_is_deleted_ends_the_lease(world: DeadlockCluster) -> None:
     """The groups that yielded are retried at once, and no winner is excluded."""
     world.node("n", 8)
     world.schedule(enable=[Picky])
@@ -384,10 +384,10 @@ async def test_a_winner_that_is_deleted_ends_the_lease(world: DeadlockWorld) -> 
     world.cluster.delete_pod("a-lo-0")
     await world.settle(15)
     assert world.states("b") == {"bound": 5}
-    assert (world.deadlocks.expired, world.deadlocks.excluded) == (0, 0)
+    assert (world.deadlocks.counts["expired"], world.deadlocks.counts["excluded"]) == (0, 0)
 
 
-async def test_unsolvable_deadlock_is_tried_once(world: DeadlockWorld) -> None:
+async def test_unsolvable_deadlock_is_tried_once(world: DeadlockCluster) -> None:
     """If no group can be complete, holders keep their nodes, and the search is not repeated."""
     world.node("n", 8)
     world.schedule()
@@ -398,10 +398,10 @@ async def test_unsolvable_deadlock_is_tried_once(world: DeadlockWorld) -> None:
         world.pods(name, 5, prefix=f"{name}-lo")
     await world.settle(60)
     assert [world.states(name) for name in "ab"] == [{"waiting": 4, "pending": 5}] * 2
-    assert world.deadlocks.resolved == 0
+    assert world.deadlocks.counts["resolved"] == 0
 
 
-async def test_deadlock_across_two_profiles_is_resolved(world: DeadlockWorld) -> None:
+async def test_deadlock_across_two_profiles_is_resolved(world: DeadlockCluster) -> None:
     """One resolver serves all profiles."""
     world.node("n", 8)
     world.schedule(profiles=("pyscheduler", "second"))
@@ -415,7 +415,7 @@ async def test_deadlock_across_two_profiles_is_resolved(world: DeadlockWorld) ->
     assert any("yields" in text for text in world.messages("b-hi"))
 
 
-async def test_restart_begins_a_new_grace_time(world: DeadlockWorld) -> None:
+async def test_restart_begins_a_new_grace_time(world: DeadlockCluster) -> None:
     """After a restart the order of winners is rebuilt from when pods were created."""
     world.node("n", 8)
     first = world.schedule(deadlock={"enabled": False})

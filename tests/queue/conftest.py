@@ -1,4 +1,4 @@
-"""What tests of the queue share: a clock that only moves when told to, a recorder that remembers, pods, and a kit."""
+"""Shared by the tests of the queue: a virtual clock, a recorder, pods, and a kit that makes a queue."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from pyscheduler.framework import (
 )
 from pyscheduler.queue.hints import HintMap
 from pyscheduler.queue.nominator import Nominator
-from pyscheduler.queue.places import Place
 from pyscheduler.queue.scheduling_queue import SchedulingQueue
+from pyscheduler.queue.sub_queues import QueuePlace
 
 PROFILE = "python-scheduler"
 
@@ -116,9 +116,10 @@ def sort_key(info: QueuedPodInfo) -> tuple[int, float]:
 
 
 class Kit:
-    """A queue of one profile, with everything it needs; pods are named, and their uid is `uid-<name>`.
+    """A queue with everything it needs; pods have names, and their uid is `uid-<name>`.
 
-    `shut` maps names of pods to the PreEnqueue plugin that refuses them; `gating_events` and `hints` are the profile's.
+    `shut` maps names of pods to the PreEnqueue plugin that rejects them. All profiles, `PROFILE` and `profiles`, have
+    the same `gating_events` and `hints`.
     """
 
     PROFILE = PROFILE
@@ -134,6 +135,7 @@ class Kit:
         hints: HintMap | None = None,
         gating_events: dict[str, list[ClusterEvent]] | None = None,
         start_at: float = 1000.0,
+        profiles: Iterable[str] = (),
         **options: object,
     ) -> None:
         self.clock = VirtualClock(start_at)
@@ -141,11 +143,12 @@ class Kit:
         self.shut: dict[str, str] = {}
         self.pre_enqueue_runs: Counter[str] = Counter()
         self.nominator = Nominator()
+        names = (PROFILE, *profiles)
         wiring: dict[str, object] = {
             "sort_key": sort_key,
-            "pre_enqueue": {PROFILE: self._pre_enqueue},
-            "hints": {PROFILE: hints or {}},
-            "gating_events": {PROFILE: gating_events or {}},
+            "pre_enqueue": dict.fromkeys(names, self._pre_enqueue),
+            "hints": dict.fromkeys(names, hints or {}),
+            "gating_events": dict.fromkeys(names, gating_events or {}),
             **options,
         }
         self.queue = SchedulingQueue(
@@ -208,13 +211,13 @@ class Kit:
 
     def pop(self) -> QueuedPodInfo:
         """Pop a pod that must be there."""
-        info = self.queue.pop_nowait()
+        info = self.queue.pop()
         assert info is not None
         return info
 
     def pop_names(self) -> list[str]:
         """Pop all there is, and return the names."""
-        return [info.pod.name for info in iter(self.queue.pop_nowait, None)]
+        return [info.pod.name for info in iter(self.queue.pop, None)]
 
     def fail(self, info: QueuedPodInfo, *plugins: str, pending: Iterable[str] = ()) -> None:
         """Bring a popped pod back: rejected by `plugins`, or, without any, after an error."""
@@ -230,7 +233,7 @@ class Kit:
         self.fail(info, *plugins, pending=pending)
         return pod
 
-    def place(self, name: str = "p") -> Place | None:
+    def place(self, name: str = "p") -> QueuePlace | None:
         """Return where a pod is."""
         return self.queue.place_of(f"uid-{name}")
 

@@ -44,7 +44,7 @@ def test_the_smallest_key_leaves_first(queued: Callable[[str, float], QueuedPodI
     assert names(heap) == ["a", "b", "c", "d"]
 
 
-def test_equals_leave_in_the_order_they_came(queued: Callable[[str, float], QueuedPodInfo]) -> None:
+def test_pods_with_equal_keys_leave_in_order_of_arrival(queued: Callable[[str, float], QueuedPodInfo]) -> None:
     """Among equal keys the first to come is the first to leave, and an update costs nobody the place."""
     heap = PodHeap(by_time)
     infos = {name: queued(name, 1) for name in "abcd"}
@@ -95,7 +95,7 @@ def test_dead_entries_do_not_pile_up(queued: Callable[[str, float], QueuedPodInf
     heap.check_invariants()
 
 
-def test_an_order_without_a_key_works_too(queued: Callable[[str, float], QueuedPodInfo]) -> None:
+def test_keys_may_be_compared_by_a_less_function(queued: Callable[[str, float], QueuedPodInfo]) -> None:
     """A QueueSort plugin that defines `less` reaches the queue as `cmp_to_key`."""
 
     @functools.cmp_to_key
@@ -109,7 +109,7 @@ def test_an_order_without_a_key_works_too(queued: Callable[[str, float], QueuedP
     assert names(heap) == ["c", "b", "also-b", "a"]
 
 
-def test_a_key_that_changed_behind_the_queue_is_found_out(queued: Callable[[str, float], QueuedPodInfo]) -> None:
+def test_check_invariants_finds_a_stale_key(queued: Callable[[str, float], QueuedPodInfo]) -> None:
     """The check names a pod whose sort key is not the one it was sorted by."""
     heap = PodHeap(by_time)
     info = queued("a", 1)

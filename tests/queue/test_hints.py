@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pyscheduler.framework import ActionType, ClusterEvent, EventResource, QueuedPodInfo, QueueingHint
-from pyscheduler.queue.hints import FORCE_ACTIVATE, UNSCHEDULABLE_TIMEOUT, Hints, Strategy
+from pyscheduler.queue.hints import FORCE_ACTIVATE, UNSCHEDULABLE_TIMEOUT, QueueingHints, Strategy
 
 if TYPE_CHECKING:
     from pyscheduler.api import Pod
@@ -153,7 +153,7 @@ def broken(pod: Pod, old: object, new: object) -> QueueingHint:
         ),
     ],
 )
-def test_what_an_event_is_worth(
+def test_evaluate_returns_the_strategy(
     kit: Kit,
     registered: dict[ClusterEvent, list[tuple[str, object]]],
     event: ClusterEvent,
@@ -163,7 +163,7 @@ def test_what_an_event_is_worth(
     asked: str,
 ) -> None:
     """Registrations that match, of plugins that rejected the pod, are asked in order until the answer is clear."""
-    hints = Hints({kit.PROFILE: registered}, clock=kit.clock, recorder=kit.recorder)
+    hints = QueueingHints({kit.PROFILE: registered}, clock=kit.clock, recorder=kit.recorder)
     info = QueuedPodInfo(
         pod_info=kit.info(kit.pod()),
         enqueued_at=0,
@@ -176,13 +176,13 @@ def test_what_an_event_is_worth(
 
 
 @pytest.mark.parametrize("kind", [asyncio.CancelledError, SystemExit])
-def test_a_hint_gets_nothing_past_the_queue(kit: Kit, kind: type[BaseException]) -> None:
+def test_a_hint_cannot_raise_through_the_queue(kit: Kit, kind: type[BaseException]) -> None:
     """What would end the watch that brought the event, or the program, is a failed hint like any other."""
 
     def ends_all(*_: object) -> QueueingHint:
         raise kind
 
-    hints = Hints({kit.PROFILE: {NODE_ADD: [("A", ends_all)]}}, clock=kit.clock, recorder=kit.recorder)
+    hints = QueueingHints({kit.PROFILE: {NODE_ADD: [("A", ends_all)]}}, clock=kit.clock, recorder=kit.recorder)
     info = QueuedPodInfo(pod_info=kit.info(kit.pod()), enqueued_at=0, unschedulable_plugins={"A"})
     assert hints.evaluate(info, hints.match(NODE_ADD), None, None) is not Strategy.SKIP
     assert kit.recorder.warnings == {"queueing_hint_failed": 1}
@@ -190,7 +190,7 @@ def test_a_hint_gets_nothing_past_the_queue(kit: Kit, kind: type[BaseException])
 
 def test_a_hint_that_fails_is_logged_and_counted(kit: Kit, caplog: pytest.LogCaptureFixture) -> None:
     """The log names plugin, event and pod, with the traceback for the plugin's author, once a minute."""
-    hints = Hints({kit.PROFILE: {NODE_ADD: [("A", broken)]}}, clock=kit.clock, recorder=kit.recorder)
+    hints = QueueingHints({kit.PROFILE: {NODE_ADD: [("A", broken)]}}, clock=kit.clock, recorder=kit.recorder)
     info = QueuedPodInfo(pod_info=kit.info(kit.pod()), enqueued_at=0, unschedulable_plugins={"A"})
     with caplog.at_level(logging.ERROR):
         for _ in range(3):
@@ -213,7 +213,7 @@ def test_a_hint_that_fails_is_logged_and_counted(kit: Kit, caplog: pytest.LogCap
 )
 def test_a_wildcard_event_with_an_object_is_for_that_pod(kit: Kit, target: str | None, strategy: Strategy) -> None:
     """ForceActivate names the pod it means."""
-    hints = Hints({}, clock=kit.clock, recorder=kit.recorder)
+    hints = QueueingHints({}, clock=kit.clock, recorder=kit.recorder)
     info = QueuedPodInfo(pod_info=kit.info(kit.pod()), enqueued_at=0, unschedulable_plugins={"A"})
     name, again, _ = (target or "").partition(" again")
     new = object() if target is None else kit.pod(name, uid="uid-again" if again else "")
@@ -222,7 +222,7 @@ def test_a_wildcard_event_with_an_object_is_for_that_pod(kit: Kit, target: str |
 
 def test_a_pod_of_an_unknown_profile_is_tried_again(kit: Kit) -> None:
     """Better an attempt for nothing than a pod that is stuck."""
-    hints = Hints({"other": {NODE_ADD: [("A", skip)]}}, clock=kit.clock, recorder=kit.recorder)
+    hints = QueueingHints({"other": {NODE_ADD: [("A", skip)]}}, clock=kit.clock, recorder=kit.recorder)
     info = QueuedPodInfo(pod_info=kit.info(kit.pod()), enqueued_at=0, unschedulable_plugins={"A"})
     assert hints.match(NODE_ADD).may_move(kit.PROFILE, frozenset("A"))
     assert hints.evaluate(info, hints.match(NODE_ADD), None, None) is Strategy.AFTER_BACKOFF
@@ -236,7 +236,7 @@ def test_hints_see_pod_and_objects(kit: Kit) -> None:
         seen.append((pod.name, old, new))
         return QueueingHint.SKIP
 
-    hints = Hints({kit.PROFILE: {NODE_LABEL: [("A", hint)]}}, clock=kit.clock, recorder=kit.recorder)
+    hints = QueueingHints({kit.PROFILE: {NODE_LABEL: [("A", hint)]}}, clock=kit.clock, recorder=kit.recorder)
     info = QueuedPodInfo(pod_info=kit.info(kit.pod()), enqueued_at=0, unschedulable_plugins={"A"})
     hints.evaluate(info, hints.match(NODE_LABEL), "before", "after")
     assert seen == [("p", "before", "after")]
@@ -253,10 +253,12 @@ def test_hints_see_pod_and_objects(kit: Kit) -> None:
         pytest.param(UNSCHEDULABLE_TIMEOUT, "B", True, True, id="a wildcard event"),
     ],
 )
-def test_pods_that_an_event_cannot_concern_are_told_by_their_plugins(
+def test_may_move_depends_on_the_rejecting_plugins(
     kit: Kit, event: ClusterEvent, rejectors: str, of_interest: bool, may_move: bool
 ) -> None:
     """No pod needs to be looked at to know that none of its plugins registered the event."""
-    matches = Hints({kit.PROFILE: {NODE_ADD: [("A", skip)]}}, clock=kit.clock, recorder=kit.recorder).match(event)
+    matches = QueueingHints({kit.PROFILE: {NODE_ADD: [("A", skip)]}}, clock=kit.clock, recorder=kit.recorder).match(
+        event
+    )
     assert matches.is_of_interest is of_interest
     assert matches.may_move(kit.PROFILE, frozenset(rejectors.split())) is may_move

@@ -29,7 +29,7 @@ def missed(in_flight: InFlight, name: str) -> list[object]:
     return [observed.new for observed in in_flight.events_since_pop(flight)]
 
 
-def test_no_event_is_kept_while_nobody_is_in_flight() -> None:
+def test_no_event_is_kept_without_a_pod_in_flight() -> None:
     """Without pods in flight events are nobody's."""
     in_flight = InFlight()
     in_flight.observe(NODE_ADD, None, "n1")
@@ -37,7 +37,7 @@ def test_no_event_is_kept_while_nobody_is_in_flight() -> None:
     assert in_flight.event_counts == {}
 
 
-def test_a_pod_misses_only_what_came_after_its_pop() -> None:
+def test_a_flight_has_only_the_events_after_its_pop() -> None:
     """Each pod sees the events since its own pop, in order."""
     in_flight = InFlight()
     begin(in_flight, "a")
@@ -52,7 +52,7 @@ def test_a_pod_misses_only_what_came_after_its_pop() -> None:
     assert in_flight.event_counts == {"NodeAdd": 2, "NodeDelete": 1}
 
 
-def test_events_go_with_the_last_pod_that_needs_them() -> None:
+def test_events_are_dropped_with_the_last_flight_that_needs_them() -> None:
     """The end of the pod in front drops what stood before the next one; the end of another drops nothing."""
     in_flight = InFlight()
     begin(in_flight, "a")
@@ -73,7 +73,7 @@ def test_events_go_with_the_last_pod_that_needs_them() -> None:
     in_flight.check_invariants()
 
 
-def test_the_end_may_be_told_twice() -> None:
+def test_end_is_idempotent() -> None:
     """Binding cycle and failure handling may both say that a pod is done with."""
     in_flight = InFlight()
     begin(in_flight, "a")
@@ -82,7 +82,7 @@ def test_the_end_may_be_told_twice() -> None:
     assert len(in_flight) == 0
 
 
-def test_a_pod_is_in_flight_once() -> None:
+def test_a_pod_cannot_be_in_flight_twice() -> None:
     """Two attempts for one pod at a time would be a bug of the queue."""
     in_flight = InFlight()
     begin(in_flight, "a")
@@ -90,7 +90,7 @@ def test_a_pod_is_in_flight_once() -> None:
         begin(in_flight, "a")
 
 
-def test_the_queue_may_be_closed_between_two_events() -> None:
+def test_clear_ends_an_iteration_over_events() -> None:
     """Whoever looks at what was missed then sees no more of it."""
     in_flight = InFlight()
     begin(in_flight, "a")
@@ -108,7 +108,7 @@ def test_the_queue_may_be_closed_between_two_events() -> None:
     in_flight.check_invariants()
 
 
-def test_what_happens_between_two_events_is_not_missed() -> None:
+def test_changes_during_an_iteration_do_not_affect_it() -> None:
     """Events that come while a pod looks are not among those it missed, though lists are cut off meanwhile."""
     in_flight = InFlight()
     begin(in_flight, "first")
@@ -161,7 +161,7 @@ WIDER_STEPS = st.lists(
 
 
 @given(steps=WIDER_STEPS, wanted=st.sets(st.sampled_from([NODE_ADD, NODE_DELETE])), quiet=st.sampled_from(QUIETS))
-def test_what_is_left_out_is_just_that(
+def test_only_filtered_events_are_left_out(
     steps: list[tuple[str, int, int]], wanted: set[ClusterEvent], quiet: Callable[[object], bool] | None
 ) -> None:
     """By kind, and by for whom it is quiet, the same events are seen as in a list of all, in the same order."""
@@ -194,7 +194,7 @@ def test_what_is_left_out_is_just_that(
             ]
 
 
-def test_a_row_of_events_is_asked_about_once() -> None:
+def test_ignores_is_called_once_for_each_row() -> None:
     """Of five hundred pods that give up their places together each asks once whether that is news."""
     in_flight = InFlight()
     names = [f"p{number}" for number in range(500)]

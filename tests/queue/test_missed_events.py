@@ -14,7 +14,7 @@ from hypothesis import given
 from pyscheduler.framework import ActionType, ClusterEvent, EventResource, QueuedPodInfo, QueueingHint
 from pyscheduler.framework.cycle_state import AfterFailure
 from pyscheduler.queue.hints import Strategy
-from pyscheduler.queue.places import Place
+from pyscheduler.queue.sub_queues import QueuePlace
 from tests.queue.conftest import Kit
 
 if TYPE_CHECKING:
@@ -122,7 +122,11 @@ def _ask(
     return worth
 
 
-PLACES = {Strategy.SKIP: Place.UNSCHEDULABLE, Strategy.AFTER_BACKOFF: Place.BACKOFF, Strategy.IMMEDIATELY: Place.ACTIVE}
+PLACES = {
+    Strategy.SKIP: QueuePlace.UNSCHEDULABLE,
+    Strategy.AFTER_BACKOFF: QueuePlace.BACKOFF,
+    Strategy.IMMEDIATELY: QueuePlace.ACTIVE,
+}
 STEPS = st.lists(
     st.one_of(
         st.tuples(
@@ -146,7 +150,8 @@ STEPS = st.lists(
 )
 
 
-def test_it_comes_to_the_same_as_a_plain_look() -> None:
+@pytest.mark.slow
+def test_skipping_rows_gives_the_result_of_a_full_scan() -> None:
     """Each pod goes where a look at every event sends it, and the same hints are asked, in the same order."""
     seen: Counter[str] = Counter()
 
@@ -194,7 +199,7 @@ def _play(steps: Sequence[tuple[object, ...]], seen: Counter[str]) -> None:
 
 
 def _pop(kit: Kit, flying: dict[str, Missed]) -> None:
-    info = kit.queue.pop_nowait()
+    info = kit.queue.pop()
     if info is not None:
         flying[info.pod.name] = Missed(info)
 
@@ -250,7 +255,7 @@ def yes(pod: Pod, old: object, new: object) -> QueueingHint:
         pytest.param({POD_DELETE: [("B", yes)]}, None, 0, id="registered by another plugin"),
     ],
 )
-def test_thousands_that_come_back_at_once_cost_what_each_of_them_does(
+def test_the_cost_of_many_returns_is_linear(
     make_kit: Callable[..., Kit],
     hints: dict[ClusterEvent, list[tuple[str, object]]],
     own: Group | None,

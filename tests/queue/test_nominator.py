@@ -24,7 +24,9 @@ if TYPE_CHECKING:
         pytest.param("n1", NominatingInfo(""), "", id="the scheduler clears it"),
     ],
 )
-def test_where_a_pod_is_nominated(kit: Kit, in_status: str, nominating: NominatingInfo | None, node: str) -> None:
+def test_an_overriding_nomination_wins_over_the_status(
+    kit: Kit, in_status: str, nominating: NominatingInfo | None, node: str
+) -> None:
     """An overriding nomination wins, also the empty one; else the status counts."""
     nominator = Nominator()
     info = kit.info(kit.pod(nominated=in_status))

@@ -10,8 +10,8 @@ import pytest
 
 from pyscheduler.framework import Code, LoopClock, PodInfo, Status
 from pyscheduler.queue.nominator import Nominator
-from pyscheduler.queue.places import Place
 from pyscheduler.queue.scheduling_queue import SchedulingQueue
+from pyscheduler.queue.sub_queues import QueuePlace
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,7 +26,7 @@ def test_pods_are_popped_by_priority_then_age(kit: Kit) -> None:
     kit.add("new")
     kit.add("urgent", priority=10)
     assert kit.pop_names() == ["urgent", "old", "new"]
-    assert kit.queue.pop_nowait() is None
+    assert kit.queue.pop() is None
 
 
 def test_another_sort_key_is_another_order(make_kit: Callable[..., Kit]) -> None:
@@ -42,8 +42,8 @@ def test_a_pop_begins_an_attempt(kit: Kit) -> None:
     kit.add("a")
     kit.clock.advance(5)
     info = kit.pop()
-    assert kit.place("a") is Place.IN_FLIGHT
-    assert (info.attempts, info.first_attempt_at, info.popped_from_backoff) == (1, 1000.0, False)
+    assert kit.place("a") is QueuePlace.IN_FLIGHT
+    assert (info.attempts, info.first_attempt_at) == (1, 1000.0)
     assert kit.queue.scheduling_cycle == 1
     assert len(kit.queue) == 0
     kit.queue.done("uid-a")
@@ -51,76 +51,49 @@ def test_a_pop_begins_an_attempt(kit: Kit) -> None:
     kit.queue.done("uid-a")
 
 
-async def test_pop_waits_for_a_pod(kit: Kit) -> None:
-    """A pop on an empty queue returns when a pod comes."""
-    popping = asyncio.create_task(kit.queue.pop())
-    await asyncio.sleep(0)
-    assert not popping.done()
-    pod = kit.add("a")
-    info = await popping
-    assert info is not None
-    assert info.pod is pod
-
-
-async def test_pop_waits_for_backoff_too(kit: Kit) -> None:
-    """Where pods are popped from backoffQ, one that gets there ends the wait."""
-    kit.rejected("a", "A")
-    popping = asyncio.create_task(kit.queue.pop())
-    await asyncio.sleep(0)
-    kit.queue.move_all(kit.NODE_ADD, None, None)
-    info = await popping
-    assert info is not None
-    assert info.popped_from_backoff
-
-
-async def test_every_waiting_pop_gets_one_pod(kit: Kit) -> None:
-    """Two who wait share two pods."""
-    popping = [asyncio.create_task(kit.queue.pop()) for _ in range(2)]
-    await asyncio.sleep(0)
-    kit.add("a")
-    kit.add("b")
-    infos = await asyncio.gather(*popping)
-    assert {info.pod.name for info in infos} == {"a", "b"}
-
-
-async def test_a_cancelled_pop_loses_no_pod(kit: Kit) -> None:
-    """Whoever gives up waiting leaves the pod to the next."""
-    popping = asyncio.create_task(kit.queue.pop())
-    await asyncio.sleep(0)
-    kit.add("a")
-    popping.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await popping
-    assert kit.place("a") is Place.ACTIVE
-
-
-async def test_close_ends_every_pop(kit: Kit) -> None:
-    """Who waits gets None, and so does who comes later; the pods stay where they are."""
-    kit.rejected("rejected", "A")
+@pytest.mark.parametrize("pop_early", [True, False], ids=["pop from backoff", "wait out backoff"])
+def test_the_loop_is_woken_when_a_pod_becomes_ready(make_kit: Callable[..., Kit], pop_early: bool) -> None:
+    """`on_ready` is called for each pod that `pop` could return now, and not for one that must wait."""
+    calls: list[float] = []
+    kit = make_kit(pop_from_backoff=pop_early, on_ready=lambda: calls.append(kit.clock.now()))
     kit.queue.start()
-    popping = asyncio.create_task(kit.queue.pop())
-    await asyncio.sleep(0)
-    kit.queue.close()
-    kit.add("late")
-    assert await popping is None
-    assert await kit.queue.pop() is None
-    assert kit.queue.pop_nowait() is None
+    kit.add("a")
+    assert calls == [1000]
+    kit.fail(kit.pop(), "A")
+    assert calls == [1000]
+    kit.clock.advance(0.5)
+    kit.fail(kit.queue.pop_these([kit.get("a").pod])[0])
+    assert kit.place("a") is QueuePlace.BACKOFF
+    activated = [1000, 1000.5]
+    assert calls == [*activated, *([1000.5] if pop_early else [])]
+    kit.clock.advance(5)
+    assert kit.place("a") is QueuePlace.ACTIVE
+    assert len(calls) == (4 if pop_early else 3)
+
+
+def test_stop_cancels_all_timers(kit: Kit) -> None:
+    """Time moves no pod after `stop`, and pods stay where they are."""
+    kit.rejected("rejected", "A")
+    kit.rejected("failed")
+    kit.queue.start()
+    kit.queue.stop()
     assert kit.clock.pending == []
-    assert kit.place("late") is Place.ACTIVE
+    kit.clock.advance(1000)
+    assert (kit.place("rejected"), kit.place("failed")) == (QueuePlace.UNSCHEDULABLE, QueuePlace.BACKOFF)
 
 
-def test_close_forgets_what_is_in_flight(kit: Kit) -> None:
-    """Events are kept for nobody then; binding cycles that end later do no harm."""
+def test_stop_forgets_pods_in_flight(kit: Kit) -> None:
+    """After `stop` no events are kept, and a binding cycle that ends later can still return its pod."""
     kit.add("a")
     info = kit.pop()
     kit.queue.move_all(kit.NODE_ADD, None, None)
-    assert kit.queue.in_flight_events() == {"NodeAdd": 1, "PodPopped": 1}
-    assert kit.queue.in_flight_labels == {"NodeAdd", "PodPopped"}
-    kit.queue.close()
-    assert kit.queue.in_flight_events() == {}
+    assert kit.queue.in_flight.counts() == {"NodeAdd": 1, "PodPopped": 1}
+    assert kit.queue.in_flight.seen_labels == {"NodeAdd", "PodPopped"}
+    kit.queue.stop()
+    assert kit.queue.in_flight.counts() == {}
     kit.queue.done("uid-a")
     kit.fail(info, "A")
-    assert kit.place("a") is Place.BACKOFF
+    assert kit.place("a") is QueuePlace.BACKOFF
 
 
 @pytest.mark.parametrize(
@@ -136,7 +109,7 @@ def test_a_change_of_a_placed_pod_is_kept_for_its_return(kit: Kit, change: dict[
     kit.add()
     info = kit.pop()
     kit.queue.update_placed(info.pod, PodInfo.of(kit.pod("p", **change)))
-    assert list(kit.queue.in_flight_events()) == [*kept, "PodPopped"]
+    assert list(kit.queue.in_flight.counts()) == [*kept, "PodPopped"]
     kit.queue.done(info.pod.uid)
     kit.queue.update_placed(info.pod, PodInfo.of(kit.pod("p", labels={"c": "d"})))
     assert kit.place() is None
@@ -145,13 +118,13 @@ def test_a_change_of_a_placed_pod_is_kept_for_its_return(kit: Kit, change: dict[
 @pytest.mark.parametrize(
     ("plugins", "pending", "place", "rejections", "errors"),
     [
-        pytest.param(["A"], [], Place.UNSCHEDULABLE, 1, 0, id="a rejection waits for an event"),
-        pytest.param([], ["A"], Place.UNSCHEDULABLE, 1, 0, id="so does a pending pod"),
-        pytest.param([], [], Place.BACKOFF, 0, 1, id="an error is tried again after a backoff"),
+        pytest.param(["A"], [], QueuePlace.UNSCHEDULABLE, 1, 0, id="a rejection waits for an event"),
+        pytest.param([], ["A"], QueuePlace.UNSCHEDULABLE, 1, 0, id="so does a pending pod"),
+        pytest.param([], [], QueuePlace.BACKOFF, 0, 1, id="an error is tried again after a backoff"),
     ],
 )
-def test_where_a_failed_pod_goes(
-    kit: Kit, plugins: list[str], pending: list[str], place: Place, rejections: int, errors: int
+def test_a_rejection_and_an_error_go_to_different_sub_queues(
+    kit: Kit, plugins: list[str], pending: list[str], place: QueuePlace, rejections: int, errors: int
 ) -> None:
     """Nothing happened meanwhile: only the kind of failure decides."""
     kit.add()
@@ -161,7 +134,7 @@ def test_where_a_failed_pod_goes(
     assert kit.place() is place
     assert (info.unschedulable_count, info.consecutive_errors) == (rejections, errors)
     assert info.enqueued_at == 1003.0
-    assert kit.queue.in_flight_events() == {}
+    assert kit.queue.in_flight.counts() == {}
 
 
 def test_a_rejection_ends_a_row_of_errors(kit: Kit) -> None:
@@ -169,7 +142,7 @@ def test_a_rejection_ends_a_row_of_errors(kit: Kit) -> None:
     kit.add()
     counts = []
     for plugins in ([], [], ["A"], [], ["A"]):
-        info = kit.queue.pop_nowait()
+        info = kit.queue.pop()
         if info is None:
             kit.queue.activate([kit.get().pod])
             info = kit.pop()
@@ -187,7 +160,7 @@ def test_the_first_attempt_is_remembered(kit: Kit) -> None:
     assert kit.pop().first_attempt_at == 1000.0
 
 
-def test_what_rejected_a_pod_can_be_read_until_it_fails_again(kit: Kit) -> None:
+def test_rejecting_plugins_stay_until_the_next_failure(kit: Kit) -> None:
     """A pop leaves the plugins of the last failure on the pod, for whoever wants to log them."""
     kit.rejected("p", "B", pending=["A"])
     kit.queue.move_all(kit.NODE_ADD, None, None)
@@ -205,7 +178,7 @@ def test_a_pod_that_is_in_the_queue_is_not_requeued(kit: Kit, caplog: pytest.Log
     assert "Pod is in the queue already and is not requeued pod=default/p" in caplog.text
     assert kit.recorder.warnings == {"pod_queued_twice": 1}
     info.unschedulable_plugins = {"A"}
-    assert kit.place() is Place.UNSCHEDULABLE
+    assert kit.place() is QueuePlace.UNSCHEDULABLE
     assert info.unschedulable_count == 1
 
 
@@ -216,7 +189,7 @@ def test_an_unknown_pod_that_fails_is_tried_again_after_a_backoff(kit: Kit) -> N
     kit.queue.done("uid-p")
     kit.queue.move_all(kit.PV_ADD, None, None)
     kit.fail(info, "A")
-    assert kit.place() is Place.BACKOFF
+    assert kit.place() is QueuePlace.BACKOFF
 
 
 def test_incoming_pods_are_counted_by_queue_and_reason(make_kit: Callable[..., Kit]) -> None:
@@ -256,13 +229,13 @@ def test_counts_and_pending_pods(kit: Kit) -> None:
     kit.pop()
     kit.add("gated")
     kit.add("ready")
-    assert kit.queue.counts() == {"active": 1, "backoff": 1, "unschedulable": 1, "gated": 1}
+    assert kit.queue.sub_queues.counts() == {"active": 1, "backoff": 1, "unschedulable": 1, "gated": 1}
     assert [pod.name for pod in kit.queue.pending_pods()] == ["ready", "failed", "rejected", "gated"]
     assert len(kit.queue) == 4
 
 
 @pytest.mark.parametrize(("pop_from_backoff", "count"), [(True, 2), (False, 1)])
-def test_active_count_is_what_pop_would_hand_out(
+def test_active_count_is_the_number_of_pods_pop_would_return(
     make_kit: Callable[..., Kit], pop_from_backoff: bool, count: int
 ) -> None:
     """Pods in backoff count if they can be popped from there; those that failed with an error cannot."""
@@ -281,7 +254,7 @@ def test_a_pending_pod_in_backoff_was_rejected_too(kit: Kit) -> None:
     info = kit.pop()
     kit.queue.activate([info.pod])
     kit.fail(info, pending=["C"])
-    assert kit.place() is Place.BACKOFF
+    assert kit.place() is QueuePlace.BACKOFF
     assert kit.pop() is info
 
 
@@ -290,18 +263,18 @@ def test_rejections_are_counted_by_plugin_until_the_pod_leaves(kit: Kit) -> None
     profile = kit.PROFILE
     kit.rejected("a", "A", "B")
     kit.rejected("b", "B", pending=["C"])
-    assert kit.queue.rejections() == {("A", profile): 1, ("B", profile): 2, ("C", profile): 1}
+    assert kit.queue.sub_queues.rejections == {("A", profile): 1, ("B", profile): 2, ("C", profile): 1}
     kit.queue.move_all(kit.NODE_ADD, None, None)
-    assert kit.place("a") is Place.BACKOFF
-    assert kit.queue.rejections()["A", profile] == 1
+    assert kit.place("a") is QueuePlace.BACKOFF
+    assert kit.queue.sub_queues.rejections["A", profile] == 1
     kit.queue.delete(kit.get("a").pod)
-    assert kit.queue.rejections() == {("B", profile): 1, ("C", profile): 1}
+    assert kit.queue.sub_queues.rejections == {("B", profile): 1, ("C", profile): 1}
     kit.queue.activate([kit.get("b").pod])
     kit.pop()
-    assert kit.queue.rejections() == {}
+    assert kit.queue.sub_queues.rejections == {}
 
 
-def test_dump_shows_who_waits_for_what(kit: Kit) -> None:
+def test_dump_has_the_place_and_the_reason_of_each_pod(kit: Kit) -> None:
     """Plain data for logs: places, reasons, nominations."""
     kit.rejected("rejected", "B", "A", nominated="n1")
     kit.rejected("failed")
@@ -331,7 +304,7 @@ def test_dump_shows_who_waits_for_what(kit: Kit) -> None:
     }
 
 
-def test_a_dump_bears_changes(kit: Kit) -> None:
+def test_dump_allows_changes_of_the_queue(kit: Kit) -> None:
     """It is taken in pieces: a pod that leaves meanwhile is left out."""
     kit.add("a")
     kit.add("b")
@@ -355,21 +328,22 @@ def test_every_profile_has_its_own_hints_and_gates(kit: Kit) -> None:
     )
     for profile in ("one", "two"):
         queue.add(kit.info(kit.pod(profile, profile=profile)))
-        info = queue.pop_nowait()
+        info = queue.pop()
         assert info is not None
         info.unschedulable_plugins = {"A"}
         queue.requeue_failed(info)
     queue.add(kit.info(kit.pod("shut", profile="shut")))
     queue.move_all(kit.NODE_ADD, None, None)
-    assert queue.place_of("uid-one") is Place.BACKOFF
-    assert queue.place_of("uid-two") is Place.UNSCHEDULABLE
-    assert queue.counts()["gated"] == 1
-    assert queue.rejections() == {("A", "one"): 1, ("A", "two"): 1, ("G", "shut"): 1}
+    assert queue.place_of("uid-one") is QueuePlace.BACKOFF
+    assert queue.place_of("uid-two") is QueuePlace.UNSCHEDULABLE
+    assert queue.sub_queues.counts()["gated"] == 1
+    assert queue.sub_queues.rejections == {("A", "one"): 1, ("A", "two"): 1, ("G", "shut"): 1}
     queue.check_invariants()
 
 
-async def test_it_runs_on_an_event_loop_s_clock(kit: Kit) -> None:
+async def test_the_queue_runs_on_an_event_loops_clock(kit: Kit) -> None:
     """With real timers a pod in backoff comes back by itself; the backoff is next to nothing here."""
+    ready = asyncio.Event()
     queue = SchedulingQueue(
         clock=LoopClock(),
         recorder=kit.recorder,
@@ -379,12 +353,16 @@ async def test_it_runs_on_an_event_loop_s_clock(kit: Kit) -> None:
         hints={},
         gating_events={},
         initial_backoff_seconds=0.001,
+        pop_from_backoff=False,
+        on_ready=ready.set,
     )
     queue.start()
     queue.add(kit.info(kit.pod()))
-    info = queue.pop_nowait()
+    info = queue.pop()
     assert info is not None
+    ready.clear()
     queue.requeue_failed(info)
-    assert queue.place_of("uid-p") is Place.BACKOFF
-    assert await queue.pop() is info
-    queue.close()
+    assert queue.place_of("uid-p") is QueuePlace.BACKOFF
+    await ready.wait()
+    assert queue.pop() is info
+    queue.stop()

@@ -10,7 +10,7 @@ import pytest
 
 from pyscheduler.framework import ActionType, ClusterEvent, EventResource, QueueingHint
 from pyscheduler.queue.hints import FORCE_ACTIVATE, UNSCHEDULABLE_TIMEOUT
-from pyscheduler.queue.places import Place
+from pyscheduler.queue.sub_queues import QueuePlace
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -36,22 +36,22 @@ def skip(pod: Pod, old: object, new: object) -> QueueingHint:
 @pytest.mark.parametrize(
     ("hint", "plugins", "pending", "waited", "place"),
     [
-        pytest.param(queue, ["A"], [], 0, Place.BACKOFF, id="queue: to backoffQ while backing off"),
-        pytest.param(queue, ["A"], [], 1.9, Place.BACKOFF, id="queue: the window of its backoff is not over"),
-        pytest.param(queue, ["A"], [], 2, Place.ACTIVE, id="queue: to activeQ once the backoff is over"),
-        pytest.param(queue, [], ["A"], 0, Place.ACTIVE, id="queue of a pending plugin skips the backoff"),
-        pytest.param(skip, ["A"], [], 2, Place.UNSCHEDULABLE, id="skip: stays"),
-        pytest.param(skip, [], ["A"], 2, Place.UNSCHEDULABLE, id="skip of a pending plugin: stays"),
-        pytest.param(queue, ["B"], [], 2, Place.UNSCHEDULABLE, id="another plugin rejected it: stays"),
+        pytest.param(queue, ["A"], [], 0, QueuePlace.BACKOFF, id="queue: to backoffQ while backing off"),
+        pytest.param(queue, ["A"], [], 1.9, QueuePlace.BACKOFF, id="queue: the window of its backoff is not over"),
+        pytest.param(queue, ["A"], [], 2, QueuePlace.ACTIVE, id="queue: to activeQ once the backoff is over"),
+        pytest.param(queue, [], ["A"], 0, QueuePlace.ACTIVE, id="queue of a pending plugin skips the backoff"),
+        pytest.param(skip, ["A"], [], 2, QueuePlace.UNSCHEDULABLE, id="skip: stays"),
+        pytest.param(skip, [], ["A"], 2, QueuePlace.UNSCHEDULABLE, id="skip of a pending plugin: stays"),
+        pytest.param(queue, ["B"], [], 2, QueuePlace.UNSCHEDULABLE, id="another plugin rejected it: stays"),
     ],
 )
-def test_where_an_event_moves_a_pod(
+def test_an_event_moves_a_pod_by_the_best_strategy(
     make_kit: Callable[..., Kit],
     hint: object,
     plugins: list[str],
     pending: list[str],
     waited: float,
-    place: Place,
+    place: QueuePlace,
 ) -> None:
     """The hints of the rejecting plugins decide whether, the backoff decides where to."""
     kit = make_kit(hints={NODE_ADD: [("A", hint)], PV_ADD: [("B", queue)]})
@@ -74,7 +74,7 @@ def test_without_backoff_pods_go_to_active_at_once(make_kit: Callable[..., Kit])
     kit = make_kit(hints={NODE_ADD: [("A", None)]}, max_backoff_seconds=0.0)
     kit.rejected("p", "A")
     kit.queue.move_all(NODE_ADD, None, None)
-    assert kit.place() is Place.ACTIVE
+    assert kit.place() is QueuePlace.ACTIVE
 
 
 def test_pods_move_in_the_order_in_which_they_were_rejected(kit: Kit) -> None:
@@ -125,7 +125,7 @@ def test_hints_are_asked_about_pods_of_their_plugins_only(make_kit: Callable[...
     assert asked == ["a"]
 
 
-def test_an_event_that_concerns_nobody_costs_the_same_for_any_number_of_pods(make_kit: Callable[..., Kit]) -> None:
+def test_the_cost_of_an_unrelated_event_does_not_grow_with_the_pods(make_kit: Callable[..., Kit]) -> None:
     """Python calls are counted, of an event that other plugins registered and of one that a gate shuts out."""
 
     def calls(pods: int) -> int:
@@ -160,12 +160,12 @@ def test_a_pod_that_nobody_rejected_moves_at_any_event_of_interest(kit: Kit) -> 
     kit.rejected("p", "B")
     info = kit.get()
     info.unschedulable_plugins = set()
-    kit.queue._places.rejections.clear()
+    kit.queue.sub_queues.rejections.clear()
     kit.queue._unschedulable.put(info, "")
     kit.queue.move_all(CSI_NODE_ADD, None, None)
-    assert kit.place() is Place.UNSCHEDULABLE
+    assert kit.place() is QueuePlace.UNSCHEDULABLE
     kit.queue.move_all(NODE_ADD, None, None)
-    assert kit.place() is Place.BACKOFF
+    assert kit.place() is QueuePlace.BACKOFF
 
 
 def test_a_hint_may_use_the_queue(make_kit: Callable[..., Kit]) -> None:
@@ -181,7 +181,11 @@ def test_a_hint_may_use_the_queue(make_kit: Callable[..., Kit]) -> None:
     for name in "abc":
         kit.rejected(name, "A")
     kit.queue.move_all(NODE_ADD, None, None)
-    assert [kit.place(name) for name in "abc"] == [Place.UNSCHEDULABLE, Place.ACTIVE, Place.UNSCHEDULABLE]
+    assert [kit.place(name) for name in "abc"] == [
+        QueuePlace.UNSCHEDULABLE,
+        QueuePlace.ACTIVE,
+        QueuePlace.UNSCHEDULABLE,
+    ]
     assert len(kit.recorder.hints) == 2
 
 
@@ -191,27 +195,27 @@ def test_a_hint_may_use_the_queue(make_kit: Callable[..., Kit]) -> None:
 @pytest.mark.parametrize(
     ("before", "during", "plugins", "pending", "place"),
     [
-        pytest.param([], [], ["A"], [], Place.UNSCHEDULABLE, id="nothing happened"),
-        pytest.param([NODE_ADD], [], ["A"], [], Place.UNSCHEDULABLE, id="it happened before the attempt"),
-        pytest.param([], [NODE_ADD], ["A"], [], Place.BACKOFF, id="its plugin finds it worth an attempt"),
-        pytest.param([], [NODE_ADD], ["B"], [], Place.UNSCHEDULABLE, id="another plugin would"),
-        pytest.param([], [PV_ADD], ["A", "S"], [], Place.UNSCHEDULABLE, id="the hint says skip"),
-        pytest.param([], [PV_ADD, NODE_ADD], ["A", "S"], [], Place.BACKOFF, id="the second event is the one"),
-        pytest.param([], [NODE_ADD], [], ["A"], Place.ACTIVE, id="a pending plugin has what it waited for"),
-        pytest.param([], [NODE_ADD, PV_ADD], ["A"], ["B"], Place.ACTIVE, id="the rejecting, then the pending"),
-        pytest.param([], [NODE_ADD], ["A"], ["B"], Place.BACKOFF, id="the rejecting plugin only"),
-        pytest.param([], [CSI_NODE_ADD], ["A"], [], Place.UNSCHEDULABLE, id="an event of interest to nobody"),
-        pytest.param([], [UNSCHEDULABLE_TIMEOUT], ["B"], [], Place.BACKOFF, id="a wildcard event"),
-        pytest.param([], [], [], [], Place.BACKOFF, id="an error needs no event"),
+        pytest.param([], [], ["A"], [], QueuePlace.UNSCHEDULABLE, id="nothing happened"),
+        pytest.param([NODE_ADD], [], ["A"], [], QueuePlace.UNSCHEDULABLE, id="it happened before the attempt"),
+        pytest.param([], [NODE_ADD], ["A"], [], QueuePlace.BACKOFF, id="its plugin finds it worth an attempt"),
+        pytest.param([], [NODE_ADD], ["B"], [], QueuePlace.UNSCHEDULABLE, id="another plugin would"),
+        pytest.param([], [PV_ADD], ["A", "S"], [], QueuePlace.UNSCHEDULABLE, id="the hint says skip"),
+        pytest.param([], [PV_ADD, NODE_ADD], ["A", "S"], [], QueuePlace.BACKOFF, id="the second event is the one"),
+        pytest.param([], [NODE_ADD], [], ["A"], QueuePlace.ACTIVE, id="a pending plugin has what it waited for"),
+        pytest.param([], [NODE_ADD, PV_ADD], ["A"], ["B"], QueuePlace.ACTIVE, id="the rejecting, then the pending"),
+        pytest.param([], [NODE_ADD], ["A"], ["B"], QueuePlace.BACKOFF, id="the rejecting plugin only"),
+        pytest.param([], [CSI_NODE_ADD], ["A"], [], QueuePlace.UNSCHEDULABLE, id="an event of interest to nobody"),
+        pytest.param([], [UNSCHEDULABLE_TIMEOUT], ["B"], [], QueuePlace.BACKOFF, id="a wildcard event"),
+        pytest.param([], [], [], [], QueuePlace.BACKOFF, id="an error needs no event"),
     ],
 )
-def test_a_failed_pod_is_judged_by_what_it_missed(
+def test_events_in_flight_decide_where_a_failed_pod_goes(
     make_kit: Callable[..., Kit],
     before: list[ClusterEvent],
     during: list[ClusterEvent],
     plugins: list[str],
     pending: list[str],
-    place: Place,
+    place: QueuePlace,
 ) -> None:
     """The attempt looked at an older cluster; events since the pop may have been what the pod needs."""
     kit = make_kit(hints={NODE_ADD: [("A", queue)], PV_ADD: [("S", skip), ("B", None)]})
@@ -225,10 +229,10 @@ def test_a_failed_pod_is_judged_by_what_it_missed(
         kit.queue.move_all(event, None, None)
     kit.fail(info, *plugins, pending=pending)
     assert kit.place() is place
-    assert kit.place("other") is Place.IN_FLIGHT
+    assert kit.place("other") is QueuePlace.IN_FLIGHT
 
 
-def test_each_pod_in_flight_has_its_own_past(kit: Kit) -> None:
+def test_each_pod_in_flight_has_its_own_events(kit: Kit) -> None:
     """Of two pods in flight only the one that was popped before the event missed it."""
     kit.add("a")
     kit.add("b")
@@ -237,8 +241,8 @@ def test_each_pod_in_flight_has_its_own_past(kit: Kit) -> None:
     second = kit.pop()
     kit.fail(first, "A")
     kit.fail(second, "A")
-    assert (kit.place("a"), kit.place("b")) == (Place.BACKOFF, Place.UNSCHEDULABLE)
-    assert kit.queue.in_flight_events() == {}
+    assert (kit.place("a"), kit.place("b")) == (QueuePlace.BACKOFF, QueuePlace.UNSCHEDULABLE)
+    assert kit.queue.in_flight.counts() == {}
 
 
 def test_the_objects_of_missed_events_reach_the_hints(make_kit: Callable[..., Kit]) -> None:
@@ -258,13 +262,13 @@ def test_the_objects_of_missed_events_reach_the_hints(make_kit: Callable[..., Ki
     assert seen == [("p", None, "n1"), ("p", None, "n2")]
 
 
-def test_pods_in_flight_learn_of_events_in_spite_of_a_pre_check(kit: Kit) -> None:
+def test_a_pre_check_does_not_apply_to_pods_in_flight(kit: Kit) -> None:
     """The check is about pods that wait now."""
     kit.add()
     info = kit.pop()
     kit.queue.move_all(NODE_ADD, None, None, lambda _: False)
     kit.fail(info, "A")
-    assert kit.place() is Place.BACKOFF
+    assert kit.place() is QueuePlace.BACKOFF
 
 
 # Activation
@@ -276,7 +280,7 @@ def test_activation_skips_backoff_and_hints(kit: Kit) -> None:
     kit.rejected("failed")
     kit.add("active")
     kit.queue.activate([kit.pod(name) for name in ("rejected", "failed", "active", "unknown")])
-    assert kit.queue.counts() == {"active": 3, "backoff": 0, "unschedulable": 0, "gated": 0}
+    assert kit.queue.sub_queues.counts() == {"active": 3, "backoff": 0, "unschedulable": 0, "gated": 0}
     assert kit.recorder.incoming["active", "ForceActivate"] == 2
 
 
@@ -286,18 +290,18 @@ def test_activation_reaches_pods_in_flight(kit: Kit) -> None:
     kit.add("other")
     named, other = kit.pop(), kit.pop()
     kit.queue.activate([named.pod])
-    assert kit.queue.in_flight_events() == {"ForceActivate": 1, "PodPopped": 2}
+    assert kit.queue.in_flight.counts() == {"ForceActivate": 1, "PodPopped": 2}
     kit.fail(other, "B")
     kit.fail(named, "B")
-    assert (kit.place("named"), kit.place("other")) == (Place.BACKOFF, Place.UNSCHEDULABLE)
+    assert (kit.place("named"), kit.place("other")) == (QueuePlace.BACKOFF, QueuePlace.UNSCHEDULABLE)
 
 
-def test_activating_an_unknown_pod_leaves_no_trace(kit: Kit) -> None:
+def test_activating_an_unknown_pod_does_nothing(kit: Kit) -> None:
     """Nothing is kept for pods that the queue does not know."""
     kit.add("other")
     kit.pop()
     kit.queue.activate([kit.pod("unknown")])
-    assert kit.queue.in_flight_events() == {"PodPopped": 1}
+    assert kit.queue.in_flight.counts() == {"PodPopped": 1}
 
 
 def test_labels_of_the_special_events() -> None:

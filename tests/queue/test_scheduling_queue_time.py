@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pyscheduler.framework import ActionType, ClusterEvent, EventResource
-from pyscheduler.queue.places import Place
+from pyscheduler.queue.sub_queues import QueuePlace
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -30,12 +30,12 @@ def test_backoff_grows_from_one_attempt_to_the_next(
         info = kit.pop()
         kit.fail(info, *plugins)
         kit.queue.move_all(kit.NODE_ADD, None, None)
-        assert kit.place() is Place.BACKOFF
+        assert kit.place() is QueuePlace.BACKOFF
         assert info.backoff_until == failed_at + seconds
         kit.clock.advance(seconds + 0.999)
-        assert kit.place() is Place.BACKOFF
+        assert kit.place() is QueuePlace.BACKOFF
         kit.clock.advance(0.001)
-        assert kit.place() is Place.ACTIVE
+        assert kit.place() is QueuePlace.ACTIVE
     assert kit.recorder.incoming["active", "BackoffComplete"] == 6
 
 
@@ -47,14 +47,14 @@ def test_a_window_leaves_together(make_kit: Callable[..., Kit]) -> None:
         kit.rejected(name, priority=priority)
         kit.clock.advance(0.25)
     kit.clock.advance(1.125)
-    assert kit.queue.counts()["backoff"] == 3
+    assert kit.queue.sub_queues.counts()["backoff"] == 3
     kit.clock.advance(0.125)
-    assert kit.queue.counts() == {"active": 3, "backoff": 0, "unschedulable": 0, "gated": 0}
+    assert kit.queue.sub_queues.counts() == {"active": 3, "backoff": 0, "unschedulable": 0, "gated": 0}
     assert kit.clock.calls_made == 1
     assert kit.pop_names() == ["b", "c", "a"]
 
 
-def test_backoff_is_cut_short_when_there_is_nothing_else_to_do(kit: Kit) -> None:
+def test_a_pod_is_popped_from_backoff_if_none_is_active(kit: Kit) -> None:
     """An empty activeQ takes the next rejected pod from backoffQ, and the next attempt counts as any other."""
     kit.rejected("rejected", "A")
     kit.rejected("failed")
@@ -62,8 +62,8 @@ def test_backoff_is_cut_short_when_there_is_nothing_else_to_do(kit: Kit) -> None
     kit.add("ready")
     assert kit.pop().pod.name == "ready"
     info = kit.pop()
-    assert (info.pod.name, info.attempts, info.popped_from_backoff) == ("rejected", 2, True)
-    assert kit.queue.pop_nowait() is None
+    assert (info.pod.name, info.attempts) == ("rejected", 2)
+    assert kit.queue.pop() is None
     assert kit.recorder.incoming["active", "PopFromBackoffQ"] == 1
 
 
@@ -76,7 +76,7 @@ def test_a_pod_in_backoff_does_not_block_others(make_kit: Callable[..., Kit]) ->
     assert kit.pop_names() == ["other", "urgent"]
 
 
-def test_a_pod_that_was_tried_goes_behind_its_equals(kit: Kit) -> None:
+def test_a_retried_pod_comes_after_pods_of_its_priority(kit: Kit) -> None:
     """The time of the failure counts, so that one pod cannot keep the head of the queue."""
     for name in "abc":
         kit.add(name)
@@ -85,7 +85,7 @@ def test_a_pod_that_was_tried_goes_behind_its_equals(kit: Kit) -> None:
     kit.clock.advance(11)
     kit.queue.move_all(kit.NODE_ADD, None, None)
     kit.add("new")
-    assert kit.place("a") is Place.ACTIVE
+    assert kit.place("a") is QueuePlace.ACTIVE
     assert kit.pop_names() == ["b", "c", "a", "new"]
 
 
@@ -95,9 +95,9 @@ def test_pods_are_tried_again_after_five_minutes(kit: Kit) -> None:
     kit.clock.advance(10)
     kit.rejected("p", "A")
     kit.clock.advance(319.999)
-    assert kit.place() is Place.UNSCHEDULABLE
+    assert kit.place() is QueuePlace.UNSCHEDULABLE
     kit.clock.advance(0.001)
-    assert kit.place() is Place.ACTIVE
+    assert kit.place() is QueuePlace.ACTIVE
     assert kit.recorder.incoming["active", "UnschedulableTimeout"] == 1
     assert kit.recorder.hints == []
     assert kit.clock.calls_made == 1
@@ -108,9 +108,9 @@ def test_exactly_five_minutes_are_not_too_long(kit: Kit) -> None:
     kit.queue.start()
     kit.rejected("p", "A")
     kit.clock.advance(300)
-    assert kit.place() is Place.UNSCHEDULABLE
+    assert kit.place() is QueuePlace.UNSCHEDULABLE
     kit.clock.advance(30)
-    assert kit.place() is Place.ACTIVE
+    assert kit.place() is QueuePlace.ACTIVE
 
 
 def test_the_maximum_stay_is_a_setting(make_kit: Callable[..., Kit]) -> None:
@@ -119,7 +119,7 @@ def test_the_maximum_stay_is_a_setting(make_kit: Callable[..., Kit]) -> None:
     kit.queue.start()
     kit.rejected("p", "A")
     kit.clock.advance(30)
-    assert kit.place() is Place.BACKOFF
+    assert kit.place() is QueuePlace.BACKOFF
     assert kit.recorder.incoming["backoff", "UnschedulableTimeout"] == 1
 
 
@@ -131,9 +131,9 @@ def test_a_flush_counts_as_an_event_for_pods_in_flight(kit: Kit) -> None:
     kit.add("flying")
     info = kit.pop()
     kit.clock.advance(1)
-    assert kit.place("waiting") is Place.ACTIVE
+    assert kit.place("waiting") is QueuePlace.ACTIVE
     kit.fail(info, "B")
-    assert kit.place("flying") is Place.BACKOFF
+    assert kit.place("flying") is QueuePlace.BACKOFF
 
 
 def test_gated_pods_are_not_flushed(make_kit: Callable[..., Kit]) -> None:
@@ -147,7 +147,7 @@ def test_gated_pods_are_not_flushed(make_kit: Callable[..., Kit]) -> None:
     kit.add("eager")
     kit.clock.advance(390)
     assert kit.pre_enqueue_runs == {"shy": 1, "eager": 1 + 3}
-    assert kit.queue.counts()["gated"] == 2
+    assert kit.queue.sub_queues.counts()["gated"] == 2
 
 
 def test_an_idle_queue_sets_no_timer(kit: Kit) -> None:
@@ -170,10 +170,10 @@ def test_time_moves_nothing_before_the_start(kit: Kit) -> None:
     kit.rejected("failed")
     kit.rejected("rejected", "A")
     kit.clock.advance(3600)
-    assert (kit.place("failed"), kit.place("rejected")) == (Place.BACKOFF, Place.UNSCHEDULABLE)
+    assert (kit.place("failed"), kit.place("rejected")) == (QueuePlace.BACKOFF, QueuePlace.UNSCHEDULABLE)
     kit.queue.start()
     kit.clock.advance(30)
-    assert (kit.place("failed"), kit.place("rejected")) == (Place.ACTIVE, Place.ACTIVE)
+    assert (kit.place("failed"), kit.place("rejected")) == (QueuePlace.ACTIVE, QueuePlace.ACTIVE)
 
 
 def test_an_early_pop_leaves_the_timer_of_the_next_pod(kit: Kit) -> None:
@@ -185,4 +185,4 @@ def test_an_early_pop_leaves_the_timer_of_the_next_pod(kit: Kit) -> None:
     kit.rejected("second")
     kit.queue.done(kit.pop().pod.uid)
     kit.clock.advance(5)
-    assert kit.place("second") is Place.ACTIVE
+    assert kit.place("second") is QueuePlace.ACTIVE

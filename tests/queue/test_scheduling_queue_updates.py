@@ -8,7 +8,7 @@ import pytest
 
 from pyscheduler.api import Toleration
 from pyscheduler.framework import ActionType, ClusterEvent, EventResource, NominatingInfo, QueueingHint
-from pyscheduler.queue.places import Place
+from pyscheduler.queue.sub_queues import QueuePlace
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -51,7 +51,7 @@ def test_an_update_in_backoff_leaves_the_pod_there(make_kit: Callable[..., Kit])
     kit.queue.move_all(kit.NODE_ADD, None, None)
     new = kit.pod("b", priority=7)
     kit.update(kit.get("b").pod, new)
-    assert kit.place("b") is Place.BACKOFF
+    assert kit.place("b") is QueuePlace.BACKOFF
     assert kit.pop_names() == ["b", "a"]
 
 
@@ -60,29 +60,40 @@ def test_an_update_of_a_failed_pod_in_backoff(updates: Kit) -> None:
     old = updates.rejected("p")
     new = updates.pod(labels={"a": "b"})
     updates.update(old, new)
-    assert updates.place() is Place.BACKOFF
+    assert updates.place() is QueuePlace.BACKOFF
     assert updates.get().pod is new
 
 
 @pytest.mark.parametrize(
     ("plugins", "pending", "change", "waited", "place"),
     [
-        pytest.param("U", "", {"labels": {"a": "b"}}, 0, Place.BACKOFF, id="worth an attempt, backing off"),
-        pytest.param("U", "", {"labels": {"a": "b"}}, 2, Place.ACTIVE, id="worth an attempt, backoff over"),
-        pytest.param("", "U", {"labels": {"a": "b"}}, 0, Place.ACTIVE, id="a pending plugin skips the backoff"),
-        pytest.param("S", "", {"labels": {"a": "b"}}, 2, Place.UNSCHEDULABLE, id="the hint says skip"),
-        pytest.param("X", "", {"labels": {"a": "b"}}, 2, Place.UNSCHEDULABLE, id="nobody asked"),
-        pytest.param("T", "", {"labels": {"a": "b"}}, 2, Place.UNSCHEDULABLE, id="another change than it waits for"),
-        pytest.param("T", "", {"tolerations": TOLERATION}, 2, Place.ACTIVE, id="the change it waits for"),
+        pytest.param("U", "", {"labels": {"a": "b"}}, 0, QueuePlace.BACKOFF, id="worth an attempt, backing off"),
+        pytest.param("U", "", {"labels": {"a": "b"}}, 2, QueuePlace.ACTIVE, id="worth an attempt, backoff over"),
+        pytest.param("", "U", {"labels": {"a": "b"}}, 0, QueuePlace.ACTIVE, id="a pending plugin skips the backoff"),
+        pytest.param("S", "", {"labels": {"a": "b"}}, 2, QueuePlace.UNSCHEDULABLE, id="the hint says skip"),
+        pytest.param("X", "", {"labels": {"a": "b"}}, 2, QueuePlace.UNSCHEDULABLE, id="nobody asked"),
         pytest.param(
-            "T", "", {"tolerations": TOLERATION, "labels": {"a": "b"}}, 2, Place.ACTIVE, id="the second of two changes"
+            "T", "", {"labels": {"a": "b"}}, 2, QueuePlace.UNSCHEDULABLE, id="another change than it waits for"
         ),
-        pytest.param("U", "", {"annotations": {"a": "b"}}, 2, Place.ACTIVE, id="a change of nothing in particular"),
-        pytest.param("T", "", {"annotations": {"a": "b"}}, 2, Place.UNSCHEDULABLE, id="too general for the plugin"),
+        pytest.param("T", "", {"tolerations": TOLERATION}, 2, QueuePlace.ACTIVE, id="the change it waits for"),
+        pytest.param(
+            "T",
+            "",
+            {"tolerations": TOLERATION, "labels": {"a": "b"}},
+            2,
+            QueuePlace.ACTIVE,
+            id="the second of two changes",
+        ),
+        pytest.param(
+            "U", "", {"annotations": {"a": "b"}}, 2, QueuePlace.ACTIVE, id="a change of nothing in particular"
+        ),
+        pytest.param(
+            "T", "", {"annotations": {"a": "b"}}, 2, QueuePlace.UNSCHEDULABLE, id="too general for the plugin"
+        ),
     ],
 )
 def test_an_update_of_an_unschedulable_pod(
-    updates: Kit, plugins: str, pending: str, change: dict[str, object], waited: float, place: Place
+    updates: Kit, plugins: str, pending: str, change: dict[str, object], waited: float, place: QueuePlace
 ) -> None:
     """Each change is an event, asked of the plugins that rejected the pod, until one moves it."""
     old = updates.rejected("p", *plugins, pending=pending)
@@ -109,13 +120,13 @@ def test_hints_are_given_the_pod_before_and_after(make_kit: Callable[..., Kit]) 
     assert seen == [(new, old, new), (newest, new, newest)]
 
 
-def test_a_moved_pod_is_moved_once(make_kit: Callable[..., Kit]) -> None:
+def test_an_updated_pod_moves_only_once(make_kit: Callable[..., Kit]) -> None:
     """An update of two changes, both worth an attempt, moves the pod at the first, with and without early popping."""
     for pop_from_backoff in (True, False):
         kit = make_kit(hints={POD_UPDATE: [("U", None)]}, pop_from_backoff=pop_from_backoff)
         old = kit.rejected("p", "U")
         kit.update(old, kit.pod(labels={"a": "b"}, tolerations=TOLERATION))
-        assert kit.place() is Place.BACKOFF
+        assert kit.place() is QueuePlace.BACKOFF
         assert {key: count for key, count in kit.recorder.incoming.items() if key[0] == "backoff"} == {
             ("backoff", "UnschedulablePodUpdatePodLabel"): 1
         }
@@ -125,7 +136,7 @@ def test_a_moved_pod_is_moved_once(make_kit: Callable[..., Kit]) -> None:
 def test_an_update_of_an_unknown_pod_adds_it(updates: Kit) -> None:
     """The queue may learn of a pod late; its nomination is taken in as well."""
     updates.update(updates.pod(), updates.pod(nominated="n1"))
-    assert updates.place() is Place.ACTIVE
+    assert updates.place() is QueuePlace.ACTIVE
     assert updates.nominator.node_of("uid-p") == "n1"
     assert updates.recorder.incoming == {("active", "UnschedulablePodUpdate"): 1}
 
@@ -133,18 +144,18 @@ def test_an_update_of_an_unknown_pod_adds_it(updates: Kit) -> None:
 @pytest.mark.parametrize(
     ("plugins", "place"),
     [
-        pytest.param("T", Place.BACKOFF, id="rejected by the plugin that waits for the change"),
-        pytest.param("X", Place.UNSCHEDULABLE, id="rejected by another"),
-        pytest.param("", Place.BACKOFF, id="failed with an error"),
+        pytest.param("T", QueuePlace.BACKOFF, id="rejected by the plugin that waits for the change"),
+        pytest.param("X", QueuePlace.UNSCHEDULABLE, id="rejected by another"),
+        pytest.param("", QueuePlace.BACKOFF, id="failed with an error"),
     ],
 )
-def test_an_update_in_flight_counts_when_the_pod_comes_back(updates: Kit, plugins: str, place: Place) -> None:
+def test_an_update_in_flight_counts_when_the_pod_comes_back(updates: Kit, plugins: str, place: QueuePlace) -> None:
     """The pod comes back as its newest version, and the change is an event that it missed."""
     old = updates.add()
     info = updates.pop()
     new = updates.pod(tolerations=TOLERATION)
     updates.update(old, new)
-    assert updates.place() is Place.IN_FLIGHT
+    assert updates.place() is QueuePlace.IN_FLIGHT
     assert info.pod is old
     updates.fail(info, *plugins)
     assert updates.place() is place
@@ -161,13 +172,13 @@ def test_a_deleted_pod_is_forgotten(updates: Kit, place: str) -> None:
         updates.fail(updates.pop(), *([] if place == "failed" else ["U"]))
     if place == "backoff":
         updates.update(pod, updates.pod(labels={"a": "b"}, nominated="n1"))
-        assert updates.place() is Place.BACKOFF
+        assert updates.place() is QueuePlace.BACKOFF
     updates.queue.delete(pod)
     updates.queue.delete(pod)
     assert updates.place() is None
     assert len(updates.queue) == 0
     assert not updates.nominator.has_any
-    assert updates.queue.rejections() == {}
+    assert updates.queue.sub_queues.rejections == {}
 
 
 @pytest.mark.parametrize("plugins", ["U", ""], ids=["rejected", "failed"])
@@ -176,35 +187,20 @@ def test_a_pod_deleted_in_flight_does_not_come_back(updates: Kit, plugins: str) 
     pod = updates.add(nominated="n1")
     info = updates.pop()
     updates.queue.delete(pod)
-    assert updates.place() is Place.IN_FLIGHT
+    assert updates.place() is QueuePlace.IN_FLIGHT
     assert not updates.nominator.has_any
     updates.fail(info, *plugins)
     assert updates.place() is None
-    assert updates.queue.in_flight_events() == {}
-    assert updates.queue.rejections() == {}
+    assert updates.queue.in_flight.counts() == {}
+    assert updates.queue.sub_queues.rejections == {}
 
 
-def test_a_pod_made_again_under_its_name_is_another_pod(updates: Kit) -> None:
-    """Seen as an update, the old one leaves and the new one comes, with no past; in flight as well."""
-    old = updates.rejected("p", "X")
-    new = updates.pod(uid="uid-new")
-    updates.update(old, new)
-    assert updates.place() is None
-    assert updates.queue.place_of("uid-new") is Place.ACTIVE
-    info = updates.pop()
-    assert info.unschedulable_count == 0
-    newest = updates.pod(uid="uid-newest")
-    updates.update(new, newest)
-    updates.fail(info, "X")
-    assert [pod.uid for pod in updates.queue.pending_pods()] == ["uid-newest"]
-
-
-def test_adding_a_pod_that_is_here_updates_it(updates: Kit) -> None:
+def test_adding_a_known_pod_updates_it(updates: Kit) -> None:
     """A relist may announce everything again; no pod loses its past over it, and none is there twice."""
     updates.rejected("p", "X")
     again = updates.pod(labels={"a": "b"})
     updates.queue.add(updates.info(again))
-    assert updates.place() is Place.UNSCHEDULABLE
+    assert updates.place() is QueuePlace.UNSCHEDULABLE
     assert updates.get().pod is again
     assert updates.get().attempts == 1
 
@@ -218,7 +214,7 @@ def test_adding_a_pod_that_is_in_flight_updates_it(updates: Kit) -> None:
     updates.queue.add(updates.info(again))
     assert len(updates.queue) == 0
     updates.fail(info, "T")
-    assert updates.place() is Place.BACKOFF
+    assert updates.place() is QueuePlace.BACKOFF
     assert updates.get().pod is again
 
 
@@ -245,7 +241,7 @@ def test_a_move_leaves_the_nomination_alone(make_kit: Callable[..., Kit]) -> Non
     kit.rejected("p", "A")
     kit.nominator.add(kit.get().pod_info, NominatingInfo("n2"))
     kit.queue.move_all(kit.NODE_ADD, None, None)
-    assert kit.place() is Place.ACTIVE
+    assert kit.place() is QueuePlace.ACTIVE
     assert kit.nominator.node_of("uid-p") == "n2"
 
 

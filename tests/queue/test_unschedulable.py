@@ -8,7 +8,7 @@ import pytest
 
 from pyscheduler.framework import QueuedPodInfo
 from pyscheduler.queue.hints import UNSCHEDULABLE_TIMEOUT
-from pyscheduler.queue.unschedulable import Group, UnschedulablePods
+from pyscheduler.queue.unschedulable import RejectionGroup, UnschedulablePods
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -43,7 +43,7 @@ def names(infos: list[QueuedPodInfo]) -> list[str]:
     return [info.pod.name for info in infos]
 
 
-def test_pods_are_grouped_by_what_can_concern_them(
+def test_pods_are_grouped_by_profile_plugins_and_gate(
     pool: UnschedulablePods, queued: Callable[..., QueuedPodInfo]
 ) -> None:
     """Equal profile, plugins and gate make one group, however many pods there are."""
@@ -65,7 +65,7 @@ def test_pending_plugins_reject_too(pool: UnschedulablePods, queued: Callable[..
     assert [group.rejectors for group in pool._groups.values()] == [frozenset({"A", "C"})]
 
 
-def test_a_pod_that_changed_is_filed_anew(pool: UnschedulablePods, queued: Callable[..., QueuedPodInfo]) -> None:
+def test_put_groups_a_changed_pod_again(pool: UnschedulablePods, queued: Callable[..., QueuedPodInfo]) -> None:
     """Putting a pod again moves it to its new group, counts it once, and drops a group that is empty."""
     info = queued("p", "A")
     pool.put(info, "test")
@@ -80,7 +80,7 @@ def test_a_pod_that_changed_is_filed_anew(pool: UnschedulablePods, queued: Calla
     assert list(pool._groups.values()) == []
 
 
-def test_a_pod_whose_plugins_changed_behind_the_pool_is_found_out(
+def test_check_invariants_finds_a_pod_in_the_wrong_group(
     pool: UnschedulablePods, queued: Callable[..., QueuedPodInfo]
 ) -> None:
     """The check names a pod that an event could miss."""
@@ -146,15 +146,13 @@ def test_the_timer_is_set_for_the_oldest_pod(
     assert kit.clock.pending == []
 
 
-def test_an_event_looks_at_groups_and_not_at_pods(
-    pool: UnschedulablePods, queued: Callable[..., QueuedPodInfo]
-) -> None:
+def test_an_event_is_checked_once_for_each_group(pool: UnschedulablePods, queued: Callable[..., QueuedPodInfo]) -> None:
     """What an event costs that concerns nobody does not grow with the number of pods."""
     for number in range(1000):
         pool.put(queued(f"p{number}", "A"), "test")
-    looked_at: list[Group] = []
+    looked_at: list[RejectionGroup] = []
 
-    def nobody(group: Group) -> bool:
+    def nobody(group: RejectionGroup) -> bool:
         looked_at.append(group)
         return False
 

@@ -28,12 +28,26 @@ from pyscheduler.framework import (
     Status,
 )
 from pyscheduler.queue.nominator import Nominator
+from pyscheduler.runtime.handle_dependencies import HandleDependencies
 from pyscheduler.runtime.profile import Profile
 from pyscheduler.runtime.registry import Registry
-from pyscheduler.runtime.services import Services
+from pyscheduler.runtime.snapshot_access import SnapshotAccess
 from pyscheduler.runtime.waiting_pods import WaitingPodMap
 from pyscheduler.testing.builders import make_node, make_pod
 from pyscheduler.testing.clock import VirtualClock
+
+
+class NoQueue:
+    """Knows no pod, and remembers which pods are activated."""
+
+    def __init__(self, activated: list[Pod]) -> None:
+        self.activate = activated.extend
+
+    def resort(self, pods: Iterable[Pod]) -> None:
+        """Sort nothing."""
+
+    def place_of(self, uid: str) -> None:
+        """Find no pod."""
 
 
 class Recording(NullRecorder):
@@ -106,19 +120,20 @@ class Kit:
         self.waiting_pods = WaitingPodMap(clock=self.clock, recorder=self.recorder)
         self.activated: list[Pod] = []
         self.declared: list[object] = []
-        self.services = Services(
+        self.services = HandleDependencies(
             snapshot=self.snapshot,
             clock=self.clock,
             rng=random.Random(0),
             client=object(),  # type: ignore[arg-type]  # nobody here writes to an API server
             nominator=self.nominator,
             waiting_pods=self.waiting_pods,
-            activate=self.activated.extend,
+            snapshot_access=SnapshotAccess(self.waiting_pods, refresh=lambda: None),
             lister=no_lister,  # type: ignore[arg-type]  # it finds nothing of any type
             event_recorder=Events,
             recorder=self.recorder,
             declare=self.declared.append,
         )
+        self.services.queue = NoQueue(self.activated)  # type: ignore[assignment]  # as much of it as plugins reach
 
     def add_nodes(self, *nodes: str | Node, pods: Iterable[Pod] = ()) -> None:
         """Put nodes, and pods that name theirs, into the snapshot."""

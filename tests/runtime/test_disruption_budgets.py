@@ -13,7 +13,7 @@ from pyscheduler.api import (
     PodDisruptionBudgetStatus,
 )
 from pyscheduler.framework import PodInfo
-from pyscheduler.runtime.disruption_budgets import Budgets
+from pyscheduler.runtime.preemption.disruption_budgets import Budgets
 from pyscheduler.testing import make_pod
 
 WEB = LabelSelector(match_labels={"app": "web"})

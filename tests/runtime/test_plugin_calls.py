@@ -32,7 +32,7 @@ from pyscheduler.framework import (
     ScorePlugin,
     Status,
 )
-from pyscheduler.runtime.turns import run_now
+from pyscheduler.runtime.cooperative_yield import run_now
 from pyscheduler.testing.builders import make_pod
 
 Misdeed = Callable[[], Any]

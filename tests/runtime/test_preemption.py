@@ -25,7 +25,7 @@ from pyscheduler.api import (
 from pyscheduler.cluster.still import StillCluster, objects_of
 from pyscheduler.config.load import loads
 from pyscheduler.framework import (
-    PREEMPTION_INQUIRY,
+    PREEMPTION_FINDINGS,
     Candidate,
     Code,
     CycleState,
@@ -34,13 +34,14 @@ from pyscheduler.framework import (
     NodeStatuses,
     PodInfo,
     PreemptionFindings,
-    PreemptionInquiry,
     PreFilterPlugin,
     Status,
+    Trial,
+    TrialKind,
 )
 from pyscheduler.framework.clock import LoopClock
 from pyscheduler.runtime.discovery import discover
-from pyscheduler.runtime.preemption import Preemption, best_of
+from pyscheduler.runtime.preemption.search import Preemption, best_of
 from pyscheduler.runtime.profile import Profile
 from pyscheduler.scheduler.assembly import build
 from pyscheduler.scheduler.scheduler import Scheduler
@@ -142,17 +143,16 @@ async def ask(
     profile: Profile = scheduler.profiles["pyscheduler"]
     scheduler.cache.update_snapshot(scheduler.snapshot)
     view = scheduler.snapshot.nodes
-    state, inquiry = CycleState(), PreemptionInquiry()
+    state = CycleState(Trial(TrialKind.EXPLAIN))
     outcome = profile.run_pre_filter(state, pod, view)
     assert outcome.status is None
-    state.write(PREEMPTION_INQUIRY, inquiry)
     preemptor: Preemption = profile.preemptors["DefaultPreemption"]
     preemptor._extenders = extenders
     result, status = await preemptor.preempt(state, pod, profile.run_filters(state, pod, view))
     scheduler.snapshot.check_invariants()
-    assert inquiry.findings is not None
+    findings = state.read(PREEMPTION_FINDINGS)
     info = result.nominating_info if result is not None else None
-    return Asked(inquiry.findings, status, info.node_name if info is not None else None, scheduler)
+    return Asked(findings, status, info.node_name if info is not None else None, scheduler)
 
 
 def search(*args: Any, **keywords: Any) -> Asked:

@@ -2,7 +2,7 @@
 
 Every preemption in random histories is decided twice on the same snapshot: with columns and with what is kept of
 earlier pods, and without. What filters say, nodes looked at, victims, message, chosen node and draws are compared.
-Among what happens: pods and nodes come, go and change, budgets are used up, others are promised nodes, and preemptors
+Among what happens: pods and nodes come, go and change, budgets are used up, others are nominated, and preemptors
 of several kinds and priorities ask again and again.
 """
 
@@ -23,27 +23,29 @@ from pyscheduler.cache.view import NodeView
 from pyscheduler.cluster.still import StillCluster, objects_of
 from pyscheduler.config.load import loads
 from pyscheduler.framework import (
-    PREEMPTION_INQUIRY,
+    PREEMPTION_FINDINGS,
     Candidate,
     CycleState,
     FilterPlugin,
     Nodes,
     NodeStatuses,
     PodInfo,
-    PreemptionInquiry,
     PreemptionRules,
     Reuse,
     Status,
+    Trial,
+    TrialKind,
 )
 from pyscheduler.framework.clock import LoopClock
-from pyscheduler.runtime import preemption_columns, preemption_line_ups
 from pyscheduler.runtime.discovery import discover
-from pyscheduler.runtime.kept_crowds import KeptCrowds
-from pyscheduler.runtime.preemption import Preemption
-from pyscheduler.runtime.preemption_columns import Outcomes, VictimColumns
-from pyscheduler.runtime.preemption_dry_run import DryRun
-from pyscheduler.runtime.preemption_line_ups import LineUps
-from pyscheduler.runtime.preemption_promises import Promised
+from pyscheduler.runtime.equivalence_cache.classes import EquivalenceClasses
+from pyscheduler.runtime.equivalence_cache.nominated_filter_cache import NominatedFilterCache
+from pyscheduler.runtime.preemption import columns as preemption_columns, node_shapes
+from pyscheduler.runtime.preemption.columns import Outcomes, VictimColumns
+from pyscheduler.runtime.preemption.dry_run import DryRun
+from pyscheduler.runtime.preemption.node_shapes import NodeShapes
+from pyscheduler.runtime.preemption.nominated_usage import NominatedUsage
+from pyscheduler.runtime.preemption.search import Preemption
 from pyscheduler.scheduler.assembly import build
 from pyscheduler.testing import make_node, make_pod
 from tests.runtime.test_preemption import make_budget
@@ -115,7 +117,7 @@ class Known:
         return self.pod
 
 
-class World:
+class PreemptionHistory:
     """A cluster with a history; whatever is decided is decided twice. `fired` says how often what happened."""
 
     def __init__(self, seed: int, fired: Counter[str]) -> None:
@@ -125,7 +127,7 @@ class World:
         self.pods: dict[str, PodInfo] = {}
         self.budgets: list[PodDisruptionBudget] = []
         self.groups: dict[str, int] = {}
-        self.promised: list[Pod] = []
+        self.nominated: list[Pod] = []
         self.chosen: Candidate | None = None
         self.nodes: dict[str, Node] = {}
 
@@ -152,7 +154,7 @@ class World:
         self.preemptor = self.profile.preemptors["DefaultPreemption"]
         if self.rng.random() < 0.3:
             rules = Grouped(self.groups, self.enough)
-            self.preemptor._rules, self.preemptor._columns = rules, VictimColumns(rules)
+            self.preemptor._rules, self.preemptor._columns = rules, VictimColumns(rules, self.profile.equivalence_key)
             self.fired["groups have budgets"] += 1
         self.columns = self.preemptor._columns
         self.preemptor._budgets = self.budgets
@@ -250,13 +252,13 @@ class World:
             status={"nominatedNodeName": self.rng.choice(sorted(self.nodes))},
             **KINDS[self.rng.choice(["small", "small", "large", "with a port"])],
         )
-        self.promised.append(pod)
+        self.nominated.append(pod)
         self.scheduler.queue.nominator.add(PodInfo.of(pod))
 
     def break_promises(self) -> None:
-        for pod in self.promised:
+        for pod in self.nominated:
             self.scheduler.queue.nominator.delete(pod)
-        self.promised.clear()
+        self.nominated.clear()
 
     def think(self) -> None:
         """Change the snapshot in thought."""
@@ -280,11 +282,10 @@ class World:
         self.preemptor._columns = None
         self.preemptor._follows = lambda state: self.rng_follows or follows(state)
         self.rng_follows = self.rng.random() < 0.5
-        pre_filtering = self.profile._wiring.pre_filtering
-        memories = pre_filtering.memories
-        object.__setattr__(pre_filtering, "memories", None)
-        expected = await self._decide(pod, aloud=aloud)
-        object.__setattr__(pre_filtering, "memories", memories)
+        with pytest.MonkeyPatch.context() as patches:
+            if self.profile.equivalence_cache is not None:
+                patches.setattr(self.profile.equivalence_cache, "classes", EquivalenceClasses(max_classes=0))
+            expected = await self._decide(pod, aloud=aloud)
         self.preemptor._columns, self.preemptor._follows = self.columns, follows
         after = self.preemptor._rng.getstate()
         self.preemptor._rng.setstate(draws)
@@ -296,7 +297,7 @@ class World:
     async def _decide(self, pod: Pod, *, aloud: bool) -> tuple[object, ...]:
         """Return all that comes of it, from the filters on."""
         self.chosen = None
-        state, inquiry = CycleState(), PreemptionInquiry()
+        state = CycleState(Trial(TrialKind.EXPLAIN) if aloud else None)
         view = self.scheduler.snapshot.nodes
         evaluations = Counter(self.profile.evaluations())
         outcome = self.profile.run_pre_filter(state, pod, view)
@@ -305,12 +306,10 @@ class World:
         if outcome.status is not None or found.statuses is None:
             return outcome.status, found.rows.tolist(), asked
         said = dict(found.statuses.items())
-        if aloud:
-            state.write(PREEMPTION_INQUIRY, inquiry)
         self.preemptor._pods = Known(pod)  # type: ignore[assignment]
         result, status = await self.preemptor.preempt(state, pod, found.statuses)
         nominated = result.nominating_info.node_name if result is not None and result.nominating_info else None
-        findings = inquiry.findings
+        findings = state.get(PREEMPTION_FINDINGS)
         seen = (findings.candidates, findings.statuses, findings.best, findings.chosen) if findings is not None else ()
         self.fired["chosen" if nominated else "hopeless"] += 1
         self.fired["chosen aloud"] += bool(aloud and nominated)
@@ -318,18 +317,18 @@ class World:
 
 
 EVENTS = {
-    World.add_node: 0.3,
-    World.change_node: 0.5,
-    World.remove_node: 0.3,
-    World.add_pod: 4.0,
-    World.crowd: 0.1,
-    World.remove_pod: 3.2,
-    World.change_budgets: 0.7,
-    World.change_groups: 0.7,
-    World.promise: 1.0,
-    World.break_promises: 0.4,
-    World.think: 0.5,
-    World.preempt: 12.0,
+    PreemptionHistory.add_node: 0.3,
+    PreemptionHistory.change_node: 0.5,
+    PreemptionHistory.remove_node: 0.3,
+    PreemptionHistory.add_pod: 4.0,
+    PreemptionHistory.crowd: 0.1,
+    PreemptionHistory.remove_pod: 3.2,
+    PreemptionHistory.change_budgets: 0.7,
+    PreemptionHistory.change_groups: 0.7,
+    PreemptionHistory.promise: 1.0,
+    PreemptionHistory.break_promises: 0.4,
+    PreemptionHistory.think: 0.5,
+    PreemptionHistory.preempt: 12.0,
 }
 
 
@@ -337,8 +336,8 @@ def watch(monkeypatch: pytest.MonkeyPatch, fired: Counter[str]) -> None:
     """Count which ways the search goes."""
     look, learn, shapes = VictimColumns.look, VictimColumns._learn, VictimColumns._shapes
     best, dry_run = Outcomes.best, DryRun.look
-    lined_up = LineUps._line_up_for
-    draw, answered = Preemption._draw, KeptCrowds.answer
+    lined_up = NodeShapes._line_up_for
+    draw, answered = Preemption._draw, NominatedFilterCache.answer
 
     async def looked(columns: VictimColumns, *args: Any, **keywords: Any) -> Outcomes | None:
         outcomes = await look(columns, *args, **keywords)
@@ -351,11 +350,11 @@ def watch(monkeypatch: pytest.MonkeyPatch, fired: Counter[str]) -> None:
         fired["all known" if fired["dry runs"] == before else "something learned"] += 1
         return answer
 
-    def shaped(columns: VictimColumns, run: DryRun, rows: Any, by_amounts: Any, promised: Promised) -> Any:
-        found = shapes(columns, run, rows, by_amounts, promised)
+    def shaped(columns: VictimColumns, run: DryRun, rows: Any, by_amounts: Any, usage: NominatedUsage) -> Any:
+        found = shapes(columns, run, rows, by_amounts, usage)
         fired["by amounts"] += int(by_amounts.sum())
         fired["by themselves"] += int((~by_amounts).sum())
-        fired["promised to others"] += sum(row in promised.pods for row in rows.tolist())
+        fired["nominated to others"] += sum(row in usage.pods for row in rows.tolist())
         fired["protected"] += len(columns._protected_on(run, rows.tolist()))
         return found
 
@@ -363,7 +362,7 @@ def watch(monkeypatch: pytest.MonkeyPatch, fired: Counter[str]) -> None:
         fired["dry runs"] += 1
         return dry_run(run, names)
 
-    def crowded(crowds: KeptCrowds, uid: str, nodes: NodeView, nominated: NominatedRows, ask: Any) -> Any:
+    def crowded(crowds: NominatedFilterCache, uid: str, nodes: NodeView, nominated: NominatedRows, ask: Any) -> Any:
         asked: dict[int, Any] = {}
 
         def asking(unknown: Any) -> Any:
@@ -385,18 +384,18 @@ def watch(monkeypatch: pytest.MonkeyPatch, fired: Counter[str]) -> None:
         fired["drawn among equals"] += len(among) > 1
         return draw(preemption, among)
 
-    def lined(line_ups: LineUps, row: int, priority: int) -> Any:
-        found = lined_up(line_ups, row, priority)
-        fired["lined up otherwise"] += found.pods != line_ups._pods[row]
-        fired["of another shape"] += found.shape != line_ups.shapes[row]
+    def lined(node_shapes: NodeShapes, row: int, priority: int) -> Any:
+        found = lined_up(node_shapes, row, priority)
+        fired["lined up otherwise"] += found.pods != node_shapes._pods[row]
+        fired["of another shape"] += found.shape != node_shapes.shapes[row]
         return found
 
-    monkeypatch.setattr(LineUps, "_line_up_for", lined)
+    monkeypatch.setattr(NodeShapes, "_line_up_for", lined)
     monkeypatch.setattr(VictimColumns, "look", looked)
     monkeypatch.setattr(VictimColumns, "_learn", learned)
     monkeypatch.setattr(VictimColumns, "_shapes", shaped)
     monkeypatch.setattr(DryRun, "look", ran)
-    monkeypatch.setattr(KeptCrowds, "answer", crowded)
+    monkeypatch.setattr(NominatedFilterCache, "answer", crowded)
     monkeypatch.setattr(Outcomes, "best", chosen)
     monkeypatch.setattr(Preemption, "_draw", drawn)
 
@@ -407,12 +406,12 @@ def test_columns_change_nothing_but_the_time_it_takes(monkeypatch: pytest.Monkey
     fired: Counter[str] = Counter()
     watch(monkeypatch, fired)
     # So that numbers are taken back now and then, and lines outgrow their arrays.
-    monkeypatch.setattr(preemption_line_ups, "_SPARE_IDS", 20)
-    monkeypatch.setattr(preemption_line_ups, "_MIN_WIDTH", 2)
+    monkeypatch.setattr(node_shapes, "_SPARE_IDS", 20)
+    monkeypatch.setattr(node_shapes, "_MIN_WIDTH", 2)
     monkeypatch.setattr(preemption_columns, "_MIN_CHUNK", 2)
 
     async def play(seed: int) -> None:
-        world = World(seed, fired)
+        world = PreemptionHistory(seed, fired)
         await world.begin()
         for event in world.rng.choices(list(EVENTS), list(EVENTS.values()), k=100):
             answer = event(world)
@@ -420,7 +419,7 @@ def test_columns_change_nothing_but_the_time_it_takes(monkeypatch: pytest.Monkey
                 await answer
             fired[event.__name__] += 1
         assert world.columns is not None
-        fired["numbers taken back"] += world.columns._line_ups.epoch
+        fired["numbers taken back"] += world.columns._node_shapes.epoch
 
     @settings(max_examples=25, derandomize=True, deadline=None)
     @given(st.integers(0, 2**32))
@@ -451,7 +450,7 @@ WAYS = (
     "nobody to choose",
     "numbers taken back",
     "of another shape",
-    "promised to others",
+    "nominated to others",
     "protected",
     "something learned",
 )

@@ -58,8 +58,8 @@ IN_TREE = (
 
 
 def as_handle(profile: Profile) -> Handle:
-    """Say that a profile is a handle; mypy checks it."""
-    return profile
+    """Return the handle of a profile's plugins; mypy checks it."""
+    return profile.handle
 
 
 def test_a_plugin_reaches_the_services_through_its_handle(kit: Any) -> None:
@@ -90,11 +90,11 @@ def test_waiting_pods_of_all_profiles_are_seen(kit: Any) -> None:
     pod = make_pod("p")
     held = one.add_waiting_pod(pod, "n1", {"A": 10.0})
     assert held.profile_name == "one"
-    assert two.get_waiting_pod(pod.uid) is held
-    assert list(two.waiting_pods()) == [held]
+    assert two.handle.get_waiting_pod(pod.uid) is held
+    assert list(two.handle.waiting_pods()) == [held]
     assert one.will_wait_on_permit(pod)
-    assert two.reject_waiting_pod(pod.uid, plugin="X", reason="no")
-    assert not two.reject_waiting_pod("nobody")
+    assert two.handle.reject_waiting_pod(pod.uid, plugin="X", reason="no")
+    assert not two.handle.reject_waiting_pod("nobody")
 
 
 async def test_unreserve_can_ask_how_the_wait_ended(kit: Any) -> None:
@@ -118,7 +118,7 @@ async def test_unreserve_can_ask_how_the_wait_ended(kit: Any) -> None:
     assert status is not None
     profile.run_unreserve(state, pod, "n1")
     assert seen == ["timeout"]
-    assert profile.wait_verdict(pod.uid) is None
+    assert profile.handle.wait_verdict(pod.uid) is None
 
 
 async def test_a_bound_pod_leaves_nothing_behind(kit: Any) -> None:
@@ -127,9 +127,9 @@ async def test_a_bound_pod_leaves_nothing_behind(kit: Any) -> None:
     pod = make_pod("p")
     profile.add_waiting_pod(pod, "n1", {"A": 10.0}).allow("A")
     assert await profile.wait_on_permit(pod) is None
-    assert profile.wait_verdict(pod.uid) is not None
+    assert profile.handle.wait_verdict(pod.uid) is not None
     await profile.run_post_bind(CycleState(), pod, "n1")
-    assert profile.wait_verdict(pod.uid) is None
+    assert profile.handle.wait_verdict(pod.uid) is None
 
 
 class Everything(
@@ -293,8 +293,8 @@ async def test_spawned_work_is_named_after_its_profile(kit: Any) -> None:
         return
 
     profile = kit.profile()
-    assert profile.spawn(count(), name="counting").get_name() == "pyscheduler counting"
-    assert "count" in profile.spawn(count()).get_name()
+    assert profile.handle.spawn(count(), name="counting").get_name() == "pyscheduler counting"
+    assert "count" in profile.handle.spawn(count()).get_name()
     await profile.close()
 
 

@@ -94,12 +94,12 @@ class SecondSort(QueueSortPlugin):
 
 
 def test_a_plugin_is_made_once_with_its_args_and_its_handle(kit: Any) -> None:
-    """A plugin gets its own args object and the profile as its handle."""
+    """A plugin gets its own args object and the handle of its profile."""
     args = LimitArgs(limit=7)
     profile = kit.profile(Limit, args={"Limit": args})
     plugin = profile.plugins["Limit"]
     assert plugin.args is args
-    assert plugin.handle is profile
+    assert plugin.handle is profile.handle
     assert profile.args["Limit"] is args
     assert plugin.handle.profile_name == "pyscheduler"
 

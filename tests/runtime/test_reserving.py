@@ -21,7 +21,7 @@ from pyscheduler.framework import (
     ReservePlugin,
     Status,
 )
-from pyscheduler.runtime.turns import run_now
+from pyscheduler.runtime.cooperative_yield import run_now
 from pyscheduler.testing.builders import make_pod
 
 NO = Status.unschedulable

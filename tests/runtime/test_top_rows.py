@@ -7,7 +7,7 @@ from collections import Counter
 import numpy as np
 from hypothesis import example, given, strategies as st
 
-from pyscheduler.runtime.top_rows import TopRows
+from pyscheduler.runtime.equivalence_cache.top_rows import TopRows
 
 
 def test_rows_come_and_go_as_a_look_at_all_finds_them() -> None:

@@ -15,14 +15,14 @@ async def test_a_question_sees_the_cluster_as_it_is_and_leaves_nothing_behind(py
     result = await running.schedule("first", requests={"cpu": "1"})
     assert result.bound
     info = PodInfo.of(make_pod("second", requests={"cpu": "1"}))
-    async with running.profile.what_if() as trial:
+    async with running.profile.handle.what_if() as trial:
         assert trial.find_node(info) == ""
         node = trial.snapshot.get("n")
         assert node is not None
-        trial.snapshot.evict_all(list(node.pods), "n")
+        trial.statement.evict_all(list(node.pods), "n")
         await trial.turn()
         assert trial.find_node(info) == "n"
-    async with running.profile.what_if() as trial:
+    async with running.profile.handle.what_if() as trial:
         assert trial.find_node(info) == ""
     running.scheduler.check_invariants()
 
@@ -31,7 +31,7 @@ async def test_without_nodes_nothing_fits(pyscheduler_cluster: FakeCluster) -> N
     """An empty cluster has no node to name."""
     running = pyscheduler_cluster.framework()
     await running.settle()
-    async with running.profile.what_if() as trial:
+    async with running.profile.handle.what_if() as trial:
         assert trial.find_node(PodInfo.of(make_pod("pod"))) == ""
 
 
@@ -40,7 +40,7 @@ async def test_no_cycle_begins_before_a_question_is_over(pyscheduler_cluster: Fa
     pyscheduler_cluster.add_node("n", allocatable={"cpu": "4", "pods": "10"})
     running = pyscheduler_cluster.framework()
     await running.settle()
-    async with running.profile.what_if():
+    async with running.profile.handle.what_if():
         for name in ("stays", "goes"):
             pyscheduler_cluster.add_pod(name, requests={"cpu": "1"})
         for _ in range(200):

@@ -30,7 +30,7 @@ profiles:
 class Measured:
     """A scheduler on a fake cluster, with everything recorded."""
 
-    def __init__(self, cluster: FakeCluster, *plugins: type[Plugin]) -> None:
+    def __init__(self, cluster: FakeCluster, *plugins: type[Plugin], config: str = CONFIG) -> None:
         self.cluster = cluster
         self.metrics = Metrics()
         registry = discover()
@@ -38,7 +38,7 @@ class Measured:
             registry.add(plugin.name, plugin)
         enabled = ", ".join(f"{{name: {plugin.name}}}" for plugin in plugins)
         self.scheduler: Scheduler = build(
-            loads(CONFIG % enabled, source="test"),
+            loads(config % enabled, source="test"),
             cluster.server.transport(),
             cluster.clock,
             random.Random(1),

@@ -33,7 +33,7 @@ async def placements(seed: int, *, extra_draws: int = 0) -> list[str]:
     framework = cluster.framework(seed=seed)
     for _ in range(extra_draws):
         # What the runtime draws, to choose the cycles it measures, is a stream of its own.
-        framework.profile._services.rng.random()
+        framework.profile._dependencies.rng.random()
     nodes = []
     for number in range(30):
         result = await framework.schedule(f"p{number:02d}")

@@ -166,7 +166,7 @@ async def test_a_pod_whose_selector_cannot_be_read_gets_a_condition_too(pyschedu
     await measured.stop()
 
 
-async def test_a_pod_of_others_that_cannot_be_read_is_none_of_our_business(pyscheduler_cluster: FakeCluster) -> None:
+async def test_an_unreadable_pod_of_another_scheduler_is_ignored(pyscheduler_cluster: FakeCluster) -> None:
     """It is counted and logged, for it may use a node; no event is written in our name."""
     cluster = pyscheduler_cluster
     measured = await beside(cluster, pod(spec={"priority": "high", "schedulerName": "other"}), first=True)

@@ -11,7 +11,7 @@ import pytest
 from pyscheduler import BindPlugin, CycleState, PermitPlugin, Pod, PodsToActivate, PostBindPlugin, PreBindPlugin, Status
 from pyscheduler.cluster.embedded.faults import Fault
 from pyscheduler.framework.cycle_state import PODS_TO_ACTIVATE
-from pyscheduler.queue.places import Place
+from pyscheduler.queue.sub_queues import QueuePlace
 from tests.scheduler.plugins import Holder, Journal
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ def bindings(framework: FakeFramework) -> list[asyncio.Task[None]]:
 
 
 @pytest.mark.parametrize("kind", ["raises", "is cancelled", "asks for nonsense"])
-async def test_nothing_undoes_a_binding_that_was_made(pyscheduler_cluster: FakeCluster, kind: str) -> None:
+async def test_a_failure_after_the_binding_does_not_undo_it(pyscheduler_cluster: FakeCluster, kind: str) -> None:
     """What PostBind does costs nobody the node."""
     cluster = pyscheduler_cluster
     cluster.add_node("n1")
@@ -95,7 +95,7 @@ async def test_nothing_undoes_a_binding_that_was_made(pyscheduler_cluster: FakeC
 
 @pytest.mark.parametrize("plugin", [Holder, Slow], ids=["waiting at Permit", "in PreBind"])
 @pytest.mark.parametrize("at_once", [True, False], ids=["before it began", "under way"])
-async def test_a_binding_that_is_cut_short_gives_its_pod_back(
+async def test_a_cancelled_binding_returns_its_pod_to_the_queue(
     pyscheduler_cluster: FakeCluster, plugin: type[Any], *, at_once: bool
 ) -> None:
     """A binding task that somebody cancels loses no pod, and leaves nothing reserved."""
@@ -111,7 +111,7 @@ async def test_a_binding_that_is_cut_short_gives_its_pod_back(
     for task in bindings(framework):
         task.cancel()
     await framework.settle()
-    assert framework.scheduler.queue.place_of(pod.uid) is Place.BACKOFF
+    assert framework.scheduler.queue.place_of(pod.uid) is QueuePlace.BACKOFF
     assert framework.result("p").message == "the binding was cut short"
     assert (framework.scheduler.cache.pod_count, len(framework.scheduler.waiting_pods)) == (0, 0)
     journal = framework.plugin("Journal")
@@ -121,7 +121,7 @@ async def test_a_binding_that_is_cut_short_gives_its_pod_back(
     assert framework.result("p").bound is (plugin is Slow)
 
 
-async def test_a_pod_that_nobody_binds_says_so(pyscheduler_cluster: FakeCluster) -> None:
+async def test_an_error_says_that_no_bind_plugin_bound_the_pod(pyscheduler_cluster: FakeCluster) -> None:
     """Where all Bind plugins skip it the pod stays queued, with a reason."""
     cluster = pyscheduler_cluster
     cluster.add_node("n1")
@@ -142,9 +142,7 @@ async def test_a_pod_that_nobody_binds_says_so(pyscheduler_cluster: FakeCluster)
         pytest.param(Fault(path=_BIND, status=403, times=1), 2, id="refused"),
     ],
 )
-async def test_a_binding_that_fails_is_made_all_the_same(
-    pyscheduler_cluster: FakeCluster, fault: Fault, attempts: int
-) -> None:
+async def test_a_failed_binding_is_retried(pyscheduler_cluster: FakeCluster, fault: Fault, attempts: int) -> None:
     """By the client where that is safe, by another attempt where it is not; bound once, reported once."""
     cluster = pyscheduler_cluster
     cluster.add_node("n1")
@@ -214,7 +212,7 @@ async def test_no_nomination_outlives_the_binding(pyscheduler_cluster: FakeClust
     cluster.server.faults.add(Fault(path=r"/pods/p/status$", delay_seconds=5, times=1))
     result = await framework.schedule("p", labels={"hold": "yes"})
     await cluster.clock.advance(1)
-    framework.profile.waiting_pods()[0].allow("Holder")  # type: ignore[index] - a tuple, which nobody promised
+    framework.profile.handle.waiting_pods()[0].allow("Holder")  # type: ignore[index] - a tuple, which nobody promised
     await framework.settle()
     assert not framework.result("p").bound
     await cluster.clock.advance(6)
@@ -238,7 +236,9 @@ async def test_pods_are_activated_at_the_end_of_both_cycles(pyscheduler_cluster:
 
 
 @pytest.mark.parametrize("plugin", [None, Holder, Slow], ids=["idle", "waiting at Permit", "in PreBind"])
-async def test_a_stop_leaves_nothing_half_done(pyscheduler_cluster: FakeCluster, plugin: type[Any] | None) -> None:
+async def test_a_stop_finishes_or_undoes_every_binding(
+    pyscheduler_cluster: FakeCluster, plugin: type[Any] | None
+) -> None:
     """Waiting pods are let go, bindings under way are made, and the next scheduler finds every pod."""
     cluster = pyscheduler_cluster
     cluster.add_node("n1")

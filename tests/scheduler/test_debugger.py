@@ -70,7 +70,9 @@ async def test_a_dump_has_a_line_for_each_node_and_each_pod_that_waits(
     assert await look(pyscheduler_cluster, filled(pyscheduler_cluster), log) == DUMP.splitlines()
 
 
-async def test_a_cache_that_is_wrong_is_told(pyscheduler_cluster: FakeCluster, log: pytest.LogCaptureFixture) -> None:
+async def test_differences_between_cache_and_api_server_are_logged(
+    pyscheduler_cluster: FakeCluster, log: pytest.LogCaptureFixture
+) -> None:
     """What the API server has and the cache has not, and the other way round, nodes and pods, with kube's words."""
     framework = filled(pyscheduler_cluster)
     await framework.settle()
@@ -100,7 +102,7 @@ async def test_a_cache_that_is_wrong_is_told(pyscheduler_cluster: FakeCluster, l
     ]
 
 
-async def test_what_is_only_on_its_way_is_no_mismatch(
+async def test_a_change_on_its_way_is_no_mismatch(
     pyscheduler_cluster: FakeCluster, log: pytest.LogCaptureFixture
 ) -> None:
     """A change that the first list has and the cache has not yet is looked for again, a little later."""
@@ -132,7 +134,7 @@ async def test_without_an_answer_there_is_a_dump_and_a_line(
     assert lines[-1].startswith("Cache comparer failed err=")
 
 
-async def test_one_look_at_a_time(pyscheduler_cluster: FakeCluster, log: pytest.LogCaptureFixture) -> None:
+async def test_one_dump_at_a_time(pyscheduler_cluster: FakeCluster, log: pytest.LogCaptureFixture) -> None:
     """A second request while a look is under way is answered by a line; later ones look again."""
     framework = filled(pyscheduler_cluster)
     await framework.settle()
@@ -143,11 +145,11 @@ async def test_one_look_at_a_time(pyscheduler_cluster: FakeCluster, log: pytest.
     debugger.look()
     await pyscheduler_cluster.clock.advance(10)
     await debugger.stop()
-    assert log.messages.count("A look into cache and queue is under way already") == 1
+    assert log.messages.count("A dump of cache and queue is under way already") == 1
     assert log.messages.count("Cache comparer finished mismatch=false") == 2
 
 
-async def test_very_many_differences_are_told_by_number(
+async def test_of_very_many_differences_the_number_is_logged(
     pyscheduler_cluster: FakeCluster, log: pytest.LogCaptureFixture
 ) -> None:
     """A line stays a line: the first hundred names, and how many there are."""
@@ -163,7 +165,7 @@ async def test_very_many_differences_are_told_by_number(
 
 
 @pytest.mark.slow
-async def test_a_look_at_a_large_cluster_leaves_the_loop_free(
+async def test_a_dump_of_a_large_cluster_does_not_block_the_loop(
     pyscheduler_cluster: FakeCluster, log: pytest.LogCaptureFixture
 ) -> None:
     """5,000 nodes, 15,000 bound and 5,000 waiting pods: no step of dump and comparison takes over 50 ms."""

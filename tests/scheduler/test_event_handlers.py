@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from pyscheduler import Pod
 from pyscheduler.cluster.embedded.faults import Fault
-from pyscheduler.queue.places import Place
-from pyscheduler.testing import pod_manifest
+from pyscheduler.queue.sub_queues import QueuePlace
+from pyscheduler.testing import make_pod, pod_manifest
 from tests.scheduler.plugins import Holder
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ async def started(cluster: FakeCluster, **keywords: Any) -> FakeFramework:
     return framework
 
 
-async def test_users_of_an_unreadable_pod_are_told_once(pyscheduler_cluster: FakeCluster) -> None:
+async def test_an_unreadable_pod_gets_one_event(pyscheduler_cluster: FakeCluster) -> None:
     """It is in no queue, and an event says why. Once it can be read it is scheduled."""
     cluster = pyscheduler_cluster
     cluster.add_node("n1")
@@ -87,7 +87,7 @@ async def test_a_gate_that_goes_while_the_pod_cannot_be_read_opens(pyscheduler_c
     assert framework.result("p").bound
 
 
-async def test_what_a_pod_on_a_node_uses_counts_whatever_else_cannot_be_read(pyscheduler_cluster: FakeCluster) -> None:
+async def test_the_readable_part_of_a_pod_on_a_node_counts(pyscheduler_cluster: FakeCluster) -> None:
     """Selectors and amounts that do not parse do not make its node look empty: all else is counted."""
     cluster = pyscheduler_cluster
     cluster.add_node("n1", allocatable={"cpu": "4"})
@@ -174,7 +174,7 @@ async def test_a_lower_priority_gets_the_room_of_a_nomination_that_ends(pyschedu
     assert (low.state, high.state) == ("pending", "pending")
     cluster.delete_pod("first")
     await framework.settle()
-    assert framework.scheduler.queue.place_of(high.pod.uid) is Place.UNSCHEDULABLE
+    assert framework.scheduler.queue.place_of(high.pod.uid) is QueuePlace.UNSCHEDULABLE
     await cluster.clock.advance(2)
     assert framework.result("low").bound
 
@@ -203,13 +203,13 @@ async def test_a_pod_that_changed_at_permit_is_tried_again_when_it_is_rejected(
     await framework.schedule("p", labels={"hold": "yes"})
     cluster.patch(Pod, "p", {"metadata": {"labels": {"hold": None}}})
     await framework.settle()
-    (waiting,) = framework.profile.waiting_pods()
+    (waiting,) = framework.profile.handle.waiting_pods()
     waiting.reject("Holder", "not like this")
     await cluster.clock.advance(3)
     assert framework.result("p").bound
 
 
-async def test_a_pod_that_changes_while_it_is_bound_comes_into_no_queue(pyscheduler_cluster: FakeCluster) -> None:
+async def test_a_pod_that_changes_during_its_binding_is_not_queued(pyscheduler_cluster: FakeCluster) -> None:
     """It is assumed, and will not come back."""
     cluster = pyscheduler_cluster
     cluster.add_node("n1")
@@ -221,3 +221,17 @@ async def test_a_pod_that_changes_while_it_is_bound_comes_into_no_queue(pyschedu
     assert framework.scheduler.queue.place_of(cluster.pod("p").uid) is None
     await cluster.clock.advance(6)
     assert framework.result("p").bound
+
+
+async def test_a_recreated_pod_is_another_pod(pyscheduler_cluster: FakeCluster) -> None:
+    """A relist can show a deleted pod and a new pod of its name as one update: the new pod has no past."""
+    framework = await started(pyscheduler_cluster)
+    result = await framework.schedule("p", requests={"cpu": "64"})
+    handlers, queue = framework.scheduler.handlers, framework.scheduler.queue
+    new = make_pod("p", uid="new", requests={"cpu": "64"}, resource_version="1000")
+    handlers.update_pod(result.pod, new)
+    assert queue.place_of(result.pod.uid) is None
+    queued = queue.get("new")
+    assert queued is not None
+    assert (queued.pod, queued.attempts) == (new, 0)
+    handlers.delete_pod(new)

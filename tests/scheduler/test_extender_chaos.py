@@ -64,6 +64,7 @@ class Moody:
         return {} if answer.status == 201 else {"Error": answer.body.decode()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(12))
 async def test_nothing_is_lost_with_moody_extenders(
     pyscheduler_cluster: FakeCluster, extenders: Scripted, seed: int

@@ -11,7 +11,7 @@ import msgspec
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from pyscheduler.runtime.turns import run_now
+from pyscheduler.runtime.cooperative_yield import run_now
 from pyscheduler.scheduler import extender_wire as wire
 from pyscheduler.scheduler.extender_wire import ExtenderError, MetaVictims
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pyscheduler import CycleState, PermitPlugin, Pod, PreBindPlugin, PreFilterPlugin, PreFilterResult, Status
-from pyscheduler.queue.places import Place
+from pyscheduler.queue.sub_queues import QueuePlace
 from pyscheduler.scheduler.failure import truncated
 from pyscheduler.testing import pod_manifest
 from tests.scheduler.plugins import Holder, Journal
@@ -146,20 +146,20 @@ async def test_a_pod_that_was_bound_by_others_gets_no_condition(pyscheduler_clus
     assert framework.scheduler.cache.assumed_count == 0
 
 
-async def test_a_wait_ended_in_nobodys_name_is_retried(pyscheduler_cluster: FakeCluster) -> None:
+async def test_a_rejection_without_a_plugin_is_retried_after_backoff(pyscheduler_cluster: FakeCluster) -> None:
     """There is no plugin whose events could bring the pod back, so it is tried again after a backoff."""
     cluster = pyscheduler_cluster
     cluster.add_node("n1")
     framework = cluster.framework(enable=[Holder])
     result = await framework.schedule("p", labels={"hold": "yes"})
-    assert framework.profile.reject_waiting_pod(result.pod.uid)
+    assert framework.profile.handle.reject_waiting_pod(result.pod.uid)
     await framework.settle()
-    assert framework.scheduler.queue.place_of(result.pod.uid) is Place.BACKOFF
+    assert framework.scheduler.queue.place_of(result.pod.uid) is QueuePlace.BACKOFF
     await cluster.clock.advance(3)
     assert framework.result("p").state == "waiting"
 
 
-async def test_a_pod_that_becomes_unreadable_is_tried_as_it_was(pyscheduler_cluster: FakeCluster) -> None:
+async def test_an_unreadable_version_does_not_stop_the_retry(pyscheduler_cluster: FakeCluster) -> None:
     """Its failure puts it back into the queue, and the loop goes on."""
     cluster = pyscheduler_cluster
     cluster.add_node("n1")

@@ -306,12 +306,12 @@ async def test_activating_what_waits_is_bound_or_unknown_does_nothing(cluster: F
     attempts = dict(plugin.attempts)
     queue = framework.scheduler.queue
     pods = {pod.name: pod for pod in cluster.pods()}
-    events = len(queue.in_flight_events())
+    events = len(queue.in_flight.counts())
     for _ in range(3):
         plugin.handle.activate([*pods.values(), cluster.pod("g0").with_node_name("elsewhere")])
     await framework.settle()
     assert plugin.attempts == attempts
-    assert len(queue.in_flight_events()) == events
+    assert len(queue.in_flight.counts()) == events
     assert states(framework, pods) == {"waiting": 1, "bound": 1, "gated": 1}
     plugin.reject_all("g", "enough")
     await cluster.clock.advance(60)

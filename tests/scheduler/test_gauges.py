@@ -40,7 +40,7 @@ class Deaf(FilterPlugin):
         return Status.unschedulable("not yet") if "late" in pod.labels and self.is_early else None
 
 
-async def test_what_plugins_were_asked(pyscheduler_cluster: FakeCluster) -> None:
+async def test_plugin_evaluations_are_counted(pyscheduler_cluster: FakeCluster) -> None:
     """Filter counts the nodes that nobody before had refused, Score the feasible ones, and a skip does not count."""
     cluster = pyscheduler_cluster
     for number in range(4):
@@ -62,7 +62,7 @@ async def test_what_plugins_were_asked(pyscheduler_cluster: FakeCluster) -> None
     await measured.stop()
 
 
-async def test_what_runs_beside_the_cycle(pyscheduler_cluster: FakeCluster) -> None:
+async def test_tasks_beside_the_cycle_are_counted(pyscheduler_cluster: FakeCluster) -> None:
     """Bindings under way are counted as kube-scheduler's binding goroutines are; tasks of plugins by their name."""
     cluster = pyscheduler_cluster
     cluster.add_node("n1")
@@ -71,7 +71,7 @@ async def test_what_runs_beside_the_cycle(pyscheduler_cluster: FakeCluster) -> N
     cluster.add_pod("held", labels={"hold": "yes"})
     await cluster.clock.advance(0)
     profile = measured.scheduler.profiles["pyscheduler"]
-    task = profile.spawn(asyncio.Event().wait(), name="Evictor default/victim")  # type: ignore[arg-type] - never done
+    task = profile.handle.spawn(asyncio.Event().wait(), name="Evictor default/victim")  # type: ignore[arg-type] - never done
     shown = measured.values("scheduler_goroutines", by="operation")
     assert {name: count for name, count in shown.items() if count} == {"binding": 1, "Evictor": 1}
     assert set(shown) == {
@@ -90,7 +90,7 @@ async def test_what_runs_beside_the_cycle(pyscheduler_cluster: FakeCluster) -> N
     await measured.stop()
 
 
-async def test_a_pod_that_only_time_brought_back(
+async def test_pods_scheduled_after_a_flush_are_counted(
     pyscheduler_cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A hint that says too little shows here: the pod is bound, but no event had brought it back."""
@@ -112,7 +112,7 @@ async def test_a_pod_that_only_time_brought_back(
     await measured.stop()
 
 
-async def test_only_what_some_plugin_registered_is_an_event(pyscheduler_cluster: FakeCluster) -> None:
+async def test_only_registered_events_are_announced(pyscheduler_cluster: FakeCluster) -> None:
     """Of drivers plugins want updates, of volumes no deletions; what nobody registered is not looked at or measured."""
     cluster = pyscheduler_cluster
     measured = Measured(cluster, Deaf)
@@ -132,7 +132,7 @@ async def test_only_what_some_plugin_registered_is_an_event(pyscheduler_cluster:
     await measured.stop()
 
 
-async def test_that_a_pod_is_gated_is_no_failure_of_pre_enqueue(pyscheduler_cluster: FakeCluster) -> None:
+async def test_a_gate_is_no_failure_of_pre_enqueue(pyscheduler_cluster: FakeCluster) -> None:
     """As with kube-scheduler, runs of PreEnqueue all count as successes; where the pod is says that it is gated."""
     cluster = pyscheduler_cluster
     measured = Measured(cluster, Deaf)

@@ -181,10 +181,10 @@ async def test_members_wait_for_their_group_and_their_number(cluster: FakeCluste
     framework = cluster.framework(feature_gates=GATES)
     members(cluster, "g", 3)
     await framework.settle()
-    assert framework.scheduler.queue.counts()["gated"] == 3
+    assert framework.scheduler.queue.sub_queues.counts()["gated"] == 3
     group(cluster, "g", minimum=4)
     await framework.settle()
-    assert framework.scheduler.queue.counts()["gated"] == 3
+    assert framework.scheduler.queue.sub_queues.counts()["gated"] == 3
     members(cluster, "g", 1, start=3)
     await framework.settle()
     assert states(framework, named("g", 4)) == {"bound": 4}
@@ -449,7 +449,7 @@ async def test_it_counts_cycles_by_their_outcome(cluster: FakeCluster) -> None:
     cluster.add_node("n", allocatable={"cpu": "2"})
     framework = cluster.framework(feature_gates=GATES)
     metrics = Metrics()
-    framework.scheduler.group_cycles.recorder = metrics
+    framework.scheduler.queued_pods.group_cycles.recorder = metrics
     assert b"podgroup" not in metrics.render()[0]
     group(cluster, "g", minimum=2)
     group(cluster, "h", minimum=2)
@@ -474,7 +474,7 @@ async def test_a_member_that_was_deleted_meanwhile_does_not_come_back(cluster: F
     await framework.settle()
     cluster.delete_pod("g1")
     await cluster.clock.advance(30)
-    assert framework.scheduler.queue.counts() == {"active": 0, "backoff": 0, "unschedulable": 0, "gated": 2}
+    assert framework.scheduler.queue.sub_queues.counts() == {"active": 0, "backoff": 0, "unschedulable": 0, "gated": 2}
     cluster.add_node("m", allocatable={"cpu": "2"})
     members(cluster, "g", 1, start=3)
     await cluster.clock.advance(15)

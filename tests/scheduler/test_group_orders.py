@@ -9,6 +9,7 @@ import attrs
 import pytest
 
 from pyscheduler.podgroup.wire import IN_TREE_PODGROUPS
+from pyscheduler.scheduler.in_tree_groups import InTreeGroups
 from pyscheduler.testing import FakeCluster
 from tests.scheduler.test_group_cycle import GATES, group, zone_affinity
 
@@ -57,8 +58,7 @@ class Gang:
         for name, zone, cores in self.nodes:
             cluster.add_node(name, allocatable={"cpu": str(cores)}, labels={"zone": zone})
         framework = cluster.framework(feature_gates=GATES)
-        in_tree = framework.scheduler.in_tree_groups
-        assert in_tree is not None
+        (in_tree,) = (each for each in framework.scheduler.writers if isinstance(each, InTreeGroups))
         in_tree.tries_again = tries_again
         group(cluster, "g", minimum=len(self.members))
         await framework.settle()

@@ -97,7 +97,7 @@ async def per_turn(framework: Any) -> list[int]:
 
 
 @pytest.mark.parametrize("is_allowed", [True, False], ids=["allowed", "refused"])
-async def test_so_many_go_on_in_one_turn(pyscheduler_cluster: FakeCluster, is_allowed: bool) -> None:
+async def test_fifty_waiting_pods_continue_per_turn(pyscheduler_cluster: FakeCluster, is_allowed: bool) -> None:
     """Neither a group that is let go nor one that is rolled back holds the loop."""
     framework, gate = await waiting(pyscheduler_cluster)
     decide(gate, is_allowed=is_allowed)
@@ -110,7 +110,7 @@ async def test_so_many_go_on_in_one_turn(pyscheduler_cluster: FakeCluster, is_al
         assert all(pyscheduler_cluster.pod(name).node_name == "n1" for name in NAMES)
 
 
-async def test_nobody_is_tried_while_many_give_back_what_they_hold(pyscheduler_cluster: FakeCluster) -> None:
+async def test_no_pod_is_tried_while_many_release_their_nodes(pyscheduler_cluster: FakeCluster) -> None:
     """The first that gives its node back brings others into activeQ; they are tried when all have."""
     _, gate = await waiting(pyscheduler_cluster)
     gate.seen.clear()
@@ -124,7 +124,7 @@ async def test_nobody_is_tried_while_many_give_back_what_they_hold(pyscheduler_c
     assert len(gate.waiting) == MANY + 1
 
 
-async def test_who_was_allowed_stays_so_whatever_comes_in_between(pyscheduler_cluster: FakeCluster) -> None:
+async def test_an_allowed_pod_stays_allowed(pyscheduler_cluster: FakeCluster) -> None:
     """Its time, a rejection and a victim's fate come too late; only a pod that is deleted is not bound."""
     framework, gate = await waiting(pyscheduler_cluster)
     held = gate.waiting

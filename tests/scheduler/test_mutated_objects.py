@@ -182,7 +182,7 @@ def one_bad_object(rng: random.Random, name: str, first: bool) -> None:
 
 
 @pytest.mark.slow
-def test_one_bad_object_stops_nobody() -> None:
+def test_one_bad_object_does_not_stop_the_others() -> None:
     """Whatever is wrong with it, it may wait or be counted in part, and everything else goes on.
 
     Every kind of damage is done to every kind of object, and comes to something.

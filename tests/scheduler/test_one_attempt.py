@@ -419,7 +419,7 @@ async def attempt(seed: int, fired: Counter[str]) -> None:
 
 
 @pytest.mark.slow
-async def test_every_attempt_ends_as_the_rule_says() -> None:
+async def test_every_attempt_ends_as_the_model_says() -> None:
     """Node or message, reason, plugins to ask and nomination, whatever plugins answer at whatever point."""
     fired: Counter[str] = Counter()
     for seed in range(60):

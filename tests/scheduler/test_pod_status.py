@@ -112,7 +112,7 @@ async def test_writes_are_merged_while_one_is_under_way() -> None:
     assert [status["nominatedNodeName"] for _, status in client.sent if "nominatedNodeName" in status] == ["n1"]
 
 
-async def test_a_nomination_is_taken_back_before_the_watch_has_shown_it() -> None:
+async def test_a_nomination_can_be_cleared_before_the_watch_shows_it() -> None:
     """What was sent counts, not only what the pod at hand shows: so nothing stays that should not."""
     client = Client()
     pod = make_pod("p")
@@ -176,7 +176,7 @@ async def test_cancelling_leaves_nothing_behind() -> None:
     assert writer.idle
 
 
-async def test_an_expectation_is_written_when_it_has_lasted_for_half_a_second() -> None:
+async def test_an_expected_node_is_written_after_half_a_second() -> None:
     """Who is bound before, fails or goes is never nominated; the others are, each in its time and one patch each."""
     client = Client()
     clock = VirtualClock()
@@ -206,7 +206,7 @@ async def test_an_expectation_is_written_when_it_has_lasted_for_half_a_second() 
 
 
 @pytest.mark.parametrize("end", ["flush", "cancel"])
-async def test_what_is_only_expected_is_not_written_at_the_end(end: str) -> None:
+async def test_flush_does_not_write_expected_nodes(end: str) -> None:
     """A stop lets waiting pods go, so they are about to go nowhere."""
     client = Client()
     clock = VirtualClock()

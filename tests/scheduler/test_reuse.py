@@ -69,6 +69,6 @@ def test_decisions_are_the_same_while_everything_changes(monkeypatch: pytest.Mon
     assert not [name for name in EVENTS if not counts[name]]
     assert counts["recalled filters"] > 100
     assert counts["recalled scores"] > 50
-    assert counts["recalled crowds"] > 10
+    assert counts["recalled nominated"] > 10
     assert counts["recalled a failure"] > 200
     assert counts["hints"]

@@ -9,7 +9,6 @@ import pytest
 
 from pyscheduler.api import Pod
 from pyscheduler.framework import (
-    WHAT_IF,
     AfterFailure,
     CycleState,
     FilterPlugin,
@@ -40,7 +39,7 @@ def has_room(framework: FakeFramework, pod: Pod, room_for: int) -> bool:
     after.room_for = room_for
     queued = QueuedPodInfo(pod_info=PodInfo.of(pod), enqueued_at=0.0, after_failure=after)
     framework.nodes()
-    return framework.scheduler.room.has_room(framework.profile, queued)
+    return framework.scheduler.queued_pods.room.has_room(framework.profile, queued)
 
 
 @pytest.mark.parametrize(
@@ -96,7 +95,7 @@ class Refuser(FilterPlugin, PreFilterPlugin):
     looks: ClassVar[Counter[str]] = Counter()
 
     def pre_filter(self, state: CycleState, pod: Pod, nodes: Any) -> None:
-        (self.looks if state.get(WHAT_IF) else self.attempts)[pod.name] += 1
+        (self.looks if state.trial is not None and state.trial.is_question else self.attempts)[pod.name] += 1
 
     def filter(self, state: CycleState, pod: Pod, node: NodeInfo) -> Status | None:
         others = [info for info in node.pods if info.pod.spec.scheduling_group is not None]

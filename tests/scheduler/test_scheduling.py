@@ -80,7 +80,7 @@ async def test_a_gated_pod_waits_for_its_gates(pyscheduler_cluster: FakeCluster)
     assert framework.result("p").node == "n1"
 
 
-async def test_pods_of_others_are_counted_and_never_touched(pyscheduler_cluster: FakeCluster) -> None:
+async def test_pods_of_other_schedulers_are_counted_and_ignored(pyscheduler_cluster: FakeCluster) -> None:
     """A pod of another schedulerName stays as it is."""
     cluster = pyscheduler_cluster
     cluster.add_node("n1")
@@ -105,7 +105,7 @@ async def test_a_pod_held_at_permit_is_bound_when_it_is_allowed(pyscheduler_clus
         "0/1 nodes are available: 1 Insufficient cpu. no new claims to deallocate, "
         "preemption: 0/1 nodes are available: 1 No preemption victims found for incoming pod."
     )
-    (waiting,) = framework.profile.waiting_pods()
+    (waiting,) = framework.profile.handle.waiting_pods()
     assert list(waiting.pending_plugins) == ["Holder"]
     waiting.allow("Holder")
     await framework.settle()
@@ -362,7 +362,7 @@ async def test_the_snapshot_keeps_up_while_nothing_is_scheduled(pyscheduler_clus
     scheduler.check_invariants()
 
 
-async def test_a_leader_that_cannot_catch_up_begins_all_the_same(
+async def test_a_leader_begins_although_a_watch_stays_broken(
     pyscheduler_cluster: FakeCluster, caplog: pytest.LogCaptureFixture
 ) -> None:
     """It waits ten seconds for the news of its predecessor, and says so when they did not come."""
@@ -382,7 +382,7 @@ async def test_a_leader_that_cannot_catch_up_begins_all_the_same(
 
 
 @pytest.mark.slow
-def test_one_function_puts_a_scheduler_together() -> None:
+def test_only_build_makes_a_scheduler() -> None:
     """Nothing but `build` makes a Scheduler, a SchedulingQueue or a Cache."""
     makers: dict[str, set[str]] = {}
     root = Path(pyscheduler.__file__).parent
@@ -398,7 +398,7 @@ def test_one_function_puts_a_scheduler_together() -> None:
     ("labels", "longest"),
     [pytest.param({}, 8, id="plain"), pytest.param({"refuse": "yes"}, 1, id="refused")],
 )
-async def test_cycles_come_in_short_rows(
+async def test_the_loop_yields_after_a_few_cycles(
     pyscheduler_cluster: FakeCluster, labels: dict[str, str], longest: int
 ) -> None:
     """Up to eight pods that find a node share a turn of the loop; after one that does not, the loop turns at once."""
@@ -428,7 +428,7 @@ async def test_cycles_come_in_short_rows(
     assert max(Turns.cycles.values()) == longest
 
 
-async def test_the_loop_turns_after_each_cycle_while_a_pod_waits(pyscheduler_cluster: FakeCluster) -> None:
+async def test_the_loop_yields_after_each_cycle_while_a_pod_waits(pyscheduler_cluster: FakeCluster) -> None:
     """What a pod at Permit gives back when it is refused must be there for the next pod."""
 
     class Refusing(PermitPlugin):

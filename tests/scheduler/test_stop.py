@@ -61,7 +61,9 @@ async def stop(cluster: FakeCluster, framework: Any, **keywords: Any) -> float:
     ],
 )
 @pytest.mark.parametrize("grace", [10.0, 4.0])
-async def test_a_stop_takes_no_longer_than_it_may(pyscheduler_cluster: FakeCluster, fault: Fault, grace: float) -> None:
+async def test_a_stop_ends_within_its_grace_period(
+    pyscheduler_cluster: FakeCluster, fault: Fault, grace: float
+) -> None:
     """Bindings, conditions, events and the closing of the client share the time; nothing is left behind."""
     cluster = pyscheduler_cluster
     cluster.add_node("n1", allocatable={"cpu": "2"})
@@ -79,7 +81,7 @@ async def test_a_stop_takes_no_longer_than_it_may(pyscheduler_cluster: FakeClust
     assert again.result("fits").bound
 
 
-async def test_a_plugin_that_does_not_stop_does_not_hold_it(pyscheduler_cluster: FakeCluster) -> None:
+async def test_a_plugin_that_does_not_stop_does_not_delay_the_stop(pyscheduler_cluster: FakeCluster) -> None:
     """Neither with a binding nor with its background work; the pod is left to the next scheduler."""
     cluster = pyscheduler_cluster
     cluster.add_node("n1")
@@ -99,7 +101,8 @@ async def test_an_idle_scheduler_stops_at_once(pyscheduler_cluster: FakeCluster)
     assert await stop(cluster, framework) <= 0.25
 
 
-async def test_who_was_allowed_is_bound_before_the_end(pyscheduler_cluster: FakeCluster) -> None:
+@pytest.mark.slow
+async def test_allowed_pods_are_bound_before_the_stop(pyscheduler_cluster: FakeCluster) -> None:
     """Many that are let go at once go on one after the other; a stop in between must not cut a group in two."""
     cluster = pyscheduler_cluster
     cluster.add_node("n1", allocatable={"cpu": "1000", "pods": "1000"})

@@ -36,9 +36,11 @@ from pyscheduler.framework.errors import APIError, PluginError
 from pyscheduler.framework.interfaces import NominatingInfo
 from pyscheduler.framework.pod_info import PodInfo
 from pyscheduler.framework.recorder import NullRecorder
-from pyscheduler.runtime.filtering import Filtering
-from pyscheduler.runtime.scoring import Scoring
-from pyscheduler.scheduler.algorithm import Algorithm
+from pyscheduler.runtime import placement
+from pyscheduler.runtime.cooperative_yield import run_now
+from pyscheduler.runtime.equivalence_cache.cache import EquivalenceCache
+from pyscheduler.runtime.equivalence_cache.classes import EquivalenceClasses
+from pyscheduler.runtime.placement import PlacementPipeline
 from pyscheduler.testing import FakeCluster, make_pod, pod_manifest
 from tests.scheduler.kinds import (
     CLAIM,
@@ -181,17 +183,21 @@ class Twins:
 
     def _watch(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """Decide twice wherever the scheduler decides once, and count what is recalled."""
-        decide = Algorithm.schedule_pod
-        scores, recall, recall_scores = Algorithm.scores, Filtering._recall, Scoring._recall
-        join_crowded = Filtering._join_crowded
+        find_node = PlacementPipeline.find_node
+        score, cache = placement._Search.score, EquivalenceCache
+        recall, recall_scores = cache._recall_filters, cache._recall_scores
+        recall_nominated = cache._rejections_with_nominated
 
-        def twice(
-            algorithm: Algorithm, profile: Profile, state: CycleState, pod: Pod, *, turn: BatchTurn | None = None
+        def decide(*args: Any, **keywords: Any) -> object:
+            return run_now(find_node(*args, **keywords))
+
+        async def twice(
+            pipeline: PlacementPipeline, profile: Profile, state: CycleState, pod: Pod, *, turn: BatchTurn | None = None
         ) -> object:
-            return self._decide_twice(decide, algorithm, profile, state, pod, turn)
+            return self._decide_twice(decide, pipeline, profile, state, pod, turn)
 
-        def noting(algorithm: Algorithm, *args: Any) -> object:
-            outcome = scores(algorithm, *args)
+        async def noting(*args: Any) -> object:
+            outcome = await score(*args)
             # The best ones first: what is kept of them must not be put right by a look at all totals.
             self._totals.append(list(outcome.best))
             self._totals.append(outcome.totals.tolist())
@@ -202,32 +208,34 @@ class Twins:
                 self.counts[name if not hasattr(found, "rows") or len(found.rows) else "recalled a failure"] += 1
             return found
 
-        monkeypatch.setattr(Algorithm, "schedule_pod", twice)
-        monkeypatch.setattr(Algorithm, "scores", noting)
-        monkeypatch.setattr(Filtering, "_recall", lambda *args: counting("recalled filters", recall(*args)))
-        monkeypatch.setattr(Filtering, "_join_crowded", lambda *args: counting("recalled crowds", join_crowded(*args)))
-        monkeypatch.setattr(Scoring, "_recall", lambda *args: counting("recalled scores", recall_scores(*args)))
+        monkeypatch.setattr(PlacementPipeline, "find_node", twice)
+        monkeypatch.setattr(placement._Search, "score", noting)
+        monkeypatch.setattr(cache, "_recall_filters", lambda *args: counting("recalled filters", recall(*args)))
+        monkeypatch.setattr(cache, "_recall_scores", lambda *args: counting("recalled scores", recall_scores(*args)))
+        monkeypatch.setattr(
+            cache, "_rejections_with_nominated", lambda *args: counting("recalled nominated", recall_nominated(*args))
+        )
 
     def _decide_twice(
         self,
         decide: Callable[..., object],
-        algorithm: Algorithm,
+        pipeline: PlacementPipeline,
         profile: Profile,
         state: CycleState,
         pod: Pod,
         turn: BatchTurn | None,
     ) -> object:
-        pre_filtering = profile._wiring.pre_filtering
-        memories, draws, start = pre_filtering.memories, algorithm.rng.getstate(), algorithm._next_start
-        sampling = profile._services.rng.getstate()
-        object.__setattr__(pre_filtering, "memories", None)
-        expected, _ = self._decide(partial(decide, turn=_copy_of(turn)), algorithm, profile, CycleState(), pod)
-        object.__setattr__(pre_filtering, "memories", memories)
-        algorithm.rng.setstate(draws)
-        profile._services.rng.setstate(sampling)
-        algorithm._next_start = start
+        draws, start, sampling = pipeline.rng.getstate(), pipeline._next_start, profile._dependencies.rng.getstate()
+        cache = profile.equivalence_cache
+        assert cache is not None, profile.cache_obstacles
+        classes, cache.classes = cache.classes, EquivalenceClasses(max_classes=0)
+        expected, _ = self._decide(partial(decide, turn=_copy_of(turn)), pipeline, profile, CycleState(), pod)
+        cache.classes = classes
+        pipeline.rng.setstate(draws)
+        profile._dependencies.rng.setstate(sampling)
+        pipeline._next_start = start
         own = state.written().keys()
-        actual, outcome = self._decide(partial(decide, turn=turn), algorithm, profile, state, pod)
+        actual, outcome = self._decide(partial(decide, turn=turn), pipeline, profile, state, pod)
         if turn is not None and turn.hinted:
             self.counts["hints"] += 1
         # Some keys are the cycle's own, written before.
@@ -241,7 +249,7 @@ class Twins:
         return outcome
 
     def _decide(
-        self, decide: Callable[..., object], algorithm: Algorithm, profile: Profile, state: CycleState, pod: Pod
+        self, decide: Callable[..., object], pipeline: PlacementPipeline, profile: Profile, state: CycleState, pod: Pod
     ) -> tuple[Decision, object]:
         before = Counter(profile.evaluations())
         self._totals = []
@@ -249,7 +257,7 @@ class Twins:
         statuses: dict[str, Status] = {}
         rejectors: frozenset[str] = frozenset()
         try:
-            outcome = decide(algorithm, profile, state, pod)
+            outcome = decide(pipeline, profile, state, pod)
         except FitError as error:
             outcome = error
             statuses = dict(error.diagnosis.node_statuses.items())
@@ -263,7 +271,7 @@ class Twins:
             statuses=statuses,
             rejectors=rejectors,
             totals=self._totals,
-            draws=algorithm.rng.getstate(),
+            draws=pipeline.rng.getstate(),
             written=frozenset(state.written()),
             evaluations=dict(Counter(profile.evaluations()) - before),
         )
@@ -455,7 +463,7 @@ class Twins:
     def _try(self, pod: Pod) -> str | None:
         scheduler = self.framework.scheduler
         try:
-            return scheduler.scheduling.algorithm.schedule_pod(self.framework.profile, CycleState(), pod).node_name
+            return run_now(scheduler.scheduling.pipeline.find_node(self.framework.profile, CycleState(), pod)).node_name
         except (FitError, NoNodesError):
             return None
 

@@ -16,7 +16,7 @@ import attrs
 import pytest
 
 from pyscheduler.api import Node, Pod
-from pyscheduler.framework import WHAT_IF, CycleState, Nodes, PreFilterPlugin
+from pyscheduler.framework import CycleState, Nodes, PreFilterPlugin
 from pyscheduler.podgroup import DIALECTS, DialectTable
 from pyscheduler.podgroup.wire import IN_TREE_PODGROUPS, InTreePodGroup
 from pyscheduler.testing import FakeCluster, FakeFramework
@@ -38,7 +38,7 @@ class Watcher(PreFilterPlugin):
     questions: ClassVar[Counter[str]] = Counter()
 
     def pre_filter(self, state: CycleState, pod: Pod, nodes: Nodes) -> None:
-        (self.questions if state.get(WHAT_IF) else self.attempts)[pod.name] += 1
+        (self.questions if state.trial is not None and state.trial.is_question else self.attempts)[pod.name] += 1
 
 
 @attrs.define

@@ -37,9 +37,9 @@ def test_clusters_are_read(text: str, pool: NodePool) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "x8gpu", "0x8gpu", "-1", "24x8", "24x8gpu,", "8gpux24", "24x8gpu,1Ti,96cpu", "²"])
-def test_clusters_that_make_no_sense_are_refused(text: str) -> None:
+def test_invalid_nodes_are_rejected(text: str) -> None:
     """With an example of what does."""
-    with pytest.raises(ConfigError, match=r"--nodes: .* is not like 24x8gpu"):
+    with pytest.raises(ConfigError, match=r"--nodes: .* must be like 24x8gpu"):
         read_pool(text)
 
 
@@ -51,7 +51,7 @@ def test_clusters_that_make_no_sense_are_refused(text: str) -> None:
         pytest.param(None, (2, 8, 64000, 262144), id="whole nodes by default"),
     ],
 )
-def test_both_shapes_ask_for_the_same_in_all(
+def test_both_shapes_request_the_same_total(
     tmp_path: Path, shape: Shape | None, worker: tuple[int, int, int, int]
 ) -> None:
     """CPU and memory go with a worker's GPUs."""
@@ -78,11 +78,11 @@ ROW = "j,a,3,40,16,1,8000,32768"
 @pytest.mark.parametrize(
     ("lines", "options", "complaint"),
     [
-        pytest.param(["sn,cpu"], {}, "no trace of jobs: it lacks job_id, arrival_s", id="columns"),
-        pytest.param([HEAD], {}, "no job in it", id="empty"),
-        pytest.param([HEAD, ROW, "k,b,0,1,1,1,1,1"], {}, "choose with --vc from a, b", id="which vc"),
-        pytest.param([HEAD, ROW], {"vc": "c"}, 'no virtual cluster "c"; it has a', id="unknown vc"),
-        pytest.param([HEAD, ROW], {"shape": "nodepack"}, "no columns of that shape", id="shape"),
+        pytest.param(["sn,cpu"], {}, "not a trace of jobs: missing columns: job_id, arrival_s", id="columns"),
+        pytest.param([HEAD], {}, "the trace has no jobs", id="empty"),
+        pytest.param([HEAD, ROW, "k,b,0,1,1,1,1,1"], {}, "choose one with --vc: a, b", id="which vc"),
+        pytest.param([HEAD, ROW], {"vc": "c"}, 'no virtual cluster "c" in the trace; it has a', id="unknown vc"),
+        pytest.param([HEAD, ROW], {"shape": "nodepack"}, "no columns for this shape", id="shape"),
         pytest.param([HEAD, ROW.replace("40", "long")], {}, "duration_s of job j is 'long'", id="word"),
         pytest.param([HEAD, ROW.replace("40", "-1")], {}, "duration_s of job j is '-1'", id="negative"),
         pytest.param([HEAD, ROW.replace("40", "inf")], {}, "duration_s of job j is 'inf'", id="endless"),
@@ -92,7 +92,7 @@ ROW = "j,a,3,40,16,1,8000,32768"
         pytest.param([HEAD, ROW.replace("16", "0")], {}, "job j has no workers", id="nobody"),
     ],
 )
-def test_what_is_wrong_with_a_trace_is_told(
+def test_mistakes_in_a_trace_are_reported(
     tmp_path: Path, lines: list[str], options: dict[str, str], complaint: str
 ) -> None:
     """In one line that names the file."""
@@ -103,7 +103,7 @@ def test_what_is_wrong_with_a_trace_is_told(
     assert complaint in " ".join(raised.value.problems)
 
 
-def test_what_is_no_trace_is_told(tmp_path: Path) -> None:
+def test_unreadable_trace_is_reported(tmp_path: Path) -> None:
     """Names that nobody knows, directories, and files that break off."""
     with pytest.raises(ConfigError, match='no file "nobody", and no trace of that name; known are philly'):
         read_jobs("nobody")
@@ -116,7 +116,7 @@ def test_what_is_no_trace_is_told(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_the_carried_trace_has_what_its_page_says() -> None:
+def test_philly_agrees_with_its_readme() -> None:
     """Jobs, GPUs and hours of each virtual cluster."""
     page = (TRACES["philly"].parent / "README.md").read_text(encoding="utf-8")
     assert "Terms" in page

@@ -12,8 +12,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from pyscheduler.simulation.runner import run_scenario
 from pyscheduler.simulation.scenario import Scenario, load_scenarios
+from pyscheduler.simulation.scenario_runner import run_scenario
 
 PROFILES, SCENARIOS = load_scenarios(Path(__file__).parent / "gang-scenarios.yaml")
 OURS = [each for each in SCENARIOS if {"coscheduling", "gang"} & set(PROFILES[each.profile].plugins)]
@@ -53,14 +53,14 @@ def in_one_cycle(scenario: Scenario, *, pop: bool) -> Scenario:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("scenario", [each for each in OURS if each.id not in WAITS], ids=lambda each: each.id)
-def test_it_ends_as_by_permit(scenario: Scenario) -> None:
+def test_result_equals_that_of_permit(scenario: Scenario) -> None:
     """Every expectation holds, also where pods may be popped from backoff."""
     result = run_scenario(in_one_cycle(scenario, pop=True), PROFILES[scenario.profile])
     assert result.failures == []
 
 
 @pytest.mark.parametrize("scenario", [each for each in OURS if each.id in WAITS], ids=lambda each: each.id)
-def test_it_differs_in_who_waits_alone(scenario: Scenario) -> None:
+def test_group_cycle_needs_no_wait_at_permit(scenario: Scenario) -> None:
     """Nobody waits at Permit at any time, no group is partial, no node overcommitted, and as many are bound at last."""
     result = run_scenario(in_one_cycle(scenario, pop=False), PROFILES[scenario.profile])
     assert not [each for each in result.failures if "partial" in each or "overcommitted" in each]

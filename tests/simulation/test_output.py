@@ -46,7 +46,7 @@ def test_fields_and_failures(told: dict[str, Any]) -> None:
     """One object per scenario; who failed says why, and has gone through all its steps."""
     assert list(told) == ["id", "passed", "failures", "steps"]
     assert (told["id"], told["passed"]) == ("s", False)
-    assert told["failures"] == ["step 1 (expect), 7 s: set g: 2 pods are bound, not 3, not within 7 s"]
+    assert told["failures"] == ["step 1 (expect), 7 s: set g: 2 pods are bound, not 3, after 7 s"]
 
 
 def test_one_entry_per_top_level_step_with_the_time_after_it(told: dict[str, Any]) -> None:

@@ -49,7 +49,7 @@ def play(
 
 
 @pytest.mark.parametrize("config", ["", "coscheduling", "gangsort"], ids=["default", "coscheduling", "gangsort"])
-def test_jobs_come_run_and_leave(config: str) -> None:
+def test_jobs_arrive_run_and_end(config: str) -> None:
     """Each runs its time from the moment it is bound; in the end nothing is left of them anywhere."""
     jobs = [
         job("a", arrival=0, duration=1000),
@@ -77,7 +77,7 @@ def test_jobs_come_run_and_leave(config: str) -> None:
     assert not played.cluster.objects("scheduling.x-k8s.io/v1alpha1", "PodGroup")
 
 
-def test_what_incomplete_jobs_hold_is_integrated() -> None:
+def test_gpus_held_by_incomplete_jobs_are_integrated() -> None:
     """Two nodes for a gang that needs three, for as long as another job has the third; as one worker after another."""
     jobs = [job("a", arrival=0, duration=600), job("b", arrival=100, duration=50, workers=3)]
     report, played = play(jobs, nodes=3)
@@ -88,7 +88,7 @@ def test_what_incomplete_jobs_hold_is_integrated() -> None:
     assert max(moment.idle for moment in played.meter.moments) == 16
 
 
-def test_gangs_hold_nothing_for_long_where_they_are_scheduled_as_such() -> None:
+def test_group_plugins_prevent_partial_holding() -> None:
     """The same jobs with Coscheduling: the part that has a place gives it back at once."""
     jobs = [job("a", arrival=0, duration=600), job("b", arrival=100, duration=50, workers=3)]
     report, played = play(jobs, nodes=3, config="coscheduling")
@@ -97,7 +97,7 @@ def test_gangs_hold_nothing_for_long_where_they_are_scheduled_as_such() -> None:
     assert report.finished == 2
 
 
-def test_what_waits_at_permit_is_held_too() -> None:
+def test_reservations_at_permit_count_as_held() -> None:
     """A gang that misses but a tenth holds on to its places; nobody has anything of them."""
     jobs = [job("a", arrival=0, duration=30, gpus=8), job("b", arrival=10, duration=50, workers=10)]
     report, played = play(jobs, nodes=10, config="coscheduling")
@@ -106,7 +106,7 @@ def test_what_waits_at_permit_is_held_too() -> None:
     assert report.partial_gpu_seconds == pytest.approx(9 * 8 * (started - 10), rel=0.2)
 
 
-def test_a_replay_ends_where_nothing_moves_any_more() -> None:
+def test_replay_ends_when_nothing_changes() -> None:
     """A job that fits nowhere is left over, and what cannot be said is null."""
     report, _ = play([job("wide", arrival=5, duration=10, gpus=9)], nodes=2)
     assert (report.jobs, report.finished, report.gpu_utilisation) == (1, 0, 0)
@@ -114,14 +114,14 @@ def test_a_replay_ends_where_nothing_moves_any_more() -> None:
     assert report.attempts_by_result.keys() == {"unschedulable"}
 
 
-def test_a_part_that_can_never_be_whole_is_counted_to_the_end() -> None:
+def test_unfinishable_job_is_counted_to_the_end() -> None:
     """Plain pods keep what they have, and their job waits for ever."""
     report, _ = play([job("g", arrival=0, duration=10, workers=3)], nodes=2)
     assert report.finished == 0
     assert report.partial_gpu_seconds == pytest.approx(16 * report.makespan_s, rel=0.01)
 
 
-def test_jobs_without_gpus_take_part() -> None:
+def test_jobs_without_gpus_are_replayed() -> None:
     """They run like others; a cluster without GPUs has no utilisation."""
     played = Replay(
         [job("c", arrival=0, duration=10, gpus=0)], NodePool(count=1, gpus=0), load(None), registry=discover()
@@ -131,7 +131,7 @@ def test_jobs_without_gpus_take_part() -> None:
 
 
 @pytest.mark.slow
-def test_the_same_seed_gives_the_same_numbers_and_nothing_else_is_told() -> None:
+def test_same_seed_gives_the_same_report() -> None:
     """All that programs are told is the same, but for the time it took."""
     jobs = [job(f"j{n}", arrival=10 * n, duration=100 + n, workers=1 + n % 4, gpus=2 + 2 * (n % 3)) for n in range(16)]
 
@@ -155,7 +155,7 @@ def test_the_same_seed_gives_the_same_numbers_and_nothing_else_is_told() -> None
     ]
 
 
-def test_months_in_which_nothing_happens_take_no_time() -> None:
+def test_idle_months_take_no_time() -> None:
     """Nobody polls, and no watch is kept alive: attempts and phases say what there was to do."""
     seen: list[Progress] = []
     jobs = [job("a", arrival=0, duration=60), job("b", arrival=200 * 86400, duration=60)]
@@ -168,7 +168,7 @@ def test_months_in_which_nothing_happens_take_no_time() -> None:
     assert (seen[0].arrived, seen[-1].arrived, seen[-1].finished) == (1, 2, 2)
 
 
-def test_the_dialect_is_that_of_the_plugin_that_schedules_groups() -> None:
+def test_groups_use_the_dialect_of_the_group_plugin() -> None:
     """So that each of the ready profiles sees groups, and not pods that have nothing to do with each other."""
     jobs = [job("a", arrival=0, duration=600), job("b", arrival=100, duration=50, workers=3)]
     report, played = play(jobs, nodes=3, config="gang")
@@ -178,7 +178,7 @@ def test_the_dialect_is_that_of_the_plugin_that_schedules_groups() -> None:
     assert len(bound) == 3
 
 
-def test_resolved_deadlocks_are_read_where_they_are_counted() -> None:
+def test_resolved_deadlocks_are_read_from_the_plugin() -> None:
     """From the plugins' own counter, by its name; 0 where no plugin has one."""
     played = Replay([], NodePool(count=1), load(None), registry=discover())
     counts = played._counts

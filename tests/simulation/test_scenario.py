@@ -16,7 +16,7 @@ CARRIED = Path(__file__).parent / "gang-scenarios.yaml"
 HEAD = "schema: 1\nprofiles: {plain: {queueSort: priority, plugins: []}}\nscenarios:\n"
 
 
-def test_the_carried_file_can_be_read() -> None:
+def test_scenario_file_of_this_repository_can_be_read() -> None:
     """Sixty scenarios, and every kind of step but two is used in them."""
     profiles, scenarios = load_scenarios(CARRIED)
     assert len(scenarios) == 60
@@ -75,7 +75,7 @@ scenarios:
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        pytest.param("a: [", "this is not YAML", id="no YAML"),
+        pytest.param("a: [", "the file is not YAML", id="no YAML"),
         pytest.param("[]", "Expected `object`, got `array`", id="no map"),
         pytest.param("schema: 2\nprofiles: {}\nscenarios: []", "at `$.schema`", id="another version"),
         pytest.param("schema: 1\nscenarios: []", "missing required field `profiles`", id="no profiles"),
@@ -129,11 +129,13 @@ scenarios:
         ),
         pytest.param(HEAD + "- {id: s, profile: plain, steps: [{batch: 3}]}", "a batch is a list of steps", id="batch"),
         pytest.param(
-            HEAD + "- {id: s, profile: plain, steps: [{delete_pods: {count: 3}}]}", "give the pods by name", id="whom"
+            HEAD + "- {id: s, profile: plain, steps: [{delete_pods: {count: 3}}]}",
+            "give either the pods by name",
+            id="whom",
         ),
         pytest.param(
             HEAD + "- {id: s, profile: plain, steps: [{delete_pods: {pods: [a], count: 3}}]}",
-            "go with 'of'",
+            "need 'of'",
             id="count",
         ),
         pytest.param(
@@ -143,12 +145,12 @@ scenarios:
         ),
         pytest.param(
             HEAD + "- {id: s, profile: plain, steps: [{create_pods: {prefix: g, dialect: sigs}}]}",
-            "which is missing",
+            "needs 'group'",
             id="no group",
         ),
     ],
 )
-def test_mistakes_are_told_with_their_place(text: str, problem: str) -> None:
+def test_mistakes_name_their_place(text: str, problem: str) -> None:
     """One line says where, what, and where it helps what would be right."""
     with pytest.raises(ConfigError) as caught:
         read_scenarios(text, source="file.yaml")
@@ -157,7 +159,7 @@ def test_mistakes_are_told_with_their_place(text: str, problem: str) -> None:
     assert problem.replace("`", "'") in caught.value.problems[0]
 
 
-def test_all_mistakes_are_told_at_once() -> None:
+def test_all_mistakes_are_reported_at_once() -> None:
     """Whoever writes a file need not mend it one run at a time."""
     text = HEAD + "- {id: a, profile: nope}\n- {id: b, profile: plain, steps: [{jump: 1}, {advance: x}]}\n"
     with pytest.raises(ConfigError) as caught:

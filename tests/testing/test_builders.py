@@ -22,7 +22,7 @@ def test_a_plain_pod_is_plain() -> None:
     assert (pod.node_name, pod.priority, pod.spec.affinity, pod.spec.tolerations) == ("", 0, None, ())
 
 
-def test_keywords_of_a_pod_stand_where_kubernetes_has_them() -> None:
+def test_keywords_of_a_pod_set_its_fields() -> None:
     """Each keyword ends up in the field that its name says."""
     pod = make_pod(
         "p",
@@ -58,7 +58,7 @@ def test_keywords_of_a_pod_stand_where_kubernetes_has_them() -> None:
     assert (pod.uid, pod.resource_version) == ("u", "9")
 
 
-def test_what_stands_in_spec_wins() -> None:
+def test_spec_overrides_keywords() -> None:
     """`spec` is the way out where a keyword does not say enough."""
     pod = make_pod("p", requests={"cpu": "1"}, spec={"containers": [{"name": "mine"}]})
     assert [container.name for container in pod.spec.containers] == ["mine"]
@@ -75,7 +75,7 @@ def test_a_plain_node_has_room() -> None:
     assert (node.spec.unschedulable, node.spec.taints) == (False, ())
 
 
-def test_keywords_of_a_node_stand_where_kubernetes_has_them() -> None:
+def test_keywords_of_a_node_set_its_fields() -> None:
     """Amounts and labels that are given add to the usual ones; capacity is what is allocatable."""
     node = make_node(
         "n",
@@ -108,7 +108,7 @@ def test_both_forms_take_the_same_keywords() -> None:
             manifest("x", nonsense=1)
 
 
-def test_builders_give_no_two_objects_one_list() -> None:
+def test_built_objects_share_no_lists() -> None:
     """A manifest can be changed without changing the next one, nor what it was made from."""
     labels = {"a": "b"}
     first = pod_manifest("p", labels=labels)
@@ -117,7 +117,7 @@ def test_builders_give_no_two_objects_one_list() -> None:
     assert pod_manifest("p", labels=labels)["metadata"]["labels"] == {"a": "b"}
 
 
-def test_the_api_server_takes_what_is_built(pyscheduler_cluster: FakeCluster) -> None:
+def test_api_server_accepts_built_objects(pyscheduler_cluster: FakeCluster) -> None:
     """Manifests with every keyword pass the embedded server's validation, and come back as they were."""
     node = pyscheduler_cluster.add_node(
         "n", allocatable={"example.com/gpu": "2"}, taints=[{"key": "k", "effect": "NoSchedule"}], images={"app": 1}

@@ -12,13 +12,13 @@ from pyscheduler.testing.clock import settle
 from tests.processes import PATIENCE_SECONDS
 
 
-def test_it_stands_still() -> None:
+def test_clock_does_not_advance_by_itself() -> None:
     """A new clock shows a fixed time, the same on every machine."""
     clock = VirtualClock()
     assert (clock.now(), clock.wall()) == (1000.0, 1_767_225_600.0)
 
 
-async def test_both_hands_move_together() -> None:
+async def test_monotonic_and_wall_time_advance_together() -> None:
     """Monotonic time and wall clock advance by the same seconds."""
     clock = VirtualClock(start=5.0, epoch=100.0)
     await clock.advance(2.5)
@@ -53,7 +53,7 @@ async def test_a_timer_set_by_a_timer_runs_in_the_same_advance() -> None:
     assert clock.now() == 3.5
 
 
-async def test_a_timer_in_the_past_runs_at_once_and_time_does_not_go_back() -> None:
+async def test_timer_in_the_past_runs_at_once() -> None:
     """`call_at` with a time that is over runs in the next advance, be it by nothing."""
     clock = VirtualClock(start=10.0)
     seen: list[float] = []
@@ -74,7 +74,7 @@ async def test_a_cancelled_timer_does_not_run() -> None:
     assert seen == ["yes"]
 
 
-async def test_sleepers_wake_up_one_after_the_other() -> None:
+async def test_sleepers_wake_in_order() -> None:
     """A coroutine that sleeps in a loop sees every step, and what it sets off is finished before time goes on."""
     clock = VirtualClock(start=0.0)
     seen: list[tuple[str, float]] = []
@@ -91,7 +91,7 @@ async def test_sleepers_wake_up_one_after_the_other() -> None:
     assert all(task.done() for task in tasks)
 
 
-async def test_a_cancelled_sleep_leaves_nothing_behind() -> None:
+async def test_cancelled_sleep_leaves_no_timer() -> None:
     """Cancellation ends a sleep at once; advancing past its end wakes nobody."""
     clock = VirtualClock()
     task = asyncio.create_task(clock.sleep(5.0))
@@ -103,7 +103,7 @@ async def test_a_cancelled_sleep_leaves_nothing_behind() -> None:
 
 
 @pytest.mark.parametrize("seconds", [0.0, -1.0])
-async def test_no_time_is_no_sleep(seconds: float) -> None:
+async def test_sleep_of_zero_does_not_wait_for_the_clock(seconds: float) -> None:
     """Sleeping for nothing lets others run, and needs no advance."""
     await asyncio.wait_for(VirtualClock().sleep(seconds), timeout=PATIENCE_SECONDS)
 
@@ -132,7 +132,7 @@ async def test_settling_waits_for_chains_of_tasks() -> None:
     assert task.done()
 
 
-async def test_settling_gives_up_on_what_never_rests(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_settle_gives_up_on_an_endless_loop(monkeypatch: pytest.MonkeyPatch) -> None:
     """A task that reschedules itself for ever is an error that says so, not a test that hangs."""
     monkeypatch.setattr("pyscheduler.simulation.virtual_time._MOST_TURNS", 1000)
 
@@ -150,7 +150,7 @@ async def test_settling_gives_up_on_what_never_rests(monkeypatch: pytest.MonkeyP
 
 
 @given(st.lists(st.floats(0, 100, allow_nan=False), max_size=20), st.lists(st.floats(0, 50), max_size=6))
-def test_however_time_is_cut_timers_run_once_and_in_order(delays: list[float], steps: list[float]) -> None:
+def test_timers_run_once_and_in_order_for_any_steps(delays: list[float], steps: list[float]) -> None:
     """One long advance and many short ones run the same timers, each at its own time."""
 
     async def run() -> None:
@@ -165,7 +165,7 @@ def test_however_time_is_cut_timers_run_once_and_in_order(delays: list[float], s
     asyncio.run(run())
 
 
-async def test_timers_that_set_each_other_at_one_instant_are_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_endless_timers_at_one_instant_are_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
     """A timer that sets another for the same moment, for ever, ends in an error instead of a hanging test."""
     monkeypatch.setattr("pyscheduler.simulation.virtual_time._MOST_TIMERS", 50)
     clock = VirtualClock()

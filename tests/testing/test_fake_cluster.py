@@ -33,7 +33,7 @@ def cluster(pyscheduler_cluster: FakeCluster) -> FakeCluster:
     return pyscheduler_cluster
 
 
-def test_what_is_added_is_there(cluster: FakeCluster) -> None:
+def test_added_objects_can_be_read(cluster: FakeCluster) -> None:
     """Objects come back as the scheduler reads them, one by one and all together."""
     node = cluster.add_node("n1", labels={"zone": "a"})
     pod = cluster.add_pod("p", node_name="n1")
@@ -46,7 +46,7 @@ def test_what_is_added_is_there(cluster: FakeCluster) -> None:
     assert pod.uid != other.uid
 
 
-def test_what_is_not_there_is_an_error(cluster: FakeCluster) -> None:
+def test_missing_objects_are_an_error(cluster: FakeCluster) -> None:
     """Asking for, changing or deleting what is not there is a 404; adding what is there, a 409."""
     for act in (
         lambda: cluster.pod("p"),
@@ -97,7 +97,7 @@ def test_kinds_that_are_built_in_need_no_definition(cluster: FakeCluster) -> Non
     assert {each.name for each in cluster.objects(PriorityClass)} >= {"system-node-critical"}
 
 
-async def test_events_are_told_in_their_order(cluster: FakeCluster) -> None:
+async def test_events_are_in_order(cluster: FakeCluster) -> None:
     """Events come back oldest first, or those of one reason."""
     cluster.add_node("n1", allocatable={"cpu": "1"})
     framework = cluster.framework()

@@ -105,7 +105,7 @@ class Trace(PreFilterPlugin, FilterPlugin, ScorePlugin, ReservePlugin, PermitPlu
         pytest.param({"scheduler_name": "somebody"}, "pending", None, "", id="of another scheduler"),
     ],
 )
-async def test_a_result_says_what_became_of_a_pod(
+async def test_result_of_a_pod_in_each_state(
     cluster: FakeCluster, keywords: dict[str, object], state: str, node: str | None, message: str
 ) -> None:
     """State, node and the message that users read."""
@@ -117,7 +117,7 @@ async def test_a_result_says_what_became_of_a_pod(
     assert framework.result("p") == result
 
 
-async def test_a_pod_may_come_as_an_object_or_be_there_already(cluster: FakeCluster) -> None:
+async def test_pod_may_be_an_object_or_exist_already(cluster: FakeCluster) -> None:
     """`schedule` creates what is not there; a pod's namespace is part of its name."""
     framework = cluster.framework()
     cluster.add_pod("there", namespace="ns")
@@ -136,7 +136,7 @@ async def test_defaults_can_be_disabled(cluster: FakeCluster) -> None:
     assert framework.run_filter(make_pod("p", requests={"cpu": "99"})) == {"n1": None, "n2": None, "tiny": None}
 
 
-async def test_a_configuration_may_say_it_all(cluster: FakeCluster) -> None:
+async def test_configuration_text_replaces_the_defaults(cluster: FakeCluster) -> None:
     """With `config` the profiles are those of the text; classes are only made known."""
     text = """
 apiVersion: kubescheduler.config.k8s.io/v1
@@ -167,7 +167,7 @@ async def test_the_same_seed_gives_the_same_choices() -> None:
     assert found[0] == found[1] != found[2]
 
 
-def test_mistakes_of_a_test_are_told_at_once(cluster: FakeCluster) -> None:
+def test_mistakes_of_a_test_are_raised_at_once(cluster: FakeCluster) -> None:
     """Wrong args, names and gates are the errors that a user's file would meet."""
     for keywords, words in (
         ({"enable": ["Nonsense"]}, 'plugin "Nonsense" does not exist'),
@@ -179,7 +179,7 @@ def test_mistakes_of_a_test_are_told_at_once(cluster: FakeCluster) -> None:
             cluster.framework(**keywords)  # type: ignore[arg-type]  # tables are of mixed types
 
 
-async def test_what_ends_the_scheduler_ends_the_test(cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_error_that_ends_the_scheduler_is_raised(cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch) -> None:
     """An error that stops the scheduling loop is raised to the test, not swallowed at its end."""
     framework = cluster.framework()
     await framework.start()
@@ -196,9 +196,7 @@ async def test_what_ends_the_scheduler_ends_the_test(cluster: FakeCluster, monke
     await framework.close()
 
 
-async def test_what_nobody_asked_about_is_told_at_the_end(
-    cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_error_is_raised_at_close(cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch) -> None:
     """A loop that died unnoticed makes `close` raise."""
     framework = cluster.framework()
     await framework.start()
@@ -233,7 +231,7 @@ class MakesRoom(PostFilterPlugin):
         return PostFilterResult.nominated("n1"), Status(Code.SUCCESS)
 
 
-def test_filters_tell_each_nodes_status(cluster: FakeCluster) -> None:
+def test_run_filter_returns_each_nodes_status(cluster: FakeCluster) -> None:
     """Every node of the cluster as it is now is in the answer; a rejection at PreFilter is every node's."""
     framework = cluster.framework(enable=[Trace])
     statuses = framework.run_filter(make_pod("p", labels={"not": "n1"}))
@@ -260,7 +258,7 @@ def test_scores_are_weighted_and_added_up(cluster: FakeCluster) -> None:
         assert by_plugin["total"] == sum(score for name, score in by_plugin.items() if name != "total")
 
 
-def test_one_state_goes_through_several_points(cluster: FakeCluster) -> None:
+def test_one_state_can_be_passed_to_several_points(cluster: FakeCluster) -> None:
     """A state that is given, be it empty, is the one that plugins write into."""
     framework = cluster.framework(enable=[Trace])
     pod, state = make_pod("p"), CycleState()
@@ -271,14 +269,14 @@ def test_one_state_goes_through_several_points(cluster: FakeCluster) -> None:
     assert state.read(SEEN)[-2:] == ["reserve", "unreserve"]
 
 
-def test_permit_says_how_long(cluster: FakeCluster) -> None:
+def test_run_permit_returns_the_timeout(cluster: FakeCluster) -> None:
     """A wait carries its timeout, and nobody is made to wait."""
     framework = cluster.framework(enable=[Trace])
     status = framework.run_permit(make_pod("p", labels={"wait": "30"}), "n1")
     assert status is not None
     assert (status.code, status.timeout_seconds) == (Code.WAIT, 30)
     assert framework.run_permit(make_pod("p"), "n1") is None
-    assert list(framework.profile.waiting_pods()) == []
+    assert list(framework.profile.handle.waiting_pods()) == []
 
 
 async def test_the_points_of_the_binding_cycle(cluster: FakeCluster) -> None:
@@ -297,7 +295,7 @@ async def test_the_points_of_the_binding_cycle(cluster: FakeCluster) -> None:
     assert cluster.pod("p").node_name == "n1"
 
 
-def test_post_filter_is_told_why(cluster: FakeCluster) -> None:
+def test_run_post_filter_passes_the_statuses(cluster: FakeCluster) -> None:
     """PostFilter gets the statuses of the filters."""
     framework = cluster.framework(enable=[MakesRoom, Trace], disable=["DefaultPreemption"])
     result, status = framework.run_post_filter(make_pod("p", labels={"not": "n2"}, requests={"cpu": "1"}))
@@ -346,7 +344,7 @@ CLOSED = kind_of(Closed, "closed", namespaced=False)
 Reads.watches = (kind_of(PriorityClass, "priorityclasses", namespaced=False), CLOSED)
 
 
-def test_watched_kinds_are_there_without_a_scheduler(cluster: FakeCluster) -> None:
+def test_watched_kinds_are_listed_without_a_scheduler(cluster: FakeCluster) -> None:
     """A plugin that is driven by hand reads what the cluster has now, of every kind that it watches."""
     framework = cluster.framework(enable=[Reads])
     assert framework.run_filter(make_pod("p")) == {"n1": None, "n2": None}
@@ -361,7 +359,7 @@ def test_watched_kinds_are_there_without_a_scheduler(cluster: FakeCluster) -> No
         framework.get_route("/nothing")
 
 
-async def test_they_are_there_with_one_too(cluster: FakeCluster) -> None:
+async def test_watched_kinds_are_listed_with_a_scheduler(cluster: FakeCluster) -> None:
     """The same through list and watch: a definition that appears later is found."""
     framework = cluster.framework(enable=[Reads])
     await framework.start()

@@ -56,7 +56,7 @@ pytestmark = pytest.mark.slow
 
 
 @pytest.mark.parametrize("runner", RUNNERS)
-def test_coroutine_tests_run_whoever_runs_them(tmp_path: Path, runner: str) -> None:
+def test_coroutine_tests_run_with_and_without_asyncio_plugins(tmp_path: Path, runner: str) -> None:
     """Each way of running leaves the scheduler stopped, on its own loop, and nothing behind."""
     options, mark = RUNNERS[runner]
     test = f"""
@@ -68,7 +68,7 @@ async def test_bound(pyscheduler_cluster):
     assert seen == ["started"]
 
 {mark}
-async def test_nothing_is_left(pyscheduler_clock):
+async def test_clusters_are_closed_after_the_test(pyscheduler_clock):
     assert seen == ["started", "stopped"]
     others = asyncio.all_tasks() - {{asyncio.current_task()}}
     assert not [task for task in others if "pyscheduler" in repr(task) or "informer" in task.get_name()]
@@ -104,7 +104,7 @@ def test_without_a_loop(pyscheduler_cluster):
     assert "7 passed" in result.stdout
 
 
-def test_failures_are_those_of_the_test(tmp_path: Path) -> None:
+def test_failure_of_the_test_is_reported(tmp_path: Path) -> None:
     """A failing coroutine test fails with its own assertion, and its cluster is stopped all the same."""
     test = """
 async def test_fails(pyscheduler_cluster):

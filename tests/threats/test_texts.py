@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from pyscheduler.cli.logs import configure
+from pyscheduler.telemetry.logs import configure
 from pyscheduler.testing import FakeCluster, pod_manifest
 from tests.threats.attack import HOLD_SECONDS, add_nodes, assert_ordinary_pod_is_bound, plant, settled_holds
 

@@ -1,6 +1,6 @@
 """Ledger: what is promised to each namespace, and since when. Books, writes, work in the background, a page."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from pyscheduler import (
@@ -38,6 +38,12 @@ class Ledger(ReservePlugin, PreBindPlugin, PostBindPlugin):
     def unreserve(self, state: CycleState, pod: Pod, node_name: str) -> None:
         # May be called twice, and without `reserve` before.
         self.reserved.pop(pod.uid, None)
+
+    def release_in_trial(self, pod: Pod, node_name: str) -> Callable[[], None] | None:
+        namespace = self.reserved.pop(pod.uid, None)
+        if namespace is None:
+            return None
+        return lambda: self.reserved.update({pod.uid: namespace})
 
     def pre_bind_pre_flight(
         self, state: CycleState, pod: Pod, node_name: str

@@ -43,7 +43,7 @@ class Pairs(ReservePlugin, PermitPlugin, EnqueueExtensions):
         )
 
     def permit(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
-        if PAIR not in pod.labels:
+        if PAIR not in pod.labels or state.trial is not None:
             return None
         partners = self.partners(pod)
         if any(partner.node_name for partner in partners):
@@ -61,6 +61,8 @@ class Pairs(ReservePlugin, PermitPlugin, EnqueueExtensions):
         return None
 
     def unreserve(self, state: CycleState, pod: Pod, node_name: str) -> None:
+        if state.trial is not None:
+            return
         # Called when the pod gives up its place, for whatever reason; its partner need not wait any longer.
         for partner in self.partners(pod):
             self.handle.reject_waiting_pod(partner.uid, plugin=self.name, reason=f"pod {pod.key} gave up its place")

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Hashable, Iterable, Mapping
 
     from pyscheduler.api import Pod
-    from pyscheduler.framework import GroupCycle, GroupVerdict
+    from pyscheduler.framework import GroupVerdict, Trial
     from pyscheduler.podgroup import GroupState
     from pyscheduler_coscheduling.args import CoschedulingArgs
     from pyscheduler_coscheduling.members import Members
@@ -47,18 +47,18 @@ class GroupCycleRules:
         """Return True if PreFilter would refuse every member: then this pod is tried alone, and the others sleep on."""
         return bool(quorum.shortage(group, pod)) or self._members.failures.is_refused(group.id)
 
-    def permit(self, group: GroupState, cycle: GroupCycle) -> Status | None:
+    def permit(self, group: GroupState, trial: Trial) -> Status | None:
         """Return None if the members with a node in this cycle, or already bound, make the minimum."""
-        if self._missing(group, cycle) <= 0:
+        if self._missing(group, trial) <= 0:
             return None
-        found = len(cycle.placed(group.id))
+        found = len(trial.placed(group.id))
         reason = f"podGroup {group.id} has nodes for {found} more of its pods, minMember of group: {group.group.min}"
         # The timeout has no effect: no member waits in a group cycle.
         return Status.wait(reason, timeout=self._args.wait_seconds)
 
-    def post_filter(self, group: GroupState, pod: Pod, cycle: GroupCycle, *, was_tried: bool) -> Status:
+    def post_filter(self, group: GroupState, pod: Pod, trial: Trial, *, was_tried: bool) -> Status:
         """Return why the group is rejected because a member does not fit, unless it may miss this member."""
-        missing = self._missing(group, cycle)
+        missing = self._missing(group, trial)
         if missing * 100 <= self._args.pod_group_reject_percentage * group.group.min:
             return Status.unschedulable()
         if was_tried:
@@ -85,5 +85,5 @@ class GroupCycleRules:
         state = self._members.directory.get(group) if isinstance(group, GroupId) else None
         return 1 if state is None else self._members.missing(state)
 
-    def _missing(self, group: GroupState, cycle: GroupCycle) -> int:
-        return group.group.min - quorum.assigned(group) - len(cycle.placed(group.id))
+    def _missing(self, group: GroupState, trial: Trial) -> int:
+        return group.group.min - quorum.assigned(group) - len(trial.placed(group.id))

@@ -18,8 +18,6 @@ from pyscheduler.api import ENDED_PODS
 from pyscheduler.api.durations import format_duration
 from pyscheduler.framework import (
     AFTER_FAILURE,
-    GROUP_CYCLE,
-    WHAT_IF,
     ConfigError,
     EnqueueExtensions,
     GroupCyclePlugin,
@@ -165,7 +163,7 @@ class Coscheduling(
             if self.args.require_group and self.members.directory.group_id(pod) is None:
                 return Status.unresolvable(_NO_GROUP)
             return None
-        if state.get(WHAT_IF):
+        if state.trial is not None and state.trial.is_question:
             return None
         self._serve_backoff(state)
         if not group.group.is_declared:
@@ -239,9 +237,8 @@ class Coscheduling(
         members.drop_ended(group)
         if quorum.is_satisfied(group):
             return _NOTHING
-        cycle = state.get(GROUP_CYCLE)
-        if cycle is not None:
-            return None, self._group_cycle.post_filter(group, pod, cycle, was_tried=was_tried)
+        if state.trial is not None and state.trial.is_attempt:
+            return None, self._group_cycle.post_filter(group, pod, state.trial, was_tried=was_tried)
         if quorum.is_small_gap(group, self.args.pod_group_reject_percentage):
             return _NOTHING
         members.roll_back(group, "optimistic rejection in PostFilter")
@@ -266,9 +263,8 @@ class Coscheduling(
         if not group.group.is_declared:
             members.short.add(group.id)
             return Status.unschedulable(NOT_FOUND)
-        cycle = state.get(GROUP_CYCLE)
-        if cycle is not None:
-            return self._group_cycle.permit(group, cycle)
+        if state.trial is not None:
+            return self._group_cycle.permit(group, state.trial)
         # A group cycle tries all members anyway.
         is_first = members.hold(group, pod, node_name) and not self._group_cycle.enabled
         if members.satisfied(group):
@@ -286,12 +282,12 @@ class Coscheduling(
     # --- Reserve
 
     def reserve(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
-        if state.get(GROUP_CYCLE) is None:
+        if state.trial is None:
             self._deadlocks.took(pod)
         return None
 
     def unreserve(self, state: CycleState, pod: Pod, node_name: str) -> None:
-        if state.get(GROUP_CYCLE) is not None:
+        if state.trial is not None:
             return
         group = self.members.of(pod)
         members = self.members

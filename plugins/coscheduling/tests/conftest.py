@@ -18,7 +18,7 @@ TABLE = DialectTable(DIALECTS)
 LABELS = {"sigs": "scheduling.x-k8s.io/pod-group", "ming": "pod-group.scheduling.ming.io"}
 
 
-class World:
+class CoschedulingCluster:
     """The nodes, groups and pods of one cluster, and their states."""
 
     def __init__(self, cluster: FakeCluster) -> None:
@@ -133,9 +133,9 @@ class World:
 
 
 @pytest.fixture
-def world(pyscheduler_cluster: FakeCluster) -> World:
+def world(pyscheduler_cluster: FakeCluster) -> CoschedulingCluster:
     """Return a cluster that serves the PodGroups of sigs and ming."""
-    return World(pyscheduler_cluster)
+    return CoschedulingCluster(pyscheduler_cluster)
 
 
 @pytest.fixture
@@ -153,6 +153,6 @@ def attempts(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
 
 
 @pytest.fixture
-def world_on() -> Callable[[FakeCluster], World]:
-    """Return a function that makes a `World` of a cluster."""
-    return World
+def world_on() -> Callable[[FakeCluster], CoschedulingCluster]:
+    """Return a function that makes a `CoschedulingCluster` of a cluster."""
+    return CoschedulingCluster

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from pyscheduler.api import Pod
-    from pyscheduler.framework import GroupCycle, Handle
+    from pyscheduler.framework import Handle, Trial
     from pyscheduler.podgroup import Dialect, GroupState, PodGroups
     from pyscheduler_gang.args import GangArgs
 
@@ -192,23 +192,23 @@ class Gangs:
                 return messages.partners_fail(group.gang_group, failing, what, record.id, pod)
         return None
 
-    def has_quorum(self, record: GangRecord, cycle: GroupCycle | None = None) -> bool:
+    def has_quorum(self, record: GangRecord, trial: Trial | None = None) -> bool:
         """Return True if every gang of the gang group has its quorum: enough members that wait or are bound.
 
-        Who has found a node in the `cycle` that is deciding counts as waiting.
+        A member that has a node in the `trial` counts as waiting.
         """
         if len(record.state.group.gang_group) == 1:
-            return self._has_own_quorum(record.state, cycle)
+            return self._has_own_quorum(record.state, trial)
         partners = self.directory.partners(record.state)
-        return all(state is not None and self._has_own_quorum(state, cycle) for _, state in partners)
+        return all(state is not None and self._has_own_quorum(state, trial) for _, state in partners)
 
-    def _has_own_quorum(self, state: GroupState, cycle: GroupCycle | None) -> bool:
+    def _has_own_quorum(self, state: GroupState, trial: Trial | None) -> bool:
         group = state.group
         if not group.is_declared:
             return False
         waiting, bound = len(state.waiting), len(state.bound)
-        if cycle is not None:
-            waiting += len(cycle.placed(state.id))
+        if trial is not None:
+            waiting += len(trial.placed(state.id))
         match group.policy or self.args.match_policy:
             case MatchPolicy.ONLY_WAITING:
                 return waiting >= group.min

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Mapping
 
     from pyscheduler.api import Pod
-    from pyscheduler.framework import GroupCycle
+    from pyscheduler.framework import Trial
     from pyscheduler_gang.gangs import Gangs
     from pyscheduler_gang.record import GangRecord
 
@@ -42,9 +42,9 @@ def groups_to_schedule(gangs: Gangs, pod: Pod) -> Mapping[Hashable, Iterable[Pod
     return found
 
 
-def permit(gangs: Gangs, record: GangRecord, cycle: GroupCycle) -> Status | None:
+def permit(gangs: Gangs, record: GangRecord, trial: Trial) -> Status | None:
     """Return None if every gang of the gang group has its quorum, counting members with a node in this cycle."""
-    if gangs.has_quorum(record, cycle):
+    if gangs.has_quorum(record, trial):
         return None
     # The timeout has no effect: no member waits in a group cycle.
     return Status.wait(messages.not_enough_placed(record.id), timeout=gangs.wait_seconds(record))

@@ -16,8 +16,6 @@ from typing import TYPE_CHECKING, ClassVar, Final
 from pyscheduler.api import ENDED_PODS, Pod
 from pyscheduler.framework import (
     AFTER_FAILURE,
-    GROUP_CYCLE,
-    WHAT_IF,
     ActionType,
     ClusterEvent,
     ClusterEventWithHint,
@@ -165,7 +163,7 @@ class Gang(
     def pre_filter(self, state: CycleState, pod: Pod, nodes: Nodes) -> PreFilterResult | Status | None:
         """Refuse a member whose gang cannot be complete or timed out, or that had its turn in this round."""
         found = self.gangs.find(pod)
-        if found is None or state.get(WHAT_IF):
+        if found is None or (state.trial is not None and state.trial.is_question):
             return None
         gang, record = found
         if record is None:
@@ -231,7 +229,7 @@ class Gang(
         self._deadlocks.tried(pod)
         if not self.gangs.is_strict(record):
             return None, Status.unschedulable()
-        if state.get(GROUP_CYCLE) is not None:
+        if state.trial is not None and state.trial.is_attempt:
             return None, Status.unschedulable(messages.rejected_itself(record.id))
         error = FitError(num_all_nodes=len(self.handle.snapshot.nodes), diagnosis=Diagnosis(node_statuses=statuses))
         self.verdicts.member_failed(record, pod, str(error))
@@ -239,7 +237,7 @@ class Gang(
 
     def reserve(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
         """Record that the pod holds a node; a member counts from Permit on."""
-        if state.get(GROUP_CYCLE) is None:
+        if state.trial is None:
             self._deadlocks.took(pod)
         return None
 
@@ -251,9 +249,8 @@ class Gang(
         record = found[1]
         if record is None or self.gangs.directory.place_of(pod.uid) is None:
             return Status.unschedulable(messages.GANG_NOT_FOUND)
-        cycle = state.get(GROUP_CYCLE)
-        if cycle is not None:
-            return group_cycle.permit(self.gangs, record, cycle)
+        if state.trial is not None:
+            return group_cycle.permit(self.gangs, record, state.trial)
         if not self.gangs.is_satisfied_for_good(record) and self._rounds.is_over(record):
             return Status.unschedulable(messages.rejected_itself(record.id))
         if self.verdicts.admit(record, pod):
@@ -262,7 +259,7 @@ class Gang(
 
     def unreserve(self, state: CycleState, pod: Pod, node_name: str) -> None:
         """Handle the cause why the member lost its node; after a trial nothing is to be done."""
-        if state.get(GROUP_CYCLE) is not None:
+        if state.trial is not None:
             return
         record = self.gangs.of(pod)
         self._deadlocks.gave_back(pod, self.handle.wait_verdict(pod.uid))

@@ -21,7 +21,7 @@ KIND: type[KubeObject] = ROW.kinds[0].type
 LABEL = ROW.keys[0].name
 
 
-class World:
+class GangCluster:
     """The nodes, gangs and pods of one cluster, and their states."""
 
     def __init__(self, cluster: FakeCluster) -> None:
@@ -185,10 +185,10 @@ def said() -> Any:
 @pytest.fixture
 def make_world() -> Any:
     """Give what makes any number of these, each on a cluster of its own, which the test has to close."""
-    return World
+    return GangCluster
 
 
 @pytest.fixture
-def world(pyscheduler_cluster: FakeCluster) -> World:
+def world(pyscheduler_cluster: FakeCluster) -> GangCluster:
     """Give an empty cluster that knows PodGroups."""
-    return World(pyscheduler_cluster)
+    return GangCluster(pyscheduler_cluster)

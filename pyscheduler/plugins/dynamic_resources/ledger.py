@@ -9,17 +9,21 @@ Source: kube-scheduler 1.36, `dynamicresources/dra_manager.go` and `allocateddev
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 import attrs
 
 from pyscheduler.api import AllocationResult, ResourceClaim
 from pyscheduler.plugins.dynamic_resources.allocated import AllocatedState
+from pyscheduler.plugins.dynamic_resources.claims import ClaimError, find_claims, is_reserved_for
 from pyscheduler.plugins.dynamic_resources.extended_claims import owner_of
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
     from pyscheduler.api import Pod
-    from pyscheduler.framework import GroupCycle, Lister
+    from pyscheduler.framework import Lister, Trial
 
 __all__ = ["ClaimLedger", "Promise"]
 
@@ -44,12 +48,15 @@ class ClaimLedger:
         self._promises: dict[str, Promise] = {}
         #: By uid of the claim, what is counted in `allocated`.
         self._counted: dict[str, AllocationResult] = {}
-        self._group_cycle: GroupCycle | None = None
+        self._trial: Trial | None = None
         self._shared: set[str] = set()
         #: By uid of a pod, the keys of claims that were made for its extended resources.
         self._made: dict[str, dict[str, None]] = {}
         #: By uid, pods that were refused while something was promised to others.
         self._refused: dict[str, Pod] = {}
+        #: By uid of a claim, the uids of pods that are evicted in a trial; and the claims that nobody else uses.
+        self._evicted: dict[str, set[str]] = {}
+        self._freed: set[str] = set()
         self.allocated = AllocatedState()
         lister.add_event_handler(on_add=self._add, on_update=self._update, on_delete=self._drop)
 
@@ -90,21 +97,21 @@ class ClaimLedger:
         promise = self._promises.get(uid)
         return None if promise is None else promise.allocation
 
-    def promise(self, claim: ResourceClaim, allocation: AllocationResult, cycle: GroupCycle | None = None) -> Promise:
-        """Promise devices to a claim, or share in the promise that there is; in `cycle` other members may share it."""
+    def promise(self, claim: ResourceClaim, allocation: AllocationResult, trial: Trial | None = None) -> Promise:
+        """Promise devices to a claim, or share the existing promise; other pods of `trial` may share it, too."""
         promise = self._promises.get(claim.uid)
         if promise is None:
             promise = self._promises[claim.uid] = Promise(claim, allocation)
             self._count(self._current(promise))
         else:
             promise.sharers += 1
-        if cycle is not None:
-            self._shared_in(cycle).add(claim.uid)
+        if trial is not None:
+            self._shared_in(trial).add(claim.uid)
         return promise
 
-    def is_shared_in(self, cycle: GroupCycle, uid: str) -> bool:
-        """Tell whether what is promised to a claim was promised in this group cycle."""
-        return uid in self._shared_in(cycle)
+    def is_shared_in(self, trial: Trial, uid: str) -> bool:
+        """Return True if what is promised to a claim was promised in this trial."""
+        return uid in self._shared_in(trial)
 
     def release(self, promise: Promise, *, entirely: bool = False) -> None:
         """End a share in a promise, or the promise altogether, because it is kept; does nothing where it has ended."""
@@ -130,6 +137,58 @@ class ClaimLedger:
         self._settle(uid, None)
         self._count(self._current(promise))
 
+    # Evictions in a trial
+
+    def free(self, pod: Pod) -> Callable[[], None] | None:
+        """Count devices as free that no pod has once `pod` is evicted; return what counts them again, or None.
+
+        A claim keeps its devices while another pod uses it. Where the pod is the only one, they count as free for other
+        claims: the claim itself is not changed.
+        """
+        claims = [claim for claim in self._claims_held_by(pod) if pod.uid not in self._evicted.get(claim.uid, ())]
+        for claim in claims:
+            self._evicted.setdefault(claim.uid, set()).add(pod.uid)
+            self._settle_freed(claim)
+        return partial(self._hold_again, pod, claims) if claims else None
+
+    def _hold_again(self, pod: Pod, claims: Sequence[ResourceClaim]) -> None:
+        for claim in claims:
+            evicted = self._evicted[claim.uid]
+            evicted.discard(pod.uid)
+            if not evicted:
+                del self._evicted[claim.uid]
+            self._settle_freed(claim)
+
+    def _claims_held_by(self, pod: Pod) -> Sequence[ResourceClaim]:
+        """Return the claims that are reserved for a pod, or promised to it."""
+        promised = [each.claim for each in self._promises.values() if owner_of(each.claim) == pod.uid]
+        made = self.made_for(pod)
+        if made is not None:
+            promised.append(made)
+        if pod.spec.resource_claims:
+            try:
+                promised += find_claims(pod, self.get)
+            except ClaimError:
+                return promised
+        found = {claim.uid: claim for claim in promised}
+        return [claim for uid, claim in found.items() if uid in self._promises or is_reserved_for(claim, pod)]
+
+    def _settle_freed(self, claim: ResourceClaim) -> None:
+        """Count a claim's devices, or count them as free if all pods that use it are evicted."""
+        known = self.get(claim.name, claim.namespace)
+        claim = known if known is not None and known.uid == claim.uid else claim
+        evicted, promise = self._evicted.get(claim.uid, set()), self._promises.get(claim.uid)
+        users = {each.uid for each in claim.status.reserved_for}
+        sharers = promise.sharers if promise is not None else 0
+        if evicted and users <= evicted and len(evicted) >= sharers:
+            self._freed.add(claim.uid)
+        else:
+            self._freed.discard(claim.uid)
+        if known is None and promise is None:
+            self._settle(claim.uid, None)
+        else:
+            self._count(claim)
+
     def note_refused(self, pod: Pod) -> None:
         """Remember a pod that was refused, if something is promised to others, which they may give back."""
         if self._promises:
@@ -141,10 +200,10 @@ class ClaimLedger:
         self._refused.clear()
         return refused
 
-    def _shared_in(self, cycle: GroupCycle) -> set[str]:
-        """Return the claims to which something was promised in a group cycle; one is under way at a time."""
-        if self._group_cycle is not cycle:
-            self._group_cycle, self._shared = cycle, set()
+    def _shared_in(self, trial: Trial) -> set[str]:
+        """Return the claims to which something was promised in a trial; there is one trial at a time."""
+        if self._trial is not trial:
+            self._trial, self._shared = trial, set()
         return self._shared
 
     def _current(self, promise: Promise) -> ResourceClaim:
@@ -185,6 +244,8 @@ class ClaimLedger:
 
     def _settle(self, uid: str, allocation: AllocationResult | None) -> None:
         """Count what a claim has now instead of what it had."""
+        if uid in self._freed:
+            allocation = None
         before = self._counted.get(uid)
         if before is allocation:
             return

@@ -4,6 +4,10 @@ Differs from kube-scheduler: pods are also tried again when another one gives ba
 never written, of which no claim tells; there, they wait until some other event comes, or five minutes are over. Where
 devices were taken or given back between the choice of a node and Reserve (members of a group), they are chosen again
 there; a member of a group that shares what was promised to a claim goes only where that can be used.
+
+As in kube-scheduler, whose plugin follows no pods that preemption takes off a node, default preemption does not find
+the device of a victim (`PreemptionRules.keeps_bookings_of`). `release_in_trial` finds it for other preemptors, and for
+groups that yield to each other.
 """
 
 from __future__ import annotations
@@ -24,9 +28,6 @@ from pyscheduler.api import (
     kind_of,
 )
 from pyscheduler.framework import (
-    GROUP_CYCLE,
-    PREEMPTION_INQUIRY,
-    WHAT_IF,
     APIError,
     ClusterEventWithHint,
     CycleState,
@@ -81,7 +82,7 @@ from pyscheduler.plugins.dynamic_resources.selectors import CelSelectors
 from pyscheduler.plugins.dynamic_resources.stock import Stock
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Iterable, Sequence
+    from collections.abc import Awaitable, Callable, Iterable, Sequence
 
     from numpy.typing import NDArray
 
@@ -226,8 +227,7 @@ class DynamicResources(
             allocation = self._ledger.promised(claim.uid)
             if allocation is None:
                 return self._check_classes(claim)
-            cycle = state.get(GROUP_CYCLE)
-            if cycle is None or not self._ledger.is_shared_in(cycle, claim.uid):
+            if state.trial is None or not self._ledger.is_shared_in(state.trial, claim.uid):
                 return _in_progress(claim)
             each.shared = allocation
         if allocation.node_selector is not None:
@@ -288,19 +288,20 @@ class DynamicResources(
             return _all_refused(nodes, _NOT_FOUND)
         if choice.is_empty:
             return None
+        is_question = state.trial is not None and state.trial.is_question
         self._keep_up(choice)
         if self._long_work.is_busy_with(pod):
             return _all_refused(nodes, _STILL_WORKING)
         try:
             statuses = self._judge(choice, nodes, self._long_work.patience(pod))
         except StillWorkingError:
-            if state.get(WHAT_IF):
+            if is_question:
                 return _all_refused(nodes, _STILL_WORKING)
             if self._go_on_beside(pod, choice, nodes):
                 return _all_refused(nodes, _STILL_WORKING)
             # No event loop runs, so nobody waits for anything.
             statuses = self._judge(choice, nodes, self._long_work.patience(pod, endless=True))
-        if choice.found is not None and not state.get(WHAT_IF):
+        if choice.found is not None and not is_question:
             self._long_work.note_used(pod)
         if statuses is not None:
             self._ledger.note_refused(pod)
@@ -340,8 +341,8 @@ class DynamicResources(
             return None, _NOT_FOUND
         if choice.is_empty:
             return None, _NOTHING_TO_GIVE_BACK
-        # Who only asks is told what would be done; a group's members are tried in earnest as far as claims go.
-        only_asks = state.get(WHAT_IF) or (state.get(PREEMPTION_INQUIRY) and state.get(GROUP_CYCLE) is None)
+        # Claims of a group's members are given back during the trial: the attempt fails in either case.
+        only_asks = state.trial is not None and not state.trial.is_attempt
         for position in sorted(choice.unavailable):
             claim = choice.claims[position].claim
             if claim.status.allocation is None or any(each.uid != pod.uid for each in claim.status.reserved_for):
@@ -404,11 +405,10 @@ class DynamicResources(
         allotment = choice.allocate_on(found, self._long_work.patience(pod, short=True))
         if isinstance(allotment, Status):
             return allotment
-        cycle = state.get(GROUP_CYCLE)
-        if cycle is None:
+        if state.trial is None:
             self._long_work.forget(pod)
         for each, allocation in zip(pending, allotment.of_claims, strict=True):
-            each.promise = self._ledger.promise(each.claim, allocation, cycle)
+            each.promise = self._ledger.promise(each.claim, allocation, state.trial)
             choice.is_promised = True
         extended = choice.extended
         if extended is not None:
@@ -422,12 +422,12 @@ class DynamicResources(
         choice = self._of(state, pod)
         if choice is None or choice.is_empty:
             return
-        in_earnest = state.get(GROUP_CYCLE) is None
+        is_real = state.trial is None
         for each in choice.claims:
             if each.promise is not None:
                 self._ledger.release(each.promise)
                 each.promise = None
-            if in_earnest and each.is_allocated and is_reserved_for(each.claim, pod):
+            if is_real and each.is_allocated and is_reserved_for(each.claim, pod):
                 self._writer.take_back(pod, each.claim)
         extended = choice.extended
         if extended is not None:
@@ -436,10 +436,13 @@ class DynamicResources(
                 extended.promise = None
             if extended.written is not None:
                 self._extended_writer.take_back(extended.written.claim)
-        if in_earnest and choice.is_promised:
+        if is_real and choice.is_promised:
             # No claim tells of devices that were promised and never written.
             self.handle.activate([each for each in self._ledger.take_refused() if each.uid != pod.uid])
         choice.is_promised = False
+
+    def release_in_trial(self, pod: Pod, node_name: str) -> Callable[[], None] | None:
+        return self._ledger.free(pod)
 
     # Binding
 

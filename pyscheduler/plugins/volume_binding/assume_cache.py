@@ -71,6 +71,12 @@ class AssumeCache(Generic[K]):
         if known is not None and known.resource_version == assumed.resource_version:
             del self._assumed[assumed.key]
 
+    def assume_again(self, assumed: K) -> None:
+        """Undo `restore`, unless something else is known by now."""
+        stored = self._lister.get(assumed.name, assumed.namespace)
+        if stored is not None and stored.resource_version == assumed.resource_version:
+            self._assumed.setdefault(assumed.key, assumed)
+
     @property
     def assumed(self) -> Mapping[str, K]:
         """Return all that is assumed, by `namespace/name`, also what the API server has overtaken by now."""

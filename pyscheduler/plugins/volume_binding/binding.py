@@ -113,6 +113,14 @@ class Binder:
         for made in reserved.made:
             self._claims.restore(made.claim)
 
+    def assume_again(self, reserved: Reservation) -> None:
+        """Undo `revert`, but for what has changed since."""
+        for taken in reserved.taken:
+            if taken.patch is not None:
+                self._volumes.assume_again(taken.volume)
+        for made in reserved.made:
+            self._claims.assume_again(made.claim)
+
     async def bind(self, pod: Pod, node_name: str, reserved: Reservation) -> None:
         """Write, and wait until everything is bound.
 

@@ -8,6 +8,7 @@ fails, and the pod is tried again.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, ClassVar, Final
 
 import attrs
@@ -58,7 +59,7 @@ from pyscheduler.plugins.volume_binding.scoring import score_use, shape_of, stor
 from pyscheduler.plugins.volume_binding.shelves import VolumeIndex
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
@@ -118,6 +119,8 @@ class VolumeBinding(
         index = VolumeIndex(handle.lister(PersistentVolume))
         self._world = World(volumes, index, handle.lister(CSINode), Provisioning(handle))
         self._binder = Binder(handle, volumes, self._claims, timeout_seconds=given.bind_timeout_seconds)
+        #: By uid of a pod, what is assumed for it.
+        self._reserved: dict[str, Reservation] = {}
         scores = handle.feature_gates.get("StorageCapacityScoring", False)
         self._shape = shape_of(given.shape or ()) if scores else ()
 
@@ -184,6 +187,7 @@ class VolumeBinding(
             if not current.placement.is_current:
                 current.placement = self._place_again(pod, node_name)
             current.reserved = self._binder.assume(current.placement.choose(labels), node_name)
+            self._reserved[pod.uid] = current.reserved
         except PySchedulerError as error:
             self.handle.recorder.volume_stage_failed("assume")
             return Status.from_error(error)
@@ -207,7 +211,20 @@ class VolumeBinding(
     def unreserve(self, state: CycleState, pod: Pod, node_name: str) -> None:
         current = state.get(_STATE)
         if current is not None and current.reserved is not None:
+            self._reserved.pop(pod.uid, None)
             self._binder.revert(current.reserved)
+
+    def release_in_trial(self, pod: Pod, node_name: str) -> Callable[[], None] | None:
+        """Give back what is assumed for the pod and not written yet; bound volumes stay with their claims."""
+        reserved = self._reserved.get(pod.uid)
+        if reserved is None:
+            return None
+        self._binder.revert(reserved)
+        return partial(self._assume_again, pod, reserved)
+
+    def _assume_again(self, pod: Pod, reserved: Reservation) -> None:
+        if self._reserved.get(pod.uid) is reserved:
+            self._binder.assume_again(reserved)
 
     def pre_bind_pre_flight(
         self, state: CycleState, pod: Pod, node_name: str
@@ -222,6 +239,7 @@ class VolumeBinding(
             return None
         try:
             await self._binder.bind(pod, node_name, reserved)
+            self._reserved.pop(pod.uid, None)
         except PySchedulerError as error:
             self.handle.recorder.volume_stage_failed("bind")
             return Status.from_error(error)

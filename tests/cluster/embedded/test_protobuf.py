@@ -125,6 +125,7 @@ KINDS = [
 ]
 
 
+@pytest.mark.slow
 def test_everything_in_the_table_there_and_back() -> None:
     """What is written field by field comes back as the JSON it stands for; every type comes up."""
     fired: Counter[str] = Counter()

@@ -28,6 +28,7 @@ from pyscheduler.framework.recorder import NullRecorder
 from pyscheduler.scheduler.ports import ClientSettings, Response
 from pyscheduler.testing.builders import node_manifest, pod_manifest
 from pyscheduler.testing.clock import VirtualClock, settle
+from tests.processes import PATIENCE_SECONDS
 
 
 class Warnings(NullRecorder):
@@ -407,11 +408,9 @@ def turn_until() -> Callable[[Callable[[], object]], Awaitable[None]]:
     """Let the event loop turn until something is so; for what `settle` would wait out."""
 
     async def turn(so: Callable[[], object]) -> None:
-        for _ in range(100_000):
-            if so():
-                return
-            await asyncio.sleep(0)
-        raise TimeoutError("it did not happen")
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            while not so():  # noqa: ASYNC110 - caches and pools ring no bell
+                await asyncio.sleep(0)
 
     return turn
 

@@ -17,7 +17,7 @@ from pyscheduler.cluster.real import auth
 from pyscheduler.cluster.real.http import HTTPTransport
 from pyscheduler.framework.errors import TransportError
 from pyscheduler.testing.clock import VirtualClock
-from tests.cli.pem import Authority
+from tests.serving.pem import Authority
 
 #: A bit more than the time within which files are read again.
 MINUTE = 61.0

@@ -18,7 +18,7 @@ from pyscheduler.cluster.real import auth
 from pyscheduler.cluster.real.http import HTTPTransport
 from pyscheduler.framework.errors import ConfigError, TransportError
 from pyscheduler.testing.clock import VirtualClock
-from tests.cli.pem import Authority
+from tests.serving.pem import Authority
 
 
 async def ok(wire: Any, head: str, body: bytes, writer: asyncio.StreamWriter) -> None:

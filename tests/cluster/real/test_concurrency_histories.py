@@ -237,6 +237,7 @@ class Histories(RuleBasedStateMachine):
         next(request for request in self.waiting if request.number == number).turn = turn
 
 
+@pytest.mark.slow
 def test_any_history() -> None:
     """Over histories in which everything happens; how often is printed."""
     Histories.fired.clear()

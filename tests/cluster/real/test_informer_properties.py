@@ -21,7 +21,7 @@ OPERATIONS = st.one_of(
 )
 
 
-class World:
+class OperationsOnStage:
     """A stage, the operations on it, and which of its objects cannot be read."""
 
     def __init__(self, stage: Any) -> None:
@@ -84,7 +84,7 @@ def test_copy_equals_the_api(
 
     async def play() -> None:
         stage = stage_type()
-        world = World(stage)
+        world = OperationsOnStage(stage)
         pods = stage.informer()
         ledger = ledger_type().listen(pods)
         pods.start()

@@ -29,7 +29,7 @@ HOUR = 3600.0
 class Process:
     """A replica's clock, its way to the server, and its elector."""
 
-    def __init__(self, world: World, name: str) -> None:
+    def __init__(self, world: ReplicaHistory, name: str) -> None:
         rng = world.rng
         self.name = name
         self.world = world
@@ -140,7 +140,7 @@ class Process:
         """Nothing to close."""
 
 
-class World:
+class ReplicaHistory:
     """The cluster, its replicas, and what becomes of them under one seed."""
 
     def __init__(self, stage: Any, seed: int, counts: Counter[str]) -> None:
@@ -257,7 +257,7 @@ class World:
 async def test_never_two_leaders(stage: Any, seed: int) -> None:
     """At no moment of ten minutes do two act; once all is calm, one does within lease duration and a retry."""
     counts: Counter[str] = Counter()
-    world = World(stage, seed, counts)
+    world = ReplicaHistory(stage, seed, counts)
     for _ in range(3):
         world.start()
     await settle()
@@ -285,7 +285,7 @@ async def test_never_two_leaders(stage: Any, seed: int) -> None:
 
 async def test_ten_kills(stage: Any) -> None:
     """Leadership moves within lease duration and one retry of the last renewal, ten kills in a row."""
-    world = World(stage, 1, Counter())
+    world = ReplicaHistory(stage, 1, Counter())
     world.calm = True
     world.start()
     await settle()

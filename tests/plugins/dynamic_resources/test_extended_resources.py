@@ -251,12 +251,12 @@ async def test_several_classes_stand_for_a_resource(
         await cluster.clock.advance(1)
         add(cluster, *(named_class(name) for name in ages if ages[name] == age))
     await framework.settle()
-    found = ExtendedResources.of(framework.profile).class_of(GPU)
+    found = ExtendedResources.of(framework.profile.handle).class_of(GPU)
     assert found is not None
     assert found.name == expected
     cluster.delete(DeviceClass, expected, namespace="")
     await framework.settle()
-    other = ExtendedResources.of(framework.profile).class_of(GPU)
+    other = ExtendedResources.of(framework.profile.handle).class_of(GPU)
     assert other is not None
     assert other.name == next(name for name in ages if name != expected)
 

@@ -12,6 +12,7 @@ from random import Random
 from typing import Any, Final
 
 import hypothesis.strategies as st
+import pytest
 from hypothesis import given, settings
 
 from pyscheduler.api import Namespace, Pod, ResourceClaim, ResourceSlice, parse_quantity
@@ -249,6 +250,7 @@ def test_no_device_is_given_twice(seed: int) -> None:
     asyncio.run(live(Random(seed)))
 
 
+@pytest.mark.slow
 def test_every_rule_has_its_turn() -> None:
     """Among the same histories every time, each rule decides several times."""
     FIRED.clear()

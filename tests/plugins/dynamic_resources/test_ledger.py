@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from pyscheduler.api import AllocationResult, ResourceClaim
-from pyscheduler.framework import GroupCycle
+from pyscheduler.framework import Trial
 from pyscheduler.plugins.dynamic_resources.allocated import AllocatedState, DeviceId
 from pyscheduler.plugins.dynamic_resources.ledger import ClaimLedger
 from tests.plugins.devices import DRIVER, allocation, claim
@@ -88,12 +88,12 @@ def test_a_promise_counts_once(lister: Objects) -> None:
 
 
 def test_a_promise_that_is_shared(lister: Objects) -> None:
-    """It ends with the last who shares it; only members that are tried in the same cycle may."""
-    ledger, cycle = ClaimLedger(lister), GroupCycle()
-    first = ledger.promise(read(), given("a"), cycle)
-    assert ledger.promise(read(), given("z"), cycle) is first
-    assert ledger.is_shared_in(cycle, "uid-c")
-    assert not ledger.is_shared_in(GroupCycle(), "uid-c")
+    """It ends with the last who shares it; only members that are tried in the same trial may."""
+    ledger, trial = ClaimLedger(lister), Trial()
+    first = ledger.promise(read(), given("a"), trial)
+    assert ledger.promise(read(), given("z"), trial) is first
+    assert ledger.is_shared_in(trial, "uid-c")
+    assert not ledger.is_shared_in(Trial(), "uid-c")
     ledger.release(first)
     assert devices(ledger) == {"a"}
     ledger.release(first)

@@ -6,7 +6,7 @@ import numpy as np
 
 from pyscheduler.framework import CycleState, NodeStatuses, Status
 from pyscheduler.plugins.dynamic_resources.plugin import DynamicResources
-from pyscheduler.runtime.pod_keys import pod_key
+from pyscheduler.runtime.equivalence_cache.equivalence_key import equivalence_key
 from pyscheduler.testing import FakeCluster, make_pod
 from tests.plugins.devices import using
 
@@ -67,5 +67,5 @@ async def test_pods_with_claims_are_like_no_other(pyscheduler_cluster: FakeClust
     assert isinstance(plugin, DynamicResources)
     pod = make_pod("p", spec=using("c"))
     assert isinstance(plugin.sign_pod(pod), Status)
-    assert pod_key(pod) is None
-    assert pod_key(make_pod("p")) is not None
+    assert equivalence_key(pod) is None
+    assert equivalence_key(make_pod("p")) is not None

@@ -9,7 +9,18 @@ import pytest
 
 from pyscheduler.api import Pod, ResourceClaim
 from pyscheduler.cluster.embedded.faults import Fault
-from pyscheduler.framework import CycleState, PermitPlugin, Status
+from pyscheduler.framework import (
+    CycleState,
+    Handle,
+    NodeStatuses,
+    PermitPlugin,
+    Plugin,
+    PodInfo,
+    PostFilterPlugin,
+    PostFilterResult,
+    PreemptionRules,
+    Status,
+)
 from pyscheduler.plugins.dynamic_resources.ledger import ClaimLedger
 from pyscheduler.plugins.dynamic_resources.plugin import DynamicResources
 from pyscheduler.podgroup.wire import IN_TREE_PODGROUPS, InTreePodGroup
@@ -498,3 +509,69 @@ async def test_two_profiles_have_one_account(pyscheduler_cluster: FakeCluster) -
     plugins = [profile.plugins["DynamicResources"] for profile in framework.scheduler.profiles.values()]
     one, two = (each._ledger for each in plugins if isinstance(each, DynamicResources))
     assert one is two
+
+
+class _FindDevices(PreemptionRules):
+    keeps_bookings_of = ()
+
+
+class Finder(PostFilterPlugin):
+    """Preempts like DefaultPreemption, and finds the devices of victims."""
+
+    def __init__(self, args: object, handle: Handle) -> None:
+        super().__init__(args, handle)
+        self._preemptor = handle.preemptor(self.name, _FindDevices())
+
+    async def post_filter(
+        self, state: CycleState, pod: Pod, statuses: NodeStatuses
+    ) -> tuple[PostFilterResult | None, Status]:
+        return await self._preemptor.preempt(state, pod, statuses)
+
+
+@pytest.mark.parametrize(
+    ("enable", "disable", "victims"),
+    [
+        pytest.param([], [], set(), id="DefaultPreemption, as kube-scheduler"),
+        pytest.param([Finder], ["DefaultPreemption"], {"low"}, id="a preemptor that finds devices"),
+    ],
+)
+async def test_preemption_finds_the_device_of_a_victim_if_its_rules_say_so(
+    pyscheduler_cluster: FakeCluster, enable: list[type[Plugin]], disable: list[str], victims: set[str]
+) -> None:
+    """A pod lacks a CPU and a device, and one pod of lower priority has both."""
+    cluster = pyscheduler_cluster
+    cluster.add_node("n1", allocatable={"cpu": "1"})
+    add(cluster, device_class(), resource_slice(), claim("c"), claim("d"))
+    framework = cluster.framework(enable=enable, disable=disable)
+    assert (await framework.schedule("low", requests={"cpu": "1"}, spec=using("c"))).bound
+    before = dict(ledger_of(framework).allocated.devices)
+    await framework.schedule("high", requests={"cpu": "1"}, priority=10, spec=using("d"))
+    assert {pod.name for pod in cluster.pods() if pod.is_terminating} == victims
+    assert ledger_of(framework).allocated.devices == before
+
+
+async def test_a_trial_frees_a_device_once_all_its_users_are_evicted(pyscheduler_cluster: FakeCluster) -> None:
+    """Two pods share a claim; what becomes known of it during the trial counts afterwards."""
+    cluster = pyscheduler_cluster
+    cluster.add_node("n1")
+    add(cluster, device_class(), resource_slice(), claim("c"), claim("d"))
+    framework = cluster.framework()
+    for name in ("p", "q"):
+        assert (await framework.schedule(name, spec=using("c"))).bound
+    other = PodInfo.of(cluster.add_pod("other", spec=using("d"), scheduler_name="nobody"))
+    await framework.settle()
+    async with framework.profile.what_if() as trial:
+        node = trial.snapshot.get("n1")
+        assert node is not None
+        pods = list(node.pods)
+        trial.statement.evict(pods[0], "n1")
+        assert trial.find_node(other) == ""
+        with trial.statement.what_if():
+            trial.statement.evict(pods[1], "n1")
+            assert trial.find_node(other) == "n1"
+        assert trial.find_node(other) == ""
+        trial.statement.evict(pods[1], "n1")
+        set_status(cluster, "c", {"reservedFor": None})
+        set_status(cluster, "c", {"allocation": None})
+        await cluster.clock.advance(0)
+    assert not ledger_of(framework).allocated.devices

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import hypothesis.strategies as st
 import numpy as np
+import pytest
 from hypothesis import given, settings
 
 from pyscheduler.api import (
@@ -273,6 +274,7 @@ def check(plugin: PodTopologySpread, pod: Pod, snapshot: Snapshot, some: list[in
         fired["different"] += len(set(expected[0])) > 1
 
 
+@pytest.mark.slow
 def test_answers_are_those_of_the_rules_whatever_happened_before() -> None:
     """One plugin and one snapshot, followed through random changes, answer as a look at each pod and node does."""
     fired: Counter[str] = Counter()
@@ -311,6 +313,7 @@ def test_answers_are_those_of_the_rules_whatever_happened_before() -> None:
         assert fired[what] > 0, fired
 
 
+@pytest.mark.slow
 def test_following_a_what_if_equals_looking_anew() -> None:
     """AddPod and RemovePod, then Filter, give what PreFilter and Filter give on the changed cluster; clones differ."""
     fired: Counter[str] = Counter()

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from pyscheduler.api import PersistentVolume, PersistentVolumeClaim
+from pyscheduler.api import PersistentVolume, PersistentVolumeClaim, Pod
 from pyscheduler.cluster.embedded.faults import Fault
+from pyscheduler.framework import CycleState, PermitPlugin, PodInfo, Status
 from pyscheduler.podgroup.wire import IN_TREE_PODGROUPS, InTreePodGroup
 from pyscheduler.testing import FakeCluster, FakeFramework
 from tests.plugins.storage import (
@@ -339,3 +340,29 @@ async def test_writes_that_go_wrong_are_tried_again(
     assert armed.hits == fault["times"]
     assert framework.result("p").node == "n1"
     assert {each.name for each in cluster.objects(PersistentVolume)} == {"v", "made-made"}
+
+
+class Waits(PermitPlugin):
+    """Holds all pods."""
+
+    def permit(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
+        return Status.wait(timeout=60)
+
+
+async def test_a_trial_frees_the_volume_that_a_waiting_pod_has_taken(pyscheduler_cluster: FakeCluster) -> None:
+    """The volume is free for another pod while the first is evicted, and taken again afterwards."""
+    cluster = pyscheduler_cluster
+    cluster.add_node("n1")
+    add(cluster, storage_class(provisioner="kubernetes.io/no-provisioner"), claim("c"), claim("d"), volume("v"))
+    framework = cluster.framework(enable=[Waits])
+    assert (await framework.schedule("p", spec=using("c"))).state == "waiting"
+    other = PodInfo.of(cluster.add_pod("other", spec=using("d"), scheduler_name="nobody"))
+    await framework.settle()
+    async with framework.profile.what_if() as trial:
+        assert trial.find_node(other) == ""
+        node = trial.snapshot.get("n1")
+        assert node is not None
+        with trial.statement.what_if():
+            trial.statement.evict(node.pods[0], "n1")
+            assert trial.find_node(other) == "n1"
+        assert trial.find_node(other) == ""

@@ -104,6 +104,7 @@ def as_rule(cell: Cell) -> dict[str, Any]:
     return {"verbs": [cell.verb], "apiGroups": [cell.group], "resources": [cell.resource], **names}
 
 
+@pytest.mark.slow
 def test_what_is_covered_is_allowed() -> None:
     """Nothing that a covered rule allows is refused by those that cover it; both answers come up."""
     fired: Counter[str] = Counter()

@@ -1,0 +1,78 @@
+"""Results as JSON: printed, saved beside earlier ones, and read again."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import subprocess
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from benchmarks.targets import derive
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = ["CARRIED", "made", "read", "rows", "save"]
+
+_HERE: Final = Path(__file__).parent
+#: What docs/performance.md is made of.
+CARRIED: Final = _HERE / "measured.json"
+
+Rows = dict[str, dict[str, Any]]
+
+
+def made(found: Mapping[str, Mapping[str, Any]], *, short: bool, command: str) -> dict[str, Any]:
+    """Return the results of a run with what they depend on."""
+    return {"short": short, "command": command, **_machine(), "rows": found}
+
+
+def save(path: Path, found: Mapping[str, Mapping[str, Any]], *, command: str) -> None:
+    """Put rows into a file; others that are there stay. Each says by which command it was measured, of which code."""
+    document = read(path) if path.exists() else {"rows": {}}
+    origin = {"command": command, "commit": _commit()}
+    document["rows"].update({name: {**figures, **origin} for name, figures in found.items()})
+    derive(document["rows"])
+    document.update(_machine())
+    # In one stroke: a run that is broken off leaves what it had.
+    whole = path.with_suffix(".part")
+    whole.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+    whole.replace(path)
+
+
+def read(path: Path) -> dict[str, Any]:
+    """Read what `-o json` or `--save` wrote; a `ClickException` where it is something else."""
+    try:
+        document = json.loads(path.read_text(encoding="utf-8"))
+        if not isinstance(document["rows"], dict):
+            raise TypeError
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise click.ClickException(f"{path} holds no earlier result of -o json or --save: {error}") from error
+    return dict(document)
+
+
+def rows(path: Path | None) -> Rows:
+    """Return the figures of an earlier run by row; none where there is no file to compare with."""
+    return dict(read(path)["rows"]) if path is not None else {}
+
+
+def _machine() -> dict[str, Any]:
+    return {"python": platform.python_version(), "machine": _processor(), "cpus": len(os.sched_getaffinity(0))}
+
+
+def _processor() -> str:
+    """Return what the processor calls itself."""
+    for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
+        if line.startswith("model name"):
+            return line.partition(":")[2].strip()
+    return platform.machine()
+
+
+def _commit() -> str:
+    """Return the commit that is measured, "" outside a checkout; `+` where it is not all."""
+    command = ["git", "-C", str(_HERE), "describe", "--always", "--dirty=+", "--exclude=*"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    return done.stdout.strip()

@@ -1,0 +1,120 @@
+"""Schedulers to measure, made as `pyscheduler run` makes them, and what is noted of them."""
+
+from __future__ import annotations
+
+import random
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import attrs
+
+from benchmarks.shapes import SCHEDULER
+from pyscheduler.config.load import loads
+from pyscheduler.framework import EnqueueExtensions, FilterPlugin
+from pyscheduler.framework.clock import LoopClock
+from pyscheduler.runtime.discovery import discover
+from pyscheduler.scheduler.assembly import build
+from pyscheduler.telemetry.metrics import Metrics
+
+if TYPE_CHECKING:
+    from pyscheduler.api import Pod
+    from pyscheduler.framework import ClusterEventWithHint, CycleState, NodeInfo, Status
+    from pyscheduler.scheduler.ports import Transport
+    from pyscheduler.scheduler.scheduler import Scheduler
+
+__all__ = ["CONFIG", "CONFIGURATIONS", "BenchMetrics", "TimedCycles", "make_scheduler"]
+
+CONFIG: Final = """
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+clientConnection: {qps: -1}
+profiles: [{schedulerName: pyscheduler}]
+"""
+
+_PER_NODE_FILTER: Final = """
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+clientConnection: {qps: -1}
+profiles:
+- schedulerName: pyscheduler
+  plugins: {multiPoint: {enabled: [{name: AnyNode}]}}
+"""
+
+#: By the names that cases have for them; the first profile's name is replaced.
+CONFIGURATIONS: Final = {
+    "default": CONFIG,
+    "per-node-filter": _PER_NODE_FILTER,
+    "coscheduling": (Path(__file__).parents[1] / "configs" / "coscheduling.yaml").read_text(encoding="utf-8"),
+}
+
+
+class AnyNode(FilterPlugin, EnqueueExtensions):
+    """A filter as third parties write it: it is asked about one node at a time, and has nothing against it."""
+
+    def events_to_register(self) -> list[ClusterEventWithHint]:
+        """Wait for nothing."""
+        return []
+
+    def filter(self, state: CycleState, pod: Pod, node: NodeInfo) -> Status | None:
+        """Let it pass."""
+        del state, pod, node
+        return None
+
+
+class BenchMetrics(Metrics):
+    """Keeps the length of scheduling algorithm runs (`attempts`, in seconds by the clock) and counts warnings."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.attempts: list[float] = []
+        self.warnings: dict[str, int] = {}
+
+    def algorithm(self, seconds: float) -> None:
+        """Note one run, in seconds."""
+        super().algorithm(seconds)
+        self.attempts.append(seconds)
+
+    def warning(self, kind: str) -> None:
+        """Count a warning."""
+        super().warning(kind)
+        self.warnings[kind] = self.warnings.get(kind, 0) + 1
+
+
+class TimedCycles:
+    """Stands before a scheduler's cycles and notes the CPU time of each, in seconds.
+
+    A cycle that waits (for PostFilter, for extenders) is charged with whatever the process did meanwhile.
+    """
+
+    def __init__(self, scheduler: Scheduler) -> None:
+        self.seconds: list[float] = []
+        self._cycles: Any = scheduler.scheduling
+        scheduler.scheduling = self  # type: ignore[assignment]  # it answers in the cycles' place
+
+    async def run_scheduling_cycle(self, profile: Any, queued: Any) -> Any:
+        """Run one and time it."""
+        begun = time.thread_time()
+        try:
+            return await self._cycles.run_scheduling_cycle(profile, queued)
+        finally:
+            self.seconds.append(time.thread_time() - begun)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._cycles, name)
+
+
+def make_scheduler(
+    transport: Transport, *, configuration: str = "default", name: str = SCHEDULER, recorder: BenchMetrics | None = None
+) -> Scheduler:
+    """Return a scheduler, not yet started, whose first profile is called `name`; it writes as fast as it can."""
+    registry = discover()
+    registry.add("AnyNode", AnyNode)
+    config = loads(CONFIGURATIONS[configuration], source=configuration)
+    config = attrs.evolve(
+        config,
+        client_connection=attrs.evolve(config.client_connection, qps=-1),
+        profiles=(attrs.evolve(config.profiles[0], scheduler_name=name),),
+    )
+    metrics = recorder if recorder is not None else Metrics()
+    return build(config, transport, LoopClock(), random.Random(1), registry=registry, recorder=metrics)

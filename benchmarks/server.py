@@ -1,0 +1,190 @@
+"""A server for the benchmarks, in a process of its own, so that figures of the scheduler's process are its alone.
+
+It begins with a cluster of some size and then does what it is told on stdin, one JSON object a line; each is answered
+by a line on stdout. It ends with its stdin.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+import subprocess
+import sys
+import time
+from contextlib import contextmanager
+from typing import IO, TYPE_CHECKING, Any
+
+from benchmarks import clusters
+from benchmarks.secure import Identity
+from benchmarks.stage import Stage
+from benchmarks.weight import environment, running_status
+from pyscheduler.cluster.embedded.cluster import EmbeddedCluster
+from pyscheduler.framework.clock import LoopClock
+from pyscheduler.serving.gc_tuning import rare_collections
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from pyscheduler.cluster.embedded.access.users import User
+    from pyscheduler.cluster.embedded.routes import Request
+
+__all__ = ["Server", "serving", "serving_case"]
+
+
+class _Desk:
+    """The cluster, and the orders it takes."""
+
+    def __init__(
+        self, tasks: asyncio.TaskGroup, *, nodes: int, pods: int, tokens: Mapping[str, User] | None = None
+    ) -> None:
+        self._tasks = tasks
+        self._rng = random.Random(1)
+        self.cluster = EmbeddedCluster(clock=LoopClock(), rng=random.Random(1), tokens=tokens)
+        self.cluster.add(*clusters.nodes(nodes))
+        for pod in clusters.running_pods(pods, nodes):
+            self.cluster.add(pod)
+        #: When a pod was created, and after how long the binding of one arrived, in seconds.
+        self._created: dict[str, float] = {}
+        self._reactions: list[float] = []
+        self._bound = 0
+        self._handle = self.cluster.router.handle
+        self.cluster.router.handle = self._note  # type: ignore[method-assign]  # to see when requests arrive
+
+    async def _note(self, request: Request) -> Any:
+        if request.path.endswith("/binding"):
+            created = self._created.pop(request.path.split("/")[-2], None)
+            if created is not None:
+                self._reactions.append(time.perf_counter() - created)
+            self._bound += 1
+        return await self._handle(request)
+
+    # Orders
+
+    def create(self, *, count: int, pause_seconds: float, prefix: str, heavy: bool = False) -> object:
+        """Create pods one after the other, at random about so often, in the background; `heavy` ones have 8 kB."""
+        self._tasks.create_task(self._create(count, pause_seconds, prefix, heavy=heavy))
+        return count
+
+    async def _create(self, count: int, pause: float, prefix: str, *, heavy: bool) -> None:
+        for pod in clusters.pods(count, prefix=prefix):
+            if heavy:
+                pod["spec"]["containers"][0]["env"] = environment()
+            self._created[pod["metadata"]["name"]] = time.perf_counter()
+            self.cluster.add(pod)
+            await asyncio.sleep(pause * 2 * self._rng.random())
+
+    def reactions(self) -> object:
+        """Return how long each binding took to arrive since its pod was there, and forget it."""
+        found, self._reactions = self._reactions, []
+        return found
+
+    def bound(self) -> object:
+        """Return how many bindings have arrived."""
+        return self._bound
+
+    def run_pods(self) -> object:
+        """Let every bound pod run, as its kubelet says: the status grows to what real ones have."""
+        collection = self.cluster.registry.collection(self.cluster.resource("v1", "Pod"))
+        records = collection.page().records
+        for record in records:
+            body = record.decode()
+            if body["spec"].get("nodeName"):
+                collection.replace(record, {**body, "status": {**body["status"], **running_status()}})
+        return len(records)
+
+    def remove(self, *, prefix: str) -> object:
+        """Delete the pods whose names begin so."""
+        resource = self.cluster.resource("v1", "Pod")
+        collection = self.cluster.registry.collection(resource)
+        records = collection.page(prefix=f"default/{prefix}").records
+        for record in records:
+            collection.remove(record)
+        return len(records)
+
+    def forget(self, *, touch: bool) -> object:
+        """Forget all old versions and end every watch: whoever watched has to list again.
+
+        `touch`: every node and pod is another version then, as after a night without a connection.
+        """
+        watches = self.cluster.router.drop_watches(how="cut")
+        for kind in ("Node", "Pod") if touch else ():
+            collection = self.cluster.registry.collection(self.cluster.resource("v1", kind))
+            for record in collection.page().records:
+                body = record.decode()
+                body["metadata"].setdefault("labels", {})["touched"] = "true"
+                collection.replace(record, body)
+        self.cluster.add({"apiVersion": "v1", "kind": "Namespace", "metadata": {"generateName": "later-"}})
+        self.cluster.store.compact()
+        return watches
+
+
+async def _serve(arguments: dict[str, Any]) -> None:
+    loop = asyncio.get_running_loop()
+    identity = Identity.make() if arguments.pop("secure", False) else None
+    orders = asyncio.StreamReader()
+    await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(orders), sys.stdin)
+    async with asyncio.TaskGroup() as tasks:
+        if "name" in arguments:
+            desk: Any = Stage.of(**arguments, tokens=identity.tokens if identity else None)
+        else:
+            desk = _Desk(tasks, **arguments, tokens=identity.tokens if identity else None)
+        server = desk.cluster.server(tls=identity.context if identity else None)
+        await server.start()
+        print(json.dumps({"url": server.url, "identity": identity.told() if identity else None}), flush=True)
+        async for line in orders:
+            order = json.loads(line)
+            answer = getattr(desk, order.pop("do"))(**order)
+            print(json.dumps(await answer if asyncio.iscoroutine(answer) else answer), flush=True)
+        await server.stop()
+
+
+class Server:
+    """The other end: gives orders to a server in another process."""
+
+    def __init__(self, orders: IO[str], answers: IO[str]) -> None:
+        self._orders = orders
+        self._answers = answers
+        began = json.loads(answers.readline())
+        self.url: str = began["url"]
+        #: What has to be known to be let in; None where everybody is.
+        self.identity: dict[str, str] | None = began["identity"]
+
+    def __call__(self, what: str, **keywords: object) -> Any:
+        """Give an order and return its answer."""
+        self._orders.write(json.dumps({"do": what, **keywords}) + "\n")
+        self._orders.flush()
+        return json.loads(self._answers.readline())
+
+
+@contextmanager
+def serving(*, nodes: int, pods: int = 0, secure: bool = False) -> Iterator[Server]:
+    """Serve a cluster of that size, its pods running, while the block runs; `secure` over TLS and with a token."""
+    with _serving({"nodes": nodes, "pods": pods, "secure": secure}) as server:
+        yield server
+
+
+@contextmanager
+def serving_case(name: str, nodes: int, *, distinct: bool, measured: int | None, secure: bool) -> Iterator[Server]:
+    """Serve a `Stage` while the block runs, `secure` over TLS and with a token; its methods are the orders."""
+    arguments = {"name": name, "nodes": nodes, "distinct": distinct, "measured": measured, "secure": secure}
+    with _serving(arguments) as server:
+        yield server
+
+
+@contextmanager
+def _serving(arguments: dict[str, Any]) -> Iterator[Server]:
+    command = [sys.executable, "-m", "benchmarks.server", json.dumps(arguments)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        try:
+            yield Server(process.stdin, process.stdout)
+        finally:
+            process.stdin.close()
+            process.terminate()
+
+
+if __name__ == "__main__":
+    with rare_collections():
+        asyncio.run(_serve(json.loads(sys.argv[1])))

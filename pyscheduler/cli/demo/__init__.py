@@ -1,0 +1,1 @@
+"""The commands `pyscheduler demo` and `pyscheduler demo-gang`, and the checks of their results."""

@@ -1,0 +1,132 @@
+"""Read pods, group objects of every dialect, and events about groups."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, ClassVar, Final
+
+from pyscheduler.api import KubeObject, ObjectReference, Pod, ResourceKind, Wire, kind_of
+from pyscheduler.api.kinds import PODS
+from pyscheduler.framework.errors import ForbiddenError, NotFoundError
+from pyscheduler.podgroup import GroupDirectory, kinds_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from pyscheduler.podgroup import DialectTable
+    from pyscheduler.scheduler.ports import ClusterClient
+
+__all__ = ["CoreEvent", "events_about", "read_directory", "said_by_server"]
+
+
+class EventSource(Wire):
+    """The source of a core/v1 event."""
+
+    component: str = ""
+
+
+class CoreEvent(KubeObject):
+    """An event of the core group, as `kubectl describe` reads it."""
+
+    api_version: ClassVar[str] = "v1"
+    kind: ClassVar[str] = "Event"
+
+    involved_object: ObjectReference = ObjectReference()
+    type: str = ""
+    reason: str = ""
+    message: str = ""
+    count: int = 0
+    event_time: str | None = None
+    first_timestamp: str | None = None
+    last_timestamp: str | None = None
+    reporting_component: str = ""
+    source: EventSource = EventSource()
+
+    @property
+    def last_seen(self) -> str | None:
+        """Return the time of the last occurrence, as the event states it."""
+        return self.last_timestamp or self.event_time or self.metadata.creation_timestamp
+
+    @property
+    def first_seen(self) -> str | None:
+        """Return the time of the first occurrence, as the event states it."""
+        return self.first_timestamp or self.event_time or self.metadata.creation_timestamp
+
+
+_CORE_EVENTS: Final = kind_of(CoreEvent, "events")
+
+
+class _Within(ResourceKind):
+    """A kind in one namespace; "" means all namespaces."""
+
+    within = ""
+
+    @classmethod
+    def of(cls, kind: ResourceKind, namespace: str) -> _Within:
+        """Return the kind in a namespace."""
+        made = cls(*kind)
+        made.within = namespace
+        return made
+
+    def path(self, namespace: str = "", name: str = "", subresource: str = "") -> str:
+        """Return the path in that namespace, unless another namespace is given."""
+        return super().path(namespace or self.within, name, subresource)
+
+
+async def read_directory(
+    client: ClusterClient, table: DialectTable, namespace: str, warn: Callable[[str], None]
+) -> tuple[GroupDirectory, Sequence[ResourceKind]]:
+    """List pods and group objects of a namespace ("" for all) in the dialects of `table`.
+
+    Returns the groups, and the kinds that may be listed.
+
+    A kind that is not served has no objects. `warn` is called for a kind that may not be listed. Raises `APIError` if
+    pods may not be listed.
+    """
+    kinds = [_Within.of(kind, namespace) for kind in (PODS, *kinds_of(table))]
+    for kind in kinds:
+        # A watch starts these later, in one namespace: the user may have no more permissions.
+        client.informer(kind, optional=True)
+    directory = GroupDirectory(table)
+    listed = await asyncio.gather(*(_list(client, kind, warn) for kind in kinds))
+    for items in listed:
+        for item in items or ():
+            if isinstance(item, Pod):
+                directory.pod_added(item)
+            else:
+                directory.object_added(item)
+    return directory, [kind for kind, items in zip(kinds, listed, strict=True) if items is not None]
+
+
+async def _list(client: ClusterClient, kind: _Within, warn: Callable[[str], None]) -> Sequence[KubeObject] | None:
+    try:
+        return await client.list(kind.type, kind.within)
+    except NotFoundError:
+        return ()
+    except ForbiddenError as error:
+        if kind.type is Pod:
+            raise
+        resource = f"{kind.plural}.{kind.group}"
+        warn(f"{resource} may not be listed, and count as absent: {said_by_server(error)}")
+        return None
+
+
+def said_by_server(error: Exception) -> str:
+    """Return the server's message without the request that it answers."""
+    request, _, words = str(error).partition(": ")
+    return words if words and request.partition(" ")[0].isupper() else str(error)
+
+
+async def events_about(
+    client: ClusterClient, table: DialectTable, namespace: str, warn: Callable[[str], None]
+) -> Sequence[CoreEvent]:
+    """List the events about PodGroups of a namespace, oldest first; `warn` is called if they may not be listed."""
+    client.informer(_CORE_EVENTS, optional=True)
+    found: list[CoreEvent] = []
+    try:
+        for name in dict.fromkeys(kind.kind for kind in kinds_of(table)):
+            async for page in client.pages(CoreEvent, namespace, field_selector=f"involvedObject.kind={name}"):
+                found += page
+    except ForbiddenError as error:
+        warn(f"events may not be listed: {said_by_server(error)}")
+    return sorted(found, key=lambda event: event.last_seen or "")

@@ -1,0 +1,91 @@
+"""Trials: cycles whose results the scheduler takes back.
+
+The scheduler has to know where pods would run before anything may happen: the members of a group are placed one after
+the other before the first of them holds a node; `explain` reports what an attempt would come to; a plugin asks whether
+a pod would fit if others were gone. In the state of such a cycle `state.trial` is a `Trial`. In the cycle of a pod that
+is scheduled for real it is None.
+
+The contract of plugins in a trial:
+
+- The snapshot may hold pods that are placed, and lack pods that are evicted, only within the trial.
+- `reserve` claims in the plugin's books as usual, so that the next pod of the trial sees the claim. It does nothing
+  that anybody outside could notice: no timer, no event, no request, no activation of pods.
+- `permit` answers for the pods that have a node so far (`trial.placed(group)`). A pod that it tells to wait does not
+  wait: WAIT means "not enough yet".
+- `unreserve` follows every `reserve`, before the trial ends, in the opposite order. It takes back the claim and
+  announces nothing: nothing was held.
+- If the pods are scheduled after all, `reserve` and `permit` are called once more with `state.trial` None.
+- A plugin with books of its own may define `release_in_trial`, see `ReservePlugin`.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import TYPE_CHECKING, Final
+
+from pyscheduler.framework.cycle_state import StateKey
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Mapping
+
+__all__ = ["Trial", "TrialKind"]
+
+
+class TrialKind(StrEnum):
+    """What a trial is for."""
+
+    #: An attempt to schedule several pods together. If enough of them fit, they are scheduled for real.
+    ATTEMPT = "attempt"
+    #: A report of what an attempt would come to. Plugins answer as in an attempt, and change nothing.
+    EXPLAIN = "explain"
+    #: A question whether a pod fits. A plugin that counts attempts, or refuses a pod for a while, lets the pod pass.
+    QUESTION = "question"
+
+
+class Trial:
+    """A trial, and which pods of which group have a node in it. All pods of one trial share the object."""
+
+    __slots__ = ("_placed", "kind")
+
+    def __init__(self, kind: TrialKind = TrialKind.ATTEMPT) -> None:
+        self.kind = kind
+        self._placed: dict[Hashable, dict[str, str]] = {}
+
+    @property
+    def is_attempt(self) -> bool:
+        """Return True if the pods are scheduled for real when enough of them fit."""
+        return self.kind is TrialKind.ATTEMPT
+
+    @property
+    def is_question(self) -> bool:
+        """Return True if somebody only asks whether the pod fits."""
+        return self.kind is TrialKind.QUESTION
+
+    def placed(self, group: Hashable) -> Mapping[str, str]:
+        """Return node names by uid: the pods of a group that have a node so far, from Reserve on."""
+        return self._placed.get(group, {})
+
+    def place(self, group: Hashable, uid: str, node_name: str) -> None:
+        """Note that a pod has a node; for the scheduler."""
+        self._placed.setdefault(group, {})[uid] = node_name
+
+    def take_back(self, group: Hashable, uid: str) -> None:
+        """Note that a pod has no node any more; for the scheduler."""
+        self._placed.get(group, {}).pop(uid, None)
+
+    def former_keys(self) -> Mapping[str, object]:
+        """Return what told of a trial before `state.trial` did, by key of the cycle state; for one version."""
+        if self.is_question:
+            return {WHAT_IF: True}
+        keys: dict[str, object] = {PREEMPTION_INQUIRY: self}
+        return {**keys, GROUP_CYCLE: self} if self.is_attempt else keys
+
+    def clone(self) -> Trial:
+        """Return itself: copies of a cycle state share the trial."""
+        return self
+
+
+# The keys that plugins tested before `state.trial` existed.
+GROUP_CYCLE: Final[StateKey[Trial]] = StateKey("pyscheduler/group-cycle")
+WHAT_IF: Final[StateKey[bool]] = StateKey("pyscheduler/what-if")
+PREEMPTION_INQUIRY: Final[StateKey[Trial]] = StateKey("kubernetes.io/preemption-inquiry")

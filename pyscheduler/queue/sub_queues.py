@@ -1,0 +1,271 @@
+"""The sub-queues in which pods wait, and the moves between them.
+
+    add ──────────────► active ──pop──► in flight ──► bound, or back:
+                       (or held, ──take──►)             │
+                          ▲  ▲                          │
+          backoff is over │  │ event, not backing off   │
+                          │  │                          ▼
+                        backoff ◄──event── unschedulable (rejected, or gated)
+
+A profile can hold its pods: then `held` takes the place of activeQ. The queue order never pops held pods. A work source
+takes them by name (`SchedulingQueue.take`). Everything else is the same for them: gates, backoff, hints, updates.
+
+PreEnqueue runs before a pod enters activeQ or `held`. With SchedulerPopFromBackoffQ it runs before backoffQ instead,
+because pods may be popped from there. A pod that PreEnqueue rejects is gated: it waits among the unschedulable pods.
+PreEnqueue runs again only after an event that the gating plugin registered.
+
+`SubQueues` keeps every waiting pod in exactly one sub-queue; `SchedulingQueue` decides when a pod moves.
+Source: kube-scheduler 1.36, `moveToActiveQ`, `moveToBackoffQ`, `requeuePodWithQueueingStrategy`.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from enum import StrEnum
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from pyscheduler.framework.events import UNSCHEDULED_POD_ADD, UNSCHEDULED_POD_UPDATE
+from pyscheduler.queue.hints import Strategy
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+
+    from pyscheduler.api import Pod
+    from pyscheduler.framework.clock import Clock
+    from pyscheduler.framework.events import ClusterEvent
+    from pyscheduler.framework.pod_info import PodInfo, QueuedPodInfo
+    from pyscheduler.framework.recorder import Recorder
+    from pyscheduler.framework.status import Status
+    from pyscheduler.queue.active import ActiveQueue
+    from pyscheduler.queue.backoff import BackoffQueue
+    from pyscheduler.queue.nominator import Nominator
+    from pyscheduler.queue.unschedulable import UnschedulablePods
+
+__all__ = ["PreEnqueue", "QueuePlace", "SubQueues"]
+
+_log = logging.getLogger(__name__)
+
+#: Run a profile's PreEnqueue plugins: None, or the rejection, which names its plugin. Must not raise.
+PreEnqueue: TypeAlias = "Callable[[Pod], Status | None]"
+
+#: Labels of the events that bring a pod, or a new version of it.
+_NEWS: Final = frozenset({UNSCHEDULED_POD_ADD.label, UNSCHEDULED_POD_UPDATE.label})
+
+
+class QueuePlace(StrEnum):
+    """Where a pod is. All but the last are also the `queue` label of scheduler_queue_incoming_pods_total."""
+
+    ACTIVE = "active"
+    BACKOFF = "backoff"
+    UNSCHEDULABLE = "unschedulable"
+    HELD = "held"
+    IN_FLIGHT = "in_flight"
+
+
+class SubQueues:
+    """activeQ, backoffQ, the unschedulable pods and the held pods. A pod is in one of them, or in none.
+
+    `holding` names the profiles whose pods are held; it may grow while no pod of such a profile is here.
+    `on_ready` is called when a pod becomes ready for an attempt.
+    """
+
+    def __init__(  # noqa: PLR0913 - wiring, all by keyword
+        self,
+        *,
+        clock: Clock,
+        recorder: Recorder,
+        active: ActiveQueue,
+        backoff: BackoffQueue,
+        unschedulable: UnschedulablePods,
+        holding: Collection[str],
+        nominator: Nominator,
+        pre_enqueue: Mapping[str, PreEnqueue],
+        gating_events: Mapping[str, Mapping[str, Sequence[ClusterEvent]]],
+        on_ready: Callable[[], object],
+    ) -> None:
+        self._clock = clock
+        self._recorder = recorder
+        self.active = active
+        self.backoff = backoff
+        self.unschedulable = unschedulable
+        #: By uid, in the order in which they came.
+        self.held: dict[str, QueuedPodInfo] = {}
+        self._holding = holding
+        self._nominator = nominator
+        self._pre_enqueue = pre_enqueue
+        self._gating_events = gating_events
+        self._on_ready = on_ready
+        #: How many pods have become ready so far.
+        self._entered = 0
+        #: The values of scheduler_unschedulable_pods, by (plugin, profile), without zeros: how many pods each plugin
+        #: rejected or gates, until the pods leave the queue.
+        self.rejections: Counter[tuple[str, str]] = Counter()
+
+    def find(self, uid: str) -> tuple[QueuePlace, QueuedPodInfo] | None:
+        """Return the pod and its sub-queue; None if it is in none of them."""
+        if (info := self.active.get(uid)) is not None:
+            return QueuePlace.ACTIVE, info
+        if (info := self.unschedulable.get(uid)) is not None:
+            return QueuePlace.UNSCHEDULABLE, info
+        if (info := self.backoff.get(uid)) is not None:
+            return QueuePlace.BACKOFF, info
+        if (info := self.held.get(uid)) is not None:
+            return QueuePlace.HELD, info
+        return None
+
+    def to_ready(self, info: QueuedPodInfo, event: str, *, from_backoff: bool = False) -> QueuePlace:
+        """Move the pod to activeQ or `held`; to the unschedulable pods if PreEnqueue rejects it. Return the place.
+
+        `from_backoff`: the pod was in backoffQ until now, where it may have passed PreEnqueue already.
+        """
+        if not (from_backoff and self.backoff.pop_early) and not self._passes(info):
+            return self.to_unschedulable(info, event)
+        pod = info.pod
+        if info.first_attempt_at is None:
+            info.first_attempt_at = self._clock.now()
+            self._entered += 1
+            info.first_attempt_rank = self._entered
+        self.unschedulable.remove(pod.uid)
+        if self._holding and pod.scheduler_name in self._holding:
+            place = QueuePlace.HELD
+            self.held[pod.uid] = info
+            self._recorder.incoming_pod(queue="held", event=event)
+        else:
+            place = QueuePlace.ACTIVE
+            self.active.add(info, event)
+        self._on_ready()
+        if event in _NEWS:
+            self._nominator.add(info.pod_info)
+        return self._went(info, place, event)
+
+    def to_backoff(self, info: QueuedPodInfo, event: str) -> QueuePlace:
+        """Move the pod to backoffQ; to the unschedulable pods if PreEnqueue is due and rejects it. Return the place."""
+        if self.backoff.pop_early and not self._passes(info):
+            return self.to_unschedulable(info, event)
+        self.unschedulable.remove(info.pod.uid)
+        self.backoff.add(info, event)
+        if self.backoff.pop_early:
+            self._on_ready()
+        return self._went(info, QueuePlace.BACKOFF, event)
+
+    def to_unschedulable(self, info: QueuedPodInfo, event: str) -> QueuePlace:
+        """Put the pod among the unschedulable pods, or leave it there."""
+        self.unschedulable.put(info, event)
+        return self._went(info, QueuePlace.UNSCHEDULABLE, event)
+
+    def requeue(self, info: QueuedPodInfo, strategy: Strategy, event: str) -> QueuePlace:
+        """Move the pod as `strategy` says, and return its place."""
+        if strategy is Strategy.SKIP:
+            return self.to_unschedulable(info, event)
+        # The backoff may have ended while the pod was unschedulable.
+        if strategy is Strategy.AFTER_BACKOFF and self.backoff.is_backing_off(info):
+            return self.to_backoff(info, event)
+        return self.to_ready(info, event)
+
+    def update(self, place: QueuePlace, info: QueuedPodInfo, newer: PodInfo) -> None:
+        """Replace the pod by a newer version in its sub-queue, sort it again, and update its nomination."""
+        old = info.pod
+        info.pod_info = newer
+        if place is QueuePlace.ACTIVE:
+            self.active.put(info)
+        elif place is QueuePlace.BACKOFF:
+            self.backoff.resort((info,))
+        elif place is QueuePlace.HELD:
+            self._on_ready()  # the source that takes it may decide differently now
+        self._nominator.update(old, newer)
+
+    def remove(self, uid: str) -> QueuedPodInfo | None:
+        """Remove the pod and return it; None if it is in none of the sub-queues."""
+        info = (
+            self.active.remove(uid)
+            or self.backoff.remove(uid)
+            or self.unschedulable.remove(uid)
+            or self.held.pop(uid, None)
+        )
+        if info is not None:
+            self.uncount_rejections(info)
+        return info
+
+    def count_rejections(self, info: QueuedPodInfo) -> None:
+        """Count the plugins that rejected a pod that returns."""
+        for plugin in info.rejectors:
+            self.rejections[plugin, info.pod.scheduler_name] += 1
+
+    def uncount_rejections(self, info: QueuedPodInfo) -> None:
+        """Undo `count_rejections` for a pod that leaves."""
+        for plugin in info.rejectors:
+            key = plugin, info.pod.scheduler_name
+            self.rejections[key] -= 1
+            if not self.rejections[key]:
+                del self.rejections[key]
+
+    def counts(self) -> dict[str, int]:
+        """Return the values of scheduler_pending_pods, by its `queue` label.
+
+        `held` is among them only if a profile holds its pods.
+        """
+        gated = self.unschedulable.gated_count
+        counts = {
+            "active": len(self.active),
+            "backoff": len(self.backoff),
+            "unschedulable": len(self.unschedulable) - gated,
+            "gated": gated,
+        }
+        return {**counts, "held": len(self.held)} if self._holding else counts
+
+    def __len__(self) -> int:
+        return len(self.active) + len(self.backoff) + len(self.unschedulable) + len(self.held)
+
+    def __iter__(self) -> Iterator[QueuedPodInfo]:
+        """Yield every pod. The caller must not move pods before the iteration ends."""
+        yield from self.active
+        yield from self.backoff
+        yield from self.unschedulable
+        yield from self.held.values()
+
+    def check_invariants(self) -> None:
+        """Raise AssertionError if a sub-queue is inconsistent, a pod is in two of them, or a count is wrong."""
+        self.active.check_invariants()
+        self.backoff.check_invariants()
+        self.unschedulable.check_invariants()
+        uids = [info.pod.uid for info in self]
+        assert len(uids) == len(set(uids)), "a pod is in two sub-queues"
+        for info in self.active:
+            assert info.pod.scheduler_name not in self._holding, f"pod {info.pod.key} is in activeQ and not held"
+        for uid, info in self.held.items():
+            assert info.pod.uid == uid, f"pod {info.pod.key} is filed under uid {uid}"
+            assert info.pod.scheduler_name in self._holding, f"pod {info.pod.key} is held and its profile holds none"
+        # With pop_early False a gated pod may be in backoffQ, because PreEnqueue runs when it leaves.
+        ready = (*self.active, *self.held.values(), *(self.backoff if self.backoff.pop_early else ()))
+        for info in ready:
+            assert not info.is_gated, f"pod {info.pod.key} is gated by {info.gating_plugin} and not unschedulable"
+        rejections: Counter[tuple[str, str]] = Counter()
+        for info in self:
+            rejections.update((plugin, info.pod.scheduler_name) for plugin in info.rejectors)
+        assert rejections == self.rejections, f"rejections are miscounted: {self.rejections} != {rejections}"
+
+    def _passes(self, info: QueuedPodInfo) -> bool:
+        """Run PreEnqueue; record the plugin that rejects the pod, and the events it registered."""
+        pod = info.pod
+        run = self._pre_enqueue.get(pod.scheduler_name)
+        status = run(pod) if run is not None else None
+        if status is None or status.is_success:
+            info.gating_plugin = ""
+            return True
+        plugin = status.plugin
+        assert plugin, "a rejection names its plugin"
+        if status.is_error:
+            _log.error("Unexpected error running PreEnqueue plugin=%s pod=%s err=%s", plugin, pod.key, status.message)
+        if plugin not in info.unschedulable_plugins and plugin not in info.pending_plugins:
+            self.rejections[plugin, pod.scheduler_name] += 1
+        # A new set, because the diagnosis may share the old one.
+        info.unschedulable_plugins = info.unschedulable_plugins | {plugin}
+        info.gating_plugin = plugin
+        info.gating_plugin_events = tuple(self._gating_events.get(pod.scheduler_name, {}).get(plugin, ()))
+        return False
+
+    def _went(self, info: QueuedPodInfo, place: QueuePlace, event: str) -> QueuePlace:
+        if _log.isEnabledFor(logging.DEBUG):
+            _log.debug("Pod moved to an internal scheduling queue pod=%s event=%s queue=%s", info.pod.key, event, place)
+        return place

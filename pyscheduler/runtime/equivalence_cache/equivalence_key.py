@@ -1,0 +1,68 @@
+"""Equivalence keys: pods with equal keys get equal answers from plugins that declare `Reuse`.
+
+The fragments of `sign_pod` are not exact enough. They are kube-scheduler's: they leave out what rarely makes two pods
+differ (the protocol of a host port, how requests are split over containers), and they deny a signature to pods with
+spread constraints, which concern one plugin only. An equivalence key consists of everything that the promise of `Reuse`
+lets a plugin read. Pods of one template differ in names, labels and the names of volumes, which are not in the key.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import attrs
+import msgspec
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pyscheduler.api import Pod
+    from pyscheduler.runtime.plugin_calls import PluginCalls, PluginMethod
+
+__all__ = ["EquivalenceKeys", "equivalence_key"]
+
+_encode = msgspec.msgpack.Encoder().encode
+
+
+@attrs.frozen
+class EquivalenceKeys:
+    """The equivalence keys of pods of one profile. `vetoes` are the `may_reuse` methods of its plugins."""
+
+    calls: PluginCalls
+    vetoes: Sequence[PluginMethod]
+
+    def of(self, pod: Pod) -> bytes | None:
+        """Return the key of a pod; None where it has none, or where a plugin does not allow reuse."""
+        for veto in self.vetoes:
+            if self.calls.run(veto, pod, pod) is not True:
+                return None
+        return equivalence_key(pod)
+
+
+def equivalence_key(pod: Pod) -> bytes | None:
+    """Return the key of a pod; None for a pod that has run already (a resized one), or has resource claims.
+
+    The devices for a claim depend on what other claims have. Two pods that ask the same may have different keys: one
+    CPU can be written as `1` and as `1000m`.
+    """
+    spec, status = pod.spec, pod.status
+    if status.container_statuses or status.init_container_statuses or status.resources or status.allocated_resources:
+        return None
+    if spec.resource_claims:
+        return None
+    affinity = spec.affinity
+    return _encode(
+        (
+            spec.containers,
+            spec.init_containers,
+            spec.overhead,
+            spec.resources,
+            spec.node_selector,
+            affinity.node_affinity if affinity is not None else None,
+            spec.tolerations,
+            spec.node_name,
+            spec.host_network,
+            spec.host_users,
+            [volume.image for volume in spec.volumes if volume.image is not None] if spec.volumes else None,
+        )
+    )

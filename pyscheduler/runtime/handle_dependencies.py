@@ -1,0 +1,72 @@
+"""What the scheduler gives to its profiles; plugins reach it through their `Handle`."""
+
+from __future__ import annotations
+
+import random
+from typing import TYPE_CHECKING, Protocol, TypeVar
+
+import attrs
+
+from pyscheduler.framework.recorder import NullRecorder
+from pyscheduler.runtime.pods_in_pre_bind import PodsInPreBind
+from pyscheduler.runtime.routes import Routes
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from pyscheduler.api import KubeObject, ResourceKind
+    from pyscheduler.cache.snapshot import Snapshot
+    from pyscheduler.framework.clock import Clock
+    from pyscheduler.framework.handle import Client, EventRecorder, Nominator
+    from pyscheduler.framework.preemption import PreemptionExtender
+    from pyscheduler.framework.recorder import Recorder
+    from pyscheduler.framework.watches import Lister
+    from pyscheduler.queue.scheduling_queue import SchedulingQueue
+    from pyscheduler.runtime.snapshot_access import SnapshotAccess
+    from pyscheduler.runtime.waiting_pods import WaitingPodMap
+
+__all__ = ["HandleDependencies", "ListerOf"]
+
+K = TypeVar("K", bound="KubeObject")
+
+
+class ListerOf(Protocol):
+    """Finds the cached objects of a kind."""
+
+    def __call__(self, kind: type[K]) -> Lister[K]:
+        """Return the lister; raise `PluginError` for a kind that is not watched."""
+        ...
+
+
+@attrs.define(kw_only=True, eq=False)
+class HandleDependencies:
+    """One set for all profiles of a scheduler; nothing in it knows of profiles."""
+
+    snapshot: Snapshot
+    clock: Clock
+    #: Decides in which cycles plugins are timed. A stream of its own: decisions must not shift with measurements.
+    rng: random.Random
+    client: Client
+    nominator: Nominator
+    waiting_pods: WaitingPodMap
+    #: Set once the profiles are made, because the queue asks them how to sort.
+    queue: SchedulingQueue = attrs.field(init=False)
+    snapshot_access: SnapshotAccess
+    #: The longest wait at Permit in place of what the plugins themselves say, in seconds; None leaves it to them.
+    permit_wait_limit_seconds: float | None = None
+    lister: ListerOf
+    #: Makes the recorder that writes events in the name of a profile.
+    event_recorder: Callable[[str], EventRecorder]
+    recorder: Recorder = attrs.Factory(NullRecorder)
+    feature_gates: Mapping[str, bool] = attrs.Factory(dict)
+    #: Called with each kind that an enabled plugin watches, before any plugin is made.
+    declare: Callable[[ResourceKind], object] = lambda _kind: None
+    routes: Routes = attrs.Factory(Routes)
+    #: Decides where preemption begins to search, and among equals.
+    preemption_rng: random.Random = attrs.Factory(lambda: random.Random(0))
+    #: Have a say in preemption; in the order in which they are asked.
+    extenders: Sequence[PreemptionExtender] = ()
+    #: Whose bindings can still be called off.
+    pods_in_pre_bind: PodsInPreBind = attrs.Factory(PodsInPreBind)
+    #: What plugins of all profiles share, by their keys.
+    shared: dict[str, object] = attrs.Factory(dict)

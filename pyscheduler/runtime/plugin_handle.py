@@ -1,0 +1,143 @@
+"""The `Handle` of the plugins of one profile: everything that a plugin may ask of the scheduler."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeVar, cast
+
+from pyscheduler.runtime.background import Background
+from pyscheduler.runtime.preemption.eviction import Evictions
+from pyscheduler.runtime.preemption.search import Preemption
+from pyscheduler.runtime.what_if import what_if
+
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping, Sequence
+    from contextlib import AbstractAsyncContextManager
+
+    from pyscheduler.api import Pod
+    from pyscheduler.framework.clock import Clock
+    from pyscheduler.framework.cycle_state import CycleState
+    from pyscheduler.framework.handle import Client, EventRecorder, Nominator
+    from pyscheduler.framework.node_info import NodeInfo
+    from pyscheduler.framework.node_statuses import NodeStatuses
+    from pyscheduler.framework.nodes import Nodes
+    from pyscheduler.framework.pod_info import PodInfo
+    from pyscheduler.framework.preemption import PreemptionRules
+    from pyscheduler.framework.recorder import Recorder
+    from pyscheduler.framework.snapshot import Snapshot
+    from pyscheduler.framework.status import Status
+    from pyscheduler.framework.what_if import WhatIf
+    from pyscheduler.runtime.handle_dependencies import HandleDependencies
+    from pyscheduler.runtime.plugin_calls import PluginMethod
+    from pyscheduler.runtime.profile import Profile
+    from pyscheduler.runtime.reserving import Release
+
+__all__ = ["PluginHandle"]
+
+S = TypeVar("S")
+
+
+class PluginHandle:
+    """Implements `framework.handle.Handle`. Plugins get it when they are made, before their profile is complete."""
+
+    #: Set once the plugins are made; what runs plugins works from then on.
+    profile: Profile
+
+    def __init__(self, profile_name: str, dependencies: HandleDependencies) -> None:
+        self._dependencies = dependencies
+        self.profile_name = profile_name
+        self.event_recorder: EventRecorder = dependencies.event_recorder(profile_name)
+        self.snapshot: Snapshot = dependencies.snapshot
+        self.clock: Clock = dependencies.clock
+        self.recorder: Recorder = dependencies.recorder
+        self.nominator: Nominator = dependencies.nominator
+        self.client: Client = dependencies.client
+        self.feature_gates: Mapping[str, bool] = dependencies.feature_gates
+        self.lister = dependencies.lister
+        self.get_waiting_pod = dependencies.waiting_pods.get
+        self.waiting_pods = dependencies.waiting_pods.all
+        self.index_waiting_pods = dependencies.waiting_pods.index
+        self.reject_waiting_pod = dependencies.waiting_pods.reject
+        self.wait_verdict = dependencies.waiting_pods.verdict
+        self.background = Background(recorder=dependencies.recorder)
+        #: By plugin, what preempts in its name.
+        self.preemptors: dict[str, Preemption] = {}
+
+    def run_filters(self, state: CycleState, pod: Pod, nodes: Nodes) -> NodeStatuses:
+        """Return the complete statuses of `nodes`, nominated pods taken into account."""
+        return self.profile.run_filters(state, pod, nodes)
+
+    def run_add_pod(self, state: CycleState, pod: Pod, to_add: PodInfo, node: NodeInfo) -> Status | None:
+        """Tell all PreFilter plugins that `to_add` was put on `node` in a what-if."""
+        return self.profile.run_add_pod(state, pod, to_add, node)
+
+    def run_remove_pod(self, state: CycleState, pod: Pod, to_remove: PodInfo, node: NodeInfo) -> Status | None:
+        """Tell all PreFilter plugins that `to_remove` was taken off `node` in a what-if."""
+        return self.profile.run_remove_pod(state, pod, to_remove, node)
+
+    def activate(self, pods: Iterable[Pod]) -> None:
+        """Move pods that are unschedulable or in backoff to activeQ at once."""
+        self._dependencies.queue.activate(pods)
+
+    def resort(self, pods: Iterable[Pod]) -> None:
+        """Sort these pods again, in whichever queue they are."""
+        self._dependencies.queue.resort(pods)
+
+    def queue_place(self, uid: str) -> str:
+        """Return where a pod queues, or ""."""
+        return self._dependencies.queue.place_of(uid) or ""
+
+    def what_if(self) -> AbstractAsyncContextManager[WhatIf]:
+        """Return an object that answers whether pods would fit, between two cycles."""
+        return what_if(self.profile, self._dependencies.snapshot_access)
+
+    def preemptor(self, plugin: str, rules: PreemptionRules) -> Preemption:
+        """Return what makes room in the name of a plugin, by its rules."""
+        dependencies = self._dependencies
+        evictions = Evictions(
+            plugin,
+            handle=self,
+            in_pre_bind=dependencies.pods_in_pre_bind,
+            in_background=dependencies.feature_gates.get("SchedulerAsyncPreemption", True),
+        )
+        made = self.preemptors[plugin] = Preemption(
+            plugin,
+            rules,
+            handle=self,
+            rng=dependencies.preemption_rng,
+            extenders=dependencies.extenders,
+            evictions=evictions,
+        )
+        return made
+
+    def active_filters(self, state: CycleState) -> Sequence[PluginMethod]:
+        """Return the filters that take part in a cycle, in order; for preemption."""
+        return self.profile.active_filters(state)
+
+    def follows(self, state: CycleState) -> bool:
+        """Return True if a plugin that takes part in a cycle counts pods across nodes; for preemption."""
+        return self.profile.follows(state)
+
+    def release(self, state: CycleState, *, without: Collection[str]) -> Release | None:
+        """Return what frees in a trial what evicted pods hold in plugins' books, but for some plugins'."""
+        return self.profile.release(state, without=without)
+
+    def equivalence_key(self, pod: Pod) -> bytes | None:
+        """Return the equivalence key of a pod, None where it has none; for preemption."""
+        return self.profile.equivalence_key(pod)
+
+    def spawn(self, work: Coroutine[object, object, None], *, name: str = "") -> asyncio.Task[None]:
+        """Run a coroutine beside the scheduler."""
+        what = name or getattr(work, "__qualname__", "task")
+        return self.background.spawn(work, name=f"{self.profile_name} {what}")
+
+    def shared(self, key: str, make: Callable[[], S]) -> S:
+        """Return the one object that plugins of all profiles share under `key`."""
+        shared = self._dependencies.shared
+        if key not in shared:
+            shared[key] = make()
+        return cast("S", shared[key])
+
+    def add_route(self, path: str, handler: Callable[[Mapping[str, str]], object]) -> None:
+        """Answer GET `path` beside the metrics."""
+        self._dependencies.routes.add(path, handler, profile=self.profile_name)

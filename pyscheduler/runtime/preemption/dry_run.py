@@ -1,0 +1,178 @@
+"""Find the victims on a node: the pods that must be evicted so that a pod fits there.
+
+A statement evicts all pods of the node that may be victims. If the pod does not fit even then, the node is of no use.
+Otherwise the pods are put back one by one: those that disruption budgets protect first, then by importance. A pod that
+no longer fits beside the preemptor is a victim.
+
+Several nodes are searched together: in each round, one pod per node is put back, and the columnar filters run once for
+all nodes. That is right if pods on one node change nothing on another: no active plugin counts pods across nodes
+(`add_pod`, `remove_pod`), or frees what they hold in books (`release_in_trial`). Otherwise each node is searched alone,
+with a state of its own.
+
+Source: kube-scheduler 1.36, `SelectVictimsOnNode`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+import attrs
+import numpy as np
+
+from pyscheduler.framework.preemption import Candidate
+from pyscheduler.framework.status import Code, Status
+from pyscheduler.runtime.preemption.victim_order import by_importance
+from pyscheduler.runtime.statement import Statement
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pyscheduler.api import Pod
+    from pyscheduler.framework.cycle_state import CycleState
+    from pyscheduler.framework.handle import Handle
+    from pyscheduler.framework.node_statuses import NodeStatuses
+    from pyscheduler.framework.pod_info import PodInfo
+    from pyscheduler.framework.preemption import PreemptionRules
+    from pyscheduler.runtime.preemption.disruption_budgets import Budgets
+    from pyscheduler.runtime.reserving import Release
+
+__all__ = ["NO_VICTIMS", "DryRun", "Outcome"]
+
+#: The outcome of a node: its victims, or why it is of no use.
+Outcome: TypeAlias = "Candidate | Status"
+
+NO_VICTIMS: Final = Status.unresolvable("No preemption victims found for incoming pod")
+"""The outcome of a node without possible victims."""
+
+_SUCCESS: Final = int(Code.SUCCESS)
+
+
+class _FailedError(Exception):
+    """A plugin failed in `add_pod` or `remove_pod`, so that nothing is known of the node."""
+
+    def __init__(self, status: Status) -> None:
+        super().__init__(status.message)
+        self.status = status
+
+
+@attrs.define
+class _Node:
+    """The state of the search on one node."""
+
+    name: str
+    #: The pods that may be victims; from `_put_back` on in the order in which they are put back.
+    pods: list[PodInfo]
+    #: How many of these, the first ones, disruption budgets protect.
+    num_protected: int = 0
+    victims: list[PodInfo] = attrs.Factory(list)
+    num_violations: int = 0
+    #: Set if the pod does not fit even without them.
+    status: Status | None = None
+
+
+@attrs.frozen(kw_only=True)
+class DryRun:
+    """The search for victims on behalf of one pod in one cycle. `now` in seconds since the epoch.
+
+    `follows`: pods on one node may change another; then `look` takes one node at a time.
+    """
+
+    handle: Handle
+    rules: PreemptionRules
+    budgets: Budgets
+    state: CycleState
+    pod: Pod
+    now: float
+    follows: bool
+    #: Frees what victims hold in plugins' books; None if no plugin that has a say in this cycle can tell.
+    release: Release | None = None
+
+    def look(self, names: Sequence[str]) -> list[Outcome]:
+        """Return the outcome of each of these nodes; the snapshot is the same afterwards."""
+        try:
+            with Statement(self.handle.snapshot, release=self.release) as statement:
+                return self._look(names, self.state.clone(), statement)
+        except _FailedError as failure:
+            assert len(names) == 1, "several nodes were searched together though a plugin counts pods across nodes"
+            return [failure.status]
+
+    def _look(self, names: Sequence[str], state: CycleState, statement: Statement) -> list[Outcome]:
+        found = {name: self._empty(name, state, statement) for name in names}
+        nodes = [node for node in found.values() if node is not None]
+        if nodes:
+            statuses = self._filter(nodes, state)
+            for row, node in enumerate(nodes):
+                node.status = statuses.status(row)
+            self._put_back([node for node in nodes if node.status is None], state, statement)
+        return [self._outcome(name, node) for name, node in found.items()]
+
+    def _empty(self, name: str, state: CycleState, statement: Statement) -> _Node | None:
+        """Evict all pods of the node that may be victims; None if there are none."""
+        info = self.handle.snapshot.get(name)
+        assert info is not None, f"node {name} is not in the snapshot"
+        rules, pod = self.rules, self.pod
+        pods = [each for each in info.pods if rules.may_evict(each, pod)]
+        if not pods:
+            return None
+        if self.follows:
+            for each in pods:
+                self._take_off(each, name, state, statement)
+        else:
+            statement.evict_all(pods, name, free_ports=True)
+        return _Node(name, pods)
+
+    def _put_back(self, nodes: list[_Node], state: CycleState, statement: Statement) -> None:
+        """Put pods back as long as the pod in question still fits, one per node and round."""
+        for node in nodes:
+            protected, others = self.budgets.split(self._by_importance(node.pods))
+            node.pods = [*protected, *others]
+            node.num_protected = len(protected)
+        turn = 0
+        while nodes := [node for node in nodes if turn < len(node.pods)]:
+            for node in nodes:
+                self._put_on(node.pods[turn], node.name, state, statement)
+            fits = self._filter(nodes, state).codes == _SUCCESS
+            for row in np.flatnonzero(~fits).tolist():
+                node = nodes[row]
+                self._take_off(node.pods[turn], node.name, state, statement)
+                node.victims.append(node.pods[turn])
+                node.num_violations += turn < node.num_protected
+            turn += 1
+
+    def _outcome(self, name: str, node: _Node | None) -> Outcome:
+        if node is None:
+            return NO_VICTIMS
+        if node.status is not None:
+            return node.status
+        if not node.victims:
+            return Status.from_error(RuntimeError(f'expected at least one victim pod on node "{name}"'))
+        if 0 < node.num_protected < len(node.pods):
+            node.victims = self._by_importance(node.victims)
+        return Candidate(node_name=name, victims=tuple(node.victims), pdb_violations=node.num_violations)
+
+    def _by_importance(self, pods: list[PodInfo]) -> list[PodInfo]:
+        return by_importance(pods, self.rules, self.now)
+
+    def _filter(self, nodes: Sequence[_Node], state: CycleState) -> NodeStatuses:
+        view = self.handle.snapshot.nodes
+        rows = np.array([view.index(node.name) for node in nodes], dtype=np.int64)
+        return self.handle.run_filters(state, self.pod, view.take(rows))
+
+    def _take_off(self, info: PodInfo, name: str, state: CycleState, statement: Statement) -> None:
+        # As in kube-scheduler, an evicted pod frees its host ports even if another pod uses them, too.
+        statement.evict_all((info,), name, free_ports=True)
+        if self.follows:
+            node = self.handle.snapshot.get(name)
+            assert node is not None, f"node {name} vanished within a statement"
+            status = self.handle.run_remove_pod(state, self.pod, info, node)
+            if status is not None:
+                raise _FailedError(status)
+
+    def _put_on(self, info: PodInfo, name: str, state: CycleState, statement: Statement) -> None:
+        statement.place(info, name)
+        if self.follows:
+            node = self.handle.snapshot.get(name)
+            assert node is not None, f"node {name} vanished within a statement"
+            status = self.handle.run_add_pod(state, self.pod, info, node)
+            if status is not None:
+                raise _FailedError(status)

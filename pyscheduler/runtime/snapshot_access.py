@@ -1,0 +1,55 @@
+"""The one lock around the snapshot.
+
+One thread runs everything, so most code needs no lock: nothing else runs until it awaits. But a cycle that asks
+extenders, PostFilter, a group cycle and a what-if of a plugin await while they use the snapshot. No other code may then
+change the snapshot or bring it up to date. So each scheduling cycle, each what-if and each evaluation holds
+`SnapshotAccess`. The cache and the queue have no lock, and take in events all the time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import TracebackType
+
+    from pyscheduler.runtime.waiting_pods import WaitingPodMap
+
+__all__ = ["SnapshotAccess"]
+
+
+class SnapshotAccess:
+    """The right to use the snapshot: `async with access as has_waited`. `refresh` brings the snapshot up to date.
+
+    Whoever enters waits for the holder, and then for rejected pods of `waiting_pods` that still hold their nodes.
+    `has_waited` is True if anything may have happened in between.
+    """
+
+    def __init__(self, waiting_pods: WaitingPodMap, refresh: Callable[[], object]) -> None:
+        self.refresh = refresh
+        self._waiting_pods = waiting_pods
+        self._lock = asyncio.Lock()
+
+    @property
+    def is_held(self) -> bool:
+        """Return whether a cycle, a what-if or an evaluation uses the snapshot."""
+        return self._lock.locked()
+
+    async def __aenter__(self) -> bool:
+        has_waited = self._lock.locked()
+        await self._lock.acquire()
+        if not self._waiting_pods.is_giving_back:
+            return has_waited
+        try:
+            await self._waiting_pods.given_back()
+        except BaseException:
+            self._lock.release()
+            raise
+        return True
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._lock.release()

@@ -1,0 +1,44 @@
+"""What one scheduling attempt carries from its scheduling cycle into its binding cycle."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import attrs
+
+if TYPE_CHECKING:
+    from pyscheduler.api import Pod
+    from pyscheduler.framework.cycle_state import AfterFailure, CycleState, PodsToActivate
+    from pyscheduler.framework.pod_info import PodInfo, QueuedPodInfo
+    from pyscheduler.runtime.placement import Placement
+    from pyscheduler.runtime.profile import Profile
+
+__all__ = ["Attempt"]
+
+
+@attrs.define(kw_only=True, eq=False)
+class Attempt:
+    """One try to place one pod."""
+
+    profile: Profile
+    queued: QueuedPodInfo
+    #: The pod; with its node set from the moment it is assumed.
+    pod: Pod
+    state: CycleState
+    to_activate: PodsToActivate
+    after_failure: AfterFailure
+    #: Clock seconds when the pod was popped.
+    started_at: float
+    #: The assumed pod, until the assumption is taken back.
+    assumed: PodInfo | None = None
+    #: Where the pod was placed; None until then.
+    placement: Placement | None = None
+    #: Whether the API server answered to the binding that the pod is not there: it was deleted meanwhile.
+    is_deleted: bool = False
+    #: Whether the pod was bound, or its failure dealt with; until then somebody has to.
+    is_settled: bool = False
+
+    @property
+    def node_name(self) -> str:
+        """Return the name of the node that was chosen; "" where none was."""
+        return self.placement.node_name if self.placement is not None else ""

@@ -1,0 +1,39 @@
+"""Make Python's garbage collector run rarely, because the process holds a whole cluster in memory.
+
+By default, Python looks for unreachable cycles after each few hundred allocations, and regularly among all objects.
+With 5,000 nodes and 20,000 pods in memory, this takes half of the CPU time of the first list, in pauses of 60 to 90 ms.
+Cycles are rare here (exceptions, mostly), so a rare collection is enough.
+"""
+
+from __future__ import annotations
+
+import gc
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = ["keep_for_good", "rare_collections"]
+
+#: `gc.set_threshold`: allocations minus deallocations before the young generation is collected, and how many times more
+#: rarely the older ones are. While a large group waits, a collection of the middle generation takes 30 to 45 ms.
+_THRESHOLDS: Final = (20_000, 4, 125)
+
+
+@contextmanager
+def rare_collections() -> Iterator[None]:
+    """Collect rarely while the block runs; unfreeze all objects afterwards."""
+    before = gc.get_threshold()
+    gc.set_threshold(*_THRESHOLDS)
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
+        gc.unfreeze()
+
+
+def keep_for_good() -> None:
+    """Collect once, then exempt all objects that exist now from later collections."""
+    gc.collect()
+    gc.freeze()

@@ -1,0 +1,217 @@
+"""The metrics page against kube-scheduler's: every family that it was seen to serve, with type, labels and buckets."""
+
+from __future__ import annotations
+
+import json
+import re
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from pyscheduler.telemetry.families import FAMILIES
+from pyscheduler.telemetry.metric_view import MetricView
+from pyscheduler.telemetry.metrics import Metrics
+from pyscheduler.telemetry.process_metrics import LinuxProcessCollector
+
+#: As a kube-scheduler 1.36 served them; see the NOTICE beside it.
+SEEN = json.loads((Path(__file__).parents[1] / "integration" / "observed" / "metrics.json").read_text())
+
+#: Served at /metrics/resources.
+RESOURCES = {"kube_pod_resource_request"}
+
+
+#: Every family of the main page there, Go's own left out; see the NOTICE beside it.
+ALL = (Path(__file__).parent / "families" / "families.txt").read_text().split()
+REFERENCE = (Path(__file__).parents[2] / "docs" / "reference" / "metrics.md").read_text(encoding="utf-8")
+
+
+@pytest.fixture(scope="module")
+def page() -> dict[str, Any]:
+    """Return the families of a page on which everything was recorded once."""
+    metrics = Metrics()
+    metrics.attempt(result="scheduled", profile="p", seconds=0.01)
+    metrics.pod_scheduled(attempts=2, sli_seconds=0.1)
+    metrics.scheduled_after_flush()
+    metrics.queue_wait(0.1)
+    metrics.algorithm(0.01)
+    metrics.extension_point("Filter", status="Success", profile="p", seconds=0.001)
+    metrics.plugin("NodeName", "Filter", status="Success", seconds=0.001)
+    metrics.permit_wait(result="Success", seconds=1)
+    metrics.incoming_pod(queue="active", event="PodAdd")
+    metrics.event_handling("NodeAdd", seconds=0.001)
+    metrics.queueing_hint(plugin="NodeName", event="NodeAdd", hint="Queue", seconds=0.001)
+    metrics.preemption_attempt()
+    metrics.preemption_victims(3)
+    metrics.preemption_run(result="success", seconds=0.1)
+    metrics.group_attempt(result="scheduled", profile="p", seconds=0.01)
+    metrics.group_algorithm(0.01)
+    metrics.volume_stage_failed("bind")
+    metrics.device_wait(profile="p", driver="gpu.example.com", status="success", seconds=0.5)
+    metrics.device_wait_ended(profile="p", driver="gpu.example.com", status="success")
+    metrics.claim_created(succeeded=True)
+    metrics.node_hint(profile="p", hinted=False, seconds=0.00001)
+    metrics.batch_attempt(profile="p", result="no_hint")
+    metrics.batch_flushed(profile="p", reason="expired")
+    metrics.batch_stored(profile="p", seconds=0.00001)
+    metrics.request("POST", "api:6443", code="201", seconds=0.002, sent=300, received=70)
+    metrics.request_retried("POST", "api:6443", code="429")
+    metrics.request_throttled("POST", "api:6443", seconds=0.0)
+    metrics.certificate_rotated(86400.0)
+    metrics.warning("plugin_error")
+    requests = metrics.request_metrics()
+    requests.authenticated(result="success", username="admin", seconds=0.01)
+    requests.authorized(result="allowed", seconds=0.01)
+    requests.token_looked_up(hit=False, seconds=0.01)
+    with requests.fetching_token():
+        pass
+    requests.certificate_shown(86400.0)
+    for kind in ("authn", "authz"):
+        requests.reviewed(kind, code="201", seconds=0.01)
+    labels = {name: tuple((label, "x") for label in family.labels) for name, family in FAMILIES.items()}
+    for name, family in FAMILIES.items():
+        if family.kind == "gauge" and name != "authentication_token_cache_active_fetch_count":
+            metrics.gauge(name, lambda name=name: {labels[name]: 1.0})  # type: ignore[misc]  # mypy and default values
+    for name in ("scheduler_plugin_evaluation_total", "rest_client_transport_create_calls_total"):
+        metrics.counter(name, lambda name=name: {labels[name]: 1.0})  # type: ignore[misc]  # mypy and default values
+    metrics.counter("rest_client_transport_cert_rotation_gc_calls_total", lambda: {(): 0.0})
+    text, _ = metrics.render()
+    # The parser takes `_total` from the name of every counter.
+    names = re.findall(r"(?m)^# TYPE (\w+) ", text.decode())
+    return dict(zip(names, text_string_to_metric_families(text.decode()), strict=True))
+
+
+@pytest.mark.parametrize("seen", [pytest.param(seen, id=seen["name"]) for seen in SEEN])
+def test_family_agrees_with_kube_scheduler(seen: dict[str, Any]) -> None:
+    """Dashboards and alerts written for kube-scheduler work."""
+    name = seen["name"]
+    if name in RESOURCES:
+        assert name not in FAMILIES
+        return
+    family = FAMILIES[name]
+    assert (family.kind, family.stability) == (seen["type"], seen["stability"])
+    assert set(family.labels) == set(seen["labels"])
+    assert [*family.bounds, float("inf")] == pytest.approx([float(bound) for bound in seen["buckets"] or ["inf"]])
+
+
+def reasons() -> list[str]:
+    """Return the names and patterns of the families for which the reference says why they are not here."""
+    section = REFERENCE.partition("## What kube-scheduler shows besides")[2].partition("\n## ")[0]
+    rows = [line.split("|")[1] for line in section.splitlines() if line.startswith("| `")]
+    return [name for row in rows for name in re.findall(r"`([a-z0-9_*]+)`", row)]
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_family_is_shown_or_listed_with_a_reason(name: str) -> None:
+    """Every family on kube-scheduler's page is on ours, or the reference says why it is not."""
+    is_listed = any(fnmatchcase(name, pattern) for pattern in reasons())
+    assert is_listed != (name in FAMILIES or name.startswith("process_"))
+
+
+def test_every_reason_names_a_family_of_kube_scheduler() -> None:
+    """Each name in the list of reasons matches a family of kube-scheduler's."""
+    named = set(reasons()) - {"go_*"}
+    assert named
+    assert {name for name in named if not any(fnmatchcase(one, name) for one in ALL)} == set()
+
+
+@pytest.mark.parametrize("name", sorted(FAMILIES))
+def test_every_family_is_on_the_page(page: dict[str, Any], name: str) -> None:
+    """What was recorded is served with type, help, labels and buckets of its family."""
+    family, shown = FAMILIES[name], page[name]
+    assert (shown.type, shown.documentation) == (family.kind, family.description.rstrip())
+    assert {label for sample in shown.samples for label in sample.labels} - {"le"} == set(family.labels)
+    found = [float(sample.labels["le"]) for sample in shown.samples if "le" in sample.labels]
+    assert found == pytest.approx([*family.bounds, float("inf")] if family.bounds else [])
+
+
+def test_page_has_only_known_families(page: dict[str, Any]) -> None:
+    """Names are kept in one place."""
+    assert set(page) == set(FAMILIES)
+
+
+def test_families_without_labels_start_at_zero() -> None:
+    """An alert on a rate needs the zero before the first event."""
+    text, _ = Metrics().render()
+    shown = {line.split(" ")[0] for line in text.decode().splitlines() if not line.startswith("#")}
+    assert {"scheduler_preemption_attempts_total", "scheduler_preemption_victims_count"} <= shown
+    assert {"scheduler_pod_scheduled_after_flush_total", "scheduler_pod_scheduling_attempts_sum"} <= shown
+    assert "scheduler_schedule_attempts_total" not in shown
+
+
+def test_bucket_bounds_are_formatted_as_in_go() -> None:
+    """Sums by `le` over this scheduler and kube-scheduler meet; what a label's value says is left alone."""
+    metrics = Metrics()
+    metrics.preemption_victims(3)
+    metrics.request("POST", 'x{le="1.0"}', code="201", seconds=0.002, sent=300, received=70)
+    text = metrics.render()[0].decode()
+    assert 'scheduler_preemption_victims_bucket{le="4"} 1.0\n' in text
+    assert {'le="0.005"', 'le="64"', 'le="1.6777216e+07"', 'le="+Inf"'} <= set(re.findall(r'le="[^"]+"', text))
+    assert r'host="x{le=\"1.0\"}"' in text
+
+
+def test_process_metrics_can_be_added() -> None:
+    """Memory, CPU, files, network and Python, under the names that every Prometheus knows."""
+    metrics = Metrics()
+    assert "process_" not in metrics.render()[0].decode()
+    metrics.show_process()
+    text, kind = metrics.render()
+    shown = set(re.findall("^[a-z_]+", text.decode(), re.MULTILINE))
+    assert shown >= {name for name in ALL if name.startswith("process_")}
+    assert {"python_info", "python_gc_collections_total"} <= shown
+    assert kind.startswith("text/plain; version=0.0.4;")
+
+
+def test_registered_families_are_counted_by_stability() -> None:
+    """Disabled families are counted apart; families of our own have no stability."""
+    view = MetricView(
+        disabled=frozenset({"scheduler_pending_pods", "no_such_metric", "scheduler_cache_size"}), allowed={}
+    )
+    found = {}
+    for metrics in (Metrics(), Metrics(view=view)):
+        metrics.gauge("scheduler_pending_pods", dict)
+        text = metrics.render()[0].decode()
+        (stable,) = re.findall(
+            r'registered_metrics_total\{deprecated_version="",stability_level="STABLE"\} (\d+)', text
+        )
+        (disabled,) = re.findall(r"(?m)^disabled_metrics_total (\d+)", text)
+        found[metrics] = (int(stable), int(disabled))
+    (all_of_them, none), (fewer, one) = found.values()
+    assert (all_of_them - fewer, none, one) == (1, 0, 1)
+
+
+def test_users_are_counted_by_category() -> None:
+    """A page of metrics tells no names but those that every cluster has."""
+    metrics = Metrics()
+    requests = metrics.request_metrics()
+    for name in ("admin", "jane@example.com", "system:serviceaccount:monitoring:prometheus", "system:anonymous"):
+        requests.authenticated(result="success", username=name, seconds=0.001)
+    requests.authenticated(result="error", username="", seconds=0.001)
+    text = metrics.render()[0].decode()
+    assert dict(re.findall(r'authenticated_user_requests\{username="(.+)"\} (\d)', text)) == {
+        "admin": "1",
+        "email_id": "1",
+        "other": "2",
+    }
+    assert "# TYPE authenticated_user_requests counter\n" in text
+    assert 'authentication_attempts{result="error"} 1.0\n' in text
+
+
+def test_network_octets_come_from_the_line_pair(tmp_path: Path) -> None:
+    """Names stand in one line and numbers in the next; where there is no such file, nothing is shown."""
+    folder = tmp_path / "self" / "net"
+    folder.mkdir(parents=True)
+    (folder / "netstat").write_text("TcpExt: A\nTcpExt: 7\nIpExt: InNoRoutes InOctets OutOctets\nIpExt: 0 11 22\n")
+    found = {
+        sample.name: sample.value
+        for metric in LinuxProcessCollector(str(tmp_path)).collect()
+        for sample in metric.samples
+    }
+    assert found["process_network_receive_bytes_total"] == 11
+    assert found["process_network_transmit_bytes_total"] == 22
+    assert found["process_virtual_memory_max_bytes"] > 0
+    assert [metric.name for metric in LinuxProcessCollector(str(tmp_path / "none")).collect()] == [
+        "process_virtual_memory_max_bytes"
+    ]
