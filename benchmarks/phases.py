@@ -28,7 +28,7 @@ _ROOT: Final = f"{Path(__file__).parents[1]}/"
 _FILES: Final = {
     "pyscheduler/cluster/embedded/": "server",
     "pyscheduler/api/codec.py": "decode",
-    "pyscheduler/cluster/real/connections.py": "http",
+    "pyscheduler/cluster/real/write_connections.py": "http",
     "pyscheduler/cluster/real/informer.py": "informer",
     "pyscheduler/cluster/real/local_copy.py": "informer",
     "pyscheduler/cluster/real/event_writer.py": "events",
@@ -48,7 +48,7 @@ _FILES: Final = {
     "pyscheduler/scheduler/failure_rules.py": "failure",
     "pyscheduler/scheduler/pod_status.py": "pod status",
     "pyscheduler/runtime/preemption/eviction.py": "PostFilter",
-    "pyscheduler/runtime/waiting_pods.py": "Permit",
+    "pyscheduler/runtime/permit/waiting_pods.py": "Permit",
     "pyscheduler/telemetry/": "metrics",
     "pyscheduler/podgroup/": "background",
     "plugins/": "background",

@@ -8,7 +8,7 @@ import time
 
 from benchmarks.schedulers import CONFIG
 from pyscheduler.api import KubeObject, Node, Pod
-from pyscheduler.cluster.still import StillCluster, objects_of
+from pyscheduler.cluster.readonly_cluster import ReadOnlyCluster, objects_of
 from pyscheduler.config.load import loads
 from pyscheduler.framework import PREEMPTION_FINDINGS, CycleState, Trial, TrialKind
 from pyscheduler.framework.clock import LoopClock
@@ -42,7 +42,9 @@ async def _search(nodes: int, *, in_vain: bool) -> dict[str, float]:
             for place in range(_PODS_PER_NODE)
         ],
     }
-    scheduler = build(loads(CONFIG, source="bench"), StillCluster(objects_of(objects)), LoopClock(), random.Random(0))
+    scheduler = build(
+        loads(CONFIG, source="bench"), ReadOnlyCluster(objects_of(objects)), LoopClock(), random.Random(0)
+    )
     await scheduler.start()
     profile = scheduler.profiles["pyscheduler"]
     pod = make_pod("wanted", requests={"cpu": "2500m"}, priority=100)

@@ -26,7 +26,7 @@ from benchmarks.measure import memory_of
 from benchmarks.server import serving
 from pyscheduler.cli.demo.trace_demo import play
 from pyscheduler.config.load import load
-from pyscheduler.runtime.discovery import discover
+from pyscheduler.runtime.assembly.discovery import discover
 from pyscheduler.scheduler.assembly import Settings
 from pyscheduler.simulation.job_traces import Job, read_jobs, read_pool
 from pyscheduler.simulation.replay import UNSCHEDULABLE_SECONDS, Replay

@@ -13,7 +13,7 @@ from benchmarks.shapes import SCHEDULER
 from pyscheduler.config.load import loads
 from pyscheduler.framework import EnqueueExtensions, FilterPlugin
 from pyscheduler.framework.clock import LoopClock
-from pyscheduler.runtime.discovery import discover
+from pyscheduler.runtime.assembly.discovery import discover
 from pyscheduler.scheduler.assembly import build
 from pyscheduler.telemetry.metrics import Metrics
 
@@ -89,8 +89,8 @@ class TimedCycles:
 
     def __init__(self, scheduler: Scheduler) -> None:
         self.seconds: list[float] = []
-        self._cycles: Any = scheduler.scheduling
-        scheduler.scheduling = self  # type: ignore[assignment]  # it answers in the cycles' place
+        self._cycles: Any = scheduler.queued_pods.scheduling
+        scheduler.queued_pods.scheduling = self  # type: ignore[assignment]  # it answers in the cycles' place
 
     async def run_scheduling_cycle(self, profile: Any, queued: Any) -> Any:
         """Run one and time it."""

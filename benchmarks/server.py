@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from pyscheduler.cluster.embedded.access.users import User
-    from pyscheduler.cluster.embedded.routes import Request
+    from pyscheduler.cluster.embedded.requests import Request
 
 __all__ = ["Server", "serving", "serving_case"]
 

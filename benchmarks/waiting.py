@@ -16,7 +16,7 @@ from pyscheduler.cluster.embedded.cluster import EmbeddedCluster
 from pyscheduler.config.load import loads
 from pyscheduler.framework import EnqueueExtensions, NullRecorder, PermitPlugin, Status
 from pyscheduler.framework.clock import LoopClock
-from pyscheduler.runtime.discovery import discover
+from pyscheduler.runtime.assembly.discovery import discover
 from pyscheduler.scheduler.assembly import build
 from pyscheduler.testing.builders import node_manifest, pod_manifest
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import re
 import shutil
@@ -9,10 +10,14 @@ import subprocess
 import sys
 import tomllib
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from tests import processes
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 ROOT = Path(__file__).parents[1]
 CONTRACTS = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"]["contracts"]
@@ -32,12 +37,16 @@ OFFENDERS = {
         "pyscheduler/cluster/embedded/offender.py",
         "import pyscheduler.scheduler",
     ),
+    "Rooms of the embedded API server": (
+        "pyscheduler/cluster/embedded/schema/offender.py",
+        "import pyscheduler.cluster.embedded.serving",
+    ),
     "The scheduler knows plugins by their interfaces only": (
         "pyscheduler/scheduler/offender.py",
         "import pyscheduler.plugins",
     ),
     "Extension points do not know the equivalence cache": (
-        "pyscheduler/runtime/filtering.py",
+        "pyscheduler/runtime/extension_points/filtering.py",
         "import pyscheduler.runtime.equivalence_cache.cache",
     ),
     "In-tree plugins do not know each other": (
@@ -117,3 +126,76 @@ def test_every_contract_has_an_offender() -> None:
 def test_a_wrong_import_breaks_its_contract(name: str, spoilt: str) -> None:
     """Each contract catches the import that it exists to forbid."""
     assert f"{name} BROKEN" in spoilt, spoilt
+
+
+# --- circles of imports ---------------------------------------------------------------------------
+
+#: No circle of imports has more modules than this; imports that only type checkers see count.
+LARGEST_CIRCLE = 5
+
+
+def imports_of(folders: Iterable[Path]) -> dict[str, set[str]]:
+    """Return for each module of the packages in these folders the modules of theirs that it imports, anywhere in it."""
+    paths = {
+        ".".join(path.relative_to(folder).with_suffix("").parts).removesuffix(".__init__"): path
+        for folder in folders
+        for package in folder.iterdir()
+        if (package / "__init__.py").exists()
+        for path in package.rglob("*.py")
+    }
+    imports: dict[str, set[str]] = {}
+    for name, path in paths.items():
+        found = imports[name] = set()
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Import):
+                found |= {one.name for one in node.names}
+            elif isinstance(node, ast.ImportFrom):
+                assert not node.level, f"{path}: relative imports are not followed"
+                inner = {f"{node.module}.{one.name}" for one in node.names}
+                found |= {one if one in paths else str(node.module) for one in inner}
+        found &= paths.keys() - {name}
+    return imports
+
+
+def circles_of(imports: dict[str, set[str]]) -> list[list[str]]:
+    """Return the sets of modules that all reach each other through imports, the largest first."""
+
+    def reach(start: str) -> set[str]:
+        seen: set[str] = set()
+        todo = [start]
+        while todo:
+            new = imports[todo.pop()] - seen
+            seen |= new
+            todo += new
+        return seen
+
+    reached = {name: reach(name) for name in imports}
+    circles = {frozenset({name} | {one for one in reached[name] if name in reached[one]}) for name in imports}
+    return sorted(map(sorted, circles), key=lambda one: (-len(one), one))
+
+
+def test_no_circle_of_imports_is_large() -> None:
+    """At most five modules import each other in a circle; the message shows the largest circle."""
+    plugins = [path for path in (ROOT / "plugins").iterdir() if path.is_dir()]
+    imports = imports_of([ROOT, *plugins])
+    imports = {name: found for name, found in imports.items() if not name.startswith("tests")}
+    assert "pyscheduler.cli.run" in imports
+    assert "pyscheduler_gang" in imports
+    largest = circles_of(imports)[0]
+    shown = "\n".join(f"{name} imports {', '.join(sorted(imports[name] & set(largest)))}" for name in largest)
+    assert len(largest) <= LARGEST_CIRCLE, f"{len(largest)} modules import each other:\n{shown}"
+
+
+def test_a_type_only_import_closes_a_circle(tmp_path: Path) -> None:
+    """A circle is found through functions and type-checking blocks; a module that only leads to it is not in it."""
+    package = tmp_path / "pack"
+    package.mkdir()
+    for name, text in {
+        "__init__": "",
+        "a": "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from pack.b import B",
+        "b": "def late():\n    import pack.c",
+        "c": "from pack import a",
+        "d": "from pack import a",
+    }.items():
+        (package / f"{name}.py").write_text(text, encoding="utf-8")
+    assert circles_of(imports_of([tmp_path]))[0] == ["pack.a", "pack.b", "pack.c"]

@@ -223,7 +223,7 @@ def test_every_metric_is_in_the_reference() -> None:
 def test_every_kind_of_warning_is_in_the_reference() -> None:
     """Each thing that is counted and passed over is explained."""
     calls = (path.read_text(encoding="utf-8") for path in PACKAGE.rglob("*.py"))
-    kinds = {kind for text in calls for kind in re.findall(r"recorder\.warning\(\"(\w+)\"\)", text)}
+    kinds = {kind for text in calls for kind in re.findall(r"(?:recorder\.warning\(|warning=)\"(\w+)\"", text)}
     assert kinds
     named = set(re.findall(r"`(\w+)`", sections(REFERENCE["metrics"])["Warnings"]))
     assert not kinds - named

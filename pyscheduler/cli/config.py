@@ -67,7 +67,7 @@ def command(
     from pyscheduler.config.load import load
     from pyscheduler.config.problems import found_in
     from pyscheduler.framework.errors import ConfigError
-    from pyscheduler.runtime.discovery import discover
+    from pyscheduler.runtime.assembly.discovery import discover
 
     if not rbac and (name or service_account):
         raise ConfigError(f"--{'name' if name else 'service-account'} is for roles; add --rbac")

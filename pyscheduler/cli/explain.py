@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pyscheduler.api import KubeObject, Pod
-    from pyscheduler.cluster.pictures import Read
-    from pyscheduler.cluster.still import StillCluster
+    from pyscheduler.cluster.object_sources import Read
+    from pyscheduler.cluster.readonly_cluster import ReadOnlyCluster
     from pyscheduler.config.types import Configuration
     from pyscheduler.framework.clock import Clock
     from pyscheduler.runtime.profile import Profile
@@ -162,8 +162,8 @@ def _show(found: Sequence[Evaluation], notes: Sequence[str], output: str, top: i
 
 async def _explain(request: _Request) -> tuple[list[Evaluation], list[str]]:
     """Read the cluster and evaluate the pods; return the evaluations, and notes for the user."""
-    from pyscheduler.cluster.pictures import live_objects, manifest_objects
-    from pyscheduler.cluster.still import StillCluster
+    from pyscheduler.cluster.object_sources import live_objects, manifest_objects
+    from pyscheduler.cluster.readonly_cluster import ReadOnlyCluster
     from pyscheduler.config.feature_gates import parse
     from pyscheduler.config.load import load
     from pyscheduler.framework.clock import LoopClock
@@ -177,12 +177,12 @@ async def _explain(request: _Request) -> tuple[list[Evaluation], list[str]]:
         if config.extenders:
             notes.append("the extenders of the configuration are not called for a cluster that is read from files")
             config = _without_verbs(config)
-        return await _evaluate_all(request, config, StillCluster(read), read, clock, notes), notes
+        return await _evaluate_all(request, config, ReadOnlyCluster(read), read, clock, notes), notes
     import random
 
     from pyscheduler.cluster.real import auth
     from pyscheduler.cluster.real.http import HTTPTransport
-    from pyscheduler.cluster.real.probe import check_server
+    from pyscheduler.cluster.real.startup_check import check_server
     from pyscheduler.framework.recorder import NullRecorder
     from pyscheduler.scheduler.ports import ClientSettings
 
@@ -197,7 +197,7 @@ async def _explain(request: _Request) -> tuple[list[Evaluation], list[str]]:
             texts[item.uid] = text
 
         read = live_objects(client, unread=unread, keep=keep if config.extenders else None)
-        cluster = StillCluster(read, extender=transport.extender, texts=texts)
+        cluster = ReadOnlyCluster(read, extender=transport.extender, texts=texts)
         found = await _evaluate_all(request, config, cluster, read, clock, notes)
         notes += [
             f"these credentials may not list {plural}; the evaluation assumes that there are none" for plural in unread
@@ -208,14 +208,14 @@ async def _explain(request: _Request) -> tuple[list[Evaluation], list[str]]:
 
 
 async def _evaluate_all(
-    request: _Request, config: Configuration, cluster: StillCluster, read: Read, clock: Clock, notes: list[str]
+    request: _Request, config: Configuration, cluster: ReadOnlyCluster, read: Read, clock: Clock, notes: list[str]
 ) -> list[Evaluation]:
     import random
 
     from pyscheduler.config.feature_gates import parse
     from pyscheduler.config.problems import found_in
     from pyscheduler.framework.errors import ConfigError
-    from pyscheduler.runtime.discovery import discover
+    from pyscheduler.runtime.assembly.discovery import discover
     from pyscheduler.scheduler.assembly import Settings, build
 
     gates = parse(request.feature_gates)
@@ -274,7 +274,7 @@ def _profile_for(scheduler: Scheduler, pod: Pod, notes: list[str]) -> Profile:
 async def _pods_of(file: str, read: Read, clock: Clock) -> list[Pod]:
     """Return the pods of a manifest with the defaults that the API server would fill in."""
     from pyscheduler.api import PriorityClass, kind_of
-    from pyscheduler.cluster.pictures import admit
+    from pyscheduler.cluster.object_sources import admit
     from pyscheduler.framework.errors import ConfigError
 
     wanted = _manifests(file)
@@ -294,7 +294,7 @@ async def _pods_of(file: str, read: Read, clock: Clock) -> list[Pod]:
 
 
 def _manifests(file: str) -> list[dict[str, Any]]:
-    from pyscheduler.cluster.pictures import read_manifests
+    from pyscheduler.cluster.object_sources import read_manifests
     from pyscheduler.framework.errors import ConfigError
 
     try:

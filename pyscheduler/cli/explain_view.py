@@ -12,7 +12,7 @@ from rich.text import Text
 if TYPE_CHECKING:
     from pyscheduler.framework.nodes import Nodes
     from pyscheduler.framework.status import Status
-    from pyscheduler.runtime.scoring import ScoreOutcome
+    from pyscheduler.runtime.extension_points.scoring import ScoreOutcome
     from pyscheduler.scheduler.evaluation import Evaluation
 
 __all__ = ["show"]

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from pyscheduler.config.types import Configuration
-    from pyscheduler.runtime.registry import Registry
+    from pyscheduler.runtime.assembly.registry import Registry
     from pyscheduler.scheduler.scheduler import Scheduler
 
 __all__ = ["offline_scheduler"]

@@ -12,8 +12,8 @@ from pyscheduler.cli.shared_options import block_option
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from pyscheduler.runtime.assembly.registry import Distribution, PluginDescription, Registry
     from pyscheduler.runtime.profile import Profile
-    from pyscheduler.runtime.registry import Distribution, PluginDescription, Registry
 
 __all__ = ["command"]
 
@@ -39,7 +39,7 @@ def command(config_file: str | None, output: str, blocked: tuple[str, ...]) -> N
       pyscheduler plugins
       pyscheduler plugins --config configs/default.yaml
     """
-    from pyscheduler.runtime.discovery import discover
+    from pyscheduler.runtime.assembly.discovery import discover
 
     registry = discover(blocked=blocked)
     if config_file is not None:

@@ -14,14 +14,14 @@ import yaml
 
 from pyscheduler.cluster.real import event_writer, lease_keeper
 from pyscheduler.framework.errors import ConfigError
-from pyscheduler.runtime.permissions import Need, merged
+from pyscheduler.runtime.assembly.permissions import Need, merged
 from pyscheduler.serving import delegation
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from pyscheduler.config.types import Configuration
-    from pyscheduler.runtime.permissions import Grant
+    from pyscheduler.runtime.assembly.permissions import Grant
     from pyscheduler.scheduler.scheduler import Scheduler
 
 __all__ = ["as_list", "as_yaml", "grants_of", "parse_account"]

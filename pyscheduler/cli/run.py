@@ -109,7 +109,7 @@ def _write_config(found: Effective, flags: Flags) -> None:
     from pyscheduler.config.dump import dump
     from pyscheduler.config.problems import found_in
     from pyscheduler.framework.errors import ConfigError
-    from pyscheduler.runtime.discovery import discover
+    from pyscheduler.runtime.assembly.discovery import discover
 
     with found_in(flags.main.config or None):
         offline_scheduler(found.config, discover(blocked=flags.own.blocked), gates=found.gates)

@@ -174,7 +174,7 @@ def _simulate(
     import time
 
     from pyscheduler.framework.errors import ConfigError
-    from pyscheduler.runtime.discovery import discover
+    from pyscheduler.runtime.assembly.discovery import discover
     from pyscheduler.simulation.scenario import load_scenarios
     from pyscheduler.simulation.scenario_config import configure
     from pyscheduler.simulation.scenario_report import as_json

@@ -41,7 +41,7 @@ def replay(options: ReplayOptions) -> None:
     """Replay a trace and print the results; raise `ConfigError` for a mistake."""
     from pyscheduler.config.feature_gates import parse
     from pyscheduler.config.load import load
-    from pyscheduler.runtime.discovery import discover
+    from pyscheduler.runtime.assembly.discovery import discover
     from pyscheduler.scheduler.assembly import Settings
     from pyscheduler.simulation.job_traces import read_jobs, read_pool
     from pyscheduler.simulation.replay import Replay

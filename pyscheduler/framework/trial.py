@@ -80,10 +80,6 @@ class Trial:
         keys: dict[str, object] = {PREEMPTION_INQUIRY: self}
         return {**keys, GROUP_CYCLE: self} if self.is_attempt else keys
 
-    def clone(self) -> Trial:
-        """Return itself: copies of a cycle state share the trial."""
-        return self
-
 
 # The keys that plugins tested before `state.trial` existed.
 GROUP_CYCLE: Final[StateKey[Trial]] = StateKey("pyscheduler/group-cycle")

@@ -1,9 +1,8 @@
 """Plugins at work: found, loaded, put in order, and called.
 
-Belongs here: discovery through entry points, the registry of what is installed, a profile made into a running
-framework, the extension points one module each, the pipeline that places a pod, the waiting-pod map, what a plugin
-reaches through its `Handle`.
-Plugin code is entered in one place, `plugin_calls`, which turns whatever goes wrong there into a `Status`.
+Belongs here: `assembly` makes running profiles of what is installed, `extension_points` calls plugins,
+`equivalence_cache` reuses their answers, `placement` is the pipeline that places a pod, `statement` records what can be
+undone, `preemption` searches for victims, `permit` has the pods that wait, `plugin_handle` is what plugins reach.
 
 Does not belong here: concrete plugins (they are found like anybody's), the scheduling cycle, the API server.
 """
@@ -15,11 +14,11 @@ from typing import TYPE_CHECKING
 from pyscheduler import lazy_names
 
 if TYPE_CHECKING:
-    from pyscheduler.runtime.discovery import discover as discover
+    from pyscheduler.runtime.assembly.discovery import discover as discover
+    from pyscheduler.runtime.assembly.registry import Registry as Registry
     from pyscheduler.runtime.handle_dependencies import HandleDependencies as HandleDependencies
+    from pyscheduler.runtime.permit.waiting_pods import WaitingPodMap as WaitingPodMap
     from pyscheduler.runtime.profile import Profile as Profile
-    from pyscheduler.runtime.registry import Registry as Registry
-    from pyscheduler.runtime.waiting_pods import WaitingPodMap as WaitingPodMap
 
 __all__ = [
     "HandleDependencies",
@@ -31,10 +30,10 @@ __all__ = [
 
 _MODULES = {
     "Profile": "pyscheduler.runtime.profile",
-    "Registry": "pyscheduler.runtime.registry",
+    "Registry": "pyscheduler.runtime.assembly.registry",
     "HandleDependencies": "pyscheduler.runtime.handle_dependencies",
-    "WaitingPodMap": "pyscheduler.runtime.waiting_pods",
-    "discover": "pyscheduler.runtime.discovery",
+    "WaitingPodMap": "pyscheduler.runtime.permit.waiting_pods",
+    "discover": "pyscheduler.runtime.assembly.discovery",
 }
 
 __getattr__ = lazy_names(__name__, _MODULES)

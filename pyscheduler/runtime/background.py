@@ -11,7 +11,7 @@ import logging
 from typing import TYPE_CHECKING
 
 from pyscheduler.framework.errors import PLUGIN_FAILURES
-from pyscheduler.runtime.registry import one_line
+from pyscheduler.runtime.assembly.registry import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine

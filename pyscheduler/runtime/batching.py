@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pyscheduler.framework.clock import Clock
     from pyscheduler.framework.nodes import Nodes
     from pyscheduler.framework.recorder import Recorder
-    from pyscheduler.runtime.signing import Signature
+    from pyscheduler.runtime.extension_points.signing import Signature
 
 __all__ = ["Batch", "BatchTurn", "NodeList"]
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 import attrs
 
 from pyscheduler.framework.recorder import NullRecorder
-from pyscheduler.runtime.pods_in_pre_bind import PodsInPreBind
+from pyscheduler.runtime.permit.pods_in_pre_bind import PodsInPreBind
 from pyscheduler.runtime.routes import Routes
 
 if TYPE_CHECKING:
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from pyscheduler.framework.recorder import Recorder
     from pyscheduler.framework.watches import Lister
     from pyscheduler.queue.scheduling_queue import SchedulingQueue
+    from pyscheduler.runtime.permit.waiting_pods import WaitingPodMap
     from pyscheduler.runtime.snapshot_access import SnapshotAccess
-    from pyscheduler.runtime.waiting_pods import WaitingPodMap
 
 __all__ = ["HandleDependencies", "ListerOf"]
 

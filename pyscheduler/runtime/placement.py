@@ -24,8 +24,8 @@ from pyscheduler.framework.errors import PluginError
 from pyscheduler.framework.node_statuses import NodeStatuses
 from pyscheduler.framework.status import Code, Status
 from pyscheduler.runtime.batching import NodeList
-from pyscheduler.runtime.event_registration import EXTENDER
-from pyscheduler.runtime.filtering import FilterOutcome
+from pyscheduler.runtime.extension_points.event_registration import EXTENDER
+from pyscheduler.runtime.extension_points.filtering import FilterOutcome
 
 if TYPE_CHECKING:
     import random
@@ -38,9 +38,9 @@ if TYPE_CHECKING:
     from pyscheduler.framework.cycle_state import CycleState
     from pyscheduler.framework.nodes import Nodes
     from pyscheduler.runtime.batching import BatchTurn
-    from pyscheduler.runtime.pre_filtering import PreFilterOutcome
+    from pyscheduler.runtime.extension_points.pre_filtering import PreFilterOutcome
+    from pyscheduler.runtime.extension_points.scoring import PluginScores, Ranking, ScoreOutcome
     from pyscheduler.runtime.profile import Profile
-    from pyscheduler.runtime.scoring import PluginScores, Ranking, ScoreOutcome
 
 __all__ = [
     "Observer",

@@ -27,10 +27,10 @@ if TYPE_CHECKING:
     from pyscheduler.framework.snapshot import Snapshot
     from pyscheduler.framework.status import Status
     from pyscheduler.framework.what_if import WhatIf
+    from pyscheduler.runtime.extension_points.plugin_calls import PluginMethod
+    from pyscheduler.runtime.extension_points.reserving import Release
     from pyscheduler.runtime.handle_dependencies import HandleDependencies
-    from pyscheduler.runtime.plugin_calls import PluginMethod
     from pyscheduler.runtime.profile import Profile
-    from pyscheduler.runtime.reserving import Release
 
 __all__ = ["PluginHandle"]
 

@@ -15,15 +15,15 @@ from typing import TYPE_CHECKING, Final
 
 from pyscheduler.framework.interfaces import GroupCyclePlugin
 from pyscheduler.framework.profile import ExtensionPoint
+from pyscheduler.runtime.assembly.bound_plugins import bind_plugins, equivalence_keys
+from pyscheduler.runtime.assembly.profile_builder import assemble
+from pyscheduler.runtime.assembly.registry import one_line
 from pyscheduler.runtime.batching import Batch, BatchTurn
-from pyscheduler.runtime.bound_plugins import bind_plugins, equivalence_keys
 from pyscheduler.runtime.equivalence_cache.cache import EquivalenceCache
 from pyscheduler.runtime.equivalence_cache.obstacles import find_obstacles
-from pyscheduler.runtime.event_registration import by_event, by_plugin, with_extenders
-from pyscheduler.runtime.plugin_calls import PluginCalls
+from pyscheduler.runtime.extension_points.event_registration import by_event, by_plugin, with_extenders
+from pyscheduler.runtime.extension_points.plugin_calls import PluginCalls
 from pyscheduler.runtime.plugin_handle import PluginHandle
-from pyscheduler.runtime.profile_builder import assemble
-from pyscheduler.runtime.registry import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -36,14 +36,14 @@ if TYPE_CHECKING:
     from pyscheduler.framework.profile import ProfileSpec
     from pyscheduler.framework.status import Status
     from pyscheduler.queue.hints import HintMap
+    from pyscheduler.runtime.assembly.profile_builder import Assembly
+    from pyscheduler.runtime.assembly.registry import Registry
+    from pyscheduler.runtime.extension_points.pre_filtering import PreFilterOutcome
+    from pyscheduler.runtime.extension_points.reserving import Release
+    from pyscheduler.runtime.extension_points.signing import Signature
     from pyscheduler.runtime.handle_dependencies import HandleDependencies
-    from pyscheduler.runtime.pre_filtering import PreFilterOutcome
+    from pyscheduler.runtime.permit.waiting_pods import HeldPod
     from pyscheduler.runtime.preemption.search import Preemption
-    from pyscheduler.runtime.profile_builder import Assembly
-    from pyscheduler.runtime.registry import Registry
-    from pyscheduler.runtime.reserving import Release
-    from pyscheduler.runtime.signing import Signature
-    from pyscheduler.runtime.waiting_pods import HeldPod
 
 __all__ = ["SAMPLED_SHARE", "Profile"]
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from types import TracebackType
 
-    from pyscheduler.runtime.waiting_pods import WaitingPodMap
+    from pyscheduler.runtime.permit.waiting_pods import WaitingPodMap
 
 __all__ = ["SnapshotAccess"]
 

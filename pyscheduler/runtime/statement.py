@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import attrs
 
 from pyscheduler.framework.trial import Trial, TrialKind
-from pyscheduler.runtime.reserving import reserve
+from pyscheduler.runtime.extension_points.reserving import reserve
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from pyscheduler.framework.snapshot import Checkpoint, Snapshot
     from pyscheduler.framework.status import Status
     from pyscheduler.runtime.cooperative_yield import CooperativeYield
-    from pyscheduler.runtime.reserving import Release, ReservesPods
+    from pyscheduler.runtime.extension_points.reserving import Release, ReservesPods
 
 __all__ = ["Changes", "Statement"]
 

@@ -20,12 +20,12 @@ from pyscheduler.framework.recorder import NullRecorder
 from pyscheduler.podgroup.wire import IN_TREE_PODGROUPS
 from pyscheduler.queue.nominator import Nominator
 from pyscheduler.queue.scheduling_queue import SchedulingQueue
-from pyscheduler.runtime.discovery import discover
+from pyscheduler.runtime.assembly.discovery import discover
+from pyscheduler.runtime.assembly.profile_set import build_profiles
 from pyscheduler.runtime.handle_dependencies import HandleDependencies
+from pyscheduler.runtime.permit.waiting_pods import WaitingPodMap
 from pyscheduler.runtime.placement import PlacementPipeline
-from pyscheduler.runtime.profile_set import build_profiles
 from pyscheduler.runtime.snapshot_access import SnapshotAccess
-from pyscheduler.runtime.waiting_pods import WaitingPodMap
 from pyscheduler.scheduler.binding_cycle import BindingCycle
 from pyscheduler.scheduler.event_handlers import EventHandlers
 from pyscheduler.scheduler.extenders_setup import make_extenders, with_ignored_resources
@@ -50,8 +50,8 @@ if TYPE_CHECKING:
     from pyscheduler.config.types import Configuration
     from pyscheduler.framework.clock import Clock
     from pyscheduler.framework.recorder import Recorder
+    from pyscheduler.runtime.assembly.registry import Registry
     from pyscheduler.runtime.profile import Profile
-    from pyscheduler.runtime.registry import Registry
     from pyscheduler.scheduler.extenders import Extenders
     from pyscheduler.scheduler.in_tree_groups import InTreeGroups
     from pyscheduler.scheduler.ports import ClusterClient, Transport

@@ -18,8 +18,8 @@ from pyscheduler.framework.errors import PluginError
 from pyscheduler.framework.preemption import PREEMPTION_FINDINGS, PreemptionFindings
 from pyscheduler.framework.status import Code, Status
 from pyscheduler.framework.trial import Trial, TrialKind
-from pyscheduler.runtime.event_registration import EXTENDER
-from pyscheduler.runtime.run_context import context_of
+from pyscheduler.runtime.extension_points.event_registration import EXTENDER
+from pyscheduler.runtime.extension_points.run_context import context_of
 from pyscheduler.scheduler.extender_wire import ExtenderError
 
 if TYPE_CHECKING:
@@ -30,10 +30,10 @@ if TYPE_CHECKING:
     from pyscheduler.framework.interfaces import PostFilterResult
     from pyscheduler.framework.node_statuses import NodeStatuses
     from pyscheduler.framework.nodes import Nodes
+    from pyscheduler.runtime.extension_points.pre_filtering import PreFilterOutcome
+    from pyscheduler.runtime.extension_points.scoring import ScoreOutcome
     from pyscheduler.runtime.placement import PlacementPipeline
-    from pyscheduler.runtime.pre_filtering import PreFilterOutcome
     from pyscheduler.runtime.profile import Profile
-    from pyscheduler.runtime.scoring import ScoreOutcome
     from pyscheduler.scheduler.scheduler import Scheduler
 
 __all__ = ["Evaluation", "evaluate"]

@@ -28,7 +28,7 @@ from pyscheduler.config.types import EXTENDER_TIMEOUT_SECONDS
 from pyscheduler.framework.errors import TransportError
 from pyscheduler.framework.preemption import Candidate
 from pyscheduler.framework.status import MAX_SCORE, Code, Status
-from pyscheduler.runtime.scoring import PluginScores
+from pyscheduler.runtime.extension_points.scoring import PluginScores
 from pyscheduler.scheduler import extender_wire as wire
 from pyscheduler.scheduler.extender_wire import ExtenderError
 

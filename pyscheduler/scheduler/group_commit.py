@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from pyscheduler.cache.snapshot import Snapshot
     from pyscheduler.framework.clock import Clock
     from pyscheduler.framework.preemption import Candidate
+    from pyscheduler.runtime.permit.waiting_pods import WaitingPodMap
     from pyscheduler.runtime.profile import Profile
-    from pyscheduler.runtime.waiting_pods import WaitingPodMap
     from pyscheduler.scheduler.attempt import Attempt
     from pyscheduler.scheduler.failure import FailureHandler
     from pyscheduler.scheduler.group_cycle import GroupSource

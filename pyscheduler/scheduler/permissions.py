@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pyscheduler.api.kinds import NODES, PODS
-from pyscheduler.runtime.permissions import Need, needs_of_plugins, reading
+from pyscheduler.runtime.assembly.permissions import Need, needs_of_plugins, reading
 from pyscheduler.scheduler.in_tree_groups import RULES as GROUP_RULES
 from pyscheduler.scheduler.pod_status import RULES as STATUS_RULES
 

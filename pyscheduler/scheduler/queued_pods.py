@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from pyscheduler.framework.recorder import Recorder
     from pyscheduler.framework.watches import Lister
     from pyscheduler.queue.scheduling_queue import SchedulingQueue
+    from pyscheduler.runtime.permit.waiting_pods import WaitingPodMap
     from pyscheduler.runtime.profile import Profile
-    from pyscheduler.runtime.waiting_pods import WaitingPodMap
     from pyscheduler.scheduler.group_cycle import GroupCycles
     from pyscheduler.scheduler.room import Room
     from pyscheduler.scheduler.scheduling_cycle import SchedulingCycle

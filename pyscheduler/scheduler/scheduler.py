@@ -23,11 +23,11 @@ if TYPE_CHECKING:
     from pyscheduler.framework.clock import Clock
     from pyscheduler.framework.recorder import Recorder
     from pyscheduler.queue.scheduling_queue import SchedulingQueue
-    from pyscheduler.runtime.permissions import Need
+    from pyscheduler.runtime.assembly.permissions import Need
+    from pyscheduler.runtime.permit.waiting_pods import WaitingPodMap
     from pyscheduler.runtime.profile import Profile
     from pyscheduler.runtime.routes import Routes
     from pyscheduler.runtime.snapshot_access import SnapshotAccess
-    from pyscheduler.runtime.waiting_pods import WaitingPodMap
     from pyscheduler.scheduler.attempt import Attempt
     from pyscheduler.scheduler.binding_cycle import BindingCycle
     from pyscheduler.scheduler.event_handlers import EventHandlers

@@ -24,8 +24,8 @@ from pyscheduler.framework.cycle_state import (
 from pyscheduler.framework.diagnosis import FitError, NoNodesError
 from pyscheduler.framework.errors import PluginError
 from pyscheduler.framework.status import Code, Status
+from pyscheduler.runtime.extension_points.reserving import reserve
 from pyscheduler.runtime.placement import rejection_of
-from pyscheduler.runtime.reserving import reserve
 from pyscheduler.scheduler.attempt import Attempt
 from pyscheduler.scheduler.extender_wire import ExtenderError
 from pyscheduler.scheduler.failure import CLEAR_NOMINATION

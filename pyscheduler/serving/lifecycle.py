@@ -21,14 +21,14 @@ import attrs
 
 from pyscheduler.cluster.real.lease import LeaderElector
 from pyscheduler.cluster.real.lease_fence import FencedTransport
-from pyscheduler.cluster.real.probe import wait_for_server
+from pyscheduler.cluster.real.startup_check import wait_for_server
 from pyscheduler.config.completed import completed
 from pyscheduler.config.dump import to_json
 from pyscheduler.config.feature_gates import default_gates, stage_of
 from pyscheduler.config.problems import found_in
 from pyscheduler.framework.clock import LoopClock
 from pyscheduler.framework.errors import ConfigError, ForbiddenError, PySchedulerError
-from pyscheduler.runtime.discovery import discover
+from pyscheduler.runtime.assembly.discovery import discover
 from pyscheduler.scheduler.assembly import Settings, build
 from pyscheduler.serving.gc_tuning import keep_for_good, rare_collections
 from pyscheduler.serving.metric_views import metric_view
@@ -42,7 +42,7 @@ from pyscheduler.telemetry.pod_resources import render_pod_resources
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 
-    from pyscheduler.cluster.real.heartbeat import Heartbeat
+    from pyscheduler.cluster.real.loop_heartbeat import Heartbeat
     from pyscheduler.config.types import Configuration
     from pyscheduler.flags.run_flags import Flags
     from pyscheduler.framework.recorder import Recorder

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable
 
-    from pyscheduler.cluster.real.heartbeat import Heartbeat
     from pyscheduler.cluster.real.lease import LeaderElector
+    from pyscheduler.cluster.real.loop_heartbeat import Heartbeat
     from pyscheduler.flags.run_flags import Flags
     from pyscheduler.scheduler.scheduler import Scheduler
     from pyscheduler.serving.pages import Pages

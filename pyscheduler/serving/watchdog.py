@@ -34,7 +34,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from pyscheduler.cluster.real.heartbeat import Heartbeat
+from pyscheduler.cluster.real.loop_heartbeat import Heartbeat
 from pyscheduler.framework.clock import LoopClock
 from pyscheduler.framework.interfaces import Plugin
 

@@ -22,13 +22,13 @@ import msgspec
 
 from pyscheduler.api import BUILT_IN_KINDS, KubeObject, Node, Pod
 from pyscheduler.api.codec import decode, decode_list
-from pyscheduler.cluster.still import StillCluster, objects_of
+from pyscheduler.cluster.readonly_cluster import ReadOnlyCluster, objects_of
 from pyscheduler.config.load import loads
 from pyscheduler.framework.changes import node_changes, pod_changes
 from pyscheduler.framework.clock import LoopClock
 from pyscheduler.framework.errors import ConfigError, PySchedulerError
 from pyscheduler.framework.events import ActionType, ClusterEvent, EventResource, QueueingHint
-from pyscheduler.runtime.discovery import discover
+from pyscheduler.runtime.assembly.discovery import discover
 from pyscheduler.scheduler.assembly import build
 from pyscheduler.scheduler.evaluation import evaluate
 from pyscheduler.simulation.explain_json import answer_json, status_json
@@ -38,8 +38,8 @@ if TYPE_CHECKING:
 
     from pyscheduler.api import ResourceKind
     from pyscheduler.config.types import Configuration
+    from pyscheduler.runtime.assembly.registry import Registry
     from pyscheduler.runtime.profile import Profile
-    from pyscheduler.runtime.registry import Registry
 
 __all__ = ["Answer", "answer_file", "answer_lines"]
 
@@ -160,7 +160,7 @@ async def _evaluate(case: Case, registry: Registry) -> Json:
     pod = decode(Pod, bytes(case.pod))
     scheduler = build(
         _configuration(bytes(case.config), pod.scheduler_name),
-        StillCluster(objects_of(_objects(case.objects))),
+        ReadOnlyCluster(objects_of(_objects(case.objects))),
         LoopClock(),
         random.Random(0),
         registry=registry,

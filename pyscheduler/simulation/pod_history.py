@@ -13,8 +13,8 @@ import attrs
 import msgspec
 
 from pyscheduler.api import Node, Pod, decode
-from pyscheduler.cluster.embedded.builtin import EVENTS, NODES, PODS
-from pyscheduler.cluster.embedded.following import Follower
+from pyscheduler.cluster.embedded.controllers.follower import Follower
+from pyscheduler.cluster.embedded.resources.builtin import EVENTS, NODES, PODS
 from pyscheduler.framework.node_info import NodeInfo
 from pyscheduler.framework.pod_info import PodInfo
 from pyscheduler.podgroup import resolve

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Final
 import attrs
 
 from pyscheduler.cluster.embedded.cluster import EmbeddedCluster
-from pyscheduler.cluster.embedded.in_process import InProcessTransport
+from pyscheduler.cluster.embedded.serving.in_process import InProcessTransport
 from pyscheduler.framework.errors import APIError
 from pyscheduler.framework.recorder import NullRecorder
 from pyscheduler.scheduler.assembly import Settings, build
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from pyscheduler.config.types import Configuration
     from pyscheduler.framework.clock import Clock
     from pyscheduler.framework.recorder import Recorder
-    from pyscheduler.runtime.registry import Registry
+    from pyscheduler.runtime.assembly.registry import Registry
     from pyscheduler.scheduler.ports import ClientSettings, Stream
     from pyscheduler.scheduler.scheduler import Scheduler
     from pyscheduler.simulation.job_traces import Job, NodePool

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from pyscheduler.cluster.embedded.builtin import PODS
-from pyscheduler.cluster.embedded.following import Follower
+from pyscheduler.cluster.embedded.controllers.follower import Follower
+from pyscheduler.cluster.embedded.resources.builtin import PODS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

@@ -15,7 +15,7 @@ from pyscheduler.simulation.group_objects import default_dialect
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pyscheduler.runtime.registry import Registry
+    from pyscheduler.runtime.assembly.registry import Registry
     from pyscheduler.simulation.scenario import ProfileSpec, Scenario
 
 __all__ = ["SCHEDULER_NAME", "ScenarioConfig", "configure"]

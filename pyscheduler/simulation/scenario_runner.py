@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import attrs
 
 from pyscheduler.framework.errors import PySchedulerError
-from pyscheduler.runtime.discovery import discover
+from pyscheduler.runtime.assembly.discovery import discover
 from pyscheduler.simulation.scenario import CompletePods, DeletePods
 from pyscheduler.simulation.scenario_config import configure
 from pyscheduler.simulation.scenario_report import PodState, Result, StepState
@@ -18,7 +18,7 @@ from pyscheduler.simulation.simulated_cluster import SimulatedCluster, StepError
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from pyscheduler.runtime.registry import Registry
+    from pyscheduler.runtime.assembly.registry import Registry
     from pyscheduler.simulation.pod_history import SeenPod
     from pyscheduler.simulation.scenario import Expect, ProfileSpec, Scenario, Step
 

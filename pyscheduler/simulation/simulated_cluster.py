@@ -14,9 +14,9 @@ import msgspec
 
 from pyscheduler.api import DecodeError, decode
 from pyscheduler.cluster.embedded.cluster import EmbeddedCluster
-from pyscheduler.cluster.embedded.faults import Fault
-from pyscheduler.cluster.embedded.kinds.fields import FieldCheck
-from pyscheduler.cluster.embedded.patching import PatchOptions, apply_patch
+from pyscheduler.cluster.embedded.patching.requests import PatchOptions, apply_patch
+from pyscheduler.cluster.embedded.schema.unknown_fields import FieldCheck
+from pyscheduler.cluster.embedded.serving.faults import Fault
 from pyscheduler.config.load import loads
 from pyscheduler.framework.errors import APIError
 from pyscheduler.scheduler.assembly import build
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from pyscheduler.podgroup import Dialect
-    from pyscheduler.runtime.registry import Registry
+    from pyscheduler.runtime.assembly.registry import Registry
     from pyscheduler.scheduler.scheduler import Scheduler
     from pyscheduler.simulation.scenario import (
         CompletePods,

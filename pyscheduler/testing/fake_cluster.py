@@ -10,8 +10,8 @@ import msgspec
 
 from pyscheduler.api import KubeObject, Node, Pod, decode, encode
 from pyscheduler.cluster.embedded.cluster import EmbeddedCluster
-from pyscheduler.cluster.embedded.kinds.fields import FieldCheck
-from pyscheduler.cluster.embedded.patching import PatchOptions, apply_patch
+from pyscheduler.cluster.embedded.patching.requests import PatchOptions, apply_patch
+from pyscheduler.cluster.embedded.schema.unknown_fields import FieldCheck
 from pyscheduler.framework.node_info import NodeInfo
 from pyscheduler.framework.pod_info import PodInfo
 from pyscheduler.testing.builders import node_manifest, pod_manifest

@@ -19,8 +19,8 @@ from pyscheduler.config.load import loads
 from pyscheduler.framework.cycle_state import CycleState
 from pyscheduler.framework.node_statuses import NodeStatuses
 from pyscheduler.framework.pod_info import PodInfo, QueuedPodInfo
+from pyscheduler.runtime.assembly.discovery import discover
 from pyscheduler.runtime.cooperative_yield import run_now
-from pyscheduler.runtime.discovery import discover
 from pyscheduler.scheduler.assembly import Settings, build
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from pyscheduler.cli.demo.audit import Report, audit
 from pyscheduler.cli.demo import audit as audit_module
+from pyscheduler.cli.demo.audit import Report, audit
 from pyscheduler.cluster.embedded.cluster import EmbeddedCluster
 from pyscheduler.framework.clock import LoopClock
 from pyscheduler.testing import node_manifest, pod_manifest

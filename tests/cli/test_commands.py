@@ -15,8 +15,8 @@ from pyscheduler.api import Pod
 from pyscheduler.cli.main import cli, main
 from pyscheduler.framework import CycleState, FilterPlugin, Nodes, NodeStatuses
 from pyscheduler.plugins.node_resources.fit import NodeResourcesFit
-from pyscheduler.runtime import discovery
-from pyscheduler.runtime.discovery import discover
+from pyscheduler.runtime.assembly import discovery
+from pyscheduler.runtime.assembly.discovery import discover
 from tests import processes
 
 ROOT = Path(__file__).parents[2]

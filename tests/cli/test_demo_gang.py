@@ -8,9 +8,9 @@ from collections.abc import Iterable
 import pytest
 from click.testing import CliRunner
 
+from pyscheduler.cli.demo import gang_demo
 from pyscheduler.cli.demo.gang_record import GPU, GROUP_LABEL, LONGEST_BURST_SECONDS, Change, Judge, Verdict
 from pyscheduler.cli.demo.gang_workload import GANG_PROFILE, GPUS_PER_NODE, gang_manifests, make_gangs
-from pyscheduler.cli.demo import gang_demo
 from pyscheduler.config.load import loads
 
 CAPACITY = {"n1": 2, "n2": 2}

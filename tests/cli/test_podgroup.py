@@ -20,7 +20,7 @@ from pyscheduler.cli.podgroup.command import main
 from pyscheduler.cli.podgroup.reader import events_about, read_directory
 from pyscheduler.cli.podgroup.view import Table, data_of, described, row
 from pyscheduler.cluster.embedded.cluster import EmbeddedCluster
-from pyscheduler.cluster.embedded.faults import Fault
+from pyscheduler.cluster.embedded.serving.faults import Fault
 from pyscheduler.framework import ForbiddenError, NullRecorder
 from pyscheduler.framework.clock import LoopClock
 from pyscheduler.podgroup import DialectTable

@@ -18,7 +18,7 @@ from pyscheduler.cli.rbac import as_list, grants_of
 from pyscheduler.config.load import loads
 from pyscheduler.framework import ActionType, EventResource, NodeInfo, Status
 from pyscheduler.framework.cycle_state import CycleState
-from pyscheduler.runtime.discovery import discover
+from pyscheduler.runtime.assembly.discovery import discover
 from tests.examples.conftest import ROOT
 
 FILE = """

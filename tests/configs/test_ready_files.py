@@ -10,7 +10,7 @@ import pytest
 from pyscheduler.config.dump import dump
 from pyscheduler.config.load import load, loads
 from pyscheduler.config.profiles import profiles
-from pyscheduler.runtime.discovery import discover
+from pyscheduler.runtime.assembly.discovery import discover
 from pyscheduler.testing.fake_cluster import FakeCluster
 
 FOLDER = Path(__file__).parents[2] / "configs"

@@ -15,8 +15,8 @@ from click.testing import CliRunner
 
 from pyscheduler.api import PersistentVolumeClaim
 from pyscheduler.cli.main import cli
-from pyscheduler.cluster.embedded.faults import Fault
-from pyscheduler.cluster.real.connect import ConnectingTransport
+from pyscheduler.cluster.embedded.serving.faults import Fault
+from pyscheduler.cluster.real.base_transport import ConnectingTransport
 from pyscheduler.cluster.real.lease import LeaderElector
 from pyscheduler.config.types import LeaderElection
 from pyscheduler.framework import NullRecorder

@@ -19,8 +19,8 @@ import msgspec
 
 from pyscheduler.cli.demo.audit import audit
 from pyscheduler.cluster.embedded.cluster import EmbeddedCluster
-from pyscheduler.cluster.embedded.faults import Fault
-from pyscheduler.cluster.embedded.routes import Request
+from pyscheduler.cluster.embedded.requests import Request
+from pyscheduler.cluster.embedded.serving.faults import Fault
 from tests.integration.programs import pods
 from tests.processes import PATIENCE_SECONDS
 

@@ -19,7 +19,7 @@ import attrs
 import yaml
 
 from pyscheduler.api import Node, Pod
-from pyscheduler.cluster.embedded.faults import Fault
+from pyscheduler.cluster.embedded.serving.faults import Fault
 from pyscheduler.framework.errors import APIError
 from pyscheduler.podgroup import DIALECTS, DialectTable
 from pyscheduler.testing import FakeCluster, FakeFramework, pod_manifest

@@ -39,7 +39,7 @@ from typing import Any, Final
 import attrs
 
 from pyscheduler.cluster.embedded.cluster import EmbeddedCluster
-from pyscheduler.cluster.embedded.in_process import InProcessTransport
+from pyscheduler.cluster.embedded.serving.in_process import InProcessTransport
 from pyscheduler.cluster.embedded.store import Change, Collection
 
 __all__ = ["GANG", "Checker", "Counting", "WatchedCluster"]

@@ -12,7 +12,7 @@ import pytest
 
 from kube_pyscheduler import main
 from pyscheduler.cluster.embedded.cluster import EmbeddedCluster
-from pyscheduler.cluster.embedded.faults import Fault
+from pyscheduler.cluster.embedded.serving.faults import Fault
 from pyscheduler.framework.clock import LoopClock
 from tests.integration.programs import program
 

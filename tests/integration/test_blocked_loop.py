@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from pyscheduler.cli.demo.audit import audit
-from pyscheduler.cluster.embedded.faults import Fault
+from pyscheduler.cluster.embedded.serving.faults import Fault
 from pyscheduler.serving import watchdog
 from pyscheduler.testing import pod_manifest
 from tests.integration.conftest import Served

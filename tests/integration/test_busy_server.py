@@ -19,9 +19,10 @@ from pyscheduler.api import Node
 from pyscheduler.cli.demo.audit import audit
 from pyscheduler.cluster.embedded import errors
 from pyscheduler.cluster.embedded.cluster import EmbeddedCluster
-from pyscheduler.cluster.embedded.routes import Request, Router, refusal
-from pyscheduler.cluster.embedded.server import ApiServer
-from pyscheduler.cluster.embedded.watching import WatchStream
+from pyscheduler.cluster.embedded.requests import Request
+from pyscheduler.cluster.embedded.serving.http_server import ApiServer
+from pyscheduler.cluster.embedded.serving.router import Router, refusal
+from pyscheduler.cluster.embedded.serving.watching import WatchStream
 from pyscheduler.cluster.real import auth
 from pyscheduler.cluster.real.concurrency import FULL
 from pyscheduler.cluster.real.http import HTTPTransport

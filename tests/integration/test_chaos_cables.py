@@ -21,8 +21,8 @@ import pytest
 
 from pyscheduler.cluster.embedded.access.users import ADMIN
 from pyscheduler.cluster.embedded.cluster import EmbeddedCluster
-from pyscheduler.cluster.embedded.faults import Fault
-from pyscheduler.cluster.embedded.server import ApiServer
+from pyscheduler.cluster.embedded.serving.faults import Fault
+from pyscheduler.cluster.embedded.serving.http_server import ApiServer
 from pyscheduler.cluster.real import auth
 from pyscheduler.cluster.real.http import HTTPTransport
 from pyscheduler.config.load import loads

@@ -22,8 +22,8 @@ from pyscheduler.cluster.embedded.cluster import EmbeddedCluster
 from pyscheduler.framework import ConfigError, PolicyRule, QueueingHint
 from pyscheduler.framework.clock import LoopClock
 from pyscheduler.podgroup import DIALECTS
-from pyscheduler.runtime.discovery import discover
-from pyscheduler.runtime.permissions import needs_of_plugins
+from pyscheduler.runtime.assembly.discovery import discover
+from pyscheduler.runtime.assembly.permissions import needs_of_plugins
 from pyscheduler.simulation.group_objects import definitions
 from pyscheduler.testing import FakeCluster, node_manifest, pod_manifest
 

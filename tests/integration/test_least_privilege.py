@@ -26,10 +26,10 @@ from pyscheduler.cluster.embedded.access.rules import compile_rule
 from pyscheduler.cluster.embedded.access.usage import RoleName
 from pyscheduler.cluster.embedded.access.users import ADMIN, account_user_name
 from pyscheduler.cluster.embedded.cluster import EmbeddedCluster
-from pyscheduler.cluster.embedded.faults import Fault
+from pyscheduler.cluster.embedded.serving.faults import Fault
 from pyscheduler.config.load import load, loads
 from pyscheduler.framework.clock import LoopClock
-from pyscheduler.runtime.discovery import discover
+from pyscheduler.runtime.assembly.discovery import discover
 from pyscheduler.scheduler.assembly import build
 from pyscheduler.testing import VirtualClock, node_manifest, pod_manifest
 from tests.deploy.conftest import ROOT, manifest, manifests

@@ -14,7 +14,7 @@ import pytest
 
 from pyscheduler.api import Node, Pod
 from pyscheduler.cli.demo.audit import audit
-from pyscheduler.cluster.embedded.faults import Fault
+from pyscheduler.cluster.embedded.serving.faults import Fault
 from pyscheduler.testing import FakeCluster, FakeFramework, node_manifest, pod_manifest
 from tests.integration.programs import pods, program, served
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from pyscheduler.cli.demo.audit import audit
-from pyscheduler.cluster.embedded.faults import Fault
+from pyscheduler.cluster.embedded.serving.faults import Fault
 from pyscheduler.testing import node_manifest, pod_manifest
 from tests.integration.conftest import Served
 from tests.integration.programs import FAST, Api, free_port, nodes, pods, program, served

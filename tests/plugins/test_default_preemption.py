@@ -25,7 +25,7 @@ from pyscheduler import (
     QueueingHint,
     Status,
 )
-from pyscheduler.cluster.embedded.faults import Fault
+from pyscheduler.cluster.embedded.serving.faults import Fault
 from pyscheduler.framework.preemption import start_time
 from pyscheduler.framework.recorder import NullRecorder
 from pyscheduler.plugins.default_preemption import DefaultPreemption

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from pyscheduler.api import KubeObject, Pod, format_time
-from pyscheduler.cluster.embedded.faults import Fault
+from pyscheduler.cluster.embedded.serving.faults import Fault
 from pyscheduler.podgroup import DIALECTS, ConditionStatus, GroupStatus, KeyPlace, StatusController, status_rules
 from pyscheduler.podgroup.wire import IncubatorPodGroup
 from pyscheduler.testing import FakeCluster, FakeFramework

@@ -593,8 +593,7 @@ def test_a_long_history_covers_every_operation(make_kit: Callable[..., Kit], pop
         ("backoff", "ScheduleAttemptFailure"),
         ("unschedulable", "NodeDelete"),
         ("unschedulable", "ScheduleAttemptFailure"),
-        ("unschedulable", "UnschedulablePodAdd"),
-        ("unschedulable", "UnschedulablePodUpdate"),
+        *(("unschedulable", event) for event in ("UnschedulablePodAdd", "UnschedulablePodUpdate")),
         ("active", "PopFromBackoffQ") if pop_early else ("unschedulable", "BackoffComplete"),
     }
     assert expected - incoming.keys() == set()

@@ -28,11 +28,11 @@ from pyscheduler.framework import (
     Status,
 )
 from pyscheduler.queue.nominator import Nominator
+from pyscheduler.runtime.assembly.registry import Registry
 from pyscheduler.runtime.handle_dependencies import HandleDependencies
+from pyscheduler.runtime.permit.waiting_pods import WaitingPodMap
 from pyscheduler.runtime.profile import Profile
-from pyscheduler.runtime.registry import Registry
 from pyscheduler.runtime.snapshot_access import SnapshotAccess
-from pyscheduler.runtime.waiting_pods import WaitingPodMap
 from pyscheduler.testing.builders import make_node, make_pod
 from pyscheduler.testing.clock import VirtualClock
 

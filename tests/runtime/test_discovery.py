@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from pyscheduler.framework import ConfigError
-from pyscheduler.runtime.discovery import discover
+from pyscheduler.runtime.assembly.discovery import discover
 
 GOOD = """
 from pyscheduler.framework import hookimpl

@@ -23,7 +23,13 @@ from pyscheduler.framework import (
     Status,
     event_resource,
 )
-from pyscheduler.runtime.event_registration import EXTENDER, by_event, by_plugin, registrations_of, with_extenders
+from pyscheduler.runtime.extension_points.event_registration import (
+    EXTENDER,
+    by_event,
+    by_plugin,
+    registrations_of,
+    with_extenders,
+)
 from pyscheduler.testing import FakeCluster
 
 NODE_ADD = ClusterEvent(EventResource.NODE, ActionType.ADD)

@@ -14,7 +14,7 @@ from pyscheduler.framework import (
     ProfileSpec,
     ScorePlugin,
 )
-from pyscheduler.runtime.expansion import enabled_names, expand, score_weights
+from pyscheduler.runtime.assembly.expansion import enabled_names, expand, score_weights
 
 CLASSES: dict[str, type[Plugin]] = {name: type(name, (ScorePlugin,), {}) for name in "ABCD"}
 CLASSES["F"] = type("F", (FilterPlugin,), {})

@@ -19,7 +19,7 @@ from pyscheduler.framework import (
     ScorePlugin,
     Status,
 )
-from pyscheduler.runtime.extension_points import BASES, extension_points_of, is_columnar, missing_methods
+from pyscheduler.runtime.extension_points.points import BASES, extension_points_of, is_columnar, missing_methods
 
 
 class OneNode(FilterPlugin):

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from pyscheduler.framework import ConfigError, PolicyRule
-from pyscheduler.runtime.permissions import Grant, Need, merged
+from pyscheduler.runtime.assembly.permissions import Grant, Need, merged
 
 #: Namespace, group, resource, name, verb; "" stands for all of them.
 Atom = tuple[str, str, str, str, str]

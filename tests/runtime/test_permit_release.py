@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from pyscheduler.runtime.permit_release import PermitReleases
+from pyscheduler.runtime.permit.release import PermitReleases
 
 FEW, MANY = 50, 320
 

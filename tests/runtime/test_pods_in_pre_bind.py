@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from pyscheduler.framework import Code, Status
-from pyscheduler.runtime.pods_in_pre_bind import PodsInPreBind
+from pyscheduler.runtime.permit.pods_in_pre_bind import PodsInPreBind
 
 REFUSED = Status.unschedulable("no")
 

@@ -22,7 +22,7 @@ from pyscheduler.api import (
     PodDisruptionBudgetSpec,
     PodDisruptionBudgetStatus,
 )
-from pyscheduler.cluster.still import StillCluster, objects_of
+from pyscheduler.cluster.readonly_cluster import ReadOnlyCluster, objects_of
 from pyscheduler.config.load import loads
 from pyscheduler.framework import (
     PREEMPTION_FINDINGS,
@@ -40,7 +40,7 @@ from pyscheduler.framework import (
     TrialKind,
 )
 from pyscheduler.framework.clock import LoopClock
-from pyscheduler.runtime.discovery import discover
+from pyscheduler.runtime.assembly.discovery import discover
 from pyscheduler.runtime.preemption.search import Preemption, best_of
 from pyscheduler.runtime.profile import Profile
 from pyscheduler.scheduler.assembly import build
@@ -134,7 +134,7 @@ async def ask(
             CONFIG.format(absolute=absolute, percentage=percentage, enabled="{name: Follower}" if follow else ""),
             source="test",
         ),
-        StillCluster(objects_of(objects)),
+        ReadOnlyCluster(objects_of(objects)),
         LoopClock(),
         random.Random(seed),
         registry=registry,

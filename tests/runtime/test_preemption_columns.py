@@ -20,7 +20,7 @@ from hypothesis import given, settings, strategies as st
 from pyscheduler.api import KubeObject, Node, Pod, PodDisruptionBudget
 from pyscheduler.cache.nominated_rows import NominatedRows
 from pyscheduler.cache.view import NodeView
-from pyscheduler.cluster.still import StillCluster, objects_of
+from pyscheduler.cluster.readonly_cluster import ReadOnlyCluster, objects_of
 from pyscheduler.config.load import loads
 from pyscheduler.framework import (
     PREEMPTION_FINDINGS,
@@ -37,7 +37,7 @@ from pyscheduler.framework import (
     TrialKind,
 )
 from pyscheduler.framework.clock import LoopClock
-from pyscheduler.runtime.discovery import discover
+from pyscheduler.runtime.assembly.discovery import discover
 from pyscheduler.runtime.equivalence_cache.classes import EquivalenceClasses
 from pyscheduler.runtime.equivalence_cache.nominated_filter_cache import NominatedFilterCache
 from pyscheduler.runtime.preemption import columns as preemption_columns, node_shapes
@@ -144,7 +144,7 @@ class PreemptionHistory:
         )
         self.scheduler = build(
             loads(text, source="test"),
-            StillCluster(objects_of(objects)),
+            ReadOnlyCluster(objects_of(objects)),
             LoopClock(),
             random.Random(self.rng.random()),
             registry=registry,
@@ -336,7 +336,7 @@ def watch(monkeypatch: pytest.MonkeyPatch, fired: Counter[str]) -> None:
     """Count which ways the search goes."""
     look, learn, shapes = VictimColumns.look, VictimColumns._learn, VictimColumns._shapes
     best, dry_run = Outcomes.best, DryRun.look
-    lined_up = NodeShapes._line_up_for
+    lined_up = NodeShapes._order_for
     draw, answered = Preemption._draw, NominatedFilterCache.answer
 
     async def looked(columns: VictimColumns, *args: Any, **keywords: Any) -> Outcomes | None:
@@ -390,7 +390,7 @@ def watch(monkeypatch: pytest.MonkeyPatch, fired: Counter[str]) -> None:
         fired["of another shape"] += found.shape != node_shapes.shapes[row]
         return found
 
-    monkeypatch.setattr(NodeShapes, "_line_up_for", lined)
+    monkeypatch.setattr(NodeShapes, "_order_for", lined)
     monkeypatch.setattr(VictimColumns, "look", looked)
     monkeypatch.setattr(VictimColumns, "_learn", learned)
     monkeypatch.setattr(VictimColumns, "_shapes", shaped)

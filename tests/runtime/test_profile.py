@@ -36,7 +36,7 @@ from pyscheduler.framework import (
     ScorePlugin,
     Status,
 )
-from pyscheduler.runtime.discovery import discover
+from pyscheduler.runtime.assembly.discovery import discover
 from pyscheduler.runtime.profile import Profile
 from pyscheduler.testing.builders import make_node, make_pod
 from pyscheduler.testing.clock import settle

@@ -8,7 +8,7 @@ import attrs
 import pytest
 
 from pyscheduler.framework import ConfigError, QueuedPodInfo, QueueSortPlugin
-from pyscheduler.runtime.profile_set import build_profiles
+from pyscheduler.runtime.assembly.profile_set import build_profiles
 
 
 @attrs.frozen

@@ -10,7 +10,7 @@ import attrs
 import pytest
 
 from pyscheduler.framework import ConfigError, ExtensionPoint, Plugin, PluginError, PreEnqueuePlugin
-from pyscheduler.runtime.registry import Distribution, Registry
+from pyscheduler.runtime.assembly.registry import Distribution, Registry
 
 
 @attrs.frozen

@@ -30,10 +30,10 @@ async def test_an_evaluation_waits_for_a_what_if(pyscheduler_cluster: FakeCluste
     running = pyscheduler_cluster.framework()
     await running.schedule("first", requests={"cpu": "1"})
     pod = make_pod("second", requests={"cpu": "1"})
-    async with running.profile.what_if() as trial:
+    async with running.profile.handle.what_if() as trial:
         node = trial.snapshot.get("n")
         assert node is not None
-        trial.snapshot.evict_all(list(node.pods), "n")
+        trial.statement.evict_all(list(node.pods), "n")
         evaluation = asyncio.create_task(evaluate(running.scheduler, running.profile, pod))
         for _ in range(5):
             await asyncio.sleep(0)

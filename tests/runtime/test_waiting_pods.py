@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from pyscheduler.framework import Code, Status
-from pyscheduler.runtime.waiting_pods import HeldPod, WaitingPodMap
+from pyscheduler.runtime.permit.waiting_pods import HeldPod, WaitingPodMap
 from pyscheduler.testing.builders import make_pod
 from pyscheduler.testing.clock import VirtualClock, settle
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from pyscheduler.cluster.real.connect import ConnectingTransport
+from pyscheduler.cluster.real.base_transport import ConnectingTransport
 from pyscheduler.config.types import Extender
 from pyscheduler.framework.errors import TransportError
 from pyscheduler.scheduler.ports import Response

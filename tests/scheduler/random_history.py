@@ -12,7 +12,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from pyscheduler.api import PySchedulerError, quantity_milli
-from pyscheduler.cluster.embedded.faults import Fault
+from pyscheduler.cluster.embedded.serving.faults import Fault
 from pyscheduler.framework.errors import APIError
 from pyscheduler.testing import FakeCluster, pod_manifest
 from tests.scheduler.trouble import Trouble

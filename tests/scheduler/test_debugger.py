@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from pyscheduler.cluster.embedded.faults import Fault
+from pyscheduler.cluster.embedded.serving.faults import Fault
 from pyscheduler.scheduler.debugger import Debugger
 from pyscheduler.testing import FakeCluster, make_node, make_pod
 from pyscheduler.testing.fake_framework import FakeFramework

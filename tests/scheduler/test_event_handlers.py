@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pyscheduler import Pod
-from pyscheduler.cluster.embedded.faults import Fault
+from pyscheduler.cluster.embedded.serving.faults import Fault
 from pyscheduler.queue.sub_queues import QueuePlace
 from pyscheduler.testing import make_pod, pod_manifest
 from tests.scheduler.plugins import Holder

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pyscheduler.cluster.real.connect import ConnectingTransport
+from pyscheduler.cluster.real.base_transport import ConnectingTransport
 from pyscheduler.framework.errors import ConfigError
 from pyscheduler.framework.recorder import NullRecorder
 from pyscheduler.scheduler.ports import Response

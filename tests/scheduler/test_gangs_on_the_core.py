@@ -8,7 +8,7 @@ from collections.abc import Iterable
 import pytest
 
 from pyscheduler.api import Pod
-from pyscheduler.cluster.embedded.faults import Fault
+from pyscheduler.cluster.embedded.serving.faults import Fault
 from pyscheduler.framework import (
     AFTER_FAILURE,
     ActionType,

@@ -28,8 +28,8 @@ from pyscheduler import (
     TransportError,
 )
 from pyscheduler.api import KubeObject, Wire, kind_of
-from pyscheduler.cluster.embedded.faults import Fault
-from pyscheduler.cluster.real.connect import ConnectingTransport
+from pyscheduler.cluster.embedded.serving.faults import Fault
+from pyscheduler.cluster.real.base_transport import ConnectingTransport
 from pyscheduler.cluster.real.lease_fence import FencedTransport
 from pyscheduler.framework import event_resource
 from pyscheduler.scheduler.ports import Response, Stream, Transport

@@ -12,7 +12,7 @@ import pytest
 
 import pyscheduler
 from pyscheduler import Code, CycleState, PermitPlugin, Pod, Status
-from pyscheduler.cluster.embedded.faults import Fault
+from pyscheduler.cluster.embedded.serving.faults import Fault
 from pyscheduler.testing import make_pod, pod_manifest
 from tests.scheduler.plugins import Broken, Counting, Holder, Journal, Picky
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from pyscheduler.api import Pod
-from pyscheduler.cluster.embedded.faults import Fault
+from pyscheduler.cluster.embedded.serving.faults import Fault
 from pyscheduler.framework import PermitPlugin, PreBindPlugin, Status
 from pyscheduler.framework.cycle_state import CycleState
 from pyscheduler.testing import FakeCluster

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pyscheduler.api import Pod
-from pyscheduler.cluster.embedded.faults import Fault
+from pyscheduler.cluster.embedded.serving.faults import Fault
 from pyscheduler.queue.sub_queues import QueuePlace
 from pyscheduler.scheduler.debugger import Debugger
 from pyscheduler.scheduler.work import Work, WorkResult, WorkSources

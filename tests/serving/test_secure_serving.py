@@ -20,7 +20,7 @@ import yaml
 
 from pyscheduler.cluster.embedded.access.users import User
 from pyscheduler.cluster.embedded.cluster import EmbeddedCluster
-from pyscheduler.cluster.embedded.faults import Fault
+from pyscheduler.cluster.embedded.serving.faults import Fault
 from pyscheduler.flags.run_flags import AuthenticationFlags, AuthorizationFlags, Flags, SecureServingFlags
 from pyscheduler.framework.clock import LoopClock
 from pyscheduler.framework.errors import ConfigError

@@ -12,7 +12,7 @@ import pytest
 
 from pyscheduler.config.load import load
 from pyscheduler.config.types import Configuration
-from pyscheduler.runtime.discovery import discover
+from pyscheduler.runtime.assembly.discovery import discover
 from pyscheduler.simulation.job_traces import Job, NodePool
 from pyscheduler.simulation.replay import Progress, Replay
 from pyscheduler.simulation.replay_report import ReplayReport, report_as_json

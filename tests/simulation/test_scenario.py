@@ -8,7 +8,7 @@ import pytest
 
 from pyscheduler.config.load import loads
 from pyscheduler.framework import ConfigError
-from pyscheduler.runtime.discovery import discover
+from pyscheduler.runtime.assembly.discovery import discover
 from pyscheduler.simulation.scenario import KINDS, load_scenarios, read_scenarios
 from pyscheduler.simulation.scenario_config import configure
 

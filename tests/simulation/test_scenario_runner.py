@@ -13,8 +13,8 @@ from pyscheduler.framework import AFTER_FAILURE, Handle, PermitPlugin, ReservePl
 from pyscheduler.framework.cycle_state import CycleState
 from pyscheduler.podgroup.dialects import DIALECTS, resolve
 from pyscheduler.podgroup.wire import SIGS_PODGROUPS
-from pyscheduler.runtime.discovery import discover
-from pyscheduler.runtime.registry import Registry
+from pyscheduler.runtime.assembly.discovery import discover
+from pyscheduler.runtime.assembly.registry import Registry
 from pyscheduler.simulation.scenario import load_scenarios, read_scenarios
 from pyscheduler.simulation.scenario_report import Result, as_json
 from pyscheduler.simulation.scenario_runner import run_scenario

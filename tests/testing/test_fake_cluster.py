@@ -9,7 +9,7 @@ import pytest
 
 from pyscheduler import APIError, ConflictError, NotFoundError
 from pyscheduler.api import BUILT_IN_KINDS, KubeObject, Node, Pod, PriorityClass, Wire, kind_of
-from pyscheduler.cluster.embedded.faults import Fault
+from pyscheduler.cluster.embedded.serving.faults import Fault
 from pyscheduler.testing import FakeCluster, make_pod
 
 

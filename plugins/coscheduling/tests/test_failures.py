@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from pyscheduler.api import Pod
-from pyscheduler.cluster.embedded.faults import Fault
+from pyscheduler.cluster.embedded.serving.faults import Fault
 
 GATES = pytest.mark.parametrize(
     "gates",

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from pyscheduler.api import KubeObject
-from pyscheduler.cluster.embedded.faults import Fault
+from pyscheduler.cluster.embedded.serving.faults import Fault
 from pyscheduler.podgroup import DIALECTS, DialectTable
 from pyscheduler.testing import FakeCluster, FakeFramework, ScheduleResult
 from pyscheduler_gang.plugin import Gang

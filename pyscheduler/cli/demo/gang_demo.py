@@ -83,7 +83,7 @@ async def _submit(transport: HTTPTransport, gangs: Sequence[Gang], scheduler_nam
     import msgspec
 
     from pyscheduler.cli.demo.gang_workload import gang_manifests
-    from pyscheduler.cluster.real.responses import raise_for_status
+    from pyscheduler.cluster.real.response_errors import raise_for_status
 
     paths = {
         "Pod": "/api/v1/namespaces/default/pods",

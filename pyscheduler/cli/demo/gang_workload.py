@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 
 from pyscheduler.cli.demo.gang_record import GPU, GROUP_LABEL
-from pyscheduler.cluster.embedded.lifecycle import RUN_DURATION
+from pyscheduler.cluster.embedded.controllers.lifecycle import RUN_DURATION
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -169,10 +169,10 @@ async def _answered(request: _Request, answer: Callable[[_Request, _Cluster], An
     from pyscheduler.api import parse_label_selector
     from pyscheduler.cluster.real import auth
     from pyscheduler.cluster.real.http import HTTPTransport
-    from pyscheduler.cluster.real.probe import check_server
+    from pyscheduler.cluster.real.startup_check import check_server
     from pyscheduler.framework.clock import LoopClock
     from pyscheduler.framework.recorder import NullRecorder
-    from pyscheduler.runtime.discovery import discover
+    from pyscheduler.runtime.assembly.discovery import discover
     from pyscheduler.scheduler.ports import ClientSettings
     from pyscheduler.telemetry.logs import configure
 

@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING, Any, Final
 
 from pyscheduler.api.durations import format_duration
-from pyscheduler.cluster.embedded.printing import NONE, UNKNOWN, age, human_duration
+from pyscheduler.cluster.embedded.printing.columns import NONE, UNKNOWN, age, human_duration
 from pyscheduler.podgroup.wire import GroupObject
 
 if TYPE_CHECKING:

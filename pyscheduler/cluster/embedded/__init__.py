@@ -1,8 +1,10 @@
 """An API server inside the package: for the demo, for tests and simulation, and for `kubectl`.
 
-Three layers. `store` keeps objects, versions and changes; `registry` and its helpers know what a request may do to
-them; `routes` turns requests into answers. None of these knows a transport. `server` puts the router behind HTTP,
-`in_process` behind a method call, and `cluster` puts everything together.
+The rooms, from the outermost in: `cluster` puts everything together. `serving` turns requests into answers, over HTTP
+or in process. `controllers` plays the kubelets and controllers of a cluster. `patching`, `subresources` and `access`
+(authentication and RBAC) do what a request asks for. All of them write through `registry`, which applies the `rules` of
+a write. `printing` makes the tables of `kubectl get`. `resources` says what is served, `schema` which fields a kind
+has. `store` keeps objects, versions and changes.
 
 Belongs here: behaving like a real kube-apiserver 1.36, in answers and in wording, as far as schedulers and `kubectl`
 depend on it. Does not belong here: anything about where pods should go, and no import of the scheduler but its ports.

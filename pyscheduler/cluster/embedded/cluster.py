@@ -9,14 +9,18 @@ from __future__ import annotations
 import random
 from typing import TYPE_CHECKING, Any, Literal
 
-from pyscheduler.cluster.embedded import crds, namespaces
-from pyscheduler.cluster.embedded.access import kinds
 from pyscheduler.cluster.embedded.access.authorizer import AlwaysAllow, Authorizer, RbacAuthorizer
 from pyscheduler.cluster.embedded.access.bootstrap import AUTHENTICATION_CONFIG, bootstrap_objects
-from pyscheduler.cluster.embedded.access.controllers import DefaultAccounts, aggregate_roles
 from pyscheduler.cluster.embedded.access.gate import AccessGate
 from pyscheduler.cluster.embedded.access.tokens import TokenIssuer
-from pyscheduler.cluster.embedded.builtin import (
+from pyscheduler.cluster.embedded.controllers import definitions, namespaces
+from pyscheduler.cluster.embedded.controllers.event_expiry import EventExpiry
+from pyscheduler.cluster.embedded.controllers.lifecycle import Lifecycle
+from pyscheduler.cluster.embedded.controllers.roles_and_accounts import aggregate_roles, ensure_account, restore_account
+from pyscheduler.cluster.embedded.manifests import load_manifests
+from pyscheduler.cluster.embedded.registry import Registry
+from pyscheduler.cluster.embedded.resources import rbac
+from pyscheduler.cluster.embedded.resources.builtin import (
     BUILTIN_RESOURCES,
     CUSTOM_RESOURCE_DEFINITIONS,
     EVENTS,
@@ -24,17 +28,13 @@ from pyscheduler.cluster.embedded.builtin import (
     PRIORITY_CLASSES,
     SERVICE_ACCOUNTS,
 )
-from pyscheduler.cluster.embedded.deletion import DeleteOptions
-from pyscheduler.cluster.embedded.event_expiry import EventExpiry
-from pyscheduler.cluster.embedded.faults import Faults
-from pyscheduler.cluster.embedded.in_process import InProcessTransport
-from pyscheduler.cluster.embedded.lifecycle import Lifecycle
-from pyscheduler.cluster.embedded.manifests import load_manifests
-from pyscheduler.cluster.embedded.pod_groups import POD_GROUP_RESOURCES
-from pyscheduler.cluster.embedded.registry import Registry
-from pyscheduler.cluster.embedded.resources import ResourceTable
-from pyscheduler.cluster.embedded.routes import Router
-from pyscheduler.cluster.embedded.server import ApiServer
+from pyscheduler.cluster.embedded.resources.table import ResourceTable
+from pyscheduler.cluster.embedded.rules.deletion import DeleteOptions
+from pyscheduler.cluster.embedded.rules.pod_groups import POD_GROUP_RESOURCES
+from pyscheduler.cluster.embedded.serving.faults import Faults
+from pyscheduler.cluster.embedded.serving.http_server import ApiServer
+from pyscheduler.cluster.embedded.serving.in_process import InProcessTransport
+from pyscheduler.cluster.embedded.serving.router import Router
 from pyscheduler.cluster.embedded.store import Store
 from pyscheduler.framework.errors import ConfigError
 
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
     from pyscheduler.cluster.embedded.access.escalation import EscalationGuard
     from pyscheduler.cluster.embedded.access.users import User
-    from pyscheduler.cluster.embedded.resources import Resource
+    from pyscheduler.cluster.embedded.resources.table import Resource
     from pyscheduler.cluster.embedded.store import Object, Record
     from pyscheduler.framework.clock import Clock
 
@@ -56,9 +56,8 @@ _SYSTEM_CLASSES = {"system-cluster-critical": 2_000_000_000, "system-node-critic
 class EmbeddedCluster:
     """A whole API server in memory. `clock` gives its time, `rng` its uids and names; `faults` is there to be armed.
 
-    `authorization` ``always-allow`` lets everybody do everything; ``rbac`` asks who they are and goes by roles and
-    bindings, of which the usual ones are there. `tokens` are bearer tokens and whose they are; with any, credentials
-    are checked in the first mode, too.
+    `authorization` ``always-allow`` allows every request. ``rbac`` authenticates users and applies roles and bindings;
+    the usual ones exist. `tokens` maps bearer tokens to users; with any, ``always-allow`` checks credentials, too.
 
     With `pod_groups` it serves Workload and PodGroup of `scheduling.k8s.io/v1alpha2`, as the real server does with the
     gate GenericWorkload.
@@ -86,7 +85,7 @@ class EmbeddedCluster:
         self.store = Store(history_limit=history_limit, first_version=first_version)
         self.table = ResourceTable((*BUILTIN_RESOURCES, *(POD_GROUP_RESOURCES if pod_groups else ())))
         self.registry = Registry(self.store, self.table, wall=clock.wall, rng=rng)
-        self.registry.reactions[CUSTOM_RESOURCE_DEFINITIONS.collection] = crds.react
+        self.registry.reactions[CUSTOM_RESOURCE_DEFINITIONS.collection] = definitions.react
         self.registry.reactions[NAMESPACES.collection] = namespaces.react
         self.registry.reactions[EVENTS.collection] = EventExpiry(event_ttl_seconds)
         authorizer: Authorizer = RbacAuthorizer(self.store) if authorization == "rbac" else AlwaysAllow()
@@ -140,17 +139,16 @@ class EmbeddedCluster:
         return self.access.authorizer
 
     def account_token(self, namespace: str, name: str, *, expires_seconds: float = 3600.0) -> str:
-        """Return a token for a service account, as short-lived as need be; `APIError` (404) where there is none."""
+        """Return a token for a service account; raise `APIError` (404) if the account does not exist."""
         account = self.registry.get(SERVICE_ACCOUNTS, namespace, name)
         return self.access.issuer.issue(account, expires_seconds=expires_seconds)
 
     def _prepare_access(self, guard: EscalationGuard) -> None:
         registry = self.registry
         registry.guard = guard.check
-        registry.reactions[kinds.CLUSTER_ROLES.collection] = aggregate_roles
-        accounts = DefaultAccounts(NAMESPACES, SERVICE_ACCOUNTS, namespaces.react)
-        registry.reactions[NAMESPACES.collection] = accounts.on_namespace
-        registry.reactions[SERVICE_ACCOUNTS.collection] = accounts.on_account
+        registry.reactions[rbac.CLUSTER_ROLES.collection] = aggregate_roles
+        registry.reactions[NAMESPACES.collection] = ensure_account
+        registry.reactions[SERVICE_ACCOUNTS.collection] = restore_account
 
     def _find(self, collection: str, key: str) -> Record | None:
         return self.store.collection(collection).get(key)

@@ -7,7 +7,12 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pyscheduler.cluster.embedded.store import Object
 
-__all__ = ["set_condition"]
+__all__ = ["has_condition", "set_condition"]
+
+
+def has_condition(status: Object, kind: str) -> bool:
+    """Return True if the condition of a type is True."""
+    return any(one.get("type") == kind and one.get("status") == "True" for one in status.get("conditions") or ())
 
 
 def set_condition(status: Object, condition: Object) -> None:

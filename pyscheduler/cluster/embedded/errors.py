@@ -16,8 +16,6 @@ from pyscheduler.framework.errors import APIError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pyscheduler.cluster.embedded.access.attributes import Attributes
-
 __all__ = [
     "FieldProblem",
     "StatusError",
@@ -29,7 +27,6 @@ __all__ = [
     "internal_error",
     "invalid",
     "method_not_allowed",
-    "not_authorized",
     "not_found",
     "path_not_found",
     "precondition_failed",
@@ -110,7 +107,7 @@ class FieldProblem(msgspec.Struct, frozen=True):
 
     @classmethod
     def unsupported(cls, field: str, value: object, supported: Sequence[str]) -> FieldProblem:
-        """Say that a field's value is none of the known ones."""
+        """Say that a field has an unsupported value."""
         known = ", ".join(_shown(item) for item in supported)
         return cls(field, "FieldValueNotSupported", f"Unsupported value: {_shown(value)}: supported values: {known}")
 
@@ -130,18 +127,18 @@ def _resource_details(group: str, plural: str, name: str) -> dict[str, Any]:
     return details
 
 
+def _about(group: str, plural: str, name: str, message: str, code: int, reason: str) -> StatusError:
+    """Return a refusal whose details name an object."""
+    return StatusError(message, code=code, reason=reason, details=_resource_details(group, plural, name))
+
+
 def _qualified(group: str, plural: str) -> str:
     return f"{plural}.{group}" if group else plural
 
 
 def not_found(group: str, plural: str, name: str) -> StatusError:
     """404: no object of that name."""
-    return StatusError(
-        f'{_qualified(group, plural)} "{name}" not found',
-        code=404,
-        reason="NotFound",
-        details=_resource_details(group, plural, name),
-    )
+    return _about(group, plural, name, f'{_qualified(group, plural)} "{name}" not found', 404, "NotFound")
 
 
 def path_not_found() -> StatusError:
@@ -152,21 +149,20 @@ def path_not_found() -> StatusError:
 def already_exists(group: str, plural: str, name: str, *, generated: bool = False) -> StatusError:
     """409 AlreadyExists; `generated` when random names kept colliding."""
     tail = ", the server was not able to generate a unique name for the object" if generated else ""
-    return StatusError(
-        f'{_qualified(group, plural)} "{name}" already exists{tail}',
-        code=409,
-        reason="AlreadyExists",
-        details=_resource_details(group, plural, name),
+    return _about(
+        group, plural, name, f'{_qualified(group, plural)} "{name}" already exists{tail}', 409, "AlreadyExists"
     )
 
 
 def conflict(group: str, plural: str, name: str, why: str = OBJECT_MODIFIED) -> StatusError:
     """409 Conflict: the object is not what the writer believed it to be."""
-    return StatusError(
+    return _about(
+        group,
+        plural,
+        name,
         f'Operation cannot be fulfilled on {_qualified(group, plural)} "{name}": {why}',
-        code=409,
-        reason="Conflict",
-        details=_resource_details(group, plural, name),
+        409,
+        "Conflict",
     )
 
 
@@ -179,34 +175,12 @@ def precondition_failed(group: str, plural: str, name: str, key: str, why: str) 
 def forbidden(group: str, plural: str, name: str, why: str) -> StatusError:
     """403: an admission rule says no."""
     subject = f'{_qualified(group, plural)} "{name}"' if name else _qualified(group, plural)
-    return StatusError(
-        f"{subject} is forbidden: {why}",
-        code=403,
-        reason="Forbidden",
-        details=_resource_details(group, plural, name),
-    )
+    return _about(group, plural, name, f"{subject} is forbidden: {why}", 403, "Forbidden")
 
 
 def unauthorized() -> StatusError:
     """401: credentials were given, and are not good."""
     return StatusError("Unauthorized", code=401, reason="Unauthorized")
-
-
-def not_authorized(user_name: str, asked: Attributes, reason: str) -> StatusError:
-    """403: the user may not do what they ask for; `reason` is what the authorizer adds to that."""
-    who, verb = f'User "{user_name}"', asked.verb
-    if asked.resource:
-        where = f'in the namespace "{asked.namespace}"' if asked.namespace else "at the cluster scope"
-        why = f'{who} cannot {verb} resource "{asked.combined}" in API group "{asked.group}" {where}'
-    else:
-        why = f'{who} cannot {verb} path "{asked.path}"'
-    for character, harmless in (("&", "&amp;"), ("<", "&lt;"), (">", "&gt;")):  # a browser must not read it as HTML
-        why = why.replace(character, harmless)
-    if reason:
-        why = f"{why}: {reason}"
-    if not asked.resource:  # a refusal of nothing in particular begins with nothing, and says so
-        return StatusError(f"forbidden: {why}", code=403, reason="Forbidden", details={})
-    return forbidden(asked.group, asked.resource, asked.name, why)
 
 
 def bad_request(message: str) -> StatusError:

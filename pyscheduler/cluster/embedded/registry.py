@@ -2,7 +2,7 @@
 
 Each write takes the present record, builds the next object from it (system fields kept, defaults filled in, checks
 passed) and stores it in its place. Nothing waits in between, so there is no race to lose; the conflicts that clients
-see come from the versions they name themselves. A write that changes nothing is not stored and nobody hears of it.
+see come from the versions they name themselves. A write that changes nothing is skipped and causes no event.
 
 Objects travel here in their stored form, without kind and apiVersion; `take_in` makes one of what a client sent, and
 `Resource.head` gives it the kind back.
@@ -14,12 +14,13 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from pyscheduler.api.meta import KubeObject
 from pyscheduler.api.times import format_time
-from pyscheduler.cluster.embedded import deletion, errors, validation
-from pyscheduler.cluster.embedded.admission import Admission
-from pyscheduler.cluster.embedded.defaults import apply_defaults, prepare_creation, prepare_update
-from pyscheduler.cluster.embedded.kinds.fields import FieldCheck
-from pyscheduler.cluster.embedded.managed_fields import Manager, track_update
-from pyscheduler.cluster.embedded.schema import check_schema
+from pyscheduler.cluster.embedded import errors
+from pyscheduler.cluster.embedded.rules import deletion, validation
+from pyscheduler.cluster.embedded.rules.admission import Admission
+from pyscheduler.cluster.embedded.rules.custom_resources import check_schema
+from pyscheduler.cluster.embedded.rules.defaults import apply_defaults, prepare_creation, prepare_update
+from pyscheduler.cluster.embedded.schema.managed_fields import Manager, track_update
+from pyscheduler.cluster.embedded.schema.unknown_fields import FieldCheck
 from pyscheduler.cluster.embedded.store import encode
 from pyscheduler.cluster.embedded.wire import name_ending, new_uid, tidy_metadata
 
@@ -27,8 +28,8 @@ if TYPE_CHECKING:
     import random
     from collections.abc import Callable
 
-    from pyscheduler.cluster.embedded.deletion import DeleteOptions
-    from pyscheduler.cluster.embedded.resources import Resource, ResourceTable
+    from pyscheduler.cluster.embedded.resources.table import Resource, ResourceTable
+    from pyscheduler.cluster.embedded.rules.deletion import DeleteOptions
     from pyscheduler.cluster.embedded.store import Collection, Object, Record, Store
 
 __all__ = ["Guard", "Reaction", "Registry"]
@@ -74,7 +75,7 @@ class Registry:
         self.wall = wall
         #: By collection, what the server does after a write.
         self.reactions: dict[str, Reaction] = {}
-        #: Asked before roles and bindings are written, where somebody has a say.
+        #: Checks every write before it is stored; None without access control.
         self.guard: Guard | None = None
         self._rng = rng
         for resource in table:  # all from the beginning, so that every log reaches back to it
@@ -228,7 +229,7 @@ class Registry:
             raise errors.not_found(resource.storage_group, resource.plural, name)
         new = self.take_in(resource, namespace, obj, fields)
         if (obj.get("metadata") or {}).get("managedFields") in ([], [{}]):
-            fields = FieldCheck(managed=[])  # asked for: nobody owns anything any more
+            fields = FieldCheck(managed=[])  # the client asked to drop all owners
         return self.change(resource, old, new, subresource=subresource, dry_run=dry_run, fields=fields), False
 
     def change(
@@ -274,7 +275,7 @@ class Registry:
         before: Object | None = None,
         dry_run: bool = False,
     ) -> Record:
-        """Store `new`, complete as it stands, over `old`; equal, it is not stored; free to go at last, it goes."""
+        """Store the complete object `new` over `old`; skip equal writes; delete it once its finalizers are gone."""
         self._finish_metadata(new)
         metadata = new["metadata"]
         metadata["resourceVersion"] = str(old.version)
@@ -329,7 +330,7 @@ class Registry:
     def _note_manager(
         self, resource: Resource, before: Object, new: Object, subresource: str, fields: FieldCheck | None
     ) -> None:
-        """Write down who owns which fields now, where somebody began to keep account."""
+        """Update the managed fields of an object that has any."""
         managed = fields.managed if fields is not None else None
         if managed is None and "managedFields" in before["metadata"]:
             name = (fields.manager if fields is not None else "") or "unknown"

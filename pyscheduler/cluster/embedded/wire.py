@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from pyscheduler.cluster.embedded.store import Object
 
-__all__ = ["decode_body", "go_json_error", "go_text", "name_ending", "new_uid", "tidy_metadata"]
+__all__ = ["decode_body", "go_json_error", "go_text", "is_true", "name_ending", "new_uid", "tidy_metadata"]
 
 _NAME_ALPHABET: Final = "bcdfghjklmnpqrstvwxz2456789"  # no vowels and no look-alikes, as the real server
 _NAME_ENDING_LENGTH: Final = 5
@@ -35,6 +35,15 @@ _METADATA_NAMES: Final = (
 )
 _METADATA_PLACES: Final = {name: place for place, name in enumerate(_METADATA_NAMES)}
 _SUMMARY_LENGTH: Final = 30
+#: How Python's decoder begins a message, and where Go's says that the mistake is.
+_SYNTAX: Final = (
+    ("Expecting value", "looking for beginning of value"),
+    ("Expecting property name", "looking for beginning of object key string"),
+    ("Illegal trailing comma", "looking for beginning of object key string"),
+    ("Expecting ':'", "after object key"),
+    ("Expecting ','", "after object key:value pair"),
+    ("Extra data", "after top-level value"),
+)
 
 
 def new_uid(rng: random.Random) -> str:
@@ -54,6 +63,11 @@ def tidy_metadata(metadata: Object) -> Object:
     names = [name for name, value in metadata.items() if (value or value == 0) and name in _METADATA_PLACES]
     names.sort(key=_METADATA_PLACES.__getitem__)
     return {name: metadata[name] for name in names}
+
+
+def is_true(text: str) -> bool:
+    """Read a boolean of a query as Go does: all but two words say yes."""
+    return bool(text) and text.lower() not in ("0", "false")
 
 
 def decode_body(body: bytes, kind: str) -> Object:
@@ -88,30 +102,16 @@ def _summary(body: bytes) -> str:
 
 
 def go_json_error(body: bytes) -> str:
-    """Return what Go's JSON decoder says about bytes that are not JSON."""
-    text = body.decode(errors="surrogateescape")
+    """Return what Go's JSON decoder says about bytes that are not JSON; lists are not told apart from objects."""
+    text = body.decode("latin-1")  # Go shows a byte that is no UTF-8 as the character of that number
     try:
         json.loads(text)
     except json.JSONDecodeError as error:
-        rest = text[error.pos :]
-        shown = rest.lstrip(" \t\r\n")[:1]
+        shown = text[error.pos :].lstrip(" \t\r\n")[:1]
         if not shown or error.msg.startswith("Unterminated"):
             return "unexpected end of JSON input"
-        after = {
-            "Expecting property name": "looking for beginning of object key string",
-            "Illegal trailing comma before end of obj": "looking for beginning of object key string",
-            "Expecting ':' delimiter": "after object key",
-            "Extra data": "after top-level value",
-            "Invalid control": "in string literal",
-            "Invalid \\": "in string escape code",
-        }
-        for start, words in after.items():
-            if error.msg.startswith(start):
-                return f"invalid character {_quoted(shown)} {words}"
-        if error.msg.startswith("Expecting ','"):
-            within = "object key:value pair" if _innermost(text[: error.pos]) == "{" else "array element"
-            return f"invalid character {_quoted(shown)} after {within}"
-        return f"invalid character {_quoted(shown)} looking for beginning of value"
+        where = next((words for start, words in _SYNTAX if error.msg.startswith(start)), "in string literal")
+        return f"invalid character '{shown}' {where}"
     except RecursionError:
         return "exceeded max depth"
     return "invalid UTF-8 in string"
@@ -128,27 +128,3 @@ def go_text(value: Any) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     return str(value)
-
-
-def _quoted(character: str) -> str:
-    code = ord(character)
-    if 0xDC80 <= code <= 0xDCFF:  # a byte that is no UTF-8 is shown as the character of that number
-        character = chr(code - 0xDC00)
-    return {"'": "'\\''", '"': "'\"'"}.get(character, f"'{character}'")
-
-
-def _innermost(text: str) -> str:
-    """Return the bracket that is open at the end of a text that is JSON so far."""
-    opened: list[str] = []
-    in_string = escaped = False
-    for character in text:
-        if in_string:
-            in_string = escaped or character != '"'
-            escaped = character == "\\" and not escaped
-        elif character == '"':
-            in_string = True
-        elif character in "{[":
-            opened.append(character)
-        elif character in "}]" and opened:
-            opened.pop()
-    return opened[-1] if opened else ""

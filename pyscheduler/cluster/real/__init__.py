@@ -1,7 +1,7 @@
 """The client side: one path for everything the scheduler reads from and writes to an API server.
 
-`connect` puts it on a transport: HTTP (`http`) against a real server, or in-process into the embedded store. What is
-tested and simulated is therefore what ships. Credentials come from the official client, in `auth` and nowhere else.
+The same client runs on two transports: HTTP (`http`) against a real server, and in process into the embedded server.
+So tests and simulations run the code that ships. Only `auth` imports the official client, which reads credentials.
 
 What goes wrong at run time and is passed over is counted with `recorder.warning`, under these names and no others:
 

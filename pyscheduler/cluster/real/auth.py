@@ -83,7 +83,7 @@ class _Source(Protocol):
         ...
 
     def compresses(self) -> bool:
-        """Tell whether answers may be compressed; after the first `read`."""
+        """Return True if answers may be compressed; after the first `read`."""
         ...
 
     def valid_seconds(self, wall: float) -> float:

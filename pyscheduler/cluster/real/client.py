@@ -21,10 +21,10 @@ from pyscheduler.cluster.real.concurrency import RequestWindow
 from pyscheduler.cluster.real.event_writer import EventWriter
 from pyscheduler.cluster.real.events import EventNames, NamedEventRecorder
 from pyscheduler.cluster.real.informer import RealInformer
-from pyscheduler.cluster.real.metering import NO_ANSWER
-from pyscheduler.cluster.real.outages import Outages
+from pyscheduler.cluster.real.outage_log import Outages
 from pyscheduler.cluster.real.rate_limit import TokenBucket
-from pyscheduler.cluster.real.responses import is_about_budgets, raise_for_status
+from pyscheduler.cluster.real.request_metrics import NO_ANSWER
+from pyscheduler.cluster.real.response_errors import is_about_budgets, raise_for_status
 from pyscheduler.framework.errors import APIError, ConflictError, GoneError, NotFoundError, TransportError
 
 if TYPE_CHECKING:
@@ -103,7 +103,7 @@ class RealClient:
     ) -> RealInformer[KubeObject]:
         """Return the informer of that kind, not started; the kind is known to reads and writes from then on.
 
-        There is one for each kind and selector. It is optional as long as nobody asks for it as anything else.
+        There is one for each kind and selector. It stays optional until a caller requires the kind.
         """
         self._kinds.register(kind)
         field_selector = field_selector or kind.field_selector
@@ -280,7 +280,7 @@ class RealClient:
 
     @property
     def idle(self) -> bool:
-        """Tell whether no event waits to be written."""
+        """Return True if no event waits to be written."""
         return self._events.idle
 
     async def close(self) -> None:
@@ -365,7 +365,7 @@ class RealClient:
 
 
 def _is_contention(error: APIError, method: str, body: Mapping[str, object] | None) -> bool:
-    """Tell whether a patch lost against other writers inside the server, and not against a condition of its own."""
+    """Return True if a patch lost against other writers inside the server, and not against a condition of its own."""
     if method != "PATCH" or not isinstance(error, ConflictError) or "Precondition failed" in str(error):
         return False
     metadata = (body or {}).get("metadata")

@@ -6,14 +6,14 @@ window by one; those sent while less than half of it was in use say nothing abou
 each round trip: requests that were sent before the cut say nothing about it. How many were in flight at a refusal is
 not tried again before `Retry-After` is over; below, the window widens at once, so that a server that takes eight at a
 time is given eight nearly always and is asked for a ninth once a second. A window of one that is refused cannot be
-halved; nobody is sent then until `Retry-After` is over.
+halved; then no request is sent until `Retry-After` is over.
 
 Time alone is weak evidence: 64 in flight against a server that makes 640 a second take 100 ms each, and fewer would
 only be slower. So an answer counts as slow when it takes longer than Kubernetes promises for a write (its SLO: 99 %
 within one second), more than twice the quickest of late (an admission webhook that always takes two seconds is not
 hurried by fewer requests), and more than eight were in flight; and it does not cut to fewer than eight.
 
-Turns are given in the order in which they were asked for. Events wait until nobody else does, and hold half of the
+Requests get their turns in order of arrival. Events wait until no other request waits, and hold half of the
 window at most, so that they never go ahead of a binding. Lists and watches of informers, and what keeps the lease, do
 not come here at all.
 
@@ -29,7 +29,7 @@ import math
 from collections import Counter, OrderedDict
 from typing import TYPE_CHECKING, Final
 
-from pyscheduler.cluster.real.responses import is_about_budgets
+from pyscheduler.cluster.real.response_errors import is_about_budgets
 from pyscheduler.framework.errors import APIError, TransportError
 
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ class RequestWindow:
         #: One less than were refused, and until when no more are tried.
         self._ceiling = FULL
         self._held_until = -math.inf
-        #: Set while nobody is sent.
+        #: Set while no request is sent.
         self._pause: Timer | None = None
         self._closed = False
         #: Seconds of the quickest write by method, of this half minute and of the one before.
@@ -230,7 +230,7 @@ class RequestWindow:
         return ""
 
     def _is_slow(self, turn: Turn, seconds: float, now: float) -> bool:
-        """Tell whether a write took too long, compared with others; note its time for further ones."""
+        """Return True if a write took too long, compared with others; note its time for further ones."""
         if now >= self._forget_at:
             self._quickest_before = self._quickest if now < self._forget_at + _REMEMBERED_SECONDS else {}
             self._quickest = {}

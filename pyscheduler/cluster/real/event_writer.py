@@ -24,7 +24,7 @@ from pyscheduler.api import Event, EventSeries, encode
 from pyscheduler.api.kinds import EVENTS
 from pyscheduler.api.times import format_micro_time
 from pyscheduler.cluster.real.pacing import Watchdog
-from pyscheduler.cluster.real.responses import raise_for_status
+from pyscheduler.cluster.real.response_errors import raise_for_status
 from pyscheduler.framework.errors import AlreadyExistsError, APIError, NotFoundError, TransportError
 from pyscheduler.framework.watches import PolicyRule
 
@@ -156,7 +156,7 @@ class EventWriter:
 
     @property
     def idle(self) -> bool:
-        """Tell whether nothing is left to write; counts of series that go on are not."""
+        """Return True if nothing is left to write; counts of series that go on are not."""
         return not self._unwritten
 
     async def close(self, *, timeout_seconds: float) -> None:

@@ -1,6 +1,6 @@
 """The HTTP transport: connections to an API server, with credentials that are renewed in time.
 
-Writes share a pool of keep-alive connections, see `connections`; reads, and whatever goes through a proxy, have a
+Writes share a pool of keep-alive connections, see `write_connections`; reads, and whatever goes through a proxy, have a
 bounded one of aiohttp's. Watches have connections of their own, because each holds one for minutes. Their bodies are
 read in whatever chunks arrive: a line of one event may be longer than any line limit.
 
@@ -27,9 +27,9 @@ import aiohttp
 import attrs
 from yarl import URL
 
+from pyscheduler.cluster.real.base_transport import NOT_LEADING, ConnectingTransport
 from pyscheduler.cluster.real.concurrency import FULL
-from pyscheduler.cluster.real.connect import NOT_LEADING, ConnectingTransport
-from pyscheduler.cluster.real.connections import BrokenAnswerError, ConnectionPool
+from pyscheduler.cluster.real.write_connections import BrokenAnswerError, ConnectionPool
 from pyscheduler.framework.errors import TransportError
 from pyscheduler.scheduler.ports import Response
 
@@ -49,7 +49,7 @@ _SECONDS: Final = 30.0
 #: A watch may be silent for long; how long is for its reader to say.
 _NO_TIMEOUT: Final = aiohttp.ClientTimeout(total=None, sock_connect=30.0)
 _HEADERS: Final = {"User-Agent": "pyscheduler", "Accept": "application/json"}
-#: OpenSSL's number for a certificate whose time is over.
+#: OpenSSL's number for an expired certificate.
 _EXPIRED: Final = 10
 _UNAUTHORIZED: Final = 401
 #: What may be sent once more where a connection that was idle turns out to be closed.
@@ -124,7 +124,7 @@ class HTTPTransport(ConnectingTransport):
         #: Answers that are being read.
         self._open: set[aiohttp.ClientResponse] = set()
         self._closed = False
-        #: What ends the connections that nobody uses any more.
+        #: Closes the connections that are no longer used.
         self._closing: set[asyncio.Task[None]] = set()
         #: How often a session was asked for and was there, and how often one had to be made.
         self._hits = 0
@@ -411,7 +411,7 @@ def _lower(headers: Mapping[str, str]) -> dict[str, str]:
 
 
 def _is_here(host: str) -> bool:
-    """Tell whether an address is one of this machine's own; of names only `localhost` is known."""
+    """Return True if an address is one of this machine's own; of names only `localhost` is known."""
     try:
         address = ipaddress.ip_address(host)
     except ValueError:
@@ -470,5 +470,5 @@ def _why(error: Exception) -> str:
 
 
 def _without_password(text: str) -> str:
-    """Return a text whose URLs name no user."""
+    """Return a text without the user names in its URLs."""
     return _USER.sub("://", text)

@@ -1,18 +1,14 @@
-"""List and watch: keep a local copy of one kind of object, and tell every change exactly once.
+"""List and watch: keep a local copy of one kind of object, and report every change to the handlers exactly once.
 
-An informer lists in pages, then watches from the list's version. Bookmarks keep the version fresh, so that a watch
-that ends (servers end them every few minutes), breaks or falls silent is taken up where it stopped. Silence alone is no
-failure: where nothing happens to a kind, an API server sends bookmarks only as often as etcd tells it how far it is,
-which may be every ten minutes; but a dead stream looks the same. When the server has
-forgotten that version (410), or the stream is not to be trusted any more (a line that is no event, a version that runs
-backwards, a change to an object that was never announced), everything is listed again, and the handlers are told the
-difference. Failures are spaced by a backoff that a spell of good service resets.
+An informer lists in pages, then watches from the version of the list. When a watch ends, breaks or falls silent, the
+next one continues from the latest version. `informer_rules` decides when everything is listed again; the handlers then
+get the difference. Silence alone is no failure: an API server may send a bookmark only every ten minutes. Failures are
+spaced by a backoff, which is reset after a while without failures.
 
-An object that cannot be decoded is counted and passed over: what was last readable of it stays in the copy until a
-readable state or its deletion comes. A kind that is not served at all (its CRD is absent) is no failure where it is
-optional: the copy is empty, and it is looked for now and then. Nor is one that may not be listed, since that is said of
-absent kinds, too. But a built-in kind is there, and to decide as if it had no objects would be to decide wrongly; other
-than with kinds of devices, without which the pods that need them wait.
+An object that cannot be decoded is counted and skipped; the copy keeps its last readable state. An optional kind may be
+absent (no CRD): then the copy is empty, and the informer looks for the kind from time to time. It may also be refused,
+except for a built-in kind, because decisions without its objects would be wrong. Kinds of devices are the exception:
+the pods that need devices wait.
 
 Handlers run on the event loop, in order, one object at a time; long lists and bursts yield between chunks.
 """
@@ -25,17 +21,20 @@ from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 from pyscheduler.api import BUILT_IN_KINDS, APIStatus, DecodeError, KubeObject, Malformed, decode_event, decode_list
 from pyscheduler.api.codec import BOOKMARK, DELETED
-from pyscheduler.cluster.real.local_copy import LocalCopy, UnannouncedError, is_older
+from pyscheduler.cluster.real.informer_rules import (
+    SHORT_WATCH_SECONDS,
+    InformerRules,
+    RelistError,
+    SilenceError,
+    Step,
+)
+from pyscheduler.cluster.real.local_copy import LocalCopy, UnannouncedError
 from pyscheduler.cluster.real.pacing import Backoff, Slices, Watchdog
-from pyscheduler.cluster.real.responses import error_of, raise_for_status
+from pyscheduler.cluster.real.response_errors import error_of, raise_for_status
 from pyscheduler.framework.errors import (
     PLUGIN_FAILURES,
     APIError,
-    ForbiddenError,
-    GoneError,
-    NotFoundError,
     TransportError,
-    UnauthorizedError,
 )
 
 if TYPE_CHECKING:
@@ -43,7 +42,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from pyscheduler.api import ResourceKind
-    from pyscheduler.cluster.real.outages import Outages
+    from pyscheduler.cluster.real.outage_log import Outages
     from pyscheduler.framework.clock import Clock
     from pyscheduler.framework.recorder import Recorder
     from pyscheduler.scheduler.ports import Stream, Transport
@@ -54,42 +53,20 @@ _log = logging.getLogger(__name__)
 
 T = TypeVar("T", bound=KubeObject)
 
-#: Objects per page of a list; a page of large pods takes some 10 ms to decode.
-_PAGE: Final = 500
 #: A page may be megabytes over a slow line, in seconds.
 _LIST_SECONDS: Final = 60.0
 #: A server is asked to end a watch after this long, plus as much again at random, in seconds; as client-go.
 _WATCH_SECONDS: Final = 300.0
-#: After so many silent streams in a row it is perhaps the version that nobody has news of.
-_SILENCES: Final = 2
-#: A watch that ends sooner than this was not ended because its time was up.
-_SHORT_WATCH_SECONDS: Final = 1.0
 #: How often an absent kind is looked for.
 _ABSENT_SECONDS: Final = 10.0
-#: What is waited at most because a server said Retry-After.
-_RETRY_AFTER_LIMIT_SECONDS: Final = 60.0
 #: What a server takes at most to send what has gathered, and the pause between tries of somebody in a hurry.
 _BACKLOG_SECONDS: Final = 0.1
 _OK: Final = 200
-_GONE: Final = 410
-_BUSY: Final = 429
-#: Refusals that say nothing about the version a watch was asked from: it is asked for again.
-_NOT_ABOUT_VERSIONS: Final = frozenset({401, 403, 408, 429, 500, 502, 503})
-#: After so many failures in a row even those make a list due: perhaps the version was the trouble after all.
-_PATIENCE: Final = 5
 _ERROR_BODY_BYTES: Final = 1 << 16
 #: Kinds of this group may be refused: only pods that need devices wait then, and nothing is decided wrongly.
 _OF_DEVICES: Final = "resource.k8s.io"
 #: No event is longer than this; as client-go.
 _LINE_BYTES: Final = 16 << 20
-
-
-class _RelistError(Exception):
-    """The copy cannot be continued from where it is; the message says why."""
-
-
-class _SilenceError(Exception):
-    """A watch was open and brought nothing, not even a bookmark."""
 
 
 class RealInformer(Generic[T]):
@@ -120,19 +97,12 @@ class RealInformer(Generic[T]):
         #: What it is called in messages: many a kind has one name in several groups, pod groups above all.
         self._name = f"{kind.plural}.{kind.group}" if kind.group else kind.plural
         self._selection = {"fieldSelector": field_selector} if field_selector else {}
-        self._optional = optional
         self._copy: LocalCopy[T] = LocalCopy(self._name, recorder)
         self._unreadable_handlers: tuple[Callable[[Malformed, bool], None], ...] = ()
         self._keep: Callable[[KubeObject, bytes], object] | None = None
         self._backoff = Backoff(low=0.2, high=30.0, clock=clock, rng=rng)
-        #: Where to watch on from; "" when a list is due.
-        self._version = ""
-        self._failures = 0
-        #: Watches in a row that brought nothing at all, and those that were open for a moment and brought no event.
-        self._silences = 0
-        self._fruitless = 0
-        self._page_size = _PAGE
-        self._synced = False
+        needed = kind in BUILT_IN_KINDS and kind.group != _OF_DEVICES
+        self._rules = InformerRules(optional=optional, needed=needed)
         self._settled = asyncio.Event()
         #: Set while a watch is open.
         self._watching = asyncio.Event()
@@ -141,16 +111,14 @@ class RealInformer(Generic[T]):
         #: How many wait in `catch_up`.
         self._hurrying = 0
         self._failed: APIError | None = None
-        #: The connection is gone: whoever answers next may know less than this copy.
-        self._unsure = False
         self._task: asyncio.Task[None] | None = None
 
     # Lister
 
     @property
     def synced(self) -> bool:
-        """Tell whether the copy is complete: the first list was delivered, and the kind is served still."""
-        return self._synced
+        """Return True if the copy is complete: the first list was delivered, and the kind is served still."""
+        return self._rules.synced
 
     def get(self, name: str, namespace: str = "") -> T | None:
         """Return one object, or None."""
@@ -205,7 +173,7 @@ class RealInformer(Generic[T]):
         """
         self._hurrying += 1
         try:
-            while self._synced and not self._watching.is_set():
+            while self._rules.synced and not self._watching.is_set():
                 self._pause_over.set()
                 await self._watching.wait()
                 # A server says only now that it has forgotten where to go on, and sends the backlog otherwise.
@@ -220,8 +188,8 @@ class RealInformer(Generic[T]):
             await asyncio.gather(self._task, return_exceptions=True)
 
     def require(self) -> None:
-        """Take the kind for indispensable from now on: somebody asked for it as such."""
-        self._optional = False
+        """Treat the kind as required from now on."""
+        self._rules.optional = False
 
     def prime(self, items: Iterable[T]) -> None:
         """Make the copy equal to `items` at once and tell the handlers the difference.
@@ -230,7 +198,7 @@ class RealInformer(Generic[T]):
         states tells nothing again, and a watch that is behind does not bring back what is gone.
         """
         self._copy.prime(items, watched=self._task is not None)
-        self._synced = True
+        self._rules.synced = True
 
     async def _run(self) -> None:
         """List and watch until cancelled, or until the first list is refused for good."""
@@ -238,11 +206,9 @@ class RealInformer(Generic[T]):
             began = self._clock.now()
             pause = 0.0
             try:
-                if not self._version:
-                    await self._list()
-                    began = self._clock.now()
-                elif self._unsure:
-                    await self._check_version()
+                step = self._rules.next_step()
+                if step is not Step.WATCH:
+                    await (self._list() if step is Step.LIST else self._check_version())
                     began = self._clock.now()
                 await self._watch()
             except Exception as error:  # noqa: BLE001 - whatever ends a stream, the informer has to live on
@@ -250,7 +216,7 @@ class RealInformer(Generic[T]):
                 pause = await self._recover(error)
             else:
                 self._note_end(lasted := self._clock.now() - began)
-                if lasted >= _SHORT_WATCH_SECONDS:
+                if lasted >= SHORT_WATCH_SECONDS:
                     continue
             await self._rest(max(pause, _BACKLOG_SECONDS if self._hurrying else self._backoff.next()))
 
@@ -266,71 +232,30 @@ class RealInformer(Generic[T]):
     # What went wrong
 
     def _note_end(self, lasted: float) -> None:
-        """Make a list due where watch after watch ends at once, after so many seconds, and brings nothing.
-
-        Something between here and the server breaks at the same event each time; client-go lists at the first of them.
-        """
-        if lasted >= _SHORT_WATCH_SECONDS:
-            self._fruitless = 0
-        elif self._fruitless >= _PATIENCE:
-            self._fruitless = 0
-            self._version = ""
+        """Note how long list and watch lasted, in seconds."""
+        if self._rules.ended(lasted):
             self._recorder.warning("relisted")
             _log.info("Listing again resource=%s reason=watches end at once", self._name)
 
     async def _recover(self, error: Exception) -> float:
-        """Report why list or watch ended and decide how to go on; return how long to wait at least, in seconds."""
-        self._failures += 1
-        match error:
-            case GoneError() | _RelistError():
-                self._recorder.warning("relisted")
-                _log.info("Listing again resource=%s reason=%s", self._name, error)
-                self._version = ""
-            case _SilenceError():
-                self._unsure = True
-                _log.debug("Asking again resource=%s reason=%s", self._name, error)
-            case TransportError():
-                self._unsure = True
-                self._recorder.warning("watch_broken")
-                self._outages.failed(self, self._name, error)
-                _log.debug("Reconnecting resource=%s err=%s", self._name, error)
-            case NotFoundError() if self._optional:
-                return await self._absent(error)
-            case APIError():
-                return self._refused(error)
-            case _:
-                self._recorder.warning("informer_failed")
-                _log.error("Listing again after a fault resource=%s", self._name, exc_info=error)
-                self._version = ""
-        return 0.0
-
-    def _refused(self, error: APIError) -> float:
-        """Deal with a refusal: fatal for a first list that will never be granted, else a reason to wait."""
-        if not self._settled.is_set() and isinstance(error, UnauthorizedError | ForbiddenError | NotFoundError):
-            if not self._optional or (self._kind in BUILT_IN_KINDS and self._kind.group != _OF_DEVICES):
-                self._failed = error
+        """Do what the rules say about a failure; return how long to wait at least, in seconds."""
+        recovery = self._rules.failed(error)
+        fault = recovery.level == logging.ERROR
+        _log.log(recovery.level, "%s resource=%s err=%s", recovery.message, self._name, error, exc_info=fault)
+        if recovery.warning:
+            self._recorder.warning(recovery.warning)
+        if recovery.outage:
+            self._outages.failed(self, self._name, error)
+        if recovery.fatal and isinstance(error, APIError):
+            self._failed = error
+        pause = recovery.pause_seconds
+        if recovery.absent:
+            self._outages.works(self)
+            await self._finish_list(set(), set())
+            pause = _ABSENT_SECONDS * (0.5 + self._rng.random())
+        if self._rules.settled:
             self._settled.set()
-        self._recorder.warning("watch_refused")
-        self._outages.failed(self, self._name, error)
-        _log.debug("API server refused resource=%s err=%s", self._name, error)
-        if error.status not in _NOT_ABOUT_VERSIONS or self._failures >= _PATIENCE:
-            self._version = ""
-        return min(error.retry_after_seconds or 0.0, _RETRY_AFTER_LIMIT_SECONDS)
-
-    async def _absent(self, error: NotFoundError) -> float:
-        """Deal with an optional kind that is not served (any more): there are no such objects."""
-        _log.log(
-            logging.INFO if self._synced or not self._settled.is_set() else logging.DEBUG,
-            "Kind is not served resource=%s err=%s",
-            self._name,
-            error,
-        )
-        self._outages.works(self)
-        await self._finish_list(set(), set())
-        self._version = ""
-        self._synced = False
-        self._settled.set()
-        return _ABSENT_SECONDS * (0.5 + self._rng.random())
+        return pause
 
     # List
 
@@ -339,7 +264,7 @@ class RealInformer(Generic[T]):
         seen: set[str] = set()
         unreadable: set[str] = set()
         primed = self._copy.primed
-        query = {"limit": str(self._page_size), **self._selection}
+        query = {"limit": str(self._rules.page_size), **self._selection}
         what = f"list {self._name}"
         while True:
             try:
@@ -347,13 +272,8 @@ class RealInformer(Generic[T]):
                     "GET", self._kind.path(), query=query, timeout_seconds=_LIST_SECONDS
                 )
                 page = decode_list(self._cls, raise_for_status(response, what), self._keep)
-            except GoneError:
-                # The list took longer than the server keeps its versions: next time in fewer pages.
-                self._page_size *= 4
-                raise
-            except (APIError, TransportError):
-                # Perhaps the page was too large: a server gives each request a minute.
-                self._page_size = max(self._page_size // 2, _PAGE)
+            except (APIError, TransportError) as error:
+                self._rules.list_failed(error)
                 raise
             except DecodeError as error:
                 raise TransportError(f"{what}: the answer is not a list: {error}") from error
@@ -376,28 +296,21 @@ class RealInformer(Generic[T]):
             raise TransportError(f"{what}: the answer has no version; is this an API server?")
         await self._finish_list(seen, unreadable)
         self._check_not_primed(primed)
-        self._page_size = _PAGE
-        self._version = page.resource_version
-        self._unsure = False
-        self._synced = True
+        self._rules.listed(page.resource_version)
         self._settled.set()
 
     async def _check_version(self) -> None:
-        """Ask whether the server still knows the version to go on from; refused (504), it is listed anew.
-
-        A server that was restored from a backup opens a watch from a version that it has not come to yet, and says
-        nothing until it has.
-        """
-        query = {"limit": "1", "resourceVersion": self._version, "resourceVersionMatch": "NotOlderThan"}
+        """Ask whether the server still knows the version of the copy; raise `APIError` (504) if it does not."""
+        query = {"limit": "1", "resourceVersion": self._rules.version, "resourceVersionMatch": "NotOlderThan"}
         response = await self._transport.request(
             "GET", self._kind.path(), query={**query, **self._selection}, timeout_seconds=_LIST_SECONDS
         )
         raise_for_status(response, f"list {self._name}")
-        self._unsure = False
+        self._rules.unsure = False
 
     def _check_not_primed(self, count: int) -> None:
         if self._copy.primed != count:
-            raise _RelistError("the copy was replaced while it was listed")
+            raise RelistError("the copy was replaced while it was listed")
 
     async def _finish_list(self, seen: set[str], unreadable: set[str]) -> None:
         slices = Slices(self._clock)
@@ -413,7 +326,7 @@ class RealInformer(Generic[T]):
         query = {
             "watch": "1",
             "allowWatchBookmarks": "true",
-            "resourceVersion": self._version,
+            "resourceVersion": self._rules.version,
             "timeoutSeconds": str(seconds),
             **self._selection,
         }
@@ -426,20 +339,15 @@ class RealInformer(Generic[T]):
             ):
                 if stream.status != _OK:
                     raise error_of(stream.status, await _error_body(stream), stream.headers, what)
-                self._failures = 0
-                self._fruitless += 1
+                self._rules.opened()
                 self._watching.set()
                 self._outages.works(self)
                 await self._follow(stream, dog)
                 # A server that stops ends its watches before their time, and another may come back in its place.
-                self._unsure = self._clock.now() < due
+                self._rules.unsure = self._clock.now() < due
         except TimeoutError as error:
-            self._silences += 1
-            if self._silences >= _SILENCES:
-                # A server that came back from a backup counts from long ago, and says nothing until it gets here.
-                self._silences = 0
-                self._version = ""
-            kind = _SilenceError if self._watching.is_set() else TransportError
+            self._rules.fell_silent()
+            kind = SilenceError if self._watching.is_set() else TransportError
             raise kind(f"{what}: silent for {self._silence_seconds:.0f} s") from error
         finally:
             self._watching.clear()
@@ -451,7 +359,7 @@ class RealInformer(Generic[T]):
         async for chunk in stream:
             dog.heard()
             slices.resume()
-            self._silences = 0
+            self._rules.heard()
             if b"\n" not in chunk:
                 rest.append(chunk)
                 size += len(chunk)
@@ -479,35 +387,23 @@ class RealInformer(Generic[T]):
         except DecodeError as error:
             # One event was missed, so only a list can tell what it was.
             self._malformed(Malformed("", "", "", str(error)))
-            raise _RelistError(f"an event cannot be read: {error}") from error
+            raise RelistError(f"an event cannot be read: {error}") from error
         item = event.object
         if isinstance(item, APIStatus):
-            raise self._ended_by(item)
+            raise self._rules.refused_in_stream(item, f"watch {self._name}")
         version = item.resource_version
-        if is_older(version, self._version):
-            raise _RelistError(f"version {version} came after {self._version}")
+        self._rules.check_order(version)
         if isinstance(item, Malformed):
             self._malformed(item, gone=event.type == DELETED)
             if not item.name:
-                raise _RelistError("an event is about an object without a name")
+                raise RelistError("an event is about an object without a name")
             self._copy.apply_unreadable(event.type, item)
         elif event.type != BOOKMARK:
             try:
                 self._copy.apply(event.type, item)
             except UnannouncedError as error:
-                raise _RelistError(str(error)) from error
-        self._version = version or self._version
-        self._fruitless = 0
-
-    def _ended_by(self, status: APIStatus) -> Exception:
-        message = f"watch {self._name}: {status.message or status.reason}"
-        if status.code != _BUSY:
-            # What the server cannot get past, say an entry of etcd that it cannot read, it would not get past again.
-            self._version = ""
-        if status.code == _GONE:
-            return GoneError(message, status=_GONE, reason=status.reason)
-        seconds = float(status.details.retry_after_seconds) if status.details is not None else None
-        return APIError(message, status=status.code, reason=status.reason, retry_after_seconds=seconds)
+                raise RelistError(str(error)) from error
+        self._rules.advanced(version)
 
     def _malformed(self, failure: Malformed, *, gone: bool = False) -> None:
         self._recorder.warning(f"malformed_{self._kind.kind.lower()}")
@@ -526,7 +422,7 @@ class RealInformer(Generic[T]):
 
 
 async def _error_body(stream: Stream) -> bytes:
-    """Return the body of a refusal, or its beginning: who sends a page without end is not listened to for ever."""
+    """Return the body of a refusal, or the beginning of a very long one."""
     body = b""
     async for chunk in stream:
         body += chunk

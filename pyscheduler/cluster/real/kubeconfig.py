@@ -1,4 +1,4 @@
-"""What is wrong with a kubeconfig, in words for the person who has to mend it.
+"""Find the mistake in a kubeconfig and name the file, the entry and the missing part.
 
 The official client reads kubeconfigs, and keeps doing so; but its complaints are about its own data structures. This
 looks at the files first, no closer than needed to name the mistake: which file, which entry, what is missing.
@@ -62,7 +62,7 @@ def find_context(paths: Sequence[Path], context: str | None = None) -> str:
     found = _entry(documents, "users", "user", user, shown)
     if any(found.get(key) for key in _IMPERSONATION):
         raise ConfigError(
-            f"kubeconfig {shown}: user {user!r} acts as somebody else (`as`), which is not supported; "
+            f"kubeconfig {shown}: user {user!r} impersonates another user (`as`), which is not supported; "
             "use that account's own credentials"
         )
     return name
@@ -77,7 +77,7 @@ def namespace_of(paths: Sequence[Path], context: str) -> str:
 
 
 def disables_compression(paths: Sequence[Path], context: str) -> bool:
-    """Tell whether the cluster of a context, found by `find_context`, says `disable-compression`."""
+    """Return True if the cluster of a context, found by `find_context`, says `disable-compression`."""
     documents = [_read(path) for path in paths if path.exists()]
     shown = os.pathsep.join(str(path) for path in paths)
     cluster = _text(_entry(documents, "contexts", "context", context, shown), "cluster")

@@ -15,7 +15,7 @@ run in a thread of their own is the business of `lease_thread`.
 process that was stopped for a minute knows on its first step that it has been replaced. `lost` and `on_lost` come when
 the owner's event loop turns.
 
-With a `heartbeat` the lease is renewed only as long as the owner's loop turns: once it has been blocked for
+With a `loop_heartbeat` the lease is renewed only as long as the owner's loop turns: once it has been blocked for
 `retryPeriod` nothing is renewed, and a loop that does not turn again within `renewDeadline` has lost the lease.
 
 Differs from kube-scheduler: a leader stops `renewDeadline` after the last renewal that succeeded, not up to a
@@ -42,8 +42,8 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
     from pyscheduler.api import Lease
-    from pyscheduler.cluster.real.heartbeat import Heartbeat
     from pyscheduler.cluster.real.lease_thread import Place
+    from pyscheduler.cluster.real.loop_heartbeat import Heartbeat
     from pyscheduler.config.types import LeaderElection
     from pyscheduler.framework.clock import Clock
     from pyscheduler.framework.recorder import Recorder
@@ -121,7 +121,7 @@ class LeaderElector:
 
     @property
     def is_leader(self) -> bool:
-        """Tell whether this replica leads at this moment; cheap, and right from any thread."""
+        """Return True if this replica leads at this moment; cheap, and right from any thread."""
         return not self._released and self._keeper.leads()
 
     def watch(self) -> None:
@@ -160,7 +160,7 @@ class LeaderElector:
             self._place.post(self._keeper.stop)
             await self._place.join()
             if self._acquired.done() and not self._acquired.cancelled():
-                self._acquired.exception()  # nobody need have asked
+                self._acquired.exception()  # mark the exception as retrieved
         self._lost.set()
 
     # What the keeper tells, on the owner's loop

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from pyscheduler.cluster.real.connect import NOT_LEADING, ConnectingTransport
+from pyscheduler.cluster.real.base_transport import NOT_LEADING, ConnectingTransport
 from pyscheduler.framework.errors import TransportError
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ from pyscheduler.api import DecodeError, Lease, LeaseSpec, decode
 from pyscheduler.api.kinds import LEASES
 from pyscheduler.cluster.real.lease_rules import Move
 from pyscheduler.cluster.real.pacing import Watchdog
-from pyscheduler.cluster.real.responses import raise_for_status
+from pyscheduler.cluster.real.response_errors import raise_for_status
 from pyscheduler.framework.errors import (
     AlreadyExistsError,
     APIError,
@@ -65,7 +65,7 @@ def rules_for(config: LeaderElection) -> Sequence[PolicyRule]:
 
 
 class Listener(Protocol):
-    """Who is told what becomes of the lease; called where the keeper runs."""
+    """Callbacks about the state of the lease, called on the keeper's loop."""
 
     def led(self) -> None:
         """Take note that leadership has begun."""
@@ -130,7 +130,7 @@ class LeaseKeeper:
         self._announced = ""
 
     def leads(self) -> bool:
-        """Tell whether this replica leads at this moment; from any thread."""
+        """Return True if this replica leads at this moment; from any thread."""
         return self.clock is not None and self._rules.leads(self.clock.now())
 
     def compete(self) -> None:
@@ -202,7 +202,7 @@ class LeaseKeeper:
             why = f"it could not be renewed within {rules.config.renew_deadline_seconds:g} s"
             reason = f"{why}: {self._complaint}" if self._complaint else why
         else:
-            reason = f"it is held by {rules.holder}" if rules.holder else "somebody took it away"
+            reason = f"it is held by {rules.holder}" if rules.holder else "another replica took it"
         _log.error("Lost the leader lease lease=%s reason=%s", self._key, reason)
         self._listener.lost(reason)
         return False
@@ -269,7 +269,7 @@ class LeaseKeeper:
         return after
 
     async def _give_back(self, clock: Clock, transport: Transport) -> None:
-        """Leave the lease held by nobody, if it is still ours, so that another replica leads at its next look."""
+        """Release the lease if this replica still holds it, so that another replica leads at its next look."""
         config = self._rules.config
         until = clock.now() + config.renew_deadline_seconds
         while clock.now() < until:

@@ -77,7 +77,7 @@ class LeaseRules:
     # What is so
 
     def leads(self, now: float) -> bool:
-        """Tell whether this replica may act as the leader: it is not overdue either, where nobody noticed yet."""
+        """Return True if this replica may act as the leader: it holds the lease, and its last renewal is recent."""
         return self.leading and now < self._leads_until
 
     def left_seconds(self, now: float) -> float:
@@ -86,12 +86,12 @@ class LeaseRules:
 
     @property
     def holder(self) -> str:
-        """Return who holds the lease, as last seen; empty where nobody does."""
+        """Return the holder of the lease, as last seen; empty if there is none."""
         return (self.spec.holder_identity or "") if self.spec is not None else ""
 
     @property
     def mine(self) -> bool:
-        """Tell whether the lease names this replica, as last seen."""
+        """Return True if the lease names this replica, as last seen."""
         return self.holder == self.identity
 
     # What to do
@@ -127,7 +127,7 @@ class LeaseRules:
         """Take in a write that was accepted; it was sent at `asked_at`, which is when its time begins."""
         self.spec = spec
         if self.leading and not self.leads(now):
-            return Move.STOP  # the answer came, but after others were told that nobody leads
+            return Move.STOP  # the answer came after this replica had stopped leading
         self._leads_until = asked_at + self.config.renew_deadline_seconds
         if now < self._leads_until:
             self.leading = True
@@ -171,7 +171,7 @@ class LeaseRules:
         )
 
     def release(self, wall: float) -> LeaseSpec:
-        """Return the lease as a leader leaves it: held by nobody, and run out in a second for whoever minds that."""
+        """Return the lease as a leader releases it: without a holder, and expiring in a second."""
         now = format_micro_time(wall)
         return LeaseSpec(
             holder_identity="",

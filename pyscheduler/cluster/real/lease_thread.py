@@ -114,5 +114,5 @@ class OwnThread:
 
 
 def _call(loop: asyncio.AbstractEventLoop, callback: Callable[[], object]) -> None:
-    with suppress(RuntimeError):  # the loop is closed: nobody is left to be told
+    with suppress(RuntimeError):  # the loop is closed
         loop.call_soon_threadsafe(callback)

@@ -1,4 +1,4 @@
-"""The local copy of one kind of object, and those who are told how it changes.
+"""The local copy of one kind of object, and the handlers of its changes.
 
 Whatever comes in, a list, an event, a whole new state, is compared with what is there, and handlers are told the
 difference, each change exactly once: an object is added, updated any number of times, deleted. One that was deleted
@@ -21,7 +21,7 @@ import attrs
 
 from pyscheduler.api import KubeObject
 from pyscheduler.api.codec import ADDED, DELETED
-from pyscheduler.cluster.real.sharing import SharedParts
+from pyscheduler.cluster.real.interning import SharedParts
 from pyscheduler.framework.errors import PLUGIN_FAILURES
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ class LocalCopy(Generic[T]):
         late: bool = False,
     ) -> None:
         """Tell a new handler what is there, and from now on every change."""
-        # A new tuple, so that who is being told right now goes on as begun: the newcomer has heard it already.
+        # A new tuple, so that a call of the handlers that is under way does not include the new one.
         handler = _Handler(on_add=on_add, on_update=on_update, on_delete=on_delete, late=late)
         self._handlers = tuple(sorted((*self._handlers, handler), key=lambda each: each.late))
         if on_add is not None:
@@ -195,11 +195,11 @@ class LocalCopy(Generic[T]):
         """Run a handler; its failure is reported and stops neither the others nor the watch."""
         try:
             handler(*objects)
-        except PLUGIN_FAILURES:  # handlers are anybody's, plugins' included
+        except PLUGIN_FAILURES:  # plugins add handlers, too
             self._recorder.warning("handler_failed")
             _log.exception("Event handler failed resource=%s object=%s", self._what, objects[-1].key)
 
 
 def is_older(version: str, than: str) -> bool:
-    """Tell whether a version is known to come before another."""
+    """Return True if a version is known to come before another."""
     return version.isdecimal() and than.isdecimal() and int(version) < int(than)

@@ -25,7 +25,7 @@ _SLICE_SECONDS: Final = 0.01
 class Backoff:
     """Delays that double from `low` to `high` seconds, each spread by half, and begin anew after a quiet time.
 
-    Quiet is `reset_seconds` without anybody asking for a delay: what failed has worked meanwhile.
+    Quiet is `reset_seconds` without a request for a delay.
     """
 
     __slots__ = ("_asked", "_clock", "_delay", "_high", "_low", "_reset", "_rng")

@@ -1,6 +1,6 @@
 """Which proxy lies on the way to an API server, as the environment says it.
 
-Read as Go programs read it, kubectl and kube-scheduler among them, because that is whom such variables are written for:
+Read as Go programs read it, kubectl and kube-scheduler among them, because users write these variables for them:
 NO_PROXY may hold networks (`10.0.0.0/8`, as clusters' own addresses are usually excepted) and `*.domain`, and a proxy
 may be named without its scheme. Python's standard library knows neither.
 
@@ -22,7 +22,7 @@ _PORTS = {"http": 80, "https": 443}
 
 
 def environment_proxy(server: str, environment: Mapping[str, str]) -> str | None:
-    """Return the URL of the proxy to `server`, as it is written, with a scheme; None where there is none.
+    """Return the URL of the proxy to `server`, as it is written, with a scheme; None if there is none.
 
     The machine itself is never asked for through a proxy. Upper-case variables come before lower-case ones.
     """
@@ -47,7 +47,7 @@ def _is_excepted(host: str, port: int, exceptions: str) -> bool:
 
 
 def _matches(entry: str, host: str, address: ipaddress.IPv4Address | ipaddress.IPv6Address | None, port: int) -> bool:
-    """Tell whether one entry of NO_PROXY means this host: `*`, a network, an address or a domain, with or without port.
+    """Return True if an entry of NO_PROXY matches: `*`, a network, an address or a domain, with or without port.
 
     `domain` means itself and what is beneath it, `.domain` and `*.domain` only the latter.
     """

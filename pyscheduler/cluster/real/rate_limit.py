@@ -24,7 +24,7 @@ class TokenBucket:
         self._clock = clock
         self._tokens = float(self._burst)
         self._updated = clock.now()
-        #: Whether this bucket never makes anybody wait.
+        #: True if this bucket never delays a request.
         self.unlimited = qps <= 0
 
     async def acquire(self) -> float:
@@ -37,7 +37,7 @@ class TokenBucket:
         return delay
 
     def _reserve(self) -> float:
-        """Take a token, on credit where there is none; return after how many seconds it is covered."""
+        """Take a token; return the seconds until it is available."""
         now = self._clock.now()
         self._tokens = min(self._burst, self._tokens + (now - self._updated) * self._qps)
         self._updated = now

@@ -1,4 +1,4 @@
-"""The TLS side of credentials: whom to trust, and what to show."""
+"""The TLS part of credentials: trusted authorities and the client certificate."""
 
 from __future__ import annotations
 

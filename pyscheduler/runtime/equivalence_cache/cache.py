@@ -13,16 +13,16 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from pyscheduler.framework.status import Status
-from pyscheduler.runtime.attribution import blank_statuses, merge_statuses
 from pyscheduler.runtime.equivalence_cache.classes import EquivalenceClass, EquivalenceClasses
 from pyscheduler.runtime.equivalence_cache.filter_cache import FilterCache, is_cacheable
 from pyscheduler.runtime.equivalence_cache.nominated_filter_cache import NominatedFilterCache, NominatedRejections
 from pyscheduler.runtime.equivalence_cache.plugin_trace import PluginTrace
 from pyscheduler.runtime.equivalence_cache.score_cache import ScoreCache, is_cacheable_score
-from pyscheduler.runtime.filtering import FilterOutcome
-from pyscheduler.runtime.pre_filtering import PreFilterOutcome
-from pyscheduler.runtime.run_context import CycleInput, begin_context, context_of
-from pyscheduler.runtime.scoring import ScoreOutcome
+from pyscheduler.runtime.extension_points.attribution import blank_statuses, merge_statuses
+from pyscheduler.runtime.extension_points.filtering import FilterOutcome
+from pyscheduler.runtime.extension_points.pre_filtering import PreFilterOutcome
+from pyscheduler.runtime.extension_points.run_context import CycleInput, begin_context, context_of
+from pyscheduler.runtime.extension_points.scoring import ScoreOutcome
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -34,10 +34,10 @@ if TYPE_CHECKING:
     from pyscheduler.framework.cycle_state import CycleState
     from pyscheduler.framework.node_statuses import NodeStatuses
     from pyscheduler.framework.nodes import Nodes
-    from pyscheduler.runtime.bound_plugins import BoundPlugins
+    from pyscheduler.runtime.assembly.bound_plugins import BoundPlugins
     from pyscheduler.runtime.equivalence_cache.equivalence_key import EquivalenceKeys
     from pyscheduler.runtime.equivalence_cache.filter_cache import CallPlugin
-    from pyscheduler.runtime.scoring import Ranking
+    from pyscheduler.runtime.extension_points.scoring import Ranking
 
 __all__ = ["EquivalenceCache"]
 

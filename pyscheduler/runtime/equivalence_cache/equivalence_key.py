@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pyscheduler.api import Pod
-    from pyscheduler.runtime.plugin_calls import PluginCalls, PluginMethod
+    from pyscheduler.runtime.extension_points.plugin_calls import PluginCalls, PluginMethod
 
 __all__ = ["EquivalenceKeys", "equivalence_key"]
 

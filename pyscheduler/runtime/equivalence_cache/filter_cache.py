@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from pyscheduler.cache.changes import Changes
     from pyscheduler.cache.view import NodeSubset, NodeView
-    from pyscheduler.runtime.plugin_calls import PluginMethod
+    from pyscheduler.runtime.extension_points.plugin_calls import PluginMethod
 
 __all__ = ["FEW_ROWS", "CallPlugin", "FilterCache", "is_cacheable"]
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pyscheduler.cache.nominated_rows import Mark, NominatedRows
     from pyscheduler.cache.view import NodeView
     from pyscheduler.framework.pod_info import PodInfo
-    from pyscheduler.runtime.plugin_calls import PluginMethod
+    from pyscheduler.runtime.extension_points.plugin_calls import PluginMethod
 
 __all__ = ["NominatedFilterCache", "NominatedRejections"]
 

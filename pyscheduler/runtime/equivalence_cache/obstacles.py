@@ -9,13 +9,13 @@ import attrs
 from pyscheduler.framework.interfaces import SignPlugin
 from pyscheduler.framework.profile import ExtensionPoint
 from pyscheduler.framework.reuse import Reuse
-from pyscheduler.runtime.extension_points import is_columnar, judges_of
+from pyscheduler.runtime.extension_points.points import is_columnar, judges_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pyscheduler.framework.interfaces import Plugin
-    from pyscheduler.runtime.profile_builder import Assembly
+    from pyscheduler.runtime.assembly.profile_builder import Assembly
 
 __all__ = ["Obstacle", "find_obstacles"]
 

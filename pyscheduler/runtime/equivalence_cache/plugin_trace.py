@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from pyscheduler.framework.cycle_state import CycleState
-    from pyscheduler.runtime.plugin_calls import PluginMethod
+    from pyscheduler.runtime.extension_points.plugin_calls import PluginMethod
 
 __all__ = ["CachedResult", "PluginTrace", "Steps"]
 

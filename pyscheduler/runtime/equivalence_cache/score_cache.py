@@ -16,7 +16,7 @@ from pyscheduler.framework.reuse import Reuse
 from pyscheduler.framework.status import MAX_SCORE
 from pyscheduler.runtime.equivalence_cache.filter_cache import COUNTED, FEW_ROWS, KNOWN_BYTES, MAX_KNOWN
 from pyscheduler.runtime.equivalence_cache.top_rows import TopRows
-from pyscheduler.runtime.scoring import in_bounds
+from pyscheduler.runtime.extension_points.scoring import in_bounds
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from pyscheduler.cache.changes import Changes
     from pyscheduler.cache.view import NodeSubset, NodeView
     from pyscheduler.runtime.equivalence_cache.filter_cache import CallPlugin
-    from pyscheduler.runtime.plugin_calls import PluginMethod
-    from pyscheduler.runtime.scoring import ScoreEntry
+    from pyscheduler.runtime.extension_points.plugin_calls import PluginMethod
+    from pyscheduler.runtime.extension_points.scoring import ScoreEntry
 
 __all__ = ["ScoreCache", "is_cacheable_score"]
 

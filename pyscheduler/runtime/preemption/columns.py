@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from pyscheduler.cache.view import NodeView
     from pyscheduler.framework.nodes import Nodes
     from pyscheduler.runtime.cooperative_yield import CooperativeYield
-    from pyscheduler.runtime.plugin_calls import PluginMethod
+    from pyscheduler.runtime.extension_points.plugin_calls import PluginMethod
     from pyscheduler.runtime.preemption.disruption_budgets import Budgets
     from pyscheduler.runtime.preemption.dry_run import DryRun
 

@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from pyscheduler.framework.node_statuses import NodeStatuses
     from pyscheduler.framework.pod_info import PodInfo
     from pyscheduler.framework.preemption import PreemptionRules
+    from pyscheduler.runtime.extension_points.reserving import Release
     from pyscheduler.runtime.preemption.disruption_budgets import Budgets
-    from pyscheduler.runtime.reserving import Release
 
 __all__ = ["NO_VICTIMS", "DryRun", "Outcome"]
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from pyscheduler.framework.handle import Handle
     from pyscheduler.framework.preemption import Candidate
     from pyscheduler.framework.watches import Lister
-    from pyscheduler.runtime.pods_in_pre_bind import PodsInPreBind
+    from pyscheduler.runtime.permit.pods_in_pre_bind import PodsInPreBind
 
 __all__ = ["Evictions"]
 

@@ -1,12 +1,11 @@
-"""The pods of each node in the order in which a preemption spares them, kept between searches.
+"""The pods of each node in victim order, and the shape of each node; kept between searches.
 
-Whom a preemption costs on a node depends on what the node offers, on what is used there, and on the requests and
-priorities of its pods in their order of importance; not on their names. All that is one small number here, the shape
-of the node: nodes of equal shape lose pods in the same places. In a cluster of a thousand replicas that is a handful of
-shapes.
+The victims on a node depend on what the node offers, on what is used there, and on the requests and priorities of its
+pods in order of importance, but not on their names. The shape of a node stands for all of that as one number: nodes of
+equal shape have their victims in the same places. A cluster of a thousand replicas has a handful of shapes.
 
-Kept by row, and worked out again where the generation of the node moved: no other note of changes tells a node that was
-changed in thought and put back from one that changed.
+Shapes are kept by row, and computed again if the generation of the node has changed: unlike other records of changes,
+it is the same again after a statement was rolled back.
 """
 
 from __future__ import annotations
@@ -35,24 +34,24 @@ S = TypeVar("S", bound=np.generic)
 
 #: More than any priority.
 _NOBODY: Final = 2**62
-#: So many numbers are given away beyond a few per node before all are taken back.
+#: How many numbers are given beyond a few per node before all are dropped.
 _SPARE_IDS: Final = 4096
 _IDS_PER_NODE: Final = 4
-#: After so many nodes the loop may turn.
+#: The number of nodes after which the event loop may turn.
 _TURN: Final = 32
 _MIN_WIDTH: Final = 8
 
 
 def request_key(info: PodInfo) -> Hashable:
-    """Return what stands for all that a pod takes of a node's amounts."""
+    """Return a key of all amounts that a pod takes of a node."""
     requests = info.requests
     scalars = tuple(sorted(requests.scalars.items())) if requests.scalars else ()
     return requests.milli_cpu, requests.memory, requests.ephemeral_storage, scalars, info.non_zero
 
 
 @attrs.frozen
-class _LineUp:
-    """Who stands on a node, the most important first, and the number of the shape that makes."""
+class _Order:
+    """The pods of a node, the most important first, and the number of their shape."""
 
     pods: Sequence[PodInfo]
     shape: int
@@ -60,24 +59,24 @@ class _LineUp:
 
 @attrs.frozen
 class _Mixed:
-    """A node on which the order depends on who is sorted: its pods as they stand there, and its amounts.
+    """A node on which the order depends on which pods are sorted: its pods in their order on the node, and its amounts.
 
-    `node_shapes`: by priority of the preemptor.
+    `orders`: by priority of the preemptor.
     """
 
     pods: Sequence[PodInfo]
     amounts: Hashable
-    node_shapes: dict[int, _LineUp] = attrs.Factory(dict)
+    orders: dict[int, _Order] = attrs.Factory(dict)
 
 
 class NodeShapes:
-    """By row of a snapshot, who is there, the most important first.
+    """By row of a snapshot, the pods there, the most important first.
 
     `least`: int64[n], the lowest priority on each node. `shapes`: int32[n], as `number` gives them. `epoch` grows when
-    all numbers given so far have lost their meaning.
+    all numbers given so far are dropped.
 
-    Where many stand, some of them equally important, the order of these depends on how many are sorted. So there may be
-    another line-up for a preemptor for which not all may have to go.
+    With many pods, some of them equally important, the order of these depends on how many are sorted. So a preemptor
+    for which not all of them may be victims can have another order.
     """
 
     __slots__ = (
@@ -99,62 +98,62 @@ class NodeShapes:
         #: float64[n, k]: when each was started, in the order of `pods`; infinite for one that was not.
         self._starts: NDArray[np.float64] = np.zeros((0, _MIN_WIDTH))
         self._ids: dict[Hashable, int] = {}
-        #: By row where the order depends on who is sorted, and what was worked out for it.
+        #: By row, nodes where the order depends on which pods are sorted.
         self._mixed: dict[int, _Mixed] = {}
         #: int64[n]: the highest priority on these nodes, and less than any on others.
         self._highest: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
         self.least: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
         self.shapes: NDArray[np.int32] = np.zeros(0, dtype=np.int32)
         self.epoch = 0
-        #: When the last of all pods that were ever seen was started, in seconds since the epoch. At an earlier time the
-        #: pods stand in another order, since one that was not started counts as started now.
+        #: The latest start of any pod seen so far, in seconds since 1970. Before that time the order is another one: a
+        #: pod that was not started counts as started now.
         self.latest_start = -math.inf
 
     @property
     def num_ids(self) -> int:
-        """Return how many numbers were given; all are below it."""
+        """Return how many numbers were given; all numbers are smaller."""
         return len(self._ids)
 
     def number(self, key: Hashable) -> int:
-        """Return the number that stands for `key`."""
+        """Return the number of `key`."""
         return self._ids.setdefault(key, len(self._ids))
 
     def pods(self, row: int, priority: int) -> Sequence[PodInfo]:
-        """Return the pods of a row, the most important first; those below `priority` are the ones that may go."""
+        """Return the pods of a row, the most important first; those below `priority` may be victims."""
         if self._highest[row] < priority:
             return self._pods[row]
-        return self._line_up_for(row, priority).pods
+        return self._order_for(row, priority).pods
 
     def shapes_for(self, rows: NDArray[np.int64], priority: int) -> NDArray[np.int32]:
         """Return int32[k]: the shapes of these rows for a preemptor of that priority."""
         shapes: NDArray[np.int32] = self.shapes[rows]
         for place in np.flatnonzero(self._highest[rows] >= priority).tolist():
-            shapes[place] = self._line_up_for(int(rows[place]), priority).shape
+            shapes[place] = self._order_for(int(rows[place]), priority).shape
         return shapes
 
-    def _line_up_for(self, row: int, priority: int) -> _LineUp:
+    def _order_for(self, row: int, priority: int) -> _Order:
         mixed = self._mixed[row]
-        known = mixed.node_shapes.get(priority)
+        known = mixed.orders.get(priority)
         if known is None:
-            # Those who stay stand first, in whatever order.
+            # Pods that stay come first, in any order.
             below = [info for info in mixed.pods if info.pod.priority < priority]
             keys = [(-info.pod.priority, start_time(info.pod, math.inf)) for info in below]
             lined = [below[place] for place in places_of(keys, [start == math.inf for _, start in keys])]
             pods = [*self._pods[row][: len(mixed.pods) - len(below)], *lined]
-            known = mixed.node_shapes[priority] = _LineUp(pods, self.number((mixed.amounts, _line(pods))))
+            known = mixed.orders[priority] = _Order(pods, self.number((mixed.amounts, _line(pods))))
         return known
 
     def generation(self, row: int) -> int:
-        """Return the generation of a row's node when it was looked at."""
+        """Return the generation of a row's node as of the last update."""
         return int(self._generations[row])
 
     def first_start(self, rows: NDArray[np.int64], places: Sequence[int]) -> NDArray[np.float64]:
-        """Return float64[n]: when the first of the pods in these places was started, on each row; infinite for none."""
+        """Return float64[n]: the earliest start of the pods in these places, by row; infinite if none was started."""
         first: NDArray[np.float64] = self._starts[rows[:, None], np.array(places)].min(axis=1)
         return first
 
     async def sync(self, nodes: NodeView, turns: CooperativeYield) -> None:
-        """Bring everything up to date with `nodes`, which must stay as they are meanwhile."""
+        """Update everything from `nodes`, which must not change in the meantime."""
         total = len(nodes)
         if len(self._ids) > _IDS_PER_NODE * total + _SPARE_IDS:
             self._ids.clear()

@@ -48,9 +48,9 @@ if TYPE_CHECKING:
     from pyscheduler.framework.nodes import Nodes
     from pyscheduler.framework.preemption import PreemptionExtender
     from pyscheduler.framework.watches import Lister
+    from pyscheduler.runtime.extension_points.reserving import Release
     from pyscheduler.runtime.plugin_handle import PluginHandle
     from pyscheduler.runtime.preemption.eviction import Evictions
-    from pyscheduler.runtime.reserving import Release
 
 __all__ = ["Preemption", "best_of"]
 

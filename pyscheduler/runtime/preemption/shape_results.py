@@ -1,8 +1,7 @@
-"""What nodes of a shape come to in a search for victims: who has to go, by place in the line-up, and what that costs.
+"""The results of searches by node shape: the places of the victims in victim order, and their cost.
 
-ShapeResults are learned from a dry run on one node, and hold for all nodes of its shape. They are kept per kind of
-preemptor, which is all that filters may look at (`equivalence_key`) and its priority; kinds that did not come for
-longest are forgotten.
+A result comes from a dry run on one node and holds for all nodes of its shape. Results are kept per kind of preemptor:
+its equivalence key and its priority. The kinds that were not used for longest are dropped.
 """
 
 from __future__ import annotations
@@ -26,16 +25,16 @@ if TYPE_CHECKING:
 __all__ = ["UNKNOWN", "ShapeResult", "ShapeResults", "result_of"]
 
 UNKNOWN: Final = -1
-#: So many kinds of preemptors are known, and so many results in all.
+#: The number of kinds of preemptors, and of results in all.
 _MAX_KINDS: Final = 512
 _MAX_VERDICTS: Final = 2**16
 
 
 @attrs.frozen
 class ShapeResult:
-    """Who has to go: `places` in the line-up, the most important first, their `priorities`; or a `status`, why not.
+    """The victims: their `places` in victim order and their `priorities`; or a `status`, why there are none.
 
-    `turns`: all places of who may have to go, in the order in which they are put back, where budgets protect some of
+    `turns`: the places of all possible victims in the order in which they are put back, if budgets protect some of
     them and not others; else empty. `violations`: how many of the victims are protected.
     """
 
@@ -61,7 +60,7 @@ class ShapeResult:
         return sum(priority + (1 << 31) for priority in self.priorities)
 
     def victims(self, pods: Sequence[PodInfo], rules: PreemptionRules, now: float) -> tuple[PodInfo, ...]:
-        """Return the victims on a node with these pods, as a dry run there would name them."""
+        """Return the victims on a node with these pods, in the order of a dry run there."""
         if not self.turns:
             return tuple(pods[place] for place in self.places)
         gone = set(self.places)
@@ -72,10 +71,10 @@ class ShapeResult:
 def result_of(
     outcome: Candidate | Status, pods: Sequence[PodInfo], protected: Sequence[int], first: int
 ) -> ShapeResult:
-    """Return what a dry run found, for all nodes of that shape.
+    """Return the result of a dry run for all nodes of that shape.
 
-    `pods` are those of the node, the most important first. From place `first` on they may have to go, and those in the
-    places `protected` are the ones that budgets protect.
+    `pods` are those of the node, the most important first. From place `first` on they may be victims; budgets protect
+    those in the places `protected`.
     """
     if isinstance(outcome, Status):
         return ShapeResult(outcome)
@@ -113,7 +112,7 @@ class ShapeResults:
         return self._columns
 
     def begin(self, kind: Hashable, *, epoch: int) -> None:
-        """Make room for a kind of preemptor; forget all when shapes mean something else, and kinds of long ago."""
+        """Begin with a kind of preemptor; drop all results if shapes were numbered anew, and kinds of long ago."""
         if epoch != self._epoch or len(self._list) > _MAX_VERDICTS:
             self._kinds.clear()
             self._list.clear()
@@ -135,7 +134,7 @@ class ShapeResults:
         return table
 
     def number(self, result: ShapeResult) -> int:
-        """Return the number of a result, which is new or known."""
+        """Return the number of a result."""
         number = self._index.get(result)
         if number is None:
             number = self._index[result] = len(self._list)
@@ -146,7 +145,7 @@ class ShapeResults:
 
 @attrs.frozen
 class _Columns:
-    """What results say, by their numbers; costs as in `best_of`."""
+    """Results as columns, by number; costs as in `best_of`."""
 
     is_candidate: NDArray[np.bool_]
     violations: NDArray[np.int64]
@@ -154,7 +153,7 @@ class _Columns:
 
     @classmethod
     def of(cls, results: Sequence[ShapeResult]) -> _Columns:
-        """Gather them."""
+        """Return the columns of these results."""
 
         def column(values: list[int]) -> NDArray[np.int64]:
             return np.array(values, dtype=np.int64)

@@ -14,8 +14,8 @@ import pytest
 
 from pyscheduler.cluster.embedded.access.users import ADMIN, User
 from pyscheduler.cluster.embedded.cluster import EmbeddedCluster
-from pyscheduler.cluster.embedded.routes import Request
-from pyscheduler.cluster.embedded.watching import WatchStream
+from pyscheduler.cluster.embedded.requests import Request
+from pyscheduler.cluster.embedded.serving.watching import WatchStream
 from pyscheduler.scheduler.ports import Response
 
 EPOCH = 1_800_000_000.0

@@ -60,7 +60,7 @@ def test_manifests_of_a_running_cluster_can_be_loaded_whole(cluster: EmbeddedClu
     assert len(cluster.pods()) == 2
 
 
-def test_what_another_server_printed_can_be_loaded(cluster: EmbeddedCluster, pod: Any) -> None:
+def test_manifests_printed_by_another_server_can_be_loaded(cluster: EmbeddedCluster, pod: Any) -> None:
     """Versions are made anew, namespaces may come last, and what every server has is left as it is."""
     there = EmbeddedCluster(clock=cluster.clock)
     there.add({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "made", "labels": {"team": "a"}}})
@@ -93,7 +93,7 @@ def test_json_is_loaded_without_the_detour_over_yaml(cluster: EmbeddedCluster) -
     assert flow["metadata"]["name"] == "flow"
 
 
-def test_what_was_given_is_not_touched(cluster: EmbeddedCluster, pod: Any) -> None:
+def test_patch_does_not_change_its_input(cluster: EmbeddedCluster, pod: Any) -> None:
     """Adding an object leaves the caller's own as it was."""
     manifest = {**pod("p"), "status": {"phase": "Running"}}
     cluster.add(manifest)

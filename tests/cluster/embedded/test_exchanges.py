@@ -15,8 +15,8 @@ import msgspec
 import pytest
 
 from pyscheduler.cluster.embedded.cluster import EmbeddedCluster
-from pyscheduler.cluster.embedded.routes import Request
-from pyscheduler.cluster.embedded.watching import WatchStream
+from pyscheduler.cluster.embedded.requests import Request
+from pyscheduler.cluster.embedded.serving.watching import WatchStream
 
 RECORDED = Path(__file__).with_name("exchanges.jsonl.gz")
 

@@ -172,8 +172,8 @@ async def test_get_pods_and_nodes(kubectl: Kubectl) -> None:
     assert "first" in await kubectl("get", "all")
 
 
-async def test_what_is_not_there(kubectl: Kubectl) -> None:
-    """A missing object is told in kubectl's usual words."""
+async def test_missing_object_is_refused(kubectl: Kubectl) -> None:
+    """Kubectl reports a missing object in its usual words."""
     assert await kubectl("get", "pod", "nope", code=1) == 'Error from server (NotFound): pods "nope" not found\n'
     assert "the server doesn't have a resource type" in await kubectl("get", "nonsense", code=1)
 

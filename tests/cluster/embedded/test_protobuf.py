@@ -21,7 +21,7 @@ ACCOUNT = bytes.fromhex(
 TABLE = decode._table()
 
 
-async def test_what_kubectl_sends(api: Any) -> None:
+async def test_protobuf_bodies_of_kubectl(api: Any) -> None:
     """The zeros that Go writes for what was not set are not there."""
     assert decode_protobuf(ACCOUNT) == {"kind": "ServiceAccount", "apiVersion": "v1", "metadata": {"name": "bob"}}
     path = "/api/v1/namespaces/default/serviceaccounts"
@@ -192,7 +192,7 @@ def test_numbers_may_be_packed() -> None:
         pytest.param(envelope("apps/v1", "ControllerRevision", field(2, field(1, b"{"))), id="json within"),
     ],
 )
-async def test_what_is_no_protobuf(api: Any, body: bytes) -> None:
+async def test_invalid_protobuf_is_refused(api: Any, body: bytes) -> None:
     """It is refused in one line, and nothing breaks."""
     with pytest.raises(BadProtobufError):
         decode_protobuf(body)

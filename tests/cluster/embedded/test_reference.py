@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from pyscheduler.cluster.embedded.access.bootstrap import bootstrap_objects
-from pyscheduler.cluster.embedded.builtin import BUILTIN_RESOURCES
+from pyscheduler.cluster.embedded.resources.builtin import BUILTIN_RESOURCES
 
 ROOT = Path(__file__).parents[3]
 PAGE = (ROOT / "docs/reference/embedded-api-server.md").read_text(encoding="utf-8")

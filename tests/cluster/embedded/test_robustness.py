@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, strategies as st
 
 from pyscheduler.cluster.embedded.cluster import EmbeddedCluster
-from pyscheduler.cluster.embedded.routes import Request
-from pyscheduler.cluster.embedded.watching import WatchStream
+from pyscheduler.cluster.embedded.requests import Request
+from pyscheduler.cluster.embedded.serving.watching import WatchStream
 from pyscheduler.framework.clock import LoopClock
 
 DEFAULT = "/api/v1/namespaces/default"

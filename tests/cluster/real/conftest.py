@@ -21,7 +21,7 @@ import pytest
 from pyscheduler.api import KubeObject, Pod, ResourceKind, decode
 from pyscheduler.api.kinds import PODS, kind_of
 from pyscheduler.cluster.embedded.cluster import EmbeddedCluster
-from pyscheduler.cluster.embedded.faults import Fault
+from pyscheduler.cluster.embedded.serving.faults import Fault
 from pyscheduler.cluster.real.client import RealClient
 from pyscheduler.cluster.real.informer import RealInformer
 from pyscheduler.framework.recorder import NullRecorder

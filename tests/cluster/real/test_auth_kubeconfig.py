@@ -259,7 +259,7 @@ def with_text(**fields: str) -> dict[str, Any]:
         ),
         pytest.param(
             document({"token": "abc", "as": "kim", "as-groups": ["a"]}),
-            "user 'me' acts as somebody else .* is not supported",
+            "user 'me' impersonates another user .* is not supported",
             id="impersonation",
         ),
         pytest.param(document(**{"proxy-url": "socks5://x:1"}), "proxy-url must be a URL", id="proxy"),

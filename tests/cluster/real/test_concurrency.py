@@ -203,8 +203,8 @@ async def test_the_number_that_was_refused_is_tried_again_after_retry_after(gate
         pytest.param(3600.0, 5.0, id="an hour"),
     ],
 )
-async def test_how_long_a_number_is_held(gate: Gate, asked: float | None, held: float) -> None:
-    """As long as the server says, a second where it does not; nobody stops everything for an hour."""
+async def test_limit_is_kept_until_retry_after(gate: Gate, asked: float | None, held: float) -> None:
+    """A limit is kept as long as Retry-After says, for a second without it, and for a bounded time."""
     turns = await gate.begin(2)
     gate.end(turns[1], error=refusal(asked))
     gate.end(turns[0])
@@ -311,8 +311,8 @@ BUDGET = TooManyRequestsError(
         pytest.param("POST", ValueError(), "", id="a fault of our own"),
     ],
 )
-async def test_what_counts_as_a_refusal(gate: Gate, method: str, error: BaseException, reason: str) -> None:
-    """Only what says that there were too many requests; never a read of one API that is not there."""
+async def test_answers_that_count_as_refusals(gate: Gate, method: str, error: BaseException, reason: str) -> None:
+    """Only answers that report overload count as refusals; a read of a missing API does not."""
     turns = await gate.begin(10, method)
     gate.end(turns[9], error=error)
     assert gate.cuts() == ({reason: 1.0} if reason else {})
@@ -351,7 +351,7 @@ async def test_slow_answers_narrow_the_window(gate: Gate) -> None:
         pytest.param(FULL, "GET", 0.01, 20.0, id="reads"),
     ],
 )
-async def test_what_is_not_too_slow(gate: Gate, count: int, method: str, quickest: float, seconds: float) -> None:
+async def test_answers_that_are_not_slow(gate: Gate, count: int, method: str, quickest: float, seconds: float) -> None:
     """A busy server is not starved: 64 in flight at 640 a second take 100 ms each."""
     for lasts, how_many in ((quickest, 1), (seconds, count)):
         turns = await gate.begin(how_many, method)
@@ -371,8 +371,8 @@ async def test_events_and_other_methods_do_not_set_the_pace(gate: Gate) -> None:
 
 
 @pytest.mark.parametrize(("rest", "cuts"), [(20.0, 1), (40.0, 1), (60.0, 0), (600.0, 0)])
-async def test_how_quick_it_was_is_forgotten(gate: Gate, rest: float, cuts: int) -> None:
-    """A server that has become slow for good is not held to what it could do a minute ago."""
+async def test_fastest_answer_expires(gate: Gate, rest: float, cuts: int) -> None:
+    """The fastest answer expires after a minute, so a server that became slower is measured anew."""
     gate.end(*await gate.begin(1))
     await gate.clock.advance(rest)
     await gate.round_trip(seconds=2.0)

@@ -126,8 +126,8 @@ async def test_instance_without_a_host_name(stage: Any) -> None:
     assert event["reportingInstance"] == "me"
 
 
-async def test_what_can_be_no_event(stage: Any) -> None:
-    """A mistake of the caller is the caller's exception."""
+async def test_invalid_event_raises(stage: Any) -> None:
+    """An invalid event raises an exception in the caller."""
     recorder = stage.client.event_recorder("me")
     with pytest.raises(ValueError, match="Normal or Warning, not 'Error'"):
         recorder.event(make_pod("a"), type="Error", reason="R", action="A", note="n")

@@ -77,7 +77,7 @@ async def test_any_status_is_an_answer(wire: Any, connect: Any) -> None:
         await connection.post(f"{server.url}/circle", [b"{}"])
 
 
-async def test_nobody_there(connect: Any, unused_tcp_port: int) -> None:
+async def test_unreachable_server(connect: Any, unused_tcp_port: int) -> None:
     """The message is Go's."""
     url = f"http://127.0.0.1:{unused_tcp_port}/filter"
     with pytest.raises(TransportError) as told:

@@ -157,8 +157,8 @@ async def test_no_compression_on_loopback_but_understood(wire: Any, connect: Any
         pytest.param("api.example.com", False, id="remote"),
     ],
 )
-def test_what_is_on_this_machine(host: str, here: bool) -> None:
-    """Everything else is asked to compress."""
+def test_only_remote_servers_compress(host: str, here: bool) -> None:
+    """Remote servers are asked to compress their answers."""
     assert _is_here(host) is here
 
 
@@ -279,7 +279,7 @@ async def test_closed_is_closed(cluster: Any, connect: Any) -> None:
 
 
 @pytest.mark.parametrize("what", ["request", "stream"])
-async def test_what_is_under_way_ends_with_the_transport(wire: Any, connect: Any, what: str) -> None:
+async def test_closing_the_transport_ends_open_requests(wire: Any, connect: Any, what: str) -> None:
     """Whoever waits for the rest of an answer is told that it will not come."""
 
     async def begin(wire: Any, head: str, body: bytes, writer: asyncio.StreamWriter) -> None:

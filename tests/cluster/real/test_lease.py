@@ -171,8 +171,8 @@ async def test_lease_deleted_under_the_leader_is_made_anew(stage: Any, candidate
     assert after["spec"]["leaseTransitions"] == 0
 
 
-async def test_what_others_write_into_the_lease_stays(stage: Any, candidate: Any) -> None:
-    """A label on the lease costs the leader one look, and is not wiped out by the next renewal."""
+async def test_labels_of_the_lease_are_kept(stage: Any, candidate: Any) -> None:
+    """A leader that finds a label on its lease reads it once and keeps the label in the next renewal."""
     a = candidate()
     await a.begin()
     stage.change(LEASE[:2], "pyscheduler", "kube-system", lambda body: body["metadata"].update(labels={"team": "blue"}))
@@ -209,7 +209,7 @@ async def test_lease_taken_away_is_lost_at_the_next_look(stage: Any, candidate: 
     assert waiting.done()
     assert a.losses
     assert a.losses[0] <= began + 2
-    assert a.elector.reason == (f"it is held by {holder}" if holder else "somebody took it away")
+    assert a.elector.reason == (f"it is held by {holder}" if holder else "another replica took it")
     await stage.clock.advance(100)
     assert not a.leads
     assert len(a.losses) == 1

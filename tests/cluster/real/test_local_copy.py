@@ -39,7 +39,7 @@ def test_versions_are_compared_only_where_both_are_numbers(one: str, other: str,
     assert is_older(one, other) is older
 
 
-def test_what_a_list_did_not_name_goes_one_at_a_time(pods: LocalCopy[Pod]) -> None:
+def test_objects_missing_in_a_list_are_deleted_one_by_one(pods: LocalCopy[Pod]) -> None:
     """The caller may pause between any two; what could not be read stays."""
     for name in ("a", "b", "c", "d"):
         pods.put(make_pod(name))

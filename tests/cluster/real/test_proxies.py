@@ -62,7 +62,7 @@ def test_the_machine_itself_needs_no_proxy(server: str) -> None:
     ],
 )
 @pytest.mark.parametrize("name", ["NO_PROXY", "no_proxy"])
-def test_what_is_excepted(server: str, name: str, exceptions: str, *, excepted: bool) -> None:
+def test_no_proxy_entries(server: str, name: str, exceptions: str, *, excepted: bool) -> None:
     """Addresses, networks, domains and ports, as Go reads them."""
     proxy = environment_proxy(server, {"HTTPS_PROXY": PROXY, name: exceptions})
     assert proxy == (None if excepted else PROXY)

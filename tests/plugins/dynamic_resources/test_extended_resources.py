@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from pyscheduler.api import DeviceClass, ResourceClaim, decode
-from pyscheduler.cluster.embedded.faults import Fault
+from pyscheduler.cluster.embedded.serving.faults import Fault
 from pyscheduler.framework import QueueingHint, Status
 from pyscheduler.framework.extended_resources import ExtendedResources
 from pyscheduler.plugins.dynamic_resources.plugin import DynamicResources

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from pyscheduler.api import Pod, ResourceClaim
-from pyscheduler.cluster.embedded.faults import Fault
+from pyscheduler.cluster.embedded.serving.faults import Fault
 from pyscheduler.framework import (
     CycleState,
     Handle,
@@ -560,7 +560,7 @@ async def test_a_trial_frees_a_device_once_all_its_users_are_evicted(pyscheduler
         assert (await framework.schedule(name, spec=using("c"))).bound
     other = PodInfo.of(cluster.add_pod("other", spec=using("d"), scheduler_name="nobody"))
     await framework.settle()
-    async with framework.profile.what_if() as trial:
+    async with framework.profile.handle.what_if() as trial:
         node = trial.snapshot.get("n1")
         assert node is not None
         pods = list(node.pods)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from pyscheduler.api import PersistentVolume, PersistentVolumeClaim, Pod
-from pyscheduler.cluster.embedded.faults import Fault
+from pyscheduler.cluster.embedded.serving.faults import Fault
 from pyscheduler.framework import CycleState, PermitPlugin, PodInfo, Status
 from pyscheduler.podgroup.wire import IN_TREE_PODGROUPS, InTreePodGroup
 from pyscheduler.testing import FakeCluster, FakeFramework
@@ -358,7 +358,7 @@ async def test_a_trial_frees_the_volume_that_a_waiting_pod_has_taken(pyscheduler
     assert (await framework.schedule("p", spec=using("c"))).state == "waiting"
     other = PodInfo.of(cluster.add_pod("other", spec=using("d"), scheduler_name="nobody"))
     await framework.settle()
-    async with framework.profile.what_if() as trial:
+    async with framework.profile.handle.what_if() as trial:
         assert trial.find_node(other) == ""
         node = trial.snapshot.get("n1")
         assert node is not None

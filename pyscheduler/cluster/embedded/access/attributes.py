@@ -1,7 +1,7 @@
 """What a request is about, as authorization sees it: read from method, path and query alone, before anything is done.
 
-A path below /api and /apis is about a resource even where nothing of that name is served: who may not ask is not told
-what there is.
+A path below /api and /apis is about a resource even if no such resource is served: a user without permission does not
+learn which resources exist.
 """
 
 from __future__ import annotations
@@ -12,12 +12,14 @@ import msgspec
 
 from pyscheduler.api.errors import SelectorError
 from pyscheduler.api.selector_text import parse_field_selector
-from pyscheduler.cluster.embedded.listing import is_true
+from pyscheduler.cluster.embedded import errors
+from pyscheduler.cluster.embedded.requests import split_path
+from pyscheduler.cluster.embedded.wire import is_true
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["Attributes", "attributes_of"]
+__all__ = ["Attributes", "attributes_of", "not_authorized"]
 
 _VERBS: Final = {
     "POST": "create",
@@ -27,12 +29,10 @@ _VERBS: Final = {
     "PATCH": "patch",
     "DELETE": "delete",
 }
-_VERBS_IN_PATHS: Final = frozenset({"proxy", "watch"})
-_OF_NAMESPACES: Final = frozenset({"status", "finalize"})
 
 
 class Attributes(msgspec.Struct, frozen=True, gc=False):
-    """One thing somebody wants to do: a verb on a resource, or (`resource` empty) on a path."""
+    """What a request wants to do: a verb on a resource, or (`resource` empty) on a path."""
 
     verb: str
     path: str = ""
@@ -50,29 +50,17 @@ class Attributes(msgspec.Struct, frozen=True, gc=False):
 
 def attributes_of(method: str, path: str, query: Mapping[str, str]) -> Attributes:
     """Return what a request is about."""
-    parts = path.strip("/").split("/")
-    if parts[0] == "api" and len(parts) > 2:
-        group, rest = "", parts[2:]
-    elif parts[0] == "apis" and len(parts) > 3:
-        group, rest = parts[1], parts[3:]
-    else:
+    where = split_path(path)
+    if where is None:
         return Attributes(method.lower(), path)
-    verb = _VERBS.get(method, "")
-    if rest[0] in _VERBS_IN_PATHS and len(rest) > 1:
-        verb, rest = rest[0], rest[1:]
-    namespace = ""
-    if rest[0] == "namespaces" and len(rest) > 1:
-        namespace = rest[1]
-        if len(rest) > 2 and rest[2] not in _OF_NAMESPACES:
-            rest = rest[2:]
-    name = rest[1] if len(rest) > 1 else ""
-    subresource = rest[2] if len(rest) > 2 and verb != "proxy" else ""
+    verb, name = _VERBS.get(method, ""), where.name
     if not name and verb == "get":
         verb = "watch" if is_true(query.get("watch", "")) else "list"
         name = _selected_name(query.get("fieldSelector", ""))
     elif not name and verb == "delete":
         verb = "deletecollection"
-    return Attributes(verb, path, group, rest[0], subresource, namespace, name)
+    namespace = where.name if where.plural == "namespaces" else where.namespace
+    return Attributes(verb, path, where.group, where.plural, where.subresource, namespace, name)
 
 
 def _selected_name(field_selector: str) -> str:
@@ -87,3 +75,20 @@ def _selected_name(field_selector: str) -> str:
         if one.field == "metadata.name" and not one.negated:
             return one.value if one.value not in (".", "..") and not set("/%") & set(one.value) else ""
     return ""
+
+
+def not_authorized(user_name: str, asked: Attributes, reason: str) -> errors.StatusError:
+    """403: the user may not do what they ask for; `reason` is what the authorizer adds to that."""
+    who, verb = f'User "{user_name}"', asked.verb
+    if asked.resource:
+        where = f'in the namespace "{asked.namespace}"' if asked.namespace else "at the cluster scope"
+        why = f'{who} cannot {verb} resource "{asked.combined}" in API group "{asked.group}" {where}'
+    else:
+        why = f'{who} cannot {verb} path "{asked.path}"'
+    for character, harmless in (("&", "&amp;"), ("<", "&lt;"), (">", "&gt;")):  # a browser must not read it as HTML
+        why = why.replace(character, harmless)
+    if reason:
+        why = f"{why}: {reason}"
+    if not asked.resource:  # a refusal of nothing in particular begins with nothing, and says so
+        return errors.StatusError(f"forbidden: {why}", code=403, reason="Forbidden", details={})
+    return errors.forbidden(asked.group, asked.resource, asked.name, why)

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 
 from pyscheduler.cluster.embedded import errors
-from pyscheduler.cluster.embedded.access import kinds
 from pyscheduler.cluster.embedded.access.rules import Rule, compile_rule
 from pyscheduler.cluster.embedded.access.usage import RoleName, RuleSource, Usage
 from pyscheduler.cluster.embedded.access.users import MASTERS, User, account_user_name
+from pyscheduler.cluster.embedded.resources import rbac
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -93,10 +93,10 @@ class RbacAuthorizer:
 
     def __init__(self, store: Store) -> None:
         self.usage = Usage()
-        self._roles = store.collection(kinds.ROLES.collection)
-        self._cluster_roles = store.collection(kinds.CLUSTER_ROLES.collection)
-        self._bindings = store.collection(kinds.ROLE_BINDINGS.collection)
-        self._cluster_bindings = store.collection(kinds.CLUSTER_ROLE_BINDINGS.collection)
+        self._roles = store.collection(rbac.ROLES.collection)
+        self._cluster_roles = store.collection(rbac.CLUSTER_ROLES.collection)
+        self._bindings = store.collection(rbac.ROLE_BINDINGS.collection)
+        self._cluster_bindings = store.collection(rbac.CLUSTER_ROLE_BINDINGS.collection)
         self._compiled: dict[RoleName, tuple[Rule, ...] | None] = {}
         self._read: dict[str, tuple[_Binding, ...]] = {}
         self._grants: dict[tuple[str, tuple[str, ...], str], tuple[_Grant, ...]] = {}
@@ -136,7 +136,7 @@ class RbacAuthorizer:
         """Return the parts of a role's rules that have allowed nothing yet, as ``rule 2: watch nodes``; 404 without."""
         rules = self.role_rules(role)
         if rules is None:
-            raise errors.not_found(kinds.RBAC_GROUP, f"{role.kind.lower()}s", role.name)
+            raise errors.not_found(rbac.RBAC_GROUP, f"{role.kind.lower()}s", role.name)
         return [f"rule {index}: {cell}" for index, cell in self.usage.unused(role, rules)]
 
     def as_document(self, query: Mapping[str, str]) -> dict[str, Any]:
@@ -169,7 +169,7 @@ class RbacAuthorizer:
                 continue
             place = f"{one.name}/{one.namespace}" if one.namespace else one.name
             rules, binding = self.role_rules(one.role), RoleName(one.kind, one.namespace, one.name)
-            missing = f'{one.role.kind.lower()}.{kinds.RBAC_GROUP} "{one.role.name}" not found'
+            missing = f'{one.role.kind.lower()}.{rbac.RBAC_GROUP} "{one.role.name}" not found'
             yield _Grant(
                 f'{one.kind} "{place}" of {one.role.kind} "{one.role.name}" to {subject}',
                 one.role,

@@ -2,19 +2,19 @@
 
 The facts are those of Kubernetes 1.36's bootstrap policy with its default feature gates
 (`plugin/pkg/auth/authorizer/rbac/bootstrappolicy`). The roles of the controllers of kube-controller-manager, of nodes
-and of certificates are left out: nobody here runs under them.
+and of certificates are left out, because no program here uses them.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from pyscheduler.cluster.embedded.access import kinds
+from pyscheduler.cluster.embedded.resources import rbac
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from pyscheduler.cluster.embedded.resources import Resource
+    from pyscheduler.cluster.embedded.resources.table import Resource
     from pyscheduler.cluster.embedded.store import Object
 
 __all__ = ["AUTHENTICATION_CONFIG", "bootstrap_objects"]
@@ -31,7 +31,7 @@ _READ_WRITE: Final = f"{_READ} {_WRITE}"
 _READ_UPDATE: Final = f"{_READ} update patch"
 _HEALTH: Final = "/livez /readyz /healthz"
 
-_CORE: Final = "core"  # stands for the group without a name, which cannot be written in a list of words
+_CORE: Final = "core"  # the group without a name, which cannot be written in a list of words
 
 
 def _on(verbs: str, groups: str, resources: str, names: str = "") -> dict[str, Any]:
@@ -223,17 +223,17 @@ _SYSTEM_BOUND: Final[tuple[tuple[str, str, tuple[dict[str, str], ...]], ...]] = 
 def bootstrap_objects() -> Iterator[tuple[Resource, str, Object]]:
     """Yield what is to be created: the resource, the namespace, the object."""
     for name, rules in _RULES.items():
-        yield kinds.CLUSTER_ROLES, "", {**_named(name, _aggregation_labels(name)), "rules": list(rules)}
+        yield rbac.CLUSTER_ROLES, "", {**_named(name, _aggregation_labels(name)), "rules": list(rules)}
     for name in _GATHERING:
         selector = {"matchLabels": {f"{_AGGREGATE}{name}": "true"}}
         role = _named(name, _aggregation_labels(name))
-        yield kinds.CLUSTER_ROLES, "", {**role, "aggregationRule": {"clusterRoleSelectors": [selector]}}
+        yield rbac.CLUSTER_ROLES, "", {**role, "aggregationRule": {"clusterRoleSelectors": [selector]}}
     for name, subjects in _BOUND.items():
-        yield kinds.CLUSTER_ROLE_BINDINGS, "", _bind(name, "ClusterRole", name, subjects)
+        yield rbac.CLUSTER_ROLE_BINDINGS, "", _bind(name, "ClusterRole", name, subjects)
     for name, rules in _SYSTEM_ROLES.items():
-        yield kinds.ROLES, "kube-system", {**_named(name), "rules": list(rules)}
+        yield rbac.ROLES, "kube-system", {**_named(name), "rules": list(rules)}
     for name, role_name, subjects in _SYSTEM_BOUND:
-        yield kinds.ROLE_BINDINGS, "kube-system", _bind(name, "Role", role_name, subjects)
+        yield rbac.ROLE_BINDINGS, "kube-system", _bind(name, "Role", role_name, subjects)
 
 
 def _aggregation_labels(name: str) -> dict[str, str]:
@@ -251,5 +251,5 @@ def _named(name: str, labels: dict[str, str] | None = None) -> Object:
 
 
 def _bind(name: str, role_kind: str, role_name: str, subjects: tuple[dict[str, str], ...]) -> Object:
-    ref = {"apiGroup": kinds.RBAC_GROUP, "kind": role_kind, "name": role_name}
+    ref = {"apiGroup": rbac.RBAC_GROUP, "kind": role_kind, "name": role_name}
     return {**_named(name), "roleRef": ref, "subjects": [dict(subject) for subject in subjects]}

@@ -11,8 +11,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from pyscheduler.cluster.embedded import errors
-from pyscheduler.cluster.embedded.access.attributes import Attributes
-from pyscheduler.cluster.embedded.devices.kinds import CLAIMS
+from pyscheduler.cluster.embedded.access.attributes import Attributes, not_authorized
+from pyscheduler.cluster.embedded.resources.devices import CLAIMS
 
 if TYPE_CHECKING:
     from pyscheduler.cluster.embedded.access.authorizer import RbacAuthorizer
@@ -25,7 +25,7 @@ _BOUND: Final = ("allocation", "reservedFor")
 
 
 def check_binding(authorizer: RbacAuthorizer, user: User, verb: str, before: Object, new: Object) -> None:
-    """Refuse (422) a change of what was given to whom by a user who may not decide that."""
+    """Refuse (422) a change of allocation or reservations by a user without the permission to bind claims."""
     old, status = before.get("status") or {}, new.get("status") or {}
     if all(old.get(name) == status.get(name) for name in _BOUND):
         return
@@ -33,7 +33,7 @@ def check_binding(authorizer: RbacAuthorizer, user: User, verb: str, before: Obj
     decision = authorizer.authorize(user, asked, note=True)
     if decision.allowed:
         return
-    refusal = errors.not_authorized(user.name, asked, decision.reason)
+    refusal = not_authorized(user.name, asked, decision.reason)
     authorizer.usage.refused(user.name, str(refusal))
     why = (
         'changing status.allocation or status.reservedFor requires resource="resourceclaims/binding", '

@@ -13,17 +13,17 @@ from typing import TYPE_CHECKING, Any, Final
 from pyscheduler.cluster.embedded import errors
 from pyscheduler.cluster.embedded.access.attributes import Attributes
 from pyscheduler.cluster.embedded.access.claims import check_binding
-from pyscheduler.cluster.embedded.access.kinds import RBAC_GROUP
 from pyscheduler.cluster.embedded.access.rules import Cell, compile_rule, uncovered
 from pyscheduler.cluster.embedded.access.usage import RoleName
 from pyscheduler.cluster.embedded.access.users import MASTERS, User
-from pyscheduler.cluster.embedded.devices.kinds import CLAIMS
+from pyscheduler.cluster.embedded.resources.devices import CLAIMS
+from pyscheduler.cluster.embedded.resources.rbac import RBAC_GROUP
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from pyscheduler.cluster.embedded.access.authorizer import RbacAuthorizer
-    from pyscheduler.cluster.embedded.resources import Resource
+    from pyscheduler.cluster.embedded.resources.table import Resource
     from pyscheduler.cluster.embedded.store import Object
 
 __all__ = ["EscalationGuard"]
@@ -35,7 +35,7 @@ _EVERYTHING: Final = (
 
 
 class EscalationGuard:
-    """Checks writes of roles and bindings, and who allocates devices, while somebody is `acting`."""
+    """Checks writes of roles and bindings, and allocations of devices, while a user is `acting`."""
 
     def __init__(self, authorizer: RbacAuthorizer) -> None:
         self._authorizer = authorizer
@@ -102,7 +102,7 @@ def _aggregates(role: Object) -> bool:
 
 
 def _same_but_for_collection(before: Object, new: Object) -> bool:
-    """Tell whether only owners and finalizers change, which anybody who may write at all may change."""
+    """Return True if only owners and finalizers change, which needs no further permission."""
     loose = ("ownerReferences", "finalizers", "resourceVersion")
 
     def fixed(obj: Object) -> Object:

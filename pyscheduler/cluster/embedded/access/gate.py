@@ -1,4 +1,4 @@
-"""The gate every request passes: who is it, for whom do they ask, and may they.
+"""The access check of every request: authentication, impersonation and authorization.
 
 In the default mode everybody may do everything and credentials are not looked at, except by the reviews that ask about
 them. With RBAC, or with a token file, a request without credentials is `system:anonymous`, and one with credentials
@@ -7,13 +7,11 @@ that are no good is refused (401) before anything else.
 
 from __future__ import annotations
 
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Final
 
-import msgspec
-
 from pyscheduler.cluster.embedded import errors
-from pyscheduler.cluster.embedded.access.attributes import Attributes, attributes_of
+from pyscheduler.cluster.embedded.access.attributes import Attributes, attributes_of, not_authorized
 from pyscheduler.cluster.embedded.access.authorizer import Authorizer, RbacAuthorizer
 from pyscheduler.cluster.embedded.access.escalation import EscalationGuard
 from pyscheduler.cluster.embedded.access.tokens import BadTokenError, TokenIssuer
@@ -28,23 +26,14 @@ from pyscheduler.cluster.embedded.access.users import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
 
-    from pyscheduler.cluster.embedded.routes import Request
+    from pyscheduler.cluster.embedded.requests import Impersonation, Request
 
-__all__ = ["AccessGate", "Impersonation"]
+__all__ = ["AccessGate"]
 
 _ALWAYS_ALLOWED: Final = frozenset({"/healthz", "/livez", "/readyz"})
 _AUTHENTICATION: Final = "authentication.k8s.io"
-
-
-class Impersonation(msgspec.Struct, frozen=True):
-    """The user that a request wants to be made for (kubectl's `--as`); `groups` empty: those the name implies."""
-
-    user: str = ""
-    groups: tuple[str, ...] = ()
-    uid: str = ""
-    extra: tuple[tuple[str, str], ...] = ()
 
 
 class AccessGate:
@@ -58,14 +47,14 @@ class AccessGate:
     ) -> None:
         self.authorizer = authorizer
         self.issuer = issuer
-        #: Static bearer tokens and whose they are; taking one out ends its validity.
+        #: Static bearer tokens and their users; a token that is removed is no longer valid.
         self.tokens: dict[str, User] = {token: with_authenticated(user) for token, user in (tokens or {}).items()}
         #: Whether requests have to pass; if not, `identify` tells who they say they are.
         self.closed = bool(tokens) or isinstance(authorizer, RbacAuthorizer)
         self.guard = EscalationGuard(authorizer) if isinstance(authorizer, RbacAuthorizer) else None
 
     def admit(self, request: Request) -> User:
-        """Return whom a request is made for, or refuse it (401, 403)."""
+        """Return the user of a request, or refuse it (401, 403)."""
         user = request.user
         if user is None:
             try:
@@ -79,7 +68,7 @@ class AccessGate:
         return user
 
     def identify(self, request: Request) -> User:
-        """Return whom a request is made for where nobody is refused: unknown credentials are those of nobody."""
+        """Return the user of a request without refusing any; unknown credentials are anonymous."""
         if request.user is not None:
             return request.user
         try:
@@ -95,7 +84,7 @@ class AccessGate:
         return self.check_token(parts[1])[0]
 
     def check_token(self, token: str, audiences: tuple[str, ...] = ()) -> tuple[User, tuple[str, ...]]:
-        """Return whose token it is, and for which of the audiences (by default the server's own); `BadTokenError`."""
+        """Return the user and the matching audiences of a token (default: the server's own); raise `BadTokenError`."""
         user = self.tokens.get(token)
         if user is not None:
             return user, audiences
@@ -104,14 +93,9 @@ class AccessGate:
             raise BadTokenError("invalid bearer token")
         return found
 
-    @contextmanager
-    def acting(self, user: User, asked: Attributes) -> Iterator[None]:
-        """Let nobody but `user` write roles and bindings meanwhile: what they do not hold they cannot give away."""
-        if self.guard is None:
-            yield
-        else:
-            with self.guard.acting(user, asked):
-                yield
+    def acting(self, user: User, asked: Attributes) -> AbstractContextManager[None]:
+        """Check writes of roles and bindings meanwhile against the rights of `user`."""
+        return nullcontext() if self.guard is None else self.guard.acting(user, asked)
 
     def _authorize(self, user: User, asked: Attributes) -> None:
         decision = self.authorizer.authorize(user, asked, note=True)
@@ -119,7 +103,7 @@ class AccessGate:
             self._refuse(user, asked, decision.reason)
 
     def _refuse(self, user: User, asked: Attributes, reason: str) -> None:
-        refusal = errors.not_authorized(user.name, asked, reason)
+        refusal = not_authorized(user.name, asked, reason)
         if isinstance(self.authorizer, RbacAuthorizer):
             self.authorizer.usage.refused(user.name, str(refusal))
         raise refusal

@@ -1,4 +1,4 @@
-"""Reviews: requests that ask who somebody is and what they may do, and store nothing; and service accounts' tokens."""
+"""Reviews, which ask about a user and their permissions and store nothing; and tokens of service accounts."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from typing import TYPE_CHECKING, Any, Final
 from pyscheduler.api.times import format_time
 from pyscheduler.cluster.embedded import errors
 from pyscheduler.cluster.embedded.access.attributes import Attributes
-from pyscheduler.cluster.embedded.access.objects import TOKEN_REQUEST
 from pyscheduler.cluster.embedded.access.tokens import AUDIENCE, BadTokenError
 from pyscheduler.cluster.embedded.access.users import User
 from pyscheduler.cluster.embedded.errors import FieldProblem
-from pyscheduler.cluster.embedded.validation import check_fits, fit
+from pyscheduler.cluster.embedded.rules.rbac import TOKEN_REQUEST
+from pyscheduler.cluster.embedded.rules.validation import check_fits, fit
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pyscheduler.cluster.embedded.access.gate import AccessGate
     from pyscheduler.cluster.embedded.registry import Registry
-    from pyscheduler.cluster.embedded.resources import Resource
+    from pyscheduler.cluster.embedded.resources.table import Resource
     from pyscheduler.cluster.embedded.store import Object, Record
 
 __all__ = ["REVIEWS", "request_token", "review"]

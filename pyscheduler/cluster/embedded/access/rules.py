@@ -50,7 +50,7 @@ class Rule:
     cells: tuple[Cell, ...]
 
     def allows(self, asked: Attributes) -> bool:
-        """Tell whether the rule allows something."""
+        """Return True if the rule allows something."""
         verbs = self.verbs
         if asked.verb not in verbs and "*" not in verbs:
             return False
@@ -81,7 +81,7 @@ class Rule:
         return Cell(verb, group, combined, asked.name if self.names else "")
 
     def covers(self, cell: Cell) -> bool:
-        """Tell whether everything that a part of another rule allows is allowed by this rule, too."""
+        """Return True if everything that a part of another rule allows is allowed by this rule, too."""
         if cell.verb not in self.verbs and "*" not in self.verbs:
             return False
         if cell.path:

@@ -4,7 +4,7 @@ A service account's token is a JSON Web Token with the claims of the real server
 as the server. It is good for as long as it says and a minute, for as long as its account exists, and, where it is bound
 to a pod, as long as that.
 
-Differs from the real server: the signature is symmetric (HS256), so nobody but the server can check it.
+Differs from the real server: the signature is symmetric (HS256), so only the server can check it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 __all__ = ["AUDIENCE", "BadTokenError", "TokenIssuer", "read_token_file"]
 
-#: Who issues the tokens, and whom they are meant for.
+#: The issuer of the tokens, and their default audience.
 AUDIENCE: Final = "https://kubernetes.default.svc.cluster.local"
 #: A token outlives its time by this much, as clocks differ; so it is in the real server.
 _LEEWAY_SECONDS: Final = 60.0
@@ -135,9 +135,9 @@ class TokenIssuer:
         return f"{signed}.{self._signature(signed)}"
 
     def check(self, token: str, audiences: tuple[str, ...] = ()) -> tuple[User, tuple[str, ...]] | None:
-        """Return whose token it is and for which of the audiences; None where it is none of ours.
+        """Return the user and the matching audiences of a token, or None if this server did not issue it.
 
-        `BadTokenError` where it is, and is not good (any more).
+        Raise `BadTokenError` if it did, and the token is not valid or no longer valid.
         """
         claims = self._checked.get(token) or self._read(token)
         if claims is None:

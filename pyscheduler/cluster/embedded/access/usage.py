@@ -1,4 +1,4 @@
-"""The record of which rule allowed what to whom, and what was refused.
+"""A record of the rules that allowed requests, and of the requests that were refused, by user.
 
 A test that runs a program under a role asks it two questions: was anything refused, and which part of the role was
 never needed. The record is kept per user; it grows with the distinct things users do, not with how often they do them.
@@ -61,7 +61,7 @@ class Usage:
         return dict(total)
 
     def used_cells(self, role: RoleName, index: int) -> set[Cell]:
-        """Return the parts of a rule that allowed something, to whomever and through whichever binding."""
+        """Return the parts of a rule that allowed a request, by any user and through any binding."""
         return {
             cell
             for uses in self._allowed.values()

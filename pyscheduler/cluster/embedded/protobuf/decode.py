@@ -177,13 +177,13 @@ def _value(type_: str, value: Value, depth: int) -> Any:
 
 def _as_bytes(value: Value) -> bytes:
     if not isinstance(value, bytes):
-        raise BadProtobufError("a number stands where something longer belongs")
+        raise BadProtobufError("a field has a number instead of bytes")
     return value
 
 
 def _as_number(value: Value) -> int:
     if isinstance(value, bytes):
-        raise BadProtobufError("something longer stands where a number belongs")
+        raise BadProtobufError("a field has bytes instead of a number")
     return value - 2 * _SIGN if value & _SIGN else value
 
 

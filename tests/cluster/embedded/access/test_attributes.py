@@ -44,12 +44,6 @@ PODS = "/api/v1/namespaces/a/pods"
             id="part of a namespace",
         ),
         pytest.param(
-            "GET",
-            "/api/v1/watch/namespaces/a/pods",
-            Attributes("watch", namespace="a", resource="pods"),
-            id="watch in the path",
-        ),
-        pytest.param(
             "PATCH", "/apis/g/v1/things/x", Attributes("patch", group="g", resource="things", name="x"), id="x"
         ),
         pytest.param("GET", "/apis/apps/v1", Attributes("get"), id="discovery"),
@@ -84,7 +78,7 @@ def test_paths(method: str, path: str, expected: Attributes) -> None:
         pytest.param({"fieldSelector": "nonsense"}, "list", "", id="not a selector"),
     ],
 )
-def test_what_a_list_is_restricted_to(query: dict[str, str], verb: str, name: str) -> None:
+def test_field_selector_gives_the_name_of_a_list(query: dict[str, str], verb: str, name: str) -> None:
     """A list or watch of one name is about that name, so that a rule with resource names can allow it."""
     found = attributes_of("GET", "/api/v1/configmaps", query)
     assert (found.verb, found.name) == (verb, name)

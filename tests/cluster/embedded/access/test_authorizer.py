@@ -57,7 +57,7 @@ KIM = User("kim", groups=("devs",))
 LIST_PODS = Attributes("list", resource="pods", namespace="a")
 
 
-def test_nobody_may_anything_without_a_binding(guarded: EmbeddedCluster) -> None:
+def test_user_without_binding_is_refused(guarded: EmbeddedCluster) -> None:
     """A user without bindings is refused, a member of system:masters never is."""
     assert not guarded.rbac.authorize(KIM, LIST_PODS).allowed
     assert guarded.rbac.authorize(User("root", groups=(MASTERS,)), LIST_PODS).allowed

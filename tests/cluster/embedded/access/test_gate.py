@@ -7,10 +7,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from pyscheduler.cluster.embedded.access.gate import Impersonation
 from pyscheduler.cluster.embedded.access.users import ADMIN, User
 from pyscheduler.cluster.embedded.cluster import EmbeddedCluster
-from pyscheduler.cluster.embedded.routes import Request
+from pyscheduler.cluster.embedded.requests import Impersonation, Request
 from pyscheduler.scheduler.ports import Response
 
 PODS = "/api/v1/namespaces/default/pods"
@@ -77,8 +76,8 @@ async def test_refusals(guarded: EmbeddedCluster, api_of: Any, method: str, path
     assert guarded.rbac.as_document({})["refused"] == [{"user": "sched", "message": message, "times": 1}]
 
 
-async def test_who_is_let_in_as_whom(guarded: EmbeddedCluster, api_of: Any) -> None:
-    """No credentials are those of nobody, bad ones are refused, others are somebody's."""
+async def test_authentication_of_requests(guarded: EmbeddedCluster, api_of: Any) -> None:
+    """A request without credentials is anonymous; invalid credentials are refused."""
     api = api_of(guarded)
     assert (await api.refused("POST", WHOAMI, {}))[2].startswith(
         'selfsubjectreviews.authentication.k8s.io is forbidden: User "system:anonymous" cannot create'
@@ -97,7 +96,7 @@ async def test_who_is_let_in_as_whom(guarded: EmbeddedCluster, api_of: Any) -> N
 
 
 @pytest.mark.parametrize("header", ["", "Basic YTpi", "Bearer", "Bearer  sched-token", "nonsense"])
-async def test_what_names_no_bearer_is_nobody(guarded: EmbeddedCluster, header: str) -> None:
+async def test_header_without_bearer_is_anonymous(guarded: EmbeddedCluster, header: str) -> None:
     """Other schemes, and a token after two blanks, do not count."""
     assert guarded.access.authenticate(header).name == "system:anonymous"
     assert guarded.access.authenticate("bearer sched-token").name == "sched"

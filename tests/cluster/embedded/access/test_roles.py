@@ -36,8 +36,8 @@ def binding(role_name: str, *, subject: dict[str, str] = SUBJECT, name: str = "b
 # --- the beginning ----------------------------------------------------------------------------------
 
 
-async def test_what_is_there_from_the_beginning(guarded: EmbeddedCluster, admin: Any) -> None:
-    """What a second scheduler's manifests refer to, marked as the server's own."""
+async def test_bootstrap_roles_exist(guarded: EmbeddedCluster, admin: Any) -> None:
+    """The server starts with the roles that a second scheduler's manifests refer to."""
     names = {role["metadata"]["name"] for role in guarded.objects(API, "ClusterRole")}
     assert {
         "cluster-admin",
@@ -187,8 +187,8 @@ async def test_groups_are_filled_in(admin: Any) -> None:
         ),
     ],
 )
-async def test_what_makes_no_sense_is_refused(admin: Any, plural: str, body: dict[str, Any], message: str) -> None:
-    """The answer names the field."""
+async def test_invalid_roles_are_refused(admin: Any, plural: str, body: dict[str, Any], message: str) -> None:
+    """The refusal of an invalid role names the field."""
     status, reason, said = await admin.refused("POST", f"{RBAC}/{plural}", body)
     assert (status, reason) == (422, "Invalid"), said
     assert message in said
@@ -213,7 +213,7 @@ def let_write(cluster: EmbeddedCluster, *more: dict[str, Any]) -> None:
     cluster.add(role("writer", write, *more), binding("writer", subject={"kind": "User", "name": "sched"}))
 
 
-async def test_nobody_gives_away_what_they_do_not_hold(guarded: EmbeddedCluster, api_of: Any) -> None:
+async def test_escalation_is_refused(guarded: EmbeddedCluster, api_of: Any) -> None:
     """Not in a role, not through a binding."""
     let_write(guarded)
     sched = api_of(guarded, "sched-token")
@@ -236,7 +236,7 @@ async def test_nobody_gives_away_what_they_do_not_hold(guarded: EmbeddedCluster,
     assert not any(one["metadata"]["name"] in ("r", "mine") for one in guarded.objects(API, "ClusterRole"))
 
 
-async def test_what_one_holds_one_may_give(guarded: EmbeddedCluster, api_of: Any) -> None:
+async def test_user_may_grant_own_permissions(guarded: EmbeddedCluster, api_of: Any) -> None:
     """A role within one's own rights, and a binding to it."""
     let_write(guarded, POD_RULE)
     sched = api_of(guarded, "sched-token")

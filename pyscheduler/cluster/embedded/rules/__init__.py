@@ -1,0 +1,5 @@
+"""The rules of a write: defaults, validation, admission, names, and what a deletion does.
+
+Belongs here: functions from an object (and its earlier state) to a completed object or a list of problems. Does not
+belong here: storing the result, which is the registry's part.
+"""

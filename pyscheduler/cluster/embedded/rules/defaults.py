@@ -1,0 +1,351 @@
+"""What the API server fills in before it stores an object: defaults that clients see and the scheduler relies on.
+
+Two moments. Defaults of single fields are applied on every write, because a client may send an object without them at
+any time. What depends on the whole object at its birth (status, quality of service, the two tolerations that give a pod
+five minutes on a lost node, label keys merged into selectors) is done once, at creation.
+
+The rules are those of the real server for what schedulers and `kubectl` read; other fields are left unchanged.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from pyscheduler.api.quantity import parse_quantity
+from pyscheduler.api.times import format_time
+from pyscheduler.cluster.embedded.resources import definitions
+from pyscheduler.cluster.embedded.resources.event_views import complete_core
+from pyscheduler.cluster.embedded.rules.devices.claims import (
+    default_claim,
+    default_slice,
+    default_template,
+    keep_status_of_allocated,
+)
+from pyscheduler.cluster.embedded.rules.rbac import default_binding
+from pyscheduler.cluster.embedded.rules.workload_defaults import WORKLOAD_DEFAULTS, WORKLOAD_STATUS, service_defaults
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pyscheduler.cluster.embedded.store import Object
+
+__all__ = ["apply_defaults", "prepare_creation", "prepare_update"]
+
+_POD_SPEC_DEFAULTS: Final[dict[str, Any]] = {
+    "restartPolicy": "Always",
+    "terminationGracePeriodSeconds": 30,
+    "dnsPolicy": "ClusterFirst",
+    "schedulerName": "default-scheduler",
+    "enableServiceLinks": True,
+}
+_NODE_INFO: Final = (
+    "machineID",
+    "systemUUID",
+    "bootID",
+    "kernelVersion",
+    "osImage",
+    "containerRuntimeVersion",
+    "kubeletVersion",
+    "kubeProxyVersion",
+    "operatingSystem",
+    "architecture",
+)
+_KEPT_BY_ADMISSION: Final = ("priority", "preemptionPolicy", "serviceAccountName", "serviceAccount")
+_LOST_NODE_TAINTS: Final = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
+_LOST_NODE_SECONDS: Final = 300
+_QOS_RESOURCES: Final = ("cpu", "memory")
+
+
+def apply_defaults(collection: str, obj: Object) -> None:
+    """Fill in the fields that an object of this collection always has."""
+    rule = _DEFAULTS.get(collection)
+    if rule is not None:
+        rule(obj)
+
+
+def prepare_creation(collection: str, obj: Object, now: str) -> None:
+    """Give a new object its first status and whatever else is decided at birth; `now` is a wire timestamp."""
+    rule = _CREATION.get(collection)
+    if rule is not None:
+        rule(obj, now)
+
+
+def prepare_update(collection: str, obj: Object, before: Object, wall: Callable[[], float]) -> None:
+    """Complete a changed object by what it was `before`, where admission does: a pod keeps its priority.
+
+    `wall` tells seconds since the epoch.
+    """
+    if collection == "resourceclaims.resource.k8s.io":
+        keep_status_of_allocated(obj, before)
+    elif collection == "resourceslices.resource.k8s.io":
+        default_slice(obj, format_time(wall()))
+    if collection != "pods":
+        return
+    spec, old = obj["spec"], before.get("spec") or {}
+    for name in _KEPT_BY_ADMISSION:
+        if spec.get(name) is None and name in old:
+            spec[name] = old[name]
+    _tolerate_lost_nodes(spec)
+
+
+# --- pods ----------------------------------------------------------------------------------------
+
+
+def _default_pod(pod: Object) -> None:
+    spec = pod.setdefault("spec", {})
+    for name, value in _POD_SPEC_DEFAULTS.items():
+        if spec.get(name) is None:
+            spec[name] = value
+    if spec.get("securityContext") is None:
+        spec["securityContext"] = {}
+    host_network = bool(spec.get("hostNetwork"))
+    for name in ("initContainers", "containers"):
+        for container in spec.get(name) or ():
+            _default_container(container, host_network=host_network)
+    if "resources" in spec:
+        _requests_from_limits(spec["resources"])
+    _default_conditions(pod.get("status") or {}, "lastProbeTime")
+
+
+def _default_container(container: Object, *, host_network: bool) -> None:
+    image = container.get("image") or ""
+    if not container.get("imagePullPolicy"):
+        tag = image.rpartition("/")[2].partition(":")[2]
+        container["imagePullPolicy"] = "Always" if tag in ("", "latest") and "@" not in image else "IfNotPresent"
+    container.setdefault("terminationMessagePath", "/dev/termination-log")
+    container.setdefault("terminationMessagePolicy", "File")
+    if container.get("resources") is None:
+        container["resources"] = {}
+    else:
+        _requests_from_limits(container["resources"])
+    for port in container.get("ports") or ():
+        if not port.get("protocol"):
+            port["protocol"] = "TCP"
+        if host_network and not port.get("hostPort"):
+            port["hostPort"] = port.get("containerPort", 0)
+
+
+def _requests_from_limits(resources: Object) -> None:
+    limits = resources.get("limits")
+    if limits:
+        requests = resources.get("requests") or {}
+        resources["requests"] = {**{name: limits[name] for name in limits if name not in requests}, **requests}
+
+
+def _create_pod(pod: Object, now: str) -> None:
+    spec = pod["spec"]
+    status: Object = {"phase": "Pending"}
+    if spec.get("schedulingGates"):
+        status["conditions"] = [
+            {
+                "type": "PodScheduled",
+                "status": "False",
+                "lastProbeTime": None,
+                "lastTransitionTime": now,
+                "reason": "SchedulingGated",
+                "message": "Scheduling is blocked due to non-empty scheduling gates",
+            }
+        ]
+    status["qosClass"] = _qos_class(spec)
+    pod["status"] = status
+    _tolerate_lost_nodes(spec)
+    labels = pod["metadata"].get("labels") or {}
+    if spec.get("affinity"):
+        _merge_affinity_label_keys(spec["affinity"], labels)
+    for constraint in spec.get("topologySpreadConstraints") or ():
+        _merge_label_keys(constraint, "matchLabelKeys", "In", labels)
+
+
+def _tolerate_lost_nodes(spec: Object) -> None:
+    tolerations = spec.get("tolerations") or []
+    for taint in _LOST_NODE_TAINTS:
+        if not any(
+            toleration.get("key", "") in (taint, "") and toleration.get("effect", "") in ("NoExecute", "")
+            for toleration in tolerations
+        ):
+            tolerations = [
+                *tolerations,
+                {
+                    "key": taint,
+                    "operator": "Exists",
+                    "effect": "NoExecute",
+                    "tolerationSeconds": _LOST_NODE_SECONDS,
+                },
+            ]
+    spec["tolerations"] = tolerations
+
+
+def _qos_class(spec: Object) -> str:
+    """Return the quality-of-service class: pod-level resources where they are set, else all containers'."""
+    of_pod = spec.get("resources")
+    if of_pod and (of_pod.get("requests") or of_pod.get("limits")):
+        parts = [of_pod]
+    else:
+        containers = [*(spec.get("initContainers") or ()), *(spec.get("containers") or ())]
+        parts = [container.get("resources") or {} for container in containers]
+    asked = False
+    guaranteed = True
+    for part in parts:
+        requests, limits = part.get("requests") or {}, part.get("limits") or {}
+        for name in _QOS_RESOURCES:
+            request = parse_quantity(requests[name]) if name in requests else 0
+            limit = parse_quantity(limits[name]) if name in limits else 0
+            asked = asked or request > 0 or limit > 0
+            guaranteed = guaranteed and limit > 0 and request == limit
+    if not asked:
+        return "BestEffort"
+    return "Guaranteed" if guaranteed else "Burstable"
+
+
+def _merge_affinity_label_keys(affinity: Object, labels: dict[str, str]) -> None:
+    for kind in ("podAffinity", "podAntiAffinity"):
+        rules = affinity.get(kind) or {}
+        terms = [
+            *(rules.get("requiredDuringSchedulingIgnoredDuringExecution") or ()),
+            *(
+                weighted.get("podAffinityTerm") or {}
+                for weighted in rules.get("preferredDuringSchedulingIgnoredDuringExecution") or ()
+            ),
+        ]
+        for term in terms:
+            _merge_label_keys(term, "matchLabelKeys", "In", labels)
+            _merge_label_keys(term, "mismatchLabelKeys", "NotIn", labels)
+
+
+def _merge_label_keys(term: Object, source: str, operator: str, labels: dict[str, str]) -> None:
+    keys, selector = term.get(source), term.get("labelSelector")
+    if not keys or selector is None:  # without a selector nothing matches, and nothing is to be narrowed
+        return
+    expressions = [{"key": key, "operator": operator, "values": [labels[key]]} for key in keys if key in labels]
+    if expressions:
+        selector["matchExpressions"] = [*(selector.get("matchExpressions") or ()), *expressions]
+
+
+def _default_conditions(status: Object, *times: str) -> None:
+    """Write the times of conditions even where they are not known, and leave out empty texts, as Go does."""
+    for condition in status.get("conditions") or ():
+        for name in (*times, "lastTransitionTime"):
+            condition.setdefault(name, None)
+        for name in ("reason", "message"):
+            if condition.get(name) == "":
+                del condition[name]
+
+
+# --- other kinds ---------------------------------------------------------------------------------
+
+
+def _default_node(node: Object) -> None:
+    if node.get("spec") is None:
+        node["spec"] = {}
+    status = node.get("status")
+    if status is None:
+        status = node["status"] = {}
+    if status.get("capacity") and status.get("allocatable") is None:
+        status["allocatable"] = dict(status["capacity"])
+    _default_conditions(status, "lastHeartbeatTime")
+    status.setdefault("daemonEndpoints", {"kubeletEndpoint": {"Port": 0}})
+    info = status.setdefault("nodeInfo", {})
+    for name in _NODE_INFO:
+        info.setdefault(name, "")
+
+
+def _default_namespace(namespace: Object) -> None:
+    metadata = namespace["metadata"]
+    metadata["labels"] = {**(metadata.get("labels") or {}), "kubernetes.io/metadata.name": metadata["name"]}
+
+
+def _create_namespace(namespace: Object, _now: str) -> None:
+    namespace["spec"] = {"finalizers": ["kubernetes"]}
+    namespace["status"] = {"phase": "Active"}
+
+
+def _default_priority_class(priority_class: Object) -> None:
+    priority_class.setdefault("value", 0)
+    priority_class.setdefault("preemptionPolicy", "PreemptLowerPriority")
+
+
+def _default_volume(volume: Object) -> None:
+    spec = volume.setdefault("spec", {})
+    spec.setdefault("persistentVolumeReclaimPolicy", "Retain")
+    spec.setdefault("volumeMode", "Filesystem")
+
+
+def _default_claim(claim: Object) -> None:
+    claim.setdefault("spec", {}).setdefault("volumeMode", "Filesystem")
+
+
+def _default_storage_class(storage_class: Object) -> None:
+    storage_class.setdefault("reclaimPolicy", "Delete")
+    storage_class.setdefault("volumeBindingMode", "Immediate")
+
+
+def _default_secret(secret: Object) -> None:
+    secret.setdefault("type", "Opaque")
+
+
+def _pending(obj: Object, _now: str) -> None:
+    obj["status"] = {"phase": "Pending"}
+
+
+def _create_budget(budget: Object, _now: str) -> None:
+    budget["status"] = {"disruptionsAllowed": 0, "currentHealthy": 0, "desiredHealthy": 0, "expectedPods": 0}
+
+
+def _create_definition(definition: Object, _now: str) -> None:
+    definition["status"] = definitions.first_status(definition)
+
+
+def _default_workload(collection: str) -> Callable[[Object], None]:
+    fill = WORKLOAD_DEFAULTS[collection]
+
+    def complete(obj: Object) -> None:
+        fill(obj, _default_pod)
+
+    return complete
+
+
+def _first_workload_status(collection: str) -> Callable[[Object, str], None]:
+    def begin(obj: Object, _now: str) -> None:
+        obj["status"] = dict(WORKLOAD_STATUS[collection])
+
+    return begin
+
+
+def _create_claim(claim: Object, _now: str) -> None:
+    claim["status"] = {}
+
+
+def _create_service(service: Object, _now: str) -> None:
+    service["status"] = {"loadBalancer": {}}
+
+
+_DEFAULTS: Final[dict[str, Callable[[Object], None]]] = {
+    "pods": _default_pod,
+    "nodes": _default_node,
+    "namespaces": _default_namespace,
+    "events": complete_core,
+    "customresourcedefinitions.apiextensions.k8s.io": definitions.complete_definition,
+    "priorityclasses.scheduling.k8s.io": _default_priority_class,
+    "persistentvolumes": _default_volume,
+    "persistentvolumeclaims": _default_claim,
+    "storageclasses.storage.k8s.io": _default_storage_class,
+    "services": service_defaults,
+    "secrets": _default_secret,
+    **{collection: _default_workload(collection) for collection in WORKLOAD_DEFAULTS},
+    "rolebindings.rbac.authorization.k8s.io": default_binding,
+    "clusterrolebindings.rbac.authorization.k8s.io": default_binding,
+    "resourceclaims.resource.k8s.io": default_claim,
+    "resourceclaimtemplates.resource.k8s.io": default_template,
+}
+_CREATION: Final[dict[str, Callable[[Object, str], None]]] = {
+    "pods": _create_pod,
+    "namespaces": _create_namespace,
+    "persistentvolumes": _pending,
+    "persistentvolumeclaims": _pending,
+    "poddisruptionbudgets.policy": _create_budget,
+    "customresourcedefinitions.apiextensions.k8s.io": _create_definition,
+    "services": _create_service,
+    "resourceclaims.resource.k8s.io": _create_claim,
+    "resourceslices.resource.k8s.io": default_slice,
+    **{collection: _first_workload_status(collection) for collection in WORKLOAD_STATUS},
+}

@@ -1,0 +1,94 @@
+"""Kubernetes' own groups of pods: Workload and PodGroup of `scheduling.k8s.io/v1alpha2`, and what is wrong with them.
+
+The real server serves them where the gate GenericWorkload and the version are switched on.
+Source: Kubernetes 1.36, `pkg/registry/scheduling`, `pkg/apis/scheduling/v1alpha2/zz_generated.validations.go`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from pyscheduler.cluster.embedded.errors import FieldProblem
+from pyscheduler.cluster.embedded.resources.table import CHANGE_VERBS, Resource, Subresource
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pyscheduler.cluster.embedded.store import Object
+
+__all__ = ["POD_GROUP_COLLECTIONS", "POD_GROUP_RESOURCES", "pod_group_problems"]
+
+_GROUP: Final = "scheduling.k8s.io"
+_VERSION: Final = "v1alpha2"
+_POLICIES: Final = ("basic", "gang")
+_MOST: Final = {"podGroupTemplates": 8, "resourceClaims": 4, "topology": 1}
+
+POD_GROUP_RESOURCES: Final = (
+    Resource(
+        _GROUP,
+        _VERSION,
+        "podgroups",
+        "PodGroup",
+        subresources=(Subresource("status", "PodGroup", CHANGE_VERBS),),
+        has_generation=False,
+        has_status=True,
+    ),
+    Resource(_GROUP, _VERSION, "workloads", "Workload", has_generation=False),
+)
+"""What is served of them."""
+
+POD_GROUP_COLLECTIONS: Final = frozenset(resource.collection for resource in POD_GROUP_RESOURCES)
+
+
+def pod_group_problems(resource: Resource, old: Object | None, new: Object) -> Iterator[FieldProblem]:
+    """Yield what is wrong with a new object, or with a change of `old`: specs do not change."""
+    spec = new.get("spec") or {}
+    if old is not None:
+        before = old.get("spec") or {}
+        for name in sorted(before.keys() | spec.keys()):
+            if before.get(name) != spec.get(name):
+                yield FieldProblem.invalid(f"spec.{name}", spec.get(name), "field is immutable")
+    elif resource.kind == "PodGroup":
+        yield from _policy_problems("spec", spec)
+    else:
+        templates = spec.get("podGroupTemplates") or []
+        path = "spec.podGroupTemplates"
+        if not templates:
+            yield FieldProblem.required(path)
+        yield from _too_many(path, templates)
+        seen: set[str] = set()
+        for index, template in enumerate(templates):
+            name = template.get("name") or ""
+            if not name:
+                yield FieldProblem.required(f"{path}[{index}].name")
+            elif name in seen:
+                yield FieldProblem(f"{path}[{index}]", "FieldValueDuplicate", f'Duplicate value: "{name}"')
+            seen.add(name)
+            yield from _policy_problems(f"{path}[{index}]", template)
+
+
+def _policy_problems(path: str, owner: Object) -> Iterator[FieldProblem]:
+    policy = owner.get("schedulingPolicy") or {}
+    said = [name for name in _POLICIES if policy.get(name) is not None]
+    where, names = f"{path}.schedulingPolicy", ", ".join(f"`{name}`" for name in _POLICIES)
+    if not said:
+        yield FieldProblem.invalid(where, "", f"must specify one of: {names}")
+    elif len(said) > 1:
+        shown = "{" + ", ".join(f"`{name}`" for name in said) + "}"
+        yield FieldProblem.invalid(where, shown, f"must specify exactly one of: {names}")
+    if policy.get("gang") is not None:
+        count = policy["gang"].get("minCount") or 0
+        if not count:
+            yield FieldProblem.required(f"{where}.gang.minCount")
+        elif count < 1:
+            yield FieldProblem.invalid(f"{where}.gang.minCount", count, "must be greater than or equal to 1")
+    yield from _too_many(f"{path}.resourceClaims", owner.get("resourceClaims") or [])
+    constraints = owner.get("schedulingConstraints") or {}
+    yield from _too_many(f"{path}.schedulingConstraints.topology", constraints.get("topology") or [])
+
+
+def _too_many(path: str, items: list[Any]) -> Iterator[FieldProblem]:
+    most = _MOST[path.rpartition(".")[2]]
+    if len(items) > most:
+        message = f"Too many: {len(items)}: must have at most {most} item{'s' if most > 1 else ''}"
+        yield FieldProblem(path, "FieldValueTooMany", message)

@@ -1,0 +1,80 @@
+"""The table of kinds: the schema of each built-in kind, and following a reference from one schema to the next.
+
+A schema is a node of OpenAPI v3 as decoded JSON: ``type``, ``properties``, ``items``, ``additionalProperties``,
+``$ref`` and the ``x-kubernetes-`` marks. Nodes are shared and read-only.
+"""
+
+from __future__ import annotations
+
+import functools
+import gzip
+from importlib import resources
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = ["METADATA", "Node", "definitions", "item_of", "references", "resolved", "schema_of", "value_of"]
+
+Node = dict[str, Any]
+"""One node of a schema."""
+
+METADATA: Final = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
+"""The name of the schema of every object's metadata."""
+
+_PRESERVE: Final = "x-kubernetes-preserve-unknown-fields"
+
+
+@functools.cache
+def definitions() -> dict[str, Node]:
+    """Return every schema by name."""
+    packed = resources.files(__package__).joinpath("kinds.json.gz").read_bytes()
+    table: dict[str, Node] = msgspec.json.decode(gzip.decompress(packed))
+    return table
+
+
+@functools.cache
+def _by_kind() -> dict[tuple[str, str, str], str]:
+    return {
+        (one["group"], one["version"], one["kind"]): name
+        for name, schema in definitions().items()
+        for one in schema.get("x-kubernetes-group-version-kind", ())
+    }
+
+
+def schema_of(group: str, version: str, kind: str) -> Node | None:
+    """Return the schema of a built-in kind, or None where it is not known."""
+    name = _by_kind().get((group, version, kind))
+    return None if name is None else definitions()[name]
+
+
+def resolved(node: Node) -> Node:
+    """Return the schema behind a node, following a reference."""
+    name = node.get("$ref")
+    return node if name is None else definitions()[name]
+
+
+def value_of(node: Node) -> Node | None:
+    """Return the schema of a map's values, or None where the node is no map."""
+    inner = node.get("additionalProperties")
+    if inner is True:
+        return {_PRESERVE: True}
+    return inner if isinstance(inner, dict) else None
+
+
+def item_of(node: Node) -> Node:
+    """Return the schema of a list's items."""
+    inner = node.get("items")
+    return inner if isinstance(inner, dict) else {_PRESERVE: True}
+
+
+def references(node: Node) -> Iterator[str]:
+    """Yield the name of every schema that a node refers to, not looking into those."""
+    if "$ref" in node:
+        yield node["$ref"]
+    parts = [*node.get("properties", {}).values(), node.get("items"), node.get("additionalProperties")]
+    for inner in parts:
+        if isinstance(inner, dict):
+            yield from references(inner)

@@ -1,0 +1,1 @@
+"""Requests and answers: the router, its transports, lists and watches, discovery, OpenAPI, and injected faults."""

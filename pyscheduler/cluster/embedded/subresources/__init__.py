@@ -1,0 +1,1 @@
+"""Subresources whose POST changes a pod: binding and eviction."""

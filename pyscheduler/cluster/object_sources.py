@@ -1,0 +1,138 @@
+"""Sources of the objects of a read-only cluster: manifests, or one list of each kind on a live cluster."""
+
+from __future__ import annotations
+
+import random
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+import msgspec
+
+from pyscheduler.api import DecodeError, EndedPod, Pod, decode, encode
+from pyscheduler.api.kinds import NODES, PODS
+from pyscheduler.cluster.embedded.cluster import EmbeddedCluster
+from pyscheduler.cluster.embedded.errors import StatusError
+from pyscheduler.cluster.embedded.manifests import load_manifests
+from pyscheduler.cluster.embedded.rules.defaults import apply_defaults
+from pyscheduler.framework.errors import ConfigError, ForbiddenError, NotFoundError
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Iterable, Sequence
+
+    from pyscheduler.api import KubeObject, PriorityClass, ResourceKind
+    from pyscheduler.framework.clock import Clock
+    from pyscheduler.scheduler.ports import ClusterClient
+
+    Read: TypeAlias = Callable[[ResourceKind], Awaitable[Iterable[KubeObject]]]
+
+__all__ = ["admit", "live_objects", "manifest_objects", "read_manifests"]
+
+Object = dict[str, Any]
+
+_NAMESPACE: Final = "default"
+#: What the classes are called that every API server has.
+_BUILT_IN_CLASSES: Final = "system-"
+
+
+def read_manifests(text: bytes, *, source: str) -> list[Object]:
+    """Return the objects of a YAML or JSON text, those of a `List` one by one; `ConfigError` where there are none."""
+    try:
+        objects = load_manifests(text)
+    except StatusError as error:
+        raise ConfigError(str(error), source=source) from error
+    for position, one in enumerate(objects, 1):
+        if not isinstance(one, dict) or not one.get("kind") or not _metadata(one).get("name"):
+            raise ConfigError(f"object {position} has no kind or no metadata.name", source=source)
+    if not objects:
+        raise ConfigError("no object in it", source=source)
+    return objects
+
+
+def manifest_objects(manifests: Iterable[Object], *, source: str) -> Read:
+    """Return a `read` over manifests: fields that the API server would have filled in are, so that files may be short.
+
+    It raises `ConfigError` for an object that cannot be read.
+    """
+    by_kind: dict[tuple[str, str], list[Object]] = {}
+    for one in manifests:
+        by_kind.setdefault((str(one.get("apiVersion") or ""), one["kind"]), []).append(one)
+
+    async def read(kind: ResourceKind) -> Iterable[KubeObject]:
+        found = []
+        for one in by_kind.get((kind.api_version, kind.kind), ()):
+            complete = _completed(kind, one)
+            try:
+                found.append(decode(kind.type, msgspec.json.encode(complete)))
+            except DecodeError as error:
+                raise ConfigError(f"{kind.kind} {_metadata(one).get('name')}: {error}", source=source) from error
+        return [one for one in found if _is_wanted(one)]
+
+    return read
+
+
+def live_objects(
+    client: ClusterClient, *, unread: list[str], keep: Callable[[KubeObject, bytes], object] | None = None
+) -> Read:
+    """Return a `read` that lists each kind; one that is not served has no objects.
+
+    Nor has one that may not be read, but for pods and nodes: its plural is put into `unread`. `keep` is handed each
+    object with its whole text.
+    """
+
+    async def read(kind: ResourceKind) -> Sequence[KubeObject]:
+        client.informer(kind, optional=True)  # Lets the client know the kind; it is not started.
+        try:
+            if keep is None:
+                found = await client.list(kind.type)
+            else:
+                found = [one async for page in client.pages(kind.type, keep=keep) for one in page]
+        except NotFoundError:
+            return ()
+        except ForbiddenError:
+            if kind in {PODS, NODES}:
+                raise
+            unread.append(kind.plural)
+            return ()
+        return [one for one in found if _is_wanted(one)]
+
+    return read
+
+
+def admit(manifest: Object, classes: Iterable[PriorityClass], *, clock: Clock) -> Pod:
+    """Return the pod as an API server would store it: checked, completed, with the priority of its class.
+
+    Raises `ConfigError` with the server's message for a pod that it would refuse.
+    """
+    server = EmbeddedCluster(clock=clock, rng=random.Random(0))
+    try:
+        for one in classes:
+            if not one.name.startswith(_BUILT_IN_CLASSES):
+                copy = msgspec.json.decode(encode(one))
+                copy["metadata"].pop("resourceVersion", None)  # what comes from a server has one; a creation must not
+                server.add(copy)
+        (stored,) = server.add(manifest)
+        return decode(Pod, msgspec.json.encode(stored))
+    except (StatusError, DecodeError) as error:
+        raise ConfigError(str(error)) from error
+
+
+def _completed(kind: ResourceKind, one: Object) -> Object:
+    """Return the object with what the API server gives every object of its kind."""
+    metadata = dict(_metadata(one))
+    if kind.namespaced:
+        metadata["namespace"] = metadata.get("namespace") or _NAMESPACE
+    metadata["uid"] = metadata.get("uid") or f"{kind.plural}/{metadata.get('namespace', '')}/{metadata['name']}"
+    complete = {**one, "metadata": metadata}
+    if kind == PODS:
+        complete = msgspec.json.decode(msgspec.json.encode(complete))
+        apply_defaults(PODS.plural, complete)
+    return complete
+
+
+def _is_wanted(one: KubeObject) -> bool:
+    """Return True if a list with the selector of its kind would have the object in it."""
+    return one.is_terminal == isinstance(one, EndedPod) if isinstance(one, Pod | EndedPod) else True
+
+
+def _metadata(one: Object) -> Object:
+    metadata = one.get("metadata")
+    return metadata if isinstance(metadata, dict) else {}

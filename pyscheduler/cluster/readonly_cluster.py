@@ -1,0 +1,269 @@
+"""A read-only cluster: objects that were read once, for commands that ask what the scheduler would do.
+
+The scheduler is built on it as on any other cluster, and the same event handlers fill its cache, queue and listers.
+But nothing is watched, and every write is refused. `object_sources` reads the objects from a file or a live cluster.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NoReturn, cast
+
+from pyscheduler.cluster.real.local_copy import LocalCopy
+from pyscheduler.framework.errors import TransportError
+
+if TYPE_CHECKING:
+    import random
+    from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+
+    from pyscheduler.api import KubeObject, Malformed, Pod, ResourceKind
+    from pyscheduler.config.types import Extender
+    from pyscheduler.framework.clock import Clock
+    from pyscheduler.framework.recorder import Recorder
+    from pyscheduler.scheduler.ports import ClientSettings, ExtenderConnection
+
+__all__ = ["ReadOnlyCluster"]
+
+
+class ReadOnlyCluster:
+    """A `Transport` over objects that do not change.
+
+    `read` returns the objects of a kind, in the order in which handlers are told of them; nothing where the cluster
+    does not know the kind. It is called once for every kind that the profiles need. `extender` leads to the extenders;
+    without it, none can be asked. `texts` are what objects were decoded from, by uid, as far as `read` keeps them.
+    """
+
+    def __init__(
+        self,
+        read: Callable[[ResourceKind], Awaitable[Iterable[KubeObject]]],
+        *,
+        extender: Callable[[Extender], ExtenderConnection] | None = None,
+        texts: Mapping[str, bytes] | None = None,
+    ) -> None:
+        self._read = read
+        self._texts = texts if texts is not None else {}
+        self._extender = extender
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Mapping[str, str] | None = None,  # noqa: ARG002 - a transport's signature; nothing is sent
+        body: bytes | None = None,  # noqa: ARG002
+        content_type: str = "application/json",  # noqa: ARG002
+        timeout_seconds: float | None = None,  # noqa: ARG002
+    ) -> NoReturn:
+        """Refuse: `TransportError`."""
+        _refuse(f"{method} {path}")
+
+    def stream(
+        self,
+        path: str,
+        *,
+        query: Mapping[str, str] | None = None,  # noqa: ARG002
+        timeout_seconds: float | None = None,  # noqa: ARG002
+    ) -> NoReturn:
+        """Refuse: `TransportError`."""
+        _refuse(f"watch {path}")
+
+    def connect(
+        self,
+        settings: ClientSettings,  # noqa: ARG002
+        *,
+        clock: Clock,  # noqa: ARG002
+        rng: random.Random,  # noqa: ARG002
+        recorder: Recorder,
+    ) -> _ReadOnlyClient:
+        """Return the client path: informers that read once, and writes that are refused."""
+        return _ReadOnlyClient(self._read, self._texts, recorder)
+
+    def extender(self, config: Extender) -> ExtenderConnection:
+        """Return the way to an extender; where there is none, questions are refused with `TransportError`."""
+        return self._extender(config) if self._extender is not None else _NoExtender()
+
+    async def close(self) -> None:
+        """Do nothing: nothing is open."""
+
+
+class _NoExtender:
+    """What leads to no extender."""
+
+    async def post(self, url: str, body: Sequence[bytes]) -> NoReturn:  # noqa: ARG002 - nothing is sent
+        """Refuse: `TransportError`."""
+        _refuse(f"POST {url}")
+
+    async def close(self) -> None:
+        """Do nothing: nothing is open."""
+
+
+class _ReadOnlyInformer:
+    """The objects of one kind."""
+
+    def __init__(
+        self,
+        kind: ResourceKind,
+        read: Callable[[ResourceKind], Awaitable[Iterable[KubeObject]]],
+        texts: Mapping[str, bytes],
+        recorder: Recorder,
+    ) -> None:
+        self._kind = kind
+        self._read = read
+        self._texts = texts
+        self._keep: Callable[[KubeObject, bytes], object] | None = None
+        self._copy: LocalCopy[KubeObject] = LocalCopy(kind.plural, recorder)
+        self.synced = False
+
+    def start(self) -> None:
+        """Do nothing: `wait_synced` reads."""
+
+    async def wait_synced(self) -> None:
+        """Read the objects and tell the handlers."""
+        if not self.synced:
+            found = list(await self._read(self._kind))
+            if self._keep is not None:
+                for one in found:
+                    if one.uid in self._texts:
+                        self._keep(one, self._texts[one.uid])
+            self._copy.prime(found, watched=False)
+            self.synced = True
+
+    async def catch_up(self) -> None:
+        """Do nothing: there are no news."""
+
+    def get(self, name: str, namespace: str = "") -> KubeObject | None:
+        """Return one object, or None."""
+        return self._copy.get(f"{namespace}/{name}" if namespace else name)
+
+    def __iter__(self) -> Iterator[KubeObject]:
+        return iter(self._copy)
+
+    def __len__(self) -> int:
+        return len(self._copy)
+
+    def add_event_handler(
+        self,
+        *,
+        on_add: Callable[[Any], None] | None = None,
+        on_update: Callable[[Any, Any], None] | None = None,
+        on_delete: Callable[[Any], None] | None = None,
+        late: bool = False,
+    ) -> None:
+        """Call `on_add` for every object; the other handlers are never called."""
+        self._copy.add_handler(on_add=on_add, on_update=on_update, on_delete=on_delete, late=late)
+
+    def add_unreadable_handler(self, callback: Callable[[Malformed, bool], None]) -> None:
+        """Do nothing: `read` reports objects that cannot be decoded."""
+
+    def keep_texts(self, callback: Callable[[KubeObject, bytes], object]) -> None:
+        """Hand over the objects with their texts, as far as they are known, when they are read."""
+        self._keep = callback
+
+
+class _ReadOnlyClient:
+    """Reads from the listers' source, writes nothing."""
+
+    def __init__(
+        self,
+        read: Callable[[ResourceKind], Awaitable[Iterable[KubeObject]]],
+        texts: Mapping[str, bytes],
+        recorder: Recorder,
+    ) -> None:
+        self._read = read
+        self._texts = texts
+        self._recorder = recorder
+
+    def informer(self, kind: ResourceKind, *, field_selector: str = "", optional: bool = False) -> Any:  # noqa: ARG002
+        """Return the informer of a kind; selecting is left to `read`."""
+        return _ReadOnlyInformer(kind, self._read, self._texts, self._recorder)
+
+    def event_recorder(self, reporting_controller: str) -> _Silent:  # noqa: ARG002
+        """Return a recorder that drops all events."""
+        return _Silent()
+
+    @property
+    def idle(self) -> bool:
+        """Tell that nothing waits to be written."""
+        return True
+
+    async def get(self, kind: type[Any], name: str, namespace: str = "") -> NoReturn:
+        """Refuse: `TransportError`."""
+        _refuse(f"get {kind.__name__} {namespace}/{name}")
+
+    def pages(
+        self,
+        kind: type[Any],
+        namespace: str = "",  # noqa: ARG002
+        *,
+        label_selector: str = "",  # noqa: ARG002
+        field_selector: str = "",  # noqa: ARG002
+        keep: Callable[[KubeObject, bytes], object] | None = None,  # noqa: ARG002
+    ) -> NoReturn:
+        """Refuse: `TransportError`."""
+        _refuse(f"list {kind.__name__}")
+
+    async def list(self, kind: type[Any], namespace: str = "", *, label_selector: str = "") -> Sequence[Any]:  # noqa: ARG002
+        """Refuse: `TransportError`."""
+        _refuse(f"list {kind.__name__}")
+
+    async def patch(
+        self,
+        kind: type[Any],
+        name: str,
+        namespace: str = "",
+        *,
+        patch: Mapping[str, object],  # noqa: ARG002
+        status: bool = False,  # noqa: ARG002
+    ) -> NoReturn:
+        """Refuse: `TransportError`."""
+        _refuse(f"patch {kind.__name__} {namespace}/{name}")
+
+    async def create(self, kind: type[Any], body: Mapping[str, object], namespace: str = "") -> NoReturn:  # noqa: ARG002
+        """Refuse: `TransportError`."""
+        _refuse(f"create {kind.__name__}")
+
+    async def delete(self, kind: type[Any], name: str, namespace: str = "", *, uid: str = "") -> NoReturn:  # noqa: ARG002
+        """Refuse: `TransportError`."""
+        _refuse(f"delete {kind.__name__} {namespace}/{name}")
+
+    async def bind(self, pod: Pod, node_name: str) -> NoReturn:
+        """Refuse: `TransportError`."""
+        _refuse(f"bind {pod.key} to {node_name}")
+
+    async def evict(self, pod: Pod, *, grace_seconds: int | None = None) -> NoReturn:  # noqa: ARG002
+        """Refuse: `TransportError`."""
+        _refuse(f"evict {pod.key}")
+
+    async def patch_pod_status(self, pod: Pod, patch: Mapping[str, object]) -> None:
+        """Drop the patch: a read-only cluster has no status to change."""
+
+    async def close(self) -> None:
+        """Do nothing: nothing is open."""
+
+
+class _Silent:
+    """An event recorder for a cluster in which nothing happens."""
+
+    def event(
+        self,
+        regarding: object,
+        *,
+        type: str,
+        reason: str,
+        action: str,
+        note: str,
+        related: object | None = None,
+    ) -> None:
+        """Drop the event."""
+
+
+def _refuse(what: str) -> NoReturn:
+    raise TransportError(f"{what}: refused, because this cluster is read-only")
+
+
+def objects_of(objects: Mapping[type[KubeObject], Sequence[KubeObject]]) -> Callable[[ResourceKind], Awaitable[Any]]:
+    """Return a `read` over objects by type."""
+
+    async def read(kind: ResourceKind) -> Iterable[KubeObject]:
+        return cast("Iterable[KubeObject]", objects.get(kind.type, ()))
+
+    return read

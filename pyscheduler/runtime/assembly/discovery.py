@@ -1,0 +1,92 @@
+"""Finding the plugins that are installed: the entry points of the group `pyscheduler`, ours among them.
+
+pluggy's own loader stops at the first entry point that fails. Here each is loaded, registered and called on its own, so
+that one broken distribution costs itself and nobody else; what went wrong is kept in the registry and fatal only to a
+profile that enables the plugin.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import logging
+from typing import TYPE_CHECKING
+
+import pluggy
+
+from pyscheduler.framework.hooks import ENTRY_POINT_GROUP
+from pyscheduler.runtime.assembly import hookspecs
+from pyscheduler.runtime.assembly.registry import Distribution, Registry, one_line
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+    from importlib.metadata import EntryPoint
+
+__all__ = ["discover"]
+
+_log = logging.getLogger(__name__)
+
+
+def discover(*, blocked: Collection[str] = ()) -> Registry:
+    """Return the plugins of all installed distributions.
+
+    `blocked` names entry points or distributions to leave out. Never raises because of what it finds.
+    """
+    registry = Registry()
+    manager = pluggy.PluginManager(ENTRY_POINT_GROUP)
+    manager.add_hookspecs(hookspecs)
+    found = [(_distribution_of(each), each) for each in importlib.metadata.entry_points(group=ENTRY_POINT_GROUP)]
+    for distribution, entry_point in sorted(found, key=lambda each: (each[0].name, each[1].name)):
+        registry.distributions.append(distribution)
+        if not {distribution.name, entry_point.name}.isdisjoint(blocked):
+            distribution.blocked = True
+            continue
+        # SystemExit: a hook module that exits while it is imported is as broken as one that raises.
+        try:
+            _register(manager, entry_point, registry, distribution)
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - others' code, which may fail in any way
+            distribution.errors.append(one_line(error))
+            _log.warning(
+                'Distribution is broken distribution="%s" entryPoint="%s" err="%s"',
+                distribution,
+                distribution.entry_point,
+                one_line(error),
+            )
+            _log.debug('Distribution is broken distribution="%s"', distribution, exc_info=error)
+    return registry
+
+
+def _distribution_of(entry_point: EntryPoint) -> Distribution:
+    name, version = entry_point.module, ""
+    if entry_point.dist is not None:
+        metadata = entry_point.dist.metadata  # reads and parses a file each time
+        name, version = metadata["Name"], metadata["Version"]
+    return Distribution(
+        name=name,
+        version=version,
+        entry_point=f"{entry_point.name} = {entry_point.value}",
+    )
+
+
+def _register(
+    manager: pluggy.PluginManager, entry_point: EntryPoint, registry: Registry, distribution: Distribution
+) -> None:
+    """Load a hook module, check its hooks, and call them for this module alone."""
+    module = entry_point.load()
+    name = f"{distribution.name}:{entry_point.name}"
+    # pluggy refuses a module that it knows; two entry points of one module are the same offers twice.
+    if manager.is_registered(module):
+        return
+    others = manager.get_plugins()
+    manager.register(module, name=name)
+    try:
+        # A misspelt hook is one that nobody would ever call.
+        manager.check_pending()
+        if not manager.get_hookcallers(module):
+            raise pluggy.PluginValidationError(
+                module, f"{entry_point.value} implements no hook; mark a function pyscheduler_register with @hookimpl"
+            )
+        call = manager.subset_hook_caller("pyscheduler_register", remove_plugins=others)
+        call(registry=registry.registrar(distribution))
+    except BaseException:
+        manager.unregister(module)
+        raise

@@ -1,0 +1,118 @@
+"""A profile's configuration made into the order of plugins at each extension point.
+
+`multiPoint` enables a plugin wherever it takes part. What is said of a single extension point overrides that: plugins
+named in both places come first, in the order given there, then the other multiPoint ones, then those named there alone;
+`disabled` keeps multiPoint plugins out, `*` all of them. Source: kube-scheduler 1.36, `updatePluginList`,
+`expandMultiPointPlugins`, `getValidScoreWeights`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyscheduler.framework.profile import ExtensionPoint, PluginSet
+from pyscheduler.framework.status import MAX_SCORE, MAX_TOTAL_SCORE
+from pyscheduler.runtime.extension_points.points import BASES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from pyscheduler.framework.interfaces import Plugin
+    from pyscheduler.framework.profile import EnabledPlugin, ProfileSpec
+
+__all__ = ["enabled_names", "expand", "score_weights"]
+
+_ALL = "*"
+
+
+def enabled_names(spec: ProfileSpec) -> Mapping[str, list[str]]:
+    """Return the plugins that the profile enables anywhere, with the places (`score`, `multiPoint`) that name each."""
+    places: dict[str, list[str]] = {}
+    for place, enabled in _places(spec):
+        places.setdefault(enabled.name, []).append(place)
+    return places
+
+
+def _places(spec: ProfileSpec) -> Iterator[tuple[str, EnabledPlugin]]:
+    # multiPoint first: it holds the defaults, so plugins are made and described in a familiar order.
+    for enabled in spec.multi_point.enabled:
+        yield "multiPoint", enabled
+    for point in ExtensionPoint:
+        for enabled in _set_of(spec, point).enabled:
+            yield point.value, enabled
+
+
+def _set_of(spec: ProfileSpec, point: ExtensionPoint) -> PluginSet:
+    return spec.plugins.get(point) or PluginSet()
+
+
+def expand(
+    spec: ProfileSpec, classes: Mapping[str, type[Plugin]], problems: list[str], *, path: str
+) -> dict[ExtensionPoint, tuple[str, ...]]:
+    """Return the plugins of each extension point in order; what is wrong is added to `problems`.
+
+    Plugins missing in `classes` are passed over: whoever loaded them has reported them.
+    """
+    return {point: _expand_point(spec, point, classes, problems, path) for point in ExtensionPoint}
+
+
+def _expand_point(
+    spec: ProfileSpec, point: ExtensionPoint, classes: Mapping[str, type[Plugin]], problems: list[str], path: str
+) -> tuple[str, ...]:
+    base = BASES[point]
+    own = _set_of(spec, point)
+    named: list[str] = []
+    for position, enabled in enumerate(own.enabled):
+        where = f"@ {path}.plugins.{point}.enabled[{position}]"
+        name = enabled.name
+        if name in named:
+            problems.append(f'plugin "{name}" already registered as "{base.__name__}" {where}')
+        elif name in classes and not issubclass(classes[name], base):
+            problems.append(f'plugin "{name}" does not extend {base.__name__} plugin {where}')
+        elif name in classes:
+            named.append(name)
+    if _ALL in own.disabled:
+        return tuple(named)
+    expanded: list[str] = []
+    overrides: set[str] = set()
+    for position, enabled in enumerate(spec.multi_point.enabled):
+        name = enabled.name
+        if name not in classes or not issubclass(classes[name], base) or name in own.disabled:
+            continue
+        if name in named:
+            overrides.add(name)
+        elif name in expanded:
+            where = f"@ {path}.plugins.multiPoint.enabled[{position}]"
+            problem = f'plugin "{name}" already registered as "{base.__name__}" {where}'
+            problems.append(problem)
+        else:
+            expanded.append(name)
+    return (
+        *(name for name in named if name in overrides),
+        *expanded,
+        *(name for name in named if name not in overrides),
+    )
+
+
+def score_weights(
+    spec: ProfileSpec, classes: Mapping[str, type[Plugin]], problems: list[str], *, path: str
+) -> dict[str, int]:
+    """Return the weight of each Score plugin: that given at `score`, else that at multiPoint, else 1."""
+    base = BASES[ExtensionPoint.SCORE]
+    weights: dict[str, int] = {}
+    total = 0
+    sets = ((ExtensionPoint.SCORE.value, _set_of(spec, ExtensionPoint.SCORE)), ("multiPoint", spec.multi_point))
+    for place, plugin_set in sets:
+        for position, enabled in enumerate(plugin_set.enabled):
+            name = enabled.name
+            if name in weights or name not in classes or not issubclass(classes[name], base):
+                continue
+            where = f"@ {path}.plugins.{place}.enabled[{position}].weight"
+            if enabled.weight < 0:
+                problems.append(f'score plugin "{name}" has weight {enabled.weight}; it must be positive {where}')
+            weights[name] = enabled.weight or 1
+            total += weights[name] * MAX_SCORE
+            if total > MAX_TOTAL_SCORE:
+                problems.append(f"score plugins: total score of Score plugins could overflow {where}")
+                return weights
+    return weights

@@ -1,0 +1,226 @@
+"""A profile's plugins, loaded, put in order and made; every mistake of its configuration reported at once.
+
+The classes come first: they tell where a plugin takes part, which args it takes and which kinds it watches. Only then
+are plugins made, once each, in the order in which the profile names them.
+
+Differs from kube-scheduler: args for a plugin that is not installed are refused, where it ignores them.
+"""
+
+from __future__ import annotations
+
+import inspect
+from typing import TYPE_CHECKING, TypeAlias
+
+import attrs
+
+from pyscheduler.framework.errors import PLUGIN_FAILURES, ConfigError
+from pyscheduler.framework.profile import ExtensionPoint
+from pyscheduler.podgroup import PodGroups, kinds_of, status_rules
+from pyscheduler.runtime.assembly.expansion import enabled_names, expand, score_weights
+from pyscheduler.runtime.assembly.registry import one_line
+from pyscheduler.runtime.extension_points.event_registration import registrations_of
+from pyscheduler.runtime.extension_points.points import missing_methods
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from pyscheduler.api import ResourceKind
+    from pyscheduler.framework.events import ClusterEventWithHint
+    from pyscheduler.framework.handle import Handle
+    from pyscheduler.framework.interfaces import Plugin
+    from pyscheduler.framework.profile import ProfileSpec
+    from pyscheduler.podgroup import Dialect
+    from pyscheduler.runtime.assembly.registry import Registry
+
+__all__ = ["Assembly", "assemble", "profile_path"]
+
+_Declare: TypeAlias = "Callable[[ResourceKind], object]"
+
+
+@attrs.frozen(kw_only=True)
+class Assembly:
+    """The plugins of a profile, ready to be called."""
+
+    plugins: Mapping[str, Plugin]
+    #: The args each was made with, defaults included.
+    args: Mapping[str, object]
+    #: The names of the plugins at each extension point, in order.
+    points: Mapping[ExtensionPoint, tuple[str, ...]]
+    weights: Mapping[str, int]
+    registrations: Mapping[str, Sequence[ClusterEventWithHint]]
+
+
+def profile_path(spec: ProfileSpec) -> str:
+    """Return how messages point at the profile: by name, since defaults and files count differently."""
+    return f"$.profiles['{spec.scheduler_name}']"
+
+
+def assemble(spec: ProfileSpec, registry: Registry, handle: Handle, declare: _Declare) -> Assembly:
+    """Make the plugins of a profile; raise `ConfigError` listing everything that is wrong with it."""
+    path = profile_path(spec)
+    problems: list[str] = []
+    if not spec.scheduler_name:
+        problems.append("scheduler name is needed @ $.profiles")
+    places = enabled_names(spec)
+    classes = _load(places, registry, problems, path)
+    points = expand(spec, classes, problems, path=path)
+    weights = score_weights(spec, classes, problems, path=path)
+    _check_classes(points, classes, problems, path)
+    # What is missing may be among the plugins that could not be loaded; one mistake is to be reported once.
+    if len(classes) == len(places):
+        _check_needed(spec, points, problems, path)
+    args = _args(spec, classes, registry, problems, path)
+    for name, plugin in classes.items():
+        for kind in plugin.watched_kinds(args.get(name)):
+            declare(kind)
+    dialects = _dialects(classes, registry, handle, declare, problems, path)
+    plugins = {
+        name: made
+        for name, plugin in classes.items()
+        if name in args and (made := _make(name, plugin, args[name], handle, problems, path)) is not None
+    }
+    for name in plugins.keys() & dialects.keys():
+        _grant(plugins[name], dialects[name])
+    generic_workload = handle.feature_gates.get("GenericWorkload", False)
+    registrations = _registrations(plugins, problems, path, generic_workload=generic_workload)
+    if problems:
+        raise ConfigError(*problems)
+    return Assembly(plugins=plugins, args=args, points=points, weights=weights, registrations=registrations)
+
+
+def _load(
+    places: Mapping[str, Sequence[str]], registry: Registry, problems: list[str], path: str
+) -> dict[str, type[Plugin]]:
+    """Load the classes of all plugins that the profile enables, by name."""
+    classes: dict[str, type[Plugin]] = {}
+    for name, where in places.items():
+        try:
+            classes[name] = registry.load(name)
+        except ConfigError as error:
+            problems.append(f"{error} @ {path}.plugins.{where[0]}")
+    return classes
+
+
+def _dialects(
+    classes: Mapping[str, type[Plugin]],
+    registry: Registry,
+    handle: Handle,
+    declare: _Declare,
+    problems: list[str],
+    path: str,
+) -> dict[str, Sequence[Dialect]]:
+    """Make the dialects known that distributions offer for these plugins to serve; return them by plugin."""
+    found: dict[str, Sequence[Dialect]] = {}
+    for name in classes:
+        try:
+            rows = registry.dialects_for(name)
+            if not rows:
+                continue
+            for kind in kinds_of(rows):
+                declare(kind)
+            groups = PodGroups.of(handle)
+            for row in rows:
+                groups.add_dialect(row, handle)
+            found[name] = rows
+        except ConfigError as error:
+            problems.append(f"{error} @ {path}.plugins")
+    return found
+
+
+def _grant(plugin: Plugin, dialects: Sequence[Dialect]) -> None:
+    """Let a plugin need what it takes to serve dialects that its author did not know."""
+    plugin.watches = (*plugin.watches, *kinds_of(dialects))  # type: ignore[misc]  # of a class, as a rule
+    plugin.rbac = (*plugin.rbac, *status_rules(dialects))  # type: ignore[misc]  # the same
+
+
+def _check_classes(
+    points: Mapping[ExtensionPoint, Sequence[str]],
+    classes: Mapping[str, type[Plugin]],
+    problems: list[str],
+    path: str,
+) -> None:
+    """Report plugins that inherit an interface without defining its method, or whose `run` cannot be a task."""
+    for name, plugin in classes.items():
+        run = getattr(plugin, "run", None)
+        if run is not None and not inspect.iscoroutinefunction(run):
+            problems.append(f'plugin "{name}" defines a run() that is not async @ {path}.plugins')
+    for point, names in points.items():
+        for name in names:
+            problems.extend(
+                f'plugin "{name}" takes part in {point} but does not define {missing} @ {path}.plugins.{point}'
+                for missing in missing_methods(classes[name], point)
+            )
+
+
+def _check_needed(
+    spec: ProfileSpec, points: Mapping[ExtensionPoint, Sequence[str]], problems: list[str], path: str
+) -> None:
+    """Report a profile that could not sort or bind."""
+    sorts = points[ExtensionPoint.QUEUE_SORT]
+    if len(sorts) != 1:
+        got = f"{len(sorts)} ({', '.join(sorts)})" if sorts else "0"
+        problems.append(
+            f'only one queue sort plugin required for profile with scheduler name "{spec.scheduler_name}", '
+            f"but got {got} @ {path}.plugins.queueSort"
+        )
+    if not points[ExtensionPoint.BIND]:
+        problems.append(
+            f'at least one bind plugin is needed for profile with scheduler name "{spec.scheduler_name}" '
+            f"@ {path}.plugins.bind"
+        )
+
+
+def _args(
+    spec: ProfileSpec, classes: Mapping[str, type[Plugin]], registry: Registry, problems: list[str], path: str
+) -> dict[str, object]:
+    """Return the args of each plugin, defaults where none are given; plugins with wrong args are left out."""
+    problems.extend(
+        f'args are given for plugin "{name}", which no installed distribution offers @ {path}.pluginConfig'
+        for name in spec.args
+        if name not in registry
+    )
+    args: dict[str, object] = {}
+    for name, plugin in classes.items():
+        wanted = plugin.args_type
+        given = spec.args.get(name)
+        try:
+            if given is None and wanted is not None:
+                given = wanted()
+        except PLUGIN_FAILURES as error:
+            problems.append(f'plugin "{name}" needs args: {one_line(error)} @ {path}.pluginConfig')
+            continue
+        # A plugin without an args class gets what the file says, as it stands: only it knows what that means.
+        if wanted is not None and not isinstance(given, wanted):
+            problems.append(
+                f'plugin "{name}": want args to be of type {wanted.__name__}, got {type(given).__name__} '
+                f"@ {path}.pluginConfig"
+            )
+        else:
+            args[name] = given
+    return args
+
+
+def _make(
+    name: str, plugin: type[Plugin], args: object, handle: Handle, problems: list[str], path: str
+) -> Plugin | None:
+    """Make a plugin; report why that failed."""
+    try:
+        return plugin(args, handle)
+    except ConfigError as error:
+        problems.extend(f'initializing plugin "{name}": {each} @ {path}.pluginConfig' for each in error.problems)
+    except PLUGIN_FAILURES as error:
+        problems.append(f'initializing plugin "{name}": {one_line(error)} @ {path}.plugins')
+    return None
+
+
+def _registrations(
+    plugins: Mapping[str, Plugin], problems: list[str], path: str, *, generic_workload: bool
+) -> dict[str, Sequence[ClusterEventWithHint]]:
+    """Ask each plugin once for the events it waits for."""
+    registrations: dict[str, Sequence[ClusterEventWithHint]] = {}
+    for name, plugin in plugins.items():
+        try:
+            registrations[name] = registrations_of(plugin, generic_workload=generic_workload)
+        except PLUGIN_FAILURES as error:
+            problems.append(f'plugin "{name}" cannot register its events: {one_line(error)} @ {path}.plugins')
+    return registrations

@@ -1,0 +1,47 @@
+"""PreEnqueue: may the pod stand in line at all? Called by the queue, whenever a pod would enter activeQ or backoffQ.
+
+Source: kube-scheduler 1.36, `runPreEnqueuePlugins`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import attrs
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pyscheduler.api import Pod
+    from pyscheduler.framework.status import Status
+    from pyscheduler.runtime.extension_points.plugin_calls import PluginCalls, PluginMethod
+
+__all__ = ["PreEnqueueing"]
+
+
+@attrs.frozen
+class PreEnqueueing:
+    """The PreEnqueue plugins of a profile, in its order."""
+
+    calls: PluginCalls
+    methods: Sequence[PluginMethod]
+
+    def run(self, pod: Pod, *, sampled: bool) -> Status | None:
+        """Run plugins until one keeps the pod back; its status names it. None when the pod may enter."""
+        began = self.calls.clock.now()
+        status = self._run(pod, sampled=sampled)
+        # Success whatever was said, as kube-scheduler has it: a variable of the same name hides the status from what
+        # records it. What each plugin said is in the plugins' own metric.
+        self.calls.point("PreEnqueue", None, began)
+        return status
+
+    def _run(self, pod: Pod, *, sampled: bool) -> Status | None:
+        calls = self.calls
+        for method in self.methods:
+            answer = calls.run(method, pod, pod, sampled=sampled)
+            if answer is None:
+                continue
+            status = calls.status_of(method, pod, answer)
+            if status is not None:
+                return status.with_plugin(method.plugin) if status.is_rejected else calls.wrapped(method, status)
+        return None

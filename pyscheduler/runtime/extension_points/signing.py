@@ -1,0 +1,62 @@
+"""A pod's signature: pods of one profile with equal signatures are feasible on the same nodes with the same scores.
+
+The plugin that denied the last pod a signature is asked first about the next, so that denials cost little.
+Source: kube-scheduler 1.36, `computeBatchablePlugins` and `SignPod`.
+"""
+
+from __future__ import annotations
+
+from operator import itemgetter
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+import attrs
+
+from pyscheduler.framework.interfaces import SignFragment
+from pyscheduler.framework.status import Status
+
+if TYPE_CHECKING:
+    from pyscheduler.api import Pod
+    from pyscheduler.runtime.extension_points.plugin_calls import PluginCalls, PluginMethod
+
+__all__ = ["Signature", "Signing"]
+
+Signature: TypeAlias = "tuple[tuple[str, object], ...]"
+"""What a pod asks for, by fragment; hashable."""
+
+_SCHEDULER_NAME: Final = "v1.Pod.Spec.SchedulerName"
+
+
+@attrs.frozen
+class Signing:
+    """The Sign plugins of a profile; `methods` None where some plugin that judges nodes cannot sign."""
+
+    calls: PluginCalls
+    methods: list[PluginMethod] | None
+
+    def sign(self, pod: Pod) -> Signature | None:
+        """Return the pod's signature, hashable; None where it has none, which only costs speed."""
+        if self.methods is None:
+            return None
+        began = self.calls.clock.now()
+        signature, status = self._sign(pod, self.methods)
+        self.calls.point("Sign", status, began)
+        return signature
+
+    def _sign(self, pod: Pod, methods: list[PluginMethod]) -> tuple[Signature | None, Status | None]:
+        calls = self.calls
+        parts: dict[str, object] = {_SCHEDULER_NAME: pod.scheduler_name}
+        for place, method in enumerate(methods):
+            answer = calls.run(method, pod, pod, sampled=True)  # always, as upstream
+            if isinstance(answer, Status):
+                if place:
+                    methods.insert(0, methods.pop(place))
+                return None, answer
+            if not isinstance(answer, (tuple, list)) or not all(isinstance(each, SignFragment) for each in answer):
+                return None, calls.wrong_type(method, pod, answer, "SignFragments or Status")
+            for fragment in answer:
+                try:
+                    hash(fragment.value)
+                except TypeError as error:
+                    return None, calls.failed(method, pod, error)
+                parts[fragment.key] = fragment.value
+        return tuple(sorted(parts.items(), key=itemgetter(0))), None

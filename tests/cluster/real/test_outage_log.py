@@ -1,0 +1,96 @@
+"""Failing watches are told in one line, however many they are and however long it lasts."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import pytest
+
+from pyscheduler.api import BUILT_IN_KINDS
+from pyscheduler.api.kinds import NODES, PODS
+from pyscheduler.cluster.real.outage_log import Outages
+from pyscheduler.framework.errors import ForbiddenError, TransportError
+from pyscheduler.podgroup.wire import SIGS_PODGROUPS, VOLCANO_PODGROUPS
+from pyscheduler.testing.clock import VirtualClock, settle
+
+GONE = TransportError("GET https://10.0.0.1:6443/api/v1/pods: connection refused")
+FORBIDDEN = ForbiddenError("list podgroups.example: no", status=403, reason="Forbidden")
+
+
+@pytest.fixture
+def said(caplog: pytest.LogCaptureFixture) -> Any:
+    """Return the lines at info and above since the last call, with their levels."""
+    caplog.set_level(logging.INFO, logger="pyscheduler")
+
+    def take() -> list[str]:
+        lines = [f"{record.levelname.lower()} {record.getMessage()}" for record in caplog.records]
+        caplog.clear()
+        return lines
+
+    return take
+
+
+async def test_outage_of_the_server_is_one_line(stage: Any, said: Any) -> None:
+    """While the API server is away all informers fail again and again; ten minutes of it are six lines."""
+    kinds = [kind for kind in BUILT_IN_KINDS if kind.plural not in {"events", "leases"}]
+    for kind in kinds:
+        await stage.started(kind)
+    said()
+    fault = stage.fault(lose="request")
+    stage.drop_watches(how="cut")
+    await stage.clock.advance(600)
+    lines = said()
+    assert fault.hits > 20 * len(kinds)
+    assert lines[0].startswith(
+        f"warning API server unreachable watches={len(kinds)} resources=pods,nodes,namespaces,... "
+    )
+    assert len(lines) == 6, lines
+    stage.cluster.faults.clear()
+    await stage.clock.advance(60)
+    assert said()[-1].startswith(f"info API server answers again watches={len(kinds)} seconds=6")
+
+
+async def test_watches_that_break_and_come_back_are_one_line(stage: Any, said: Any) -> None:
+    """A server that restarts within a second leaves one line at info."""
+    for kind in (PODS, NODES):
+        await stage.started(kind)
+    said()
+    stage.drop_watches(how="cut")
+    await stage.clock.advance(5)
+    (line,) = said()
+    assert line.startswith("info Watches broke off and are open again watches=2 err=")
+
+
+async def test_kinds_of_one_name_are_told_apart(stage: Any, said: Any) -> None:
+    """Pod groups of several dialects are named with their API groups."""
+    for kind in (SIGS_PODGROUPS, VOLCANO_PODGROUPS):
+        await stage.started(kind, optional=True)
+    lines = [line.partition(" err=")[0] for line in said()]
+    assert lines == [
+        "info Kind is not served resource=podgroups.scheduling.x-k8s.io",
+        "info Kind is not served resource=podgroups.scheduling.volcano.sh",
+    ]
+
+
+async def test_refusal_of_one_kind_outlasts_an_outage(said: Any) -> None:
+    """A kind that may not be read is told apart from a server that is away, and does not keep it from being back."""
+    clock = VirtualClock()
+    outages = Outages(clock)
+    outages.failed("a", "podgroups.example", FORBIDDEN)
+    outages.failed("b", "pods", GONE)
+    await clock.advance(2)
+    assert said() == [
+        f"warning API server refused watches=1 resources=podgroups.example err={FORBIDDEN}",
+        f"warning API server unreachable watches=1 resources=pods err={GONE}",
+    ]
+    outages.works("b")
+    assert said() == ["info API server answers again watches=1 seconds=2"]
+    outages.failed("a", "podgroups.example", GONE)
+    assert said() == []
+    await clock.advance(2)
+    assert said() == [f"warning API server unreachable watches=1 resources=podgroups.example err={GONE}"]
+    outages.close()
+    await clock.advance(3600)
+    await settle()
+    assert said() == []

@@ -1,0 +1,156 @@
+"""A cluster that stands still: read once, never written."""
+
+from __future__ import annotations
+
+import json
+import random
+from typing import Any
+
+import pytest
+
+from pyscheduler.api import BUILT_IN_KINDS, KubeObject, Node, Pod, PriorityClass, decode
+from pyscheduler.api.kinds import NODES, PODS, ResourceKind
+from pyscheduler.cluster.object_sources import admit, live_objects, manifest_objects, read_manifests
+from pyscheduler.cluster.readonly_cluster import ReadOnlyCluster, objects_of
+from pyscheduler.config.load import load
+from pyscheduler.framework.clock import LoopClock
+from pyscheduler.framework.errors import ConfigError, ForbiddenError, NotFoundError, TransportError
+from pyscheduler.framework.recorder import NullRecorder
+from pyscheduler.scheduler.assembly import build
+from pyscheduler.scheduler.evaluation import evaluate
+from pyscheduler.scheduler.ports import ClientSettings
+from pyscheduler.testing import make_node, make_pod, node_manifest, pod_manifest
+
+
+def client(cluster: ReadOnlyCluster) -> Any:
+    """Connect; Any, so that what is forbidden can be tried."""
+    return cluster.connect(ClientSettings(), clock=LoopClock(), rng=random.Random(0), recorder=NullRecorder())
+
+
+async def test_a_scheduler_on_it_has_the_cluster_and_changes_nothing() -> None:
+    """Cache and queue are filled by the event handlers; the pod is evaluated, and still waits."""
+    waits = make_pod("waits", requests={"cpu": "2"})
+    pods = [make_pod("here", node_name="n1"), waits]
+    objects: dict[type[KubeObject], list[Any]] = {Node: [make_node("n1")], Pod: pods}
+    scheduler = build(load(None), ReadOnlyCluster(objects_of(objects)), LoopClock(), random.Random(0))
+    await scheduler.start()
+    assert (scheduler.cache.node_count, scheduler.cache.pod_count, len(scheduler.queue)) == (1, 1, 1)
+    profile = scheduler.profiles["pyscheduler"]
+    found = await evaluate(scheduler, profile, waits)
+    assert found.feasible is not None
+    assert found.feasible.name(0) == "n1"
+    assert found.message == ""
+    assert len(scheduler.queue) == 1
+    await scheduler.stop()
+
+
+async def test_every_write_is_refused() -> None:
+    """Whoever writes on a picture of a cluster is told so; events and conditions are dropped."""
+    cluster = ReadOnlyCluster(objects_of({}))
+    pod = make_pod("p")
+    path = client(cluster)
+    for attempt in (
+        path.bind(pod, "n1"),
+        path.get(Pod, "p", "default"),
+        path.list(Pod),
+        path.patch(Pod, "p", "default", patch={}),
+        path.create(Pod, {}, "default"),
+        path.delete(Pod, "p", "default"),
+        cluster.request("POST", "/api/v1/pods"),
+    ):
+        with pytest.raises(TransportError, match="read-only"):
+            await attempt
+    with pytest.raises(TransportError, match="read-only"):
+        cluster.stream("/api/v1/pods")
+    await path.patch_pod_status(pod, {"status": {}})
+    path.event_recorder("x").event(pod, type="Normal", reason="R", action="A", note="n")
+
+
+async def test_manifests_may_be_as_short_as_people_write_them() -> None:
+    """Namespace, uid, scheduler and requests are filled in; pods that have ended are left out."""
+    text = """
+apiVersion: v1
+kind: List
+items:
+- {apiVersion: v1, kind: Pod, metadata: {name: a}, spec: {containers: [{name: c, resources: {limits: {cpu: 2}}}]}}
+- {apiVersion: v1, kind: Pod, metadata: {name: b}, spec: {containers: [{name: c}]}, status: {phase: Succeeded}}
+---
+{apiVersion: apps/v1, kind: Deployment, metadata: {name: ignored}}
+"""
+    read = manifest_objects(read_manifests(text.encode(), source="f"), source="f")
+    (pod,) = await read(PODS)
+    assert isinstance(pod, Pod)
+    assert (pod.key, pod.scheduler_name, bool(pod.uid)) == ("default/a", "default-scheduler", True)
+    assert pod.spec.containers[0].resources.requests == {"cpu": 2}
+    assert list(await read(NODES)) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (b"", "no object"),
+        (b"- 1", "not an object"),
+        (b"{kind: Pod}", "no metadata.name"),
+        (b"metadata: {name: a}", "no kind"),
+        (b"a: [", "YAML"),
+        (b"\xff\xfe\x00", "YAML"),
+    ],
+)
+def test_a_file_without_objects_is_a_mistake(text: bytes, words: str) -> None:
+    """Told with the file's name."""
+    with pytest.raises(ConfigError, match=words) as caught:
+        read_manifests(text, source="cluster.yaml")
+    assert "cluster.yaml" in str(caught.value)
+
+
+async def test_an_object_that_cannot_be_read_is_a_mistake() -> None:
+    """Its kind and name are told."""
+    read = manifest_objects([{**node_manifest("n1"), "spec": {"taints": 7}}], source="f")
+    with pytest.raises(ConfigError, match="Node n1"):
+        await read(NODES)
+
+
+async def test_a_pod_is_admitted_as_the_api_server_would() -> None:
+    """Its class gives it a priority; a pod that would be refused is, with the server's words."""
+    high = decode(PriorityClass, json.dumps({"metadata": {"name": "high"}, "value": 7}).encode())
+    manifest = pod_manifest("p")
+    manifest["spec"]["priorityClassName"] = "high"
+    assert admit(manifest, [high], clock=LoopClock()).priority == 7
+    with pytest.raises(ConfigError, match="no PriorityClass with name high was found"):
+        admit(manifest, [], clock=LoopClock())
+    with pytest.raises(ConfigError, match=r"spec\.containers"):
+        admit({**manifest, "spec": {}}, [high], clock=LoopClock())
+
+
+class _Lists:
+    """A client that can list some kinds, those that it was told of."""
+
+    def __init__(self) -> None:
+        self.known: set[type] = set()
+
+    def informer(self, kind: ResourceKind, *, optional: bool) -> None:
+        """Know the kind; one that is not served must not be waited for."""
+        assert optional
+        self.known.add(kind.type)
+
+    async def list(self, kind: type) -> list[object]:
+        """Answer for pods alone; refuse nodes and one other kind."""
+        assert kind in self.known
+        if kind is Pod:
+            return [make_pod("a"), make_pod("b", status={"phase": "Failed"})]
+        if kind is Node or kind.__name__ == "Service":
+            raise ForbiddenError("no", status=403)
+        raise NotFoundError("none", status=404)
+
+
+async def test_a_live_cluster_is_listed_once() -> None:
+    """What is not served is absent; what may not be read is, too, and is told; without nodes there is no picture."""
+    unread: list[str] = []
+    read = live_objects(_Lists(), unread=unread)  # type: ignore[arg-type]  # it lists
+    assert [pod.name for pod in await read(PODS)] == ["a"]
+    for kind in BUILT_IN_KINDS:
+        if kind not in {PODS, NODES}:
+            assert list(await read(kind)) == []
+    assert unread == ["services"]
+    with pytest.raises(ForbiddenError):
+        await read(NODES)
