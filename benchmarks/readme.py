@@ -49,7 +49,7 @@ _ROWS: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
     "simulation": ("a day of 50,000 plain pods on 5,000 nodes in virtual time", ("seconds", "simulated_per_second")),
     "ready": ("`pyscheduler run`, 5,000 nodes, until it is ready", ("seconds",)),
     "sync": ("first list of 5,000 nodes and 20,000 pods, over HTTP", ("sync_cpu_seconds", "peak_mib")),
-    "relist-changed": ("a second list with all objects changed, while pods arrive", ("longest_hold_ms",)),
+    "relist-changed": ("a second list of these nodes and pods, all changed, while pods arrive", ("longest_hold_ms",)),
     "reaction": ("an idle scheduler gets a pod, over HTTP", ("reaction_p50_ms", "reaction_p99_ms")),
 }
 _TEXT: Final = """\

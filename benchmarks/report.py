@@ -40,7 +40,7 @@ FIGURES: Final[Mapping[str, tuple[str, str]]] = {
     "search_ms": ("one search for victims", "{:.0f} ms"),
     "longest_hold_ms": ("longest block of the event loop", "{:.0f} ms"),
     "peak_mib": ("peak memory of the scheduler", "{:,.0f} MiB"),
-    "hold_p99_ms": ("holds of the loop, p99", "{:.0f} ms"),
+    "hold_p99_ms": ("blocks of the event loop, p99", "{:.0f} ms"),
     "resident_mib": ("memory of the scheduler", "{:,.0f} MiB"),
     "waiting_mib": ("memory of the waits", "{:,.1f} MiB"),
     "growth_mib": ("growth after the first rounds", "{:+,.1f} MiB"),

@@ -46,7 +46,7 @@ def test_metrics_worth_a_look_are_there() -> None:
 def test_figures_are_those_of_the_manifests() -> None:
     """Memory as measured stands in both places, and so do requests and limits, ports and paths of the probes."""
     deployment = (FOLDER / "deployment.yaml").read_text(encoding="utf-8")
-    measured = re.findall(r"\d+ MiB", section("What it costs").partition("So `deployment.yaml`")[0])
+    measured = re.findall(r"\d+ MiB", section("What it costs").partition("`deployment.yaml` requests")[0])
     assert measured == re.findall(r"\d+ MiB", deployment)
     (container,) = manifest("Deployment")["spec"]["template"]["spec"]["containers"]
     resources = container["resources"]
