@@ -64,7 +64,7 @@ def _targets(document: Mapping[str, Any], _: str) -> str:
 
 def _unmet(document: Mapping[str, Any], _: str) -> str:
     sheet = report.unmet_sheet(document["rows"])
-    return sheet.markdown() if sheet.rows else "Nothing that was measured."
+    return sheet.markdown() if sheet.rows else "No measured row missed its target."
 
 
 def _model(document: Mapping[str, Any], _: str) -> str:

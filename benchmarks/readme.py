@@ -44,13 +44,13 @@ _ROWS: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
             ("PreemptionBasic/5000x2000/cycle/equal", "2,000 preemptors, 5,000 nodes full of 20,000 pods"),
         )
     },
-    "waiting": ("10,000 pods wait at Permit, then a verdict for all", ("waiting_mib", "seconds")),
+    "waiting": ("10,000 pods wait at Permit, then all are allowed", ("waiting_mib", "seconds")),
     "replay": ("125 days of Philly's vc1 in virtual time, 1,494 jobs", ("seconds", "simulated_per_second")),
     "simulation": ("a day of 50,000 plain pods on 5,000 nodes in virtual time", ("seconds", "simulated_per_second")),
     "ready": ("`pyscheduler run`, 5,000 nodes, until it is ready", ("seconds",)),
     "sync": ("first list of 5,000 nodes and 20,000 pods, over HTTP", ("sync_cpu_seconds", "peak_mib")),
     "relist-changed": ("a second list of these nodes and pods, all changed, while pods arrive", ("longest_hold_ms",)),
-    "reaction": ("an idle scheduler meets a pod, over HTTP", ("reaction_p50_ms", "reaction_p99_ms")),
+    "reaction": ("an idle scheduler gets a pod, over HTTP", ("reaction_p50_ms", "reaction_p99_ms")),
 }
 _TEXT: Final = """\
 Measured with `make bench`, Python {python}, {cpus} CPUs ({machine}).

@@ -166,7 +166,7 @@ def test_every_plugin_is_a_distribution_of_its_own(folder: Path) -> None:
     package = f"pyscheduler_{folder.name}"
     assert project["name"] == f"kube-pyscheduler-{folder.name}"
     assert project["entry-points"]["pyscheduler"]
-    assert (folder / "README.md").exists()
+    assert (folder / "README.md").read_text(encoding="utf-8").startswith("# ")
     assert (folder / package / "py.typed").exists()
     assert list(folder.glob("tests/test_*.py"))
 

@@ -98,7 +98,7 @@ def test_family_agrees_with_kube_scheduler(seen: dict[str, Any]) -> None:
 
 def reasons() -> list[str]:
     """Return the names and patterns of the families for which the reference says why they are not here."""
-    section = REFERENCE.partition("## What kube-scheduler shows besides")[2].partition("\n## ")[0]
+    section = REFERENCE.partition("## Metrics that only kube-scheduler has")[2].partition("\n## ")[0]
     rows = [line.split("|")[1] for line in section.splitlines() if line.startswith("| `")]
     return [name for row in rows for name in re.findall(r"`([a-z0-9_*]+)`", row)]
 
