@@ -184,7 +184,7 @@ async def test_error_that_ends_the_scheduler_is_raised(cluster: FakeCluster, mon
     framework = cluster.framework()
     await framework.start()
 
-    async def broken() -> None:
+    def broken() -> None:
         raise RuntimeError("no more pods")
 
     monkeypatch.setattr(framework.scheduler.queue, "pop", broken)
@@ -201,7 +201,7 @@ async def test_error_is_raised_at_close(cluster: FakeCluster, monkeypatch: pytes
     framework = cluster.framework()
     await framework.start()
 
-    async def broken() -> None:
+    def broken() -> None:
         raise RuntimeError("no more pods")
 
     monkeypatch.setattr(framework.scheduler.queue, "pop", broken)
