@@ -13,11 +13,11 @@ class CheapestNodeArgs:
     """The plugin's `pluginConfig` args; in the file they are `priceLabel` and `unpriced`."""
 
     price_label: str = "example.com/hourly-price"
-    unpriced: float = 100.0  # what a node without a (readable) price is taken to cost
+    unpriced: float = 100.0  # assumed price of a node without a (readable) price
 
 
 class CheapestNode(ScorePlugin):
-    """Score nodes by price: free ones get 100, the dearest of those that fit gets 0."""
+    """Score feasible nodes by price: 0 gets 100, the highest price gets 0."""
 
     args_type = CheapestNodeArgs
     args: CheapestNodeArgs

@@ -53,7 +53,7 @@ class Pairs(ReservePlugin, PermitPlugin, EnqueueExtensions):
             if waiting is not None:
                 waiting.allow(self.name)
                 return None
-        # The partner may be asleep in the queue, having lost patience before.
+        # The partner may be back in the queue after its own timeout.
         self.handle.activate(partners)
         return Status.wait(timeout=self.args.patience_seconds)
 
