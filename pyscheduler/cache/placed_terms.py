@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 import numpy as np
 
+from pyscheduler.cache.amounts import grown
 from pyscheduler.cache.label_filing import SelectingThings
 from pyscheduler.framework.affinity_terms import PlacedTerm, TermKind
 
@@ -197,9 +198,7 @@ class PlacedTerms:
         capacity = 2 * len(self._seen)
         while capacity < size:
             capacity *= 2
-        seen = np.zeros(capacity, dtype=np.int64)
-        seen[: len(self._seen)] = self._seen
-        self._seen = seen
+        self._seen = grown(self._seen, capacity)
         for term in self._arrays.values():
             term.array = None
         self._arrays.clear()

@@ -78,7 +78,7 @@ from pyscheduler.plugins.dynamic_resources.hints import Hints
 from pyscheduler.plugins.dynamic_resources.ledger import ClaimLedger
 from pyscheduler.plugins.dynamic_resources.long_work import Basis, Job, LongWork
 from pyscheduler.plugins.dynamic_resources.patience import StillWorkingError
-from pyscheduler.plugins.dynamic_resources.selectors import CelSelectors
+from pyscheduler.plugins.dynamic_resources.selectors import DeviceSelectors
 from pyscheduler.plugins.dynamic_resources.stock import Stock
 
 if TYPE_CHECKING:
@@ -156,7 +156,7 @@ class DynamicResources(
         self._ledger = handle.shared("pyscheduler/resource-claims", lambda: ClaimLedger(claims))
         slices = handle.lister(ResourceSlice)
         features = Features.of(handle.feature_gates)
-        self._stock = handle.shared("pyscheduler/devices", lambda: Stock(slices, CelSelectors(), features))
+        self._stock = handle.shared("pyscheduler/devices", lambda: Stock(slices, DeviceSelectors(), features))
         self._writer = ClaimWriter(handle, self._ledger)
         self._extended_writer = ExtendedClaimWriter(handle, self._ledger, self._writer)
         self._extended = ExtendedResources.of(handle)
