@@ -16,6 +16,7 @@ import msgspec
 
 from pyscheduler.api import CSINode, Node, ObjectReference, PersistentVolume, PersistentVolumeClaim, Pod
 from pyscheduler.api.csi_migration import MigrationError, disk_kind
+from pyscheduler.api.meta import is_older
 from pyscheduler.framework import PySchedulerError
 from pyscheduler.plugins.volume_binding.candidates import is_promised
 from pyscheduler.plugins.volume_binding.claims import SELECTED_NODE, is_bound
@@ -172,7 +173,7 @@ class Binder:
         current = self._claims.stored(claim.name, claim.namespace)
         if current is None:
             raise BindingError(f'failed to check binding: persistentvolumeclaims "{claim.key}" not found')
-        if _is_behind(volume, taken.volume):
+        if is_older(volume.resource_version, taken.volume.resource_version):
             return False
         try:
             self._check_reach(volume, node)
@@ -188,7 +189,7 @@ class Binder:
         current = self._claims.stored(claim.name, claim.namespace)
         if current is None:
             raise BindingError(f'failed to check provisioning pvc: persistentvolumeclaims "{claim.key}" not found')
-        if _is_behind(current, claim):
+        if is_older(current.resource_version, claim.resource_version):
             return False
         if not current.annotations:
             raise BindingError(f'selectedNode annotation reset for PVC "{current.name}"')
@@ -249,9 +250,3 @@ def _versioned(item: KubeObject, annotations: Mapping[str, str]) -> dict[str, An
     if annotations:
         metadata["annotations"] = dict(annotations)
     return {"metadata": metadata}
-
-
-def _is_behind(known: KubeObject, written: KubeObject) -> bool:
-    """Tell whether the news of a write has not come yet; versions that are no numbers cannot be ordered."""
-    seen, wanted = known.resource_version, written.resource_version
-    return seen.isdecimal() and wanted.isdecimal() and int(seen) < int(wanted)
