@@ -21,7 +21,7 @@ from pyscheduler.framework import PySchedulerError
 from pyscheduler.plugins.volume_binding.candidates import is_promised
 from pyscheduler.plugins.volume_binding.claims import SELECTED_NODE, is_bound
 from pyscheduler.plugins.volume_binding.placement import is_migrated, reached_by_csi
-from pyscheduler.plugins.volume_binding.shelves import volume_selector
+from pyscheduler.plugins.volume_binding.volume_index import volume_selector
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
