@@ -53,18 +53,12 @@ class _Taken:
 
 
 @attrs.define
-class _Made:
-    """A claim for which a volume is to be made: the claim as it is assumed, later as written."""
-
-    claim: PersistentVolumeClaim
-
-
-@attrs.define
 class Reservation:
     """What was assumed for one pod."""
 
     taken: list[_Taken] = attrs.Factory(list)
-    made: list[_Made] = attrs.Factory(list)
+    #: Claims for which volumes are to be provisioned, as they are assumed, later as they are written.
+    made: list[PersistentVolumeClaim] = attrs.Factory(list)
 
 
 class Binder:
@@ -101,7 +95,7 @@ class Binder:
                 metadata = msgspec.structs.replace(claim.metadata, annotations=annotations)
                 assumed = msgspec.structs.replace(claim, metadata=metadata)
                 self._claims.assume(claim, assumed)
-                reserved.made.append(_Made(assumed))
+                reserved.made.append(assumed)
         except PySchedulerError:
             self.revert(reserved)
             raise
@@ -111,16 +105,16 @@ class Binder:
         """Take back what was assumed and has not been written; idempotent."""
         for taken in reserved.taken:
             self._volumes.restore(taken.volume)
-        for made in reserved.made:
-            self._claims.restore(made.claim)
+        for claim in reserved.made:
+            self._claims.restore(claim)
 
     def assume_again(self, reserved: Reservation) -> None:
         """Undo `revert`, but for what has changed since."""
         for taken in reserved.taken:
             if taken.patch is not None:
                 self._volumes.assume_again(taken.volume)
-        for made in reserved.made:
-            self._claims.assume_again(made.claim)
+        for claim in reserved.made:
+            self._claims.assume_again(claim)
 
     async def bind(self, pod: Pod, node_name: str, reserved: Reservation) -> None:
         """Write, and wait until everything is bound.
@@ -132,10 +126,10 @@ class Binder:
         for taken in reserved.taken:
             if taken.patch is not None:
                 taken.volume = await client.patch(PersistentVolume, taken.volume.name, patch=taken.patch)
-        for made in reserved.made:
-            claim = made.claim
+        for place, claim in enumerate(reserved.made):
             patch = _versioned(claim, {SELECTED_NODE: node_name})
-            made.claim = await client.patch(PersistentVolumeClaim, claim.name, claim.namespace, patch=patch)
+            written = await client.patch(PersistentVolumeClaim, claim.name, claim.namespace, patch=patch)
+            reserved.made[place] = written
         clock = self._handle.clock
         deadline = clock.now() + self._timeout_seconds
         while True:
@@ -184,8 +178,7 @@ class Binder:
             raise BindingError(f'ClaimRef got reset for pv "{name}"')
         return is_bound(current)
 
-    def _is_made(self, made: _Made, node: Node) -> bool:
-        claim = made.claim
+    def _is_made(self, claim: PersistentVolumeClaim, node: Node) -> bool:
         current = self._claims.stored(claim.name, claim.namespace)
         if current is None:
             raise BindingError(f'failed to check provisioning pvc: persistentvolumeclaims "{claim.key}" not found')
