@@ -228,12 +228,9 @@ class PlacedTerms:
             found = {int(row): int(term.array[row]) for row in np.flatnonzero(term.array)}
             assert found == term.rows, f"array of {term.key}"
         for (namespace, labels, namespace_labels), answer in self._answers.items():
-            wanted = [
-                term
-                for term in self._terms[: answer.seen]
-                if term.key[2].speaks_of(namespace, dict(labels), dict(namespace_labels))
-            ]
-            assert set(answer.terms) == set(wanted), f"terms about {dict(labels)} in {namespace}"
+            kind = (namespace, dict(labels), dict(namespace_labels))
+            wanted = {term for term in self._terms[: answer.seen] if term.key[2].speaks_of(*kind)}
+            assert set(answer.terms) == wanted, f"terms about {dict(labels)} in {namespace}"
 
 
 def _terms_of(info: PodInfo) -> Iterator[_Key]:

@@ -231,15 +231,11 @@ class PodMatches:
         pods = [[info.pod for info in each.pods] for each in infos]
         for question, answer in self._answers.items():
             selector, namespaces, terminating = question
-            naive = [
-                sum(
-                    (namespaces is None or pod.namespace in namespaces)
-                    and (terminating or not pod.is_terminating)
-                    and selector.matches(pod.labels)
-                    for pod in each
-                )
+            counted = [
+                [pod for pod in each if selector.matches(pod.labels) and (terminating or not pod.is_terminating)]
                 for each in pods
             ]
+            naive = [sum(namespaces is None or pod.namespace in namespaces for pod in each) for each in counted]
             assert answer.view(len(infos)).tolist() == naive, f"pods that {selector} matches in {namespaces}"
             assert not answer.counts[len(infos) :].any(), "a free row has matching pods"
         kinds = [kind for each in self._namespaces.values() for kind in each.kinds.values()]

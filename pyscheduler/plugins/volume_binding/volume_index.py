@@ -39,7 +39,7 @@ _FILESYSTEM: Final = "Filesystem"
 
 
 class Traits(NamedTuple):
-    """What must suit a claim besides the size: mode, attributes class, access modes. Few volumes differ in it."""
+    """What must suit a claim besides the size: mode, attributes class and access modes; equal for most volumes."""
 
     mode: str
     attributes: str
@@ -115,7 +115,7 @@ class VolumeGroup:
 
     @property
     def labels(self) -> Iterator[str]:
-        """The labels of nodes on which it depends which volumes a node reaches."""
+        """The node labels that decide which volumes a node reaches."""
         yield from self.by_label
         for selector in self.others:
             for term in selector.terms:
@@ -189,7 +189,7 @@ _EMPTY: Final = VolumeGroup()
 
 
 def item_of(volume: PersistentVolume) -> Item | None:
-    """Return what is kept of a volume, None of one that is being deleted or whose size nobody can read."""
+    """Return the item of a volume; None if the volume is being deleted or its size does not parse."""
     if volume.metadata.deletion_timestamp is not None:
         return None
     spec = volume.spec
