@@ -131,7 +131,7 @@ class KubeObject(Wire):
 
     @property
     def resource_version(self) -> str:
-        """The version to compare for equality only; it is opaque."""
+        """The version; opaque, but `is_older` can order versions that are numbers."""
         return self.metadata.resource_version
 
     @property
@@ -149,6 +149,11 @@ class KubeObject(Wire):
         """``namespace/name``, or the bare name of a cluster-scoped object."""
         metadata = self.metadata
         return f"{metadata.namespace}/{metadata.name}" if metadata.namespace else metadata.name
+
+
+def is_older(version: str, than: str) -> bool:
+    """Return True if a resource version comes before another; versions that are no numbers have no order."""
+    return version.isdecimal() and than.isdecimal() and int(version) < int(than)
 
 
 class LabelSelectorRequirement(Wire):

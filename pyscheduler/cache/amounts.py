@@ -7,7 +7,7 @@ are given up first, so that names which come and go leave nothing behind.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import numpy as np
 
@@ -16,14 +16,23 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["AmountTable", "to_int64"]
+__all__ = ["AmountTable", "grown", "to_int64"]
 
 _SPARE_LINES: Final = 4
+
+S = TypeVar("S", bound=np.generic)
 
 
 def to_int64(amount: int) -> int:
     """Return the amount as Go keeps it, in 64 bits; sums beyond them wrap around."""
     return (amount + 2**63) % 2**64 - 2**63
+
+
+def grown(array: NDArray[S], capacity: int) -> NDArray[S]:
+    """Return a copy with room for `capacity` nodes, zeros at the end of the last axis."""
+    copy = np.zeros((*array.shape[:-1], capacity), dtype=array.dtype)
+    copy[..., : array.shape[-1]] = array
+    return copy
 
 
 class AmountTable:
@@ -67,9 +76,7 @@ class AmountTable:
 
     def grow(self, capacity: int) -> None:
         """Make room for `capacity` nodes."""
-        array = np.zeros((self._array.shape[0], capacity), dtype=np.int64)
-        array[:, : self._array.shape[1]] = self._array
-        self._replace(array)
+        self._replace(grown(self._array, capacity))
 
     def _add_line(self, name: str, wanted: Mapping[str, int]) -> None:
         if self._num_fixed + len(self.scalars) == self._array.shape[0]:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
 import numpy as np
 
-from pyscheduler.cache.amounts import AmountTable, to_int64
+from pyscheduler.cache.amounts import AmountTable, grown, to_int64
 from pyscheduler.cache.changes import ChangeLog
 from pyscheduler.cache.domain_sums import DomainSums
 from pyscheduler.cache.images import ImageIndex
@@ -296,9 +296,9 @@ class Columns:
         self.labels.grow(capacity)
         self.changes.grow(capacity)
         self.zeros = _zeros(capacity)
-        self._unschedulable = _grown(self._unschedulable, capacity)
-        self._taint_ids = _grown(self._taint_ids, capacity)
-        self._feature_ids = _grown(self._feature_ids, capacity)
+        self._unschedulable = grown(self._unschedulable, capacity)
+        self._taint_ids = grown(self._taint_ids, capacity)
+        self._feature_ids = grown(self._feature_ids, capacity)
 
     def check_invariants(self) -> None:
         """Raise AssertionError unless every array and index is what a look at each node gives."""
@@ -353,12 +353,6 @@ def _replace_id(interner: Interner[V, V], ids: NDArray[np.int32], row: int, valu
 
 def _zeros(capacity: int) -> NDArray[np.int64]:
     return _read_only(np.zeros(capacity, dtype=np.int64))
-
-
-def _grown(array: NDArray[S], capacity: int) -> NDArray[S]:
-    grown = np.zeros(capacity, dtype=array.dtype)
-    grown[: len(array)] = array
-    return grown
 
 
 def _read_only(array: NDArray[S]) -> NDArray[S]:

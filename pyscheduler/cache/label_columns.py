@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from pyscheduler.cache.amounts import grown
 from pyscheduler.cache.interner import Interner
 from pyscheduler.framework.nodes import LabelColumn
 
@@ -48,9 +49,7 @@ class _Column:
         return view
 
     def grow(self, capacity: int) -> None:
-        ids = np.zeros(capacity, dtype=np.int32)
-        ids[: len(self.ids)] = self.ids
-        self.ids = ids
+        self.ids = grown(self.ids, capacity)
         self._view = None
 
 

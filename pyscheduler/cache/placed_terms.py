@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 import numpy as np
 
+from pyscheduler.cache.amounts import grown
 from pyscheduler.cache.label_filing import SelectingThings
 from pyscheduler.framework.affinity_terms import PlacedTerm, TermKind
 
@@ -197,9 +198,7 @@ class PlacedTerms:
         capacity = 2 * len(self._seen)
         while capacity < size:
             capacity *= 2
-        seen = np.zeros(capacity, dtype=np.int64)
-        seen[: len(self._seen)] = self._seen
-        self._seen = seen
+        self._seen = grown(self._seen, capacity)
         for term in self._arrays.values():
             term.array = None
         self._arrays.clear()
@@ -229,12 +228,9 @@ class PlacedTerms:
             found = {int(row): int(term.array[row]) for row in np.flatnonzero(term.array)}
             assert found == term.rows, f"array of {term.key}"
         for (namespace, labels, namespace_labels), answer in self._answers.items():
-            wanted = [
-                term
-                for term in self._terms[: answer.seen]
-                if term.key[2].speaks_of(namespace, dict(labels), dict(namespace_labels))
-            ]
-            assert set(answer.terms) == set(wanted), f"terms about {dict(labels)} in {namespace}"
+            kind = (namespace, dict(labels), dict(namespace_labels))
+            wanted = {term for term in self._terms[: answer.seen] if term.key[2].speaks_of(*kind)}
+            assert set(answer.terms) == wanted, f"terms about {dict(labels)} in {namespace}"
 
 
 def _terms_of(info: PodInfo) -> Iterator[_Key]:

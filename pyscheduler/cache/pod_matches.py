@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 import numpy as np
 
+from pyscheduler.cache.amounts import grown
 from pyscheduler.cache.label_filing import LabelledThings, SelectingThings
 
 if TYPE_CHECKING:
@@ -55,7 +56,7 @@ class _Answer:
         return view
 
     def grow(self, capacity: int) -> None:
-        self.counts = _grown(self.counts, capacity)
+        self.counts = grown(self.counts, capacity)
         self._view = None
 
 
@@ -218,7 +219,7 @@ class PodMatches:
         capacity = 2 * len(self._seen)
         while capacity < size:
             capacity *= 2
-        self._seen = _grown(self._seen, capacity)
+        self._seen = grown(self._seen, capacity)
         for answer in self._answers.values():
             answer.grow(capacity)
 
@@ -230,15 +231,11 @@ class PodMatches:
         pods = [[info.pod for info in each.pods] for each in infos]
         for question, answer in self._answers.items():
             selector, namespaces, terminating = question
-            naive = [
-                sum(
-                    (namespaces is None or pod.namespace in namespaces)
-                    and (terminating or not pod.is_terminating)
-                    and selector.matches(pod.labels)
-                    for pod in each
-                )
+            counted = [
+                [pod for pod in each if selector.matches(pod.labels) and (terminating or not pod.is_terminating)]
                 for each in pods
             ]
+            naive = [sum(namespaces is None or pod.namespace in namespaces for pod in each) for each in counted]
             assert answer.view(len(infos)).tolist() == naive, f"pods that {selector} matches in {namespaces}"
             assert not answer.counts[len(infos) :].any(), "a free row has matching pods"
         kinds = [kind for each in self._namespaces.values() for kind in each.kinds.values()]
@@ -265,9 +262,3 @@ def _concerns(question: _Question, kind: _Kind) -> bool:
     if namespaces is not None and namespace not in namespaces:
         return False
     return (terminating or not is_terminating) and selector.matches(kind.labels)
-
-
-def _grown(array: NDArray[np.int64], capacity: int) -> NDArray[np.int64]:
-    grown = np.zeros(capacity, dtype=np.int64)
-    grown[: len(array)] = array
-    return grown

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from pyscheduler.api import CompiledSelector
+    from pyscheduler.cache.amounts import AmountTable
     from pyscheduler.cache.changes import ChangeLog
     from pyscheduler.cache.columns import Columns
     from pyscheduler.framework.affinity_terms import PlacedTerm
@@ -87,20 +88,15 @@ class NodeView:
 
     def allocatable(self, resource: str) -> NDArray[np.int64]:
         """Return int64[n]: what each node offers; `pods` is `allowed_pods()`."""
-        columns = self._columns
-        table = columns.offered
-        line = ALLOCATABLE.get(resource)
-        if line is None:
-            line = table.scalars.get(resource)
-            if line is None:
-                return columns.zeros[: len(columns.infos)]
-        return table.view[line, : len(columns.infos)]
+        return self._amounts(self._columns.offered, ALLOCATABLE, resource)
 
     def requested(self, resource: str) -> NDArray[np.int64]:
         """Return int64[n]: what the pods on each node ask for."""
+        return self._amounts(self._columns.usage, REQUESTED, resource)
+
+    def _amounts(self, table: AmountTable, fixed: Mapping[str, int], resource: str) -> NDArray[np.int64]:
         columns = self._columns
-        table = columns.usage
-        line = REQUESTED.get(resource)
+        line = fixed.get(resource)
         if line is None:
             line = table.scalars.get(resource)
             if line is None:

@@ -110,24 +110,23 @@ def _size(meter: Meter, value: Any) -> int:
     return len(value)
 
 
-def _sort(meter: Meter, items: Any) -> Any:
-    if items.__class__ not in LIST_CLASSES:
-        raise no_overload("sort", items)
-    return library.sort(meter, items)
+def _of_list(function: str, do: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function that takes a list only."""
 
+    def run(meter: Meter, items: Any, *rest: Any) -> Any:
+        if items.__class__ not in LIST_CLASSES:
+            raise no_overload(function, items)
+        return do(meter, items, *rest)
 
-def _sort_by_keys(meter: Meter, items: Any, keys: Any) -> Any:
-    if items.__class__ not in LIST_CLASSES:
-        raise no_overload("@sortByAssociatedKeys", items)
-    return library.sort_by_keys(meter, items, keys)
+    return run
 
 
 _SINGLE: Final[dict[str, Callable[..., Any]]] = {
     "!_": _not,
     "-_": lambda meter, value: negate(value),
     "size": _size,
-    "sort": _sort,
-    "@sortByAssociatedKeys": _sort_by_keys,
+    "sort": _of_list("sort", library.sort),
+    "@sortByAssociatedKeys": _of_list("@sortByAssociatedKeys", library.sort_by_keys),
 }
 
 

@@ -17,9 +17,9 @@ from pyscheduler.cel import types
 from pyscheduler.cel.types import Type, TypePool
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
-__all__ = ["TYPES", "Overload", "declared_names", "overloads_of"]
+__all__ = ["TYPES", "Overload", "overloads_of"]
 
 _COMPARABLE: Final = ("int", "uint", "double", "bool", "duration", "timestamp", "string", "bytes")
 #: How the lists library of cel-go names types.
@@ -255,11 +255,6 @@ TYPES: Final[dict[str, Type]] = {
 """Types by the names that signatures use."""
 
 _WORD: Final = re.compile(r"[^<>,]+|[<>,]")
-
-
-def declared_names() -> Sequence[str]:
-    """Return the names of all functions."""
-    return tuple(_TEXTS)
 
 
 @functools.cache

@@ -6,7 +6,7 @@ would cost. A round is counted as steps in proportion to the nodes in it.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
 import attrs
 
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["UNSET", "Rounds", "loop"]
 
 Run: TypeAlias = "Callable[[Meter], Any]"
+T = TypeVar("T")
 
 UNSET: Final = object()
 """Stands in the place of a variable that has not been worked out yet."""
@@ -139,12 +140,11 @@ def _chosen(runs: Sequence[Run], meter: Meter) -> bool:
     return bool(decided)
 
 
-def _build_list(rounds: Rounds, runs: Sequence[Run]) -> Run:
-    """Return a loop that makes a list; its body makes lists of one element."""
-    element = runs[0]
+def _build(rounds: Rounds, runs: Sequence[Run], new: Callable[[], T], add: Callable[[T, bool, Meter], None]) -> Run:
+    """Return a loop that calls `add` in each chosen round, with what `new` made and whether a round has failed."""
 
-    def run(meter: Meter) -> list[Any]:
-        made: list[Any] = []
+    def run(meter: Meter) -> T:
+        made = new()
         problem: CelError | None = None
         for _ in _each(rounds, meter):
             try:
@@ -153,9 +153,8 @@ def _build_list(rounds: Rounds, runs: Sequence[Run]) -> Run:
             except CelError as error:
                 problem = error
                 continue
-            meter.cost += 2
             try:
-                made += element(meter)
+                add(made, problem is not None, meter)
             except CelError as error:
                 problem = problem or error
         meter.cost += 1
@@ -164,39 +163,32 @@ def _build_list(rounds: Rounds, runs: Sequence[Run]) -> Run:
         return made
 
     return run
+
+
+def _build_list(rounds: Rounds, runs: Sequence[Run]) -> Run:
+    """Return a loop that makes a list; its body makes lists of one element."""
+    element = runs[0]
+
+    def add(made: list[Any], _has_failed: bool, meter: Meter) -> None:
+        meter.cost += 2
+        made += element(meter)
+
+    return _build(rounds, runs, list, add)
 
 
 def _build_map(rounds: Rounds, runs: Sequence[Run], *, entries: bool) -> Run:
     value_run = runs[0]
 
-    def run(meter: Meter) -> Map:
-        made = Map()
-        problem: CelError | None = None
-        for _ in _each(rounds, meter):
-            try:
-                if not _chosen(runs, meter):
-                    continue
-            except CelError as error:
-                problem = error
-                continue
-            meter.cost += 1
-            if problem is not None and not entries:
-                continue
-            meter.cost += 1
-            if not entries:
-                meter.cost += 1
-            try:
-                value = value_run(meter)
-                if problem is None:
-                    _insert(made, value, meter.slots[rounds.first], entries, meter)
-            except CelError as error:
-                problem = problem or error
+    def add(made: Map, has_failed: bool, meter: Meter) -> None:
         meter.cost += 1
-        if problem is not None:
-            raise problem
-        return made
+        if has_failed and not entries:
+            return
+        meter.cost += 1 if entries else 2
+        value = value_run(meter)
+        if not has_failed:
+            _insert(made, value, meter.slots[rounds.first], entries, meter)
 
-    return run
+    return _build(rounds, runs, Map, add)
 
 
 def _insert(made: Map, value: Any, key: Any, entries: bool, meter: Meter) -> None:

@@ -17,7 +17,7 @@ from pyscheduler.cel.syntax import Call, Ident, ListExpr, Literal, MapEntry, Map
 from pyscheduler.cel.values import UInt
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from pyscheduler.cel.meter import Meter
 
@@ -284,19 +284,26 @@ class _Parser:
                 raise _SyntaxError(self._token, f"missing '{closing}' at '<EOF>'")
             raise self._unexpected(f"{{'{closing}', ','}}")
 
+    def _entries(self, closing: str) -> Iterator[int]:
+        """Yield the place of each entry until `closing`; a comma follows each entry, and may follow the last one."""
+        place = 0
+        while not self._accept(closing):
+            if place:
+                self._expect_comma(closing)
+                if self._accept(closing):
+                    return
+            elif self._accept(","):
+                self._expect(closing)
+                return
+            yield place
+            place += 1
+
     def _list(self, offset: int) -> Node:
         elements: list[Node] = []
         optionals: set[int] = set()
-        while not self._accept("]"):
-            if elements:
-                self._expect_comma("]")
-                if self._accept("]"):
-                    break
-            elif self._accept(","):
-                self._expect("]")
-                break
+        for place in self._entries("]"):
             if self._accept("?"):
-                optionals.add(len(elements))
+                optionals.add(place)
             elements.append(self._expression())
         node = ListExpr(offset, elements, frozenset(optionals))
         node.height = _highest(elements)
@@ -304,14 +311,7 @@ class _Parser:
 
     def _map(self, offset: int) -> Node:
         entries: list[MapEntry] = []
-        while not self._accept("}"):
-            if entries:
-                self._expect_comma("}")
-                if self._accept("}"):
-                    break
-            elif self._accept(","):
-                self._expect("}")
-                break
+        for _ in self._entries("}"):
             optional = self._accept("?") is not None
             key = self._expression()
             colon = self._expect(":")
@@ -322,14 +322,7 @@ class _Parser:
 
     def _struct(self, offset: int, name: str) -> Node:
         fields: list[tuple[int, str, Node, bool]] = []
-        while not self._accept("}"):
-            if fields:
-                self._expect_comma("}")
-                if self._accept("}"):
-                    break
-            elif self._accept(","):
-                self._expect("}")
-                break
+        for _ in self._entries("}"):
             optional = self._accept("?") is not None
             field = self._token
             if field.kind != "name":

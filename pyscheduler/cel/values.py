@@ -41,7 +41,6 @@ __all__ = [
     "UInt",
     "Url",
     "find_key",
-    "item_at",
     "items_of",
     "key_of",
     "show",
@@ -331,14 +330,6 @@ def items_of(value: Any, meter: Meter) -> Iterator[Any]:
         if meter.fuel < 0:
             meter.tick(0)
         yield value_of_key(item) if keys else item
-
-
-def item_at(value: Any, index: Any) -> Any:
-    """Return an element of a list; raise `CelError`."""
-    at = list_index(index)
-    if not 0 <= at < len(value):
-        raise CelError(f"index out of bounds: {show(index)}")
-    return value[at]
 
 
 def list_index(index: Any) -> int:

@@ -15,11 +15,7 @@ from pyscheduler.framework.affinity_terms import (
     AffinityTerm as AffinityTerm,
     WeightedAffinityTerm as WeightedAffinityTerm,
 )
-from pyscheduler.framework.clock import (
-    Clock as Clock,
-    LoopClock as LoopClock,
-    Timer as Timer,
-)
+from pyscheduler.framework.clock import Clock as Clock, LoopClock as LoopClock, Timer as Timer
 from pyscheduler.framework.cycle_state import (
     AFTER_FAILURE as AFTER_FAILURE,
     PODS_TO_ACTIVATE as PODS_TO_ACTIVATE,
@@ -58,10 +54,7 @@ from pyscheduler.framework.events import (
     QueueingHint as QueueingHint,
     QueueingHintFn as QueueingHintFn,
 )
-from pyscheduler.framework.group_cycle import (
-    GroupOutcome as GroupOutcome,
-    GroupVerdict as GroupVerdict,
-)
+from pyscheduler.framework.group_cycle import GroupOutcome as GroupOutcome, GroupVerdict as GroupVerdict
 from pyscheduler.framework.handle import (
     Client as Client,
     EventRecorder as EventRecorder,
@@ -105,9 +98,7 @@ from pyscheduler.framework.node_info import (
     NodeInfo as NodeInfo,
     next_generation as next_generation,
 )
-from pyscheduler.framework.node_statuses import (
-    NodeStatuses as NodeStatuses,
-)
+from pyscheduler.framework.node_statuses import NodeStatuses as NodeStatuses
 from pyscheduler.framework.nodes import (
     FeatureColumn as FeatureColumn,
     ImageColumn as ImageColumn,
@@ -115,10 +106,7 @@ from pyscheduler.framework.nodes import (
     Nodes as Nodes,
     TaintColumn as TaintColumn,
 )
-from pyscheduler.framework.pod_info import (
-    PodInfo as PodInfo,
-    QueuedPodInfo as QueuedPodInfo,
-)
+from pyscheduler.framework.pod_info import PodInfo as PodInfo, QueuedPodInfo as QueuedPodInfo
 from pyscheduler.framework.preemption import (
     PREEMPTION_FINDINGS as PREEMPTION_FINDINGS,
     Candidate as Candidate,
@@ -133,10 +121,7 @@ from pyscheduler.framework.profile import (
     PluginSet as PluginSet,
     ProfileSpec as ProfileSpec,
 )
-from pyscheduler.framework.recorder import (
-    NullRecorder as NullRecorder,
-    Recorder as Recorder,
-)
+from pyscheduler.framework.recorder import NullRecorder as NullRecorder, Recorder as Recorder
 from pyscheduler.framework.resource import (
     CPU as CPU,
     EPHEMERAL_STORAGE as EPHEMERAL_STORAGE,
@@ -144,13 +129,8 @@ from pyscheduler.framework.resource import (
     PODS as PODS,
     Resource as Resource,
 )
-from pyscheduler.framework.reuse import (
-    Reuse as Reuse,
-)
-from pyscheduler.framework.snapshot import (
-    Checkpoint as Checkpoint,
-    Snapshot as Snapshot,
-)
+from pyscheduler.framework.reuse import Reuse as Reuse
+from pyscheduler.framework.snapshot import Checkpoint as Checkpoint, Snapshot as Snapshot
 from pyscheduler.framework.status import (
     MAX_SCORE as MAX_SCORE,
     MAX_TOTAL_SCORE as MAX_TOTAL_SCORE,
@@ -158,139 +138,14 @@ from pyscheduler.framework.status import (
     Code as Code,
     Status as Status,
 )
-from pyscheduler.framework.trial import (
-    Trial as Trial,
-    TrialKind as TrialKind,
-)
+from pyscheduler.framework.trial import Trial as Trial, TrialKind as TrialKind
 from pyscheduler.framework.waiting import (
     WaitingIndex as WaitingIndex,
     WaitingPod as WaitingPod,
     WaitVerdict as WaitVerdict,
 )
-from pyscheduler.framework.watches import (
-    Lister as Lister,
-    PolicyRule as PolicyRule,
-    event_resource as event_resource,
-)
-from pyscheduler.framework.what_if import (
-    WhatIf as WhatIf,
-)
-
-__all__ = [
-    "AFTER_FAILURE",
-    "CPU",
-    "ENTRY_POINT_GROUP",
-    "EPHEMERAL_STORAGE",
-    "MAX_SCORE",
-    "MAX_TOTAL_SCORE",
-    "MEMORY",
-    "MIN_SCORE",
-    "NO_NODES_AVAILABLE",
-    "PODS",
-    "PODS_TO_ACTIVATE",
-    "PREEMPTION_FINDINGS",
-    "APIError",
-    "ActionType",
-    "AffinityTerm",
-    "AfterFailure",
-    "AlreadyExistsError",
-    "BindPlugin",
-    "Candidate",
-    "Checkpoint",
-    "Client",
-    "Clock",
-    "ClusterEvent",
-    "ClusterEventWithHint",
-    "Code",
-    "ConfigError",
-    "ConflictError",
-    "CycleState",
-    "Diagnosis",
-    "EnabledPlugin",
-    "EnqueueExtensions",
-    "EventRecorder",
-    "EventResource",
-    "ExtensionPoint",
-    "FeatureColumn",
-    "FilterPlugin",
-    "FitError",
-    "ForbiddenError",
-    "GoneError",
-    "GroupCyclePlugin",
-    "GroupOutcome",
-    "GroupVerdict",
-    "Handle",
-    "HostPorts",
-    "ImageColumn",
-    "ImageState",
-    "LabelColumn",
-    "Lister",
-    "LoopClock",
-    "NoNodesError",
-    "NodeInfo",
-    "NodeScore",
-    "NodeStatuses",
-    "Nodes",
-    "NominatingInfo",
-    "Nominator",
-    "NotFoundError",
-    "NullRecorder",
-    "PermitPlugin",
-    "Plugin",
-    "PluginError",
-    "PluginFactory",
-    "PluginRegistry",
-    "PluginSet",
-    "PodInfo",
-    "PodsToActivate",
-    "PolicyRule",
-    "PostBindPlugin",
-    "PostFilterPlugin",
-    "PostFilterResult",
-    "PreBindPlugin",
-    "PreBindPreFlightResult",
-    "PreEnqueuePlugin",
-    "PreFilterPlugin",
-    "PreFilterResult",
-    "PreScorePlugin",
-    "PreemptionExtender",
-    "PreemptionFindings",
-    "PreemptionRules",
-    "Preemptor",
-    "ProfileSpec",
-    "PySchedulerError",
-    "QueueSortPlugin",
-    "QueuedPodInfo",
-    "QueueingHint",
-    "QueueingHintFn",
-    "Recorder",
-    "ReservePlugin",
-    "Resource",
-    "Reuse",
-    "ScorePlugin",
-    "SignFragment",
-    "SignPlugin",
-    "Snapshot",
-    "StateData",
-    "StateKey",
-    "StateNotFoundError",
-    "Status",
-    "TaintColumn",
-    "Timer",
-    "TooManyRequestsError",
-    "TransportError",
-    "Trial",
-    "TrialKind",
-    "UnauthorizedError",
-    "WaitVerdict",
-    "WaitingIndex",
-    "WaitingPod",
-    "WeightedAffinityTerm",
-    "WhatIf",
-    "hookimpl",
-    "hookspec",
-    "next_generation",
-]
+from pyscheduler.framework.watches import Lister as Lister, PolicyRule as PolicyRule, event_resource as event_resource
+from pyscheduler.framework.what_if import WhatIf as WhatIf
 
 #: Replaced by `CycleState.trial`; for one version.
 _REPLACED = {

@@ -64,9 +64,7 @@ class ExtendedResources:
         """
         self._classes, self._count = classes, count
         self._outdate()
-        classes.add_event_handler(
-            on_add=lambda _: self._outdate(), on_update=lambda *_: self._outdate(), on_delete=lambda _: self._outdate()
-        )
+        classes.add_event_handler(on_add=self._outdate, on_update=self._outdate, on_delete=self._outdate)
 
     def class_of(self, resource: str) -> DeviceClass | None:
         """Return the class that stands for a resource, None where there is none."""
@@ -97,7 +95,7 @@ class ExtendedResources:
         assert self._count is not None, "a class was found, so `follow` was called"
         return self._count(device_class, nodes)
 
-    def _outdate(self) -> None:
+    def _outdate(self, *_: DeviceClass) -> None:
         self._by_resource = None
 
     def _current(self) -> Mapping[str, DeviceClass]:

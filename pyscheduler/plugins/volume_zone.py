@@ -53,14 +53,14 @@ _SUCCESSORS: Final = {BETA_ZONE: ZONE, BETA_REGION: REGION}
 _WAIT: Final = "WaitForFirstConsumer"
 
 
-class _Place(NamedTuple):
-    """Where a volume is: a label, and the values of which a node must have one."""
+class _ZoneLabel(NamedTuple):
+    """A zone or region label of a volume: its key, and the values of which a node must have one."""
 
     label: str
     values: frozenset[str]
 
 
-_STATE: Final[StateKey[tuple[_Place, ...]]] = StateKey("PreFilterVolumeZone")
+_STATE: Final[StateKey[tuple[_ZoneLabel, ...]]] = StateKey("PreFilterVolumeZone")
 
 
 class VolumeZone(PreFilterPlugin, FilterPlugin, EnqueueExtensions, SignPlugin):
@@ -79,25 +79,25 @@ class VolumeZone(PreFilterPlugin, FilterPlugin, EnqueueExtensions, SignPlugin):
         self._classes = handle.lister(StorageClass)
 
     def pre_filter(self, state: CycleState, pod: Pod, nodes: Nodes) -> PreFilterResult | Status | None:
-        places = self._places_of(pod)
-        if isinstance(places, Status):
-            return places
-        if not places:
+        zones = self._zone_labels_of(pod)
+        if isinstance(zones, Status):
+            return zones
+        if not zones:
             return Status.skip()
-        state.write(_STATE, places)
+        state.write(_STATE, zones)
         return None
 
     def filter_nodes(self, state: CycleState, pod: Pod, nodes: Nodes) -> NodeStatuses | None:
-        places = state.get(_STATE)
-        if places is None:
+        zones = state.get(_STATE)
+        if zones is None:
             # A profile may disable PreFilter of this plugin.
-            found = self._places_of(pod)
+            found = self._zone_labels_of(pod)
             if isinstance(found, Status):
                 return NodeStatuses.failing(np.ones(len(nodes), dtype=np.bool_), found)
-            places = found
+            zones = found
         outside = np.zeros(len(nodes), dtype=np.bool_)
-        for place in dict.fromkeys(places):
-            outside |= ~_inside(place, nodes)
+        for zone in dict.fromkeys(zones):
+            outside |= ~_inside(zone, nodes)
         if not outside.any():
             return None
         placed = np.zeros(len(nodes), dtype=np.bool_)
@@ -105,9 +105,9 @@ class VolumeZone(PreFilterPlugin, FilterPlugin, EnqueueExtensions, SignPlugin):
             placed |= nodes.labels(label).ids != 0
         return NodeStatuses.failing(outside & placed, _REJECTION)
 
-    def _places_of(self, pod: Pod) -> tuple[_Place, ...] | Status:
-        """Return where the pod's volumes are, or why that cannot be told."""
-        places: list[_Place] = []
+    def _zone_labels_of(self, pod: Pod) -> tuple[_ZoneLabel, ...] | Status:
+        """Return the zone labels of the pod's volumes, or why they are unknown."""
+        zones: list[_ZoneLabel] = []
         for volume in pod.spec.volumes:
             if volume.persistent_volume_claim is None:
                 continue
@@ -125,8 +125,8 @@ class VolumeZone(PreFilterPlugin, FilterPlugin, EnqueueExtensions, SignPlugin):
             bound = self._volumes.get(claim.spec.volume_name)
             if bound is None:
                 return Status.unresolvable(f'persistentvolume "{claim.spec.volume_name}" not found')
-            places += _places(bound)
-        return tuple(places)
+            zones += _zone_labels(bound)
+        return tuple(zones)
 
     def _unbound(self, claim: PersistentVolumeClaim) -> Status | None:
         """Return why a claim without a volume is a reason to wait; None where it waits for its first consumer."""
@@ -169,31 +169,31 @@ class VolumeZone(PreFilterPlugin, FilterPlugin, EnqueueExtensions, SignPlugin):
     def after_volume_change(self, pod: Pod, old: object | None, new: object | None) -> QueueingHint:
         """Queue when a volume came, or is somewhere else now."""
         assert isinstance(new, PersistentVolume)
-        if isinstance(old, PersistentVolume) and _places(old) == _places(new):
+        if isinstance(old, PersistentVolume) and _zone_labels(old) == _zone_labels(new):
             return QueueingHint.SKIP
         return QueueingHint.QUEUE
 
 
-def _places(volume: PersistentVolume) -> list[_Place]:
-    """Return where a volume is; a label with an empty zone among its zones says nothing."""
-    places = []
+def _zone_labels(volume: PersistentVolume) -> list[_ZoneLabel]:
+    """Return the zone labels of a volume; a label with an empty zone among its zones does not count."""
+    zones = []
     for label in _LABELS:
         text = volume.labels.get(label)
         if text is None:
             continue
         values = frozenset(zone.strip() for zone in text.split(ZONE_DELIMITER))
         if "" not in values:
-            places.append(_Place(label, values))
-    return places
+            zones.append(_ZoneLabel(label, values))
+    return zones
 
 
-def _inside(place: _Place, nodes: Nodes) -> NDArray[np.bool_]:
+def _inside(zone: _ZoneLabel, nodes: Nodes) -> NDArray[np.bool_]:
     """Return bool[n]: which nodes have one of the values, in that label or, where they lack it, in its successor."""
-    column = nodes.labels(place.label)
-    inside = _has_one(place.values, column)
-    successor = _SUCCESSORS.get(place.label)
+    column = nodes.labels(zone.label)
+    inside = _has_one(zone.values, column)
+    successor = _SUCCESSORS.get(zone.label)
     if successor is not None:
-        inside |= (column.ids == 0) & _has_one(place.values, nodes.labels(successor))
+        inside |= (column.ids == 0) & _has_one(zone.values, nodes.labels(successor))
     return inside
 
 

@@ -10,7 +10,7 @@ from pyscheduler.api.codec import decode, encode
 from pyscheduler.api.meta import KubeObject, Wire
 
 TYPES = sorted(
-    (value for value in (getattr(api, name) for name in api.__all__) if isinstance(value, type)),
+    (value for value in vars(api).values() if isinstance(value, type)),
     key=lambda value: value.__name__,
 )
 WIRE_TYPES = [value for value in TYPES if issubclass(value, Wire) and value not in {Wire, KubeObject}]

@@ -107,9 +107,7 @@ async def test_a_session_with_kubectl(kubeconfig: Path) -> None:
             ("--token-auth-file", "{}/none"), "--token-auth-file: {}/none: cannot be read: No such file", id="none"
         ),
         pytest.param(("--token-auth-file", "{}/bad"), "--token-auth-file: {}/bad: must have at least 3 col", id="bad"),
-        pytest.param(
-            ("--tls-cert-file", "{}/bad"), "--tls-cert-file needs --tls-private-key-file; give", id="half"
-        ),
+        pytest.param(("--tls-cert-file", "{}/bad"), "--tls-cert-file needs --tls-private-key-file; give", id="half"),
         pytest.param(
             ("--tls-cert-file", "{}/bad", "--tls-private-key-file", "{}/bad"),
             "--tls-cert-file and --tls-private-key-file ({}/bad, {}/bad): ",

@@ -21,6 +21,7 @@ import attrs
 
 from pyscheduler.api import KubeObject
 from pyscheduler.api.codec import ADDED, DELETED
+from pyscheduler.api.meta import is_older
 from pyscheduler.cluster.real.interning import SharedParts
 from pyscheduler.framework.errors import PLUGIN_FAILURES
 
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from pyscheduler.api import Malformed
     from pyscheduler.framework.recorder import Recorder
 
-__all__ = ["LocalCopy", "UnannouncedError", "is_older"]
+__all__ = ["LocalCopy", "UnannouncedError"]
 
 _log = logging.getLogger(__name__)
 
@@ -198,8 +199,3 @@ class LocalCopy(Generic[T]):
         except PLUGIN_FAILURES:  # plugins add handlers, too
             self._recorder.warning("handler_failed")
             _log.exception("Event handler failed resource=%s object=%s", self._what, objects[-1].key)
-
-
-def is_older(version: str, than: str) -> bool:
-    """Return True if a version is known to come before another."""
-    return version.isdecimal() and than.isdecimal() and int(version) < int(than)

@@ -14,22 +14,22 @@ from typing import TYPE_CHECKING, Final
 
 from pyscheduler.plugins.dynamic_resources.errors import AllocationError, NodeAllocationError
 from pyscheduler.plugins.dynamic_resources.features import ALL_FEATURES, Features
+from pyscheduler.plugins.dynamic_resources.node_signature import Reducer
 from pyscheduler.plugins.dynamic_resources.requests import read_claims
 from pyscheduler.plugins.dynamic_resources.results import make_allocation
 from pyscheduler.plugins.dynamic_resources.search import Search
-from pyscheduler.plugins.dynamic_resources.situation import Reducer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from pyscheduler.api import AllocationResult, Node, ResourceClaim
     from pyscheduler.plugins.dynamic_resources.allocated import AllocatedState
+    from pyscheduler.plugins.dynamic_resources.node_signature import NodeSignature
     from pyscheduler.plugins.dynamic_resources.patience import Patience
     from pyscheduler.plugins.dynamic_resources.pools import Inventory, NodeOffer, Pool
     from pyscheduler.plugins.dynamic_resources.requests import ClaimDemand, ClassLookup
     from pyscheduler.plugins.dynamic_resources.search import Solution
     from pyscheduler.plugins.dynamic_resources.selectors import DeviceSelectors
-    from pyscheduler.plugins.dynamic_resources.situation import Situation
 
 __all__ = ["Allocator"]
 
@@ -68,7 +68,7 @@ class Allocator:
         self._features = features
         self._new_share_id = new_share_id
         self._prepared: tuple[tuple[ClaimDemand, ...], Reducer, int] | None = None
-        self._at_sight: dict[tuple[object, ...], tuple[Situation, Solution | None]] = {}
+        self._at_sight: dict[tuple[object, ...], tuple[NodeSignature, Solution | None]] = {}
         self._solutions: dict[tuple[object, ...], Solution | None] = {}
 
     def go_by(self, allocated: AllocatedState) -> None:
@@ -88,14 +88,14 @@ class Allocator:
         `NodeAllocationError` where pools of this node are; and what `patience` raises, which counts the steps of
         selectors and of the search.
         """
-        offer, situation, solution = self._solve(node, patience)
+        offer, signature, solution = self._solve(node, patience)
         if solution is None:
             return None
         demands, *_ = self._prepare()
         return [
             make_allocation(
                 demand,
-                [(request, offer.candidates[situation.places[position]].device) for request, position in chosen],
+                [(request, offer.candidates[signature.places[position]].device) for request, position in chosen],
                 node.name,
                 self._new_share_id,
             )
@@ -110,7 +110,7 @@ class Allocator:
             self._prepared = demands, reducer, self._inventory.number_of(reducer.question)
         return self._prepared
 
-    def _solve(self, node: Node, patience: Patience | None) -> tuple[NodeOffer, Situation, Solution | None]:
+    def _solve(self, node: Node, patience: Patience | None) -> tuple[NodeOffer, NodeSignature, Solution | None]:
         known_offers = len(self._inventory.offers)
         offer = self._inventory.offer_to(node)
         if patience is not None and len(self._inventory.offers) != known_offers:
@@ -125,25 +125,25 @@ class Allocator:
             known = self._work_out(offer, demands, reducer.reduce(offer), patience)
             if sight is not None:
                 self._at_sight[sight] = known
-        situation, solution = known
+        signature, solution = known
         if solution is None and any(pool.problem for pool in offer.pools):
             raise NodeAllocationError("invalid resource pools were encountered")
-        return offer, situation, solution
+        return offer, signature, solution
 
     def _work_out(
         self,
         offer: NodeOffer,
         demands: tuple[ClaimDemand, ...],
-        situation: Situation,
+        signature: NodeSignature,
         patience: Patience | None,
-    ) -> tuple[Situation, Solution | None]:
-        key = situation.key
+    ) -> tuple[NodeSignature, Solution | None]:
+        key = signature.key
         if key not in self._solutions:
-            self._solutions[key] = Search(demands, offer, situation, patience).run()
-        return situation, self._solutions[key]
+            self._solutions[key] = Search(demands, offer, signature, patience).run()
+        return signature, self._solutions[key]
 
     def _sight(self, offer: NodeOffer, reducer: Reducer, question: int) -> tuple[object, ...] | None:
-        """Return what makes the situation of a node the same as another's at first sight; None where it takes more."""
+        """Return a key that nodes share only if their signatures are equal; None if the signatures must be compared."""
         view = self._inventory.view(offer, question, reducer.answer)
         if view is None:
             return None

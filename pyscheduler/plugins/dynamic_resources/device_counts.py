@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from pyscheduler.api import DeviceClass, Node
     from pyscheduler.framework import Nodes
     from pyscheduler.plugins.dynamic_resources.allocated import DeviceId
+    from pyscheduler.plugins.dynamic_resources.inventory_cache import InventoryCache
     from pyscheduler.plugins.dynamic_resources.ledger import ClaimLedger
     from pyscheduler.plugins.dynamic_resources.patience import Patience
-    from pyscheduler.plugins.dynamic_resources.stock import Stock
 
 __all__ = ["DeviceCounts"]
 
@@ -35,7 +35,7 @@ _log = logging.getLogger(__name__)
 class DeviceCounts:
     """Counts devices by what the slices offer and what is allocated now."""
 
-    stock: Stock
+    cache: InventoryCache
     ledger: ClaimLedger
 
     def count(self, device_class: DeviceClass, nodes: Nodes) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -58,7 +58,7 @@ class DeviceCounts:
         selectors = [each.cel.expression for each in device_class.spec.selectors if each.cel is not None]
         found = [
             device.id
-            for device, _ in self.stock.inventory().offer_to(node).candidates
-            if all(self.stock.selectors.matches(each, device.facts, patience.pause) for each in selectors)
+            for device, _ in self.cache.inventory().offer_to(node).candidates
+            if all(self.cache.selectors.matches(each, device.facts, patience.pause) for each in selectors)
         ]
         return len(found), sum(each in taken for each in found)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import attrs
 
 from pyscheduler.api import AllocationResult, ResourceClaim
+from pyscheduler.api.meta import is_older
 from pyscheduler.plugins.dynamic_resources.allocated import AllocatedState
 from pyscheduler.plugins.dynamic_resources.claims import ClaimError, find_claims, is_reserved_for
 from pyscheduler.plugins.dynamic_resources.extended_claims import owner_of
@@ -86,7 +87,7 @@ class ClaimLedger:
         stored = self._lister.get(claim.name, claim.namespace)
         if stored is None or stored.uid != claim.uid:
             return
-        if not is_older(claim, stored):
+        if not is_older(claim.resource_version, stored.resource_version):
             self._written[claim.key] = claim
         self._count(self.get(claim.name, claim.namespace) or stored)
 
@@ -221,7 +222,9 @@ class ClaimLedger:
 
     def _update(self, _: ResourceClaim, new: ResourceClaim) -> None:
         written = self._written.get(new.key)
-        if written is not None and (written.uid != new.uid or not is_older(new, written)):
+        if written is not None and (
+            written.uid != new.uid or not is_older(new.resource_version, written.resource_version)
+        ):
             del self._written[new.key]
             written = None
         self._count(new if written is None else written)
@@ -255,9 +258,3 @@ class ClaimLedger:
         if allocation is not None:
             self.allocated.add(allocation)
             self._counted[uid] = allocation
-
-
-def is_older(claim: ResourceClaim, other: ResourceClaim) -> bool:
-    """Tell whether a state of a claim comes before another; versions that are no numbers cannot be ordered."""
-    version, than = claim.resource_version, other.resource_version
-    return version.isdecimal() and than.isdecimal() and int(version) < int(than)

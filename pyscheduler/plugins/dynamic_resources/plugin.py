@@ -75,11 +75,11 @@ from pyscheduler.plugins.dynamic_resources.extended_claims import ExtendedClaim
 from pyscheduler.plugins.dynamic_resources.extended_writes import ExtendedClaimWriter
 from pyscheduler.plugins.dynamic_resources.features import Features
 from pyscheduler.plugins.dynamic_resources.hints import Hints
+from pyscheduler.plugins.dynamic_resources.inventory_cache import InventoryCache
 from pyscheduler.plugins.dynamic_resources.ledger import ClaimLedger
 from pyscheduler.plugins.dynamic_resources.long_work import Basis, Job, LongWork
 from pyscheduler.plugins.dynamic_resources.patience import StillWorkingError
-from pyscheduler.plugins.dynamic_resources.selectors import CelSelectors
-from pyscheduler.plugins.dynamic_resources.stock import Stock
+from pyscheduler.plugins.dynamic_resources.selectors import DeviceSelectors
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Sequence
@@ -156,12 +156,14 @@ class DynamicResources(
         self._ledger = handle.shared("pyscheduler/resource-claims", lambda: ClaimLedger(claims))
         slices = handle.lister(ResourceSlice)
         features = Features.of(handle.feature_gates)
-        self._stock = handle.shared("pyscheduler/devices", lambda: Stock(slices, CelSelectors(), features))
+        self._inventory_cache = handle.shared(
+            "pyscheduler/devices", lambda: InventoryCache(slices, DeviceSelectors(), features)
+        )
         self._writer = ClaimWriter(handle, self._ledger)
         self._extended_writer = ExtendedClaimWriter(handle, self._ledger, self._writer)
         self._extended = ExtendedResources.of(handle)
         if handle.feature_gates["DRAExtendedResource"]:
-            self._extended.follow(self._classes, DeviceCounts(self._stock, self._ledger).count)
+            self._extended.follow(self._classes, DeviceCounts(self._inventory_cache, self._ledger).count)
         self._hints = Hints(self._ledger.get)
 
     def _of(self, state: CycleState, pod: Pod) -> Choice | None:
@@ -270,9 +272,9 @@ class DynamicResources(
     def _choose_by(self, choice: Choice, allocated: AllocatedState) -> None:
         """Have devices chosen by a state of what is allocated."""
         claims = [each.claim for each in choice.pending if each.shared is None]
-        stock, inventory = self._stock, self._stock.inventory()
+        cache, inventory = self._inventory_cache, self._inventory_cache.inventory()
         choice.make_allocator = lambda extra: Allocator(
-            [*claims, *extra], allocated, self._classes.get, inventory, stock.selectors, stock.features
+            [*claims, *extra], allocated, self._classes.get, inventory, cache.selectors, cache.features
         )
         for allocator in choice.allocators.values():
             allocator.go_by(allocated)
@@ -280,7 +282,7 @@ class DynamicResources(
     def _basis(self, choice: Choice) -> Basis:
         """Return what the devices for a pod depend on, but for what is allocated."""
         claims = [each.claim for each in choice.pending if each.shared is None]
-        return Basis.of(claims, self._classes.get, self._stock.inventory(), self._ledger.allocated)
+        return Basis.of(claims, self._classes.get, self._inventory_cache.inventory(), self._ledger.allocated)
 
     def filter_nodes(self, state: CycleState, pod: Pod, nodes: Nodes) -> NodeStatuses | None:
         choice = self._of(state, pod)

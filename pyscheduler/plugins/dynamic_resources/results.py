@@ -91,13 +91,13 @@ def _node_selector(demand: ClaimDemand, devices: Iterable[PoolDevice], node_name
     fields: list[NodeSelectorRequirement] = []
     expressions: list[NodeSelectorRequirement] = []
     for device in devices:
-        place = device.place
-        if device.device.binds_to_node or (place is not None and place.node_name):
+        scope = device.scope
+        if device.device.binds_to_node or (scope is not None and scope.node_name):
             only = NodeSelectorRequirement(key="metadata.name", operator="In", values=(node_name,))
             return NodeSelector(node_selector_terms=(NodeSelectorTerm(match_fields=(only,)),))
-        if place is None or place.selector is None or not place.selector.node_selector_terms:
+        if scope is None or scope.selector is None or not scope.selector.node_selector_terms:
             continue
-        terms = place.selector.node_selector_terms
+        terms = scope.selector.node_selector_terms
         if len(terms) > 1:
             raise AllocationError(
                 f"create NodeSelector for claim {demand.claim.name}: unsupported ResourceSlice.NodeSelector "

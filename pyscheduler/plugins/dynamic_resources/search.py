@@ -1,6 +1,6 @@
 """The search for devices: one claim after the other, one request after the other, one device after the other.
 
-Devices are tried in the order of the situation, alternatives of a request in the order of preference; the first full
+Devices are tried in the order of the signature, alternatives of a request in the order of preference; the first full
 solution is taken. Devices of one request are chosen in ascending order only, as their order does not matter. Besides, a
 device is not tried where one of its kind, in the same state, has failed, and a request is given up where fewer devices
 are left than it still needs; neither changes which solution comes first.
@@ -23,16 +23,16 @@ import attrs
 from pyscheduler.plugins.dynamic_resources.capacity import fits
 from pyscheduler.plugins.dynamic_resources.constraints import Constraint
 from pyscheduler.plugins.dynamic_resources.errors import AllocationError, AllocationTimeoutError
+from pyscheduler.plugins.dynamic_resources.node_signature import BLOCKED, FREE, UNFIT, UNIQUE, Kind, amounts_of
 from pyscheduler.plugins.dynamic_resources.requests import MOST_DEVICES
-from pyscheduler.plugins.dynamic_resources.situation import BLOCKED, FREE, UNFIT, UNIQUE, Kind, amounts_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from pyscheduler.plugins.dynamic_resources.node_signature import NodeSignature
     from pyscheduler.plugins.dynamic_resources.patience import Patience
     from pyscheduler.plugins.dynamic_resources.pools import NodeOffer
     from pyscheduler.plugins.dynamic_resources.requests import ClaimDemand, Request
-    from pyscheduler.plugins.dynamic_resources.situation import Situation
 
 __all__ = ["Search", "Solution"]
 
@@ -52,7 +52,7 @@ _Step: TypeAlias = Generator["_Step", _Outcome, _Outcome]
 
 @attrs.frozen(eq=False)
 class Solution:
-    """Which devices each claim gets: requests with positions in the situation, in the order of allocation."""
+    """Which devices each claim gets: requests with positions in the signature, in the order of allocation."""
 
     chosen: tuple[tuple[tuple[Request, int], ...], ...]
 
@@ -68,20 +68,20 @@ class _Taken:
 
 
 class Search:
-    """Works out one situation; `offer` is that of the node."""
+    """Searches devices for the claims on nodes of one signature; `offer` is that of one such node."""
 
     def __init__(
         self,
         demands: Sequence[ClaimDemand],
         offer: NodeOffer,
-        situation: Situation,
+        signature: NodeSignature,
         patience: Patience | None = None,
     ) -> None:
         self._demands = demands
         self._offer = offer
-        self._situation = situation
+        self._signature = signature
         self._patience = patience
-        self._kinds = situation.kinds
+        self._kinds = signature.kinds
         self._constraints = [
             [Constraint.of(each) for each in demand.claim.spec.devices.constraints] for demand in demands
         ]
@@ -93,7 +93,7 @@ class Search:
         self._users: dict[int, set[int]] = {}
         #: By position of a shareable device, the amounts that each share takes.
         self._shares: dict[int, list[Mapping[str, int]]] = {}
-        self._counters = [dict(counters) for counters in situation.counters]
+        self._counters = [dict(counters) for counters in signature.counters]
         # Where all devices must meet a constraint, it depends on which comes first whether that fails or is an error.
         self._kinds_stand = not any(
             request.all_devices and request.constraints
@@ -240,7 +240,7 @@ class Search:
             self._undo(taken)
             if request.all_devices:
                 claim = self._demands[request.claim_index].claim
-                device = "/".join(self._offer.candidates[self._situation.places[position]].device.id)
+                device = "/".join(self._offer.candidates[self._signature.places[position]].device.id)
                 raise AllocationError(
                     f"claim {claim.key}, request {request.name}: cannot add device {device} because a claim "
                     "constraint would not be satisfied"

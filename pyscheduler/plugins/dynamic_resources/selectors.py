@@ -1,9 +1,8 @@
 """Device selectors: does a device satisfy an expression in CEL.
 
-The allocator asks through `DeviceSelectors` and knows nothing of the language; `CelSelectors` answers with
-`pyscheduler.cel`. Devices that differ in nothing but their name share their `DeviceFacts`. Those that differ in what an
-expression does not ask for, as serial numbers, share its answer. So an expression runs once per kind of device, and not
-once per device, node or cycle.
+`DeviceSelectors` evaluates expressions with `pyscheduler.cel`. Devices that differ in nothing but their name share
+their `DeviceFacts`. Those that differ in what an expression does not ask for, as serial numbers, share its answer. So
+an expression runs once per kind of device, and not once per device, node or cycle.
 
 Whoever asks hands in `pause`, which an evaluation calls after each few thousand steps, and which may raise an error to
 end it; nothing is kept of an evaluation that was ended. What is kept of expressions and answers is bounded, so that it
@@ -15,7 +14,7 @@ Texts of errors are kube-scheduler's. Source: kube-scheduler 1.36, `k8s.io/dynam
 from __future__ import annotations
 
 from collections import OrderedDict
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 import attrs
 import msgspec
@@ -33,7 +32,7 @@ if TYPE_CHECKING:
     from pyscheduler.cel.values import Map
     from pyscheduler.plugins.dynamic_resources.device_language import Reference
 
-__all__ = ["CelSelectors", "DeviceFacts", "DeviceSelectorError", "DeviceSelectors"]
+__all__ = ["DeviceFacts", "DeviceSelectorError", "DeviceSelectors"]
 
 _MOST_DEVICES: Final = 200_000
 _MOST_VALUES: Final = 5_000
@@ -66,21 +65,6 @@ class DeviceFacts:
     problem: str | None = None
 
 
-class DeviceSelectors(Protocol):
-    """Answers whether devices satisfy expressions."""
-
-    def facts_of(self, driver: str, device: Device) -> DeviceFacts:
-        """Return the facts of a device; cheap for one that was asked for before."""
-        ...
-
-    def matches(self, expression: str, facts: DeviceFacts, pause: Callable[[], None] | None = None) -> bool:
-        """Return whether the device satisfies the expression; raise `DeviceSelectorError` where that cannot be told.
-
-        `pause` is called now and then while that is worked out; what it raises is passed on.
-        """
-        ...
-
-
 @attrs.define(eq=False)
 class _Compiled:
     """An expression: its program, or `why` there is none; what it asks of devices; and what it said of them."""
@@ -95,8 +79,8 @@ class _Compiled:
     by_values: dict[tuple[object, ...], bool | str] = attrs.Factory(dict)
 
 
-class CelSelectors:
-    """`DeviceSelectors` in CEL."""
+class DeviceSelectors:
+    """Answers whether devices satisfy expressions."""
 
     __slots__ = ("_by_content", "_by_identity", "_compiled", "_numbered", "_values", "_weight")
 
@@ -116,6 +100,7 @@ class CelSelectors:
         return self._weight
 
     def facts_of(self, driver: str, device: Device) -> DeviceFacts:
+        """Return the facts of a device; cheap for one that was asked for before."""
         known = self._by_identity.get(id(device))
         if known is not None and known[0] is device and known[1].driver == driver:
             return known[1]
@@ -133,6 +118,10 @@ class CelSelectors:
         return facts
 
     def matches(self, expression: str, facts: DeviceFacts, pause: Callable[[], None] | None = None) -> bool:
+        """Return whether the device satisfies the expression; raise `DeviceSelectorError` if the evaluation fails.
+
+        The evaluation calls `pause` now and then; what `pause` raises is passed on.
+        """
         compiled = self._compiled.get(expression)
         if compiled is None:
             compiled = self._compile(expression, pause)

@@ -33,7 +33,7 @@ CounterKey: TypeAlias = tuple[str, str]
 
 
 @attrs.frozen(eq=False)
-class Place:
+class NodeScope:
     """The nodes from which something can be reached: one, all, or those that a selector selects."""
 
     node_name: str
@@ -42,8 +42,8 @@ class Place:
     compiled: CompiledNodeSelector | None
 
     @classmethod
-    def of(cls, node_name: str | None, all_nodes: bool | None, selector: NodeSelector | None) -> Place | None:
-        """Return the place, None where nothing is said of it."""
+    def of(cls, node_name: str | None, all_nodes: bool | None, selector: NodeSelector | None) -> NodeScope | None:
+        """Return the scope, None where nothing is said of it."""
         if not node_name and not all_nodes and selector is None:
             return None
         compiled = compile_node_selector(selector) if selector is not None else None
@@ -68,7 +68,7 @@ class PoolDevice:
     device: Device
     facts: DeviceFacts
     #: Where it can be reached from, as it says itself or as its slice says for all its devices.
-    place: Place | None
+    scope: NodeScope | None
     #: Whether the slice leaves it to its devices to say where they can be reached from.
     says_where: bool
     shareable: bool
@@ -81,7 +81,7 @@ class PoolDevice:
 
     def is_reached_from(self, node: Node) -> bool:
         """Tell whether a node that reaches something of the slice reaches this device; raise `AllocationError`."""
-        return not self.says_where or (self.place is not None and self.place.matches(node))
+        return not self.says_where or (self.scope is not None and self.scope.matches(node))
 
 
 @attrs.define(eq=False)
@@ -91,7 +91,7 @@ class SliceContent:
     source: ResourceSlice
     pool: PoolId
     generation: int
-    place: Place | None
+    scope: NodeScope | None
     #: Whether it needs something that is turned off.
     is_ignored: bool = False
     devices: tuple[PoolDevice, ...] = ()
@@ -117,8 +117,8 @@ class SliceContent:
             return False
         what = f"slice {self.source.name}"
         try:
-            if self.place is not None:
-                return self.place.matches(node)
+            if self.scope is not None:
+                return self.scope.matches(node)
             if not spec.per_device_node_selection:
                 return False  # some other way to say it, which is not known here
             for device in self.devices:
@@ -135,8 +135,8 @@ class SliceContent:
 def read_slice(source: ResourceSlice, selectors: DeviceSelectors, features: Features) -> SliceContent:
     """Return what is in a slice; what cannot be read of it makes its pool unusable."""
     spec = source.spec
-    place = Place.of(spec.node_name, spec.all_nodes, spec.node_selector)
-    content = SliceContent(source, (spec.driver, spec.pool.name), spec.pool.generation, place)
+    scope = NodeScope.of(spec.node_name, spec.all_nodes, spec.node_selector)
+    content = SliceContent(source, (spec.driver, spec.pool.name), spec.pool.generation, scope)
     if not features.partitionable_devices:
         content.is_ignored = spec.per_device_node_selection is not None or bool(spec.shared_counters)
     try:
@@ -153,12 +153,12 @@ def read_slice(source: ResourceSlice, selectors: DeviceSelectors, features: Feat
 def _read_device(content: SliceContent, device: Device, selectors: DeviceSelectors, features: Features) -> PoolDevice:
     spec = content.source.spec
     says_where = bool(spec.per_device_node_selection)
-    own = Place.of(device.node_name, device.all_nodes, device.node_selector)
+    own = NodeScope.of(device.node_name, device.all_nodes, device.node_selector)
     return PoolDevice(
         id=DeviceId(spec.driver, spec.pool.name, device.name),
         device=device,
         facts=selectors.facts_of(spec.driver, device),
-        place=own if says_where else content.place,
+        scope=own if says_where else content.scope,
         says_where=says_where,
         shareable=bool(device.allow_multiple_allocations) and features.consumable_capacity,
         capacity={name: Capacity.of(capacity) for name, capacity in device.capacity.items()}

@@ -136,8 +136,7 @@ class InterPodAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
         normalize(scores)
 
     def sign_pod(self, pod: Pod) -> Sequence[SignFragment] | Status:
-        affinity = pod.spec.affinity
-        if affinity is not None and (affinity.pod_affinity is not None or affinity.pod_anti_affinity is not None):
+        if _with_terms(pod) is not None:
             return _UNSIGNABLE
         # Other pods' terms look at the labels.
         return () if self._ignore_others else (sign_labels(pod),)

@@ -48,11 +48,10 @@ class Namespaces:
         self._lister = lister
         #: Selections made since a namespace last changed.
         self._selections: dict[CompiledSelector, frozenset[str]] = {}
-        lister.add_event_handler(
-            on_add=lambda _: self._selections.clear(),
-            on_update=lambda *_: self._selections.clear(),
-            on_delete=lambda _: self._selections.clear(),
-        )
+        lister.add_event_handler(on_add=self._outdate, on_update=self._outdate, on_delete=self._outdate)
+
+    def _outdate(self, *_: Namespace) -> None:
+        self._selections.clear()
 
     def labels(self, name: str) -> Mapping[str, str]:
         """Return the labels of a namespace; none where it is not known."""

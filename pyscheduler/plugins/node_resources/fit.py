@@ -45,10 +45,15 @@ from pyscheduler.framework import (
 from pyscheduler.framework.extended_resources import ExtendedResources, implicit_resource
 from pyscheduler.framework.plugin_args import NodeResourcesFitArgs, ScoringStrategy
 from pyscheduler.plugins.node_resources.groups import split
-from pyscheduler.plugins.node_resources.least_allocated import least_allocated
-from pyscheduler.plugins.node_resources.most_allocated import most_allocated
 from pyscheduler.plugins.node_resources.requested_to_capacity_ratio import requested_to_capacity_ratio
-from pyscheduler.plugins.node_resources.resource_allocation import Scorer, allocations, requests_of, sign_resources
+from pyscheduler.plugins.node_resources.resource_allocation import (
+    Scorer,
+    allocations,
+    least_allocated,
+    most_allocated,
+    requests_of,
+    sign_resources,
+)
 
 __all__ = ["NodeResourcesFit"]
 

@@ -1,5 +1,7 @@
 """What scoring by resources looks at: per resource what nodes offer, what is taken, and what would be with the pod.
 
+The strategies LeastAllocated (the emptier a node, the better) and MostAllocated (the fuller, the better) are here.
+
 Two rules of kube-scheduler decide what takes part. A resource that a node does not offer does not count on that node.
 Extended resources and huge pages count only for pods that ask for them. On nodes that do not offer an extended resource
 for which a device class stands, the devices of the class count.
@@ -16,11 +18,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pyscheduler.api import Pod, is_scalar_resource, pod_requests
-from pyscheduler.framework import CPU, EPHEMERAL_STORAGE, MEMORY, Nodes, SignFragment, Status
+from pyscheduler.framework import CPU, EPHEMERAL_STORAGE, MAX_SCORE, MEMORY, Nodes, SignFragment, Status
 from pyscheduler.framework.extended_resources import ExtendedResources
 from pyscheduler.framework.signatures import RESOURCES
 
-__all__ = ["Allocation", "Scorer", "allocations", "requests_of", "sign_resources", "weighted_average"]
+__all__ = [
+    "Allocation",
+    "Scorer",
+    "allocations",
+    "least_allocated",
+    "most_allocated",
+    "requests_of",
+    "sign_resources",
+    "weighted_average",
+]
 
 _NOT_SIGNABLE: Final = Status.unschedulable("signature disabled when dra extended resources are used in the cluster")
 
@@ -85,6 +96,25 @@ def allocations(
             continue
         counted.append(Allocation(weight, allocatable, allocated, allocated + request))
     return counted
+
+
+def least_allocated(resources: Sequence[Allocation], size: int) -> NDArray[np.int64]:
+    """Score int64[size] by the free percentage, averaged over the resources by weight; 0 where one is overdrawn."""
+    return _percentage(resources, [np.maximum(each.allocatable - each.requested, 0) for each in resources], size)
+
+
+def most_allocated(resources: Sequence[Allocation], size: int) -> NDArray[np.int64]:
+    """Score int64[size] by the used percentage, averaged over the resources by weight; an overdrawn one is 100."""
+    return _percentage(resources, [np.minimum(each.requested, each.allocatable) for each in resources], size)
+
+
+def _percentage(resources: Sequence[Allocation], amounts: Sequence[NDArray[np.int64]], size: int) -> NDArray[np.int64]:
+    """Return the amounts in percent of what the nodes offer, averaged over the resources by weight."""
+    parts = [
+        (amount * MAX_SCORE // np.maximum(each.allocatable, 1), each.allocatable != 0, each.weight)
+        for each, amount in zip(resources, amounts, strict=True)
+    ]
+    return weighted_average(parts, size)
 
 
 def weighted_average(parts: Sequence[tuple[NDArray[np.int64], NDArray[np.bool_], int]], size: int) -> NDArray[np.int64]:

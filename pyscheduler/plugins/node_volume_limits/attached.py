@@ -9,13 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeAlias
 
-from pyscheduler.api import (
-    CSINode,
-    PersistentVolume,
-    PersistentVolumeClaim,
-    StorageClass,
-    VolumeAttachment,
-)
+from pyscheduler.api import CSINode, PersistentVolume, PersistentVolumeClaim, StorageClass, VolumeAttachment
 from pyscheduler.framework import PySchedulerError, Status
 from pyscheduler.framework.node_memo import NodeMemo
 from pyscheduler.plugins.node_volume_limits.volumes import AttachableVolumes, unique_name
@@ -105,9 +99,7 @@ class Attached:
 
     def _follow(self, handle: Handle) -> None:
         self._csi_nodes.add_event_handler(
-            on_add=lambda new: self._changed("node", new.name),
-            on_update=lambda _, new: self._changed("node", new.name),
-            on_delete=lambda old: self._changed("node", old.name),
+            on_add=self._csi_node_changed, on_update=self._csi_node_changed, on_delete=self._csi_node_changed
         )
         handle.lister(PersistentVolumeClaim).add_event_handler(
             on_add=lambda new: self._changed("claim", new.key),
@@ -121,15 +113,17 @@ class Attached:
         )
         # There are few classes, and they hardly ever change.
         handle.lister(StorageClass).add_event_handler(
-            on_add=lambda _: self._memo.clear(),
-            on_update=lambda _, __: self._memo.clear(),
-            on_delete=lambda _: self._memo.clear(),
+            on_add=self._class_changed, on_update=self._class_changed, on_delete=self._class_changed
         )
         handle.lister(VolumeAttachment).add_event_handler(
-            on_add=self._attach,
-            on_update=self._attach_again,
-            on_delete=self._detach,
+            on_add=self._attach, on_update=self._attach_again, on_delete=self._detach
         )
+
+    def _csi_node_changed(self, *nodes: CSINode) -> None:
+        self._changed("node", nodes[-1].name)
+
+    def _class_changed(self, *_: StorageClass) -> None:
+        self._memo.clear()
 
     def _claim_changed(self, old: PersistentVolumeClaim, new: PersistentVolumeClaim) -> None:
         # Most updates of a claim concern its status, which counts for nothing here.

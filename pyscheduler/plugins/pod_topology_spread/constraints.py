@@ -6,6 +6,7 @@ Source: kube-scheduler 1.36, `plugins/podtopologyspread/common.go`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 import attrs
@@ -38,6 +39,7 @@ __all__ = [
     "count_matching",
     "has_all_keys",
     "includes",
+    "intersection",
 ]
 
 HARD: Final = "DoNotSchedule"
@@ -108,41 +110,39 @@ def count_matching(nodes: Nodes, constraint: Constraint, pod: Pod) -> NDArray[np
     return nodes.matching_pods(constraint.selector, frozenset((pod.namespace,)), terminating=False)
 
 
+def intersection(one: NDArray[np.bool_] | None, other: NDArray[np.bool_] | None) -> NDArray[np.bool_] | None:
+    """Return bool[n]: which nodes are in both, where None stands for all nodes."""
+    if one is None or other is None:
+        return one if other is None else other
+    both: NDArray[np.bool_] = one & other
+    return both
+
+
 class Inclusion:
     """The nodes that count for a pod, as its constraints' policies say. Each policy is worked out once."""
-
-    __slots__ = ("_affinity", "_comparison_operators", "_nodes", "_pod", "_taints")
 
     def __init__(self, pod: Pod, nodes: Nodes, *, comparison_operators: bool) -> None:
         self._pod = pod
         self._nodes = nodes
         self._comparison_operators = comparison_operators
-        self._affinity: tuple[NDArray[np.bool_] | None] | None = None
-        self._taints: tuple[NDArray[np.bool_] | None] | None = None
 
     def of(self, constraint: Constraint) -> NDArray[np.bool_] | None:
         """Return bool[n]: which nodes count for `constraint`; None where all do."""
-        affinity = self._by_affinity() if constraint.honors_affinity else None
-        taints = self._by_taints() if constraint.honors_taints else None
-        if affinity is None or taints is None:
-            return affinity if taints is None else taints
-        both: NDArray[np.bool_] = affinity & taints
-        return both
+        affinity = self._by_affinity if constraint.honors_affinity else None
+        taints = self._by_taints if constraint.honors_taints else None
+        return intersection(affinity, taints)
 
+    @cached_property
     def _by_affinity(self) -> NDArray[np.bool_] | None:
-        if self._affinity is None:
-            required = required_node_affinity(self._pod)
-            free = required.affinity is None and required.labels.is_empty
-            self._affinity = (None if free else match_required_affinity(required, self._nodes),)
-        return self._affinity[0]
+        required = required_node_affinity(self._pod)
+        free = required.affinity is None and required.labels.is_empty
+        return None if free else match_required_affinity(required, self._nodes)
 
+    @cached_property
     def _by_taints(self) -> NDArray[np.bool_] | None:
-        if self._taints is None:
-            taints = self._nodes.taints()
-            tolerated = [_tolerates(self._pod, each, self._comparison_operators) for each in taints.sets]
-            every = all(tolerated)
-            self._taints = (None if every else np.array(tolerated, dtype=np.bool_)[taints.ids],)
-        return self._taints[0]
+        taints = self._nodes.taints()
+        tolerated = [_tolerates(self._pod, each, self._comparison_operators) for each in taints.sets]
+        return None if all(tolerated) else np.array(tolerated, dtype=np.bool_)[taints.ids]
 
 
 def includes(constraint: Constraint, pod: Pod, node: Node, *, comparison_operators: bool) -> bool:

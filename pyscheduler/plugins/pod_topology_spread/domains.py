@@ -19,6 +19,7 @@ from pyscheduler.plugins.pod_topology_spread.constraints import (
     count_matching,
     has_all_keys,
     includes,
+    intersection,
 )
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from pyscheduler.api import Node, Pod
     from pyscheduler.framework import Nodes
 
-__all__ = ["Domains", "Spread", "all_present", "intersection", "sum_up"]
+__all__ = ["Domains", "Spread", "all_present", "sum_up"]
 
 #: The smallest count where there is no domain: larger than any, so that every node passes.
 _NO_DOMAIN: Final = 2**31 - 1
@@ -134,14 +135,6 @@ def all_present(nodes: Nodes, constraints: Sequence[Constraint]) -> NDArray[np.b
         has = nodes.labels(each.topology_key).ids != 0
         complete = has if complete is None else complete & has
     return None if complete is None or complete.all() else complete
-
-
-def intersection(one: NDArray[np.bool_] | None, other: NDArray[np.bool_] | None) -> NDArray[np.bool_] | None:
-    """Return bool[n]: which nodes are in both, where None stands for all nodes."""
-    if one is None or other is None:
-        return one if other is None else other
-    both: NDArray[np.bool_] = one & other
-    return both
 
 
 def sum_up(

@@ -15,8 +15,8 @@ import attrs
 import numpy as np
 
 from pyscheduler.framework import MAX_SCORE
-from pyscheduler.plugins.pod_topology_spread.constraints import Constraint, Inclusion, count_matching
-from pyscheduler.plugins.pod_topology_spread.domains import all_present, intersection, sum_up
+from pyscheduler.plugins.pod_topology_spread.constraints import Constraint, Inclusion, count_matching, intersection
+from pyscheduler.plugins.pod_topology_spread.domains import all_present, sum_up
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

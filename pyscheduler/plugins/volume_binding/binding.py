@@ -16,11 +16,12 @@ import msgspec
 
 from pyscheduler.api import CSINode, Node, ObjectReference, PersistentVolume, PersistentVolumeClaim, Pod
 from pyscheduler.api.csi_migration import MigrationError, disk_kind
+from pyscheduler.api.meta import is_older
 from pyscheduler.framework import PySchedulerError
 from pyscheduler.plugins.volume_binding.candidates import is_promised
 from pyscheduler.plugins.volume_binding.claims import SELECTED_NODE, is_bound
 from pyscheduler.plugins.volume_binding.placement import is_migrated, reached_by_csi
-from pyscheduler.plugins.volume_binding.shelves import volume_selector
+from pyscheduler.plugins.volume_binding.volume_index import volume_selector
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -52,18 +53,12 @@ class _Taken:
 
 
 @attrs.define
-class _Made:
-    """A claim for which a volume is to be made: the claim as it is assumed, later as written."""
-
-    claim: PersistentVolumeClaim
-
-
-@attrs.define
 class Reservation:
     """What was assumed for one pod."""
 
     taken: list[_Taken] = attrs.Factory(list)
-    made: list[_Made] = attrs.Factory(list)
+    #: Claims for which volumes are to be provisioned, as they are assumed, later as they are written.
+    made: list[PersistentVolumeClaim] = attrs.Factory(list)
 
 
 class Binder:
@@ -100,7 +95,7 @@ class Binder:
                 metadata = msgspec.structs.replace(claim.metadata, annotations=annotations)
                 assumed = msgspec.structs.replace(claim, metadata=metadata)
                 self._claims.assume(claim, assumed)
-                reserved.made.append(_Made(assumed))
+                reserved.made.append(assumed)
         except PySchedulerError:
             self.revert(reserved)
             raise
@@ -110,16 +105,16 @@ class Binder:
         """Take back what was assumed and has not been written; idempotent."""
         for taken in reserved.taken:
             self._volumes.restore(taken.volume)
-        for made in reserved.made:
-            self._claims.restore(made.claim)
+        for claim in reserved.made:
+            self._claims.restore(claim)
 
     def assume_again(self, reserved: Reservation) -> None:
         """Undo `revert`, but for what has changed since."""
         for taken in reserved.taken:
             if taken.patch is not None:
                 self._volumes.assume_again(taken.volume)
-        for made in reserved.made:
-            self._claims.assume_again(made.claim)
+        for claim in reserved.made:
+            self._claims.assume_again(claim)
 
     async def bind(self, pod: Pod, node_name: str, reserved: Reservation) -> None:
         """Write, and wait until everything is bound.
@@ -131,10 +126,10 @@ class Binder:
         for taken in reserved.taken:
             if taken.patch is not None:
                 taken.volume = await client.patch(PersistentVolume, taken.volume.name, patch=taken.patch)
-        for made in reserved.made:
-            claim = made.claim
+        for place, claim in enumerate(reserved.made):
             patch = _versioned(claim, {SELECTED_NODE: node_name})
-            made.claim = await client.patch(PersistentVolumeClaim, claim.name, claim.namespace, patch=patch)
+            written = await client.patch(PersistentVolumeClaim, claim.name, claim.namespace, patch=patch)
+            reserved.made[place] = written
         clock = self._handle.clock
         deadline = clock.now() + self._timeout_seconds
         while True:
@@ -172,7 +167,7 @@ class Binder:
         current = self._claims.stored(claim.name, claim.namespace)
         if current is None:
             raise BindingError(f'failed to check binding: persistentvolumeclaims "{claim.key}" not found')
-        if _is_behind(volume, taken.volume):
+        if is_older(volume.resource_version, taken.volume.resource_version):
             return False
         try:
             self._check_reach(volume, node)
@@ -183,12 +178,11 @@ class Binder:
             raise BindingError(f'ClaimRef got reset for pv "{name}"')
         return is_bound(current)
 
-    def _is_made(self, made: _Made, node: Node) -> bool:
-        claim = made.claim
+    def _is_made(self, claim: PersistentVolumeClaim, node: Node) -> bool:
         current = self._claims.stored(claim.name, claim.namespace)
         if current is None:
             raise BindingError(f'failed to check provisioning pvc: persistentvolumeclaims "{claim.key}" not found')
-        if _is_behind(current, claim):
+        if is_older(current.resource_version, claim.resource_version):
             return False
         if not current.annotations:
             raise BindingError(f'selectedNode annotation reset for PVC "{current.name}"')
@@ -249,9 +243,3 @@ def _versioned(item: KubeObject, annotations: Mapping[str, str]) -> dict[str, An
     if annotations:
         metadata["annotations"] = dict(annotations)
     return {"metadata": metadata}
-
-
-def _is_behind(known: KubeObject, written: KubeObject) -> bool:
-    """Tell whether the news of a write has not come yet; versions that are no numbers cannot be ordered."""
-    seen, wanted = known.resource_version, written.resource_version
-    return seen.isdecimal() and wanted.isdecimal() and int(seen) < int(wanted)

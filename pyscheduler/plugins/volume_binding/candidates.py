@@ -21,7 +21,7 @@ from pyscheduler.api import (
 )
 from pyscheduler.api.claims import claim_class, volume_class
 from pyscheduler.framework.node_matching import match_node_selector
-from pyscheduler.plugins.volume_binding.shelves import Item, Shelf, Traits, VolumeIndex, item_of
+from pyscheduler.plugins.volume_binding.volume_index import Item, Traits, VolumeGroup, VolumeIndex, item_of
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterator, Mapping
@@ -65,9 +65,9 @@ def find_candidates(
     found = Candidates(index.free(claim_class(claim)), demand)
     # Only where a pod has one claim twice is it asked for a second volume.
     for item in sorted({each.name: each for each in promised}.values(), key=lambda each: each.name, reverse=True):
-        shelf = Shelf()
-        shelf.put(item)
-        found = Candidates(shelf, otherwise=found, promised=item.name)
+        group = VolumeGroup()
+        group.put(item)
+        found = Candidates(group, otherwise=found, promised=item.name)
     return found
 
 
@@ -126,16 +126,20 @@ class _Demand:
 
 
 class Candidates:
-    """The volumes on a shelf that meet a demand; all of them where there is none.
+    """The volumes of a group that meet a demand; all of them without a demand.
 
-    A shelf with the one volume that was `promised` says all there is to say, unless that volume is taken: `otherwise`
-    says what then.
+    If the claim was `promised` a volume, the group holds only that volume; `otherwise` applies when it is taken.
     """
 
     def __init__(
-        self, shelf: Shelf, demand: _Demand | None = None, *, promised: str = "", otherwise: Candidates | None = None
+        self,
+        group: VolumeGroup,
+        demand: _Demand | None = None,
+        *,
+        promised: str = "",
+        otherwise: Candidates | None = None,
     ) -> None:
-        self.shelf = shelf
+        self.group = group
         self._demand = demand
         self._promised = promised
         self._otherwise = otherwise
@@ -143,16 +147,16 @@ class Candidates:
     @property
     def labels(self) -> Iterator[str]:
         """The labels of nodes on which it depends what the best volume is."""
-        yield from self.shelf.labels
+        yield from self.group.labels
         if self._otherwise is not None:
             yield from self._otherwise.labels
 
     def reachable(self, nodes: Nodes) -> NDArray[np.bool_]:
         """Return bool[n]: which nodes reach one of the volumes."""
-        if self._any(self.shelf.anywhere):
+        if self._any(self.group.anywhere):
             return np.ones(len(nodes), dtype=np.bool_)
         found = np.zeros(len(nodes), dtype=np.bool_)
-        for label, by_value in self.shelf.by_label.items():
+        for label, by_value in self.group.by_label.items():
             column = nodes.labels(label)
             number_of = column.index.get
             met = [number_of(value, 0) for value, items in by_value.items() if self._any(items)]
@@ -160,7 +164,7 @@ class Candidates:
             has[met] = True
             has[0] = False
             found |= has[column.ids]
-        for selector, items in self.shelf.others.items():
+        for selector, items in self.group.others.items():
             if self._any(items):
                 found |= match_node_selector(selector, nodes)
         return found
@@ -170,7 +174,7 @@ class Candidates:
         if self._otherwise is not None and self._promised in taken:
             return self._otherwise.first(labels, taken)
         best: Item | None = None
-        for items in self.shelf.reached(labels):
+        for items in self.group.reached(labels):
             for item in items:
                 if best is not None and item[:2] >= best[:2]:
                     break

@@ -22,7 +22,7 @@ from pyscheduler.framework import NodeStatuses, PySchedulerError, Status
 from pyscheduler.framework.node_matching import match_node_selector
 from pyscheduler.plugins.volume_binding.candidates import Candidates, find_candidates, requested_storage
 from pyscheduler.plugins.volume_binding.claims import SELECTED_NODE, PodClaims
-from pyscheduler.plugins.volume_binding.shelves import volume_selector
+from pyscheduler.plugins.volume_binding.volume_index import volume_selector
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from pyscheduler.framework import Lister, Nodes
     from pyscheduler.plugins.volume_binding.assume_cache import AssumeCache
     from pyscheduler.plugins.volume_binding.provisioning import Provisioning
-    from pyscheduler.plugins.volume_binding.shelves import VolumeIndex
+    from pyscheduler.plugins.volume_binding.volume_index import VolumeIndex
 
 __all__ = ["MIGRATED", "Choice", "Placement", "World", "is_migrated", "reached_by_csi"]
 
@@ -226,9 +226,9 @@ class Placement:
     def _unmatched(self, nodes: Nodes) -> Sequence[NDArray[np.bool_]]:
         """Return, for each claim that looks for a volume, bool[n]: on which nodes it finds none."""
         candidates = self._candidates
-        shelves = {id(each.shelf) for each in candidates if not each.shelf.is_empty}
+        groups = {id(each.group) for each in candidates if not each.group.is_empty}
         is_alone = len({claim.key for claim in self._to_match}) == len(candidates)
-        if is_alone and len(shelves) == sum(not each.shelf.is_empty for each in candidates):
+        if is_alone and len(groups) == sum(not each.group.is_empty for each in candidates):
             return [~each.reachable(nodes) for each in candidates]
         labels = sorted({label for each in candidates for label in each.labels})
         columns = [nodes.labels(label) for label in labels]

@@ -56,7 +56,7 @@ from pyscheduler.plugins.volume_binding.hints import EVENTS
 from pyscheduler.plugins.volume_binding.placement import Placement, World
 from pyscheduler.plugins.volume_binding.provisioning import Provisioning
 from pyscheduler.plugins.volume_binding.scoring import score_use, shape_of, storage_use
-from pyscheduler.plugins.volume_binding.shelves import VolumeIndex
+from pyscheduler.plugins.volume_binding.volume_index import VolumeIndex
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

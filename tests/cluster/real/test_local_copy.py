@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from pyscheduler.api import Malformed, Pod
-from pyscheduler.cluster.real.local_copy import LocalCopy, UnannouncedError, is_older
+from pyscheduler.api.meta import is_older
+from pyscheduler.cluster.real.local_copy import LocalCopy, UnannouncedError
 from pyscheduler.testing.builders import make_pod
 
 

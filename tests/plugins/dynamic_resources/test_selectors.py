@@ -13,7 +13,7 @@ from pyscheduler.api import Device, DeviceAttribute, DeviceCapacity
 from pyscheduler.cel import Meter, Program, compile_expression
 from pyscheduler.plugins.dynamic_resources import selectors as module
 from pyscheduler.plugins.dynamic_resources.device_language import VARIABLES, device_value
-from pyscheduler.plugins.dynamic_resources.selectors import CelSelectors, DeviceSelectorError
+from pyscheduler.plugins.dynamic_resources.selectors import DeviceSelectorError, DeviceSelectors
 
 DRIVER = "dra.example.com"
 OWN = f'device.attributes["{DRIVER}"]'
@@ -36,7 +36,7 @@ def device(**fields: Any) -> Device:
 
 def ask(expression: str, **fields: Any) -> bool:
     """Return whether the device satisfies an expression."""
-    selectors = CelSelectors()
+    selectors = DeviceSelectors()
     return selectors.matches(expression, selectors.facts_of(DRIVER, device(**fields)))
 
 
@@ -181,7 +181,7 @@ def test_attributes_that_nobody_can_read(attribute: DeviceAttribute, why: str) -
 
 def test_alike_devices_are_asked_once() -> None:
     """Devices that differ in nothing but their name share their facts, and each expression runs once for all."""
-    selectors = CelSelectors()
+    selectors = DeviceSelectors()
     one, two, more = device(name="a"), device(name="b"), device(name="c", allow_multiple_allocations=True)
     facts = selectors.facts_of(DRIVER, one)
     assert selectors.facts_of(DRIVER, two) is facts
@@ -218,7 +218,7 @@ def test_what_nobody_asks_for_makes_no_difference(expression: str, runs: int, mo
         return evaluate(program, values, meter)
 
     monkeypatch.setattr(Program, "evaluate", counted)
-    selectors = CelSelectors()
+    selectors = DeviceSelectors()
     for index in range(20):
         attributes = {
             "serial": DeviceAttribute(string_value=str(index)),
@@ -235,7 +235,7 @@ def test_what_nobody_asks_for_makes_no_difference(expression: str, runs: int, mo
 def test_many_devices_do_not_fill_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is remembered of devices is bounded, and forgetting changes no answer."""
     monkeypatch.setattr(module, "_MOST_DEVICES", 3)
-    selectors = CelSelectors()
+    selectors = DeviceSelectors()
     devices = [device(name=f"d{index}", attributes={"n": DeviceAttribute(int_value=index)}) for index in range(10)]
     for index, one in enumerate(devices):
         assert selectors.matches(f"{OWN}.n == {index}", selectors.facts_of(DRIVER, one))
@@ -339,7 +339,7 @@ def test_random_expressions_go_by_the_rules() -> None:
 def test_what_is_kept_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """Expressions and answers weigh a few MiB at most, whoever writes how many; forgetting changes no answer."""
     monkeypatch.setattr(module, "_MOST_WEIGHT", 100_000)
-    selectors = CelSelectors()
+    selectors = DeviceSelectors()
     devices = [device(attributes={"n": DeviceAttribute(int_value=index)}) for index in range(40)]
     for number in range(30):
         for index, one in enumerate(devices):
@@ -365,7 +365,7 @@ def test_nothing_is_kept_of_an_evaluation_that_was_ended() -> None:
     def hurry() -> None:
         raise HurryError
 
-    selectors = CelSelectors()
+    selectors = DeviceSelectors()
     facts = selectors.facts_of(DRIVER, device())
     expression = f"lists.range(3000).all(x, x >= 0) && {OWN}.on"
     with pytest.raises(HurryError):

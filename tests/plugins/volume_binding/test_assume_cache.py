@@ -7,7 +7,7 @@ import pytest
 
 from pyscheduler.api import ObjectReference, PersistentVolume
 from pyscheduler.plugins.volume_binding.assume_cache import AssumeCache, OutOfSyncError
-from pyscheduler.plugins.volume_binding.shelves import Shelf, VolumeIndex
+from pyscheduler.plugins.volume_binding.volume_index import VolumeGroup, VolumeIndex
 from tests.plugins.storage import HOST, ZONE, StorageHandle, reachable_from, volume
 
 
@@ -85,8 +85,8 @@ def test_the_index_follows_volumes() -> None:
     handle = StorageHandle(None, [volume("a"), volume("b", phase="Released"), volume("c", promised_to="x")])
     index = VolumeIndex(handle.lister(PersistentVolume))
 
-    def on(shelf: Shelf) -> list[str]:
-        return [item.name for items in shelf.reached({}) for item in items]
+    def on(group: VolumeGroup) -> list[str]:
+        return [item.name for items in group.reached({}) for item in items]
 
     def seen() -> tuple[list[str], list[str], list[str]]:
         promised = [item.name for item in index.promised("default/x")]
@@ -100,11 +100,11 @@ def test_the_index_follows_volumes() -> None:
     handle.drop(volume("a"))
     handle.drop(volume("b"))
     assert seen() == ([], [], [])
-    assert not index._shelves
+    assert not index._groups
     assert not index._promised
 
 
-def test_a_shelf_is_in_order_and_apart_by_place() -> None:
+def test_a_group_sorts_volumes_and_finds_them_by_the_nodes_that_reach_them() -> None:
     """The smallest first, then by name; what is taken away leaves nothing behind."""
     either = {"matchExpressions": [{"key": ZONE, "operator": "In", "values": ["a", "b"]}]}
     complex_place = {"required": {"nodeSelectorTerms": [either, either]}}
@@ -123,4 +123,4 @@ def test_a_shelf_is_in_order_and_apart_by_place() -> None:
     for manifest in manifests:
         handle.drop(manifest)
     assert index.free("slow").is_empty
-    assert not index._shelves
+    assert not index._groups

@@ -1,9 +1,9 @@
 """Persistent volumes that a claim may take: the free ones of a class, and those that name the claim.
 
-A cluster's volumes are bound for the most part, and those need not be looked at. Free ones stand on a shelf for each
-class, the smallest first, and apart by the nodes that reach them: most have a node affinity that names values of one
-label (the zone, or the host of a local disk), and are kept by label and value, so that a node finds its own without
-looking at those of others.
+Most volumes of a cluster are bound, and the search skips them. The index keeps the free volumes of each class in a
+group, the smallest first, separated by the nodes that reach them. Most have a node affinity that names values of one
+label (the zone, or the host of a local disk); the group keeps them by label and value, so that a node finds its own
+volumes without a look at the others.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from pyscheduler.framework import Lister
 
-__all__ = ["Item", "Shelf", "Traits", "VolumeIndex", "item_of", "volume_selector"]
+__all__ = ["Item", "Traits", "VolumeGroup", "VolumeIndex", "item_of", "volume_selector"]
 
 K = TypeVar("K")
 
@@ -39,7 +39,7 @@ _FILESYSTEM: Final = "Filesystem"
 
 
 class Traits(NamedTuple):
-    """What must suit a claim besides the size: mode, attributes class, access modes. Few volumes differ in it."""
+    """What must suit a claim besides the size: mode, attributes class and access modes; equal for most volumes."""
 
     mode: str
     attributes: str
@@ -70,8 +70,8 @@ def volume_selector(affinity: VolumeNodeAffinity | None) -> CompiledNodeSelector
 
 
 @attrs.define
-class Shelf:
-    """Volumes in order, apart by the nodes that reach them."""
+class VolumeGroup:
+    """Volumes in order of size, separated by the nodes that reach them."""
 
     #: Those that every node reaches.
     anywhere: list[Item] = attrs.Factory(list)
@@ -81,7 +81,7 @@ class Shelf:
     others: dict[CompiledNodeSelector, list[Item]] = attrs.Factory(dict)
 
     def put(self, item: Item) -> None:
-        """Put a volume in its place."""
+        """Add a volume."""
         selector = volume_selector(item.volume.spec.node_affinity)
         values = _values_of_one_label(selector)
         if selector is None:
@@ -94,7 +94,7 @@ class Shelf:
             insort(self.others.setdefault(selector, []), item)
 
     def take(self, item: Item) -> None:
-        """Take a volume away, which must be there."""
+        """Remove a volume that is in the group."""
         selector = volume_selector(item.volume.spec.node_affinity)
         values = _values_of_one_label(selector)
         if selector is None:
@@ -110,12 +110,12 @@ class Shelf:
 
     @property
     def is_empty(self) -> bool:
-        """Whether there is nothing on it."""
+        """Return True if the group has no volume."""
         return not (self.anywhere or self.by_label or self.others)
 
     @property
     def labels(self) -> Iterator[str]:
-        """The labels of nodes on which it depends which volumes a node reaches."""
+        """The node labels that decide which volumes a node reaches."""
         yield from self.by_label
         for selector in self.others:
             for term in selector.terms:
@@ -135,18 +135,18 @@ class Shelf:
 
 
 class VolumeIndex:
-    """The shelves of all classes, and volumes by the claim they name; follows the lister."""
+    """The groups of all classes, and volumes by the claim they name; follows the lister."""
 
     def __init__(self, lister: Lister[PersistentVolume]) -> None:
-        self._shelves: dict[str, Shelf] = {}
+        self._groups: dict[str, VolumeGroup] = {}
         self._promised: dict[str, dict[str, Item]] = {}
         #: How often volumes came or went, or changed.
         self.changes = 0
         lister.add_event_handler(on_add=self._add, on_update=self._update, on_delete=self._remove)
 
-    def free(self, class_name: str) -> Shelf:
-        """Return the shelf of a class: volumes that are available and that name no claim. Not to be changed."""
-        return self._shelves.get(class_name, _EMPTY)
+    def free(self, class_name: str) -> VolumeGroup:
+        """Return the group of a class: volumes that are available and that name no claim. Not to be changed."""
+        return self._groups.get(class_name, _EMPTY)
 
     def promised(self, claim_key: str) -> Iterator[Item]:
         """Yield the volumes that name the claim `namespace/name`."""
@@ -161,7 +161,7 @@ class VolumeIndex:
         if claim is not None:
             self._promised.setdefault(f"{claim.namespace}/{claim.name}", {})[volume.name] = item
         elif volume.status.phase == "Available":
-            self._shelves.setdefault(volume_class(volume), Shelf()).put(item)
+            self._groups.setdefault(volume_class(volume), VolumeGroup()).put(item)
 
     def _update(self, old: PersistentVolume, new: PersistentVolume) -> None:
         self._remove(old)
@@ -180,16 +180,16 @@ class VolumeIndex:
                 del self._promised[key]
         elif volume.status.phase == "Available":
             name = volume_class(volume)
-            self._shelves[name].take(item)
-            if self._shelves[name].is_empty:
-                del self._shelves[name]
+            self._groups[name].take(item)
+            if self._groups[name].is_empty:
+                del self._groups[name]
 
 
-_EMPTY: Final = Shelf()
+_EMPTY: Final = VolumeGroup()
 
 
 def item_of(volume: PersistentVolume) -> Item | None:
-    """Return what is kept of a volume, None of one that is being deleted or whose size nobody can read."""
+    """Return the item of a volume; None if the volume is being deleted or its size does not parse."""
     if volume.metadata.deletion_timestamp is not None:
         return None
     spec = volume.spec

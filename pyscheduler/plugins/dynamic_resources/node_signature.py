@@ -2,9 +2,9 @@
 
 Whether a device may serve a request depends on the device and on what is allocated already; which devices go together
 depends on the equality of some attributes, on counters and on capacity. All that, and nothing else, makes the `Kind` of
-a device. Nodes that offer the same kinds in the same order are in the same situation: whether and how the claims can be
-satisfied is worked out once for all of them, and among devices of one kind the search need not try the second where the
-first did not help.
+a device. Nodes that offer the same kinds in the same order have the same signature: whether and how the claims can be
+satisfied is computed once for all of them, and among devices of one kind the search skips the second if the first did
+not help.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from pyscheduler.plugins.dynamic_resources.selectors import DeviceSelectors
     from pyscheduler.plugins.dynamic_resources.slices import CounterKey, PoolDevice, PoolId
 
-__all__ = ["BLOCKED", "FREE", "UNFIT", "UNIQUE", "Kind", "Reducer", "Situation", "Verdict", "amounts_of"]
+__all__ = ["BLOCKED", "FREE", "UNFIT", "UNIQUE", "Kind", "NodeSignature", "Reducer", "Verdict", "amounts_of"]
 
 UNFIT: Final = 0
 """The device is not what is asked for."""
@@ -71,7 +71,7 @@ class Kind:
 
 
 @attrs.frozen(eq=False)
-class Situation:
+class NodeSignature:
     """A node's devices that may serve, in the order of preference, and the counters that their pools have left."""
 
     kinds: tuple[Kind, ...]
@@ -81,7 +81,7 @@ class Situation:
 
     @property
     def key(self) -> tuple[object, ...]:
-        """What is equal for situations that have the same solution."""
+        """A key that is equal for signatures with the same solution."""
         return (
             tuple(kind.number for kind in self.kinds),
             tuple(tuple(counters.items()) for counters in self.counters),
@@ -89,7 +89,7 @@ class Situation:
 
 
 class Reducer:
-    """Makes situations, for the claims of one pod and one state of what is allocated."""
+    """Makes signatures, for the claims of one pod and one state of what is allocated."""
 
     def __init__(self, demands: Sequence[ClaimDemand], allocated: AllocatedState, selectors: DeviceSelectors) -> None:
         self._requests = [request for demand in demands for request in _requests(demand)]
@@ -112,8 +112,8 @@ class Reducer:
         self._available.clear()
         self._sharing = None
 
-    def reduce(self, offer: NodeOffer) -> Situation:
-        """Return the situation of a node."""
+    def reduce(self, offer: NodeOffer) -> NodeSignature:
+        """Return the signature of a node."""
         places: list[int] = []
         devices: list[PoolDevice] = []
         found: list[tuple[Verdict, ...]] = []
@@ -129,7 +129,7 @@ class Reducer:
             self._kind(device, verdicts, tuple(values), offer.takes_from[place])
             for place, device, verdicts, values in zip(places, devices, found, self._values(devices), strict=True)
         )
-        return Situation(kinds, tuple(places), tuple(self.left(pool) for pool in offer.counting))
+        return NodeSignature(kinds, tuple(places), tuple(self.left(pool) for pool in offer.counting))
 
     @property
     def question(self) -> Hashable:

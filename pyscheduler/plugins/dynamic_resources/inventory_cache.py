@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from pyscheduler.plugins.dynamic_resources.selectors import DeviceSelectors
     from pyscheduler.plugins.dynamic_resources.slices import SliceContent
 
-__all__ = ["Stock"]
+__all__ = ["InventoryCache"]
 
 
-class Stock:
+class InventoryCache:
     """What the slices of the cluster offer; follows the lister. One serves all profiles."""
 
     def __init__(self, lister: Lister[ResourceSlice], selectors: DeviceSelectors, features: Features) -> None:
