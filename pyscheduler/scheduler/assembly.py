@@ -39,7 +39,6 @@ from pyscheduler.scheduler.permissions import needs
 from pyscheduler.scheduler.pod_status import PodStatusWriter
 from pyscheduler.scheduler.ports import ClientSettings
 from pyscheduler.scheduler.queued_pods import QueuedPods
-from pyscheduler.scheduler.room import Room
 from pyscheduler.scheduler.scheduler import Scheduler
 from pyscheduler.scheduler.scheduling_cycle import SchedulingCycle
 from pyscheduler.scheduler.work import WorkSources
@@ -53,7 +52,6 @@ if TYPE_CHECKING:
     from pyscheduler.runtime.assembly.registry import Registry
     from pyscheduler.runtime.profile import Profile
     from pyscheduler.scheduler.extenders import Extenders
-    from pyscheduler.scheduler.in_tree_groups import InTreeGroups
     from pyscheduler.scheduler.ports import ClusterClient, Transport
 
 __all__ = ["Settings", "build"]
@@ -158,18 +156,16 @@ def _make_scheduler(
     scheduling = SchedulingCycle(
         clock=clock, recorder=recorder, cache=cache, snapshot=snapshot, queue=queue, pipeline=pipeline, failure=failure
     )
-    group_cycles = _make_group_cycles(scheduling, waiting_pods, profiles, in_tree)
-    queued_pods = QueuedPods(
-        clock=clock,
-        recorder=recorder,
-        cache=cache,
-        queue=queue,
-        pods=pods,
-        profiles=profiles,
-        waiting_pods=waiting_pods,
+    # Kubernetes' own groups come before those of plugins.
+    own_groups = () if in_tree is None else (in_tree,)
+    group_cycles = GroupCycles(
         scheduling=scheduling,
-        group_cycles=group_cycles,
-        room=Room(cache=cache, snapshot=snapshot),
+        commit=GroupCommit(scheduling=scheduling, waiting_pods=waiting_pods),
+        profiles=profiles,
+        sources={name: own_groups + profile.group_cycle_plugins for name, profile in profiles.items()},
+    )
+    queued_pods = QueuedPods(
+        profiles=profiles, waiting_pods=waiting_pods, scheduling=scheduling, group_cycles=group_cycles
     )
     work.add(queued_pods)
     return Scheduler(
@@ -193,11 +189,7 @@ def _make_scheduler(
         ),
         scheduling=scheduling,
         binding=BindingCycle(
-            clock=clock,
-            recorder=recorder,
-            queue=queue,
             scheduling=scheduling,
-            failure=failure,
             statuses=statuses,
             nominate_expectation=gates["NominatedNodeNameForExpectation"],
             extenders=extenders,
@@ -212,34 +204,6 @@ def _make_scheduler(
         snapshot_access=services.snapshot_access,
         needs=needs(profiles.values(), informers.kinds(), in_tree_groups=in_tree is not None),
         extenders=extenders,
-    )
-
-
-def _make_group_cycles(
-    scheduling: SchedulingCycle,
-    waiting_pods: WaitingPodMap,
-    profiles: Mapping[str, Profile],
-    in_tree: InTreeGroups | None,
-) -> GroupCycles:
-    """Return the group cycles of a scheduler; Kubernetes' own groups come before those of plugins."""
-    first = () if in_tree is None else (in_tree,)
-    return GroupCycles(
-        clock=scheduling.clock,
-        recorder=scheduling.recorder,
-        cache=scheduling.cache,
-        snapshot=scheduling.snapshot,
-        queue=scheduling.queue,
-        scheduling=scheduling,
-        commit=GroupCommit(
-            clock=scheduling.clock,
-            cache=scheduling.cache,
-            snapshot=scheduling.snapshot,
-            scheduling=scheduling,
-            failure=scheduling.failure,
-            waiting_pods=waiting_pods,
-        ),
-        profiles=profiles,
-        sources={name: first + profile.group_cycle_plugins for name, profile in profiles.items()},
     )
 
 
