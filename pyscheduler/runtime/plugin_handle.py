@@ -11,10 +11,11 @@ from pyscheduler.runtime.what_if import what_if
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Coroutine, Iterable, Mapping
     from contextlib import AbstractAsyncContextManager
 
     from pyscheduler.api import Pod
+    from pyscheduler.cache.snapshot import Snapshot
     from pyscheduler.framework.clock import Clock
     from pyscheduler.framework.cycle_state import CycleState
     from pyscheduler.framework.handle import Client, EventRecorder, Nominator
@@ -24,11 +25,8 @@ if TYPE_CHECKING:
     from pyscheduler.framework.pod_info import PodInfo
     from pyscheduler.framework.preemption import PreemptionRules
     from pyscheduler.framework.recorder import Recorder
-    from pyscheduler.framework.snapshot import Snapshot
     from pyscheduler.framework.status import Status
     from pyscheduler.framework.what_if import WhatIf
-    from pyscheduler.runtime.extension_points.plugin_calls import PluginMethod
-    from pyscheduler.runtime.extension_points.reserving import Release
     from pyscheduler.runtime.handle_dependencies import HandleDependencies
     from pyscheduler.runtime.profile import Profile
 
@@ -109,22 +107,6 @@ class PluginHandle:
             evictions=evictions,
         )
         return made
-
-    def active_filters(self, state: CycleState) -> Sequence[PluginMethod]:
-        """Return the filters that take part in a cycle, in order; for preemption."""
-        return self.profile.active_filters(state)
-
-    def follows(self, state: CycleState) -> bool:
-        """Return True if a plugin that takes part in a cycle counts pods across nodes; for preemption."""
-        return self.profile.follows(state)
-
-    def release(self, state: CycleState, *, without: Collection[str]) -> Release | None:
-        """Return what frees in a trial what evicted pods hold in plugins' books, but for some plugins'."""
-        return self.profile.release(state, without=without)
-
-    def equivalence_key(self, pod: Pod) -> bytes | None:
-        """Return the equivalence key of a pod, None where it has none; for preemption."""
-        return self.profile.equivalence_key(pod)
 
     def spawn(self, work: Coroutine[object, object, None], *, name: str = "") -> asyncio.Task[None]:
         """Run a coroutine beside the scheduler."""

@@ -21,7 +21,7 @@ from pyscheduler.runtime.assembly.registry import one_line
 from pyscheduler.runtime.batching import Batch, BatchTurn
 from pyscheduler.runtime.equivalence_cache.cache import EquivalenceCache
 from pyscheduler.runtime.equivalence_cache.obstacles import find_obstacles
-from pyscheduler.runtime.extension_points.event_registration import by_event, by_plugin, with_extenders
+from pyscheduler.runtime.extension_points.event_registration import with_extenders
 from pyscheduler.runtime.extension_points.plugin_calls import PluginCalls
 from pyscheduler.runtime.plugin_handle import PluginHandle
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from pyscheduler.api import Pod
     from pyscheduler.framework.cycle_state import CycleState
-    from pyscheduler.framework.events import ClusterEvent, ClusterEventWithHint
+    from pyscheduler.framework.events import ClusterEvent, ClusterEventWithHint, QueueingHintFn
     from pyscheduler.framework.interfaces import Plugin
     from pyscheduler.framework.nodes import Nodes
     from pyscheduler.framework.profile import ProfileSpec
@@ -104,7 +104,7 @@ class Profile:
         self.run_filters = bound.filtering.run_filters
         self.active_filters = bound.filtering.active
         self.others_may_help = bound.filtering.others_may_help
-        self.follows = bound.pre_filtering.follows
+        self.counts_across_nodes = bound.pre_filtering.counts_across_nodes
         self.run_add_pod = bound.pre_filtering.add_pod
         self.run_remove_pod = bound.pre_filtering.remove_pod
         self.run_post_filter = bound.post_filtering.run
@@ -142,11 +142,15 @@ class Profile:
 
     def hints(self) -> HintMap:
         """Return the plugins that registered each event, with their hints (None: always worth an attempt)."""
-        return by_event(self._registrations)
+        found: dict[ClusterEvent, list[tuple[str, QueueingHintFn | None]]] = {}
+        for plugin, registered in self._registrations.items():
+            for each in registered:
+                found.setdefault(each.event, []).append((plugin, each.queueing_hint))
+        return found
 
     def registered_events(self) -> Mapping[str, Sequence[ClusterEvent]]:
         """Return the events that each plugin registered."""
-        return by_plugin(self._registrations)
+        return {plugin: tuple(each.event for each in found) for plugin, found in self._registrations.items()}
 
     # The scheduling cycle
 

@@ -150,7 +150,7 @@ class EquivalenceCache:
         has_uncached = not self._uncached <= skipped
         rejections: NominatedRejections | None = None
         if self._snapshot.nominated_nodes:
-            if has_uncached or self._pre_filtering.follows(cycle.state):
+            if has_uncached or self._pre_filtering.counts_across_nodes(cycle.state):
                 return None
             rejections = self._rejections_with_nominated(cycle, known)
             if rejections is None:

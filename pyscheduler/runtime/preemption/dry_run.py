@@ -74,7 +74,7 @@ class _Node:
 class DryRun:
     """The search for victims on behalf of one pod in one cycle. `now` in seconds since the epoch.
 
-    `follows`: pods on one node may change another; then `look` takes one node at a time.
+    `counts_across_nodes`: pods on one node may change another; then `look` takes one node at a time.
     """
 
     handle: Handle
@@ -83,7 +83,7 @@ class DryRun:
     state: CycleState
     pod: Pod
     now: float
-    follows: bool
+    counts_across_nodes: bool
     #: Frees what victims hold in plugins' books; None if no plugin that has a say in this cycle can tell.
     release: Release | None = None
 
@@ -114,7 +114,7 @@ class DryRun:
         pods = [each for each in info.pods if rules.may_evict(each, pod)]
         if not pods:
             return None
-        if self.follows:
+        if self.counts_across_nodes:
             for each in pods:
                 self._take_off(each, name, state, statement)
         else:
@@ -161,7 +161,7 @@ class DryRun:
     def _take_off(self, info: PodInfo, name: str, state: CycleState, statement: Statement) -> None:
         # As in kube-scheduler, an evicted pod frees its host ports even if another pod uses them, too.
         statement.evict_all((info,), name, free_ports=True)
-        if self.follows:
+        if self.counts_across_nodes:
             node = self.handle.snapshot.get(name)
             assert node is not None, f"node {name} vanished within a statement"
             status = self.handle.run_remove_pod(state, self.pod, info, node)
@@ -170,7 +170,7 @@ class DryRun:
 
     def _put_on(self, info: PodInfo, name: str, state: CycleState, statement: Statement) -> None:
         statement.place(info, name)
-        if self.follows:
+        if self.counts_across_nodes:
             node = self.handle.snapshot.get(name)
             assert node is not None, f"node {name} vanished within a statement"
             status = self.handle.run_add_pod(state, self.pod, info, node)
