@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import attrs
 
 from pyscheduler.api import Node, Pod
+from pyscheduler.api.kinds import NODES, PODS
 from pyscheduler.cache.cache import Cache
 from pyscheduler.cache.snapshot import Snapshot
 from pyscheduler.config.feature_gates import default_gates
@@ -21,6 +22,7 @@ from pyscheduler.podgroup.wire import IN_TREE_PODGROUPS
 from pyscheduler.queue.nominator import Nominator
 from pyscheduler.queue.scheduling_queue import SchedulingQueue
 from pyscheduler.runtime.assembly.discovery import discover
+from pyscheduler.runtime.assembly.permissions import Need, needs_of_plugins, reading
 from pyscheduler.runtime.assembly.profile_set import build_profiles
 from pyscheduler.runtime.handle_dependencies import HandleDependencies
 from pyscheduler.runtime.permit.waiting_pods import WaitingPodMap
@@ -33,10 +35,9 @@ from pyscheduler.scheduler.failure import FailureHandler
 from pyscheduler.scheduler.gauges import register_gauges
 from pyscheduler.scheduler.group_commit import GroupCommit
 from pyscheduler.scheduler.group_cycle import GroupCycles
-from pyscheduler.scheduler.in_tree_groups import make_in_tree_groups
+from pyscheduler.scheduler.in_tree_groups import RULES as GROUP_RULES, make_in_tree_groups
 from pyscheduler.scheduler.informers import LIVE_PODS, Informers
-from pyscheduler.scheduler.permissions import needs
-from pyscheduler.scheduler.pod_status import PodStatusWriter
+from pyscheduler.scheduler.pod_status import RULES as STATUS_RULES, PodStatusWriter
 from pyscheduler.scheduler.ports import ClientSettings
 from pyscheduler.scheduler.queued_pods import QueuedPods
 from pyscheduler.scheduler.scheduler import Scheduler
@@ -202,7 +203,12 @@ def _make_scheduler(
         others=[informer for _, informer in informers.others()],
         routes=services.routes,
         snapshot_access=services.snapshot_access,
-        needs=needs(profiles.values(), informers.kinds(), in_tree_groups=in_tree is not None),
+        needs=[
+            *(Need(reading(kind), "scheduling") for kind in (PODS, NODES)),
+            *(Need(rule, "pod conditions") for rule in STATUS_RULES),
+            *(Need(rule, "pod groups") for rule in (GROUP_RULES if in_tree is not None else ())),
+            *needs_of_plugins(profiles.values(), [kind for kind, _ in informers.others()]),
+        ],
         extenders=extenders,
     )
 

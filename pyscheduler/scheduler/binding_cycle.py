@@ -58,7 +58,9 @@ class BindingCycle:
         # No later failure can undo the binding.
         attempt.is_settled = True
         try:
-            await self._finish(attempt)
+            self._announce(attempt)
+            await attempt.profile.run_post_bind(attempt.state, attempt.pod, attempt.node_name)
+            self.scheduling.activate(attempt)
         except Exception:  # noqa: BLE001 - see above
             self.scheduling.recorder.warning("post_bind_failed")
             _log.exception("Pod is bound, but some post-bind steps failed pod=%s", attempt.queued.pod.key)
@@ -97,12 +99,6 @@ class BindingCycle:
         if status is not None and status.is_skip:
             return Status(Code.ERROR, f"no Bind plugin of profile {profile.name} was willing to bind the pod")
         return status
-
-    async def _finish(self, attempt: Attempt) -> None:
-        """Run the steps after a binding."""
-        self._announce(attempt)
-        await attempt.profile.run_post_bind(attempt.state, attempt.pod, attempt.node_name)
-        self.scheduling.activate(attempt)
 
     def _announce(self, attempt: Attempt) -> None:
         """Update cache, events, logs and metrics."""

@@ -154,7 +154,8 @@ class PreemptionHistory:
         self.preemptor = self.profile.preemptors["DefaultPreemption"]
         if self.rng.random() < 0.3:
             rules = Grouped(self.groups, self.enough)
-            self.preemptor._rules, self.preemptor._columns = rules, VictimColumns(rules, self.profile.handle)
+            self.preemptor._rules = rules
+            self.preemptor._columns = VictimColumns(rules, self.profile.snapshot, self.profile.equivalence_key)
             self.fired["groups have budgets"] += 1
         self.columns = self.preemptor._columns
         self.preemptor._budgets = self.budgets

@@ -32,11 +32,11 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from pyscheduler.api import Pod
+    from pyscheduler.cache.snapshot import Snapshot
     from pyscheduler.cache.view import NodeView
     from pyscheduler.framework.nodes import Nodes
     from pyscheduler.runtime.cooperative_yield import CooperativeYield
     from pyscheduler.runtime.extension_points.plugin_calls import PluginMethod
-    from pyscheduler.runtime.plugin_handle import PluginHandle
     from pyscheduler.runtime.preemption.disruption_budgets import Budgets
     from pyscheduler.runtime.preemption.dry_run import DryRun
 
@@ -136,11 +136,23 @@ class Outcomes:
 class VictimColumns:
     """Searches on behalf of one plugin with rules that choose victims as kube-scheduler does."""
 
-    __slots__ = ("_budgets", "_handle", "_node_shapes", "_protected", "_results", "_rules", "_usages")
+    __slots__ = (
+        "_budgets",
+        "_equivalence_key",
+        "_node_shapes",
+        "_protected",
+        "_results",
+        "_rules",
+        "_snapshot",
+        "_usages",
+    )
 
-    def __init__(self, rules: PreemptionRules, handle: PluginHandle) -> None:
+    def __init__(
+        self, rules: PreemptionRules, snapshot: Snapshot, equivalence_key: Callable[[Pod], bytes | None]
+    ) -> None:
         self._rules = rules
-        self._handle = handle
+        self._snapshot = snapshot
+        self._equivalence_key = equivalence_key
         self._node_shapes = NodeShapes()
         self._results = ShapeResults()
         self._budgets: Budgets | None = None
@@ -177,10 +189,10 @@ class VictimColumns:
         `by_amounts`: bool[n], of each of `rows` whether amounts are all that is in question. `portions` cuts nodes into
         handfuls that can go through a dry run together.
         """
-        key = self._handle.profile.equivalence_key(dry_run.pod)
+        key = self._equivalence_key(dry_run.pod)
         if key is None or dry_run.now <= self._node_shapes.latest_start:
             return None
-        snapshot = self._handle.snapshot
+        snapshot = self._snapshot
         kind = (key, dry_run.pod.priority)
         self._results.begin(kind, epoch=self._node_shapes.epoch)
         numbers = np.empty(len(rows), dtype=np.int32)

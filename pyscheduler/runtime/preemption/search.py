@@ -132,7 +132,10 @@ class Preemption:
         except PluginError:
             self._budgets = ()  # a plugin that does not watch budgets does not go by them
         self._known_budgets: tuple[Sequence[PodDisruptionBudget], Budgets] | None = None
-        self._columns = VictimColumns(rules, handle) if VictimColumns.know(rules) else None
+        self._columns: VictimColumns | None = None
+        if VictimColumns.know(rules):
+            equivalence_key = lambda pod: handle.profile.equivalence_key(pod)  # noqa: E731, PLW0108 - set later
+            self._columns = VictimColumns(rules, handle.snapshot, equivalence_key)
 
     def refusal(self, pod: Pod, statuses: NodeStatuses) -> str:
         """Return why the pod may not preempt now, or ""."""
