@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from pyscheduler.framework.interfaces import GroupCyclePlugin
 from pyscheduler.framework.profile import ExtensionPoint
-from pyscheduler.runtime.assembly.bound_plugins import bind_plugins, equivalence_keys
+from pyscheduler.runtime.assembly.bound_plugins import bind_plugins, make_equivalence_key
 from pyscheduler.runtime.assembly.profile_builder import assemble
 from pyscheduler.runtime.assembly.registry import one_line
 from pyscheduler.runtime.batching import Batch, BatchTurn
@@ -87,14 +87,16 @@ class Profile:
         calls = PluginCalls(profile=self.name, clock=dependencies.clock, recorder=dependencies.recorder)
         #: Why answers of plugins are not cached.
         self.cache_obstacles = find_obstacles(assembly, has_extenders=bool(dependencies.extenders))
-        keys = equivalence_keys(assembly, calls)
+        self.equivalence_key = make_equivalence_key(assembly, calls)
         self._bound = bound = bind_plugins(
             assembly, calls, dependencies.snapshot, permit_wait_limit=dependencies.permit_wait_limit_seconds
         )
         #: Answers for the four plain extension points below; None where it may not.
         self.equivalence_cache: EquivalenceCache | None = None
         if not any(each.disables for each in self.cache_obstacles):
-            self.equivalence_cache = EquivalenceCache(snapshot=dependencies.snapshot, keys=keys, plain=bound)
+            self.equivalence_cache = EquivalenceCache(
+                snapshot=dependencies.snapshot, key_of=self.equivalence_key, plain=bound
+            )
         cache = self.equivalence_cache
         # The extension points that need nothing but the plugins; the modules of their classes describe them.
         self.sort_key = bound.sort_key
@@ -116,7 +118,6 @@ class Profile:
         self.run_pre_bind_pre_flights = bound.pre_binding.pre_flight
         self.run_bind = bound.binding.bind
         self.evaluations = bound.evaluations
-        self.equivalence_key = keys.of
 
     @classmethod
     def build(cls, spec: ProfileSpec, registry: Registry, dependencies: HandleDependencies) -> Profile:

@@ -110,7 +110,7 @@ def build(
         client=client,
         nominator=nominator,
         waiting_pods=waiting_pods,
-        snapshot_access=SnapshotAccess(waiting_pods, refresh=lambda: cache.update_snapshot(snapshot)),
+        snapshot_access=SnapshotAccess(waiting_pods.releases, refresh=lambda: cache.update_snapshot(snapshot)),
         feature_gates=settings.feature_gates,
         permit_wait_limit_seconds=settings.permit_wait_limit_seconds,
         lister=informers.lister,

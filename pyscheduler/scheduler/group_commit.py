@@ -211,11 +211,15 @@ class GroupCommit:
         assert placement is not None, "the member was placed"
         node_name = placement.node_name
         attempt.state.end_trial()
-        if self._is_gone(attempt):
+        current = pending_version(self.scheduling.failure.pods, attempt.queued.pod)
+        if current is None or current.is_terminating:
             return _unschedulable(_CHANGED)
         is_as_it_was = self.scheduling.cache.node_generation(node_name) == decision.generations.get(node_name)
-        if not is_as_it_was and not self._still_fits(attempt):
-            return _unschedulable(_CHANGED)
+        if not is_as_it_was:
+            self.scheduling.cache.update_snapshot(self.scheduling.snapshot)
+            nodes = self.scheduling.snapshot.nodes
+            if not fits_on(attempt.profile, attempt.state, attempt.queued.pod, nodes, node_name):
+                return _unschedulable(_CHANGED)
         failure = self.scheduling.reserve(attempt, placement)
         if failure is not None:
             return failure.status
@@ -225,17 +229,6 @@ class GroupCommit:
             decision.generations[node_name] = generation
         self.scheduling.activate(attempt)
         return None
-
-    def _is_gone(self, attempt: Attempt) -> bool:
-        """Return True if the pod was deleted, or bound by another scheduler, since it was popped."""
-        current = pending_version(self.scheduling.failure.pods, attempt.queued.pod)
-        return current is None or current.is_terminating
-
-    def _still_fits(self, attempt: Attempt) -> bool:
-        """Return whether the pod fits on its node in the cluster as it is now."""
-        self.scheduling.cache.update_snapshot(self.scheduling.snapshot)
-        nodes = self.scheduling.snapshot.nodes
-        return fits_on(attempt.profile, attempt.state, attempt.queued.pod, nodes, attempt.node_name)
 
     def _is_held(self, member: Member, decision: Decision) -> bool:
         """Return True if a member waits at Permit because its group is not complete."""

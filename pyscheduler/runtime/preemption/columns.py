@@ -250,13 +250,13 @@ class VictimColumns:
         plain = np.flatnonzero((usages != 0) & ~special)
         if len(plain):
             pairs, which = np.unique((shapes[plain].astype(np.int64) << 32) | usages[plain], return_inverse=True)
-            made = [node_shapes.number((pair >> 32, usage.requests(pair & 0xFFFFFFFF), ())) for pair in pairs.tolist()]
+            made = [node_shapes.number((pair >> 32, usage.table[pair & 0xFFFFFFFF], ())) for pair in pairs.tolist()]
             shapes[plain] = np.array(made, dtype=np.int32)[which]
         for place in np.flatnonzero(special).tolist():
             row = int(rows[place])
             places = protected.get(row, ())
             if by_amounts[place]:
-                key: Hashable = int(shapes[place]), usage.requests(int(usages[place])), places
+                key: Hashable = int(shapes[place]), usage.table[int(usages[place])], places
             else:
                 key = "node", node_shapes.generation(row), usage.pods_of(row), places
             shapes[place] = node_shapes.number(key)

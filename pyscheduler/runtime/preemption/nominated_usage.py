@@ -40,6 +40,7 @@ class NominatedUsage:
     pods: Mapping[int, Sequence[PodInfo]]
     #: int32[n] by row: the number of what the pods there take, 0 for no pods.
     by_row: NDArray[np.int32]
+    #: What the pods of a number take.
     table: Sequence[_Requests]
     nominated: NominatedRows
     mark: Mark
@@ -49,10 +50,6 @@ class NominatedUsage:
         """Return True if no nomination has changed since."""
         self.nominated.sync()
         return self.nominated.since(self.mark) == []
-
-    def requests(self, number: int) -> _Requests:
-        """Return what the pods of a number take."""
-        return self.table[number]
 
     def pods_of(self, row: int) -> tuple[tuple[str, Hashable], ...]:
         """Return the pods nominated to a row, by uid, and what they take."""
@@ -104,13 +101,9 @@ class NominatedUsages:
         return known.by_row
 
     def _number(self, infos: Sequence[PodInfo]) -> int:
-        requests = _requests(infos)
+        requests = tuple(request_key(info) for info in infos)
         number = self._numbers.get(requests)
         if number is None:
             number = self._numbers[requests] = len(self._table)
             self._table.append(requests)
         return number
-
-
-def _requests(infos: Iterable[PodInfo]) -> _Requests:
-    return tuple(request_key(info) for info in infos)
