@@ -124,8 +124,9 @@ class Profile:
         """Make the profile and its plugins; raise `ConfigError` listing everything that is wrong with it."""
         handle = PluginHandle(spec.scheduler_name, dependencies)
         assembly = assemble(spec, registry, handle, dependencies.declare)
-        handle.profile = cls(spec, assembly, dependencies, handle)
-        return handle.profile
+        profile = cls(spec, assembly, dependencies, handle)
+        handle.complete(profile)
+        return profile
 
     def __repr__(self) -> str:
         return f"Profile({self.name}, {list(self.plugins)})"
@@ -234,9 +235,8 @@ class Profile:
     def start_background(self) -> None:
         """Start `run()` of the plugins that have one; call it once, when there is something to schedule."""
         for obstacle in self.cache_obstacles:
-            _log.info(
-                '%s profile=%s plugin=%s reason="%s"', obstacle.effect, self.name, obstacle.plugin, obstacle.reason
-            )
+            effect = "Equivalence cache is off" if obstacle.disables else "Equivalence cache leaves out a plugin"
+            _log.info('%s profile=%s plugin=%s reason="%s"', effect, self.name, obstacle.plugin, obstacle.reason)
         for name, plugin in self.plugins.items():
             run = getattr(plugin, "run", None)
             if run is not None:

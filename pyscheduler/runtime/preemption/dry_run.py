@@ -124,7 +124,7 @@ class DryRun:
     def _put_back(self, nodes: list[_Node], state: CycleState, statement: Statement) -> None:
         """Put pods back as long as the pod in question still fits, one per node and round."""
         for node in nodes:
-            protected, others = self.budgets.split(self._by_importance(node.pods))
+            protected, others = self.budgets.split(by_importance(node.pods, self.rules, self.now))
             node.pods = [*protected, *others]
             node.num_protected = len(protected)
         turn = 0
@@ -147,11 +147,8 @@ class DryRun:
         if not node.victims:
             return Status.from_error(RuntimeError(f'expected at least one victim pod on node "{name}"'))
         if 0 < node.num_protected < len(node.pods):
-            node.victims = self._by_importance(node.victims)
+            node.victims = by_importance(node.victims, self.rules, self.now)
         return Candidate(node_name=name, victims=tuple(node.victims), pdb_violations=node.num_violations)
-
-    def _by_importance(self, pods: list[PodInfo]) -> list[PodInfo]:
-        return by_importance(pods, self.rules, self.now)
 
     def _filter(self, nodes: Sequence[_Node], state: CycleState) -> NodeStatuses:
         view = self.handle.snapshot.nodes
