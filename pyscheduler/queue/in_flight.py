@@ -62,15 +62,6 @@ class Flight:
     is_named: bool = False
 
 
-class _Step(NamedTuple):
-    """A position in a line: the number of the next event, its index in the line, and the line's lists."""
-
-    number: int
-    place: int
-    numbers: list[int]
-    rows: list[int]
-
-
 class _Line:
     """The numbers of the kept events of one kind, ascending, and the first number of each row."""
 
@@ -167,8 +158,9 @@ class InFlight:
         `ignores` is called once for each row. Events that come during the iteration do not change it.
         """
         end = self._next
+        # The number of the next event of each line, its place there, and the lists of the line.
         steps = [
-            _Step(line.numbers[place], place, line.numbers, line.rows)
+            (line.numbers[place], place, line.numbers, line.rows)
             for event, line in self._lines.items()
             if (place := line.place_of(flight.first_event)) < len(line.numbers)
             and (may_matter is None or may_matter(event))
@@ -186,7 +178,7 @@ class InFlight:
                 row = bisect_right(rows, number)
                 place = bisect_left(numbers, rows[row], place) if row < len(rows) else len(numbers)
             if place < len(numbers) and numbers[place] < end:
-                heapq.heapreplace(steps, _Step(numbers[place], place, numbers, rows))
+                heapq.heapreplace(steps, (numbers[place], place, numbers, rows))
             else:
                 heapq.heappop(steps)
 

@@ -90,11 +90,6 @@ class Nominator:
         """Return the names of the nodes that have nominated pods, as a live view."""
         return self._by_node.keys()
 
-    @property
-    def has_any(self) -> bool:
-        """Return True if any pod is nominated."""
-        return bool(self._node_of)
-
     def check_invariants(self) -> None:
         """Raise AssertionError if the two indices differ."""
         filed = {uid: node_name for node_name, pods in self._by_node.items() for uid in pods}

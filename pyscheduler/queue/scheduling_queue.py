@@ -69,14 +69,6 @@ _POP_FROM_BACKOFF = "PopFromBackoffQ"
 _PUT_BACK = "PutBack"
 
 
-def _never(_uid: str) -> bool:
-    return False
-
-
-def _ignore() -> None:
-    pass
-
-
 class SchedulingQueue:
     """The pods that wait for a node, and the pods in flight.
 
@@ -104,9 +96,9 @@ class SchedulingQueue:
         max_unschedulable_seconds: float = 300.0,
         pop_from_backoff: bool = True,
         adjacency_key: AdjacencyKey | None = None,
-        is_placed: Callable[[str], bool] = _never,
+        is_placed: Callable[[str], bool] = lambda _uid: False,
         generic_workload: bool = False,
-        on_ready: Callable[[], object] = _ignore,
+        on_ready: Callable[[], object] = lambda: None,
     ) -> None:
         self._clock = clock
         self._recorder = recorder

@@ -31,9 +31,6 @@ class Background:
         self._tasks: set[asyncio.Task[None]] = set()
         self._closed = False
 
-    def __len__(self) -> int:
-        return len(self._tasks)
-
     def names(self) -> list[str]:
         """Return the names of the tasks that run."""
         return [task.get_name() for task in self._tasks]

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from pyscheduler.framework.clock import Clock
     from pyscheduler.framework.nodes import Nodes
     from pyscheduler.framework.recorder import Recorder
+    from pyscheduler.runtime.extension_points.scoring import Ranking
     from pyscheduler.runtime.extension_points.signing import Signature
 
 __all__ = ["Batch", "BatchTurn", "NodeList"]
@@ -50,9 +51,10 @@ class NodeList:
 
     @classmethod
     def without(
-        cls, chosen: int, nodes: Nodes, totals: NDArray[np.int64], view: NodeView, rng: random.Random
+        cls, chosen: int, nodes: Nodes, ranking: Ranking, view: NodeView, rng: random.Random
     ) -> NodeList | None:
-        """Return the list of scored `nodes` but for the one in place `chosen`; None where `totals` do not fit them."""
+        """Return the list of scored `nodes` but for the one in place `chosen`; None where the totals do not fit."""
+        totals = ranking.totals
         if len(nodes) != len(totals):
             return None
         return cls(view, np.delete(nodes.rows, chosen), np.delete(totals, chosen), rng)

@@ -165,7 +165,7 @@ class PlacementPipeline:
         if len(feasible) > 1 or observer is not None:
             ranking = await search.score(extenders, feasible)
             row = self._draw(ranking.best)
-            others = partial(self._others, row, feasible, ranking)
+            others = partial(NodeList.without, row, feasible, ranking, self.snapshot.nodes, self.rng)
         name = feasible.name(row)
         if turn is not None:
             turn.settle(name, others)
@@ -237,10 +237,6 @@ class PlacementPipeline:
         its goroutines found them, which is no order to rely on.
         """
         return int(best[0] if len(best) == 1 else best[self.rng.randrange(len(best))])
-
-    def _others(self, chosen: int, nodes: Nodes, ranking: Ranking) -> NodeList | None:
-        """Return the scored nodes but for the chosen one, for the next pod."""
-        return NodeList.without(chosen, nodes, ranking.totals, view=self.snapshot.nodes, rng=self.rng)
 
 
 def feasible_nodes(profile: Profile, state: CycleState, pod: Pod, nodes: Nodes, *, limit: int | None = None) -> Nodes:

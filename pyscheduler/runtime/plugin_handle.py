@@ -11,24 +11,16 @@ from pyscheduler.runtime.what_if import what_if
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Coroutine, Iterable, Mapping
     from contextlib import AbstractAsyncContextManager
 
     from pyscheduler.api import Pod
+    from pyscheduler.cache.snapshot import Snapshot
     from pyscheduler.framework.clock import Clock
-    from pyscheduler.framework.cycle_state import CycleState
     from pyscheduler.framework.handle import Client, EventRecorder, Nominator
-    from pyscheduler.framework.node_info import NodeInfo
-    from pyscheduler.framework.node_statuses import NodeStatuses
-    from pyscheduler.framework.nodes import Nodes
-    from pyscheduler.framework.pod_info import PodInfo
     from pyscheduler.framework.preemption import PreemptionRules
     from pyscheduler.framework.recorder import Recorder
-    from pyscheduler.framework.snapshot import Snapshot
-    from pyscheduler.framework.status import Status
     from pyscheduler.framework.what_if import WhatIf
-    from pyscheduler.runtime.extension_points.plugin_calls import PluginMethod
-    from pyscheduler.runtime.extension_points.reserving import Release
     from pyscheduler.runtime.handle_dependencies import HandleDependencies
     from pyscheduler.runtime.profile import Profile
 
@@ -39,9 +31,6 @@ S = TypeVar("S")
 
 class PluginHandle:
     """Implements `framework.handle.Handle`. Plugins get it when they are made, before their profile is complete."""
-
-    #: Set once the plugins are made; what runs plugins works from then on.
-    profile: Profile
 
     def __init__(self, profile_name: str, dependencies: HandleDependencies) -> None:
         self._dependencies = dependencies
@@ -63,17 +52,12 @@ class PluginHandle:
         #: By plugin, what preempts in its name.
         self.preemptors: dict[str, Preemption] = {}
 
-    def run_filters(self, state: CycleState, pod: Pod, nodes: Nodes) -> NodeStatuses:
-        """Return the complete statuses of `nodes`, nominated pods taken into account."""
-        return self.profile.run_filters(state, pod, nodes)
-
-    def run_add_pod(self, state: CycleState, pod: Pod, to_add: PodInfo, node: NodeInfo) -> Status | None:
-        """Tell all PreFilter plugins that `to_add` was put on `node` in a what-if."""
-        return self.profile.run_add_pod(state, pod, to_add, node)
-
-    def run_remove_pod(self, state: CycleState, pod: Pod, to_remove: PodInfo, node: NodeInfo) -> Status | None:
-        """Tell all PreFilter plugins that `to_remove` was taken off `node` in a what-if."""
-        return self.profile.run_remove_pod(state, pod, to_remove, node)
+    def complete(self, profile: Profile) -> None:
+        """Set the profile once its plugins are made; what runs plugins works from then on."""
+        self.profile = profile
+        self.run_filters = profile.run_filters
+        self.run_add_pod = profile.run_add_pod
+        self.run_remove_pod = profile.run_remove_pod
 
     def activate(self, pods: Iterable[Pod]) -> None:
         """Move pods that are unschedulable or in backoff to activeQ at once."""
@@ -109,22 +93,6 @@ class PluginHandle:
             evictions=evictions,
         )
         return made
-
-    def active_filters(self, state: CycleState) -> Sequence[PluginMethod]:
-        """Return the filters that take part in a cycle, in order; for preemption."""
-        return self.profile.active_filters(state)
-
-    def follows(self, state: CycleState) -> bool:
-        """Return True if a plugin that takes part in a cycle counts pods across nodes; for preemption."""
-        return self.profile.follows(state)
-
-    def release(self, state: CycleState, *, without: Collection[str]) -> Release | None:
-        """Return what frees in a trial what evicted pods hold in plugins' books, but for some plugins'."""
-        return self.profile.release(state, without=without)
-
-    def equivalence_key(self, pod: Pod) -> bytes | None:
-        """Return the equivalence key of a pod, None where it has none; for preemption."""
-        return self.profile.equivalence_key(pod)
 
     def spawn(self, work: Coroutine[object, object, None], *, name: str = "") -> asyncio.Task[None]:
         """Run a coroutine beside the scheduler."""

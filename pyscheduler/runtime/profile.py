@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Final
 
 from pyscheduler.framework.interfaces import GroupCyclePlugin
 from pyscheduler.framework.profile import ExtensionPoint
-from pyscheduler.runtime.assembly.bound_plugins import bind_plugins, equivalence_keys
+from pyscheduler.runtime.assembly.bound_plugins import bind_plugins, make_equivalence_key
 from pyscheduler.runtime.assembly.profile_builder import assemble
 from pyscheduler.runtime.assembly.registry import one_line
 from pyscheduler.runtime.batching import Batch, BatchTurn
 from pyscheduler.runtime.equivalence_cache.cache import EquivalenceCache
 from pyscheduler.runtime.equivalence_cache.obstacles import find_obstacles
-from pyscheduler.runtime.extension_points.event_registration import by_event, by_plugin, with_extenders
+from pyscheduler.runtime.extension_points.event_registration import with_extenders
 from pyscheduler.runtime.extension_points.plugin_calls import PluginCalls
 from pyscheduler.runtime.plugin_handle import PluginHandle
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from pyscheduler.api import Pod
     from pyscheduler.framework.cycle_state import CycleState
-    from pyscheduler.framework.events import ClusterEvent, ClusterEventWithHint
+    from pyscheduler.framework.events import ClusterEvent, ClusterEventWithHint, QueueingHintFn
     from pyscheduler.framework.interfaces import Plugin
     from pyscheduler.framework.nodes import Nodes
     from pyscheduler.framework.profile import ProfileSpec
@@ -87,14 +87,16 @@ class Profile:
         calls = PluginCalls(profile=self.name, clock=dependencies.clock, recorder=dependencies.recorder)
         #: Why answers of plugins are not cached.
         self.cache_obstacles = find_obstacles(assembly, has_extenders=bool(dependencies.extenders))
-        keys = equivalence_keys(assembly, calls)
+        self.equivalence_key = make_equivalence_key(assembly, calls)
         self._bound = bound = bind_plugins(
             assembly, calls, dependencies.snapshot, permit_wait_limit=dependencies.permit_wait_limit_seconds
         )
         #: Answers for the four plain extension points below; None where it may not.
         self.equivalence_cache: EquivalenceCache | None = None
         if not any(each.disables for each in self.cache_obstacles):
-            self.equivalence_cache = EquivalenceCache(snapshot=dependencies.snapshot, keys=keys, plain=bound)
+            self.equivalence_cache = EquivalenceCache(
+                snapshot=dependencies.snapshot, key_of=self.equivalence_key, plain=bound
+            )
         cache = self.equivalence_cache
         # The extension points that need nothing but the plugins; the modules of their classes describe them.
         self.sort_key = bound.sort_key
@@ -104,7 +106,7 @@ class Profile:
         self.run_filters = bound.filtering.run_filters
         self.active_filters = bound.filtering.active
         self.others_may_help = bound.filtering.others_may_help
-        self.follows = bound.pre_filtering.follows
+        self.counts_across_nodes = bound.pre_filtering.counts_across_nodes
         self.run_add_pod = bound.pre_filtering.add_pod
         self.run_remove_pod = bound.pre_filtering.remove_pod
         self.run_post_filter = bound.post_filtering.run
@@ -116,15 +118,15 @@ class Profile:
         self.run_pre_bind_pre_flights = bound.pre_binding.pre_flight
         self.run_bind = bound.binding.bind
         self.evaluations = bound.evaluations
-        self.equivalence_key = keys.of
 
     @classmethod
     def build(cls, spec: ProfileSpec, registry: Registry, dependencies: HandleDependencies) -> Profile:
         """Make the profile and its plugins; raise `ConfigError` listing everything that is wrong with it."""
         handle = PluginHandle(spec.scheduler_name, dependencies)
         assembly = assemble(spec, registry, handle, dependencies.declare)
-        handle.profile = cls(spec, assembly, dependencies, handle)
-        return handle.profile
+        profile = cls(spec, assembly, dependencies, handle)
+        handle.complete(profile)
+        return profile
 
     def __repr__(self) -> str:
         return f"Profile({self.name}, {list(self.plugins)})"
@@ -142,11 +144,15 @@ class Profile:
 
     def hints(self) -> HintMap:
         """Return the plugins that registered each event, with their hints (None: always worth an attempt)."""
-        return by_event(self._registrations)
+        found: dict[ClusterEvent, list[tuple[str, QueueingHintFn | None]]] = {}
+        for plugin, registered in self._registrations.items():
+            for each in registered:
+                found.setdefault(each.event, []).append((plugin, each.queueing_hint))
+        return found
 
     def registered_events(self) -> Mapping[str, Sequence[ClusterEvent]]:
         """Return the events that each plugin registered."""
-        return by_plugin(self._registrations)
+        return {plugin: tuple(each.event for each in found) for plugin, found in self._registrations.items()}
 
     # The scheduling cycle
 
@@ -229,9 +235,8 @@ class Profile:
     def start_background(self) -> None:
         """Start `run()` of the plugins that have one; call it once, when there is something to schedule."""
         for obstacle in self.cache_obstacles:
-            _log.info(
-                '%s profile=%s plugin=%s reason="%s"', obstacle.effect, self.name, obstacle.plugin, obstacle.reason
-            )
+            effect = "Equivalence cache is off" if obstacle.disables else "Equivalence cache leaves out a plugin"
+            _log.info('%s profile=%s plugin=%s reason="%s"', effect, self.name, obstacle.plugin, obstacle.reason)
         for name, plugin in self.plugins.items():
             run = getattr(plugin, "run", None)
             if run is not None:

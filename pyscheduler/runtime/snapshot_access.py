@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from types import TracebackType
 
-    from pyscheduler.runtime.permit.waiting_pods import WaitingPodMap
+    from pyscheduler.runtime.permit.release import PermitReleases
 
 __all__ = ["SnapshotAccess"]
 
@@ -23,13 +23,13 @@ __all__ = ["SnapshotAccess"]
 class SnapshotAccess:
     """The right to use the snapshot: `async with access as has_waited`. `refresh` brings the snapshot up to date.
 
-    Whoever enters waits for the holder, and then for rejected pods of `waiting_pods` that still hold their nodes.
+    Whoever enters waits for the holder, and then for rejected pods of `releases` that still hold their nodes.
     `has_waited` is True if anything may have happened in between.
     """
 
-    def __init__(self, waiting_pods: WaitingPodMap, refresh: Callable[[], object]) -> None:
+    def __init__(self, releases: PermitReleases, refresh: Callable[[], object]) -> None:
         self.refresh = refresh
-        self._waiting_pods = waiting_pods
+        self._releases = releases
         self._lock = asyncio.Lock()
 
     @property
@@ -40,10 +40,10 @@ class SnapshotAccess:
     async def __aenter__(self) -> bool:
         has_waited = self._lock.locked()
         await self._lock.acquire()
-        if not self._waiting_pods.is_giving_back:
+        if not self._releases.is_giving_back:
             return has_waited
         try:
-            await self._waiting_pods.given_back()
+            await self._releases.given_back()
         except BaseException:
             self._lock.release()
             raise

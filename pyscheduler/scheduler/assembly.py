@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import attrs
 
 from pyscheduler.api import Node, Pod
+from pyscheduler.api.kinds import NODES, PODS
 from pyscheduler.cache.cache import Cache
 from pyscheduler.cache.snapshot import Snapshot
 from pyscheduler.config.feature_gates import default_gates
@@ -21,6 +22,7 @@ from pyscheduler.podgroup.wire import IN_TREE_PODGROUPS
 from pyscheduler.queue.nominator import Nominator
 from pyscheduler.queue.scheduling_queue import SchedulingQueue
 from pyscheduler.runtime.assembly.discovery import discover
+from pyscheduler.runtime.assembly.permissions import Need, needs_of_plugins, reading
 from pyscheduler.runtime.assembly.profile_set import build_profiles
 from pyscheduler.runtime.handle_dependencies import HandleDependencies
 from pyscheduler.runtime.permit.waiting_pods import WaitingPodMap
@@ -33,13 +35,11 @@ from pyscheduler.scheduler.failure import FailureHandler
 from pyscheduler.scheduler.gauges import register_gauges
 from pyscheduler.scheduler.group_commit import GroupCommit
 from pyscheduler.scheduler.group_cycle import GroupCycles
-from pyscheduler.scheduler.in_tree_groups import make_in_tree_groups
+from pyscheduler.scheduler.in_tree_groups import RULES as GROUP_RULES, make_in_tree_groups
 from pyscheduler.scheduler.informers import LIVE_PODS, Informers
-from pyscheduler.scheduler.permissions import needs
-from pyscheduler.scheduler.pod_status import PodStatusWriter
+from pyscheduler.scheduler.pod_status import RULES as STATUS_RULES, PodStatusWriter
 from pyscheduler.scheduler.ports import ClientSettings
 from pyscheduler.scheduler.queued_pods import QueuedPods
-from pyscheduler.scheduler.room import Room
 from pyscheduler.scheduler.scheduler import Scheduler
 from pyscheduler.scheduler.scheduling_cycle import SchedulingCycle
 from pyscheduler.scheduler.work import WorkSources
@@ -53,7 +53,6 @@ if TYPE_CHECKING:
     from pyscheduler.runtime.assembly.registry import Registry
     from pyscheduler.runtime.profile import Profile
     from pyscheduler.scheduler.extenders import Extenders
-    from pyscheduler.scheduler.in_tree_groups import InTreeGroups
     from pyscheduler.scheduler.ports import ClusterClient, Transport
 
 __all__ = ["Settings", "build"]
@@ -111,7 +110,7 @@ def build(
         client=client,
         nominator=nominator,
         waiting_pods=waiting_pods,
-        snapshot_access=SnapshotAccess(waiting_pods, refresh=lambda: cache.update_snapshot(snapshot)),
+        snapshot_access=SnapshotAccess(waiting_pods.releases, refresh=lambda: cache.update_snapshot(snapshot)),
         feature_gates=settings.feature_gates,
         permit_wait_limit_seconds=settings.permit_wait_limit_seconds,
         lister=informers.lister,
@@ -158,18 +157,16 @@ def _make_scheduler(
     scheduling = SchedulingCycle(
         clock=clock, recorder=recorder, cache=cache, snapshot=snapshot, queue=queue, pipeline=pipeline, failure=failure
     )
-    group_cycles = _make_group_cycles(scheduling, waiting_pods, profiles, in_tree)
-    queued_pods = QueuedPods(
-        clock=clock,
-        recorder=recorder,
-        cache=cache,
-        queue=queue,
-        pods=pods,
-        profiles=profiles,
-        waiting_pods=waiting_pods,
+    # Kubernetes' own groups come before those of plugins.
+    own_groups = () if in_tree is None else (in_tree,)
+    group_cycles = GroupCycles(
         scheduling=scheduling,
-        group_cycles=group_cycles,
-        room=Room(cache=cache, snapshot=snapshot),
+        commit=GroupCommit(scheduling=scheduling, waiting_pods=waiting_pods),
+        profiles=profiles,
+        sources={name: own_groups + profile.group_cycle_plugins for name, profile in profiles.items()},
+    )
+    queued_pods = QueuedPods(
+        profiles=profiles, waiting_pods=waiting_pods, scheduling=scheduling, group_cycles=group_cycles
     )
     work.add(queued_pods)
     return Scheduler(
@@ -193,11 +190,7 @@ def _make_scheduler(
         ),
         scheduling=scheduling,
         binding=BindingCycle(
-            clock=clock,
-            recorder=recorder,
-            queue=queue,
             scheduling=scheduling,
-            failure=failure,
             statuses=statuses,
             nominate_expectation=gates["NominatedNodeNameForExpectation"],
             extenders=extenders,
@@ -210,36 +203,13 @@ def _make_scheduler(
         others=[informer for _, informer in informers.others()],
         routes=services.routes,
         snapshot_access=services.snapshot_access,
-        needs=needs(profiles.values(), informers.kinds(), in_tree_groups=in_tree is not None),
+        needs=[
+            *(Need(reading(kind), "scheduling") for kind in (PODS, NODES)),
+            *(Need(rule, "pod conditions") for rule in STATUS_RULES),
+            *(Need(rule, "pod groups") for rule in (GROUP_RULES if in_tree is not None else ())),
+            *needs_of_plugins(profiles.values(), [kind for kind, _ in informers.others()]),
+        ],
         extenders=extenders,
-    )
-
-
-def _make_group_cycles(
-    scheduling: SchedulingCycle,
-    waiting_pods: WaitingPodMap,
-    profiles: Mapping[str, Profile],
-    in_tree: InTreeGroups | None,
-) -> GroupCycles:
-    """Return the group cycles of a scheduler; Kubernetes' own groups come before those of plugins."""
-    first = () if in_tree is None else (in_tree,)
-    return GroupCycles(
-        clock=scheduling.clock,
-        recorder=scheduling.recorder,
-        cache=scheduling.cache,
-        snapshot=scheduling.snapshot,
-        queue=scheduling.queue,
-        scheduling=scheduling,
-        commit=GroupCommit(
-            clock=scheduling.clock,
-            cache=scheduling.cache,
-            snapshot=scheduling.snapshot,
-            scheduling=scheduling,
-            failure=scheduling.failure,
-            waiting_pods=waiting_pods,
-        ),
-        profiles=profiles,
-        sources={name: first + profile.group_cycle_plugins for name, profile in profiles.items()},
     )
 
 

@@ -23,12 +23,8 @@ from pyscheduler.runtime.placement import rejection_of
 from pyscheduler.scheduler.failure import CLEAR_NOMINATION
 
 if TYPE_CHECKING:
-    from pyscheduler.framework.clock import Clock
-    from pyscheduler.framework.recorder import Recorder
-    from pyscheduler.queue.scheduling_queue import SchedulingQueue
     from pyscheduler.scheduler.attempt import Attempt
     from pyscheduler.scheduler.extenders import Extenders
-    from pyscheduler.scheduler.failure import FailureHandler
     from pyscheduler.scheduler.pod_status import PodStatusWriter
     from pyscheduler.scheduler.scheduling_cycle import SchedulingCycle
 
@@ -41,11 +37,7 @@ _log = logging.getLogger(__name__)
 class BindingCycle:
     """Runs binding cycles, each in a task of its own."""
 
-    clock: Clock
-    recorder: Recorder
-    queue: SchedulingQueue
     scheduling: SchedulingCycle
-    failure: FailureHandler
     statuses: PodStatusWriter
     #: Feature gate NominatedNodeNameForExpectation.
     nominate_expectation: bool = True
@@ -57,7 +49,7 @@ class BindingCycle:
         try:
             status = await self._bind(attempt)
         except Exception as error:  # noqa: BLE001 - a bug must cost this attempt and lose no pod
-            self.recorder.warning("binding_cycle_failed")
+            self.scheduling.recorder.warning("binding_cycle_failed")
             _log.exception("Binding cycle failed pod=%s", attempt.queued.pod.key)
             status = Status.from_error(error)
         if status is not None:
@@ -66,9 +58,11 @@ class BindingCycle:
         # No later failure can undo the binding.
         attempt.is_settled = True
         try:
-            await self._finish(attempt)
+            self._announce(attempt)
+            await attempt.profile.run_post_bind(attempt.state, attempt.pod, attempt.node_name)
+            self.scheduling.activate(attempt)
         except Exception:  # noqa: BLE001 - see above
-            self.recorder.warning("post_bind_failed")
+            self.scheduling.recorder.warning("post_bind_failed")
             _log.exception("Pod is bound, but some post-bind steps failed pod=%s", attempt.queued.pod.key)
 
     async def _bind(self, attempt: Attempt) -> Status | None:
@@ -88,7 +82,7 @@ class BindingCycle:
         if status is not None:
             return rejection_of(status, node_name)
         # From here on events do not matter: after a failure the pod is retried when its backoff ends.
-        self.queue.done(pod.uid)
+        self.scheduling.queue.done(pod.uid)
         status = await profile.run_pre_bind(state, pod, node_name, may_be_called_off=prepares)
         if status is not None:
             return status
@@ -106,17 +100,11 @@ class BindingCycle:
             return Status(Code.ERROR, f"no Bind plugin of profile {profile.name} was willing to bind the pod")
         return status
 
-    async def _finish(self, attempt: Attempt) -> None:
-        """Run the steps after a binding."""
-        self._announce(attempt)
-        await attempt.profile.run_post_bind(attempt.state, attempt.pod, attempt.node_name)
-        self.scheduling.activate(attempt)
-
     def _announce(self, attempt: Attempt) -> None:
         """Update cache, events, logs and metrics."""
         pod = attempt.pod
         queued = attempt.queued
-        now = self.clock.now()
+        now = self.scheduling.clock.now()
         self.scheduling.cache.finish_binding(pod)
         attempt.profile.event_recorder.event(
             pod,
@@ -134,13 +122,15 @@ class BindingCycle:
                 placement.evaluated_nodes,
                 placement.feasible_nodes,
             )
-        self.recorder.attempt(result="scheduled", profile=attempt.profile.name, seconds=now - attempt.started_at)
+        self.scheduling.recorder.attempt(
+            result="scheduled", profile=attempt.profile.name, seconds=now - attempt.started_at
+        )
         first = queued.first_attempt_at
-        self.recorder.pod_scheduled(
+        self.scheduling.recorder.pod_scheduled(
             attempts=queued.attempts + queued.is_taken, sli_seconds=now - first if first is not None else 0.0
         )
         if queued.was_flushed:
-            self.recorder.scheduled_after_flush()
+            self.scheduling.recorder.scheduled_after_flush()
 
     def fail(self, attempt: Attempt, status: Status) -> None:
         """Undo the reservation, announce the free room, and return the pod to the queue."""
@@ -149,12 +139,12 @@ class BindingCycle:
         ignored_by = attempt.after_failure.ignored_by
         if status.is_rejected:
             # Announced after the pod is back in the queue, and not to the pod itself: its own room cannot help it.
-            self.failure.handle(attempt, status, CLEAR_NOMINATION)
+            self.scheduling.failure.handle(attempt, status, CLEAR_NOMINATION)
             if freed:
-                self.queue.move_all(
+                self.scheduling.queue.move_all(
                     ASSIGNED_POD_DELETE, pod, None, lambda other: other.uid != pod.uid, ignored_by=ignored_by
                 )
         else:
             if freed:
-                self.queue.move_all(ASSIGNED_POD_DELETE, pod, None, ignored_by=ignored_by)
-            self.failure.handle(attempt, status, CLEAR_NOMINATION)
+                self.scheduling.queue.move_all(ASSIGNED_POD_DELETE, pod, None, ignored_by=ignored_by)
+            self.scheduling.failure.handle(attempt, status, CLEAR_NOMINATION)

@@ -15,7 +15,6 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Final
 
-import attrs
 import msgspec
 
 from pyscheduler.api import Node, Pod
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
 
     from pyscheduler.scheduler.scheduler import Scheduler
 
-__all__ = ["Debugger", "Differences"]
+__all__ = ["Debugger"]
 
 _log = logging.getLogger(__name__)
 
@@ -37,31 +36,6 @@ _CHUNK: Final = 50
 _RETRY_SECONDS: Final = 2.0
 #: The most names in a log line about one kind of difference.
 _MOST_NAMES: Final = 100
-
-
-@attrs.frozen(kw_only=True)
-class Differences:
-    """Objects that only the API server has (`missed`), and objects that only the scheduler has (`redundant`).
-
-    Nodes by name; pods by uid, with `namespace/name`.
-    """
-
-    missed_nodes: frozenset[str] = frozenset()
-    redundant_nodes: frozenset[str] = frozenset()
-    missed_pods: Mapping[str, str] = attrs.Factory(dict)
-    redundant_pods: Mapping[str, str] = attrs.Factory(dict)
-
-    def __bool__(self) -> bool:
-        return bool(self.missed_nodes or self.redundant_nodes or self.missed_pods or self.redundant_pods)
-
-    def still(self, later: Differences) -> Differences:
-        """Return the differences that are also in `later`."""
-        return Differences(
-            missed_nodes=self.missed_nodes & later.missed_nodes,
-            redundant_nodes=self.redundant_nodes & later.redundant_nodes,
-            missed_pods=_both(self.missed_pods, later.missed_pods),
-            redundant_pods=_both(self.redundant_pods, later.redundant_pods),
-        )
 
 
 class Debugger:
@@ -119,33 +93,34 @@ class Debugger:
 
     # Comparison with the API server
 
-    async def compare(self) -> Differences:
-        """Compare cache and queue with the API server's lists; log the differences and return them.
+    async def compare(self) -> None:
+        """Compare cache and queue with the API server's lists, and log the differences.
 
         Raises the error of a list that fails.
         """
         _log.info("Cache comparer started")
         found = await self._differences()
-        if found:
+        if any(found.values()):
             await self._scheduler.clock.sleep(_RETRY_SECONDS)
-            found = found.still(await self._differences())
-        if found.missed_nodes or found.redundant_nodes:
-            _log.warning(
-                "Cache mismatch missedNodes=%s redundantNodes=%s",
-                _names(found.missed_nodes),
-                _names(found.redundant_nodes),
-            )
-        if found.missed_pods or found.redundant_pods:
-            _log.warning(
-                "Cache mismatch missedPods=%s redundantPods=%s", _pods(found.missed_pods), _pods(found.redundant_pods)
-            )
-        if found:
+            later = await self._differences()
+            found = {
+                kind: {each: items[each] for each in items if each in later[kind]} for kind, items in found.items()
+            }
+        for what in ("Nodes", "Pods"):
+            missed, redundant = found[f"missed{what}"].values(), found[f"redundant{what}"].values()
+            if missed or redundant:
+                where = f"missed{what}=%s redundant{what}=%s"
+                _log.warning(f"Cache mismatch {where}", _names(missed), _names(redundant))
+        mismatch = any(found.values())
+        if mismatch:
             self._scheduler.recorder.warning("cache_mismatch")
-        _log.info("Cache comparer finished mismatch=%s", str(bool(found)).lower())
-        return found
+        _log.info("Cache comparer finished mismatch=%s", str(mismatch).lower())
 
-    async def _differences(self) -> Differences:
-        """List once and compare. Each list is compared with the scheduler's state when it is complete."""
+    async def _differences(self) -> Mapping[str, Mapping[str, str]]:
+        """List once and compare; return what only the API server has (missed) and what only the scheduler has.
+
+        Nodes by name; pods by uid, as `namespace/name(uid)`. Each list is compared when it is complete.
+        """
         scheduler = self._scheduler
         listed_nodes: set[str] = set()
         async for nodes in scheduler.client.pages(Node):
@@ -160,12 +135,14 @@ class Debugger:
                     ours[pod.uid] = pod.key
         cached = scheduler.cache.pod_keys()
         queued = {pod.uid: pod.key for pod in scheduler.queue.pending_pods()}
-        return Differences(
-            missed_nodes=frozenset(listed_nodes - known_nodes),
-            redundant_nodes=frozenset(known_nodes - listed_nodes),
-            missed_pods={uid: key for uid, key in ours.items() if uid not in cached and not self._is_waiting(uid)},
-            redundant_pods={uid: key for uid, key in (cached | queued).items() if uid not in all_pods},
-        )
+        missed_pods = {uid: key for uid, key in ours.items() if uid not in cached and not self._is_waiting(uid)}
+        redundant_pods = {uid: key for uid, key in (cached | queued).items() if uid not in all_pods}
+        return {
+            "missedNodes": {name: name for name in listed_nodes - known_nodes},
+            "redundantNodes": {name: name for name in known_nodes - listed_nodes},
+            "missedPods": {uid: f"{key}({uid})" for uid, key in missed_pods.items()},
+            "redundantPods": {uid: f"{key}({uid})" for uid, key in redundant_pods.items()},
+        }
 
     def _is_ours(self, pod: Pod) -> bool:
         """Return True if the scheduler must know the pod: the pod is on a node, or must be scheduled."""
@@ -197,16 +174,8 @@ def _text(value: object) -> str:
     return value if isinstance(value, str) else msgspec.json.encode(value).decode()
 
 
-def _both(first: Mapping[str, str], second: Mapping[str, str]) -> Mapping[str, str]:
-    return {uid: key for uid, key in first.items() if uid in second}
-
-
 def _names(names: Iterable[str]) -> str:
     """Format names as Go formats a slice; of very many, the first ones and their number."""
     found = sorted(names)
     more = [f"... {len(found)} in all"] if len(found) > _MOST_NAMES else []
     return f"[{' '.join([*found[:_MOST_NAMES], *more])}]"
-
-
-def _pods(pods: Mapping[str, str]) -> str:
-    return _names(f"{key}({uid})" for uid, key in pods.items())

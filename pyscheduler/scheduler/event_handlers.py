@@ -90,7 +90,7 @@ class EventHandlers:
             lister.add_event_handler(
                 on_add=partial(self._other, add, None) if add is not None else None,
                 on_update=partial(self._other, update) if update is not None else None,
-                on_delete=partial(self._other_delete, delete) if delete is not None else None,
+                on_delete=partial(self._other, delete) if delete is not None else None,
             )
 
     # Nodes
@@ -292,13 +292,10 @@ class EventHandlers:
 
     # Everything else
 
-    def _other(self, event: ClusterEvent, old: object | None, new: object | None) -> None:
+    def _other(self, event: ClusterEvent, old: object | None, new: object | None = None) -> None:
         began = self.clock.now()
         self.queue.move_all(event, old, new)
         self._timed(event, began)
-
-    def _other_delete(self, event: ClusterEvent, old: object) -> None:
-        self._other(event, old, None)
 
     def _guarded(self, kind: str, subject: Node | Pod, act: Callable[[], object]) -> bool:
         """Run `act`; return False and report the object if it cannot be read, or the cache and the API differ."""

@@ -19,7 +19,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from typing import TYPE_CHECKING, Final, TypedDict, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import attrs
 import numpy as np
@@ -56,19 +56,6 @@ T = TypeVar("T")
 #: Extenders score from 0 to this.
 _MAX_PRIORITY: Final = 10
 _OK: Final = 200
-
-
-class _NodesAsked(TypedDict):
-    names: Sequence[str] | None
-    nodes: Sequence[bytes]
-
-
-@attrs.frozen
-class _Verdict:
-    """What one extender made of some nodes: the rows that pass, and what it says of others, by name."""
-
-    rows: NDArray[np.int64]
-    refused: Mapping[str, Status]
 
 
 @attrs.define(kw_only=True, eq=False)
@@ -111,17 +98,15 @@ class Extender:
             for name in amounts
         )
 
-    async def filter(self, pod: Pod, nodes: Nodes) -> _Verdict:
-        """Ask which of `nodes` can take `pod`."""
-        names = [node.name for node in nodes]
-        question = wire.filter_args(self.forms.text(pod), **await self._nodes(nodes, names))
-        result = wire.read_filter_result(await self._ask(self.config.filter_verb, question))
+    async def filter(self, pod: Pod, nodes: Nodes) -> tuple[NDArray[np.int64], Mapping[str, Status]]:
+        """Ask which of `nodes` can take `pod`; return their rows, and by name the rejections of others."""
+        rows, answer = await self._ask_about(self.config.filter_verb, pod, nodes)
+        result = wire.read_filter_result(answer)
         if result.error:
             raise ExtenderError(result.error)
         passing = result.node_names if self.config.node_cache_capable else None
         if passing is None:
             passing = await wire.read_node_list(result.nodes) if result.nodes is not None else ()
-        rows = {name: row for row, name in enumerate(names)}
         for name in passing:
             if name not in rows:
                 who, what = json.dumps(self.name), json.dumps(name)
@@ -133,16 +118,13 @@ class Extender:
         refused.update(
             (name, Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, text)) for name, text in result.unresolvable.items()
         )
-        return _Verdict(np.unique(np.array([rows[name] for name in passing], dtype=np.int64)), refused)
+        return np.unique(np.array([rows[name] for name in passing], dtype=np.int64)), refused
 
     async def prioritize(self, pod: Pod, nodes: Nodes) -> PluginScores:
         """Ask for scores, brought to the scale of the plugins' (0 to 100, if it keeps to its own, 0 to 10)."""
-        names = [node.name for node in nodes]
-        question = wire.filter_args(self.forms.text(pod), **await self._nodes(nodes, names))
-        answer = wire.read_priorities(await self._ask(self.config.prioritize_verb, question))
-        rows = {name: row for row, name in enumerate(names)}
-        raw: NDArray[np.int64] = np.zeros(len(names), dtype=np.int64)
-        for host, score in answer:
+        rows, answer = await self._ask_about(self.config.prioritize_verb, pod, nodes)
+        raw: NDArray[np.int64] = np.zeros(len(rows), dtype=np.int64)
+        for host, score in wire.read_priorities(answer):
             row = rows.get(host)
             if row is not None:
                 raw[row : row + 1] += score
@@ -190,11 +172,12 @@ class Extender:
             node_name=node_name, victims=tuple(victims), pdb_violations=told.pdb_violations if told is not None else 0
         )
 
-    async def _nodes(self, nodes: Nodes, names: list[str]) -> _NodesAsked:
-        """Return the nodes in the form that this extender wants."""
-        if self.config.node_cache_capable:
-            return {"names": names, "nodes": ()}
-        return {"names": None, "nodes": await self.forms.nodes(nodes)}
+    async def _ask_about(self, verb: str, pod: Pod, nodes: Nodes) -> tuple[Mapping[str, int], bytes]:
+        """Ask about `nodes` in the form that this extender wants; return the row of each name, and the answer."""
+        rows = {node.name: row for row, node in enumerate(nodes)}
+        names = [*rows] if self.config.node_cache_capable else None
+        texts = await self.forms.nodes(nodes) if names is None else ()
+        return rows, await self._ask(verb, wire.filter_args(self.forms.text(pod), names=names, nodes=texts))
 
     async def _ask(self, verb: str, question: Sequence[bytes]) -> bytes:
         """Return the body of the answer."""
@@ -243,15 +226,15 @@ class Extenders:
             if not one.config.filter_verb or not one.is_interested(pod):
                 continue
             try:
-                verdict = await one.filter(pod, nodes)
+                rows, rejections = await one.filter(pod, nodes)
             except ExtenderError as error:
                 if not one.ignorable:
                     raise
                 self._ignored(one, "filter", pod, error)
                 continue
-            refused.update(verdict.refused)
-            if len(verdict.rows) < len(nodes):
-                nodes = nodes.take(verdict.rows)
+            refused.update(rejections)
+            if len(rows) < len(nodes):
+                nodes = nodes.take(rows)
         return nodes
 
     async def accept(self, pod: Pod, node: Nodes, refused: dict[str, Status]) -> bool:

@@ -8,9 +8,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pyscheduler.cache.cache import Cache
     from pyscheduler.framework.recorder import Recorder
-    from pyscheduler.queue.scheduling_queue import SchedulingQueue
     from pyscheduler.scheduler.scheduler import Scheduler
 
     #: Label pairs to value.
@@ -24,11 +22,7 @@ _PARALLEL: Final = frozenset({"DefaultPreemption", "InterPodAffinity", "PodTopol
 
 def register_gauges(scheduler: Scheduler) -> None:
     """Register kube-scheduler's gauges of pods and tasks, and its count of plugin evaluations."""
-    _register_pods(scheduler.recorder, scheduler.cache, scheduler.queue)
-    _register_profiles(scheduler.recorder, scheduler)
-
-
-def _register_pods(recorder: Recorder, cache: Cache, queue: SchedulingQueue) -> None:
+    recorder, cache, queue = scheduler.recorder, scheduler.cache, scheduler.queue
     recorder.gauge(
         "scheduler_pending_pods",
         lambda: {(("queue", name),): float(count) for name, count in queue.sub_queues.counts().items()},
@@ -57,6 +51,7 @@ def _register_pods(recorder: Recorder, cache: Cache, queue: SchedulingQueue) -> 
             (("type", "pods"),): float(cache.pod_count),
         },
     )
+    _register_profiles(recorder, scheduler)
 
 
 def _with_zeros(read: Callable[[], _Values]) -> Callable[[], _Values]:

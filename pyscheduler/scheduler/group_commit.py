@@ -29,14 +29,10 @@ from pyscheduler.scheduler.failure import CLEAR_NOMINATION, pending_version
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
 
-    from pyscheduler.cache.cache import Cache
-    from pyscheduler.cache.snapshot import Snapshot
-    from pyscheduler.framework.clock import Clock
     from pyscheduler.framework.preemption import Candidate
     from pyscheduler.runtime.permit.waiting_pods import WaitingPodMap
     from pyscheduler.runtime.profile import Profile
     from pyscheduler.scheduler.attempt import Attempt
-    from pyscheduler.scheduler.failure import FailureHandler
     from pyscheduler.scheduler.group_cycle import GroupSource
     from pyscheduler.scheduler.scheduling_cycle import SchedulingCycle
 
@@ -102,11 +98,7 @@ class Decision:
 class GroupCommit:
     """Acts on decisions."""
 
-    clock: Clock
-    cache: Cache
-    snapshot: Snapshot
     scheduling: SchedulingCycle
-    failure: FailureHandler
     waiting_pods: WaitingPodMap
 
     async def submit(self, decision: Decision) -> Sequence[Attempt]:
@@ -128,16 +120,18 @@ class GroupCommit:
             if not member.attempt.is_settled:
                 self.waiting_pods.stop(member.attempt.pod.uid)
                 self.scheduling.undo(member.attempt)
-                self.failure.handle(member.attempt, status, CLEAR_NOMINATION)
+                self.scheduling.failure.handle(member.attempt, status, CLEAR_NOMINATION)
 
     # Back into the queue
 
     async def _fail_all(self, decision: Decision) -> None:
-        status, turns = decision.status, CooperativeYield(self.clock)
+        status, turns = decision.status, CooperativeYield(self.scheduling.clock)
         assert status is not None, "an error has a status"
         for member in decision.members:
             own = member.status
-            self.failure.handle(member.attempt, own if own is not None and own.is_error else status, CLEAR_NOMINATION)
+            self.scheduling.failure.handle(
+                member.attempt, own if own is not None and own.is_error else status, CLEAR_NOMINATION
+            )
             await turns.yield_if_due()
 
     async def _preempt_all(self, decision: Decision) -> None:
@@ -148,19 +142,19 @@ class GroupCommit:
             attempt = member.attempt
             if member.status is None:
                 nominating = NominatingInfo(attempt.node_name)
-                self.failure.handle(attempt, status, nominating)
+                self.scheduling.failure.handle(attempt, status, nominating)
                 continue
             failure = None
             if member.candidate is not None:
                 preemption = attempt.profile.preemptors[member.preemptor]
                 failure = await preemption.evict(member.candidate, attempt.queued.pod)
             if failure is None:
-                self.failure.handle(attempt, member.status, member.nominating)
+                self.scheduling.failure.handle(attempt, member.status, member.nominating)
             else:
-                self.failure.handle(attempt, failure, CLEAR_NOMINATION)
+                self.scheduling.failure.handle(attempt, failure, CLEAR_NOMINATION)
 
     async def _reject_all(self, decision: Decision) -> None:
-        rejectors, turns = decision.rejectors(), CooperativeYield(self.clock)
+        rejectors, turns = decision.rejectors(), CooperativeYield(self.scheduling.clock)
         _listen(decision)
         for member in decision.members:
             self._reject(member, rejectors)
@@ -171,10 +165,10 @@ class GroupCommit:
         if member.is_placed:
             message = member.permit.message if member.permit is not None else ""
             status = _unschedulable(message, rejectors)
-            self.failure.handle(member.attempt, status, CLEAR_NOMINATION)
+            self.scheduling.failure.handle(member.attempt, status, CLEAR_NOMINATION)
         else:
             assert member.status is not None, "a member without a node has a status"
-            self.failure.handle(member.attempt, member.status, member.nominating)
+            self.scheduling.failure.handle(member.attempt, member.status, member.nominating)
 
     # Scheduling for real
 
@@ -184,7 +178,7 @@ class GroupCommit:
         No binding cycle starts before all are reserved.
         """
         reserved: list[Member] = []
-        turns = CooperativeYield(self.clock)
+        turns = CooperativeYield(self.scheduling.clock)
         try:
             for member in decision.members:
                 if member.is_placed and member.status is None:
@@ -217,31 +211,24 @@ class GroupCommit:
         assert placement is not None, "the member was placed"
         node_name = placement.node_name
         attempt.state.end_trial()
-        if self._is_gone(attempt):
+        current = pending_version(self.scheduling.failure.pods, attempt.queued.pod)
+        if current is None or current.is_terminating:
             return _unschedulable(_CHANGED)
-        is_as_it_was = self.cache.node_generation(node_name) == decision.generations.get(node_name)
-        if not is_as_it_was and not self._still_fits(attempt):
-            return _unschedulable(_CHANGED)
+        is_as_it_was = self.scheduling.cache.node_generation(node_name) == decision.generations.get(node_name)
+        if not is_as_it_was:
+            self.scheduling.cache.update_snapshot(self.scheduling.snapshot)
+            nodes = self.scheduling.snapshot.nodes
+            if not fits_on(attempt.profile, attempt.state, attempt.queued.pod, nodes, node_name):
+                return _unschedulable(_CHANGED)
         failure = self.scheduling.reserve(attempt, placement)
         if failure is not None:
             return failure.status
-        generation = self.cache.node_generation(node_name)
+        generation = self.scheduling.cache.node_generation(node_name)
         if is_as_it_was and generation is not None:
             # The changes that the group itself makes to the node are known.
             decision.generations[node_name] = generation
         self.scheduling.activate(attempt)
         return None
-
-    def _is_gone(self, attempt: Attempt) -> bool:
-        """Return True if the pod was deleted, or bound by another scheduler, since it was popped."""
-        current = pending_version(self.failure.pods, attempt.queued.pod)
-        return current is None or current.is_terminating
-
-    def _still_fits(self, attempt: Attempt) -> bool:
-        """Return whether the pod fits on its node in the cluster as it is now."""
-        self.cache.update_snapshot(self.snapshot)
-        nodes = self.snapshot.nodes
-        return fits_on(attempt.profile, attempt.state, attempt.queued.pod, nodes, attempt.node_name)
 
     def _is_held(self, member: Member, decision: Decision) -> bool:
         """Return True if a member waits at Permit because its group is not complete."""

@@ -37,12 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 
     from pyscheduler.api import Pod
-    from pyscheduler.cache.cache import Cache
-    from pyscheduler.cache.snapshot import Snapshot
-    from pyscheduler.framework.clock import Clock
     from pyscheduler.framework.pod_info import QueuedPodInfo
-    from pyscheduler.framework.recorder import Recorder
-    from pyscheduler.queue.scheduling_queue import SchedulingQueue
     from pyscheduler.runtime.profile import Profile
     from pyscheduler.scheduler.attempt import Attempt
     from pyscheduler.scheduler.group_commit import GroupCommit
@@ -101,11 +96,6 @@ class _Groups:
 class GroupCycles:
     """Runs group cycles, one after the other."""
 
-    clock: Clock
-    recorder: Recorder
-    cache: Cache
-    snapshot: Snapshot
-    queue: SchedulingQueue
     scheduling: SchedulingCycle
     commit: GroupCommit
     profiles: Mapping[str, Profile]
@@ -118,7 +108,7 @@ class GroupCycles:
             try:
                 members = source.groups_to_schedule(pod)
             except PLUGIN_FAILURES:
-                self.recorder.warning("plugin_error")
+                self.scheduling.recorder.warning("plugin_error")
                 _log.exception("Plugin failed to name the group of a pod plugin=%s pod=%s", source.name, pod.key)
                 continue
             if members is not None:
@@ -129,8 +119,8 @@ class GroupCycles:
         self, groups: _Groups, first: QueuedPodInfo, skips: Callable[[Profile, Pod], bool]
     ) -> Sequence[Attempt]:
         """Try to place all members; return the attempts to bind. The other attempts are settled."""
-        began = self.clock.now()
-        turns = CooperativeYield(self.clock)
+        began = self.scheduling.clock.now()
+        turns = CooperativeYield(self.scheduling.clock)
         popped = await self._pop_all(groups, first, turns)
         for info in popped:
             info.woken_by = first.woken_by
@@ -143,9 +133,9 @@ class GroupCycles:
         members: list[Member] = []
         for info in popped:
             if skips(profile, info.pod):
-                self.queue.done(info.pod.uid)
+                self.scheduling.queue.done(info.pod.uid)
             else:
-                self.recorder.queue_wait(began - info.enqueued_at)
+                self.scheduling.recorder.queue_wait(began - info.enqueued_at)
                 members.append(self._member(profile, info, group_of.get(info.pod.uid)))
             await turns.yield_if_due()
         if not members:
@@ -158,10 +148,10 @@ class GroupCycles:
                 await self._decide(again, turns)
                 if again.verdict.outcome in {GroupOutcome.SCHEDULED, GroupOutcome.WAITING_ON_PREEMPTION}:
                     decision = again
-            self.recorder.group_algorithm(self.clock.now() - began)
+            self.scheduling.recorder.group_algorithm(self.scheduling.clock.now() - began)
             attempts = await self.commit.submit(decision)
         except Exception as error:  # noqa: BLE001 - a bug must cost these attempts, not the loop, and lose no pod
-            self.recorder.warning("group_cycle_failed")
+            self.scheduling.recorder.warning("group_cycle_failed")
             _log.exception("Group cycle failed pod=%s members=%d", first.pod.key, len(members))
             self.commit.fail_rest(decision, Status.from_error(error))
             return ()
@@ -173,7 +163,7 @@ class GroupCycles:
         others = [pod for pods in groups.members.values() for pod in pods if pod.uid != first.pod.uid]
         popped = [first]
         for start in range(0, len(others), _POPPED_PER_TURN):
-            popped += self.queue.pop_these(others[start : start + _POPPED_PER_TURN])
+            popped += self.scheduling.queue.pop_these(others[start : start + _POPPED_PER_TURN])
             await turns.yield_if_due()
         # By rank, not by time: pods may enter activeQ at the same time.
         popped.sort(key=lambda info: (-info.pod.priority, info.first_attempt_rank))
@@ -186,7 +176,7 @@ class GroupCycles:
         )
         for info in popped:
             attempt = self.scheduling.begin(self.profiles[info.pod.scheduler_name], info)
-            self.commit.failure.handle(attempt, Status.from_error(error), CLEAR_NOMINATION)
+            self.scheduling.failure.handle(attempt, Status.from_error(error), CLEAR_NOMINATION)
 
     def _member(self, profile: Profile, info: QueuedPodInfo, group: Hashable) -> Member:
         attempt = self.scheduling.begin(profile, info)
@@ -200,23 +190,23 @@ class GroupCycles:
 
     def _tell(self, groups: _Groups, decision: Decision) -> None:
         verdict = decision.verdict
-        self.recorder.group_attempt(
+        self.scheduling.recorder.group_attempt(
             result=verdict.outcome.value,
             profile=decision.profile.name,
-            seconds=self.clock.now() - decision.began,
+            seconds=self.scheduling.clock.now() - decision.began,
         )
         try:
             groups.source.group_cycle_ended(groups.members.keys(), verdict)
         except PLUGIN_FAILURES:
-            self.recorder.warning("plugin_error")
+            self.scheduling.recorder.warning("plugin_error")
             _log.exception("Plugin failed to take the end of a group cycle plugin=%s", groups.source.name)
 
     # The trial
 
     async def _decide(self, decision: Decision, turns: CooperativeYield) -> None:
         """Try all members on one snapshot, and undo everything; record the verdict and the outcome of each member."""
-        self.cache.update_snapshot(self.snapshot)
-        with Statement(self.snapshot, TrialKind.ATTEMPT) as statement:
+        self.scheduling.cache.update_snapshot(self.scheduling.snapshot)
+        with Statement(self.scheduling.snapshot, TrialKind.ATTEMPT) as statement:
             for member in decision.members:
                 await self._try(member, statement)
                 if not _go_on(decision, member):
@@ -230,11 +220,11 @@ class GroupCycles:
         attempt = member.attempt
         state = attempt.state
         state.begin_trial(statement.trial)
-        attempt.started_at = self.clock.now()
+        attempt.started_at = self.scheduling.clock.now()
         try:
             found = await self.scheduling.find_node(attempt)
         except Exception as error:  # noqa: BLE001 - a bug must cost the group this attempt, not the loop
-            self.recorder.warning("scheduling_cycle_failed")
+            self.scheduling.recorder.warning("scheduling_cycle_failed")
             _log.exception("Scheduling cycle failed pod=%s", attempt.pod.key)
             found = Failure(Status.from_error(error))
         if isinstance(found, Failure):

@@ -16,7 +16,7 @@ from pyscheduler.framework.events import ActionType, EventResource
 from pyscheduler.framework.watches import event_resource
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Sequence
+    from collections.abc import Iterable, Sequence
 
     from pyscheduler.api import ResourceKind
     from pyscheduler.runtime.profile import Profile
@@ -101,10 +101,6 @@ class Informers:
     def others(self) -> Sequence[tuple[ResourceKind, Informer[KubeObject]]]:
         """Return what was asked for besides pods and nodes."""
         return [entry for cls, entry in self._made.items() if cls not in {Pod, Node}]
-
-    def kinds(self) -> Collection[ResourceKind]:
-        """Return all kinds that are listed and watched."""
-        return [kind for kind, _ in self._made.values()]
 
     def _make(self, kind: ResourceKind, *, field_selector: str, optional: bool) -> Informer[KubeObject]:
         found = self._made.get(kind.type)

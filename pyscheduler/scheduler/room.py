@@ -1,15 +1,14 @@
-"""A look whether there is room for several pods like one, before a group is tried again.
+"""Estimates whether there is room for several equal pods, before a group is retried.
 
-The look asks the filters about one pod, and counts by amounts how many like it the nodes that pass can take. It is
-quick, and can err to both sides. Where it sees room that is none, an attempt fails; where it misses room, for members
-that find theirs only beside each other, say, the group is tried after its backoff.
+The filters are asked about one pod, and the amounts say how many such pods each feasible node can take. The estimate is
+quick and can be wrong. Too high, it costs a failed attempt; too low, for members that fit only beside each other, the
+group is retried after its backoff.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import attrs
 import numpy as np
 
 from pyscheduler.framework.cycle_state import CycleState
@@ -20,36 +19,28 @@ from pyscheduler.framework.trial import Trial, TrialKind
 from pyscheduler.runtime.placement import feasible_nodes
 
 if TYPE_CHECKING:
-    from pyscheduler.cache.cache import Cache
-    from pyscheduler.cache.snapshot import Snapshot
     from pyscheduler.framework.nodes import Nodes
     from pyscheduler.framework.pod_info import PodInfo, QueuedPodInfo
     from pyscheduler.runtime.profile import Profile
+    from pyscheduler.scheduler.scheduling_cycle import SchedulingCycle
 
-__all__ = ["Room"]
+__all__ = ["has_room"]
 
 
-@attrs.define(kw_only=True)
-class Room:
-    """Looks for room, between two cycles."""
-
-    cache: Cache
-    snapshot: Snapshot
-
-    def has_room(self, profile: Profile, queued: QueuedPodInfo) -> bool:
-        """Tell whether so many pods like this one would find room as its group needs (`AfterFailure.room_for`)."""
-        after = queued.after_failure
-        if after is None or after.room_for <= 0:
-            return True
-        self.cache.update_snapshot(self.snapshot)
-        state = CycleState(Trial(TrialKind.QUESTION))
-        try:
-            feasible = feasible_nodes(profile, state, queued.pod, self.snapshot.nodes)
-        except PluginError:
-            return True  # the attempt reports the error
-        except FitError as error:
-            return profile.others_may_help(error.diagnosis.node_statuses)
-        return _places(feasible, queued.pod_info) >= after.room_for
+def has_room(scheduling: SchedulingCycle, profile: Profile, queued: QueuedPodInfo) -> bool:
+    """Return True if as many pods like this one as its group needs (`AfterFailure.room_for`) would find room."""
+    after = queued.after_failure
+    if after is None or after.room_for <= 0:
+        return True
+    scheduling.cache.update_snapshot(scheduling.snapshot)
+    state = CycleState(Trial(TrialKind.QUESTION))
+    try:
+        feasible = feasible_nodes(profile, state, queued.pod, scheduling.snapshot.nodes)
+    except PluginError:
+        return True  # the attempt reports the error
+    except FitError as error:
+        return profile.others_may_help(error.diagnosis.node_statuses)
+    return _places(feasible, queued.pod_info) >= after.room_for
 
 
 def _places(nodes: Nodes, info: PodInfo) -> int:

@@ -126,10 +126,7 @@ class Scheduler:
         """
         informers = (self.nodes, *self.others, self.pods)
         tasks = [asyncio.create_task(informer.catch_up(), name="catch up") for informer in informers]
-        late = await self._wait_for(tasks, self.clock.now() + _CATCH_UP_SECONDS)
-        for task in late:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        late = await self._end_by(tasks, self.clock.now() + _CATCH_UP_SECONDS)
         if late:
             self.recorder.warning("not_caught_up")
             _log.warning("Scheduling begins though not all watches are open missing=%d", len(late))
@@ -283,24 +280,20 @@ class Scheduler:
             await self.extenders.close()
         await self.client.close()
 
-    async def _end_by(self, tasks: Iterable[asyncio.Task[None]], until: float) -> None:
-        """Wait for the tasks; cancel those that are not done at `until`."""
-        late = await self._wait_for(tasks, until)
+    async def _end_by(self, tasks: Iterable[asyncio.Task[None]], until: float) -> Collection[asyncio.Task[None]]:
+        """Wait for the tasks; cancel and return those that are not done at `until`."""
+        tasks = set(tasks)
+        late = {task for task in tasks if not task.done()}
+        if late:
+            over = asyncio.ensure_future(self.clock.sleep(max(until - self.clock.now(), 0.0)))
+            while late and not over.done():
+                await asyncio.wait({*late, over}, return_when=asyncio.FIRST_COMPLETED)
+                late = {task for task in late if not task.done()}
+            over.cancel()
         for task in late:
             task.cancel()
-        await asyncio.gather(*late, return_exceptions=True)
-
-    async def _wait_for(self, tasks: Iterable[asyncio.Task[None]], until: float) -> Collection[asyncio.Task[None]]:
-        """Wait until all tasks are done, at most until `until`; return those that are not done."""
-        pending = {task for task in tasks if not task.done()}
-        if not pending:
-            return pending
-        over = asyncio.ensure_future(self.clock.sleep(max(until - self.clock.now(), 0.0)))
-        while pending and not over.done():
-            await asyncio.wait({*pending, over}, return_when=asyncio.FIRST_COMPLETED)
-            pending = {task for task in pending if not task.done()}
-        over.cancel()
-        return pending
+        await asyncio.gather(*tasks, return_exceptions=True)
+        return late
 
     def check_invariants(self) -> None:
         """Raise AssertionError if the queue, the cache or the snapshot is inconsistent."""

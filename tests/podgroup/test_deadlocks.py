@@ -340,11 +340,11 @@ async def test_expired_lease_excludes_the_winner(world: DeadlockCluster, monkeyp
         "deadlockState"
     ].startswith("Yielded to default/a")
     assert world.states("b") == {"pending": 5}
-    assert world.running.scheduler.queue.nominator.has_any or world.states("a") == {"waiting": 4, "pending": 1}
+    assert world.running.scheduler.queue.nominator.nodes or world.states("a") == {"waiting": 4, "pending": 1}
     await world.settle(5)
     assert (world.deadlocks.counts["expired"], world.deadlocks.counts["excluded"]) == (1, 1)
     assert world.page("a")["deadlockState"] == "Excluded"
-    assert not world.running.scheduler.queue.nominator.has_any
+    assert not world.running.scheduler.queue.nominator.nodes
     await world.settle(15)
     assert world.states("b") == {"bound": 5}
     assert world.page("a")["yieldCount"] == 1

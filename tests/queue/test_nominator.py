@@ -33,7 +33,7 @@ def test_an_overriding_nomination_wins_over_the_status(
     nominator.add(info, nominating)
     nominator.check_invariants()
     assert nominator.node_of("uid-p") == node
-    assert nominator.has_any is bool(node)
+    assert bool(nominator.nodes) is bool(node)
     assert list(nominator.nodes) == ([node] if node else [])
     assert nominator.pods_on(node) == ((info,) if node else ())
 
@@ -47,7 +47,7 @@ def test_a_new_nomination_replaces_the_old_one(kit: Kit) -> None:
     assert nominator.pods_on("n1") == ()
     assert nominator.pods_on("n2") == (info,)
     nominator.add(info, NominatingInfo(""))
-    assert not nominator.has_any
+    assert not nominator.nodes
     nominator.check_invariants()
 
 
@@ -92,13 +92,13 @@ def test_a_pod_that_is_gone_or_bound_is_not_nominated(kit: Kit) -> None:
     nominator = Nominator(find_pod=lambda pod: newest.get(pod.uid))
     info = kit.info(kit.pod(nominated="n1"))
     nominator.add(info)
-    assert not nominator.has_any
+    assert not nominator.nodes
     newest["uid-p"] = info.pod.with_node_name("n9")
     nominator.add(info)
-    assert not nominator.has_any
+    assert not nominator.nodes
     newest["uid-p"] = info.pod
     nominator.add(info)
     assert nominator.node_of("uid-p") == "n1"
     del newest["uid-p"]
     nominator.update(info.pod, info)
-    assert not nominator.has_any
+    assert not nominator.nodes

@@ -177,7 +177,7 @@ def test_a_deleted_pod_is_forgotten(updates: Kit, place: str) -> None:
     updates.queue.delete(pod)
     assert updates.place() is None
     assert len(updates.queue) == 0
-    assert not updates.nominator.has_any
+    assert not updates.nominator.nodes
     assert updates.queue.sub_queues.rejections == {}
 
 
@@ -188,7 +188,7 @@ def test_a_pod_deleted_in_flight_does_not_come_back(updates: Kit, plugins: str) 
     info = updates.pop()
     updates.queue.delete(pod)
     assert updates.place() is QueuePlace.IN_FLIGHT
-    assert not updates.nominator.has_any
+    assert not updates.nominator.nodes
     updates.fail(info, *plugins)
     assert updates.place() is None
     assert updates.queue.in_flight.counts() == {}
@@ -232,7 +232,7 @@ def test_nominations_follow_updates(updates: Kit, place: str) -> None:
     updates.update(unaware, aware)
     assert updates.nominator.node_of("uid-p") == "n3"
     updates.update(aware, updates.pod())
-    assert not updates.nominator.has_any
+    assert not updates.nominator.nodes
 
 
 def test_a_move_leaves_the_nomination_alone(make_kit: Callable[..., Kit]) -> None:

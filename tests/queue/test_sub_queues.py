@@ -205,7 +205,7 @@ def test_a_gated_pod_is_nominated_once_it_is_ready(gated: Kit) -> None:
     gate = (PodSchedulingGate(name="g"),)
     before, after = gated.pod(nominated="n1", scheduling_gates=gate), gated.pod(nominated="n1")
     gated.queue.add(gated.info(before))
-    assert not gated.nominator.has_any
+    assert not gated.nominator.nodes
     del gated.shut["p"]
     gated.update(before, after)
     assert gated.nominator.node_of("uid-p") == "n1"

@@ -127,7 +127,7 @@ class Kit:
             client=object(),  # type: ignore[arg-type]  # nobody here writes to an API server
             nominator=self.nominator,
             waiting_pods=self.waiting_pods,
-            snapshot_access=SnapshotAccess(self.waiting_pods, refresh=lambda: None),
+            snapshot_access=SnapshotAccess(self.waiting_pods.releases, refresh=lambda: None),
             lister=no_lister,  # type: ignore[arg-type]  # it finds nothing of any type
             event_recorder=Events,
             recorder=self.recorder,

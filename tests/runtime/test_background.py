@@ -26,11 +26,11 @@ async def test_work_runs_as_a_task(background: Background) -> None:
         done.set()
 
     task = background.spawn(work(), name="work")
-    assert (task.get_name(), len(background)) == ("work", 1)
+    assert (task.get_name(), len(background.names())) == ("work", 1)
     await task
     await settle()
     assert done.is_set()
-    assert len(background) == 0
+    assert len(background.names()) == 0
 
 
 async def test_a_failure_is_logged_and_counted(
@@ -84,7 +84,7 @@ async def test_closing_cancels_and_waits(kit: Any, background: Background) -> No
     background.spawn(work(), name="never began")
     await background.close()
     assert said == ["cleaned up"]
-    assert len(background) == 0
+    assert len(background.names()) == 0
     assert not kit.recorder.warnings
 
 

@@ -14,6 +14,7 @@ from pyscheduler.cache.cache import Cache
 from pyscheduler.cache.snapshot import Snapshot
 from pyscheduler.framework.recorder import NullRecorder
 from pyscheduler.runtime.batching import Batch, BatchTurn, NodeList
+from pyscheduler.runtime.extension_points.scoring import ScoreOutcome
 from pyscheduler.testing import FakeCluster, FakeFramework, make_node, make_pod
 from pyscheduler.testing.clock import VirtualClock
 
@@ -203,7 +204,8 @@ def listed(totals: list[int], chosen: int, seed: int = 0) -> NodeList:
     for number in range(len(totals)):
         cache.add_node(make_node(f"n{number}"))
     cache.update_snapshot(snapshot)
-    made = NodeList.without(chosen, snapshot.nodes, np.array(totals), snapshot.nodes, random.Random(seed))
+    ranking = ScoreOutcome(np.array(totals), {})
+    made = NodeList.without(chosen, snapshot.nodes, ranking, snapshot.nodes, random.Random(seed))
     assert made is not None
     return made
 

@@ -25,8 +25,6 @@ from pyscheduler.framework import (
 )
 from pyscheduler.runtime.extension_points.event_registration import (
     EXTENDER,
-    by_event,
-    by_plugin,
     registrations_of,
     with_extenders,
 )
@@ -151,17 +149,6 @@ def test_kinds_are_called_in_events_as_by_kube_scheduler(api_version: str, kind:
     """A plugin that watches a kind of its own making hears of it under kube-scheduler's name, where that has one."""
     cls = new_class(kind, (KubeObject,), {}, lambda body: body.update({"api_version": api_version, "kind": kind}))
     assert event_resource(kind_of(cls, plural)) == name
-
-
-def test_registrations_are_turned_round() -> None:
-    """The queue looks up events; plugins stand in profile order, hints with them."""
-    registrations = {
-        "A": [ClusterEventWithHint(POD_DELETE, hint), ClusterEventWithHint(NODE_ADD)],
-        "B": [ClusterEventWithHint(POD_DELETE)],
-        "C": [],
-    }
-    assert by_event(registrations) == {POD_DELETE: [("A", hint), ("B", None)], NODE_ADD: [("A", None)]}
-    assert by_plugin(registrations) == {"A": (POD_DELETE, NODE_ADD), "B": (POD_DELETE,), "C": ()}
 
 
 def test_a_profile_tells_its_hints(kit: Any) -> None:

@@ -154,7 +154,8 @@ class PreemptionHistory:
         self.preemptor = self.profile.preemptors["DefaultPreemption"]
         if self.rng.random() < 0.3:
             rules = Grouped(self.groups, self.enough)
-            self.preemptor._rules, self.preemptor._columns = rules, VictimColumns(rules, self.profile.equivalence_key)
+            self.preemptor._rules = rules
+            self.preemptor._columns = VictimColumns(rules, self.profile.snapshot, self.profile.equivalence_key)
             self.fired["groups have budgets"] += 1
         self.columns = self.preemptor._columns
         self.preemptor._budgets = self.budgets
@@ -278,15 +279,15 @@ class PreemptionHistory:
         self.scheduler.cache.update_snapshot(self.scheduler.snapshot)
         draws = self.preemptor._rng.getstate()
         aloud = self.rng.random() < 0.3
-        follows = self.preemptor._follows
+        counts_across_nodes = self.profile.counts_across_nodes
+        one_by_one = self.rng.random() < 0.5
         self.preemptor._columns = None
-        self.preemptor._follows = lambda state: self.rng_follows or follows(state)
-        self.rng_follows = self.rng.random() < 0.5
         with pytest.MonkeyPatch.context() as patches:
+            patches.setattr(self.profile, "counts_across_nodes", lambda state: one_by_one or counts_across_nodes(state))
             if self.profile.equivalence_cache is not None:
                 patches.setattr(self.profile.equivalence_cache, "classes", EquivalenceClasses(max_classes=0))
             expected = await self._decide(pod, aloud=aloud)
-        self.preemptor._columns, self.preemptor._follows = self.columns, follows
+        self.preemptor._columns = self.columns
         after = self.preemptor._rng.getstate()
         self.preemptor._rng.setstate(draws)
         actual = await self._decide(pod, aloud=aloud)

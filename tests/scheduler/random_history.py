@@ -355,7 +355,7 @@ class RandomHistory:
         assert not any(preemptor.is_preempting(pod.uid) for pod in self.cluster.pods())
         for event in self.cluster.events("Preempted"):
             self.counts["a victim was turned away" if "memory" in event["note"] else "a victim was deleted"] += 1
-        assert not scheduler.queue.nominator.has_any
+        assert not scheduler.queue.nominator.nodes
         trouble = self.framework.plugin("Trouble")
         assert isinstance(trouble, Trouble)
         assert not trouble.reserved, "something is reserved for nobody"

@@ -9,7 +9,7 @@ import pytest
 from pyscheduler.framework import Code, NodeStatuses, PodInfo, QueuedPodInfo, Status
 from pyscheduler.framework.diagnosis import Diagnosis, FitError, NoNodesError
 from pyscheduler.framework.group_cycle import PodGroupUnschedulableError
-from pyscheduler.scheduler.failure_rules import PodState, plan_failure
+from pyscheduler.scheduler.failure import PodState, plan_failure
 from pyscheduler.testing import make_pod
 
 if TYPE_CHECKING:

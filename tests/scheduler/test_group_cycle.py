@@ -449,7 +449,7 @@ async def test_it_counts_cycles_by_their_outcome(cluster: FakeCluster) -> None:
     cluster.add_node("n", allocatable={"cpu": "2"})
     framework = cluster.framework(feature_gates=GATES)
     metrics = Metrics()
-    framework.scheduler.queued_pods.group_cycles.recorder = metrics
+    framework.scheduler.scheduling.recorder = metrics
     assert b"podgroup" not in metrics.render()[0]
     group(cluster, "g", minimum=2)
     group(cluster, "h", minimum=2)

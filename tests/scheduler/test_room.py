@@ -21,6 +21,7 @@ from pyscheduler.framework import (
 )
 from pyscheduler.podgroup import places_needed
 from pyscheduler.podgroup.wire import IN_TREE_PODGROUPS
+from pyscheduler.scheduler import room
 from pyscheduler.testing import FakeCluster, FakeFramework, make_pod
 from tests.scheduler.test_group_cycle import GATES, group, members, named, states
 
@@ -39,7 +40,7 @@ def has_room(framework: FakeFramework, pod: Pod, room_for: int) -> bool:
     after.room_for = room_for
     queued = QueuedPodInfo(pod_info=PodInfo.of(pod), enqueued_at=0.0, after_failure=after)
     framework.nodes()
-    return framework.scheduler.queued_pods.room.has_room(framework.profile, queued)
+    return room.has_room(framework.scheduler.scheduling, framework.profile, queued)
 
 
 @pytest.mark.parametrize(

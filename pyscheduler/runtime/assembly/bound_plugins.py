@@ -13,7 +13,7 @@ from pyscheduler.framework.interfaces import (
 )
 from pyscheduler.framework.profile import ExtensionPoint
 from pyscheduler.framework.reuse import Reuse
-from pyscheduler.runtime.equivalence_cache.equivalence_key import EquivalenceKeys
+from pyscheduler.runtime.equivalence_cache.equivalence_key import equivalence_key
 from pyscheduler.runtime.extension_points.binding import Binding, PreBindEntry, PreBinding
 from pyscheduler.runtime.extension_points.filtering import FilterEntry, Filtering
 from pyscheduler.runtime.extension_points.plugin_calls import PluginMethod
@@ -28,13 +28,14 @@ from pyscheduler.runtime.extension_points.signing import Signing
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
 
+    from pyscheduler.api import Pod
     from pyscheduler.cache.snapshot import Snapshot
     from pyscheduler.framework.interfaces import Plugin
     from pyscheduler.framework.pod_info import QueuedPodInfo
     from pyscheduler.runtime.assembly.profile_builder import Assembly
     from pyscheduler.runtime.extension_points.plugin_calls import PluginCalls
 
-__all__ = ["BoundPlugins", "bind_plugins", "equivalence_keys"]
+__all__ = ["BoundPlugins", "bind_plugins", "make_equivalence_key"]
 
 #: How kube-scheduler's messages begin when a plugin fails, by the label of the extension point.
 _RUNNING = {
@@ -129,14 +130,18 @@ def bind_plugins(
     )
 
 
-def equivalence_keys(assembly: Assembly, calls: PluginCalls) -> EquivalenceKeys:
-    """Return the equivalence keys of pods of the profile."""
-    vetoes = [
-        _method(name, plugin, "may_reuse", "Sign")
-        for name, plugin in assembly.plugins.items()
-        if hasattr(plugin, "may_reuse")
-    ]
-    return EquivalenceKeys(calls, vetoes)
+def make_equivalence_key(assembly: Assembly, calls: PluginCalls) -> Callable[[Pod], bytes | None]:
+    """Return the function of a pod's equivalence key; it returns None where a plugin's `may_reuse` is not True."""
+    found = [(name, plugin) for name, plugin in assembly.plugins.items() if hasattr(plugin, "may_reuse")]
+    vetoes = [_method(name, plugin, "may_reuse", "Sign") for name, plugin in found]
+
+    def key_of(pod: Pod) -> bytes | None:
+        for veto in vetoes:
+            if calls.run(veto, pod, pod) is not True:
+                return None
+        return equivalence_key(pod)
+
+    return key_of
 
 
 def _method(name: str, plugin: Plugin, attribute: str, label: str) -> PluginMethod:

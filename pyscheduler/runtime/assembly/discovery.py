@@ -13,17 +13,27 @@ from typing import TYPE_CHECKING
 
 import pluggy
 
-from pyscheduler.framework.hooks import ENTRY_POINT_GROUP
-from pyscheduler.runtime.assembly import hookspecs
+from pyscheduler.framework.hooks import ENTRY_POINT_GROUP, hookspec
 from pyscheduler.runtime.assembly.registry import Distribution, Registry, one_line
 
 if TYPE_CHECKING:
     from collections.abc import Collection
     from importlib.metadata import EntryPoint
 
+    from pyscheduler.framework.hooks import PluginRegistry
+
 __all__ = ["discover"]
 
 _log = logging.getLogger(__name__)
+
+
+class _Hooks:
+    """The hooks, in their modules. pluggy calls them once, at start, with an object to add to."""
+
+    @staticmethod
+    @hookspec
+    def pyscheduler_register(registry: PluginRegistry) -> None:
+        """Add the distribution's plugins to `registry`, by name and as `module:Class`; import nothing heavy."""
 
 
 def discover(*, blocked: Collection[str] = ()) -> Registry:
@@ -33,7 +43,7 @@ def discover(*, blocked: Collection[str] = ()) -> Registry:
     """
     registry = Registry()
     manager = pluggy.PluginManager(ENTRY_POINT_GROUP)
-    manager.add_hookspecs(hookspecs)
+    manager.add_hookspecs(_Hooks)
     found = [(_distribution_of(each), each) for each in importlib.metadata.entry_points(group=ENTRY_POINT_GROUP)]
     for distribution, entry_point in sorted(found, key=lambda each: (each[0].name, each[1].name)):
         registry.distributions.append(distribution)

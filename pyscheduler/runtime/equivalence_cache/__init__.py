@@ -2,7 +2,3 @@
 
 It wraps PreFilter, Filter, PreScore and Score of one profile. The extension points themselves do not know it.
 """
-
-from __future__ import annotations
-
-__all__: list[str] = []

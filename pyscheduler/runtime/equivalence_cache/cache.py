@@ -25,7 +25,7 @@ from pyscheduler.runtime.extension_points.run_context import CycleInput, begin_c
 from pyscheduler.runtime.extension_points.scoring import ScoreOutcome
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from numpy.typing import NDArray
 
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from pyscheduler.framework.node_statuses import NodeStatuses
     from pyscheduler.framework.nodes import Nodes
     from pyscheduler.runtime.assembly.bound_plugins import BoundPlugins
-    from pyscheduler.runtime.equivalence_cache.equivalence_key import EquivalenceKeys
     from pyscheduler.runtime.equivalence_cache.filter_cache import CallPlugin
     from pyscheduler.runtime.extension_points.scoring import Ranking
 
@@ -47,9 +46,9 @@ _NO_ROWS: Final[NDArray[np.int64]] = np.empty(0, dtype=np.int64)
 class EquivalenceCache:
     """The four extension points, with answers that are reused for pods of one equivalence class."""
 
-    def __init__(self, *, snapshot: Snapshot, keys: EquivalenceKeys, plain: BoundPlugins) -> None:
+    def __init__(self, *, snapshot: Snapshot, key_of: Callable[[Pod], bytes | None], plain: BoundPlugins) -> None:
         self._snapshot = snapshot
-        self._keys = keys
+        self._key_of = key_of
         self._pre_filtering = plain.pre_filtering
         self._filtering = plain.filtering
         self._pre_scoring = plain.pre_scoring
@@ -63,7 +62,7 @@ class EquivalenceCache:
         """Begin the cycle of `pod`; plugins whose answers are cached are not called."""
         began = self._calls.clock.now()
         plain = self._pre_filtering
-        key = self._keys.of(pod)
+        key = self._key_of(pod)
         known = self.classes.of(key) if key is not None else None
         if known is None:
             return plain.pre_filter(state, pod, nodes, sampled=sampled)
@@ -150,7 +149,7 @@ class EquivalenceCache:
         has_uncached = not self._uncached <= skipped
         rejections: NominatedRejections | None = None
         if self._snapshot.nominated_nodes:
-            if has_uncached or self._pre_filtering.follows(cycle.state):
+            if has_uncached or self._pre_filtering.counts_across_nodes(cycle.state):
                 return None
             rejections = self._rejections_with_nominated(cycle, known)
             if rejections is None:

@@ -10,33 +10,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import attrs
 import msgspec
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from pyscheduler.api import Pod
-    from pyscheduler.runtime.extension_points.plugin_calls import PluginCalls, PluginMethod
 
-__all__ = ["EquivalenceKeys", "equivalence_key"]
+__all__ = ["equivalence_key"]
 
 _encode = msgspec.msgpack.Encoder().encode
-
-
-@attrs.frozen
-class EquivalenceKeys:
-    """The equivalence keys of pods of one profile. `vetoes` are the `may_reuse` methods of its plugins."""
-
-    calls: PluginCalls
-    vetoes: Sequence[PluginMethod]
-
-    def of(self, pod: Pod) -> bytes | None:
-        """Return the key of a pod; None where it has none, or where a plugin does not allow reuse."""
-        for veto in self.vetoes:
-            if self.calls.run(veto, pod, pod) is not True:
-                return None
-        return equivalence_key(pod)
 
 
 def equivalence_key(pod: Pod) -> bytes | None:

@@ -31,11 +31,6 @@ class Obstacle:
     reason: str
     disables: bool
 
-    @property
-    def effect(self) -> str:
-        """Return what the obstacle does."""
-        return "Equivalence cache is off" if self.disables else "Equivalence cache leaves out a plugin"
-
 
 def find_obstacles(assembly: Assembly, *, has_extenders: bool) -> Sequence[Obstacle]:
     """Return the obstacles of a profile; none where all plugins that declare `reuse` are cached."""

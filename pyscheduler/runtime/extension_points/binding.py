@@ -160,22 +160,19 @@ class Binding:
 
     async def bind(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
         """Let the first plugin that does not skip bind the pod; SKIP when all of them do."""
-        began = self.calls.clock.now()
-        status = await self._bind(state, pod, node_name)
-        self.calls.point("Bind", status, began)
-        return status
-
-    async def _bind(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
         calls = self.calls
+        began = calls.clock.now()
         sampled = context_of(state).sampled
+        status: Status | None = Status.skip()
         for method in self.bind_methods:
             answer = await calls.run_async(method, pod, state, pod, node_name, sampled=sampled)
             status = calls.status_of(method, pod, answer)
-            if status is None:
-                return None
-            if status.code != Code.SKIP:
-                return status.with_plugin(method.plugin) if status.is_rejected else calls.wrapped(method, status)
-        return Status.skip()
+            if status is None or status.code != Code.SKIP:
+                break
+        if status is not None and status.code != Code.SKIP:
+            status = status.with_plugin(method.plugin) if status.is_rejected else calls.wrapped(method, status)
+        calls.point("Bind", status, began)
+        return status
 
     async def post_bind(self, state: CycleState, pod: Pod, node_name: str) -> None:
         """Tell all plugins that the pod is bound, whatever single ones do."""

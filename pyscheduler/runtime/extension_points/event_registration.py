@@ -17,12 +17,11 @@ from pyscheduler.framework.interfaces import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
-    from pyscheduler.framework.events import QueueingHintFn
     from pyscheduler.framework.interfaces import Plugin
 
-__all__ = ["EXTENDER", "by_event", "by_plugin", "registrations_of", "with_extenders"]
+__all__ = ["EXTENDER", "registrations_of", "with_extenders"]
 
 #: What stands for all extenders among the plugins that rejected a pod.
 EXTENDER: Final = "Extender"
@@ -87,19 +86,3 @@ def with_extenders(
 ) -> Mapping[str, Sequence[ClusterEventWithHint]]:
     """Return the registrations, with one for the extenders first: they cannot say what they wait for."""
     return {EXTENDER: _anything(generic_workload=generic_workload), **registrations}
-
-
-def by_event(
-    registrations: Mapping[str, Iterable[ClusterEventWithHint]],
-) -> Mapping[ClusterEvent, Sequence[tuple[str, QueueingHintFn | None]]]:
-    """Turn registrations by plugin into plugin and hint by event, in the order of the plugins."""
-    found: dict[ClusterEvent, list[tuple[str, QueueingHintFn | None]]] = {}
-    for plugin, registered in registrations.items():
-        for each in registered:
-            found.setdefault(each.event, []).append((plugin, each.queueing_hint))
-    return found
-
-
-def by_plugin(registrations: Mapping[str, Iterable[ClusterEventWithHint]]) -> Mapping[str, Sequence[ClusterEvent]]:
-    """Turn registrations by plugin into events by plugin; a plugin that registers nothing has no events."""
-    return {plugin: tuple(each.event for each in registered) for plugin, registered in registrations.items()}

@@ -364,7 +364,7 @@ class Filtering:
         """
         if not nominated:
             return {}
-        if not self._pre_filtering.follows(cycle.state):
+        if not self._pre_filtering.counts_across_nodes(cycle.state):
             return self.filter_with_nominated(cycle, nominated)
         with_nominated: dict[int, Status] = {}
         for row, infos in nominated.items():

@@ -28,20 +28,16 @@ class PreEnqueueing:
 
     def run(self, pod: Pod, *, sampled: bool) -> Status | None:
         """Run plugins until one keeps the pod back; its status names it. None when the pod may enter."""
-        began = self.calls.clock.now()
-        status = self._run(pod, sampled=sampled)
-        # Success whatever was said, as kube-scheduler has it: a variable of the same name hides the status from what
-        # records it. What each plugin said is in the plugins' own metric.
-        self.calls.point("PreEnqueue", None, began)
-        return status
-
-    def _run(self, pod: Pod, *, sampled: bool) -> Status | None:
         calls = self.calls
+        began = calls.clock.now()
+        status: Status | None = None
         for method in self.methods:
             answer = calls.run(method, pod, pod, sampled=sampled)
-            if answer is None:
-                continue
-            status = calls.status_of(method, pod, answer)
+            status = None if answer is None else calls.status_of(method, pod, answer)
             if status is not None:
-                return status.with_plugin(method.plugin) if status.is_rejected else calls.wrapped(method, status)
-        return None
+                status = status.with_plugin(method.plugin) if status.is_rejected else calls.wrapped(method, status)
+                break
+        # Success whatever the answer, as in kube-scheduler, where a variable of the same name hides the status from the
+        # metric. The plugins' own metric has what each plugin answered.
+        calls.point("PreEnqueue", None, began)
+        return status

@@ -111,7 +111,7 @@ class PreFiltering:
                 return False
         return True
 
-    def follows(self, state: CycleState) -> bool:
+    def counts_across_nodes(self, state: CycleState) -> bool:
         """Return True if a plugin that is active in this cycle counts pods across nodes."""
         skipped = context_of(state).skip_filter
         return any(method.plugin not in skipped for method in (*self.add_pod_methods, *self.remove_pod_methods))

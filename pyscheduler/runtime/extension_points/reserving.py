@@ -125,20 +125,18 @@ class Reserving:
 
     def reserve(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
         """Run all plugins; the first rejection or error ends it, and the caller unreserves."""
-        began = self.calls.clock.now()
-        status = self._reserve(state, pod, node_name)
-        self.calls.point("Reserve", status, began)
-        return status
-
-    def _reserve(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
         calls = self.calls
+        began = calls.clock.now()
         sampled = context_of(state).sampled
+        status: Status | None = None
         for method in self.reserve_methods:
             answer = calls.run(method, pod, state, pod, node_name, sampled=sampled)
             status = calls.status_of(method, pod, answer)
             if status is not None:
-                return status.with_plugin(method.plugin) if status.is_rejected else calls.wrapped(method, status)
-        return None
+                status = status.with_plugin(method.plugin) if status.is_rejected else calls.wrapped(method, status)
+                break
+        calls.point("Reserve", status, began)
+        return status
 
     def unreserve(self, state: CycleState, pod: Pod, node_name: str) -> None:
         """Run all plugins in reverse order, whatever single ones do."""

@@ -148,7 +148,7 @@ class WaitingPodMap:
         self._pods: dict[str, HeldPod] = {}
         self._verdicts: dict[str, WaitVerdict] = {}
         self._indices: list[WaitingPodIndex] = []
-        self._releases = PermitReleases()
+        self.releases = PermitReleases()
         # Made once, and not for every pod.
         self._on_verdict = self._decided
 
@@ -185,16 +185,7 @@ class WaitingPodMap:
             for index in self._indices:
                 index.remove(held)
         if future is not None:
-            self._releases.add(future, is_refused=not is_allowed)
-
-    @property
-    def is_giving_back(self) -> bool:
-        """Tell whether so many were refused at once that some of them have yet to give back what they hold."""
-        return self._releases.is_giving_back
-
-    async def given_back(self) -> None:
-        """Return when all of these have."""
-        await self._releases.given_back()
+            self.releases.add(future, is_refused=not is_allowed)
 
     def index(self, key: Callable[[Pod], Hashable | None]) -> WaitingPodIndex:
         """Return an index of the waiting pods by `key(pod)`, kept up from now on; None leaves a pod out.

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Final
 import attrs
 import numpy as np
 
-from pyscheduler.cache.snapshot import Snapshot
 from pyscheduler.framework.node_statuses import NodeStatuses
 from pyscheduler.framework.preemption import Candidate, PreemptionRules
 from pyscheduler.framework.reuse import Reuse
@@ -33,6 +32,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from pyscheduler.api import Pod
+    from pyscheduler.cache.snapshot import Snapshot
     from pyscheduler.cache.view import NodeView
     from pyscheduler.framework.nodes import Nodes
     from pyscheduler.runtime.cooperative_yield import CooperativeYield
@@ -136,10 +136,22 @@ class Outcomes:
 class VictimColumns:
     """Searches on behalf of one plugin with rules that choose victims as kube-scheduler does."""
 
-    __slots__ = ("_budgets", "_equivalence_key", "_node_shapes", "_protected", "_results", "_rules", "_usages")
+    __slots__ = (
+        "_budgets",
+        "_equivalence_key",
+        "_node_shapes",
+        "_protected",
+        "_results",
+        "_rules",
+        "_snapshot",
+        "_usages",
+    )
 
-    def __init__(self, rules: PreemptionRules, equivalence_key: Callable[[Pod], bytes | None]) -> None:
+    def __init__(
+        self, rules: PreemptionRules, snapshot: Snapshot, equivalence_key: Callable[[Pod], bytes | None]
+    ) -> None:
         self._rules = rules
+        self._snapshot = snapshot
         self._equivalence_key = equivalence_key
         self._node_shapes = NodeShapes()
         self._results = ShapeResults()
@@ -180,8 +192,7 @@ class VictimColumns:
         key = self._equivalence_key(dry_run.pod)
         if key is None or dry_run.now <= self._node_shapes.latest_start:
             return None
-        snapshot = dry_run.handle.snapshot
-        assert isinstance(snapshot, Snapshot), "searches run on the scheduler's snapshot"
+        snapshot = self._snapshot
         kind = (key, dry_run.pod.priority)
         self._results.begin(kind, epoch=self._node_shapes.epoch)
         numbers = np.empty(len(rows), dtype=np.int32)
@@ -239,13 +250,13 @@ class VictimColumns:
         plain = np.flatnonzero((usages != 0) & ~special)
         if len(plain):
             pairs, which = np.unique((shapes[plain].astype(np.int64) << 32) | usages[plain], return_inverse=True)
-            made = [node_shapes.number((pair >> 32, usage.requests(pair & 0xFFFFFFFF), ())) for pair in pairs.tolist()]
+            made = [node_shapes.number((pair >> 32, usage.table[pair & 0xFFFFFFFF], ())) for pair in pairs.tolist()]
             shapes[plain] = np.array(made, dtype=np.int32)[which]
         for place in np.flatnonzero(special).tolist():
             row = int(rows[place])
             places = protected.get(row, ())
             if by_amounts[place]:
-                key: Hashable = int(shapes[place]), usage.requests(int(usages[place])), places
+                key: Hashable = int(shapes[place]), usage.table[int(usages[place])], places
             else:
                 key = "node", node_shapes.generation(row), usage.pods_of(row), places
             shapes[place] = node_shapes.number(key)

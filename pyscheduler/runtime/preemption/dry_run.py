@@ -74,7 +74,7 @@ class _Node:
 class DryRun:
     """The search for victims on behalf of one pod in one cycle. `now` in seconds since the epoch.
 
-    `follows`: pods on one node may change another; then `look` takes one node at a time.
+    `counts_across_nodes`: pods on one node may change another; then `look` takes one node at a time.
     """
 
     handle: Handle
@@ -83,7 +83,7 @@ class DryRun:
     state: CycleState
     pod: Pod
     now: float
-    follows: bool
+    counts_across_nodes: bool
     #: Frees what victims hold in plugins' books; None if no plugin that has a say in this cycle can tell.
     release: Release | None = None
 
@@ -114,7 +114,7 @@ class DryRun:
         pods = [each for each in info.pods if rules.may_evict(each, pod)]
         if not pods:
             return None
-        if self.follows:
+        if self.counts_across_nodes:
             for each in pods:
                 self._take_off(each, name, state, statement)
         else:
@@ -124,7 +124,7 @@ class DryRun:
     def _put_back(self, nodes: list[_Node], state: CycleState, statement: Statement) -> None:
         """Put pods back as long as the pod in question still fits, one per node and round."""
         for node in nodes:
-            protected, others = self.budgets.split(self._by_importance(node.pods))
+            protected, others = self.budgets.split(by_importance(node.pods, self.rules, self.now))
             node.pods = [*protected, *others]
             node.num_protected = len(protected)
         turn = 0
@@ -147,11 +147,8 @@ class DryRun:
         if not node.victims:
             return Status.from_error(RuntimeError(f'expected at least one victim pod on node "{name}"'))
         if 0 < node.num_protected < len(node.pods):
-            node.victims = self._by_importance(node.victims)
+            node.victims = by_importance(node.victims, self.rules, self.now)
         return Candidate(node_name=name, victims=tuple(node.victims), pdb_violations=node.num_violations)
-
-    def _by_importance(self, pods: list[PodInfo]) -> list[PodInfo]:
-        return by_importance(pods, self.rules, self.now)
 
     def _filter(self, nodes: Sequence[_Node], state: CycleState) -> NodeStatuses:
         view = self.handle.snapshot.nodes
@@ -161,7 +158,7 @@ class DryRun:
     def _take_off(self, info: PodInfo, name: str, state: CycleState, statement: Statement) -> None:
         # As in kube-scheduler, an evicted pod frees its host ports even if another pod uses them, too.
         statement.evict_all((info,), name, free_ports=True)
-        if self.follows:
+        if self.counts_across_nodes:
             node = self.handle.snapshot.get(name)
             assert node is not None, f"node {name} vanished within a statement"
             status = self.handle.run_remove_pod(state, self.pod, info, node)
@@ -170,7 +167,7 @@ class DryRun:
 
     def _put_on(self, info: PodInfo, name: str, state: CycleState, statement: Statement) -> None:
         statement.place(info, name)
-        if self.follows:
+        if self.counts_across_nodes:
             node = self.handle.snapshot.get(name)
             assert node is not None, f"node {name} vanished within a statement"
             status = self.handle.run_add_pod(state, self.pod, info, node)

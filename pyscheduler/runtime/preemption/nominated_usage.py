@@ -40,6 +40,7 @@ class NominatedUsage:
     pods: Mapping[int, Sequence[PodInfo]]
     #: int32[n] by row: the number of what the pods there take, 0 for no pods.
     by_row: NDArray[np.int32]
+    #: What the pods of a number take.
     table: Sequence[_Requests]
     nominated: NominatedRows
     mark: Mark
@@ -50,21 +51,9 @@ class NominatedUsage:
         self.nominated.sync()
         return self.nominated.since(self.mark) == []
 
-    def requests(self, number: int) -> _Requests:
-        """Return what the pods of a number take."""
-        return self.table[number]
-
     def pods_of(self, row: int) -> tuple[tuple[str, Hashable], ...]:
         """Return the pods nominated to a row, by uid, and what they take."""
         return tuple((info.pod.uid, request_key(info)) for info in self.pods.get(row, ()))
-
-
-@attrs.define(eq=False)
-class _Known:
-    """The numbers for one priority as of a moment in the nominations' history."""
-
-    mark: Mark
-    by_row: NDArray[np.int32]
 
 
 class NominatedUsages:
@@ -73,7 +62,8 @@ class NominatedUsages:
     __slots__ = ("_by_priority", "_numbers", "_table")
 
     def __init__(self) -> None:
-        self._by_priority: dict[int, _Known] = {}
+        #: The numbers by row, as of a moment in the history of nominations.
+        self._by_priority: dict[int, tuple[Mark, NDArray[np.int32]]] = {}
         self._table: list[_Requests] = [()]
         self._numbers: dict[_Requests, int] = {(): 0}
 
@@ -91,26 +81,21 @@ class NominatedUsages:
         if len(self._table) > _MAX_USAGES:
             self._by_priority.clear()
             self._table, self._numbers = [()], {(): 0}
-        known = self._by_priority.pop(nominated.priority, None)
-        rows: Iterable[int] | None = nominated.since(known.mark) if known is not None else None
-        if known is None or rows is None:
-            known, rows = _Known(nominated.mark, np.zeros(num_nodes, dtype=np.int32)), nominated.pods
+        mark, by_row = self._by_priority.pop(nominated.priority, (None, None))
+        rows: Iterable[int] | None = nominated.since(mark) if mark is not None else None
+        if by_row is None or rows is None:
+            by_row, rows = np.zeros(num_nodes, dtype=np.int32), nominated.pods
         for row in rows:
-            known.by_row[row] = self._number(nominated.pods.get(row, ()))
-        known.mark = nominated.mark
+            by_row[row] = self._number(nominated.pods.get(row, ()))
         if len(self._by_priority) >= _MAX_PRIORITIES:
             del self._by_priority[next(iter(self._by_priority))]
-        self._by_priority[nominated.priority] = known
-        return known.by_row
+        self._by_priority[nominated.priority] = nominated.mark, by_row
+        return by_row
 
     def _number(self, infos: Sequence[PodInfo]) -> int:
-        requests = _requests(infos)
+        requests = tuple(request_key(info) for info in infos)
         number = self._numbers.get(requests)
         if number is None:
             number = self._numbers[requests] = len(self._table)
             self._table.append(requests)
         return number
-
-
-def _requests(infos: Iterable[PodInfo]) -> _Requests:
-    return tuple(request_key(info) for info in infos)

@@ -20,7 +20,6 @@ import attrs
 import numpy as np
 
 from pyscheduler.api import Pod, PodDisruptionBudget
-from pyscheduler.cache.view import NodeView
 from pyscheduler.framework.diagnosis import Diagnosis, FitError
 from pyscheduler.framework.errors import PluginError
 from pyscheduler.framework.interfaces import PostFilterResult
@@ -92,11 +91,6 @@ class _Found:
             if self.enough:
                 break
 
-    def filled(self, outcomes: Iterable[tuple[str, Candidate | Status]]) -> _Found:
-        """Do the same; return itself."""
-        self.fill(outcomes)
-        return self
-
     def add(self, name: str, outcome: Candidate | Status) -> None:
         if isinstance(outcome, Status):
             self.statuses[name] = outcome
@@ -130,8 +124,6 @@ class Preemption:
         self._rules = rules
         self._handle = handle
         self._rng = rng
-        self._filters = handle.active_filters
-        self._follows = handle.follows
         self._extenders = extenders
         self._evictions = evictions
         self._pods: Lister[Pod] = handle.lister(Pod)
@@ -140,7 +132,10 @@ class Preemption:
         except PluginError:
             self._budgets = ()  # a plugin that does not watch budgets does not go by them
         self._known_budgets: tuple[Sequence[PodDisruptionBudget], Budgets] | None = None
-        self._columns = VictimColumns(rules, handle.equivalence_key) if VictimColumns.know(rules) else None
+        self._columns: VictimColumns | None = None
+        if VictimColumns.know(rules):
+            equivalence_key = lambda pod: handle.profile.equivalence_key(pod)  # noqa: E731, PLW0108 - set later
+            self._columns = VictimColumns(rules, handle.snapshot, equivalence_key)
 
     def refusal(self, pod: Pod, statuses: NodeStatuses) -> str:
         """Return why the pod may not preempt now, or ""."""
@@ -222,7 +217,7 @@ class Preemption:
 
     def release(self, state: CycleState) -> Release | None:
         """Return what frees what victims hold in plugins' books; None if no plugin with a say in the cycle can tell."""
-        return self._handle.release(state, without=self._rules.keeps_bookings_of)
+        return self._handle.profile.release(state, without=self._rules.keeps_bookings_of)
 
     async def _search(self, state: CycleState, pod: Pod, worth: _Worth, turns: CooperativeYield) -> _Found | Outcomes:
         """Search the nodes, from a random one on, until there are enough candidates.
@@ -238,15 +233,18 @@ class Preemption:
             pod=pod,
             now=self._handle.clock.wall(),
             # What is freed on one node may help another.
-            follows=self._follows(state) or release is not None,
+            counts_across_nodes=self._handle.profile.counts_across_nodes(state) or release is not None,
             release=release,
         )
         worth = worth.from_row(self._rng.randrange(len(worth.rows)))
         found = _Found(min(self._rules.enough_candidates(len(worth.rows)), len(worth.rows)))
         outcomes = await self._look_in_columns(dry_run, worth, found, turns)
         if outcomes is not None:
-            return found.filled(outcomes) if state.trial is not None or self._extenders else outcomes
-        for few in self._portions(worth.names, found, one_by_one=dry_run.follows):
+            if state.trial is None and not self._extenders:
+                return outcomes
+            found.fill(outcomes)
+            return found
+        for few in self._portions(worth.names, found, one_by_one=dry_run.counts_across_nodes):
             found.fill(zip(few, dry_run.look(few), strict=True))
             if found.enough:
                 return found
@@ -257,8 +255,10 @@ class Preemption:
         self, dry_run: DryRun, worth: _Worth, found: _Found, turns: CooperativeYield
     ) -> Outcomes | None:
         """Search by what is known of nodes of the same shape; None if rules or filters do not allow that."""
-        plugins = amount_filters(self._filters(dry_run.state)) if self._columns is not None else None
-        if self._columns is None or plugins is None or dry_run.follows:
+        plugins = (
+            amount_filters(self._handle.profile.active_filters(dry_run.state)) if self._columns is not None else None
+        )
+        if self._columns is None or plugins is None or dry_run.counts_across_nodes:
             return None
         return await self._columns.look(
             dry_run,
@@ -288,7 +288,7 @@ class Preemption:
         if not len(worth.rows):
             return False
         nodes = self._handle.snapshot.nodes
-        if self._columns is not None and isinstance(nodes, NodeView):
+        if self._columns is not None:
             await self._columns.sync(nodes, turns)
             return self._columns.may_help(worth.rows, pod)
         may_evict = self._rules.may_evict
