@@ -112,6 +112,25 @@ class CoschedulingCluster:
         if seconds:
             await self.clock.advance(seconds)
 
+    async def start_with_group(
+        self,
+        minimum: int,
+        *,
+        nodes: int,
+        pods: int | None = None,
+        seconds: float = 0.0,
+        cpu: str = "1",
+        dialect: str = "sigs",
+        spec: Mapping[str, object] | None = None,
+        **args: Any,
+    ) -> None:
+        """Create nodes, a scheduler and the group g with its pods (as many as its minimum), and advance the clock."""
+        self.nodes(nodes, cpu=cpu)
+        self.schedule(**args)
+        self.group("g", minimum, dialect=dialect, **(spec or {}))
+        self.pods("g", minimum if pods is None else pods, dialect=dialect)
+        await self.settle(seconds)
+
     def result(self, name: str) -> ScheduleResult:
         """Return the result of a pod."""
         return self.running.result(name)
@@ -136,6 +155,17 @@ class CoschedulingCluster:
 def world(pyscheduler_cluster: FakeCluster) -> CoschedulingCluster:
     """Return a cluster that serves the PodGroups of sigs and ming."""
     return CoschedulingCluster(pyscheduler_cluster)
+
+
+@pytest.fixture(
+    params=[
+        pytest.param("SchedulerPopFromBackoffQ=false", id="backoff"),
+        pytest.param("SchedulerPopFromBackoffQ=true", id="pop from backoff"),
+    ]
+)
+def gates(request: pytest.FixtureRequest) -> str:
+    """Return the feature gates: pods are not popped from backoff, or they are."""
+    return str(request.param)
 
 
 @pytest.fixture

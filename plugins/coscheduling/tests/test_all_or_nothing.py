@@ -204,7 +204,6 @@ class History:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("gates", ["SchedulerPopFromBackoffQ=false", "SchedulerPopFromBackoffQ=true"])
 @pytest.mark.parametrize(
     "args",
     [

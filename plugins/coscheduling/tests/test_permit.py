@@ -13,11 +13,7 @@ from pyscheduler.cluster.embedded.serving.faults import Fault
 
 async def test_a_group_is_bound_when_its_minimum_has_nodes(world: Any) -> None:
     """All members but the last wait; with the last all are allowed."""
-    world.nodes(3)
-    world.schedule()
-    world.group("g", 3)
-    world.pods("g", 2)
-    await world.settle()
+    await world.start_with_group(3, pods=2, nodes=3)
     assert world.states("g") == {"pending": 2}
     world.pods("g", 1, start=2)
     await world.settle()
@@ -81,11 +77,7 @@ async def test_wait_time_of_members(world: Any, said: int | None, argument: int,
 
 async def test_first_waiting_member_activates_the_others(world: Any) -> None:
     """Siblings leave backoff and the unschedulable pods as soon as one member has a node."""
-    world.nodes(1)
-    world.schedule(podGroupRejectPercentage=0, deniedPGExpirationTimeSeconds=0)
-    world.group("g", 3)
-    world.pods("g", 3)
-    await world.settle(2)
+    await world.start_with_group(3, nodes=1, seconds=2, podGroupRejectPercentage=0, deniedPGExpirationTimeSeconds=0)
     assert world.states("g") == {"pending": 3}
     world.cluster.add_node("more", allocatable={"cpu": "2", "pods": "9"})
     await world.settle(2)
@@ -94,11 +86,7 @@ async def test_first_waiting_member_activates_the_others(world: Any) -> None:
 
 async def test_members_beyond_the_minimum_bind_one_by_one(world: Any) -> None:
     """Once the minimum is bound, each further member is bound when there is room; its failure affects no other."""
-    world.nodes(3)
-    world.schedule()
-    world.group("g", 3)
-    world.pods("g", 5)
-    await world.settle()
+    await world.start_with_group(3, pods=5, nodes=3)
     assert world.states("g") == {"bound": 3, "pending": 2}
     assert not any("even after PostFilter" in message for message in world.messages("g-"))
     world.cluster.add_node("more", allocatable={"cpu": "1", "pods": "9"})
@@ -108,11 +96,7 @@ async def test_members_beyond_the_minimum_bind_one_by_one(world: Any) -> None:
 
 async def test_lowering_the_minimum_allows_waiting_members(world: Any) -> None:
     """The lower minimum counts at once, without an event of a pod."""
-    world.nodes(2)
-    world.schedule(podGroupRejectPercentage=100)
-    world.group("g", 3)
-    world.pods("g", 3)
-    await world.settle(3)
+    await world.start_with_group(3, nodes=2, seconds=3, podGroupRejectPercentage=100)
     assert world.states("g") == {"waiting": 2, "pending": 1}
     world.change("g", minMember=2)
     await world.settle()
@@ -122,11 +106,7 @@ async def test_lowering_the_minimum_allows_waiting_members(world: Any) -> None:
 @pytest.mark.parametrize("minimum", [pytest.param(0, id="0"), pytest.param(-4, id="negative")])
 async def test_a_minimum_of_0_or_less_is_no_constraint(world: Any, minimum: int) -> None:
     """Members are bound like plain pods."""
-    world.nodes(1)
-    world.schedule()
-    world.group("g", minimum, dialect="ming")
-    world.pods("g", 2, dialect="ming")
-    await world.settle()
+    await world.start_with_group(minimum, pods=2, nodes=1, dialect="ming")
     assert world.states("g", dialect="ming") == {"bound": 1, "pending": 1}
 
 
@@ -145,11 +125,7 @@ async def test_group_with_a_word_as_minimum_is_not_declared(world: Any) -> None:
 
 async def test_deleting_the_pod_group_rejects_waiting_members(world: Any) -> None:
     """Waiting members get a message, bound members stay, and a new object starts the group again."""
-    world.nodes(2)
-    world.schedule(podGroupRejectPercentage=100)
-    world.group("g", 3)
-    world.pods("g", 3)
-    await world.settle()
+    await world.start_with_group(3, nodes=2, podGroupRejectPercentage=100)
     assert world.states("g") == {"waiting": 2, "pending": 1}
     world.cluster.delete(world.kind("sigs"), "g")
     await world.settle(1)
@@ -204,11 +180,7 @@ async def test_group_is_retried_as_a_whole_after_all_bindings_fail(world: Any) -
 
 async def test_removed_node_rejects_the_group_that_waits_for_it(world: Any) -> None:
     """All waiting members are rejected, and the group starts again where there is room."""
-    world.nodes(2)
-    world.schedule(podGroupRejectPercentage=100, deniedPGExpirationTimeSeconds=3)
-    world.group("g", 3)
-    world.pods("g", 3)
-    await world.settle()
+    await world.start_with_group(3, nodes=2, podGroupRejectPercentage=100, deniedPGExpirationTimeSeconds=3)
     assert world.states("g") == {"waiting": 2, "pending": 1}
     world.cluster.delete_node("n0")
     await world.settle()
@@ -271,11 +243,7 @@ async def test_the_same_name_in_two_namespaces_is_two_groups(world: Any) -> None
 
 async def test_recreated_pod_is_another_member(world: Any) -> None:
     """A wait of the deleted member does not count for the new one, and no member counts twice."""
-    world.nodes(2)
-    world.schedule(podGroupRejectPercentage=100, deniedPGExpirationTimeSeconds=2)
-    world.group("g", 3)
-    world.pods("g", 3)
-    await world.settle()
+    await world.start_with_group(3, nodes=2, podGroupRejectPercentage=100, deniedPGExpirationTimeSeconds=2)
     for name in ("g-0", "g-1"):
         world.cluster.delete_pod(name)
     world.pods("g", 2)

@@ -110,7 +110,24 @@ class GangCluster:
         """Let the API server refuse requests to paths of this pattern; return what counts them."""
         return self.cluster.server.faults.add(Fault(path=path, status=status, times=times, method=method))
 
-    # --- what becomes of it
+    async def start_with_gang(
+        self,
+        minimum: int,
+        *,
+        cpu: float,
+        pods: int | None = None,
+        seconds: float = 0,
+        args: Mapping[str, Any] | None = None,
+        **said: Any,
+    ) -> None:
+        """Create a scheduler, a node and the gang g with its pods (as many as its minimum), and advance the clock."""
+        self.schedule(**(args or {}))
+        self.node("n", cpu)
+        self.gang("g", minimum, **said)
+        self.pods("g", minimum if pods is None else pods, gang="g")
+        await self.settle(seconds)
+
+    # --- results
 
     async def settle(self, seconds: float = 0) -> None:
         """Let the scheduler work for this time, and check its invariants."""
@@ -174,6 +191,17 @@ def annotations(said: Mapping[str, str]) -> dict[str, str]:
 
 def _said(**said: str) -> dict[str, str]:
     return annotations(said)
+
+
+@pytest.fixture(
+    params=[
+        pytest.param("SchedulerPopFromBackoffQ=false", id="backoff"),
+        pytest.param("SchedulerPopFromBackoffQ=true", id="pop from backoff"),
+    ]
+)
+def gates(request: pytest.FixtureRequest) -> str:
+    """Return the feature gates: pods are not popped from backoff, or they are."""
+    return str(request.param)
 
 
 @pytest.fixture

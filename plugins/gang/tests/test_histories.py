@@ -128,7 +128,6 @@ class History:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("gates", ["SchedulerPopFromBackoffQ=false", "SchedulerPopFromBackoffQ=true"])
 def test_every_history_ends_well(make_world: Any, gates: str) -> None:
     """Sixty of them (`HYPOTHESIS_PROFILE=thorough`: a thousand), with pods popped from backoff or not."""
     FIRED.clear()

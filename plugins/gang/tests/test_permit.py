@@ -9,22 +9,10 @@ import pytest
 
 from pyscheduler.api import Pod
 
-GATES = pytest.mark.parametrize(
-    "gates",
-    [
-        pytest.param("SchedulerPopFromBackoffQ=false", id="backoff"),
-        pytest.param("SchedulerPopFromBackoffQ=true", id="pop from backoff"),
-    ],
-)
-
 
 async def test_a_gang_is_bound_when_its_last_member_comes(world: Any) -> None:
     """Too few members are refused with a message; the last one activates the others."""
-    world.schedule()
-    world.node("n", 5)
-    world.gang("g", 3)
-    world.pods("g", 2, gang="g")
-    await world.settle()
+    await world.start_with_gang(3, pods=2, cpu=5)
     assert world.states() == {"pending": 2}
     assert "gang child pod not collect enough, gangName: default/g, podName: default/g-0" in world.result("g-0").message
     world.pods("g", 1, gang="g", start=2)
@@ -36,11 +24,7 @@ async def test_a_gang_is_bound_when_its_last_member_comes(world: Any) -> None:
 
 async def test_strict_gang_gives_nodes_back_and_refuses_the_rest_of_the_round(world: Any) -> None:
     """When one member does not fit, waiting members are rejected with a message, and later members are not tried."""
-    world.schedule()
-    world.node("n", 2)
-    world.gang("g", 4)
-    world.pods("g", 4, gang="g")
-    await world.settle()
+    await world.start_with_gang(4, cpu=2)
     assert world.states() == {"pending": 4}
     told = (
         'Gang "default/g" gets rejected due to member Pod "g-2" is unschedulable with reason "0/1 nodes are available'
@@ -55,7 +39,6 @@ async def test_strict_gang_gives_nodes_back_and_refuses_the_rest_of_the_round(wo
     assert world.states() == {"bound": 4}
 
 
-@GATES
 async def test_koordinator_872_interleaved_gang_groups_do_not_starve(world: Any, gates: str) -> None:
     """A and C take all room and B fails: A gives its nodes back, {C, D} runs, and {A, B} after it."""
     world.schedule(gates=gates)
@@ -78,11 +61,7 @@ async def test_koordinator_872_interleaved_gang_groups_do_not_starve(world: Any,
 
 async def test_koordinator_1919_a_wait_of_an_hour_is_an_hour_for_all_of_the_gang(world: Any) -> None:
     """The first waiting member sets the deadline for all."""
-    world.schedule()
-    world.node("n", 1)
-    world.gang("g", 3, timeout=3600, mode="NonStrict")
-    world.pods("g", 3, gang="g")
-    await world.settle(1600)
+    await world.start_with_gang(3, cpu=1, seconds=1600, timeout=3600, mode="NonStrict")
     assert world.states() == {"waiting": 1, "pending": 2}
     world.node("m", 1)
     await world.settle(1999)
@@ -97,11 +76,7 @@ async def test_koordinator_1919_a_wait_of_an_hour_is_an_hour_for_all_of_the_gang
 
 async def test_a_timed_out_pod_is_scheduled_again_without_the_annotation(world: Any) -> None:
     """Pods with the annotation do not count towards the minimum; without it they count again."""
-    world.schedule(defaultTimeout="5s")
-    world.node("n", 1)
-    world.gang("g", 2, mode="NonStrict")
-    world.pods("g", 2, gang="g")
-    await world.settle(6)
+    await world.start_with_gang(2, cpu=1, seconds=6, args={"defaultTimeout": "5s"}, mode="NonStrict")
     world.node("m", 5)
     await world.settle(30)
     assert world.states() == {"pending": 2}
@@ -154,11 +129,7 @@ async def test_removed_node_rejects_the_member_that_waits_for_it(world: Any) -> 
 
 async def test_lowering_the_minimum_allows_waiting_members(world: Any) -> None:
     """Raising it above the number of members rejects them (corner cases 5 and 7)."""
-    world.schedule()
-    world.node("n", 2)
-    world.gang("g", 3, mode="NonStrict")
-    world.pods("g", 3, gang="g")
-    await world.settle()
+    await world.start_with_gang(3, cpu=2, mode="NonStrict")
     assert world.states() == {"waiting": 2, "pending": 1}
     world.regang("g", {"spec": {"minMember": 5}})
     await world.settle()
