@@ -29,7 +29,6 @@ class CoschedulingCluster:
         self.scheduler: FakeFramework | None = None
 
     def kind(self, dialect: str) -> type[KubeObject]:
-        """Return the type of the dialect's objects."""
         return TABLE.named(dialect).kinds[0].type
 
     def schedule(
@@ -65,26 +64,22 @@ class CoschedulingCluster:
 
     @property
     def running(self) -> FakeFramework:
-        """Return the scheduler."""
         assert self.scheduler is not None
         return self.scheduler
 
     @property
     def plugin(self) -> Coscheduling:
-        """Return the plugin of the first profile."""
         found = self.running.plugin("Coscheduling")
         assert isinstance(found, Coscheduling)
         return found
 
     def nodes(self, count: int, cpu: str = "1", **keywords: Any) -> None:
-        """Create nodes n0, n1 ... with this much CPU."""
         for number in range(count):
             self.cluster.add_node(f"n{number}", allocatable={"cpu": cpu, "pods": "110"}, **keywords)
 
     def group(
         self, name: str, minimum: object, *, dialect: str = "sigs", namespace: str = "default", **spec: Any
     ) -> None:
-        """Create a PodGroup."""
         kind = TABLE.named(dialect).kinds[0]
         self.cluster.add(
             {
@@ -97,7 +92,6 @@ class CoschedulingCluster:
         )
 
     def change(self, name: str, *, dialect: str = "sigs", **spec: Any) -> None:
-        """Change a PodGroup's spec."""
         self.cluster.patch(self.kind(dialect), name, {"spec": spec}, namespace="default")
 
     def pods(self, group: str, count: int, *, start: int = 0, dialect: str = "sigs", **keywords: Any) -> None:
@@ -107,7 +101,6 @@ class CoschedulingCluster:
             self.cluster.add_pod(f"{group}-{number}", labels={LABELS[dialect]: group}, **keywords)
 
     async def settle(self, seconds: float = 0.0) -> None:
-        """Advance the clock, and run all that becomes due."""
         await self.running.settle()
         if seconds:
             await self.clock.advance(seconds)
@@ -132,18 +125,15 @@ class CoschedulingCluster:
         await self.settle(seconds)
 
     def result(self, name: str) -> ScheduleResult:
-        """Return the result of a pod."""
         return self.running.result(name)
 
     def states(self, group: str, *, dialect: str = "sigs") -> Mapping[str, int]:
-        """Count a group's living pods by state."""
         members = [
             pod for pod in self.cluster.pods() if pod.labels.get(LABELS[dialect]) == group and not pod.is_terminal
         ]
         return dict(Counter(self.running.result(pod.name, namespace=pod.namespace).state for pod in members))
 
     def messages(self, prefix: str) -> list[str]:
-        """Return all messages about failures of pods with this prefix."""
         return [
             event["note"]
             for event in self.cluster.events("FailedScheduling")

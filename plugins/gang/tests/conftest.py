@@ -66,7 +66,6 @@ class GangCluster:
         return self.scheduler
 
     def node(self, name: str, cpu: float) -> None:
-        """Add a node with so many cores."""
         self.cluster.add_node(name, allocatable={"cpu": f"{round(cpu * 1000)}m"})
 
     def gang(
@@ -85,15 +84,12 @@ class GangCluster:
         )
 
     def regang(self, name: str, patch: Mapping[str, Any], *, namespace: str = "default") -> None:
-        """Change a PodGroup."""
         self.cluster.patch(KIND, name, patch, namespace=namespace)
 
     def ungang(self, name: str) -> None:
-        """Delete a PodGroup."""
         self.cluster.delete(KIND, name)
 
     def status(self, name: str) -> Any:
-        """Return the status of a PodGroup."""
         return next(each.status for each in self.cluster.objects(KIND) if each.name == name)
 
     def pods(
@@ -139,30 +135,25 @@ class GangCluster:
 
     @property
     def plugin(self) -> Gang:
-        """Return the plugin."""
         assert self.scheduler is not None
         plugin = self.scheduler.plugin("Gang")
         assert isinstance(plugin, Gang)
         return plugin
 
     def record(self, key: str) -> Any:
-        """Return what the plugin knows of a gang."""
         found = self.plugin.gangs.named(key)
         assert found is not None, f"nothing is known of {key}"
         return found
 
     def result(self, name: str, *, namespace: str = "default") -> ScheduleResult:
-        """Return the result of a pod."""
         assert self.scheduler is not None
         return self.scheduler.result(name, namespace=namespace)
 
     def states(self, prefix: str = "") -> Counter[str]:
-        """Count pods whose names begin with the prefix, by state."""
         pods = [pod for pod in self.cluster.pods() if pod.name.startswith(prefix)]
         return Counter(self.result(pod.name, namespace=pod.namespace).state for pod in pods)
 
     def notes(self, name: str, reason: str = "FailedScheduling") -> list[str]:
-        """Return the notes of all events about a pod."""
         return [event["note"] for event in self.cluster.events(reason) if event["regarding"]["name"] == name]
 
     def tries(self) -> Counter[str]:
@@ -176,7 +167,6 @@ class GangCluster:
         return max(self.tries().values())
 
     def marked(self, prefix: str = "") -> set[str]:
-        """Return the pods with the annotation of a timed-out gang."""
         return {
             pod.name
             for pod in self.cluster.pods()
