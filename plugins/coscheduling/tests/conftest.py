@@ -78,8 +78,16 @@ class CoschedulingCluster:
             self.cluster.add_node(f"n{number}", allocatable={"cpu": cpu, "pods": "110"}, **keywords)
 
     def group(
-        self, name: str, minimum: object, *, dialect: str = "sigs", namespace: str = "default", **spec: Any
+        self,
+        name: str,
+        minimum: object,
+        *,
+        pods: int = 0,
+        dialect: str = "sigs",
+        namespace: str = "default",
+        **spec: Any,
     ) -> None:
+        """Create a PodGroup, and as many pods of it."""
         kind = TABLE.named(dialect).kinds[0]
         self.cluster.add(
             {
@@ -90,6 +98,7 @@ class CoschedulingCluster:
             },
             kind.type,
         )
+        self.pods(name, pods, dialect=dialect)
 
     def change(self, name: str, *, dialect: str = "sigs", **spec: Any) -> None:
         self.cluster.patch(self.kind(dialect), name, {"spec": spec}, namespace="default")
@@ -120,8 +129,7 @@ class CoschedulingCluster:
         """Create nodes, a scheduler and the group g with its pods (as many as its minimum), and advance the clock."""
         self.nodes(nodes, cpu=cpu)
         self.schedule(**args)
-        self.group("g", minimum, dialect=dialect, **(spec or {}))
-        self.pods("g", minimum if pods is None else pods, dialect=dialect)
+        self.group("g", minimum, pods=minimum if pods is None else pods, dialect=dialect, **(spec or {}))
         await self.settle(seconds)
 
     def result(self, name: str) -> ScheduleResult:

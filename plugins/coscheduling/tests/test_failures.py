@@ -84,10 +84,8 @@ async def test_group_backoff(world: Any) -> None:
     """A rejected group with enough pods is refused with scheduler-plugins' message; smaller groups are scheduled."""
     world.nodes(3)
     world.schedule(deniedPGExpirationTimeSeconds=0, podGroupBackoffSeconds=5)
-    world.group("big", 5)
-    world.pods("big", 5)
-    world.group("small", 1)
-    world.pods("small", 1)
+    world.group("big", 5, pods=5)
+    world.group("small", 1, pods=1)
     await world.settle()
     assert "podGroup default/big failed recently" in "".join(world.messages("big-"))
     assert world.states("small") == {"bound": 1}

@@ -99,8 +99,7 @@ async def test_without_a_window_room_wakes_a_group_refused_for_min_resources(wor
     world.nodes(1, cpu="4")
     world.cluster.add_pod("there", node_name="n0", requests={"cpu": "2"})
     world.schedule(deniedPGExpirationTimeSeconds=0)
-    world.group("g", 2, minResources={"cpu": 4})
-    world.pods("g", 2)
+    world.group("g", 2, pods=2, minResources={"cpu": 4})
     await world.settle(30)
     assert "resource gap: map[cpu:2]" in world.result("g-0").message
     world.cluster.delete_pod("there")

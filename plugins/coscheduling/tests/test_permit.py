@@ -67,8 +67,7 @@ async def test_wait_time_of_members(world: Any, said: int | None, argument: int,
     """The group's value counts, then the arg, then 60 seconds; the message has Go's notation; there is no limit."""
     world.nodes(1)
     world.schedule(permitWaitingTimeSeconds=argument, podGroupRejectPercentage=100)
-    world.group("g", 2, dialect="ming", **({} if said is None else {"scheduleTimeoutSeconds": said}))
-    world.pods("g", 2, dialect="ming")
+    world.group("g", 2, pods=2, dialect="ming", **({} if said is None else {"scheduleTimeoutSeconds": said}))
     await world.settle(seconds - 1)
     assert world.states("g", dialect="ming") == {"waiting": 1, "pending": 1}
     await world.settle(1)
@@ -114,8 +113,7 @@ async def test_group_with_a_word_as_minimum_is_not_declared(world: Any) -> None:
     """Members stay pending with the message for a missing group until the object is corrected."""
     world.nodes(1)
     world.schedule()
-    world.group("g", "one", dialect="ming")
-    world.pods("g", 1, dialect="ming")
+    world.group("g", "one", pods=1, dialect="ming")
     await world.settle()
     assert "PodGroup not found" in world.result("g-0").message
     world.change("g", dialect="ming", minMember=1)

@@ -13,8 +13,7 @@ async def test_rollbacks_do_not_wake_other_groups_for_ever(world: Any, attempts:
     world.nodes(1)
     world.schedule(deniedPGExpirationTimeSeconds=20)
     for name in "abcdef":
-        world.group(name, 2)
-        world.pods(name, 2)
+        world.group(name, 2, pods=2)
     await world.settle(60)
     early = attempts.total()
     await world.clock.advance(SECONDS)
@@ -30,12 +29,10 @@ async def test_room_held_during_a_failure_wakes_the_group_when_freed(world: Any)
     """A group that fits only without what another group holds is retried as soon as that group gives it back."""
     world.nodes(4)
     world.schedule(deniedPGExpirationTimeSeconds=2, podGroupRejectPercentage=40, deadlock={"enabled": False})
-    world.group("large", 5, scheduleTimeoutSeconds=30)
-    world.pods("large", 5)
+    world.group("large", 5, pods=5, scheduleTimeoutSeconds=30)
     await world.settle(5)
     assert world.states("large")["waiting"] == 4
-    world.group("small", 3, scheduleTimeoutSeconds=200)
-    world.pods("small", 3)
+    world.group("small", 3, pods=3, scheduleTimeoutSeconds=200)
     await world.settle(10)
     assert world.states("small").get("bound", 0) == 0
     await world.clock.advance(45)

@@ -82,14 +82,12 @@ async def test_scheduler_plugins_682_group_that_never_fits_does_not_delay_others
     caplog.set_level(logging.WARNING)
     world.nodes(4)
     world.schedule(gates=gates, deniedPGExpirationTimeSeconds=window)
-    world.group("never", 6)
-    world.pods("never", 6)
+    world.group("never", 6, pods=6)
     await world.settle(60)
     first = max(attempts.values())
     assert first <= 2, attempts
     for number in range(10):
-        world.group(f"job{number}", 4)
-        world.pods(f"job{number}", 4)
+        world.group(f"job{number}", 4, pods=4)
         await world.settle(15)
         assert world.states(f"job{number}") == {"bound": 4}, number
         for member in range(4):

@@ -68,20 +68,12 @@ class GangCluster:
     def node(self, name: str, cpu: float) -> None:
         self.cluster.add_node(name, allocatable={"cpu": f"{round(cpu * 1000)}m"})
 
-    def gang(
-        self, name: str, minimum: Any, *, namespace: str = "default", timeout: int | None = None, **said: str
-    ) -> None:
-        """Create a PodGroup; `said` are Koordinator's annotations, underscores for dashes."""
+    def gang(self, name: str, minimum: Any, *, pods: int = 0, timeout: int | None = None, **said: str) -> None:
+        """Create a PodGroup and as many pods of it; `said` are Koordinator's annotations, underscores for dashes."""
         spec = {"minMember": minimum, **({} if timeout is None else {"scheduleTimeoutSeconds": timeout})}
-        self.cluster.add(
-            {
-                "apiVersion": KIND.api_version,
-                "kind": "PodGroup",
-                "metadata": {"name": name, "namespace": namespace, "annotations": annotations(said)},
-                "spec": spec,
-            },
-            KIND,
-        )
+        metadata = {"name": name, "namespace": "default", "annotations": annotations(**said)}
+        self.cluster.add({"apiVersion": KIND.api_version, "kind": "PodGroup", "metadata": metadata, "spec": spec}, KIND)
+        self.pods(name, pods, gang=name)
 
     def regang(self, name: str, patch: Mapping[str, Any], *, namespace: str = "default") -> None:
         self.cluster.patch(KIND, name, patch, namespace=namespace)
@@ -119,8 +111,7 @@ class GangCluster:
         """Create a scheduler, a node and the gang g with its pods (as many as its minimum), and advance the clock."""
         self.schedule(**(args or {}))
         self.node("n", cpu)
-        self.gang("g", minimum, **said)
-        self.pods("g", minimum if pods is None else pods, gang="g")
+        self.gang("g", minimum, pods=minimum if pods is None else pods, **said)
         await self.settle(seconds)
 
     # --- results
@@ -174,13 +165,9 @@ class GangCluster:
         }
 
 
-def annotations(said: Mapping[str, str]) -> dict[str, str]:
+def annotations(**said: str) -> dict[str, str]:
     """Return Koordinator's annotations."""
     return {KEY + name.replace("_", "-"): value for name, value in said.items()}
-
-
-def _said(**said: str) -> dict[str, str]:
-    return annotations(said)
 
 
 @pytest.fixture(
@@ -197,7 +184,7 @@ def gates(request: pytest.FixtureRequest) -> str:
 @pytest.fixture
 def said() -> Any:
     """Give what makes annotations: `said(min_available="3")`."""
-    return _said
+    return annotations
 
 
 @pytest.fixture

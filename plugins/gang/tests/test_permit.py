@@ -96,8 +96,7 @@ async def test_deleting_a_waiting_member_times_out_no_member(world: Any, mode: s
     """Strict members are rejected, NonStrict ones wait on; too few are rejected in both modes (corner case 1)."""
     world.schedule()
     world.node("n", 3)
-    world.gang("g", 4, mode=mode, total_number="5")
-    world.pods("g", 3, gang="g")
+    world.gang("g", 4, pods=3, mode=mode, total_number="5")
     world.pods("late", 2, gang="g", scheduling_gates=["example.com/later"])
     await world.settle()
     assert world.states("g") == {"waiting": 3}
@@ -117,8 +116,7 @@ async def test_removed_node_rejects_the_member_that_waits_for_it(world: Any) -> 
     world.schedule()
     world.node("n", 1)
     world.node("m", 1)
-    world.gang("g", 3, mode="NonStrict")
-    world.pods("g", 3, gang="g")
+    world.gang("g", 3, pods=3, mode="NonStrict")
     await world.settle()
     assert world.states() == {"waiting": 2, "pending": 1}
     world.cluster.delete_node("m")
