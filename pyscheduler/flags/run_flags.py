@@ -55,6 +55,9 @@ __all__ = [
     "all_options",
 ]
 
+_NO_HEADERS: Final = "No effect without --requestheader-client-ca-file."
+_NO_BUFFER: Final = "Refused except for 0: every line is written at once."
+
 
 @attrs.frozen(kw_only=True)
 class MainFlags:
@@ -165,17 +168,13 @@ class LogFlags:
     log_text_split_stream: bool = flag(
         False, BOOL, "Write errors to stderr and the rest to stdout. Needs the feature gate LoggingAlphaOptions."
     )
-    log_text_info_buffer_size: str = flag(
-        "", TEXT, "Refused except for 0: every line is written at once.", metavar="QUANTITY"
-    )
+    log_text_info_buffer_size: str = flag("", TEXT, _NO_BUFFER, metavar="QUANTITY")
     log_json_split_stream: bool = flag(
         False,
         BOOL,
         "As --log-text-split-stream, for --logging-format=json. Needs the feature gate LoggingAlphaOptions.",
     )
-    log_json_info_buffer_size: str = flag(
-        "", TEXT, "Refused except for 0: every line is written at once.", metavar="QUANTITY"
-    )
+    log_json_info_buffer_size: str = flag("", TEXT, _NO_BUFFER, metavar="QUANTITY")
 
 
 @attrs.frozen(kw_only=True)
@@ -251,17 +250,11 @@ class AuthenticationFlags:
     requestheader_client_ca_file: str = flag(
         "", FILE, "Refused: pyscheduler does not accept users named in a proxy's headers."
     )
-    requestheader_allowed_names: tuple[str, ...] = flag((), LIST, "No effect without --requestheader-client-ca-file.")
-    requestheader_username_headers: tuple[str, ...] = flag(
-        ("x-remote-user",), LIST, "No effect without --requestheader-client-ca-file."
-    )
-    requestheader_uid_headers: tuple[str, ...] = flag((), LIST, "No effect without --requestheader-client-ca-file.")
-    requestheader_group_headers: tuple[str, ...] = flag(
-        ("x-remote-group",), LIST, "No effect without --requestheader-client-ca-file."
-    )
-    requestheader_extra_headers_prefix: tuple[str, ...] = flag(
-        ("x-remote-extra-",), LIST, "No effect without --requestheader-client-ca-file."
-    )
+    requestheader_allowed_names: tuple[str, ...] = flag((), LIST, _NO_HEADERS)
+    requestheader_username_headers: tuple[str, ...] = flag(("x-remote-user",), LIST, _NO_HEADERS)
+    requestheader_uid_headers: tuple[str, ...] = flag((), LIST, _NO_HEADERS)
+    requestheader_group_headers: tuple[str, ...] = flag(("x-remote-group",), LIST, _NO_HEADERS)
+    requestheader_extra_headers_prefix: tuple[str, ...] = flag(("x-remote-extra-",), LIST, _NO_HEADERS)
 
 
 @attrs.frozen(kw_only=True)

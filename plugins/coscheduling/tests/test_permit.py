@@ -277,3 +277,16 @@ async def test_failed_pod_is_retried_after_it_changes_its_group(world: Any, targ
     world.cluster.patch(Pod, "large-3", {"metadata": {"labels": {"scheduling.x-k8s.io/pod-group": target}}})
     await world.settle(3)
     assert world.result("large-3").bound
+
+
+async def test_members_of_groups_are_not_signed(world: Any) -> None:
+    """Plain pods are signed; the result for a member depends on other members and on the time."""
+    world.nodes(1, cpu="8")
+    world.group("g", 1)
+    world.schedule()
+    world.pods("g", 1)
+    world.cluster.add_pod("plain")
+    await world.settle()
+    assert world.plugin.sign_pod(world.cluster.pod("plain")) == ()
+    signed = world.plugin.sign_pod(world.cluster.pod("g-0"))
+    assert signed.message == "pods of a group are not signable"

@@ -118,7 +118,7 @@ async def play(config: Configuration, gangs: Sequence[Gang], *, nodes: int, seed
     view = GangView()
     view.note("starting the embedded API server in its own process")
     server, url = await _start(nodes)
-    capacity = {f"node-{number}": GPUS_PER_NODE for number in range(1, nodes + 1)}
+    capacity = {f"node-{number}": GPUS_PER_NODE for number in range(nodes)}
     judge = Judge(capacity, {gang.name: gang.size for gang in gangs})
     metrics = DemoMetrics()
     fight = _Fight(judge, view, asyncio.Event())
