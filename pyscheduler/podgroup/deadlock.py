@@ -157,7 +157,7 @@ class Deadlocks:
         handle.lister(Node).add_event_handler(
             on_add=lambda _: self._nodes_changed(),
             on_update=self._node_was,
-            on_delete=self._node_gone,
+            on_delete=lambda _: self._rules.never.clear(),
         )
         handle.recorder.counter(
             METRIC,
@@ -185,9 +185,6 @@ class Deadlocks:
     def _node_was(self, old: Node, new: Node) -> None:
         if node_changes(old, new) or old.spec.unschedulable != new.spec.unschedulable:
             self._nodes_changed()
-
-    def _node_gone(self, _node: Node) -> None:
-        self._rules.never.clear()
 
     def _nodes_changed(self) -> None:
         self._rules.never.clear()

@@ -150,28 +150,18 @@ async def test_a_pod_that_changes_its_group_while_it_waits_is_rejected_first(wor
     assert world.states("old") == {"pending": 3}
 
 
-async def test_failed_binding_of_one_member_is_retried(world: Any) -> None:
-    """The other members stay bound, and the failed one is bound later."""
-    world.nodes(3)
-    world.schedule(deniedPGExpirationTimeSeconds=3)
-    world.group("g", 3)
-    world.cluster.server.faults.add(Fault(path=r"/g-1/binding$", status=400, times=1))
-    world.pods("g", 3)
-    await world.settle()
-    assert world.states("g") == {"bound": 2, "pending": 1}
-    await world.settle(20)
-    assert world.states("g") == {"bound": 3}
-
-
-async def test_group_is_retried_as_a_whole_after_all_bindings_fail(world: Any) -> None:
-    """All members are retried and bound together."""
-    world.nodes(3)
-    world.schedule(deniedPGExpirationTimeSeconds=3)
-    world.group("g", 3)
-    world.cluster.server.faults.add(Fault(path=r"/g-\d/binding$", status=400, times=3))
-    world.pods("g", 3)
-    await world.settle()
-    assert world.states("g") == {"pending": 3}
+@pytest.mark.parametrize(
+    ("path", "times", "states"),
+    [
+        pytest.param(r"/g-1/binding$", 1, {"bound": 2, "pending": 1}, id="one"),
+        pytest.param(r"/g-\d/binding$", 3, {"pending": 3}, id="all"),
+    ],
+)
+async def test_failed_bindings_are_retried(world: Any, path: str, times: int, states: dict[str, int]) -> None:
+    """Members whose bindings fail are bound later; the other members stay bound."""
+    world.cluster.server.faults.add(Fault(path=path, status=400, times=times))
+    await world.start_with_group(3, nodes=3, deniedPGExpirationTimeSeconds=3)
+    assert world.states("g") == states
     await world.settle(20)
     assert world.states("g") == {"bound": 3}
 
