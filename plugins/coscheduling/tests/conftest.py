@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from pyscheduler.api import KubeObject
+from pyscheduler.api import KubeObject, Pod
 from pyscheduler.podgroup import DIALECTS, DialectTable
 from pyscheduler.testing import FakeCluster, FakeFramework, ScheduleResult
 from pyscheduler_coscheduling.plugin import Coscheduling
@@ -108,6 +108,9 @@ class CoschedulingCluster:
         keywords.setdefault("requests", {"cpu": "1"})
         for number in range(start, start + count):
             self.cluster.add_pod(f"{group}-{number}", labels={LABELS[dialect]: group}, **keywords)
+
+    def relabel(self, pod: str, group: str | None) -> None:
+        self.cluster.patch(Pod, pod, {"metadata": {"labels": {LABELS["sigs"]: group}}})
 
     async def settle(self, seconds: float = 0.0) -> None:
         await self.running.settle()

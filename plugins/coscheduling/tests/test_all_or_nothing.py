@@ -106,9 +106,8 @@ class History:
         members = self.members(group)
         if members:
             target = GROUPS[(GROUPS.index(group) + 1) % len(GROUPS)]
-            labels = {"metadata": {"labels": {"scheduling.x-k8s.io/pod-group": target}}}
             self.exempt |= {group, target}
-            self.world.cluster.patch(Pod, members[number % len(members)].name, labels)
+            self.world.relabel(members[number % len(members)].name, target)
         return bool(members)
 
     async def do_minimum(self, group: str, number: int) -> bool:

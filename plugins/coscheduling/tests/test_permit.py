@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from pyscheduler.api import Pod
 from pyscheduler.cluster.embedded.serving.faults import Fault
 
 
@@ -143,8 +142,7 @@ async def test_a_pod_that_changes_its_group_while_it_waits_is_rejected_first(wor
     world.pods("old", 4)
     await world.settle()
     assert world.states("old") == {"waiting": 3, "pending": 1}
-    labels = {"metadata": {"labels": {"scheduling.x-k8s.io/pod-group": "new"}}}
-    world.cluster.patch(Pod, "old-0", labels)
+    world.relabel("old-0", "new")
     await world.settle(30)
     assert world.states("new") == {"bound": 1}
     assert world.states("old") == {"pending": 3}
@@ -264,7 +262,7 @@ async def test_failed_pod_is_retried_after_it_changes_its_group(world: Any, targ
     world.pods("large", 4)
     await world.settle(30)
     assert world.states("large") == {"pending": 4}
-    world.cluster.patch(Pod, "large-3", {"metadata": {"labels": {"scheduling.x-k8s.io/pod-group": target}}})
+    world.relabel("large-3", target)
     await world.settle(3)
     assert world.result("large-3").bound
 

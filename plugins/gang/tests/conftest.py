@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from pyscheduler.api import KubeObject
+from pyscheduler.api import KubeObject, Pod
 from pyscheduler.cluster.embedded.serving.faults import Fault
 from pyscheduler.podgroup import DIALECTS, DialectTable
 from pyscheduler.testing import FakeCluster, FakeFramework, ScheduleResult
@@ -93,6 +93,9 @@ class GangCluster:
         for name in names:
             self.cluster.add_pod(name, labels=labels, requests={"cpu": f"{round(cpu * 1000)}m"}, **keywords)
         return names
+
+    def relabel(self, pod: str, gang: str | None) -> None:
+        self.cluster.patch(Pod, pod, {"metadata": {"labels": {LABEL: gang}}})
 
     def fail(self, path: str, status: int, *, times: int, method: str = "") -> Any:
         """Let the API server refuse requests to paths of this pattern; return what counts them."""

@@ -7,8 +7,6 @@ from typing import Any
 
 import pytest
 
-from pyscheduler.api import Pod
-
 
 async def test_a_gang_is_bound_when_its_last_member_comes(world: Any) -> None:
     """Too few members are refused with a message; the last one activates the others."""
@@ -148,8 +146,7 @@ async def test_a_pod_that_changes_its_gang_while_it_waits_is_rejected_first(worl
     world.pods("b", 1, gang="two")
     await world.settle()
     assert world.result("a-0").state == "waiting"
-    label = {"pod-group.scheduling.sigs.k8s.io": "two"}
-    world.cluster.patch(type(world.result("a-0").pod), "a-0", {"metadata": {"labels": label}})
+    world.relabel("a-0", "two")
     await world.settle(20)
     assert world.result("a-0").bound
     assert world.result("b-0").bound
@@ -178,11 +175,10 @@ async def test_bound_pod_that_joins_a_gang_counts_without_satisfying_it(world: A
     world.pods("g", 4, gang="g", cpu=0.5)
     await world.settle(1)
     assert world.states("g") == {"waiting": 2, "pending": 2}
-    label = {"pod-group.scheduling.sigs.k8s.io": "g"}
-    world.cluster.patch(Pod, "plain-0", {"metadata": {"labels": label}})
+    world.relabel("plain-0", "g")
     await world.settle(1)
     assert world.states("g") == {"waiting": 2, "pending": 2}
-    world.cluster.patch(Pod, "plain-1", {"metadata": {"labels": label}})
+    world.relabel("plain-1", "g")
     await world.settle(1)
     assert world.states("g") == {"bound": 2, "pending": 2}
 
@@ -197,7 +193,6 @@ async def test_failed_pod_is_retried_after_it_changes_its_gang(world: Any, mode:
     world.gang("small", 1)
     world.pods("large", 4, gang="large")
     await world.settle(30)
-    label = {"pod-group.scheduling.sigs.k8s.io": target}
-    world.cluster.patch(type(world.result("large-3").pod), "large-3", {"metadata": {"labels": label}})
+    world.relabel("large-3", target)
     await world.settle(3)
     assert world.result("large-3").bound
