@@ -28,18 +28,22 @@ __all__ = ["command"]
 
 
 @attrs.frozen(kw_only=True)
-class _Request:
-    """The pod to evaluate, by name or as a manifest, and the source of the cluster."""
+class _Options:
+    """The options of the command: the pod to evaluate, by name or as a manifest, and the source of the cluster."""
 
+    pod: str | None
+    filename: str | None
     namespace: str
-    name: str = ""
-    file: str | None = None
-    objects: Sequence[str] = ()
-    kubeconfig: str | None = None
-    master: str | None = None
-    config_file: str | None = None
-    feature_gates: str = ""
-    blocked: Sequence[str] = ()
+    objects: Sequence[str]
+    kubeconfig: str | None
+    master: str | None
+    config_file: str | None
+    cases: str | None
+    workers: int | None
+    top: int
+    output: str | None
+    blocked: Sequence[str]
+    feature_gates: str
 
 
 @click.command("explain")
@@ -79,21 +83,7 @@ class _Request:
 )
 @block_option
 @feature_gates_option
-def command(  # noqa: PLR0913, PLR0917 - one for each flag, passed by name
-    pod: str | None,
-    filename: str | None,
-    namespace: str,
-    objects: tuple[str, ...],
-    kubeconfig: str | None,
-    master: str | None,
-    config_file: str | None,
-    cases: str | None,
-    workers: int | None,
-    top: int,
-    output: str | None,
-    blocked: tuple[str, ...],
-    feature_gates: str,
-) -> None:
+def command(**options: Any) -> None:
     """Show on which node a pod would be placed, and why the other nodes were rejected.
 
     Give the name of an existing pod, or the manifest of a new pod. The command reads the cluster once, from an API
@@ -106,32 +96,21 @@ def command(  # noqa: PLR0913, PLR0917 - one for each flag, passed by name
       pyscheduler explain -f pod.yaml
       pyscheduler explain -f pod.yaml --objects cluster.yaml -o json
     """
-    if cases is not None:
-        if pod or filename or objects:
+    given = _Options(**options)
+    if given.cases is not None:
+        if given.pod or given.filename or given.objects:
             raise click.UsageError("--cases contains its own pods and clusters; remove POD, --filename and --objects")
-        if output not in {None, "jsonl"}:
+        if given.output not in {None, "jsonl"}:
             raise click.UsageError("--cases supports only -o jsonl")
-        sys.exit(_explain_cases(cases, workers))
-    if bool(pod) == bool(filename):
+        sys.exit(_explain_cases(given.cases, given.workers))
+    if bool(given.pod) == bool(given.filename):
         raise click.UsageError("give either the name of a pod or a manifest with --filename")
-    if objects and (kubeconfig or master):
+    if given.objects and (given.kubeconfig or given.master):
         raise click.UsageError(
             "--objects cannot be combined with --kubeconfig or --master; choose one source of the cluster"
         )
-    space, _, name = (pod or "").rpartition("/")
-    request = _Request(
-        namespace=space or namespace,
-        name=name,
-        file=filename,
-        objects=objects,
-        kubeconfig=kubeconfig,
-        master=master,
-        config_file=config_file,
-        feature_gates=feature_gates,
-        blocked=blocked,
-    )
-    found, notes = asyncio.run(_explain(request))
-    _show(found, notes, output or "table", top)
+    found, notes = asyncio.run(_explain(given))
+    _show(found, notes, given.output or "table", given.top)
 
 
 def _show(found: Sequence[Evaluation], notes: Sequence[str], output: str, top: int) -> None:
@@ -160,7 +139,7 @@ def _show(found: Sequence[Evaluation], notes: Sequence[str], output: str, top: i
 # --- one pod -------------------------------------------------------------------------------------
 
 
-async def _explain(request: _Request) -> tuple[list[Evaluation], list[str]]:
+async def _explain(options: _Options) -> tuple[list[Evaluation], list[str]]:
     """Read the cluster and evaluate the pods; return the evaluations, and notes for the user."""
     from pyscheduler.cluster.object_sources import live_objects, manifest_objects
     from pyscheduler.cluster.readonly_cluster import ReadOnlyCluster
@@ -170,14 +149,14 @@ async def _explain(request: _Request) -> tuple[list[Evaluation], list[str]]:
 
     clock = LoopClock()
     notes: list[str] = []
-    config = load(request.config_file, gates=parse(request.feature_gates))
-    if request.objects:
-        manifests = [one for file in request.objects for one in _manifests(file)]
-        read = manifest_objects(manifests, source=", ".join(request.objects))
+    config = load(options.config_file, gates=parse(options.feature_gates))
+    if options.objects:
+        manifests = [one for file in options.objects for one in _manifests(file)]
+        read = manifest_objects(manifests, source=", ".join(options.objects))
         if config.extenders:
             notes.append("the extenders of the configuration are not called for a cluster that is read from files")
             config = _without_verbs(config)
-        return await _evaluate_all(request, config, ReadOnlyCluster(read), read, clock, notes), notes
+        return await _evaluate_all(options, config, ReadOnlyCluster(read), read, clock, notes), notes
     import random
 
     from pyscheduler.cluster.real import auth
@@ -186,7 +165,7 @@ async def _explain(request: _Request) -> tuple[list[Evaluation], list[str]]:
     from pyscheduler.framework.recorder import NullRecorder
     from pyscheduler.scheduler.ports import ClientSettings
 
-    transport = HTTPTransport(await auth.find(kubeconfig=request.kubeconfig, master=request.master))
+    transport = HTTPTransport(await auth.find(kubeconfig=options.kubeconfig, master=options.master))
     try:
         await check_server(transport)
         client = transport.connect(ClientSettings(qps=-1), clock=clock, rng=random.Random(0), recorder=NullRecorder())
@@ -198,7 +177,7 @@ async def _explain(request: _Request) -> tuple[list[Evaluation], list[str]]:
 
         read = live_objects(client, unread=unread, keep=keep if config.extenders else None)
         cluster = ReadOnlyCluster(read, extender=transport.extender, texts=texts)
-        found = await _evaluate_all(request, config, cluster, read, clock, notes)
+        found = await _evaluate_all(options, config, cluster, read, clock, notes)
         notes += [
             f"these credentials may not list {plural}; the evaluation assumes that there are none" for plural in unread
         ]
@@ -208,7 +187,7 @@ async def _explain(request: _Request) -> tuple[list[Evaluation], list[str]]:
 
 
 async def _evaluate_all(
-    request: _Request, config: Configuration, cluster: ReadOnlyCluster, read: Read, clock: Clock, notes: list[str]
+    options: _Options, config: Configuration, cluster: ReadOnlyCluster, read: Read, clock: Clock, notes: list[str]
 ) -> list[Evaluation]:
     import random
 
@@ -218,25 +197,27 @@ async def _evaluate_all(
     from pyscheduler.runtime.assembly.discovery import discover
     from pyscheduler.scheduler.assembly import Settings, build
 
-    gates = parse(request.feature_gates)
-    with found_in(request.config_file):
+    gates = parse(options.feature_gates)
+    with found_in(options.config_file):
         scheduler = build(
             config,
             cluster,
             clock,
             random.Random(0),
-            registry=discover(blocked=request.blocked),
+            registry=discover(blocked=options.blocked),
             settings=Settings(feature_gates=gates),
         )
     try:
         await scheduler.start()
-        if request.file is None:
-            pod = scheduler.pods.get(request.name, request.namespace)
-            if pod is None:
-                raise ConfigError(f"pod {request.namespace}/{request.name} does not exist, or it has terminated")
-            return [await _evaluated(scheduler, pod, notes)]
-        pods = await _pods_of(request.file, read, clock)
-        return [await _evaluated(scheduler, pod, notes) for pod in pods]
+        if options.filename:
+            pods = await _pods_of(options.filename, read, clock)
+            return [await _evaluated(scheduler, pod, notes) for pod in pods]
+        namespace, _, name = (options.pod or "").rpartition("/")
+        namespace = namespace or options.namespace
+        pod = scheduler.pods.get(name, namespace)
+        if pod is None:
+            raise ConfigError(f"pod {namespace}/{name} does not exist, or it has terminated")
+        return [await _evaluated(scheduler, pod, notes)]
     finally:
         if scheduler.extenders is not None:
             await scheduler.extenders.close()

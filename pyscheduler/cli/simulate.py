@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 from click.core import ParameterSource
@@ -15,7 +15,7 @@ from pyscheduler.flags.declaration import DURATION, FlagValue
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pyscheduler.simulation.job_traces import Shape
+    from pyscheduler.cli.simulate_trace import SimulateOptions
     from pyscheduler.simulation.scenario import Scenario
     from pyscheduler.simulation.scenario_report import Result
 
@@ -92,22 +92,7 @@ _OF_TRACES = {
 @block_option
 @logging_options(default=0)
 @click.pass_context
-def command(  # noqa: PLR0913, PLR0917 - one for each flag, passed by name
-    context: click.Context,
-    files: tuple[str, ...],
-    patterns: tuple[str, ...],
-    output: str,
-    seed: int,
-    wanted: str | None,
-    trace: str | None,
-    vc: str | None,
-    nodes: str,
-    shape: Shape | None,
-    config_file: str | None,
-    max_unschedulable_seconds: float,
-    feature_gates: str,
-    blocked: tuple[str, ...],
-) -> None:
+def command(context: click.Context, /, **options: Any) -> None:
     """Run scenarios in virtual time and report unmet expectations, or replay a trace of jobs.
 
     The simulation runs the real scheduler with the installed plugins on an embedded API server. An hour of virtual time
@@ -122,28 +107,16 @@ def command(  # noqa: PLR0913, PLR0917 - one for each flag, passed by name
       pyscheduler simulate --trace philly --vc vc1 --nodes 24x8gpu --config configs/coscheduling.yaml
     """
     from pyscheduler.cli.error_output import lines_of
-    from pyscheduler.cli.simulate_trace import ReplayOptions, replay
+    from pyscheduler.cli.simulate_trace import SimulateOptions, replay
     from pyscheduler.framework.errors import ConfigError
 
+    given = SimulateOptions(**options)
     try:
-        _check_usage(context, has_trace=trace is not None, has_files=bool(files))
-        if trace is None:
-            _simulate(files, patterns, output, seed, wanted, blocked)
-            return
-        replay(
-            ReplayOptions(
-                trace=trace,
-                vc=vc,
-                shape=shape,
-                nodes=nodes,
-                config_file=config_file,
-                feature_gates=feature_gates,
-                max_unschedulable_seconds=max_unschedulable_seconds,
-                output=output,
-                seed=seed,
-                blocked=blocked,
-            )
-        )
+        _check_usage(context, has_trace=given.trace is not None, has_files=bool(given.files))
+        if given.trace is None:
+            _simulate(given)
+        else:
+            replay(given, given.trace)
     except ConfigError as error:
         for line in lines_of(error):
             click.echo(f"error: {line}", err=True)
@@ -163,14 +136,7 @@ def _check_usage(context: click.Context, *, has_trace: bool, has_files: bool) ->
             raise ConfigError(f"{option} has no effect {'on a trace' if has_trace else 'without --trace'}")
 
 
-def _simulate(
-    files: Sequence[str],
-    patterns: Sequence[str],
-    output: str,
-    seed: int,
-    wanted: str | None,
-    blocked: Sequence[str],
-) -> None:
+def _simulate(options: SimulateOptions) -> None:
     import time
 
     from pyscheduler.framework.errors import ConfigError
@@ -182,30 +148,32 @@ def _simulate(
 
     profiles = {}
     scenarios: list[Scenario] = []
-    table = discover(blocked=blocked).dialect_table()
-    for file in files:
+    table = discover(blocked=options.blocked).dialect_table()
+    for file in options.files:
         of_file, found = load_scenarios(file, table)
         for each in found:
             if each.id in profiles:
                 raise ConfigError(f"scenario {each.id}: the id is already used in another file", source=file)
             profiles[each.id] = of_file[each.profile]
         scenarios += found
-    if wanted is not None:
-        chosen = next((each for each in scenarios if each.id == wanted), None)
+    if options.wanted is not None:
+        chosen = next((each for each in scenarios if each.id == options.wanted), None)
         if chosen is None:
-            raise ConfigError(f'--print-config: no scenario "{wanted}" in {", ".join(files)}')
+            raise ConfigError(f'--print-config: no scenario "{options.wanted}" in {", ".join(options.files)}')
         click.echo(configure(chosen, profiles[chosen.id]).document, nl=False)
         return
-    scenarios = _selected(scenarios, patterns)
+    scenarios = _selected(scenarios, options.patterns)
     results: list[Result] = []
     began = time.perf_counter()
     for scenario in scenarios:
         # Each run has its own registry; plugin classes are still loaded only once.
-        result = run_scenario(scenario, profiles[scenario.id], seed=seed, registry=discover(blocked=blocked))
+        result = run_scenario(
+            scenario, profiles[scenario.id], seed=options.seed, registry=discover(blocked=options.blocked)
+        )
         results.append(result)
-        if output == "table":
+        if options.output == "table":
             _show(scenario, result)
-    if output == "json":
+    if options.output == "json":
         sys.stdout.buffer.write(as_json(results) + b"\n")
         sys.stdout.buffer.flush()
     else:

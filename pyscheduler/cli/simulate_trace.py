@@ -16,16 +16,19 @@ if TYPE_CHECKING:
     from pyscheduler.simulation.replay import Progress, Replay
     from pyscheduler.simulation.replay_report import ReplayReport
 
-__all__ = ["ReplayOptions", "replay"]
+__all__ = ["SimulateOptions", "replay"]
 
 _DAY_SECONDS = 86400.0
 
 
 @attrs.frozen(kw_only=True)
-class ReplayOptions:
-    """The options of `pyscheduler simulate --trace`."""
+class SimulateOptions:
+    """The options of `pyscheduler simulate`."""
 
-    trace: str
+    files: Sequence[str]
+    patterns: Sequence[str]
+    wanted: str | None
+    trace: str | None
     vc: str | None
     shape: Shape | None
     nodes: str
@@ -37,7 +40,7 @@ class ReplayOptions:
     blocked: Sequence[str]
 
 
-def replay(options: ReplayOptions) -> None:
+def replay(options: SimulateOptions, trace: str) -> None:
     """Replay a trace and print the results; raise `ConfigError` for a mistake."""
     from pyscheduler.config.feature_gates import parse
     from pyscheduler.config.load import load
@@ -48,7 +51,7 @@ def replay(options: ReplayOptions) -> None:
     from pyscheduler.simulation.replay_report import report_as_json
 
     pool = read_pool(options.nodes)
-    jobs = read_jobs(options.trace, vc=options.vc, shape=options.shape)
+    jobs = read_jobs(trace, vc=options.vc, shape=options.shape)
     gates = parse(options.feature_gates)
     played = Replay(
         jobs,

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
-from pyscheduler.api import NodeSelector, PreferredSchedulingTerm, TopologySpreadConstraint
+from pyscheduler.api import NodeSelector, TopologySpreadConstraint
 from pyscheduler.api.durations import format_duration
 from pyscheduler.api.names import label_key_errors
 from pyscheduler.api.node_selectors import compile_node_selector
@@ -24,7 +24,6 @@ from pyscheduler.framework.plugin_args import (
     NodeResourcesBalancedAllocationArgs,
     NodeResourcesFitArgs,
     PodTopologySpreadArgs,
-    ResourceSpec,
     ScoringStrategy,
     UtilizationShapePoint,
     VolumeBindingArgs,
@@ -95,14 +94,10 @@ def _node_affinity(path: Path, args: NodeAffinityArgs, _: _Gates) -> Iterator[Pr
             yield _selector_problem(here, error)
     for index, term in enumerate(affinity.preferred_during_scheduling_ignored_during_execution):
         if term.weight:
-            here = (*path, "addedAffinity", "preferredDuringSchedulingIgnoredDuringExecution", index)
-            yield from _preference((*here, "preference"), term)
-
-
-def _preference(path: Path, term: PreferredSchedulingTerm) -> Iterator[Problem]:
-    selector = NodeSelector(node_selector_terms=(term.preference,))
-    for error in compile_node_selector(selector).errors:
-        yield _selector_problem(path, error.removeprefix("nodeSelectorTerms[0]."))
+            here = (*path, "addedAffinity", "preferredDuringSchedulingIgnoredDuringExecution", index, "preference")
+            selector = NodeSelector(node_selector_terms=(term.preference,))
+            for error in compile_node_selector(selector).errors:
+                yield _selector_problem(here, error.removeprefix("nodeSelectorTerms[0]."))
 
 
 def _selector_problem(path: Path, error: str) -> Problem:
@@ -137,7 +132,10 @@ def _fit(path: Path, args: NodeResourcesFitArgs, _: _Gates) -> Iterator[Problem]
 def _strategy(path: Path, strategy: ScoringStrategy) -> Iterator[Problem]:
     if strategy.type not in _STRATEGIES:
         yield unsupported((*path, "type"), strategy.type, _STRATEGIES)
-    yield from _weights((*path, "resources"), strategy.resources)
+    for index, resource in enumerate(strategy.resources):
+        if not 0 < resource.weight <= 100:
+            text = f"resource weight of {resource.name} not in valid range (0, 100]"
+            yield invalid((*path, "resources", index, "weight"), resource.weight, text)
     ratio = strategy.requested_to_capacity_ratio
     here = (*path, "requestedToCapacityRatio")
     if strategy.type == "RequestedToCapacityRatio":
@@ -147,13 +145,6 @@ def _strategy(path: Path, strategy: ScoringStrategy) -> Iterator[Problem]:
             yield from _shape((*here, "shape"), ratio.shape)
     elif ratio is not None:
         yield forbidden(here, "must be nil when type is not RequestedToCapacityRatio")
-
-
-def _weights(path: Path, resources: Sequence[ResourceSpec]) -> Iterator[Problem]:
-    for index, resource in enumerate(resources):
-        if not 0 < resource.weight <= 100:
-            text = f"resource weight of {resource.name} not in valid range (0, 100]"
-            yield invalid((*path, index, "weight"), resource.weight, text)
 
 
 def _shape(path: Path, shape: Sequence[UtilizationShapePoint]) -> Iterator[Problem]:

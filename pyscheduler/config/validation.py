@@ -18,7 +18,6 @@ from pyscheduler.config.fields import camel
 from pyscheduler.config.problems import Path, Problem, duplicate, invalid, path_text, required
 from pyscheduler.config.types import (
     API_VERSION,
-    ClientConnection,
     Configuration,
     Extender,
     LeaderElection,
@@ -37,7 +36,9 @@ def problems_of(configuration: Configuration, gates: Mapping[str, bool]) -> Iter
     if configuration.parallelism <= 0:
         yield invalid(("parallelism",), configuration.parallelism, "should be an integer value greater than zero")
     yield from _leader_election(configuration.leader_election)
-    yield from _client_connection(configuration.client_connection)
+    burst = configuration.client_connection.burst
+    if burst < 0:
+        yield invalid(("clientConnection", "burst"), burst, "must be non-negative")
     yield from _percentage((), configuration.percentage_of_nodes_to_score)
     yield from _backoff(configuration)
     names: dict[str, Path] = {}
@@ -50,11 +51,6 @@ def problems_of(configuration: Configuration, gates: Mapping[str, bool]) -> Iter
             yield duplicate(here, profile.scheduler_name, f"it is that of {path_text(first)}")
     yield from _common_queue_sort(configuration.profiles)
     yield from _extenders(configuration.extenders)
-
-
-def _client_connection(connection: ClientConnection) -> Iterator[Problem]:
-    if connection.burst < 0:
-        yield invalid(("clientConnection", "burst"), connection.burst, "must be non-negative")
 
 
 def _leader_election(election: LeaderElection) -> Iterator[Problem]:

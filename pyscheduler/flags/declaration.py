@@ -101,17 +101,10 @@ def flag(
 ) -> T:
     """Declare a flag; `text` is its help, and `shown` the default in the help.
 
-    The name of the flag is `name`, else the attribute's name with `-` for `_`.
+    The name of the flag is `name`, else the attribute's name with `-` for `_`, without the unit of a duration.
     """
-    metadata = {
-        "kind": kind,
-        "help": text,
-        "name": name,
-        "short": short,
-        "metavar": metavar,
-        "shown": shown,
-        "hidden": hidden,
-    }
+    stated = {"kind": kind, "help": text, "name": name, "short": short}
+    metadata = {**stated, "metavar": metavar, "shown": shown, "hidden": hidden}
     field: T = attrs.field(default=default, metadata=metadata)
     return field
 
@@ -171,7 +164,7 @@ def options(cls: type, *, section: str) -> list[FlagOption]:
 def _option(field: attrs.Attribute[Any], section: str) -> FlagOption:
     kind: Kind = field.metadata["kind"]
     long = f"--{flag_name(field)}"
-    shown = field.metadata["shown"] or _shown(field.default)
+    shown = field.metadata["shown"] or _shown(field.default, kind)
     text = field.metadata["help"]
     metavar = field.metadata["metavar"] or kind.metavar
     names = [f"-{field.metadata['short']}", long] if field.metadata["short"] else [long]
@@ -189,10 +182,12 @@ def _option(field: attrs.Attribute[Any], section: str) -> FlagOption:
     return option
 
 
-def _shown(default: object) -> str:
+def _shown(default: object, kind: Kind) -> str:
     """Return a default as the help shows it; "" for an empty one."""
     if isinstance(default, bool):
         return str(default).lower()
+    if isinstance(default, float):
+        return f"{default:g}s" if kind is DURATION else f"{default:g}"
     if isinstance(default, tuple):
         return ",".join(default)
     return "" if default is None or default in ("", {}) else str(default)
@@ -200,8 +195,8 @@ def _shown(default: object) -> str:
 
 def flag_name(field: attrs.Attribute[Any]) -> str:
     """Return the name of a flag without dashes."""
-    name: str = field.metadata["name"]
-    return name or field.name.replace("_", "-")
+    name = field.name.removesuffix("_seconds") if field.metadata["kind"] is DURATION else field.name
+    return field.metadata["name"] or name.replace("_", "-")
 
 
 def collect(cls: type[C], read: Mapping[str, Any]) -> C:

@@ -20,6 +20,7 @@ import attrs
 
 from pyscheduler.api.errors import QuantityError
 from pyscheduler.api.quantity import parse_quantity
+from pyscheduler.flags.declaration import flag_name
 from pyscheduler.framework.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -38,23 +39,8 @@ _CONTENT_TYPES: Final = frozenset({"application/json", "application/vnd.kubernet
 _METRIC: Final = "[a-zA-Z_:][a-zA-Z0-9_:]*"
 _LABEL: Final = "[a-zA-Z_][a-zA-Z0-9_]*"
 _LOGGING_GATE: Final = "LoggingAlphaOptions"
-#: Attribute of the configuration's `leader_election`, the file's key and the flag.
-_ELECTION: Final = (
-    ("leader_elect", "leaderElect", "leader-elect"),
-    ("lease_duration_seconds", "leaseDuration", "leader-elect-lease-duration"),
-    ("renew_deadline_seconds", "renewDeadline", "leader-elect-renew-deadline"),
-    ("retry_period_seconds", "retryPeriod", "leader-elect-retry-period"),
-    ("resource_lock", "resourceLock", "leader-elect-resource-lock"),
-    ("resource_name", "resourceName", "leader-elect-resource-name"),
-    ("resource_namespace", "resourceNamespace", "leader-elect-resource-namespace"),
-)
-_DEPRECATED: Final = (
-    "profiling",
-    "contention_profiling",
-    "kube_api_qps",
-    "kube_api_burst",
-    "kube_api_content_type",
-)
+#: The deprecated flag that has an effect with a configuration file, too.
+_STILL_USED: Final = "max_unschedulable_seconds"
 
 
 @attrs.frozen(kw_only=True)
@@ -85,7 +71,8 @@ def effective(flags: Flags) -> Effective:
     config = load(flags.main.config or None, gates=gates)
     warnings = [*warnings_of(named)]
     if flags.main.config:
-        ignored = [name for name in _DEPRECATED if name in flags.given]
+        deprecated = [field.name for field in attrs.fields(type(flags.deprecated)) if field.name != _STILL_USED]
+        ignored = [name for name in deprecated if name in flags.given]
         warnings += [f"--{name.replace('_', '-')} is ignored, because --config is given" for name in ignored]
     else:
         config = _with_deprecated(config, flags)
@@ -115,17 +102,21 @@ def _with_deprecated(config: Configuration, flags: Flags) -> Configuration:
 
 def _with_election(config: Configuration, flags: Flags, gates: Mapping[str, bool]) -> Configuration:
     """Return `config` with the flags of leader election applied; raise `ConfigError` for values that conflict."""
+    from pyscheduler.config.fields import fields_of
     from pyscheduler.config.problems import path_text
+    from pyscheduler.config.types import LeaderElection
     from pyscheduler.config.validation import problems_of
 
-    said = {name: getattr(flags.leader_election, name) for name, _, _ in _ELECTION if name in flags.given}
+    election = flags.leader_election
+    names = {field.name: f"--{flag_name(field)}" for field in attrs.fields(type(election)) if field.name in flags.given}
+    said = {name: getattr(election, name) for name in names}
     changed = attrs.evolve(config, leader_election=attrs.evolve(config.leader_election, **said))
-    named: dict[Path, str] = {("leaderElection", key): f"--{flag}" for name, key, flag in _ELECTION if name in said}
+    keys = {field.attribute: key for key, field in fields_of(LeaderElection).items()}
+    named: dict[Path, str] = {("leaderElection", keys[name]): flag for name, flag in names.items()}
     named["clientConnection", "burst"] = "--kube-api-burst"
-    for key in ("resourceLock", "resourceName", "resourceNamespace"):
-        attribute = next(name for name, other, _ in _ELECTION if other == key)
-        if said.get(attribute) == "":
-            raise ConfigError(f"{named['leaderElection', key]}: Required value")
+    for name in ("resource_lock", "resource_name", "resource_namespace"):
+        if said.get(name) == "":
+            raise ConfigError(f"{names[name]}: Required value")
     problems = [
         f"{named.get(problem.path, path_text(problem.path))}: {problem.message}"
         for problem in problems_of(changed, gates)

@@ -55,6 +55,9 @@ __all__ = [
     "all_options",
 ]
 
+_NO_HEADERS: Final = "No effect without --requestheader-client-ca-file."
+_NO_BUFFER: Final = "Refused except for 0: every line is written at once."
+
 
 @attrs.frozen(kw_only=True)
 class MainFlags:
@@ -108,21 +111,15 @@ class LeaderElectionFlags:
         DURATION,
         "How long a standby waits after the last renewal that it saw before it takes the lease.",
         name="leader-elect-lease-duration",
-        shown="15s",
     )
     renew_deadline_seconds: float = flag(
         10.0,
         DURATION,
         "How long the leader tries to renew the lease before it gives up; less than the lease duration.",
         name="leader-elect-renew-deadline",
-        shown="10s",
     )
     retry_period_seconds: float = flag(
-        2.0,
-        DURATION,
-        "Time between two attempts to take or renew the lease.",
-        name="leader-elect-retry-period",
-        shown="2s",
+        2.0, DURATION, "Time between two attempts to take or renew the lease.", name="leader-elect-retry-period"
     )
     resource_lock: str = flag(
         "leases", TEXT, "Kind of the lock object; only 'leases' is supported.", name="leader-elect-resource-lock"
@@ -167,27 +164,17 @@ class LogFlags:
         VMODULE,
         "Verbosity of the modules whose name matches a pattern: scheduling_cycle=4, or queue/*=4. Text format only.",
     )
-    log_flush_frequency_seconds: float = flag(
-        5.0,
-        DURATION,
-        "Accepted without effect: every line is written at once.",
-        name="log-flush-frequency",
-        shown="5s",
-    )
+    log_flush_frequency_seconds: float = flag(5.0, DURATION, "Accepted without effect: every line is written at once.")
     log_text_split_stream: bool = flag(
         False, BOOL, "Write errors to stderr and the rest to stdout. Needs the feature gate LoggingAlphaOptions."
     )
-    log_text_info_buffer_size: str = flag(
-        "", TEXT, "Refused except for 0: every line is written at once.", metavar="QUANTITY"
-    )
+    log_text_info_buffer_size: str = flag("", TEXT, _NO_BUFFER, metavar="QUANTITY")
     log_json_split_stream: bool = flag(
         False,
         BOOL,
         "As --log-text-split-stream, for --logging-format=json. Needs the feature gate LoggingAlphaOptions.",
     )
-    log_json_info_buffer_size: str = flag(
-        "", TEXT, "Refused except for 0: every line is written at once.", metavar="QUANTITY"
-    )
+    log_json_info_buffer_size: str = flag("", TEXT, _NO_BUFFER, metavar="QUANTITY")
 
 
 @attrs.frozen(kw_only=True)
@@ -252,11 +239,7 @@ class AuthenticationFlags:
         False, BOOL, "Do not look up the cluster's client CA (ConfigMap extension-apiserver-authentication)."
     )
     authentication_token_webhook_cache_ttl_seconds: float = flag(
-        10.0,
-        DURATION,
-        "How long the result of a TokenReview is cached.",
-        name="authentication-token-webhook-cache-ttl",
-        shown="10s",
+        10.0, DURATION, "How long the result of a TokenReview is cached."
     )
     authentication_tolerate_lookup_failure: bool = flag(
         True, BOOL, "Start without client certificates if the lookup of the client CA fails."
@@ -267,17 +250,11 @@ class AuthenticationFlags:
     requestheader_client_ca_file: str = flag(
         "", FILE, "Refused: pyscheduler does not accept users named in a proxy's headers."
     )
-    requestheader_allowed_names: tuple[str, ...] = flag((), LIST, "No effect without --requestheader-client-ca-file.")
-    requestheader_username_headers: tuple[str, ...] = flag(
-        ("x-remote-user",), LIST, "No effect without --requestheader-client-ca-file."
-    )
-    requestheader_uid_headers: tuple[str, ...] = flag((), LIST, "No effect without --requestheader-client-ca-file.")
-    requestheader_group_headers: tuple[str, ...] = flag(
-        ("x-remote-group",), LIST, "No effect without --requestheader-client-ca-file."
-    )
-    requestheader_extra_headers_prefix: tuple[str, ...] = flag(
-        ("x-remote-extra-",), LIST, "No effect without --requestheader-client-ca-file."
-    )
+    requestheader_allowed_names: tuple[str, ...] = flag((), LIST, _NO_HEADERS)
+    requestheader_username_headers: tuple[str, ...] = flag(("x-remote-user",), LIST, _NO_HEADERS)
+    requestheader_uid_headers: tuple[str, ...] = flag((), LIST, _NO_HEADERS)
+    requestheader_group_headers: tuple[str, ...] = flag(("x-remote-group",), LIST, _NO_HEADERS)
+    requestheader_extra_headers_prefix: tuple[str, ...] = flag(("x-remote-extra-",), LIST, _NO_HEADERS)
 
 
 @attrs.frozen(kw_only=True)
@@ -294,18 +271,10 @@ class AuthorizationFlags:
         ("/healthz", "/readyz", "/livez"), LIST, "Paths that need no authorization; a path that ends in * is a prefix."
     )
     authorization_webhook_cache_authorized_ttl_seconds: float = flag(
-        10.0,
-        DURATION,
-        "How long an allowed request is cached.",
-        name="authorization-webhook-cache-authorized-ttl",
-        shown="10s",
+        10.0, DURATION, "How long an allowed request is cached."
     )
     authorization_webhook_cache_unauthorized_ttl_seconds: float = flag(
-        10.0,
-        DURATION,
-        "How long a denied request is cached.",
-        name="authorization-webhook-cache-unauthorized-ttl",
-        shown="10s",
+        10.0, DURATION, "How long a denied request is cached."
     )
 
 
@@ -341,9 +310,7 @@ class DeprecatedFlags:
     contention_profiling: bool = flag(
         True, BOOL, "DEPRECATED: no effect, because the scheduler runs in one thread. Ignored with --config."
     )
-    kube_api_qps: float = flag(
-        50.0, FLOAT, "DEPRECATED: requests per second to the API server. Ignored with --config.", shown="50"
-    )
+    kube_api_qps: float = flag(50.0, FLOAT, "DEPRECATED: requests per second to the API server. Ignored with --config.")
     kube_api_burst: int = flag(100, INT32, "DEPRECATED: burst of requests to the API server. Ignored with --config.")
     kube_api_content_type: str = flag(
         "application/vnd.kubernetes.protobuf",

@@ -157,7 +157,7 @@ class Deadlocks:
         handle.lister(Node).add_event_handler(
             on_add=lambda _: self._nodes_changed(),
             on_update=self._node_was,
-            on_delete=self._node_gone,
+            on_delete=lambda _: self._rules.never.clear(),
         )
         handle.recorder.counter(
             METRIC,
@@ -185,9 +185,6 @@ class Deadlocks:
     def _node_was(self, old: Node, new: Node) -> None:
         if node_changes(old, new) or old.spec.unschedulable != new.spec.unschedulable:
             self._nodes_changed()
-
-    def _node_gone(self, _node: Node) -> None:
-        self._rules.never.clear()
 
     def _nodes_changed(self) -> None:
         self._rules.never.clear()
@@ -366,6 +363,7 @@ class Deadlocks:
         for pod, node_name in lease.nodes:
             # Pods of a lower or the same priority do not take these nodes.
             winner.party.handle.nominator.add(PodInfo.of(pod), NominatingInfo(node_name))
+        why = f'yields to gang "{winner.name}": resource deadlock among {lease.count} gangs'
         for victim in victims:
             _log.info(
                 "Gang yields: resource deadlock gang=%s winner=%s gangs=%d pods=%d",
@@ -374,7 +372,7 @@ class Deadlocks:
                 lease.count,
                 len(victim.holds),
             )
-            victim.party.yield_places(victim.states, lambda state: yields(str(state.id), winner.name, lease.count))
+            victim.party.yield_places(victim.states, lambda state: f'Gang "{state.id}" {why}')
         return lease
 
     # --- the lease
@@ -402,8 +400,3 @@ class Deadlocks:
     def _retry(self, contenders: Iterable[Contender]) -> None:
         for each in contenders:
             each.party.retry(each.party.unit(each.states[0])[1])
-
-
-def yields(gang: str, winner: str, count: int) -> str:
-    """Return the message for members that give up their nodes."""
-    return f'Gang "{gang}" yields to gang "{winner}": resource deadlock among {count} gangs'

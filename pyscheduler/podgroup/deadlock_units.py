@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pyscheduler.podgroup.identity import GroupId
     from pyscheduler.podgroup.membership import GroupState
 
-__all__ = ["Contender", "DeadlockArgs", "DeadlockParty", "UnitKey", "first_complete", "unit_name"]
+__all__ = ["Contender", "DeadlockArgs", "DeadlockParty", "UnitKey", "first_complete"]
 
 #: The family, and the keys of the groups that are satisfied together, sorted.
 UnitKey: TypeAlias = "tuple[str, tuple[str, ...]]"
@@ -107,8 +107,8 @@ class Contender:
 
     @property
     def name(self) -> str:
-        """Return the name for users."""
-        return unit_name(self.key)
+        """Return the name for users: the groups of the unit, joined by commas."""
+        return ",".join(self.key[1])
 
     @property
     def rank(self) -> tuple[int, float, str]:
@@ -178,11 +178,6 @@ def _is_exhausted(
         if place != "unschedulable" and (place != "backoff" or tried is None or news.since(tried)):
             return False
     return was_tried
-
-
-def unit_name(key: UnitKey) -> str:
-    """Return the name of a unit for users: its groups, joined by commas."""
-    return ",".join(key[1])
 
 
 def _priority(states: Sequence[GroupState], party: DeadlockParty, waited_seconds: float) -> int:

@@ -223,10 +223,6 @@ class GroupDirectory:
         self._declare(entry)
         self._report()
 
-    def object_updated(self, _old: KubeObject, new: KubeObject) -> None:
-        """Update a group object."""
-        self.object_added(new)
-
     def object_deleted(self, item: KubeObject) -> None:
         """Remove a group object; its pods stay members of the group, which only they may declare now."""
         found = self._kind_rank.get(type(item))

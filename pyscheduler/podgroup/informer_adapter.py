@@ -57,15 +57,11 @@ class PodWatchMerger:
             self._directory.pod_deleted(pod)
 
     def ended(self, pod: EndedPod) -> None:
-        """Handle a new ended pod."""
+        """Handle a new ended pod, or an update of one, which may name another group."""
         if pod.is_terminal:
             self._ended.add(pod.uid)
             self._gone.pop(pod.uid, None)
             self._directory.pod_added(pod.as_pod())
-
-    def ended_updated(self, _old: EndedPod, new: EndedPod) -> None:
-        """Handle an update of an ended pod, which may name another group."""
-        self.ended(new)
 
     def ended_deleted(self, pod: EndedPod) -> None:
         """Handle the deletion of an ended pod."""
@@ -89,14 +85,15 @@ class InformerAdapter:
     def connect(self, handle: Handle, dialects: Iterable[Dialect]) -> None:
         """Register handlers for the kinds that have none yet; each profile may watch further kinds."""
         directory = self._directory
-        if self._pods is None:
+        pods = self._pods
+        if pods is None:
             pods = self._pods = PodWatchMerger(directory)
             handle.lister(Pod).add_event_handler(on_add=pods.added, on_update=pods.updated, on_delete=pods.deleted)
         ended = _lister(handle, EndedPod) if EndedPod not in self._connected else None
         if ended is not None:
             self._connected.add(EndedPod)
             ended.add_event_handler(
-                on_add=self._pods.ended, on_update=self._pods.ended_updated, on_delete=self._pods.ended_deleted
+                on_add=pods.ended, on_update=lambda _old, new: pods.ended(new), on_delete=pods.ended_deleted
             )
         for kind in (kind for dialect in dialects for kind in dialect.kinds if kind.type not in self._connected):
             lister = _lister(handle, kind.type)
@@ -104,7 +101,7 @@ class InformerAdapter:
                 self._connected.add(kind.type)
                 lister.add_event_handler(
                     on_add=directory.object_added,
-                    on_update=directory.object_updated,
+                    on_update=lambda _old, new: directory.object_added(new),
                     on_delete=directory.object_deleted,
                 )
 

@@ -49,9 +49,8 @@ def _read_manifest(path: str) -> dict[str, str]:
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise ConfigError(f"{_FLAG}: {path} is not YAML: {' '.join(str(error).split())}") from error
     if isinstance(mapping, dict) and set(mapping) == {"allowListMapping"}:
-        mapping = mapping[
-            "allowListMapping"
-        ]  # the form that kube-scheduler's help documents; it reads the mapping itself
+        # The form that kube-scheduler's help documents; kube-scheduler itself reads the mapping.
+        mapping = mapping["allowListMapping"]
     mapping = {} if mapping is None else mapping
     if not isinstance(mapping, dict) or not all(isinstance(each, str) for pair in mapping.items() for each in pair):
         raise ConfigError(f'{_FLAG}: {path}: expected lines of "metric,label": "value,value"')

@@ -26,12 +26,12 @@ def default_dialect(plugins: Iterable[str], dialects: Iterable[Dialect] = DIALEC
     return next((row.name for plugin in plugins for row in rows if row.claimed_by == plugin), rows[0].name)
 
 
-def definitions(dialects: Iterable[Dialect], cluster: EmbeddedCluster) -> list[dict[str, Any]]:
-    """Return the CustomResourceDefinitions of the kinds of these dialects that the cluster does not serve yet."""
+def definitions(dialects: Iterable[Dialect], cluster: EmbeddedCluster | None = None) -> list[dict[str, Any]]:
+    """Return the CustomResourceDefinitions of these dialects' kinds, but of those that `cluster` serves already."""
     found: dict[str, dict[str, Any]] = {}
     for dialect in dialects:
         for kind in dialect.kinds:
-            if cluster.table.find_kind(kind.api_version, kind.kind) is not None:
+            if cluster is not None and cluster.table.find_kind(kind.api_version, kind.kind) is not None:
                 continue
             definition = found.setdefault(f"{kind.plural}.{kind.group}", _definition(kind))
             versions = definition["spec"]["versions"]

@@ -35,11 +35,6 @@ class JobRun:
     #: Names of the bound workers.
     bound: set[str] = attrs.Factory(set)
 
-    @property
-    def is_incomplete(self) -> bool:
-        """Return True if the job has arrived and does not run."""
-        return self.arrived is not None and self.started is None
-
 
 @attrs.frozen
 class Moment:
@@ -71,8 +66,10 @@ class Meter:
         self.runs: dict[str, JobRun] = {}
         #: The job of each existing pod, by the pod's name.
         self._job_of: dict[str, JobRun] = {}
-        self._used = 0
-        self._waiting = 0
+        #: The number of GPUs on which jobs run now.
+        self.used = 0
+        #: The number of jobs that have arrived and do not run.
+        self.waiting = 0
         #: GPUs of bound workers whose jobs do not run yet.
         self._bound_idle = 0
         self.moments: list[Moment] = []
@@ -93,16 +90,6 @@ class Meter:
         self._follower.stop()
         self._account(self._now())
 
-    @property
-    def used(self) -> int:
-        """Return the number of GPUs on which jobs run now."""
-        return self._used
-
-    @property
-    def waiting(self) -> int:
-        """Return the number of jobs that have arrived and do not run."""
-        return self._waiting
-
     # --- jobs ------------------------------------------------------------------------------------
 
     def arrive(self, job: Job) -> JobRun:
@@ -110,13 +97,13 @@ class Meter:
         self.last_event = self._now()
         run = self.runs[job.name] = JobRun(job, arrived=self.last_event)
         self._job_of.update((f"{job.name}-{number}", run) for number in range(job.workers))
-        self._waiting += 1
+        self.waiting += 1
         return run
 
     def leave(self, run: JobRun) -> None:
         """Record the end of a job, before its pods are deleted."""
         run.ended = self.last_event = self._now()
-        self._used -= run.job.gpu_count
+        self.used -= run.job.gpu_count
         for number in range(run.job.workers):
             self._job_of.pop(f"{run.job.name}-{number}", None)
 
@@ -131,10 +118,10 @@ class Meter:
             if run is not None and run.started is None and name not in run.bound:
                 idle += run.job.gpus
         last = self.moments[-1] if self.moments else None
-        if last is None or (last.used, last.idle, last.waiting_jobs) != (self._used, idle, self._waiting):
+        if last is None or (last.used, last.idle, last.waiting_jobs) != (self.used, idle, self.waiting):
             now = self._now()
             self._account(now)
-            self.moments.append(Moment(now, self._used, idle, self._waiting))
+            self.moments.append(Moment(now, self.used, idle, self.waiting))
 
     def _account(self, now: float) -> None:
         """Add up what was held since the last moment."""
@@ -170,8 +157,8 @@ class Meter:
         if len(run.bound) == run.job.workers and run.started is None:
             run.started = self._now()
             self._bound_idle -= run.job.gpu_count
-            self._used += run.job.gpu_count
-            self._waiting -= 1
+            self.used += run.job.gpu_count
+            self.waiting -= 1
             self._complete(run)
 
     def _lost(self, name: str) -> None:

@@ -268,7 +268,7 @@ def test_changing_the_gang_group_keeps_it_satisfied(directory: GroupDirectory) -
     listing = make_group(
         "a", dialect="koordinator", minMember=1, annotations={f"{GANG}groups": '["default/a","default/b"]'}
     )
-    directory.object_updated(alone, listing)
+    directory.object_added(listing)
     state = known(directory, gang)
     assert state.group.gang_group == ("default/a", "default/b")
     assert state.satisfied

@@ -288,10 +288,7 @@ class Machine(RuleBasedStateMachine):
         item = make_group(name, dialect=dialect, kind=number, created=moment, **said)
         known = self.model.objects.get((dialect, number, name))
         self.fired["object updated" if known else "object added"] += 1
-        if known is None:
-            self.directory.object_added(item)
-        else:
-            self.directory.object_updated(known, item)
+        self.directory.object_added(item)
         self.model.objects[dialect, number, name] = item
         self.model.look()
 

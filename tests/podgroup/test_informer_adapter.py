@@ -112,10 +112,7 @@ class Machine(RuleBasedStateMachine):
                 self.merger.updated(old, pod)
         else:
             self.seen_ended.add(pod.uid)
-            if old is None:
-                self.merger.ended(as_ended(pod))
-            else:
-                self.merger.ended_updated(as_ended(old), as_ended(pod))
+            self.merger.ended(as_ended(pod))
 
     @rule(which=st.sampled_from(WATCHES), count=st.integers(1, 3))
     def hear(self, which: Which, count: int) -> None:

@@ -45,7 +45,7 @@ class GroupEventHandlers:
         members.directory.subscribe(self._changed)
         handle.lister(Pod).add_event_handler(on_update=self._pod_changed, on_delete=self._pod_gone)
         handle.lister(Node).add_event_handler(
-            on_add=self._node_added, on_update=self._node_changed, on_delete=self._node_gone
+            on_add=lambda _: members.failures.released(), on_update=self._node_changed, on_delete=self._node_gone
         )
 
     def close(self) -> None:
@@ -142,9 +142,6 @@ class GroupEventHandlers:
     def _pod_gone(self, pod: Pod) -> None:
         if pod.node_name or pod.status.nominated_node_name:
             self._members.failures.released()
-
-    def _node_added(self, _node: Node) -> None:
-        self._members.failures.released()
 
     def _node_changed(self, old: Node, new: Node) -> None:
         if (

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from pyscheduler.api import KubeObject
+from pyscheduler.api import KubeObject, Pod
 from pyscheduler.podgroup import DIALECTS, DialectTable
 from pyscheduler.testing import FakeCluster, FakeFramework, ScheduleResult
 from pyscheduler_coscheduling.plugin import Coscheduling
@@ -29,7 +29,6 @@ class CoschedulingCluster:
         self.scheduler: FakeFramework | None = None
 
     def kind(self, dialect: str) -> type[KubeObject]:
-        """Return the type of the dialect's objects."""
         return TABLE.named(dialect).kinds[0].type
 
     def schedule(
@@ -65,26 +64,30 @@ class CoschedulingCluster:
 
     @property
     def running(self) -> FakeFramework:
-        """Return the scheduler."""
         assert self.scheduler is not None
         return self.scheduler
 
     @property
     def plugin(self) -> Coscheduling:
-        """Return the plugin of the first profile."""
         found = self.running.plugin("Coscheduling")
         assert isinstance(found, Coscheduling)
         return found
 
     def nodes(self, count: int, cpu: str = "1", **keywords: Any) -> None:
-        """Create nodes n0, n1 ... with this much CPU."""
         for number in range(count):
             self.cluster.add_node(f"n{number}", allocatable={"cpu": cpu, "pods": "110"}, **keywords)
 
     def group(
-        self, name: str, minimum: object, *, dialect: str = "sigs", namespace: str = "default", **spec: Any
+        self,
+        name: str,
+        minimum: object,
+        *,
+        pods: int = 0,
+        dialect: str = "sigs",
+        namespace: str = "default",
+        **spec: Any,
     ) -> None:
-        """Create a PodGroup."""
+        """Create a PodGroup, and as many pods of it."""
         kind = TABLE.named(dialect).kinds[0]
         self.cluster.add(
             {
@@ -95,9 +98,9 @@ class CoschedulingCluster:
             },
             kind.type,
         )
+        self.pods(name, pods, dialect=dialect)
 
     def change(self, name: str, *, dialect: str = "sigs", **spec: Any) -> None:
-        """Change a PodGroup's spec."""
         self.cluster.patch(self.kind(dialect), name, {"spec": spec}, namespace="default")
 
     def pods(self, group: str, count: int, *, start: int = 0, dialect: str = "sigs", **keywords: Any) -> None:
@@ -106,25 +109,42 @@ class CoschedulingCluster:
         for number in range(start, start + count):
             self.cluster.add_pod(f"{group}-{number}", labels={LABELS[dialect]: group}, **keywords)
 
+    def relabel(self, pod: str, group: str | None) -> None:
+        self.cluster.patch(Pod, pod, {"metadata": {"labels": {LABELS["sigs"]: group}}})
+
     async def settle(self, seconds: float = 0.0) -> None:
-        """Advance the clock, and run all that becomes due."""
         await self.running.settle()
         if seconds:
             await self.clock.advance(seconds)
 
+    async def start_with_group(
+        self,
+        minimum: int,
+        *,
+        nodes: int,
+        pods: int | None = None,
+        seconds: float = 0.0,
+        cpu: str = "1",
+        dialect: str = "sigs",
+        spec: Mapping[str, object] | None = None,
+        **args: Any,
+    ) -> None:
+        """Create nodes, a scheduler and the group g with its pods (as many as its minimum), and advance the clock."""
+        self.nodes(nodes, cpu=cpu)
+        self.schedule(**args)
+        self.group("g", minimum, pods=minimum if pods is None else pods, dialect=dialect, **(spec or {}))
+        await self.settle(seconds)
+
     def result(self, name: str) -> ScheduleResult:
-        """Return the result of a pod."""
         return self.running.result(name)
 
     def states(self, group: str, *, dialect: str = "sigs") -> Mapping[str, int]:
-        """Count a group's living pods by state."""
         members = [
             pod for pod in self.cluster.pods() if pod.labels.get(LABELS[dialect]) == group and not pod.is_terminal
         ]
         return dict(Counter(self.running.result(pod.name, namespace=pod.namespace).state for pod in members))
 
     def messages(self, prefix: str) -> list[str]:
-        """Return all messages about failures of pods with this prefix."""
         return [
             event["note"]
             for event in self.cluster.events("FailedScheduling")
@@ -136,6 +156,17 @@ class CoschedulingCluster:
 def world(pyscheduler_cluster: FakeCluster) -> CoschedulingCluster:
     """Return a cluster that serves the PodGroups of sigs and ming."""
     return CoschedulingCluster(pyscheduler_cluster)
+
+
+@pytest.fixture(
+    params=[
+        pytest.param("SchedulerPopFromBackoffQ=false", id="backoff"),
+        pytest.param("SchedulerPopFromBackoffQ=true", id="pop from backoff"),
+    ]
+)
+def gates(request: pytest.FixtureRequest) -> str:
+    """Return the feature gates: pods are not popped from backoff, or they are."""
+    return str(request.param)
 
 
 @pytest.fixture

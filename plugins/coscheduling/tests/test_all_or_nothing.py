@@ -69,7 +69,6 @@ class History:
         world.schedule(**args)
 
     def node(self, cpu: int) -> None:
-        """Add a node."""
         self.made += 1
         self.nodes.append(f"node-{self.made}")
         self.world.cluster.add_node(self.nodes[-1], allocatable={"cpu": str(cpu), "pods": "110"})
@@ -80,7 +79,6 @@ class History:
         return sorted(pods, key=lambda pod: pod.name)
 
     async def step(self, what: str, group: str, number: int) -> None:
-        """Do one step, let the scheduler work, and check."""
         act = getattr(self, f"do_{what.replace(' ', '_')}")
         if await act(group, number):
             self.fired[what] += 1
@@ -88,7 +86,6 @@ class History:
         self.look()
 
     async def do_pods(self, group: str, number: int) -> bool:
-        """Create members."""
         self.world.pods(group, number, start=self.made)
         self.made += number
         return True
@@ -106,13 +103,11 @@ class History:
         return bool(members)
 
     async def do_relabel(self, group: str, number: int) -> bool:
-        """Move a member to the next group."""
         members = self.members(group)
         if members:
             target = GROUPS[(GROUPS.index(group) + 1) % len(GROUPS)]
-            labels = {"metadata": {"labels": {"scheduling.x-k8s.io/pod-group": target}}}
             self.exempt |= {group, target}
-            self.world.cluster.patch(Pod, members[number % len(members)].name, labels)
+            self.world.relabel(members[number % len(members)].name, target)
         return bool(members)
 
     async def do_minimum(self, group: str, number: int) -> bool:
@@ -126,7 +121,6 @@ class History:
         return True
 
     async def do_object(self, group: str, number: int) -> bool:
-        """Delete a PodGroup, or make it again."""
         if group in self.there:
             self.there.discard(group)
             self.world.cluster.delete(self.world.kind("sigs"), group)
@@ -143,7 +137,6 @@ class History:
         return True
 
     async def do_node(self, group: str, number: int) -> bool:
-        """Add a small node."""
         self.node(number)
         return True
 
@@ -179,7 +172,6 @@ class History:
         await ending
 
     def look(self) -> None:
-        """Check that no group is partly bound, and all invariants."""
         for group in GROUPS:
             bound = sum(1 for pod in self.members(group) if pod.node_name)
             if group not in self.exempt:
@@ -204,7 +196,6 @@ class History:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("gates", ["SchedulerPopFromBackoffQ=false", "SchedulerPopFromBackoffQ=true"])
 @pytest.mark.parametrize(
     "args",
     [

@@ -2,62 +2,38 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import pytest
 
 from pyscheduler.framework import ConfigError
-from pyscheduler.testing import FakeCluster
 from pyscheduler_coscheduling.args import CoschedulingArgs
 from pyscheduler_coscheduling.plugin import Coscheduling
 
 
-def read(cluster: FakeCluster, args: Any) -> CoschedulingArgs:
-    """Read args as a file has them."""
-    text = {
-        "apiVersion": "kubescheduler.config.k8s.io/v1",
-        "kind": "KubeSchedulerConfiguration",
-        "profiles": [
-            {
-                "schedulerName": "a",
-                "plugins": {
-                    "queueSort": {"disabled": [{"name": "*"}], "enabled": [{"name": "Coscheduling"}]},
-                    "multiPoint": {"enabled": [{"name": "Coscheduling"}]},
-                },
-                "pluginConfig": [{"name": "Coscheduling", "args": args}],
-            }
-        ],
-    }
-    plugin = cluster.framework(config=json.dumps(text)).plugin("Coscheduling")
-    assert isinstance(plugin, Coscheduling)
-    return plugin.args
-
-
-async def test_defaults(pyscheduler_cluster: FakeCluster) -> None:
+async def test_defaults(world: Any) -> None:
     """Without args all values are the documented defaults."""
-    args = read(pyscheduler_cluster, {})
+    world.schedule()
+    args = world.plugin.args
     assert (args.permit_waiting_time_seconds, args.denied_pg_expiration_time_seconds) == (60, 20)
     assert (args.pod_group_backoff_seconds, args.pod_group_reject_percentage) == (0, 10)
     assert (args.min_resources_scope, args.dialects, args.require_group) == ("cluster", (), False)
     assert args.deadlock.enabled
 
 
-async def test_args_of_both_programs_are_accepted(pyscheduler_cluster: FakeCluster) -> None:
+async def test_args_of_both_programs_are_accepted(world: Any) -> None:
     """Args of scheduler-plugins and podgroup-scheduler-framework can be combined; obsolete ones have no effect."""
-    args = read(
-        pyscheduler_cluster,
-        {
-            "permitWaitingTimeSeconds": 10,
-            "deniedPGExpirationTimeSeconds": 3,
-            "podGroupBackoffSeconds": 5,
-            "podGroupRejectPercentage": 0,
-            "minResourcesScope": "node",
-            "deadlock": {"enabled": False, "graceSeconds": 1, "yieldLeaseSeconds": 9},
-            "kubeMaster": "",
-            "kubeConfigPath": "/etc/kubernetes/scheduler.conf",
-        },
+    world.schedule(
+        permitWaitingTimeSeconds=10,
+        deniedPGExpirationTimeSeconds=3,
+        podGroupBackoffSeconds=5,
+        podGroupRejectPercentage=0,
+        minResourcesScope="node",
+        deadlock={"enabled": False, "graceSeconds": 1, "yieldLeaseSeconds": 9},
+        kubeMaster="",
+        kubeConfigPath="/etc/kubernetes/scheduler.conf",
     )
+    args = world.plugin.args
     assert (args.permit_waiting_time_seconds, args.denied_pg_expiration_time_seconds) == (10, 3)
     assert (args.pod_group_backoff_seconds, args.pod_group_reject_percentage) == (5, 0)
     assert args.min_resources_scope == "node"
@@ -98,10 +74,10 @@ async def test_args_of_both_programs_are_accepted(pyscheduler_cluster: FakeClust
         pytest.param({"dialects": ["intree"]}, '"intree" names the groups of GangScheduling', id="intree"),
     ],
 )
-async def test_bad_args_are_one_error(pyscheduler_cluster: FakeCluster, args: Any, message: str) -> None:
+async def test_bad_args_are_one_error(world: Any, args: Any, message: str) -> None:
     """The error for a bad value has its name, the value and what is expected."""
     with pytest.raises(ConfigError) as caught:
-        read(pyscheduler_cluster, args)
+        world.schedule(**args)
     assert message in str(caught.value)
 
 

@@ -10,14 +10,6 @@ import pytest
 from pyscheduler.api import Pod
 from pyscheduler.cluster.embedded.serving.faults import Fault
 
-GATES = pytest.mark.parametrize(
-    "gates",
-    [
-        pytest.param("SchedulerPopFromBackoffQ=false", id="backoff"),
-        pytest.param("SchedulerPopFromBackoffQ=true", id="pop from backoff"),
-    ],
-)
-
 
 @pytest.mark.parametrize(
     ("minimum", "room", "percentage", "waiting"),
@@ -35,11 +27,7 @@ async def test_reject_percentage_is_the_share_that_may_be_missing(
     world: Any, minimum: int, room: int, percentage: int, waiting: int
 ) -> None:
     """Waiting members keep their nodes if at most this share is missing; otherwise all are rejected."""
-    world.nodes(room)
-    world.schedule(podGroupRejectPercentage=percentage)
-    world.group("g", minimum)
-    world.pods("g", minimum)
-    await world.settle()
+    await world.start_with_group(minimum, nodes=room, podGroupRejectPercentage=percentage)
     assert world.states("g").get("waiting", 0) == waiting
     told = "".join(world.messages("g-"))
     rejected = f"PodGroup default/g gets rejected due to Pod g-{room} is unschedulable even after PostFilter"
@@ -47,14 +35,9 @@ async def test_reject_percentage_is_the_share_that_may_be_missing(
     assert ("optimistic rejection in PostFilter" in told) is (waiting == 0)
 
 
-@GATES
 async def test_failed_group_is_refused_for_the_window(world: Any, gates: str, attempts: Counter[str]) -> None:
     """The message has the configured time; after it the group is retried, because a node was added."""
-    world.nodes(2)
-    world.schedule(gates=gates, deniedPGExpirationTimeSeconds=7)
-    world.group("g", 3)
-    world.pods("g", 3)
-    await world.settle(2)
+    await world.start_with_group(3, nodes=2, seconds=2, gates=gates, deniedPGExpirationTimeSeconds=7)
     world.cluster.add_node("more", allocatable={"cpu": "1", "pods": "9"})
     await world.settle(4)
     assert "pod with pgName: default/g last failed in 7s, deny" in "".join(world.messages("g-"))
@@ -64,17 +47,12 @@ async def test_failed_group_is_refused_for_the_window(world: Any, gates: str, at
     assert max(attempts.values()) <= 4, attempts
 
 
-@GATES
 @pytest.mark.parametrize("window", [pytest.param(0, id="no window"), pytest.param(3, id="window")])
 async def test_group_one_node_short_is_not_retried_without_an_event(
     world: Any, gates: str, window: int, attempts: Counter[str]
 ) -> None:
     """Neither its own rollback nor the end of a window retries it: at most two attempts per pod, and two per event."""
-    world.nodes(3)
-    world.schedule(gates=gates, deniedPGExpirationTimeSeconds=window)
-    world.group("g", 4)
-    world.pods("g", 4)
-    await world.settle(100)
+    await world.start_with_group(4, nodes=3, seconds=100, gates=gates, deniedPGExpirationTimeSeconds=window)
     assert world.states("g") == {"pending": 4}
     assert max(attempts.values()) <= 2, attempts
     for number in range(3):
@@ -90,11 +68,9 @@ async def test_group_one_node_short_is_not_retried_without_an_event(
 
 async def test_flush_retries_a_group_that_does_not_fit_once(world: Any, attempts: Counter[str]) -> None:
     """After five minutes one member is tried and fails, and the others are refused."""
-    world.nodes(1)
-    world.schedule(deniedPGExpirationTimeSeconds=20)
-    world.group("g", 4, minResources={"cpu": "9"})
-    world.pods("g", 4)
-    await world.settle(10)
+    await world.start_with_group(
+        4, nodes=1, seconds=10, spec={"minResources": {"cpu": "9"}}, deniedPGExpirationTimeSeconds=20
+    )
     before = len([message for message in world.messages("g-") if "resource gap" in message])
     await world.settle(340)
     after = len([message for message in world.messages("g-") if "resource gap" in message])
@@ -108,10 +84,8 @@ async def test_group_backoff(world: Any) -> None:
     """A rejected group with enough pods is refused with scheduler-plugins' message; smaller groups are scheduled."""
     world.nodes(3)
     world.schedule(deniedPGExpirationTimeSeconds=0, podGroupBackoffSeconds=5)
-    world.group("big", 5)
-    world.pods("big", 5)
-    world.group("small", 1)
-    world.pods("small", 1)
+    world.group("big", 5, pods=5)
+    world.group("small", 1, pods=1)
     await world.settle()
     assert "podGroup default/big failed recently" in "".join(world.messages("big-"))
     assert world.states("small") == {"bound": 1}
@@ -119,11 +93,7 @@ async def test_group_backoff(world: Any) -> None:
 
 async def test_too_few_and_gated_siblings(world: Any) -> None:
     """The message has the numbers; a gated member counts as a sibling; without its gate the group starts."""
-    world.nodes(3)
-    world.schedule()
-    world.group("g", 3)
-    world.pods("g", 2)
-    await world.settle()
+    await world.start_with_group(3, pods=2, nodes=3)
     expected = "pre-filter pod g-0 cannot find enough sibling pods, current pods number: 2, minMember of group: 3"
     assert expected in world.result("g-0").message
     world.pods("g", 1, start=2, scheduling_gates=["quota"])
@@ -137,11 +107,7 @@ async def test_too_few_and_gated_siblings(world: Any) -> None:
 async def test_a_refusal_at_pre_filter_is_followed_by_post_filter(world: Any) -> None:
     """The message ends with the group's rejection, after that of preemption."""
     rejected = "PodGroup default/g gets rejected due to Pod g-0 is unschedulable even after PostFilter"
-    world.nodes(3)
-    world.schedule(preemption=True)
-    world.group("g", 2)
-    world.pods("g", 1)
-    await world.settle()
+    await world.start_with_group(2, pods=1, nodes=3, preemption=True)
     assert world.result("g-0").message.endswith(
         "minMember of group: 2. no new claims to deallocate, preemption: 0/3 nodes are available: "
         f"3 Preemption is not helpful for scheduling., {rejected}"
@@ -154,11 +120,7 @@ async def test_a_refusal_at_pre_filter_is_followed_by_post_filter(world: Any) ->
 
 async def test_refused_member_rejects_the_waiting_members(world: Any) -> None:
     """A PodGroup that needs more members than exist rejects waiting members."""
-    world.nodes(2)
-    world.schedule(podGroupRejectPercentage=40, deniedPGExpirationTimeSeconds=0)
-    world.group("g", 3)
-    world.pods("g", 3)
-    await world.settle()
+    await world.start_with_group(3, nodes=2, podGroupRejectPercentage=40, deniedPGExpirationTimeSeconds=0)
     assert world.states("g") == {"waiting": 2, "pending": 1}
     world.cluster.patch(world.kind("sigs"), "g", {"spec": {"minMember": 5}})
     world.pods("g", 1, start=3)
@@ -197,11 +159,7 @@ async def test_post_filter_says_that_a_pod_has_no_group(world: Any) -> None:
 
 async def test_message_changes_when_siblings_are_deleted(world: Any) -> None:
     """It no longer says that the group failed, because too few siblings are the reason now."""
-    world.nodes(2)
-    world.schedule(deniedPGExpirationTimeSeconds=0)
-    world.group("g", 3)
-    world.pods("g", 3)
-    await world.settle(30)
+    await world.start_with_group(3, nodes=2, seconds=30, deniedPGExpirationTimeSeconds=0)
     assert world.states("g") == {"pending": 3}
     world.cluster.delete_pod("g-0")
     await world.settle(3)
@@ -212,11 +170,7 @@ async def test_message_changes_when_siblings_are_deleted(world: Any) -> None:
 
 async def test_message_shows_the_new_number_of_members(world: Any) -> None:
     """A new sibling changes the message of the others, although it is not enough."""
-    world.nodes(3)
-    world.schedule()
-    world.group("g", 9)
-    world.pods("g", 2)
-    await world.settle()
+    await world.start_with_group(9, pods=2, nodes=3)
     world.pods("g", 3, start=2)
     await world.settle(2)
     for number in range(5):
@@ -256,11 +210,9 @@ async def test_ended_members_do_not_count_as_siblings(world: Any) -> None:
 @pytest.mark.parametrize("profile", [pytest.param((), id="PostFilter on"), pytest.param(("postFilter",), id="off")])
 async def test_groups_work_without_post_filter(world: Any, profile: tuple[str, ...]) -> None:
     """With the extension point disabled, groups time out and are still bound together or not at all."""
-    world.nodes(2)
-    world.schedule(disable=profile, permitWaitingTimeSeconds=10, deniedPGExpirationTimeSeconds=3)
-    world.group("g", 3)
-    world.pods("g", 3)
-    await world.settle(9)
+    await world.start_with_group(
+        3, nodes=2, seconds=9, disable=profile, permitWaitingTimeSeconds=10, deniedPGExpirationTimeSeconds=3
+    )
     assert world.states("g") == ({"waiting": 2, "pending": 1} if profile else {"pending": 3})
     await world.settle(2)
     assert world.states("g") == {"pending": 3}
@@ -271,11 +223,7 @@ async def test_groups_work_without_post_filter(world: Any, profile: tuple[str, .
 
 async def test_deleting_a_waiting_member_rejects_the_others(world: Any) -> None:
     """The group is retried after its window, with the new number of members in the message."""
-    world.nodes(2)
-    world.schedule(disable=("postFilter",), deniedPGExpirationTimeSeconds=3)
-    world.group("g", 3)
-    world.pods("g", 3)
-    await world.settle()
+    await world.start_with_group(3, nodes=2, disable=("postFilter",), deniedPGExpirationTimeSeconds=3)
     world.cluster.delete_pod("g-0")
     await world.settle()
     assert world.states("g") == {"pending": 2}
@@ -285,11 +233,7 @@ async def test_deleting_a_waiting_member_rejects_the_others(world: Any) -> None:
 
 async def test_failed_binding_of_a_surplus_pod_does_not_deny_the_group(world: Any) -> None:
     """A group that has its minimum without the pod is not denied."""
-    world.nodes(4)
-    world.schedule()
-    world.group("g", 3)
-    world.pods("g", 3)
-    await world.settle()
+    await world.start_with_group(3, nodes=4)
     world.cluster.server.faults.add(Fault(path=r"/g-3/binding$", status=400, times=1))
     world.pods("g", 1, start=3)
     await world.settle(15)
@@ -326,3 +270,34 @@ async def test_end_of_a_nomination_retries_a_group(world: Any, preemptors: str, 
         world.cluster.delete_pod("urgent-1")
     await world.settle(29)
     assert world.states("g").get("bound") == bound
+
+
+async def test_rollbacks_do_not_wake_other_groups_for_ever(world: Any, attempts: Counter[str]) -> None:
+    """Six groups of two and room for one pod: each is tried a few times, and then only by the flush."""
+    world.nodes(1)
+    world.schedule(deniedPGExpirationTimeSeconds=20)
+    for name in "abcdef":
+        world.group(name, 2, pods=2)
+    await world.settle(60)
+    early = attempts.total()
+    await world.clock.advance(1_500)
+    flushes = 1_500 / 300 + 1
+    # Each flush tries all twelve, and a member that fits has the others tried once more.
+    assert attempts.total() - early <= flushes * 12 * 3
+    world.cluster.add_node("more", allocatable={"cpu": "1", "pods": "9"})
+    await world.settle(60)
+    assert sum(world.states(name).get("bound", 0) == 2 for name in "abcdef") == 1
+
+
+async def test_room_held_during_a_failure_wakes_the_group_when_freed(world: Any) -> None:
+    """A group that fits only without what another group holds is retried as soon as that group gives it back."""
+    world.nodes(4)
+    world.schedule(deniedPGExpirationTimeSeconds=2, podGroupRejectPercentage=40, deadlock={"enabled": False})
+    world.group("large", 5, pods=5, scheduleTimeoutSeconds=30)
+    await world.settle(5)
+    assert world.states("large")["waiting"] == 4
+    world.group("small", 3, pods=3, scheduleTimeoutSeconds=200)
+    await world.settle(10)
+    assert world.states("small").get("bound", 0) == 0
+    await world.clock.advance(45)
+    assert world.states("small") == {"bound": 3}

@@ -33,8 +33,7 @@ async def almost_there(world: Any) -> None:
     """Let all members but one wait."""
     world.nodes(3, cpu="100")
     world.schedule(podGroupRejectPercentage=100)
-    world.group("g", MANY, scheduleTimeoutSeconds=20)
-    world.pods("g", MANY - 1)
+    world.group("g", MANY, pods=MANY - 1, scheduleTimeoutSeconds=20)
     world.cluster.add_pod(
         f"g-{MANY - 1}", labels={"scheduling.x-k8s.io/pod-group": "g"}, requests={"cpu": "1"}, node_selector={"no": "1"}
     )

@@ -83,11 +83,9 @@ def test_scope_node_needs_one_node_with_all_resources(world: Any) -> None:
 @pytest.mark.parametrize("scope", ["cluster", "node"])
 async def test_a_group_waits_for_its_resources(world: Any, scope: str) -> None:
     """Members are refused while resources are missing; a node added after the window starts the group."""
-    world.nodes(2, cpu="4")
-    world.schedule(deniedPGExpirationTimeSeconds=3, minResourcesScope=scope)
-    world.group("g", 2, minResources={"cpu": 9})
-    world.pods("g", 2)
-    await world.settle()
+    await world.start_with_group(
+        2, nodes=2, cpu="4", spec={"minResources": {"cpu": 9}}, deniedPGExpirationTimeSeconds=3, minResourcesScope=scope
+    )
     assert "resource gap: map[cpu:" in "".join(world.messages("g-"))
     assert world.states("g") == {"pending": 2}
     await world.settle(10)
@@ -101,8 +99,7 @@ async def test_without_a_window_room_wakes_a_group_refused_for_min_resources(wor
     world.nodes(1, cpu="4")
     world.cluster.add_pod("there", node_name="n0", requests={"cpu": "2"})
     world.schedule(deniedPGExpirationTimeSeconds=0)
-    world.group("g", 2, minResources={"cpu": 4})
-    world.pods("g", 2)
+    world.group("g", 2, pods=2, minResources={"cpu": 4})
     await world.settle(30)
     assert "resource gap: map[cpu:2]" in world.result("g-0").message
     world.cluster.delete_pod("there")

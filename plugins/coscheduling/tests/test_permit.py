@@ -7,17 +7,12 @@ from typing import Any
 
 import pytest
 
-from pyscheduler.api import Pod
 from pyscheduler.cluster.embedded.serving.faults import Fault
 
 
 async def test_a_group_is_bound_when_its_minimum_has_nodes(world: Any) -> None:
     """All members but the last wait; with the last all are allowed."""
-    world.nodes(3)
-    world.schedule()
-    world.group("g", 3)
-    world.pods("g", 2)
-    await world.settle()
+    await world.start_with_group(3, pods=2, nodes=3)
     assert world.states("g") == {"pending": 2}
     world.pods("g", 1, start=2)
     await world.settle()
@@ -71,8 +66,7 @@ async def test_wait_time_of_members(world: Any, said: int | None, argument: int,
     """The group's value counts, then the arg, then 60 seconds; the message has Go's notation; there is no limit."""
     world.nodes(1)
     world.schedule(permitWaitingTimeSeconds=argument, podGroupRejectPercentage=100)
-    world.group("g", 2, dialect="ming", **({} if said is None else {"scheduleTimeoutSeconds": said}))
-    world.pods("g", 2, dialect="ming")
+    world.group("g", 2, pods=2, dialect="ming", **({} if said is None else {"scheduleTimeoutSeconds": said}))
     await world.settle(seconds - 1)
     assert world.states("g", dialect="ming") == {"waiting": 1, "pending": 1}
     await world.settle(1)
@@ -81,11 +75,7 @@ async def test_wait_time_of_members(world: Any, said: int | None, argument: int,
 
 async def test_first_waiting_member_activates_the_others(world: Any) -> None:
     """Siblings leave backoff and the unschedulable pods as soon as one member has a node."""
-    world.nodes(1)
-    world.schedule(podGroupRejectPercentage=0, deniedPGExpirationTimeSeconds=0)
-    world.group("g", 3)
-    world.pods("g", 3)
-    await world.settle(2)
+    await world.start_with_group(3, nodes=1, seconds=2, podGroupRejectPercentage=0, deniedPGExpirationTimeSeconds=0)
     assert world.states("g") == {"pending": 3}
     world.cluster.add_node("more", allocatable={"cpu": "2", "pods": "9"})
     await world.settle(2)
@@ -94,11 +84,7 @@ async def test_first_waiting_member_activates_the_others(world: Any) -> None:
 
 async def test_members_beyond_the_minimum_bind_one_by_one(world: Any) -> None:
     """Once the minimum is bound, each further member is bound when there is room; its failure affects no other."""
-    world.nodes(3)
-    world.schedule()
-    world.group("g", 3)
-    world.pods("g", 5)
-    await world.settle()
+    await world.start_with_group(3, pods=5, nodes=3)
     assert world.states("g") == {"bound": 3, "pending": 2}
     assert not any("even after PostFilter" in message for message in world.messages("g-"))
     world.cluster.add_node("more", allocatable={"cpu": "1", "pods": "9"})
@@ -108,11 +94,7 @@ async def test_members_beyond_the_minimum_bind_one_by_one(world: Any) -> None:
 
 async def test_lowering_the_minimum_allows_waiting_members(world: Any) -> None:
     """The lower minimum counts at once, without an event of a pod."""
-    world.nodes(2)
-    world.schedule(podGroupRejectPercentage=100)
-    world.group("g", 3)
-    world.pods("g", 3)
-    await world.settle(3)
+    await world.start_with_group(3, nodes=2, seconds=3, podGroupRejectPercentage=100)
     assert world.states("g") == {"waiting": 2, "pending": 1}
     world.change("g", minMember=2)
     await world.settle()
@@ -122,11 +104,7 @@ async def test_lowering_the_minimum_allows_waiting_members(world: Any) -> None:
 @pytest.mark.parametrize("minimum", [pytest.param(0, id="0"), pytest.param(-4, id="negative")])
 async def test_a_minimum_of_0_or_less_is_no_constraint(world: Any, minimum: int) -> None:
     """Members are bound like plain pods."""
-    world.nodes(1)
-    world.schedule()
-    world.group("g", minimum, dialect="ming")
-    world.pods("g", 2, dialect="ming")
-    await world.settle()
+    await world.start_with_group(minimum, pods=2, nodes=1, dialect="ming")
     assert world.states("g", dialect="ming") == {"bound": 1, "pending": 1}
 
 
@@ -134,8 +112,7 @@ async def test_group_with_a_word_as_minimum_is_not_declared(world: Any) -> None:
     """Members stay pending with the message for a missing group until the object is corrected."""
     world.nodes(1)
     world.schedule()
-    world.group("g", "one", dialect="ming")
-    world.pods("g", 1, dialect="ming")
+    world.group("g", "one", pods=1, dialect="ming")
     await world.settle()
     assert "PodGroup not found" in world.result("g-0").message
     world.change("g", dialect="ming", minMember=1)
@@ -145,11 +122,7 @@ async def test_group_with_a_word_as_minimum_is_not_declared(world: Any) -> None:
 
 async def test_deleting_the_pod_group_rejects_waiting_members(world: Any) -> None:
     """Waiting members get a message, bound members stay, and a new object starts the group again."""
-    world.nodes(2)
-    world.schedule(podGroupRejectPercentage=100)
-    world.group("g", 3)
-    world.pods("g", 3)
-    await world.settle()
+    await world.start_with_group(3, nodes=2, podGroupRejectPercentage=100)
     assert world.states("g") == {"waiting": 2, "pending": 1}
     world.cluster.delete(world.kind("sigs"), "g")
     await world.settle(1)
@@ -169,46 +142,31 @@ async def test_a_pod_that_changes_its_group_while_it_waits_is_rejected_first(wor
     world.pods("old", 4)
     await world.settle()
     assert world.states("old") == {"waiting": 3, "pending": 1}
-    labels = {"metadata": {"labels": {"scheduling.x-k8s.io/pod-group": "new"}}}
-    world.cluster.patch(Pod, "old-0", labels)
+    world.relabel("old-0", "new")
     await world.settle(30)
     assert world.states("new") == {"bound": 1}
     assert world.states("old") == {"pending": 3}
 
 
-async def test_failed_binding_of_one_member_is_retried(world: Any) -> None:
-    """The other members stay bound, and the failed one is bound later."""
-    world.nodes(3)
-    world.schedule(deniedPGExpirationTimeSeconds=3)
-    world.group("g", 3)
-    world.cluster.server.faults.add(Fault(path=r"/g-1/binding$", status=400, times=1))
-    world.pods("g", 3)
-    await world.settle()
-    assert world.states("g") == {"bound": 2, "pending": 1}
-    await world.settle(20)
-    assert world.states("g") == {"bound": 3}
-
-
-async def test_group_is_retried_as_a_whole_after_all_bindings_fail(world: Any) -> None:
-    """All members are retried and bound together."""
-    world.nodes(3)
-    world.schedule(deniedPGExpirationTimeSeconds=3)
-    world.group("g", 3)
-    world.cluster.server.faults.add(Fault(path=r"/g-\d/binding$", status=400, times=3))
-    world.pods("g", 3)
-    await world.settle()
-    assert world.states("g") == {"pending": 3}
+@pytest.mark.parametrize(
+    ("path", "times", "states"),
+    [
+        pytest.param(r"/g-1/binding$", 1, {"bound": 2, "pending": 1}, id="one"),
+        pytest.param(r"/g-\d/binding$", 3, {"pending": 3}, id="all"),
+    ],
+)
+async def test_failed_bindings_are_retried(world: Any, path: str, times: int, states: dict[str, int]) -> None:
+    """Members whose bindings fail are bound later; the other members stay bound."""
+    world.cluster.server.faults.add(Fault(path=path, status=400, times=times))
+    await world.start_with_group(3, nodes=3, deniedPGExpirationTimeSeconds=3)
+    assert world.states("g") == states
     await world.settle(20)
     assert world.states("g") == {"bound": 3}
 
 
 async def test_removed_node_rejects_the_group_that_waits_for_it(world: Any) -> None:
     """All waiting members are rejected, and the group starts again where there is room."""
-    world.nodes(2)
-    world.schedule(podGroupRejectPercentage=100, deniedPGExpirationTimeSeconds=3)
-    world.group("g", 3)
-    world.pods("g", 3)
-    await world.settle()
+    await world.start_with_group(3, nodes=2, podGroupRejectPercentage=100, deniedPGExpirationTimeSeconds=3)
     assert world.states("g") == {"waiting": 2, "pending": 1}
     world.cluster.delete_node("n0")
     await world.settle()
@@ -271,11 +229,7 @@ async def test_the_same_name_in_two_namespaces_is_two_groups(world: Any) -> None
 
 async def test_recreated_pod_is_another_member(world: Any) -> None:
     """A wait of the deleted member does not count for the new one, and no member counts twice."""
-    world.nodes(2)
-    world.schedule(podGroupRejectPercentage=100, deniedPGExpirationTimeSeconds=2)
-    world.group("g", 3)
-    world.pods("g", 3)
-    await world.settle()
+    await world.start_with_group(3, nodes=2, podGroupRejectPercentage=100, deniedPGExpirationTimeSeconds=2)
     for name in ("g-0", "g-1"):
         world.cluster.delete_pod(name)
     world.pods("g", 2)
@@ -308,6 +262,19 @@ async def test_failed_pod_is_retried_after_it_changes_its_group(world: Any, targ
     world.pods("large", 4)
     await world.settle(30)
     assert world.states("large") == {"pending": 4}
-    world.cluster.patch(Pod, "large-3", {"metadata": {"labels": {"scheduling.x-k8s.io/pod-group": target}}})
+    world.relabel("large-3", target)
     await world.settle(3)
     assert world.result("large-3").bound
+
+
+async def test_members_of_groups_are_not_signed(world: Any) -> None:
+    """Plain pods are signed; the result for a member depends on other members and on the time."""
+    world.nodes(1, cpu="8")
+    world.group("g", 1)
+    world.schedule()
+    world.pods("g", 1)
+    world.cluster.add_pod("plain")
+    await world.settle()
+    assert world.plugin.sign_pod(world.cluster.pod("plain")) == ()
+    signed = world.plugin.sign_pod(world.cluster.pod("g-0"))
+    assert signed.message == "pods of a group are not signable"

@@ -10,18 +10,10 @@ import pytest
 
 from pyscheduler.api import Pod
 
-GATES = pytest.mark.parametrize(
-    "gates",
-    [
-        pytest.param("SchedulerPopFromBackoffQ=false", id="backoff"),
-        pytest.param("SchedulerPopFromBackoffQ=true", id="pop from backoff"),
-    ],
-)
 GPU = "nvidia.com/gpu"
 
 
 @pytest.mark.slow
-@GATES
 async def test_scheduler_plugins_117_and_114_sixty_jobs_on_two_nodes_all_finish(world: Any, gates: str) -> None:
     """Jobs of 1 to 8 GPUs come every 15 s and run 30 s; none waits while there is room."""
     for name in ("n0", "n1"):
@@ -64,7 +56,6 @@ async def test_scheduler_plugins_358_six_members_bind_together_within_the_wait(w
     assert world.states("g") == {"bound": 6}
 
 
-@GATES
 @pytest.mark.parametrize("object_comes", [0, 1, 3, 5])
 async def test_scheduler_plugins_397_group_is_complete_in_the_first_wait(
     world: Any, gates: str, object_comes: int
@@ -83,7 +74,6 @@ async def test_scheduler_plugins_397_group_is_complete_in_the_first_wait(
     assert not any("timeout" in message for message in world.messages("g-"))
 
 
-@GATES
 @pytest.mark.parametrize("window", [pytest.param(0, id="no window"), pytest.param(3, id="window")])
 async def test_scheduler_plugins_682_group_that_never_fits_does_not_delay_others(
     world: Any, gates: str, window: int, attempts: Counter[str], caplog: pytest.LogCaptureFixture
@@ -92,14 +82,12 @@ async def test_scheduler_plugins_682_group_that_never_fits_does_not_delay_others
     caplog.set_level(logging.WARNING)
     world.nodes(4)
     world.schedule(gates=gates, deniedPGExpirationTimeSeconds=window)
-    world.group("never", 6)
-    world.pods("never", 6)
+    world.group("never", 6, pods=6)
     await world.settle(60)
     first = max(attempts.values())
     assert first <= 2, attempts
     for number in range(10):
-        world.group(f"job{number}", 4)
-        world.pods(f"job{number}", 4)
+        world.group(f"job{number}", 4, pods=4)
         await world.settle(15)
         assert world.states(f"job{number}") == {"bound": 4}, number
         for member in range(4):
@@ -114,11 +102,7 @@ async def test_scheduler_plugins_682_group_that_never_fits_does_not_delay_others
 
 async def test_scheduler_plugins_713_nodes_are_given_back_after_the_wait(world: Any) -> None:
     """Nine of ten members hold their nodes until they time out; then plain pods get them."""
-    world.nodes(9)
-    world.schedule(permitWaitingTimeSeconds=60)
-    world.group("g", 10)
-    world.pods("g", 10)
-    await world.settle()
+    await world.start_with_group(10, nodes=9, permitWaitingTimeSeconds=60)
     assert world.states("g") == {"waiting": 9, "pending": 1}
     for number in range(9):
         world.cluster.add_pod(f"plain-{number}", requests={"cpu": "1"})
@@ -154,11 +138,9 @@ async def test_scheduler_plugins_930_a_pod_that_is_gone_is_not_counted(world: An
 
 async def test_koordinator_1919_a_wait_lasts_as_long_as_configured(world: Any) -> None:
     """1,800 seconds are 1,800 seconds."""
-    world.nodes(1)
-    world.schedule(podGroupRejectPercentage=100)
-    world.group("g", 2, scheduleTimeoutSeconds=1800)
-    world.pods("g", 2)
-    await world.settle(1799)
+    await world.start_with_group(
+        2, nodes=1, seconds=1799, spec={"scheduleTimeoutSeconds": 1800}, podGroupRejectPercentage=100
+    )
     assert world.states("g") == {"waiting": 1, "pending": 1}
     await world.settle(2)
     assert "rejected due to timeout after waiting 30m0s at plugin Coscheduling" in "".join(world.messages("g-"))
@@ -166,11 +148,7 @@ async def test_koordinator_1919_a_wait_lasts_as_long_as_configured(world: Any) -
 
 async def test_koordinator_2030_the_number_of_scheduled_members_does_not_drift(world: Any) -> None:
     """A large group of ming is Scheduled with the exact count, also after members come and leave."""
-    world.nodes(5, cpu="4")
-    world.schedule()
-    world.group("g", 20, dialect="ming")
-    world.pods("g", 20, dialect="ming")
-    await world.settle(2)
+    await world.start_with_group(20, nodes=5, seconds=2, cpu="4", dialect="ming")
     (found,) = world.cluster.objects(world.kind("ming"))
     assert (found.status.scheduled, found.status.phase) == (20, "Scheduled")
     assert found.status.schedule_start_time is not None

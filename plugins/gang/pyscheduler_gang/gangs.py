@@ -173,7 +173,7 @@ class Gangs:
         """Return why the gang group cannot be tried, if a gang is unknown, not declared, or has too few members."""
         group = record.state.group
         if self.is_short(record):
-            return messages.not_collected(record.id, pod)
+            return messages.about(messages.NOT_COLLECTED, record.id, pod)
         if len(group.gang_group) == 1:
             return None
         found: dict[str, list[str]] = {"doesn't exists": [], "has not init": [], "child pod not collect enough": []}

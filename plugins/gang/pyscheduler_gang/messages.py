@@ -17,19 +17,21 @@ if TYPE_CHECKING:
     from pyscheduler.podgroup import GroupId
 
 __all__ = [
+    "CANNOT_FIND",
     "GANG_NOT_FOUND",
-    "cannot_find",
+    "MOVED",
+    "NOT_COLLECTED",
+    "NOT_INIT",
+    "NOT_VALID",
+    "TIMED_OUT",
+    "about",
     "different_schedulers",
-    "moved",
     "no_gang",
-    "not_collected",
-    "not_init",
-    "not_valid",
+    "not_enough_placed",
     "partners_fail",
     "rejected_by_member",
     "rejected_in_unreserve",
     "rejected_itself",
-    "timed_out",
     "too_large",
     "waited_too_long",
 ]
@@ -37,34 +39,28 @@ __all__ = [
 GANG_NOT_FOUND = "Gang not found"
 """Permit: the gang is not known."""
 
+#: PreFilter: the gang is not known.
+CANNOT_FIND = "can't find gang"
+#: PreFilter: pods name the gang, and nobody declares its minimum.
+NOT_INIT = "gang has not init"
+#: PreFilter: the pod's gang timed out.
+TIMED_OUT = "gang has timed out"
+#: PreFilter: too few members.
+NOT_COLLECTED = "gang child pod not collect enough"
+#: PreFilter: a member failed in this round, so the others are not tried.
+NOT_VALID = "gang scheduleCycle not valid"
+#: For a waiting pod that left its gang.
+MOVED = "pod left its gang while it waited"
 
-def _both(gang: GroupId, pod: Pod) -> str:
-    return f"gangName: {gang}, podName: {pod.key}"
 
-
-def cannot_find(gang: GroupId, pod: Pod) -> str:
-    """PreFilter: the gang is not known."""
-    return f"can't find gang, {_both(gang, pod)}"
-
-
-def not_init(gang: GroupId, pod: Pod) -> str:
-    """PreFilter: pods name the gang, and nobody declares its minimum."""
-    return f"gang has not init, {_both(gang, pod)}"
+def about(what: str, gang: GroupId, pod: Pod) -> str:
+    """Return one of the texts above with the gang and the pod."""
+    return f"{what}, gangName: {gang}, podName: {pod.key}"
 
 
 def not_enough_placed(gang: GroupId) -> str:
     """Permit: too few members have a node in this group cycle."""
     return f"gang {gang} has not found nodes for enough of its pods"
-
-
-def timed_out(gang: GroupId, pod: Pod) -> str:
-    """PreFilter: the pod's gang timed out."""
-    return f"gang has timed out, {_both(gang, pod)}"
-
-
-def not_collected(gang: GroupId, pod: Pod) -> str:
-    """PreFilter: too few members."""
-    return f"gang child pod not collect enough, {_both(gang, pod)}"
 
 
 def partners_fail(ids: Sequence[str], failing: Sequence[str], what: str, gang: GroupId, pod: Pod) -> str:
@@ -76,14 +72,10 @@ def partners_fail(ids: Sequence[str], failing: Sequence[str], what: str, gang: G
     )
 
 
-def not_valid(gang: GroupId, pod: Pod) -> str:
-    """PreFilter: a member failed in this round, so the others are not tried."""
-    return f"gang scheduleCycle not valid, {_both(gang, pod)}"
-
-
 def too_large(gang: GroupId, pod: Pod, *, pod_cycle: int, gang_cycle: int) -> str:
     """PreFilter: the pod had its turn in this round."""
-    return f"pod's schedule cycle too large, {_both(gang, pod)}, podCycle: {pod_cycle}, gangCycle: {gang_cycle}"
+    text = about("pod's schedule cycle too large", gang, pod)
+    return f"{text}, podCycle: {pod_cycle}, gangCycle: {gang_cycle}"
 
 
 def different_schedulers(first: str, second: str) -> str:
@@ -114,8 +106,3 @@ def rejected_in_unreserve(gang: GroupId, pod: Pod) -> str:
 def waited_too_long(seconds: float, plugin: str) -> str:
     """For the member that waited longest when its gang timed out; the words of the framework."""
     return f"rejected due to timeout after waiting {format_duration(seconds)} at plugin {plugin}"
-
-
-def moved(gang: GroupId, pod: Pod) -> str:
-    """For a waiting pod that left its gang."""
-    return f"pod left its gang while it waited, {_both(gang, pod)}"

@@ -167,7 +167,7 @@ class Gang(
             return None
         gang, record = found
         if record is None:
-            return Status.unresolvable(messages.cannot_find(gang, pod))
+            return Status.unresolvable(messages.about(messages.CANNOT_FIND, gang, pod))
         self._ignore_own_rollback(state, record)
         warn_about_gang(record, pod, self.handle)
         refusal = self._refusal(record, pod)
@@ -181,11 +181,11 @@ class Gang(
     def _refusal(self, record: GangRecord, pod: Pod) -> str | None:
         gangs = self.gangs
         if pod.uid in record.timed_out or has_timed_out(pod):
-            gone = messages.timed_out(record.id, pod)
-            return gone if record.state.group.is_declared else messages.not_init(record.id, pod)
+            gone = messages.about(messages.TIMED_OUT, record.id, pod)
+            return gone if record.state.group.is_declared else messages.about(messages.NOT_INIT, record.id, pod)
         refusal: str | None = None
         if not record.state.group.is_declared:
-            refusal = messages.not_init(record.id, pod)
+            refusal = messages.about(messages.NOT_INIT, record.id, pod)
         elif (other := gangs.other_scheduler(record, pod)) is not None:
             refusal = messages.different_schedulers(pod.scheduler_name, other)
         elif not gangs.is_satisfied_for_good(record):

@@ -52,7 +52,7 @@ class Rounds:
         self._gangs.groups.tried(pod.uid, cycle)
         refusal = None
         if not record.schedule_cycle_valid and not self._handle.nominator.node_of(pod.uid):
-            refusal = messages.not_valid(record.id, pod)
+            refusal = messages.about(messages.NOT_VALID, record.id, pod)
         elif old >= cycle:
             refusal = messages.too_large(record.id, pod, pod_cycle=old, gang_cycle=cycle)
         elif opens:

@@ -158,7 +158,7 @@ class Verdicts:
 
     def member_left(self, record: GangRecord, pod: Pod) -> None:
         """Reject a waiting pod that names another gang now; a Strict gang group that it left is rolled back."""
-        if not self._reject(record, pod, messages.moved(record.id, pod)):
+        if not self._reject(record, pod, messages.about(messages.MOVED, record.id, pod)):
             return
         if self._gangs.is_strict(record):
             self._roll_back_after(record, pod)
@@ -242,10 +242,11 @@ class Verdicts:
         if held is None:
             return
         if not record.state.group.is_declared:
-            self.roll_back(record, lambda _, pod: messages.not_init(record.id, pod))
+            self.roll_back(record, lambda _, pod: messages.about(messages.NOT_INIT, record.id, pod))
         elif not gangs.is_satisfied_for_good(record) and gangs.not_ready(record, held.pod) is not None:
             self.roll_back(
-                record, lambda each, pod: gangs.not_ready(each, pod) or messages.not_collected(record.id, pod)
+                record,
+                lambda each, pod: gangs.not_ready(each, pod) or messages.about(messages.NOT_COLLECTED, record.id, pod),
             )
         else:
             self.allow_if_complete(record)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from pyscheduler.api import KubeObject
+from pyscheduler.api import KubeObject, Pod
 from pyscheduler.cluster.embedded.serving.faults import Fault
 from pyscheduler.podgroup import DIALECTS, DialectTable
 from pyscheduler.testing import FakeCluster, FakeFramework, ScheduleResult
@@ -66,34 +66,22 @@ class GangCluster:
         return self.scheduler
 
     def node(self, name: str, cpu: float) -> None:
-        """Add a node with so many cores."""
         self.cluster.add_node(name, allocatable={"cpu": f"{round(cpu * 1000)}m"})
 
-    def gang(
-        self, name: str, minimum: Any, *, namespace: str = "default", timeout: int | None = None, **said: str
-    ) -> None:
-        """Create a PodGroup; `said` are Koordinator's annotations, underscores for dashes."""
+    def gang(self, name: str, minimum: Any, *, pods: int = 0, timeout: int | None = None, **said: str) -> None:
+        """Create a PodGroup and as many pods of it; `said` are Koordinator's annotations, underscores for dashes."""
         spec = {"minMember": minimum, **({} if timeout is None else {"scheduleTimeoutSeconds": timeout})}
-        self.cluster.add(
-            {
-                "apiVersion": KIND.api_version,
-                "kind": "PodGroup",
-                "metadata": {"name": name, "namespace": namespace, "annotations": annotations(said)},
-                "spec": spec,
-            },
-            KIND,
-        )
+        metadata = {"name": name, "namespace": "default", "annotations": annotations(**said)}
+        self.cluster.add({"apiVersion": KIND.api_version, "kind": "PodGroup", "metadata": metadata, "spec": spec}, KIND)
+        self.pods(name, pods, gang=name)
 
     def regang(self, name: str, patch: Mapping[str, Any], *, namespace: str = "default") -> None:
-        """Change a PodGroup."""
         self.cluster.patch(KIND, name, patch, namespace=namespace)
 
     def ungang(self, name: str) -> None:
-        """Delete a PodGroup."""
         self.cluster.delete(KIND, name)
 
     def status(self, name: str) -> Any:
-        """Return the status of a PodGroup."""
         return next(each.status for each in self.cluster.objects(KIND) if each.name == name)
 
     def pods(
@@ -106,11 +94,30 @@ class GangCluster:
             self.cluster.add_pod(name, labels=labels, requests={"cpu": f"{round(cpu * 1000)}m"}, **keywords)
         return names
 
+    def relabel(self, pod: str, gang: str | None) -> None:
+        self.cluster.patch(Pod, pod, {"metadata": {"labels": {LABEL: gang}}})
+
     def fail(self, path: str, status: int, *, times: int, method: str = "") -> Any:
         """Let the API server refuse requests to paths of this pattern; return what counts them."""
         return self.cluster.server.faults.add(Fault(path=path, status=status, times=times, method=method))
 
-    # --- what becomes of it
+    async def start_with_gang(
+        self,
+        minimum: int,
+        *,
+        cpu: float,
+        pods: int | None = None,
+        seconds: float = 0,
+        args: Mapping[str, Any] | None = None,
+        **said: Any,
+    ) -> None:
+        """Create a scheduler, a node and the gang g with its pods (as many as its minimum), and advance the clock."""
+        self.schedule(**(args or {}))
+        self.node("n", cpu)
+        self.gang("g", minimum, pods=minimum if pods is None else pods, **said)
+        await self.settle(seconds)
+
+    # --- results
 
     async def settle(self, seconds: float = 0) -> None:
         """Let the scheduler work for this time, and check its invariants."""
@@ -122,30 +129,25 @@ class GangCluster:
 
     @property
     def plugin(self) -> Gang:
-        """Return the plugin."""
         assert self.scheduler is not None
         plugin = self.scheduler.plugin("Gang")
         assert isinstance(plugin, Gang)
         return plugin
 
     def record(self, key: str) -> Any:
-        """Return what the plugin knows of a gang."""
         found = self.plugin.gangs.named(key)
         assert found is not None, f"nothing is known of {key}"
         return found
 
     def result(self, name: str, *, namespace: str = "default") -> ScheduleResult:
-        """Return the result of a pod."""
         assert self.scheduler is not None
         return self.scheduler.result(name, namespace=namespace)
 
     def states(self, prefix: str = "") -> Counter[str]:
-        """Count pods whose names begin with the prefix, by state."""
         pods = [pod for pod in self.cluster.pods() if pod.name.startswith(prefix)]
         return Counter(self.result(pod.name, namespace=pod.namespace).state for pod in pods)
 
     def notes(self, name: str, reason: str = "FailedScheduling") -> list[str]:
-        """Return the notes of all events about a pod."""
         return [event["note"] for event in self.cluster.events(reason) if event["regarding"]["name"] == name]
 
     def tries(self) -> Counter[str]:
@@ -159,7 +161,6 @@ class GangCluster:
         return max(self.tries().values())
 
     def marked(self, prefix: str = "") -> set[str]:
-        """Return the pods with the annotation of a timed-out gang."""
         return {
             pod.name
             for pod in self.cluster.pods()
@@ -167,19 +168,26 @@ class GangCluster:
         }
 
 
-def annotations(said: Mapping[str, str]) -> dict[str, str]:
+def annotations(**said: str) -> dict[str, str]:
     """Return Koordinator's annotations."""
     return {KEY + name.replace("_", "-"): value for name, value in said.items()}
 
 
-def _said(**said: str) -> dict[str, str]:
-    return annotations(said)
+@pytest.fixture(
+    params=[
+        pytest.param("SchedulerPopFromBackoffQ=false", id="backoff"),
+        pytest.param("SchedulerPopFromBackoffQ=true", id="pop from backoff"),
+    ]
+)
+def gates(request: pytest.FixtureRequest) -> str:
+    """Return the feature gates: pods are not popped from backoff, or they are."""
+    return str(request.param)
 
 
 @pytest.fixture
 def said() -> Any:
     """Give what makes annotations: `said(min_available="3")`."""
-    return _said
+    return annotations
 
 
 @pytest.fixture

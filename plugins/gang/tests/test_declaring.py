@@ -92,8 +92,7 @@ async def test_members_of_two_profiles_are_refused(world: Any) -> None:
     """The message is that of the in-tree plugin; pods of other schedulers do not count (corner cases 18 and 29)."""
     world.schedule(profiles=("pyscheduler", "other"))
     world.node("n", 9)
-    world.gang("g", 2)
-    world.pods("g", 1, gang="g")
+    world.gang("g", 2, pods=1)
     world.pods("h", 1, gang="g", scheduler_name="other")
     await world.settle(3)
     assert (
@@ -121,8 +120,7 @@ async def test_gang_group_waits_for_missing_partners(world: Any) -> None:
     world.schedule()
     world.node("n", 9)
     listed = json.dumps(["default/a", "default/b"])
-    world.gang("a", 1, groups=listed)
-    world.pods("a", 1, gang="a")
+    world.gang("a", 1, pods=1, groups=listed)
     await world.settle()
     shown = "gangGroup [default/a default/b] basic check: memberGangs [default/b]"
     tail = ", current gang: default/a, podName: default/a-0"
@@ -144,8 +142,7 @@ async def test_the_pages_show_every_gang(world: Any) -> None:
     """The pages have all fields, under both paths; an unknown gang is a 404."""
     framework = world.schedule()
     world.node("n", 1)
-    world.gang("g", 2, timeout=90, mode="NonStrict", total_number="4")
-    world.pods("g", 2, gang="g")
+    world.gang("g", 2, pods=2, timeout=90, mode="NonStrict", total_number="4")
     await world.settle(1)
     for path in ("/apis/v1/plugins/Coscheduling", "/apis/v1/plugins/Gang"):
         everything = framework.get_route(f"{path}/gangs")

@@ -32,7 +32,6 @@ class History:
         self.nodes = 0
 
     def begin(self) -> None:
-        """Create nodes and gangs."""
         rng = self.rng
         self.add_node()
         groups = rng.choice([[["a"], ["b"]], [["a", "b"], ["c"]], [["a", "b"], ["c", "d"]], [["a", "b", "c"]]])
@@ -49,12 +48,10 @@ class History:
             self.add_pods(name, minimum + rng.choice([0, 0, 1, 2]))
 
     def add_node(self) -> None:
-        """Add a small node."""
         self.nodes += 1
         self.world.node(f"node-{self.nodes}", self.rng.randint(1, 5))
 
     def add_pods(self, gang: str, count: int) -> None:
-        """Create members."""
         self.world.pods(gang, count, gang=gang, start=self.made, cpu=self.rng.choice([0.5, 1, 1, 2]))
         self.made += count
 
@@ -104,7 +101,6 @@ class History:
                 assert counts["bound"] + counts["waiting"] >= least, f"{name}: {counts} of {least}"
 
     async def play(self) -> None:
-        """Play it to the end."""
         self.begin()
         self.least = dict(self.gangs)
         await self.world.settle()
@@ -128,7 +124,6 @@ class History:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("gates", ["SchedulerPopFromBackoffQ=false", "SchedulerPopFromBackoffQ=true"])
 def test_every_history_ends_well(make_world: Any, gates: str) -> None:
     """Sixty of them (`HYPOTHESIS_PROFILE=thorough`: a thousand), with pods popped from backoff or not."""
     FIRED.clear()

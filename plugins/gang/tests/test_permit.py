@@ -7,24 +7,10 @@ from typing import Any
 
 import pytest
 
-from pyscheduler.api import Pod
-
-GATES = pytest.mark.parametrize(
-    "gates",
-    [
-        pytest.param("SchedulerPopFromBackoffQ=false", id="backoff"),
-        pytest.param("SchedulerPopFromBackoffQ=true", id="pop from backoff"),
-    ],
-)
-
 
 async def test_a_gang_is_bound_when_its_last_member_comes(world: Any) -> None:
     """Too few members are refused with a message; the last one activates the others."""
-    world.schedule()
-    world.node("n", 5)
-    world.gang("g", 3)
-    world.pods("g", 2, gang="g")
-    await world.settle()
+    await world.start_with_gang(3, pods=2, cpu=5)
     assert world.states() == {"pending": 2}
     assert "gang child pod not collect enough, gangName: default/g, podName: default/g-0" in world.result("g-0").message
     world.pods("g", 1, gang="g", start=2)
@@ -36,11 +22,7 @@ async def test_a_gang_is_bound_when_its_last_member_comes(world: Any) -> None:
 
 async def test_strict_gang_gives_nodes_back_and_refuses_the_rest_of_the_round(world: Any) -> None:
     """When one member does not fit, waiting members are rejected with a message, and later members are not tried."""
-    world.schedule()
-    world.node("n", 2)
-    world.gang("g", 4)
-    world.pods("g", 4, gang="g")
-    await world.settle()
+    await world.start_with_gang(4, cpu=2)
     assert world.states() == {"pending": 4}
     told = (
         'Gang "default/g" gets rejected due to member Pod "g-2" is unschedulable with reason "0/1 nodes are available'
@@ -55,7 +37,6 @@ async def test_strict_gang_gives_nodes_back_and_refuses_the_rest_of_the_round(wo
     assert world.states() == {"bound": 4}
 
 
-@GATES
 async def test_koordinator_872_interleaved_gang_groups_do_not_starve(world: Any, gates: str) -> None:
     """A and C take all room and B fails: A gives its nodes back, {C, D} runs, and {A, B} after it."""
     world.schedule(gates=gates)
@@ -78,11 +59,7 @@ async def test_koordinator_872_interleaved_gang_groups_do_not_starve(world: Any,
 
 async def test_koordinator_1919_a_wait_of_an_hour_is_an_hour_for_all_of_the_gang(world: Any) -> None:
     """The first waiting member sets the deadline for all."""
-    world.schedule()
-    world.node("n", 1)
-    world.gang("g", 3, timeout=3600, mode="NonStrict")
-    world.pods("g", 3, gang="g")
-    await world.settle(1600)
+    await world.start_with_gang(3, cpu=1, seconds=1600, timeout=3600, mode="NonStrict")
     assert world.states() == {"waiting": 1, "pending": 2}
     world.node("m", 1)
     await world.settle(1999)
@@ -97,11 +74,7 @@ async def test_koordinator_1919_a_wait_of_an_hour_is_an_hour_for_all_of_the_gang
 
 async def test_a_timed_out_pod_is_scheduled_again_without_the_annotation(world: Any) -> None:
     """Pods with the annotation do not count towards the minimum; without it they count again."""
-    world.schedule(defaultTimeout="5s")
-    world.node("n", 1)
-    world.gang("g", 2, mode="NonStrict")
-    world.pods("g", 2, gang="g")
-    await world.settle(6)
+    await world.start_with_gang(2, cpu=1, seconds=6, args={"defaultTimeout": "5s"}, mode="NonStrict")
     world.node("m", 5)
     await world.settle(30)
     assert world.states() == {"pending": 2}
@@ -121,8 +94,7 @@ async def test_deleting_a_waiting_member_times_out_no_member(world: Any, mode: s
     """Strict members are rejected, NonStrict ones wait on; too few are rejected in both modes (corner case 1)."""
     world.schedule()
     world.node("n", 3)
-    world.gang("g", 4, mode=mode, total_number="5")
-    world.pods("g", 3, gang="g")
+    world.gang("g", 4, pods=3, mode=mode, total_number="5")
     world.pods("late", 2, gang="g", scheduling_gates=["example.com/later"])
     await world.settle()
     assert world.states("g") == {"waiting": 3}
@@ -142,8 +114,7 @@ async def test_removed_node_rejects_the_member_that_waits_for_it(world: Any) -> 
     world.schedule()
     world.node("n", 1)
     world.node("m", 1)
-    world.gang("g", 3, mode="NonStrict")
-    world.pods("g", 3, gang="g")
+    world.gang("g", 3, pods=3, mode="NonStrict")
     await world.settle()
     assert world.states() == {"waiting": 2, "pending": 1}
     world.cluster.delete_node("m")
@@ -154,11 +125,7 @@ async def test_removed_node_rejects_the_member_that_waits_for_it(world: Any) -> 
 
 async def test_lowering_the_minimum_allows_waiting_members(world: Any) -> None:
     """Raising it above the number of members rejects them (corner cases 5 and 7)."""
-    world.schedule()
-    world.node("n", 2)
-    world.gang("g", 3, mode="NonStrict")
-    world.pods("g", 3, gang="g")
-    await world.settle()
+    await world.start_with_gang(3, cpu=2, mode="NonStrict")
     assert world.states() == {"waiting": 2, "pending": 1}
     world.regang("g", {"spec": {"minMember": 5}})
     await world.settle()
@@ -179,8 +146,7 @@ async def test_a_pod_that_changes_its_gang_while_it_waits_is_rejected_first(worl
     world.pods("b", 1, gang="two")
     await world.settle()
     assert world.result("a-0").state == "waiting"
-    label = {"pod-group.scheduling.sigs.k8s.io": "two"}
-    world.cluster.patch(type(world.result("a-0").pod), "a-0", {"metadata": {"labels": label}})
+    world.relabel("a-0", "two")
     await world.settle(20)
     assert world.result("a-0").bound
     assert world.result("b-0").bound
@@ -209,11 +175,10 @@ async def test_bound_pod_that_joins_a_gang_counts_without_satisfying_it(world: A
     world.pods("g", 4, gang="g", cpu=0.5)
     await world.settle(1)
     assert world.states("g") == {"waiting": 2, "pending": 2}
-    label = {"pod-group.scheduling.sigs.k8s.io": "g"}
-    world.cluster.patch(Pod, "plain-0", {"metadata": {"labels": label}})
+    world.relabel("plain-0", "g")
     await world.settle(1)
     assert world.states("g") == {"waiting": 2, "pending": 2}
-    world.cluster.patch(Pod, "plain-1", {"metadata": {"labels": label}})
+    world.relabel("plain-1", "g")
     await world.settle(1)
     assert world.states("g") == {"bound": 2, "pending": 2}
 
@@ -228,7 +193,6 @@ async def test_failed_pod_is_retried_after_it_changes_its_gang(world: Any, mode:
     world.gang("small", 1)
     world.pods("large", 4, gang="large")
     await world.settle(30)
-    label = {"pod-group.scheduling.sigs.k8s.io": target}
-    world.cluster.patch(type(world.result("large-3").pod), "large-3", {"metadata": {"labels": label}})
+    world.relabel("large-3", target)
     await world.settle(3)
     assert world.result("large-3").bound

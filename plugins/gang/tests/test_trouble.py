@@ -15,11 +15,7 @@ POLICIES = ["once-satisfied", "only-waiting", "waiting-and-running"]
 @pytest.mark.parametrize("policy", POLICIES)
 async def test_match_policy_decides_about_a_replacement(world: Any, policy: str) -> None:
     """A replacement is a plain pod, or waits, or counts running members."""
-    world.schedule(defaultMatchPolicy=policy)
-    world.node("n", 9)
-    world.gang("g", 3)
-    world.pods("g", 3, gang="g")
-    await world.settle(2)
+    await world.start_with_gang(3, cpu=9, seconds=2, args={"defaultMatchPolicy": policy})
     assert world.states() == {"bound": 3}
     world.cluster.delete_pod("g-0")
     world.pods("r", 1, gang="g")
@@ -33,11 +29,7 @@ async def test_match_policy_decides_about_a_replacement(world: Any, policy: str)
 @pytest.mark.parametrize("policy", ["once-satisfied", "waiting-and-running"])
 async def test_too_few_running_members_block_a_new_member(world: Any, policy: str) -> None:
     """Two of three members are gone, and a fourth comes: only once-satisfied allows it."""
-    world.schedule()
-    world.node("n", 9)
-    world.gang("g", 3, match_policy=policy)
-    world.pods("g", 3, gang="g")
-    await world.settle(2)
+    await world.start_with_gang(3, cpu=9, seconds=2, match_policy=policy)
     for name in ("g-0", "g-1"):
         world.cluster.patch(Pod, name, {"status": {"phase": "Succeeded"}}, status=True)
     world.pods("r", 1, gang="g")
@@ -62,11 +54,7 @@ async def test_failed_binding_is_retried_alone(world: Any) -> None:
 
 async def test_timeout_holds_in_memory_until_it_is_written(world: Any) -> None:
     """The annotation is written as soon as the API server accepts it."""
-    world.schedule(defaultTimeout="5s")
-    world.node("n", 1)
-    world.gang("g", 2, mode="NonStrict")
-    world.pods("g", 2, gang="g")
-    await world.settle()
+    await world.start_with_gang(2, cpu=1, args={"defaultTimeout": "5s"}, mode="NonStrict")
     refusing = world.fail(r"/pods/g-[01]$", 403, times=6, method="PATCH")
     await world.settle(6)
     world.node("m", 9)
@@ -106,14 +94,9 @@ async def test_refused_status_writes_do_not_delay_bindings(world: Any) -> None:
     assert (world.status("g").phase, world.status("g").scheduled) == ("Scheduled", 3)
 
 
-@pytest.mark.parametrize("gates", ["SchedulerPopFromBackoffQ=false", "SchedulerPopFromBackoffQ=true"])
 async def test_gang_one_node_short_makes_two_attempts_per_pod_and_event(world: Any, gates: str) -> None:
     """Its rollback wakes none of its members; a node that does not help causes one more round."""
-    world.schedule(gates=gates)
-    world.node("n", 4)
-    world.gang("g", 5)
-    world.pods("g", 5, gang="g")
-    await world.settle(100)
+    await world.start_with_gang(5, cpu=4, seconds=100, args={"gates": gates})
     assert world.attempts() <= 2
     for event in range(3):
         before = world.tries()
@@ -129,11 +112,7 @@ async def test_gang_one_node_short_makes_two_attempts_per_pod_and_event(world: A
 
 async def test_gang_with_more_pods_than_its_total_stops_retrying(world: Any) -> None:
     """Rounds are shorter than the gang; no member is activated twice for one event."""
-    world.schedule()
-    world.node("n", 2)
-    world.gang("g", 3)
-    world.pods("g", 7, gang="g")
-    await world.settle(60)
+    await world.start_with_gang(3, pods=7, cpu=2, seconds=60)
     assert world.states() == {"pending": 7}
     assert world.attempts() <= 4
     world.node("m", 1)
@@ -158,11 +137,7 @@ async def test_koordinator_3185_a_gang_of_one_that_is_deleted_leaves_nothing_beh
 
 async def test_koordinator_2030_status_counts_bound_members(world: Any) -> None:
     """The count follows the members, whatever was written before."""
-    world.schedule()
-    world.node("n", 40)
-    world.gang("g", 30)
-    world.pods("g", 30, gang="g")
-    await world.settle(5)
+    await world.start_with_gang(30, cpu=40, seconds=5)
     assert (world.status("g").phase, world.status("g").scheduled) == ("Scheduled", 30)
     for number in range(10):
         world.cluster.delete_pod(f"g-{number}")
@@ -172,11 +147,7 @@ async def test_koordinator_2030_status_counts_bound_members(world: Any) -> None:
 
 async def test_new_pods_of_a_timed_out_gang_are_scheduled(world: Any) -> None:
     """After all members of an invalid round are deleted, new members are not refused."""
-    world.schedule()
-    world.node("n", 2)
-    world.gang("g", 3)
-    world.pods("g", 3, gang="g")
-    await world.settle()
+    await world.start_with_gang(3, cpu=2)
     assert not world.record("default/g").schedule_cycle_valid
     for number in range(3):
         world.cluster.delete_pod(f"g-{number}")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from importlib.metadata import entry_points
 from typing import Any
 
 import pytest
@@ -13,7 +12,6 @@ from pyscheduler.framework import (
     ConfigError,
     CycleState,
     PermitPlugin,
-    PluginRegistry,
     PodInfo,
     QueuedPodInfo,
     Status,
@@ -222,18 +220,3 @@ async def test_error_for_an_unknown_order_names_the_field(framework: Start) -> N
     """A configuration with such args does not start."""
     with pytest.raises(ConfigError, match=r"fifo.*pluginConfig"):
         framework(order="fifo")
-
-
-def test_plugin_is_found_by_its_entry_point() -> None:
-    """The installed distribution registers GangSort as the path of its class."""
-    (found,) = entry_points(group="pyscheduler", name="queuesort")
-    offered: dict[str, object] = {}
-
-    class Registry:
-        def add(self, name: str, plugin: object) -> None:
-            offered[name] = plugin
-
-    registry: PluginRegistry = Registry()
-    found.load().pyscheduler_register(registry)
-    assert offered == {"GangSort": "pyscheduler_queuesort.plugin:GangSort"}
-    assert GangSort.name == "GangSort"

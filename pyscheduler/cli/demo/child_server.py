@@ -4,21 +4,32 @@ from __future__ import annotations
 
 import asyncio
 import sys
+import tempfile
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Sequence
 
 __all__ = ["end_server", "start_server"]
 
 _START_SECONDS = 60.0
 
 
-async def start_server(manifests: Path, *options: str) -> tuple[asyncio.subprocess.Process, str]:
+async def start_server(manifests: Sequence[object], *options: str) -> tuple[asyncio.subprocess.Process, str]:
     """Start `pyscheduler cluster` with these objects as a child process; return the process and its URL.
 
     Raises `ConfigError` if the server does not start within a minute.
     """
+    import msgspec
+
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "cluster.json"
+        file.write_bytes(msgspec.json.encode({"apiVersion": "v1", "kind": "List", "items": manifests}))
+        return await _start(file, *options)
+
+
+async def _start(manifests: Path, *options: str) -> tuple[asyncio.subprocess.Process, str]:
     from pyscheduler.framework.errors import ConfigError
 
     # The child ends when its stdin closes, which happens however this process ends. The child has its own session,

@@ -9,9 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
-import tempfile
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import attrs
@@ -103,10 +101,10 @@ async def play(config: Configuration, gangs: Sequence[Gang], *, nodes: int, seed
 
     SIGTERM cancels the demo. Raises `ConfigError` for an unusable profile.
     """
-    from pyscheduler.cli.demo.child_server import end_server
+    from pyscheduler.cli.demo.child_server import end_server, start_server
     from pyscheduler.cli.demo.gang_record import Judge, Recording
     from pyscheduler.cli.demo.gang_view import GangView
-    from pyscheduler.cli.demo.gang_workload import GPUS_PER_NODE
+    from pyscheduler.cli.demo.gang_workload import GPUS_PER_NODE, cluster_manifests
     from pyscheduler.cli.demo.trace_view import DemoMetrics
     from pyscheduler.cluster.real import auth
     from pyscheduler.cluster.real.http import HTTPTransport
@@ -117,8 +115,8 @@ async def play(config: Configuration, gangs: Sequence[Gang], *, nodes: int, seed
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
     view = GangView()
     view.note("starting the embedded API server in its own process")
-    server, url = await _start(nodes)
-    capacity = {f"node-{number}": GPUS_PER_NODE for number in range(1, nodes + 1)}
+    server, url = await start_server(cluster_manifests(nodes))
+    capacity = {f"node-{number}": GPUS_PER_NODE for number in range(nodes)}
     judge = Judge(capacity, {gang.name: gang.size for gang in gangs})
     metrics = DemoMetrics()
     fight = _Fight(judge, view, asyncio.Event())
@@ -154,19 +152,6 @@ async def play(config: Configuration, gangs: Sequence[Gang], *, nodes: int, seed
         await end_server(server)
     view.summary(verdict, seconds=fight.ended - fight.begun, busy=fight.busy, attempts=len(metrics.attempts))
     return verdict
-
-
-async def _start(nodes: int) -> tuple[asyncio.subprocess.Process, str]:
-    import msgspec
-
-    from pyscheduler.cli.demo.child_server import start_server
-    from pyscheduler.cli.demo.gang_workload import cluster_manifests
-
-    with tempfile.TemporaryDirectory() as folder:
-        manifests = Path(folder) / "cluster.json"
-        items = {"apiVersion": "v1", "kind": "List", "items": cluster_manifests(nodes)}
-        manifests.write_bytes(msgspec.json.encode(items))
-        return await start_server(manifests)
 
 
 @click.command("demo-gang")

@@ -1,15 +1,13 @@
-"""What an API server saw of gangs, revision by revision, and whether any of them was ever partial.
+"""Record the pods of gangs from one watch, revision by revision, and check that no gang ran partially.
 
-Nothing here knows the scheduler: it reads one watch of all pods from before the first binding, over plain HTTP, and
-counts. What is proved, from that record alone:
+The module shares no code with the scheduler. It reads all changes of pods over plain HTTP, from before the first
+binding, and checks:
 
-* Once the first member of a gang had been bound, its whole minimum followed, within a bounded time; and there had been
-  room for all of them where they went *before* that first binding. So none of them had to hope for room that became
-  free later, which is what it means to hold a part and wait for the rest.
-* Outside those bursts, at every revision, a gang had no member bound or its whole minimum.
-* No member ended before its gang was complete: they ran together.
-* No node was promised more than it has at any revision, and no pod was bound twice.
-* Every gang came to its turn, and all its members succeeded.
+* Before the first member of a gang was bound, there was room for its whole minimum on the nodes that it then used. The
+  rest of the minimum followed within a bounded time. So no member held a node while others waited for room.
+* At every other revision, none of a gang's members was bound, or its whole minimum.
+* No member ended before its gang was complete, and all members succeeded.
+* No node was overcommitted at any revision, and no pod was bound twice.
 """
 
 from __future__ import annotations

@@ -9,6 +9,11 @@ import attrs
 
 from pyscheduler.cli.demo.gang_record import GPU, GROUP_LABEL
 from pyscheduler.cluster.embedded.controllers.lifecycle import RUN_DURATION
+from pyscheduler.podgroup import DialectTable
+from pyscheduler.simulation.group_objects import definitions, group_manifest
+from pyscheduler.simulation.job_traces import NodePool
+from pyscheduler.simulation.replay_objects import nodes_of
+from pyscheduler.simulation.scenario import CreatePodGroup
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -16,7 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["GANG_PROFILE", "GPUS_PER_NODE", "Gang", "cluster_manifests", "gang_manifests", "make_gangs"]
 
 GPUS_PER_NODE: Final = 8
-_GROUP: Final = "scheduling.x-k8s.io"
+_SIGS: Final = DialectTable().named("sigs")
 #: Sizes of gangs and their frequencies; the largest want half of the cluster.
 _SIZES: Final = {2: 5, 4: 8, 6: 4, 8: 8, 12: 5, 16: 5, 24: 3, 32: 2}
 _RUN_SECONDS: Final = (2.0, 4.0)
@@ -72,50 +77,7 @@ def make_gangs(count: int, *, largest: int, seed: int) -> list[Gang]:
 
 def cluster_manifests(nodes: int) -> list[dict[str, Any]]:
     """Return the nodes and the definition of PodGroups."""
-    room = {"cpu": "96", "memory": "1Ti", "pods": "110", GPU: str(GPUS_PER_NODE)}
-    definition = {
-        "apiVersion": "apiextensions.k8s.io/v1",
-        "kind": "CustomResourceDefinition",
-        "metadata": {"name": f"podgroups.{_GROUP}"},
-        "spec": {
-            "group": _GROUP,
-            "scope": "Namespaced",
-            "names": {"kind": "PodGroup", "listKind": "PodGroupList", "plural": "podgroups", "singular": "podgroup"},
-            "versions": [
-                {
-                    "name": "v1alpha1",
-                    "served": True,
-                    "storage": True,
-                    "subresources": {"status": {}},
-                    "schema": {
-                        "openAPIV3Schema": {
-                            "type": "object",
-                            "properties": {
-                                name: {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-                                for name in ("spec", "status")
-                            },
-                        }
-                    },
-                }
-            ],
-        },
-    }
-    return [
-        *(
-            {
-                "apiVersion": "v1",
-                "kind": "Node",
-                "metadata": {"name": f"node-{number}"},
-                "status": {
-                    "capacity": room,
-                    "allocatable": room,
-                    "conditions": [{"type": "Ready", "status": "True"}],
-                },
-            }
-            for number in range(1, nodes + 1)
-        ),
-        definition,
-    ]
+    return [*nodes_of(NodePool(count=nodes, gpus=GPUS_PER_NODE)), *definitions([_SIGS])]
 
 
 def gang_manifests(gangs: Sequence[Gang], scheduler_name: str) -> Iterator[list[dict[str, Any]]]:
@@ -124,18 +86,9 @@ def gang_manifests(gangs: Sequence[Gang], scheduler_name: str) -> Iterator[list[
         wave = gangs[begin : begin + _WAVE]
         turns = range(max(gang.size for gang in wave))
         yield [
-            *(_pod_group(gang) for gang in wave),
+            *(group_manifest(CreatePodGroup(name=gang.name, min=gang.size), _SIGS) for gang in wave),
             *(_pod(gang, turn, scheduler_name) for turn in turns for gang in wave if turn < gang.size),
         ]
-
-
-def _pod_group(gang: Gang) -> dict[str, Any]:
-    return {
-        "apiVersion": f"{_GROUP}/v1alpha1",
-        "kind": "PodGroup",
-        "metadata": {"name": gang.name, "namespace": "default"},
-        "spec": {"minMember": gang.size},
-    }
 
 
 def _pod(gang: Gang, number: int, scheduler_name: str) -> dict[str, Any]:

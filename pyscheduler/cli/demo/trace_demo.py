@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import resource
 import signal
-import tempfile
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -32,18 +31,6 @@ _QUIET_SECONDS = 1.0
 #: The demo fails if no pod is tried or bound for this long, in seconds.
 _STALL_SECONDS = 60.0
 _REFRESH_SECONDS = 0.25
-
-
-def _write_manifests(path: Path, trace: Path, scheduler_name: str, limit: int | None) -> int:
-    """Write the objects of the trace as one List; return the number of pods."""
-    import msgspec
-
-    from pyscheduler.simulation.openb_trace import openb_nodes, openb_pods
-
-    nodes = list(openb_nodes(trace))
-    pods = list(openb_pods(trace, scheduler_name=scheduler_name))[:limit]
-    path.write_bytes(msgspec.json.encode({"apiVersion": "v1", "kind": "List", "items": [*nodes, *pods]}))
-    return len(pods)
 
 
 @attrs.define
@@ -114,22 +101,22 @@ async def play(trace: Path, config_file: str | None, *, limit: int | None = None
     from pyscheduler.config.load import load
     from pyscheduler.framework.errors import PySchedulerError
     from pyscheduler.serving.lifecycle import RunOptions, serve
+    from pyscheduler.simulation.openb_trace import openb_nodes, openb_pods
 
     task = asyncio.current_task()
     assert task is not None
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
     config = load(config_file)
     view = View()
-    with tempfile.TemporaryDirectory() as folder:
-        manifests = Path(folder) / "openb.json"
-        total = _write_manifests(manifests, trace, config.profiles[0].scheduler_name, limit)
-        view.note("starting the embedded API server in its own process")
-        server, url = await start_server(manifests, "--reject-only")
+    pods = list(openb_pods(trace, scheduler_name=config.profiles[0].scheduler_name))[:limit]
+    manifests = [*openb_nodes(trace), *pods]
+    view.note("starting the embedded API server in its own process")
+    server, url = await start_server(manifests, "--reject-only")
     metrics = DemoMetrics()
-    watch = _Watch(stop=asyncio.Event(), view=view, total=total)
+    watch = _Watch(stop=asyncio.Event(), view=view, total=len(pods))
     try:
         options = RunOptions(config=config, config_file=config_file, health_port=None, seed=seed)
-        view.note(f"scheduling {total} pods over HTTP at {url}")
+        view.note(f"scheduling {len(pods)} pods over HTTP at {url}")
         transport = HTTPTransport(auth.plain(url))
         following = asyncio.create_task(watch.follow(), name="progress")
         await serve(options, transport, stop=watch.stop, metrics=metrics, on_ready=watch.on_ready)
