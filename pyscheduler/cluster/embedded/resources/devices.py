@@ -24,7 +24,6 @@ CLAIMS: Final = Resource(
     "ResourceClaim",
     subresources=(Subresource("status", "ResourceClaim", CHANGE_VERBS),),
     has_generation=False,
-    has_status=True,
     returns_deleted=True,
 )
 CLAIM_TEMPLATES: Final = Resource(

@@ -88,8 +88,6 @@ class Resource:
     registry_path: str = attrs.field(default=attrs.Factory(lambda self: f"/registry/{self.plural}", takes_self=True))
     #: metadata.generation starts at 1 and counts the changes of what the owner asks for.
     has_generation: bool = True
-    #: The status belongs to the status subresource: a write of the main resource leaves it alone.
-    has_status: bool = False
     #: A status given at creation is kept (nodes), not dropped.
     status_at_creation: bool = False
     #: A PUT without a resourceVersion is taken.
@@ -117,12 +115,18 @@ class Resource:
     from_stored: Callable[[Object], Object] | None = None
     #: Reads the selectable fields of a stored object; None when there are none.
     read_fields: Callable[[Object], dict[str, str]] | None = attrs.field(init=False, eq=False)
+    #: There is a status subresource, so a write of the main resource leaves the status alone.
+    has_status: bool = attrs.field(init=False)
     #: Every object's bytes continue after these.
     head: bytes = attrs.field(init=False)
 
     @read_fields.default
     def _make_read_fields(self) -> Callable[[Object], dict[str, str]] | None:
         return field_reader(self.field_paths)
+
+    @has_status.default
+    def _find_status(self) -> bool:
+        return any(one.name == "status" for one in self.subresources)
 
     @head.default
     def _make_head(self) -> bytes:

@@ -31,7 +31,6 @@ POD_GROUP_RESOURCES: Final = (
         "PodGroup",
         subresources=(Subresource("status", "PodGroup", CHANGE_VERBS),),
         has_generation=False,
-        has_status=True,
     ),
     Resource(_GROUP, _VERSION, "workloads", "Workload", has_generation=False),
 )
