@@ -106,6 +106,11 @@ class FieldProblem(msgspec.Struct, frozen=True):
         return cls(field, "FieldValueForbidden", f"Forbidden: {detail}")
 
     @classmethod
+    def duplicate(cls, field: str, value: str) -> FieldProblem:
+        """Say that a list has a value twice."""
+        return cls(field, "FieldValueDuplicate", f'Duplicate value: "{value}"')
+
+    @classmethod
     def unsupported(cls, field: str, value: object, supported: Sequence[str]) -> FieldProblem:
         """Say that a field has an unsupported value."""
         known = ", ".join(_shown(item) for item in supported)

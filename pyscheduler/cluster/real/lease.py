@@ -42,7 +42,6 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
     from pyscheduler.api import Lease
-    from pyscheduler.cluster.real.lease_thread import Place
     from pyscheduler.cluster.real.loop_heartbeat import Heartbeat
     from pyscheduler.config.types import LeaderElection
     from pyscheduler.framework.clock import Clock
@@ -94,7 +93,7 @@ class LeaderElector:
         self.reason = ""
         self._on_lost = on_lost
         self._recorder = recorder
-        self._place: Place = SameLoop(clock) if clock is not None else OwnThread("lease")
+        self._place = SameLoop(clock) if clock is not None else OwnThread("lease")
         self._keeper = LeaseKeeper(
             rules=LeaseRules(identity=self.identity, config=config),
             open_transport=transport,
@@ -191,7 +190,7 @@ class LeaderElector:
 class _Relay:
     """Carries the keeper's words to the elector, from one loop to the other."""
 
-    def __init__(self, elector: LeaderElector, place: Place) -> None:
+    def __init__(self, elector: LeaderElector, place: SameLoop | OwnThread) -> None:
         self._elector = elector
         self._report = place.report
 

@@ -151,6 +151,11 @@ class Resource:
         """Return the subresource of that name, or None."""
         return next((one for one in self.subresources if one.name == name), None)
 
+    def view(self, stored: Object) -> Object:
+        """Return a stored object in this version, with its kind and apiVersion."""
+        seen = stored if self.from_stored is None else self.from_stored(stored)
+        return {"kind": self.kind, "apiVersion": self.api_version, **seen}
+
     def key(self, namespace: str, name: str) -> str:
         """Return the key an object is stored under."""
         return f"{namespace}/{name}" if self.namespaced else name
