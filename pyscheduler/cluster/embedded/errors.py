@@ -122,14 +122,7 @@ def _shown(value: object) -> str:
 
 
 def _resource_details(group: str, plural: str, name: str) -> dict[str, Any]:
-    details: dict[str, Any] = {}
-    if name:
-        details["name"] = name
-    if group:
-        details["group"] = group
-    if plural:
-        details["kind"] = plural
-    return details
+    return {key: value for key, value in (("name", name), ("group", group), ("kind", plural)) if value}
 
 
 def _about(group: str, plural: str, name: str, message: str, code: int, reason: str) -> StatusError:

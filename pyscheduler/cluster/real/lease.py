@@ -98,7 +98,7 @@ class LeaderElector:
             rules=LeaseRules(identity=self.identity, config=config),
             open_transport=transport,
             rng=rng,
-            listener=_Relay(self, self._place),
+            listener=Relay(self, self._place),
             blocked_seconds=heartbeat.blocked_seconds if heartbeat is not None else float,
         )
         self._acquired: asyncio.Future[None] | None = None
@@ -187,22 +187,26 @@ class LeaderElector:
         self._recorder.warning(kind)
 
 
-class _Relay:
-    """Carries the keeper's words to the elector, from one loop to the other."""
+class Relay:
+    """Reports the state of the lease to the elector, from the keeper's loop to the owner's."""
 
     def __init__(self, elector: LeaderElector, place: SameLoop | OwnThread) -> None:
         self._elector = elector
         self._report = place.report
 
     def led(self) -> None:
+        """Report that leadership has begun."""
         self._report(self._elector._note_led)  # noqa: SLF001 - two halves of one thing
 
     def lost(self, reason: str) -> None:
+        """Report that leadership has ended, once and for all."""
         self._elector.reason = reason
         self._report(partial(self._elector._note_lost, reason))  # noqa: SLF001 - same
 
     def failed(self, error: Exception) -> None:
+        """Report a `ConfigError` or a fault of our own, after which the keeper ends."""
         self._report(partial(self._elector._note_failed, error))  # noqa: SLF001 - same
 
     def warn(self, kind: str) -> None:
+        """Report a problem that is counted and ignored."""
         self._report(partial(self._elector._note_warning, kind))  # noqa: SLF001 - same
