@@ -183,9 +183,6 @@ class LeaderElector:
             _log.error("Leader election ended with an error err=%r", error)
             self._note_lost(f"of an error: {error!r}")
 
-    def _note_warning(self, kind: str) -> None:
-        self._recorder.warning(kind)
-
 
 class Relay:
     """Reports the state of the lease to the elector, from the keeper's loop to the owner's."""
@@ -209,4 +206,4 @@ class Relay:
 
     def warn(self, kind: str) -> None:
         """Report a problem that is counted and ignored."""
-        self._report(partial(self._elector._note_warning, kind))  # noqa: SLF001 - same
+        self._report(partial(self._elector._recorder.warning, kind))  # noqa: SLF001 - same

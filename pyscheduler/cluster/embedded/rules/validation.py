@@ -79,8 +79,7 @@ def _known_part(resource: Resource, obj: Object, fields: FieldCheck | None) -> O
         return obj
     if resource.kind != _DEFINITION:  # whose schemas go deeper than a type can say
         try:
-            for shape in shapes:
-                msgspec.convert(obj, shape)
+            _convert(obj, shapes)
         except msgspec.ValidationError:
             pass  # wrong, or only something unknown or null in it: told apart below
         else:
@@ -100,15 +99,17 @@ def _pruned(resource: Resource, obj: Object, schema: Node, fields: FieldCheck | 
 def check_fits(obj: Object, shapes: Sequence[type], kind: str, version: str) -> None:
     """Refuse (400) what cannot be read as each of `shapes`; null counts as absent."""
     try:
-        for shape in shapes:
-            msgspec.convert(obj, shape)
+        _convert(obj, shapes)
     except msgspec.ValidationError:
-        without_nulls = _without_nulls(obj)
         try:
-            for shape in shapes:
-                msgspec.convert(without_nulls, shape)
+            _convert(_without_nulls(obj), shapes)
         except msgspec.ValidationError as error:
             raise _not_decodable(kind, version, str(error)) from error
+
+
+def _convert(obj: Object, shapes: Sequence[type]) -> None:
+    for shape in shapes:
+        msgspec.convert(obj, shape)
 
 
 def _without_nulls(value: Any) -> Any:

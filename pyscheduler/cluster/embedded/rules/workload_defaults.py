@@ -6,6 +6,7 @@ is. Nobody here makes pods of it.
 
 from __future__ import annotations
 
+import functools
 import ipaddress
 import zlib
 from typing import TYPE_CHECKING, Any, Final
@@ -39,8 +40,7 @@ def _deployment(spec: Object) -> None:
         fill(strategy["rollingUpdate"], _ROLLING)
 
 
-def _replicas(spec: Object) -> None:
-    fill(spec, {"replicas": 1})
+_REPLICAS: Final = functools.partial(fill, values={"replicas": 1})
 
 
 def _stateful_set(spec: Object) -> None:
@@ -81,8 +81,8 @@ def _defaulter(of_spec: Callable[[Object], None], *template: str) -> Callable[..
 
 WORKLOAD_DEFAULTS: Final = {
     "deployments.apps": _defaulter(_deployment, "template"),
-    "replicasets.apps": _defaulter(_replicas, "template"),
-    "replicationcontrollers": _defaulter(_replicas, "template"),
+    "replicasets.apps": _defaulter(_REPLICAS, "template"),
+    "replicationcontrollers": _defaulter(_REPLICAS, "template"),
     "statefulsets.apps": _defaulter(_stateful_set, "template"),
     "daemonsets.apps": _defaulter(_daemon_set, "template"),
     "jobs.batch": _defaulter(_job, "template"),
