@@ -24,6 +24,20 @@ if TYPE_CHECKING:
 __all__ = ["ReadOnlyCluster"]
 
 
+def _refuse(what: str) -> NoReturn:
+    raise TransportError(f"{what}: refused, because this cluster is read-only")
+
+
+def _refusing(verb: str) -> Any:
+    """Return a coroutine method that raises `TransportError` and names kind, pod and texts among its arguments."""
+
+    async def refuse(_self: object, *arguments: Any, **_options: object) -> NoReturn:
+        names = (one.__name__ if isinstance(one, type) else getattr(one, "key", one) for one in arguments)
+        _refuse(" ".join((verb, *map(str, names))))
+
+    return refuse
+
+
 class ReadOnlyCluster:
     """A `Transport` over objects that do not change.
 
@@ -43,26 +57,9 @@ class ReadOnlyCluster:
         self._texts = texts if texts is not None else {}
         self._extender = extender
 
-    async def request(
-        self,
-        method: str,
-        path: str,
-        *,
-        query: Mapping[str, str] | None = None,  # noqa: ARG002 - a transport's signature; nothing is sent
-        body: bytes | None = None,  # noqa: ARG002
-        content_type: str = "application/json",  # noqa: ARG002
-        timeout_seconds: float | None = None,  # noqa: ARG002
-    ) -> NoReturn:
-        """Refuse: `TransportError`."""
-        _refuse(f"{method} {path}")
+    request = _refusing("request")
 
-    def stream(
-        self,
-        path: str,
-        *,
-        query: Mapping[str, str] | None = None,  # noqa: ARG002
-        timeout_seconds: float | None = None,  # noqa: ARG002
-    ) -> NoReturn:
+    def stream(self, path: str, **_options: object) -> NoReturn:
         """Refuse: `TransportError`."""
         _refuse(f"watch {path}")
 
@@ -88,9 +85,7 @@ class ReadOnlyCluster:
 class _NoExtender:
     """What leads to no extender."""
 
-    async def post(self, url: str, body: Sequence[bytes]) -> NoReturn:  # noqa: ARG002 - nothing is sent
-        """Refuse: `TransportError`."""
-        _refuse(f"POST {url}")
+    post = _refusing("POST")
 
     async def close(self) -> None:
         """Do nothing: nothing is open."""
@@ -185,53 +180,17 @@ class _ReadOnlyClient:
         """Tell that nothing waits to be written."""
         return True
 
-    async def get(self, kind: type[Any], name: str, namespace: str = "") -> NoReturn:
-        """Refuse: `TransportError`."""
-        _refuse(f"get {kind.__name__} {namespace}/{name}")
+    get = _refusing("get")
+    list = _refusing("list")
+    patch = _refusing("patch")
+    create = _refusing("create")
+    delete = _refusing("delete")
+    bind = _refusing("bind")
+    evict = _refusing("evict")
 
-    def pages(
-        self,
-        kind: type[Any],
-        namespace: str = "",  # noqa: ARG002
-        *,
-        label_selector: str = "",  # noqa: ARG002
-        field_selector: str = "",  # noqa: ARG002
-        keep: Callable[[KubeObject, bytes], object] | None = None,  # noqa: ARG002
-    ) -> NoReturn:
+    def pages(self, kind: type[Any], *_namespace: str, **_options: object) -> NoReturn:
         """Refuse: `TransportError`."""
         _refuse(f"list {kind.__name__}")
-
-    async def list(self, kind: type[Any], namespace: str = "", *, label_selector: str = "") -> Sequence[Any]:  # noqa: ARG002
-        """Refuse: `TransportError`."""
-        _refuse(f"list {kind.__name__}")
-
-    async def patch(
-        self,
-        kind: type[Any],
-        name: str,
-        namespace: str = "",
-        *,
-        patch: Mapping[str, object],  # noqa: ARG002
-        status: bool = False,  # noqa: ARG002
-    ) -> NoReturn:
-        """Refuse: `TransportError`."""
-        _refuse(f"patch {kind.__name__} {namespace}/{name}")
-
-    async def create(self, kind: type[Any], body: Mapping[str, object], namespace: str = "") -> NoReturn:  # noqa: ARG002
-        """Refuse: `TransportError`."""
-        _refuse(f"create {kind.__name__}")
-
-    async def delete(self, kind: type[Any], name: str, namespace: str = "", *, uid: str = "") -> NoReturn:  # noqa: ARG002
-        """Refuse: `TransportError`."""
-        _refuse(f"delete {kind.__name__} {namespace}/{name}")
-
-    async def bind(self, pod: Pod, node_name: str) -> NoReturn:
-        """Refuse: `TransportError`."""
-        _refuse(f"bind {pod.key} to {node_name}")
-
-    async def evict(self, pod: Pod, *, grace_seconds: int | None = None) -> NoReturn:  # noqa: ARG002
-        """Refuse: `TransportError`."""
-        _refuse(f"evict {pod.key}")
 
     async def patch_pod_status(self, pod: Pod, patch: Mapping[str, object]) -> None:
         """Drop the patch: a read-only cluster has no status to change."""
@@ -243,21 +202,8 @@ class _ReadOnlyClient:
 class _Silent:
     """An event recorder for a cluster in which nothing happens."""
 
-    def event(
-        self,
-        regarding: object,
-        *,
-        type: str,
-        reason: str,
-        action: str,
-        note: str,
-        related: object | None = None,
-    ) -> None:
+    def event(self, regarding: object, **fields: Any) -> None:
         """Drop the event."""
-
-
-def _refuse(what: str) -> NoReturn:
-    raise TransportError(f"{what}: refused, because this cluster is read-only")
 
 
 def objects_of(objects: Mapping[type[KubeObject], Sequence[KubeObject]]) -> Callable[[ResourceKind], Awaitable[Any]]:

@@ -179,19 +179,19 @@ class EmbeddedCluster:
         key = resource.key(metadata.get("namespace", ""), metadata["name"])
         stored = {name: value for name, value in obj.items() if name not in ("kind", "apiVersion")}
         stored["metadata"] = dict(metadata)
-        return self._shown(resource, self.registry.collection(resource).insert(key, stored))
+        return resource.view(self.registry.collection(resource).insert(key, stored).decode())
 
     def get(self, api_version: str, kind: str, name: str, *, namespace: str = "") -> Object:
         """Return one object; `APIError` (404) when it is not there."""
         resource = self.resource(api_version, kind)
-        return self._shown(resource, self.registry.get(resource, _scope(resource, namespace), name))
+        return resource.view(self.registry.get(resource, _scope(resource, namespace), name).decode())
 
     def objects(self, api_version: str, kind: str, *, namespace: str = "") -> list[Object]:
         """Return all objects of a kind, in key order; of one namespace where it is given."""
         resource = self.resource(api_version, kind)
         prefix = f"{namespace}/" if namespace else ""
         page = self.registry.collection(resource).page(prefix=prefix)
-        return [self._shown(resource, record) for record in page.records]
+        return [resource.view(record.decode()) for record in page.records]
 
     def remove(
         self, api_version: str, kind: str, name: str, *, namespace: str = "", grace_seconds: int | None = 0
@@ -238,7 +238,7 @@ class EmbeddedCluster:
             born = record.decode()
             born["status"] = {**(born.get("status") or {}), **_copy(status)}
             record = self.registry.change(resource, record, born, subresource="status")
-        return self._shown(resource, record)
+        return resource.view(record.decode())
 
     def _is_built_in(self, obj: Object) -> bool:
         metadata: Any = obj.get("metadata") or {}
@@ -248,12 +248,6 @@ class EmbeddedCluster:
         key = resource.key(metadata.get("namespace") or "default", metadata.get("name") or "")
         record = self.registry.collection(resource).get(key)
         return record is not None and record.version < self._first_own_version
-
-    def _shown(self, resource: Resource, record: Record) -> Object:
-        obj = record.decode()
-        if resource.from_stored is not None:
-            obj = resource.from_stored(obj)
-        return {"apiVersion": resource.api_version, "kind": resource.kind, **obj}
 
 
 def _is_namespace(obj: Object) -> bool:

@@ -106,6 +106,11 @@ class FieldProblem(msgspec.Struct, frozen=True):
         return cls(field, "FieldValueForbidden", f"Forbidden: {detail}")
 
     @classmethod
+    def duplicate(cls, field: str, value: str) -> FieldProblem:
+        """Say that a list has a value twice."""
+        return cls(field, "FieldValueDuplicate", f'Duplicate value: "{value}"')
+
+    @classmethod
     def unsupported(cls, field: str, value: object, supported: Sequence[str]) -> FieldProblem:
         """Say that a field has an unsupported value."""
         known = ", ".join(_shown(item) for item in supported)
@@ -117,14 +122,7 @@ def _shown(value: object) -> str:
 
 
 def _resource_details(group: str, plural: str, name: str) -> dict[str, Any]:
-    details: dict[str, Any] = {}
-    if name:
-        details["name"] = name
-    if group:
-        details["group"] = group
-    if plural:
-        details["kind"] = plural
-    return details
+    return {key: value for key, value in (("name", name), ("group", group), ("kind", plural)) if value}
 
 
 def _about(group: str, plural: str, name: str, message: str, code: int, reason: str) -> StatusError:

@@ -10,7 +10,7 @@ Objects travel here in their stored form, without kind and apiVersion; `take_in`
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 from pyscheduler.api.meta import KubeObject
 from pyscheduler.api.times import format_time
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from pyscheduler.cluster.embedded.rules.deletion import DeleteOptions
     from pyscheduler.cluster.embedded.store import Collection, Object, Record, Store
 
-__all__ = ["Guard", "Reaction", "Registry"]
+__all__ = ["Registry"]
 
 _MAX_GENERATED_BASE: Final = 58
 _GENERATE_ATTEMPTS: Final = 8
@@ -47,22 +47,6 @@ _IDENTITY: Final = frozenset({"kind", "apiVersion", "metadata"})
 _STATUS_METADATA: Final = ("labels", "annotations")
 
 
-class Reaction(Protocol):
-    """What the server itself does after a write to some collection: serve a new resource, empty a namespace."""
-
-    def __call__(self, registry: Registry, record: Record, *, deleted: bool) -> None:
-        """React to a record that was stored, or to one that is gone."""
-        ...
-
-
-class Guard(Protocol):
-    """What has a say in every write, after everything else: may the one who writes this write it."""
-
-    def __call__(self, resource: Resource, before: Object | None, new: Object) -> None:
-        """Refuse (by raising) that `new` takes the place of `before` (None: of nothing)."""
-        ...
-
-
 class Registry:
     """The writes of the API server.
 
@@ -73,10 +57,10 @@ class Registry:
         self.store = store
         self.table = table
         self.wall = wall
-        #: By collection, what the server does after a write.
-        self.reactions: dict[str, Reaction] = {}
-        #: Checks every write before it is stored; None without access control.
-        self.guard: Guard | None = None
+        #: By collection, what is called after a write with this registry, the record and whether it is `deleted`.
+        self.reactions: dict[str, Callable[..., None]] = {}
+        #: Called before every write with the resource, the object before (or None) and the new one; raises to refuse.
+        self.guard: Callable[[Resource, Object | None, Object], None] | None = None
         self._rng = rng
         for resource in table:  # all from the beginning, so that every log reaches back to it
             self.collection(resource)

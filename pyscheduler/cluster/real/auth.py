@@ -23,7 +23,7 @@ from contextlib import contextmanager
 from functools import cache
 from importlib.util import find_spec, module_from_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
 import attrs
@@ -66,31 +66,6 @@ _PACKAGE: Final = "kubernetes"
 _import_lock: Final = threading.Lock()
 
 
-class _Source(Protocol):
-    """Where credentials come from."""
-
-    @property
-    def name(self) -> str:
-        """Return what to call it in messages."""
-        ...
-
-    async def read(self, configuration: Any, *, anew: bool) -> None:
-        """Bring `configuration` up to date; `anew`: what is there was refused, even if it looks valid."""
-        ...
-
-    def namespace(self) -> str:
-        """Return the namespace that goes with the credentials, "" for none; after the first `read`."""
-        ...
-
-    def compresses(self) -> bool:
-        """Return True if answers may be compressed; after the first `read`."""
-        ...
-
-    def valid_seconds(self, wall: float) -> float:
-        """Return after how long to read again."""
-        ...
-
-
 @attrs.define(kw_only=True)
 class Credentials:
     """How to reach and convince one API server; made by `load` or `plain`."""
@@ -109,7 +84,7 @@ class Credentials:
     certificates: int = 0
     #: Counts the TLS contexts there have been: connections opened under another count show or trust what is old.
     contexts: int = 0
-    _source: _Source | None = None
+    _source: _ServiceAccount | _Kubeconfig | None = None
     _configuration: Any = None
     _clock: Clock | None = None
     _authorization: str | None = None
@@ -240,7 +215,7 @@ async def load(
     """
     clock = clock if clock is not None else LoopClock()
     listed = "" if in_cluster else os.environ.get("KUBECONFIG", "")
-    source: _Source
+    source: _ServiceAccount | _Kubeconfig
     if kubeconfig:
         source = _Kubeconfig(kubeconfigs.one_path(kubeconfig), context, clock)
     elif not listed and (in_cluster or "KUBERNETES_SERVICE_HOST" in os.environ):
@@ -285,6 +260,7 @@ class _ServiceAccount:
     name = "service account"
 
     async def read(self, configuration: Any, *, anew: bool) -> None:
+        """Bring `configuration` up to date; `anew`: it was refused, even if it looks valid."""
         del anew  # files are read whenever they are asked for
         await asyncio.to_thread(self._read, configuration)
 
@@ -307,6 +283,7 @@ class _ServiceAccount:
         return True
 
     def valid_seconds(self, wall: float) -> float:
+        """Return after how long to read again."""
         del wall
         return _RENEW_SECONDS
 

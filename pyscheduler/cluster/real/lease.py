@@ -42,7 +42,6 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
     from pyscheduler.api import Lease
-    from pyscheduler.cluster.real.lease_thread import Place
     from pyscheduler.cluster.real.loop_heartbeat import Heartbeat
     from pyscheduler.config.types import LeaderElection
     from pyscheduler.framework.clock import Clock
@@ -94,12 +93,12 @@ class LeaderElector:
         self.reason = ""
         self._on_lost = on_lost
         self._recorder = recorder
-        self._place: Place = SameLoop(clock) if clock is not None else OwnThread("lease")
+        self._place = SameLoop(clock) if clock is not None else OwnThread("lease")
         self._keeper = LeaseKeeper(
             rules=LeaseRules(identity=self.identity, config=config),
             open_transport=transport,
             rng=rng,
-            listener=_Relay(self, self._place),
+            listener=Relay(self, self._place),
             blocked_seconds=heartbeat.blocked_seconds if heartbeat is not None else float,
         )
         self._acquired: asyncio.Future[None] | None = None
@@ -184,26 +183,27 @@ class LeaderElector:
             _log.error("Leader election ended with an error err=%r", error)
             self._note_lost(f"of an error: {error!r}")
 
-    def _note_warning(self, kind: str) -> None:
-        self._recorder.warning(kind)
 
+class Relay:
+    """Reports the state of the lease to the elector, from the keeper's loop to the owner's."""
 
-class _Relay:
-    """Carries the keeper's words to the elector, from one loop to the other."""
-
-    def __init__(self, elector: LeaderElector, place: Place) -> None:
+    def __init__(self, elector: LeaderElector, place: SameLoop | OwnThread) -> None:
         self._elector = elector
         self._report = place.report
 
     def led(self) -> None:
+        """Report that leadership has begun."""
         self._report(self._elector._note_led)  # noqa: SLF001 - two halves of one thing
 
     def lost(self, reason: str) -> None:
+        """Report that leadership has ended, once and for all."""
         self._elector.reason = reason
         self._report(partial(self._elector._note_lost, reason))  # noqa: SLF001 - same
 
     def failed(self, error: Exception) -> None:
+        """Report a `ConfigError` or a fault of our own, after which the keeper ends."""
         self._report(partial(self._elector._note_failed, error))  # noqa: SLF001 - same
 
     def warn(self, kind: str) -> None:
-        self._report(partial(self._elector._note_warning, kind))  # noqa: SLF001 - same
+        """Report a problem that is counted and ignored."""
+        self._report(partial(self._elector._recorder.warning, kind))  # noqa: SLF001 - same

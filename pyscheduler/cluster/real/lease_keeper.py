@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
@@ -38,12 +38,13 @@ if TYPE_CHECKING:
     import random
     from collections.abc import Awaitable, Callable, Sequence
 
+    from pyscheduler.cluster.real.lease import Relay
     from pyscheduler.cluster.real.lease_rules import LeaseRules
     from pyscheduler.config.types import LeaderElection
     from pyscheduler.framework.clock import Clock
     from pyscheduler.scheduler.ports import Transport
 
-__all__ = ["LeaseKeeper", "Listener", "rules_for"]
+__all__ = ["LeaseKeeper", "rules_for"]
 
 _log = logging.getLogger(__name__)
 
@@ -64,26 +65,6 @@ def rules_for(config: LeaderElection) -> Sequence[PolicyRule]:
     )
 
 
-class Listener(Protocol):
-    """Callbacks about the state of the lease, called on the keeper's loop."""
-
-    def led(self) -> None:
-        """Take note that leadership has begun."""
-        ...
-
-    def lost(self, reason: str) -> None:
-        """Take note that leadership has ended, once and for all."""
-        ...
-
-    def failed(self, error: Exception) -> None:
-        """Take note that there is no sense in going on: a `ConfigError`, or a fault of our own."""
-        ...
-
-    def warn(self, kind: str) -> None:
-        """Count something that went wrong and was passed over."""
-        ...
-
-
 class LeaseKeeper:
     """Acts on the rules. `open_transport` is called, and its transport closed, where the keeper runs.
 
@@ -96,7 +77,7 @@ class LeaseKeeper:
         rules: LeaseRules,
         open_transport: Callable[[], Awaitable[Transport]],
         rng: random.Random,
-        listener: Listener,
+        listener: Relay,
         blocked_seconds: Callable[[], float] = float,
     ) -> None:
         self._rules = rules

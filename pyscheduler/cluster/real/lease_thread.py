@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from pyscheduler.framework.clock import LoopClock
 
@@ -22,27 +22,7 @@ if TYPE_CHECKING:
 
     from pyscheduler.framework.clock import Clock
 
-__all__ = ["OwnThread", "Place", "SameLoop"]
-
-
-class Place(Protocol):
-    """Where a coroutine runs beside its owner; it is started once."""
-
-    def start(self, main: Callable[[Clock], Coroutine[Any, Any, None]]) -> None:
-        """Run `main` with the clock of the place."""
-        ...
-
-    def post(self, callback: Callable[[], object]) -> None:
-        """Call back on the loop that `main` runs on; called by the owner."""
-        ...
-
-    def report(self, callback: Callable[[], object]) -> None:
-        """Call back on the owner's loop; called by `main`."""
-        ...
-
-    async def join(self) -> None:
-        """Return when `main` has ended."""
-        ...
+__all__ = ["OwnThread", "SameLoop"]
 
 
 class SameLoop:

@@ -5,34 +5,25 @@ from __future__ import annotations
 import asyncio.sslproto
 import ssl
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any
 
 from pyscheduler.framework.errors import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["TLSFiles", "make_context", "read_files"]
+__all__ = ["make_context", "read_files"]
 
 
 #: asyncio gives each TLS connection a buffer of 256 KiB; a record has 16 KiB, and there are 60 connections.
 asyncio.sslproto.SSLProtocol.max_size = 32 << 10
 
 
-class TLSFiles(Protocol):
-    """Where certificates are, as the official client's Configuration says it."""
-
-    ssl_ca_cert: str | None
-    ca_cert_data: str | bytes | None
-    cert_file: str | None
-    key_file: str | None
-    verify_ssl: bool
-
-
-def make_context(files: TLSFiles, source: str) -> ssl.SSLContext:
+def make_context(files: Any, source: str) -> ssl.SSLContext:
     """Return the context for connections to the API server; raise `ConfigError` for certificates that do not load.
 
-    `source` names the kubeconfig in messages. Without an authority of its own, the system's authorities are trusted.
+    `files` is the official client's Configuration; `source` names the kubeconfig in messages. Without an authority of
+    its own, the system's authorities are trusted.
     """
     # Not `create_default_context`: newer Pythons make it insist on an extension that many clusters' own authorities
     # lack, and that Go, which all other clients are written in, does not ask for.
@@ -49,7 +40,7 @@ def make_context(files: TLSFiles, source: str) -> ssl.SSLContext:
     return context
 
 
-def read_files(files: TLSFiles) -> Sequence[bytes]:
+def read_files(files: Any) -> Sequence[bytes]:
     """Return what a context is made of, so that a change can be seen: authority, client certificate, its key.
 
     Raises `OSError` for a file that cannot be read.
@@ -58,7 +49,7 @@ def read_files(files: TLSFiles) -> Sequence[bytes]:
     return tuple(Path(name).read_bytes() if name else b"" for name in names)
 
 
-def _load_client_certificate(context: ssl.SSLContext, files: TLSFiles, source: str) -> None:
+def _load_client_certificate(context: ssl.SSLContext, files: Any, source: str) -> None:
     if not files.cert_file:
         return
 
@@ -72,7 +63,7 @@ def _load_client_certificate(context: ssl.SSLContext, files: TLSFiles, source: s
         raise ConfigError(f"{source}: the client certificate and its key cannot be used: {_why(error)}") from error
 
 
-def _load_authority(context: ssl.SSLContext, files: TLSFiles, source: str) -> None:
+def _load_authority(context: ssl.SSLContext, files: Any, source: str) -> None:
     try:
         if files.ssl_ca_cert or files.ca_cert_data:
             context.load_verify_locations(cafile=files.ssl_ca_cert, cadata=files.ca_cert_data)

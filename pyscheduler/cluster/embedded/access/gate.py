@@ -99,11 +99,9 @@ class AccessGate:
 
     def _authorize(self, user: User, asked: Attributes) -> None:
         decision = self.authorizer.authorize(user, asked, note=True)
-        if not decision.allowed:
-            self._refuse(user, asked, decision.reason)
-
-    def _refuse(self, user: User, asked: Attributes, reason: str) -> None:
-        refusal = not_authorized(user.name, asked, reason)
+        if decision.allowed:
+            return
+        refusal = not_authorized(user.name, asked, decision.reason)
         if isinstance(self.authorizer, RbacAuthorizer):
             self.authorizer.usage.refused(user.name, str(refusal))
         raise refusal

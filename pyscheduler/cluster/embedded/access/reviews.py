@@ -14,7 +14,7 @@ from pyscheduler.cluster.embedded.rules.rbac import TOKEN_REQUEST
 from pyscheduler.cluster.embedded.rules.validation import check_fits, fit
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from pyscheduler.cluster.embedded.access.gate import AccessGate
     from pyscheduler.cluster.embedded.registry import Registry
@@ -26,6 +26,7 @@ __all__ = ["REVIEWS", "request_token", "review"]
 _SHORTEST_SECONDS: Final = 600
 _LONGEST_SECONDS: Final = 1 << 32
 _DEFAULT_SECONDS: Final = 3600
+_EXACTLY_ONE: Final = "exactly one of nonResourceAttributes or resourceAttributes must be specified"
 _SYSTEM_METADATA: Final = ("managedFields", "creationTimestamp")
 
 
@@ -55,14 +56,6 @@ def _review_token(gate: AccessGate, _user: User, _namespace: str, body: Object) 
         return {"spec": spec, "status": {"user": {}, "error": str(error)}}
     status = {"authenticated": True, "user": found.as_info(), "audiences": list(audiences)}
     return {"spec": spec, "status": status}
-
-
-def _review_access(gate: AccessGate, _user: User, _namespace: str, body: Object) -> Object:
-    return _reviewed(gate, "SubjectAccessReview", body, None)
-
-
-def _review_own_access(gate: AccessGate, user: User, _namespace: str, body: Object) -> Object:
-    return _reviewed(gate, "SelfSubjectAccessReview", body, user)
 
 
 def _review_local_access(gate: AccessGate, _user: User, namespace: str, body: Object) -> Object:
@@ -101,8 +94,8 @@ def _review_own_rules(gate: AccessGate, user: User, _namespace: str, body: Objec
 REVIEWS: Final[dict[str, Callable[[AccessGate, User, str, Object], Object]]] = {
     "selfsubjectreviews": _review_self,
     "tokenreviews": _review_token,
-    "subjectaccessreviews": _review_access,
-    "selfsubjectaccessreviews": _review_own_access,
+    "subjectaccessreviews": lambda gate, _, __, body: _reviewed(gate, "SubjectAccessReview", body, None),
+    "selfsubjectaccessreviews": lambda gate, user, _, body: _reviewed(gate, "SelfSubjectAccessReview", body, user),
     "localsubjectaccessreviews": _review_local_access,
     "selfsubjectrulesreviews": _review_own_rules,
 }
@@ -113,28 +106,24 @@ def _picked(rule: dict[str, Any], *names: str) -> dict[str, Any]:
 
 
 def _reviewed(
-    gate: AccessGate, kind: str, body: Object, user: User | None, problems: list[FieldProblem] | None = None
+    gate: AccessGate, kind: str, body: Object, user: User | None, more: Sequence[FieldProblem] = ()
 ) -> Object:
     """Answer whether `user` (None: the one that the review names) may do what the review names."""
     spec = body.get("spec") or {}
     of_resource, of_path = spec.get("resourceAttributes"), spec.get("nonResourceAttributes")
-    found: list[FieldProblem] = []
-    if of_resource is not None and of_path is not None:
-        why = "cannot be specified in combination with resourceAttributes"
-        found.append(FieldProblem.invalid("spec.nonResourceAttributes", of_path, why))
-    if of_resource is None and of_path is None:
-        why = "exactly one of nonResourceAttributes or resourceAttributes must be specified"
-        found.append(FieldProblem.invalid("spec.resourceAttributes", None, why))
-    if user is None and not spec.get("user") and not spec.get("groups"):
-        why = "at least one of user or group must be specified"
-        found.append(FieldProblem.invalid("spec.user", "", why))
     metadata = {n: value for n, value in (body.get("metadata") or {}).items() if value and n not in _SYSTEM_METADATA}
-    if metadata:
-        empty = "must be empty except for namespace" if kind == "LocalSubjectAccessReview" else "must be empty"
-        found.append(FieldProblem.invalid("metadata", metadata, empty))
-    found += problems or ()
-    if found:
-        raise errors.invalid("authorization.k8s.io", kind, "", found)
+    both, none = of_resource is not None and of_path is not None, of_resource is None and of_path is None
+    nobody = user is None and not spec.get("user") and not spec.get("groups")
+    empty = "must be empty except for namespace" if kind == "LocalSubjectAccessReview" else "must be empty"
+    checks = (
+        (both, "spec.nonResourceAttributes", of_path, "cannot be specified in combination with resourceAttributes"),
+        (none, "spec.resourceAttributes", None, _EXACTLY_ONE),
+        (nobody, "spec.user", "", "at least one of user or group must be specified"),
+        (metadata, "metadata", metadata, empty),
+    )
+    problems = [*(FieldProblem.invalid(path, value, why) for wrong, path, value, why in checks if wrong), *more]
+    if problems:
+        raise errors.invalid("authorization.k8s.io", kind, "", problems)
     if user is None:
         user = User(spec.get("user") or "", spec.get("uid") or "", tuple(spec.get("groups") or ()))
     decision = gate.authorizer.authorize(user, _asked(of_resource, of_path))

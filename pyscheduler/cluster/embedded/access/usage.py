@@ -60,20 +60,11 @@ class Usage:
             total.update(self._refused.get(one, {}))
         return dict(total)
 
-    def used_cells(self, role: RoleName, index: int) -> set[Cell]:
-        """Return the parts of a rule that allowed a request, by any user and through any binding."""
-        return {
-            cell
-            for uses in self._allowed.values()
-            for source, cell in uses
-            if source.role == role and source.index == index
-        }
-
     def unused(self, role: RoleName, rules: Sequence[Rule]) -> Iterator[tuple[int, Cell]]:
         """Yield each part of a role's rules that allowed nothing, with the rule's index."""
+        used = {(source.index, cell) for uses in self._allowed.values() for source, cell in uses if source.role == role}
         for index, rule in enumerate(rules):
-            used = self.used_cells(role, index)
-            yield from ((index, cell) for cell in rule.cells if cell not in used)
+            yield from ((index, cell) for cell in rule.cells if (index, cell) not in used)
 
     def clear(self) -> None:
         """Forget everything noted so far."""

@@ -16,7 +16,7 @@ import attrs
 
 from pyscheduler.api.errors import DecodeError
 from pyscheduler.api.times import format_time, parse_time
-from pyscheduler.cluster.embedded.conditions import has_condition
+from pyscheduler.cluster.embedded.conditions import has_condition, set_condition
 from pyscheduler.cluster.embedded.controllers.follower import Follower
 from pyscheduler.cluster.embedded.resources.builtin import DISRUPTION_BUDGETS, PODS
 from pyscheduler.cluster.embedded.store import StaleRecordError
@@ -43,7 +43,6 @@ CONTROLLERS: Final = frozenset(
 """Kinds with a desired number of pods in `spec.replicas`."""
 
 _GONE_WITHIN_SECONDS: Final = 120.0
-_CONDITION: Final = "DisruptionAllowed"
 
 
 class _SyncError(Exception):
@@ -301,16 +300,12 @@ def _share(value: str | int, total: int) -> int:
 
 
 def _set_condition(status: Object, reason: str, message: str, generation: int, now: float) -> None:
-    state = "True" if reason == "SufficientPods" else "False"
-    before = next((one for one in status.get("conditions") or () if one.get("type") == _CONDITION), None)
-    since = before["lastTransitionTime"] if before is not None and before["status"] == state else format_time(now)
     condition = {
-        "type": _CONDITION,
-        "status": state,
+        "type": "DisruptionAllowed",
+        "status": "True" if reason == "SufficientPods" else "False",
         "observedGeneration": generation,
-        "lastTransitionTime": since,
+        "lastTransitionTime": format_time(now),
         "reason": reason,
         "message": message,
     }
-    others = [one for one in status.get("conditions") or () if one.get("type") != _CONDITION]
-    status["conditions"] = [*others, condition]
+    set_condition(status, condition)

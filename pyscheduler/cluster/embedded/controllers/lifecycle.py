@@ -84,34 +84,29 @@ class Lifecycle:
         #: The versions written here, which need no second look.
         self._own: set[int] = set()
         self._addresses = 0
-        self._budgets = DisruptionBudgets(registry, clock=clock) if run_pods else None
-        self._claims = ClaimController(registry, clock=clock) if run_pods else None
         self._preparing = Preparing(registry, clock=clock, ready=self._run) if run_pods else None
         #: By uid, the last message about a pod with claims that cannot be prepared.
         self._unprepared: dict[str, str] = {}
         self._node_news = Follower(self._nodes, clock=clock, listed=self._list_nodes, changed=self._node_changed)
-        self._followers = (
+        self._parts: list[Follower | DisruptionBudgets | ClaimController | Preparing] = [
             self._node_news,
             Follower(self._pods, clock=clock, listed=self._list_pods, changed=self._pod_changed),
-        )
+        ]
+        if self._preparing is not None:
+            budgets, claims = DisruptionBudgets(registry, clock=clock), ClaimController(registry, clock=clock)
+            self._parts += [budgets, claims, self._preparing]
         #: How many pods were not taken in by their node, or were given a device that another pod has.
         self.rejections = 0
 
     def start(self) -> None:
         """Take up the pods that are there, then follow every change."""
-        for follower in self._followers:
-            follower.start()
-        for controller in (self._budgets, self._claims, self._preparing):
-            if controller is not None:
-                controller.start()
+        for part in self._parts:
+            part.start()
 
     def stop(self) -> None:
         """Leave all pods as they are; idempotent."""
-        for follower in self._followers:
-            follower.stop()
-        for controller in (self._budgets, self._claims, self._preparing):
-            if controller is not None:
-                controller.stop()
+        for part in self._parts:
+            part.stop()
         for timer in self._timers.values():
             timer.cancel()
         self._timers.clear()

@@ -1,4 +1,4 @@
-"""What a kubelet writes into the status of a pod as it gets on: running, done, or not taken in.
+"""The status that a kubelet writes for a pod that runs, is done, or is rejected.
 
 The fields are those that `kubectl get` and `describe`, controllers and schedulers read. Each function changes the
 decoded pod that it is given.
@@ -29,7 +29,7 @@ def host_address(node: Object | None) -> str:
 
 
 def run(pod: Object, now: str, *, host: str, address: str) -> None:
-    """Let a pod run on the node at `host`, with an `address` of its own; ready at once."""
+    """Make a pod Running and Ready on the node at `host`, with an `address` of its own."""
     spec, status = pod.get("spec") or {}, pod.setdefault("status", {})
     generation = pod["metadata"].get("generation")
     status["phase"] = "Running"
@@ -47,11 +47,9 @@ def run(pod: Object, now: str, *, host: str, address: str) -> None:
         set_condition(status, condition)
     if not any(one.get("type") == "PodScheduled" for one in status["conditions"]):  # bound from the beginning
         set_condition(status, _condition("PodScheduled", "True", now, generation))
-    address = host if spec.get("hostNetwork") else address
-    if host:
-        status["hostIP"], status["hostIPs"] = host, [{"ip": host}]
-    if address:
-        status["podIP"], status["podIPs"] = address, [{"ip": address}]
+    for name, ip in (("hostIP", host), ("podIP", host if spec.get("hostNetwork") else address)):
+        if ip:
+            status[name], status[f"{name}s"] = ip, [{"ip": ip}]
     uid = pod["metadata"].get("uid") or ""
     if spec.get("initContainers"):
         status["initContainerStatuses"] = [
@@ -62,7 +60,7 @@ def run(pod: Object, now: str, *, host: str, address: str) -> None:
 
 
 def complete(pod: Object, now: str) -> None:
-    """End a running pod well: every container did its work."""
+    """Make a running pod Succeeded: every container exited with 0."""
     status = pod.setdefault("status", {})
     generation = pod["metadata"].get("generation")
     status["phase"] = "Succeeded"
@@ -75,7 +73,7 @@ def complete(pod: Object, now: str) -> None:
 
 
 def reject(pod: Object, rejection: Rejection) -> None:
-    """Fail a pod that its node did not take in; of its status, only the conditions stay."""
+    """Make a pod Failed that its node rejected; keep only the conditions of its status."""
     before = pod.get("status") or {}
     kept = {name: before[name] for name in ("conditions", "qosClass") if name in before}
     pod["status"] = {

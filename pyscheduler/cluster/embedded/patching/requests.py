@@ -87,9 +87,7 @@ def apply_patch(
     patch = _decode_patch(body)
     if record is None:
         raise errors.not_found(resource.storage_group, resource.plural, name)
-    stored = record.decode()
-    seen = stored if resource.from_stored is None else resource.from_stored(stored)
-    before = {"kind": resource.kind, "apiVersion": resource.api_version, **seen}
+    before = resource.view(record.decode())
     patched = _patched(resource, before, patch, content_type)
     if not isinstance(patched, dict) or not isinstance(patched.get("metadata"), dict):
         raise errors.bad_request(f"the patch leaves no {resource.kind}")
@@ -121,9 +119,7 @@ def _apply(
     validation.check_fits(config, (KubeObject,), resource.kind, resource.version)
     live: Object = {}
     if record is not None:
-        stored = record.decode()
-        seen = stored if resource.from_stored is None else resource.from_stored(stored)
-        live = {"kind": resource.kind, "apiVersion": resource.api_version, **seen}
+        live = resource.view(record.decode())
     elif options.subresource:
         raise errors.not_found(resource.storage_group, resource.plural, name)
     fields = options.fields

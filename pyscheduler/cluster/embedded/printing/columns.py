@@ -1,4 +1,4 @@
-"""What printers share: columns and the cells under them, ages, and the words for nothing and for not known."""
+"""Columns of tables: fields of objects, ages, and the words for absent and unknown values."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ import attrs
 
 from pyscheduler.api.errors import DecodeError
 from pyscheduler.api.times import parse_time
+from pyscheduler.cluster.embedded.resources.scale import value_at
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable
 
     from pyscheduler.cluster.embedded.store import Object
 
@@ -20,12 +21,16 @@ __all__ = [
     "NONE",
     "UNKNOWN",
     "Column",
+    "Field",
     "Printer",
     "age",
-    "age_of",
-    "columns",
+    "ago",
     "definitions",
+    "field",
     "human_duration",
+    "number",
+    "printer",
+    "wide",
 ]
 
 NONE: Final = "<none>"
@@ -48,33 +53,64 @@ class Column:
     priority: int = 0
 
 
-NAME: Final = Column("Name", format="name", description="Name of the object, unique within its namespace.")
-AGE: Final = Column("Age", description="Time since the object was created.")
-
-
 @attrs.frozen
 class Printer:
-    """How a kind is printed: its columns, and what makes the cells of an object (at a time in seconds)."""
+    """The columns of a kind, and a function that returns the cells of an object at a time (in seconds)."""
 
     columns: tuple[Column, ...]
     cells: Callable[[Object, float], list[Any]]
 
 
-def columns(*names: str | Column, wide: Sequence[str] = ()) -> tuple[Column, ...]:
-    """Return columns of text, and behind them those that only show in wide output."""
-    first = tuple(Column(name) if isinstance(name, str) else name for name in names)
-    return first + tuple(Column(name, priority=1) for name in wide)
+Field = tuple[Column, "Callable[[Object, float], Any]"]
+"""A column, and a function that returns its cell for an object at a time (in seconds)."""
+
+
+def printer(*fields: Field) -> Printer:
+    """Return a printer that makes each cell by itself."""
+    cells = [cell for _, cell in fields]
+    return Printer(tuple(column for column, _ in fields), lambda obj, now: [cell(obj, now) for cell in cells])
+
+
+def field(
+    name: str, *paths: str, otherwise: Any = "", type: str = "string", convert: Callable[[Any], Any] | None = None
+) -> Field:
+    """Return a column of the first of `paths` that is set in an object, converted; else of `otherwise`."""
+    steps = [tuple(path.split(".")) for path in paths]
+
+    def cell(obj: Object, _now: float) -> Any:
+        for path in steps:
+            value = value_at(obj, path)
+            if value not in (None, "", [], {}):
+                return value if convert is None else convert(value)
+        return otherwise
+
+    return Column(name, type), cell
+
+
+def number(name: str, path: str) -> Field:
+    """Return a column of integers."""
+    return field(name, path, otherwise=0, type="integer")
+
+
+def ago(name: str, *paths: str, otherwise: str = UNKNOWN) -> Field:
+    """Return a column of how long ago the first of `paths` that is set was."""
+    column, timestamp = field(name, *paths)
+
+    def cell(obj: Object, now: float) -> str:
+        value = timestamp(obj, now)
+        return age(value, now) if value else otherwise
+
+    return column, cell
+
+
+def wide(*fields: Field) -> tuple[Field, ...]:
+    """Return columns that only show in wide output."""
+    return tuple((attrs.evolve(column, priority=1), cell) for column, cell in fields)
 
 
 def definitions(shown: Iterable[Column]) -> list[Object]:
     """Return columns as a Table carries them."""
     return [attrs.asdict(column) for column in shown]
-
-
-def age_of(obj: Object, now: float) -> str:
-    """Return how long ago an object was created, as people read it."""
-    created = obj["metadata"].get("creationTimestamp")
-    return age(created, now) if created else UNKNOWN
 
 
 def age(timestamp: str, now: float) -> str:
@@ -108,4 +144,13 @@ _SCALES: Final = (
     (8 * _DAY, _DAY, "d", _HOUR, "h"),
     (2 * _YEAR, _DAY, "d", 0, ""),
     (8 * _YEAR, _YEAR, "y", _DAY, "d"),
+)
+
+NAME: Final[Field] = (
+    Column("Name", format="name", description="Name of the object, unique within its namespace."),
+    lambda obj, _: obj["metadata"]["name"],
+)
+AGE: Final[Field] = (
+    Column("Age", description="Time since the object was created."),
+    ago("Age", "metadata.creationTimestamp")[1],
 )

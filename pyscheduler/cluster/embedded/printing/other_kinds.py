@@ -1,10 +1,21 @@
-"""The rows of storage, configuration and access: mostly a field per column."""
+"""The rows of storage, configuration, access and devices: mostly a field per column."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from pyscheduler.cluster.embedded.printing.columns import AGE, NAME, NONE, Column, Printer, age_of, columns
+from pyscheduler.cluster.embedded.printing.columns import (
+    AGE,
+    NAME,
+    NONE,
+    Column,
+    Field,
+    Printer,
+    field,
+    number,
+    printer,
+    wide,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -27,181 +38,150 @@ _MODES: Final = {
 }
 
 
-def _phase(obj: Object) -> str:
+def _phase(obj: Object, _now: float) -> str:
     if "deletionTimestamp" in obj["metadata"]:
         return "Terminating"
     return (obj.get("status") or {}).get("phase") or ""
 
 
-def _modes(modes: Iterable[str] | None) -> str:
-    given = set(modes or ())
+def _modes(modes: Iterable[str]) -> str:
+    given = set(modes)
     return ",".join(short for mode, short in _MODES.items() if mode in given)
 
 
-def _class_of(obj: Object, spec: Object) -> str:
-    return (obj["metadata"].get("annotations") or {}).get(_CLASS) or spec.get("storageClassName") or ""
+def _class_of(obj: Object, _now: float) -> Any:
+    by_annotation = (obj["metadata"].get("annotations") or {}).get(_CLASS)
+    return by_annotation or (obj.get("spec") or {}).get("storageClassName") or ""
 
 
-def _text(value: Any) -> str:
-    return "" if value is None else str(value)
+def _if_bound(shown: Field) -> Field:
+    column, cell = shown
+    return column, lambda claim, now: cell(claim, now) if (claim.get("spec") or {}).get("volumeName") else ""
 
 
-def _claim_cells(claim: Object, now: float) -> list[Any]:
-    spec, status = claim.get("spec") or {}, claim.get("status") or {}
-    bound = bool(spec.get("volumeName"))
-    return [
-        claim["metadata"]["name"],
-        _phase(claim),
-        spec.get("volumeName") or "",
-        _text((status.get("capacity") or {}).get("storage")) if bound else "",
-        _modes(status.get("accessModes")) if bound else "",
-        _class_of(claim, spec),
-        spec.get("volumeAttributesClassName") or _UNSET,
-        age_of(claim, now),
-        spec.get("volumeMode") or _UNSET,
-    ]
-
-
-def _volume_cells(volume: Object, now: float) -> list[Any]:
-    spec, status = volume.get("spec") or {}, volume.get("status") or {}
-    claim = spec.get("claimRef")
-    return [
-        volume["metadata"]["name"],
-        _text((spec.get("capacity") or {}).get("storage")),
-        _modes(spec.get("accessModes")),
-        spec.get("persistentVolumeReclaimPolicy") or "",
-        _phase(volume),
-        f"{claim.get('namespace', '')}/{claim.get('name', '')}" if claim else "",
-        _class_of(volume, spec),
-        spec.get("volumeAttributesClassName") or _UNSET,
-        status.get("reason") or "",
-        age_of(volume, now),
-        spec.get("volumeMode") or _UNSET,
-    ]
-
-
-def _storage_class_cells(one: Object, now: float) -> list[Any]:
+def _storage_class_name(one: Object, _now: float) -> Any:
     annotations = one["metadata"].get("annotations") or {}
     is_default = any(annotations.get(key) == "true" for key in _DEFAULT_CLASS)
-    return [
-        one["metadata"]["name"] + (" (default)" if is_default else ""),
-        one.get("provisioner") or "",
-        one.get("reclaimPolicy") or "Delete",
-        one.get("volumeBindingMode") or "Immediate",
-        bool(one.get("allowVolumeExpansion")),
-        age_of(one, now),
-    ]
+    return one["metadata"]["name"] + (" (default)" if is_default else "")
 
 
-def _driver_cells(driver: Object, now: float) -> list[Any]:
-    spec = driver.get("spec") or {}
-    tokens = spec.get("tokenRequests")
-    return [
-        driver["metadata"]["name"],
-        spec.get("attachRequired") is not False,
-        bool(spec.get("podInfoOnMount")),
-        bool(spec.get("storageCapacity")),
-        _UNSET if tokens is None else ",".join(one.get("audience") or "" for one in tokens),
-        bool(spec.get("requiresRepublish")),
-        ",".join(spec.get("volumeLifecycleModes") or ()) or NONE,
-        age_of(driver, now),
-    ]
+def _audiences(driver: Object, _now: float) -> str:
+    tokens = (driver.get("spec") or {}).get("tokenRequests")
+    return _UNSET if tokens is None else ",".join(one.get("audience") or "" for one in tokens)
 
 
-def _csi_node_cells(node: Object, now: float) -> list[Any]:
-    return [node["metadata"]["name"], len((node.get("spec") or {}).get("drivers") or ()), age_of(node, now)]
+def _subjects(column: str, kind: str, *parts: str) -> Field:
+    def names(subjects: Iterable[Object]) -> str:
+        own = (one for one in subjects if one.get("kind") == kind)
+        return ", ".join("/".join(one.get(part) or "" for part in parts) for one in own)
+
+    return field(column, "subjects", convert=names)
 
 
-def _capacity_cells(one: Object, _now: float) -> list[Any]:
-    capacity = one.get("capacity")
-    return [one["metadata"]["name"], one.get("storageClassName") or "", _UNSET if capacity is None else str(capacity)]
+def _flag(name: str, path: str, *, otherwise: bool = False) -> Field:
+    return field(name, path, otherwise=otherwise, type="boolean", convert=bool)
 
 
-def _attachment_cells(one: Object, now: float) -> list[Any]:
-    spec, status = one.get("spec") or {}, one.get("status") or {}
-    volume = (spec.get("source") or {}).get("persistentVolumeName") or ""
-    attached = bool(status.get("attached"))
-    name, attacher, node = one["metadata"]["name"], spec.get("attacher") or "", spec.get("nodeName") or ""
-    return [name, attacher, volume, node, attached, age_of(one, now)]
+def _claim_state(claim: Object, _now: float) -> str:
+    leaving, status = "deletionTimestamp" in claim["metadata"], claim.get("status") or {}
+    states = ["deleted"] if leaving else []
+    if status.get("allocation") is not None:
+        states += ["allocated", "reserved"] if status.get("reservedFor") else ["allocated"]
+    elif not leaving:
+        states.append("pending")
+    return ",".join(states)
 
 
-def _config_map_cells(one: Object, now: float) -> list[Any]:
-    return [one["metadata"]["name"], len(one.get("data") or ()) + len(one.get("binaryData") or ()), age_of(one, now)]
-
-
-def _secret_cells(one: Object, now: float) -> list[Any]:
-    return [one["metadata"]["name"], one.get("type") or "", len(one.get("data") or ()), age_of(one, now)]
-
-
-def _role_cells(role: Object, _now: float) -> list[Any]:
-    return [role["metadata"]["name"], role["metadata"].get("creationTimestamp", "")]
-
-
-def _binding_cells(binding: Object, now: float) -> list[Any]:
-    role = binding.get("roleRef") or {}
-    named: dict[str, list[str]] = {"User": [], "Group": [], "ServiceAccount": []}
-    for subject in binding.get("subjects") or ():
-        prefix = f"{subject.get('namespace', '')}/" if subject.get("kind") == "ServiceAccount" else ""
-        named.setdefault(subject.get("kind") or "", []).append(prefix + (subject.get("name") or ""))
-    return [
-        binding["metadata"]["name"],
-        f"{role.get('kind', '')}/{role.get('name', '')}",
-        age_of(binding, now),
-        *(", ".join(named[kind]) for kind in ("User", "Group", "ServiceAccount")),
-    ]
-
-
-def _flag(name: str) -> Column:
-    return Column(name, type="boolean")
-
-
-_BINDINGS: Final = Printer(columns(NAME, "Role", AGE, wide=("Users", "Groups", "ServiceAccounts")), _binding_cells)
-_ROLES: Final = Printer((NAME, Column("Created At", type="date")), _role_cells)
+_ATTRIBUTES_CLASS: Final = field("VolumeAttributesClass", "spec.volumeAttributesClassName", otherwise=_UNSET)
+_VOLUME_MODE: Final = wide(field("VolumeMode", "spec.volumeMode", otherwise=_UNSET))
+_ROLES: Final = printer(NAME, field("Created At", "metadata.creationTimestamp", type="date"))
+_BINDINGS: Final = printer(
+    NAME,
+    field("Role", "roleRef", otherwise="/", convert=lambda role: f"{role.get('kind', '')}/{role.get('name', '')}"),
+    AGE,
+    *wide(_subjects("Users", "User", "name"), _subjects("Groups", "Group", "name")),
+    *wide(_subjects("ServiceAccounts", "ServiceAccount", "namespace", "name")),
+)
 OTHER_PRINTERS: Final[dict[str, Printer]] = {
-    "persistentvolumeclaims": Printer(
-        columns(
-            NAME,
-            *("Status", "Volume", "Capacity", "Access Modes", "StorageClass", "VolumeAttributesClass"),
-            AGE,
-            wide=("VolumeMode",),
-        ),
-        _claim_cells,
+    "persistentvolumeclaims": printer(
+        NAME,
+        (Column("Status"), _phase),
+        field("Volume", "spec.volumeName"),
+        _if_bound(field("Capacity", "status.capacity.storage", convert=str)),
+        _if_bound(field("Access Modes", "status.accessModes", convert=_modes)),
+        (Column("StorageClass"), _class_of),
+        _ATTRIBUTES_CLASS,
+        AGE,
+        *_VOLUME_MODE,
     ),
-    "persistentvolumes": Printer(
-        columns(
-            NAME,
-            *("Capacity", "Access Modes", "Reclaim Policy", "Status", "Claim", "StorageClass"),
-            *("VolumeAttributesClass", "Reason"),
-            AGE,
-            wide=("VolumeMode",),
-        ),
-        _volume_cells,
+    "persistentvolumes": printer(
+        NAME,
+        field("Capacity", "spec.capacity.storage", convert=str),
+        field("Access Modes", "spec.accessModes", convert=_modes),
+        field("Reclaim Policy", "spec.persistentVolumeReclaimPolicy"),
+        (Column("Status"), _phase),
+        field("Claim", "spec.claimRef", convert=lambda one: f"{one.get('namespace', '')}/{one.get('name', '')}"),
+        (Column("StorageClass"), _class_of),
+        _ATTRIBUTES_CLASS,
+        field("Reason", "status.reason"),
+        AGE,
+        *_VOLUME_MODE,
     ),
-    "storageclasses.storage.k8s.io": Printer(
-        columns(NAME, "Provisioner", "ReclaimPolicy", "VolumeBindingMode", "AllowVolumeExpansion", AGE),
-        _storage_class_cells,
+    "storageclasses.storage.k8s.io": printer(
+        (NAME[0], _storage_class_name),
+        field("Provisioner", "provisioner"),
+        field("ReclaimPolicy", "reclaimPolicy", otherwise="Delete"),
+        field("VolumeBindingMode", "volumeBindingMode", otherwise="Immediate"),
+        field("AllowVolumeExpansion", "allowVolumeExpansion", otherwise=False),
+        AGE,
     ),
-    "csidrivers.storage.k8s.io": Printer(
-        columns(
-            NAME,
-            *(_flag(name) for name in ("AttachRequired", "PodInfoOnMount", "StorageCapacity")),
-            "TokenRequests",
-            _flag("RequiresRepublish"),
-            "Modes",
-            AGE,
-        ),
-        _driver_cells,
+    "csidrivers.storage.k8s.io": printer(
+        NAME,
+        _flag("AttachRequired", "spec.attachRequired", otherwise=True),
+        _flag("PodInfoOnMount", "spec.podInfoOnMount"),
+        _flag("StorageCapacity", "spec.storageCapacity"),
+        (Column("TokenRequests"), _audiences),
+        _flag("RequiresRepublish", "spec.requiresRepublish"),
+        field("Modes", "spec.volumeLifecycleModes", otherwise=NONE, convert=",".join),
+        AGE,
     ),
-    "csinodes.storage.k8s.io": Printer(columns(NAME, Column("Drivers", type="integer"), AGE), _csi_node_cells),
-    "csistoragecapacities.storage.k8s.io": Printer(columns(NAME, "StorageClassName", "Capacity"), _capacity_cells),
-    "volumeattachments.storage.k8s.io": Printer(
-        columns(NAME, Column("Attacher", format="name"), "PV", "Node", _flag("Attached"), AGE), _attachment_cells
+    "csinodes.storage.k8s.io": printer(
+        NAME, field("Drivers", "spec.drivers", otherwise=0, type="integer", convert=len), AGE
     ),
-    "configmaps": Printer(columns(NAME, "Data", AGE), _config_map_cells),
-    "secrets": Printer(columns(NAME, "Type", "Data", AGE), _secret_cells),
+    "csistoragecapacities.storage.k8s.io": printer(
+        NAME,
+        field("StorageClassName", "storageClassName"),
+        field("Capacity", "capacity", otherwise=_UNSET, convert=str),
+    ),
+    "volumeattachments.storage.k8s.io": printer(
+        NAME,
+        (Column("Attacher", format="name"), field("", "spec.attacher")[1]),
+        field("PV", "spec.source.persistentVolumeName"),
+        field("Node", "spec.nodeName"),
+        _flag("Attached", "status.attached"),
+        AGE,
+    ),
+    "configmaps": printer(
+        NAME,
+        (Column("Data"), lambda one, _: len(one.get("data") or ()) + len(one.get("binaryData") or ())),
+        AGE,
+    ),
+    "secrets": printer(NAME, field("Type", "type"), field("Data", "data", otherwise=0, convert=len), AGE),
+    "priorityclasses.scheduling.k8s.io": printer(
+        NAME,
+        number("Value", "value"),
+        _flag("Global-Default", "globalDefault"),
+        AGE,
+        field("PreemptionPolicy", "preemptionPolicy"),
+    ),
+    "customresourcedefinitions.apiextensions.k8s.io": _ROLES,
     "roles.rbac.authorization.k8s.io": _ROLES,
     "clusterroles.rbac.authorization.k8s.io": _ROLES,
     "rolebindings.rbac.authorization.k8s.io": _BINDINGS,
     "clusterrolebindings.rbac.authorization.k8s.io": _BINDINGS,
+    "resourceclaims.resource.k8s.io": printer(NAME, (Column("State"), _claim_state), AGE),
+    "resourceslices.resource.k8s.io": printer(
+        NAME, field("Node", "spec.nodeName"), field("Driver", "spec.driver"), field("Pool", "spec.pool.name"), AGE
+    ),
 }
 """By collection: how these kinds are printed."""

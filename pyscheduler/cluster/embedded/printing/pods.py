@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pyscheduler.api.errors import DecodeError
 from pyscheduler.api.times import parse_time
 from pyscheduler.cluster.embedded.conditions import has_condition
-from pyscheduler.cluster.embedded.printing.columns import NONE, UNKNOWN, Column, age_of, human_duration
+from pyscheduler.cluster.embedded.printing.columns import AGE, NONE, UNKNOWN, Column, human_duration
 
 if TYPE_CHECKING:
     from pyscheduler.cluster.embedded.store import Object
@@ -53,7 +53,7 @@ def pod_cells(pod: Object, now: float) -> list[Any]:
         f"{ready}/{len(spec.get('containers') or ()) + len(sidecars)}",
         word,
         _restarts(counted, now),
-        age_of(pod, now),
+        AGE[1](pod, now),
         status.get("podIP") or NONE,
         spec.get("nodeName") or NONE,
         status.get("nominatedNodeName") or NONE,

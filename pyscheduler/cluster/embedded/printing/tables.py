@@ -14,13 +14,16 @@ from pyscheduler.cluster.embedded.printing.columns import (
     NONE,
     UNKNOWN,
     Column,
+    Field,
     Printer,
     age,
-    age_of,
-    columns,
+    ago,
     definitions,
+    field,
+    number,
+    printer,
+    wide,
 )
-from pyscheduler.cluster.embedded.printing.devices import DEVICE_PRINTERS
 from pyscheduler.cluster.embedded.printing.other_kinds import OTHER_PRINTERS
 from pyscheduler.cluster.embedded.printing.pods import POD_COLUMNS, pod_cells
 from pyscheduler.cluster.embedded.printing.workloads import WORKLOAD_PRINTERS
@@ -78,34 +81,25 @@ def _printer_of(resource: Resource) -> Printer:
     return _PRINTERS.get(resource.collection, _PLAIN)
 
 
-def _plain_cells(obj: Object, now: float) -> list[Any]:
-    return [obj["metadata"]["name"], age_of(obj, now)]
-
-
 # --- custom resources ----------------------------------------------------------------------------
 
 
 def _custom_printer(resource: Resource) -> Printer:
     if not resource.printer_columns:
         return _PLAIN
-    shown = [NAME]
-    paths: list[tuple[str, str]] = []
-    for one in resource.printer_columns:
-        shown.append(
-            Column(
-                one["name"],
-                type=one.get("type", "string"),
-                format=one.get("format", ""),
-                description=one.get("description", ""),
-                priority=one.get("priority", 0),
-            )
-        )
-        paths.append((one.get("jsonPath", ""), one.get("type", "string")))
+    return printer(NAME, *map(_custom_field, resource.printer_columns))
 
-    def cells(obj: Object, now: float) -> list[Any]:
-        return [obj["metadata"]["name"], *(_custom_cell(obj, path, kind, now) for path, kind in paths)]
 
-    return Printer(tuple(shown), cells)
+def _custom_field(given: Object) -> Field:
+    kind, path = given.get("type", "string"), given.get("jsonPath", "")
+    column = Column(
+        given["name"],
+        type=kind,
+        format=given.get("format", ""),
+        description=given.get("description", ""),
+        priority=given.get("priority", 0),
+    )
+    return column, lambda obj, now: _custom_cell(obj, path, kind, now)
 
 
 def _custom_cell(obj: Object, path: str, kind: str, now: float) -> Any:
@@ -127,134 +121,80 @@ def _custom_cell(obj: Object, path: str, kind: str, now: float) -> Any:
 # --- built-in kinds ------------------------------------------------------------------------------
 
 
-def _node_cells(node: Object, now: float) -> list[Any]:
-    metadata, spec, status = node["metadata"], node.get("spec") or {}, node.get("status") or {}
-    ready = next((one for one in status.get("conditions") or () if one.get("type") == "Ready"), None)
-    state = "Unknown" if ready is None else "Ready" if ready.get("status") == "True" else "NotReady"
-    if spec.get("unschedulable"):
-        state += ",SchedulingDisabled"
-    labels = metadata.get("labels") or {}
+def _node_status(node: Object, _now: float) -> str:
+    conditions = (node.get("status") or {}).get("conditions") or ()
+    ready = next((one.get("status") for one in conditions if one.get("type") == "Ready"), None)
+    state = "Unknown" if ready is None else "Ready" if ready == "True" else "NotReady"
+    return f"{state},SchedulingDisabled" if (node.get("spec") or {}).get("unschedulable") else state
+
+
+def _roles(node: Object, _now: float) -> str:
+    labels = node["metadata"].get("labels") or {}
     roles = {key.removeprefix(_ROLE_PREFIX) for key in labels if key.startswith(_ROLE_PREFIX)}
-    roles |= {value for key, value in labels.items() if key == "kubernetes.io/role" and value}
-    info = status.get("nodeInfo") or {}
-    addresses = {one.get("type"): one.get("address") for one in reversed(status.get("addresses") or [])}
-    return [
-        metadata["name"],
-        state,
-        ",".join(sorted(roles)) or NONE,
-        age_of(node, now),
-        info.get("kubeletVersion") or "",
-        addresses.get("InternalIP") or NONE,
-        addresses.get("ExternalIP") or NONE,
-        info.get("osImage") or UNKNOWN,
-        info.get("kernelVersion") or UNKNOWN,
-        info.get("containerRuntimeVersion") or UNKNOWN,
-    ]
+    roles.add(labels.get("kubernetes.io/role") or "")
+    return ",".join(sorted(filter(None, roles))) or NONE
 
 
-def _namespace_cells(namespace: Object, now: float) -> list[Any]:
-    phase = (namespace.get("status") or {}).get("phase") or ""
-    return [namespace["metadata"]["name"], phase, age_of(namespace, now)]
+def _address(column: str, kind: str) -> Field:
+    def first(addresses: list[Object]) -> str:
+        return next((one.get("address") or NONE for one in addresses if one.get("type") == kind), NONE)
+
+    return field(column, "status.addresses", otherwise=NONE, convert=first)
 
 
-def _event_cells(event: Object, now: float) -> list[Any]:
-    """Return the cells of an event, which may come in either view."""
+def _involved(event: Object, _now: float) -> str:
     involved = event.get("involvedObject") or event.get("regarding") or {}
-    series = event.get("series") or {}
-    first = event.get("firstTimestamp") or event.get("deprecatedFirstTimestamp") or event.get("eventTime")
-    last = series.get("lastObservedTime") or event.get("lastTimestamp") or event.get("deprecatedLastTimestamp") or first
+    return f"{(involved.get('kind') or '').lower()}/{involved.get('name') or ''}"
+
+
+def _source(event: Object, _now: float) -> str:
     source = event.get("source") or event.get("deprecatedSource") or {}
     origin = source.get("component") or event.get("reportingComponent") or event.get("reportingController") or ""
     where = source.get("host") or event.get("reportingInstance") or ""
-    about = f"{(involved.get('kind') or '').lower()}/{involved.get('name') or ''}"
-    return [
-        age(last, now) if last else UNKNOWN,
-        event.get("type") or "",
-        event.get("reason") or "",
-        about,
-        involved.get("fieldPath") or "",
-        f"{origin}, {where}" if origin and where else origin or where,
-        (event.get("message") or event.get("note") or "").strip(),
-        age(first, now) if first else UNKNOWN,
-        series.get("count") or event.get("count") or event.get("deprecatedCount") or 1,
-        event["metadata"]["name"],
-    ]
+    return f"{origin}, {where}" if origin and where else origin or where
 
 
-def _lease_cells(lease: Object, now: float) -> list[Any]:
-    return [lease["metadata"]["name"], (lease.get("spec") or {}).get("holderIdentity") or "", age_of(lease, now)]
-
-
-def _priority_class_cells(one: Object, now: float) -> list[Any]:
-    return [
-        one["metadata"]["name"],
-        one.get("value", 0),
-        bool(one.get("globalDefault")),
-        age_of(one, now),
-        one.get("preemptionPolicy") or "",
-    ]
-
-
-def _budget_cells(budget: Object, now: float) -> list[Any]:
-    spec, status = budget.get("spec") or {}, budget.get("status") or {}
-    return [
-        budget["metadata"]["name"],
-        str(spec["minAvailable"]) if "minAvailable" in spec else "N/A",
-        str(spec["maxUnavailable"]) if "maxUnavailable" in spec else "N/A",
-        status.get("disruptionsAllowed", 0),
-        age_of(budget, now),
-    ]
-
-
-def _definition_cells(definition: Object, _now: float) -> list[Any]:
-    return [definition["metadata"]["name"], definition["metadata"].get("creationTimestamp", "")]
-
-
-_PLAIN: Final = Printer((NAME, AGE), _plain_cells)
+_FIRST_SEEN: Final = ("firstTimestamp", "deprecatedFirstTimestamp", "eventTime")
+_PLAIN: Final = printer(NAME, AGE)
 _PRINTERS: Final[dict[str, Printer]] = {
     "pods": Printer(POD_COLUMNS, pod_cells),
-    "nodes": Printer(
-        columns(
-            NAME,
-            "Status",
-            "Roles",
-            AGE,
-            "Version",
-            wide=("Internal-IP", "External-IP", "OS-Image", "Kernel-Version", "Container-Runtime"),
+    "nodes": printer(
+        NAME,
+        (Column("Status"), _node_status),
+        (Column("Roles"), _roles),
+        AGE,
+        field("Version", "status.nodeInfo.kubeletVersion"),
+        *wide(
+            _address("Internal-IP", "InternalIP"),
+            _address("External-IP", "ExternalIP"),
+            field("OS-Image", "status.nodeInfo.osImage", otherwise=UNKNOWN),
+            field("Kernel-Version", "status.nodeInfo.kernelVersion", otherwise=UNKNOWN),
+            field("Container-Runtime", "status.nodeInfo.containerRuntimeVersion", otherwise=UNKNOWN),
         ),
-        _node_cells,
     ),
-    "namespaces": Printer(columns(NAME, "Status", AGE), _namespace_cells),
-    "events": Printer(
-        (
-            Column("Last Seen"),
-            Column("Type"),
-            Column("Reason"),
-            Column("Object"),
-            Column("Subobject", priority=1),
-            Column("Source", priority=1),
-            Column("Message"),
-            Column("First Seen", priority=1),
-            Column("Count", priority=1),
-            Column("Name", format="name", priority=1),
+    "namespaces": printer(NAME, field("Status", "status.phase"), AGE),
+    # In either view: core/v1 or events.k8s.io/v1.
+    "events": printer(
+        ago("Last Seen", "series.lastObservedTime", "lastTimestamp", "deprecatedLastTimestamp", *_FIRST_SEEN),
+        field("Type", "type"),
+        field("Reason", "reason"),
+        (Column("Object"), _involved),
+        *wide(field("Subobject", "involvedObject.fieldPath", "regarding.fieldPath"), (Column("Source"), _source)),
+        field("Message", "message", "note", convert=str.strip),
+        *wide(
+            ago("First Seen", *_FIRST_SEEN),
+            field("Count", "series.count", "count", "deprecatedCount", otherwise=1, convert=lambda count: count or 1),
+            (Column("Name", format="name"), NAME[1]),
         ),
-        _event_cells,
     ),
-    "leases.coordination.k8s.io": Printer(columns(NAME, "Holder", AGE), _lease_cells),
-    "priorityclasses.scheduling.k8s.io": Printer(
-        columns(
-            NAME, Column("Value", type="integer"), Column("Global-Default", type="boolean"), AGE, "PreemptionPolicy"
-        ),
-        _priority_class_cells,
-    ),
-    "poddisruptionbudgets.policy": Printer(
-        columns(NAME, "Min Available", "Max Unavailable", Column("Allowed Disruptions", type="integer"), AGE),
-        _budget_cells,
-    ),
-    "customresourcedefinitions.apiextensions.k8s.io": Printer(
-        (NAME, Column("Created At", type="date")), _definition_cells
+    "leases.coordination.k8s.io": printer(NAME, field("Holder", "spec.holderIdentity"), AGE),
+    "poddisruptionbudgets.policy": printer(
+        NAME,
+        field("Min Available", "spec.minAvailable", otherwise="N/A", convert=str),
+        field("Max Unavailable", "spec.maxUnavailable", otherwise="N/A", convert=str),
+        number("Allowed Disruptions", "status.disruptionsAllowed"),
+        AGE,
     ),
     **WORKLOAD_PRINTERS,
     **OTHER_PRINTERS,
-    **DEVICE_PRINTERS,
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Final
 
 from pyscheduler.cluster.embedded.resources import event_views
@@ -41,60 +42,50 @@ def _workload(group: str, plural: str, kind: str, short: str, *, scaled: bool = 
         categories=("all",),
         subresources=(_SCALE, _status(kind)) if scaled else (_status(kind),),
         registry_path="/registry/controllers" if plural == "replicationcontrollers" else f"/registry/{plural}",
-        has_status=True,
         scale=WORKLOAD if scaled else None,
     )
 
 
-_POD_FIELDS: Final = {
-    "spec.nodeName": ("spec", "nodeName"),
-    "spec.restartPolicy": ("spec", "restartPolicy"),
-    "spec.schedulerName": ("spec", "schedulerName"),
-    "spec.serviceAccountName": ("spec", "serviceAccountName"),
-    "spec.hostNetwork": ("spec", "hostNetwork"),
-    "status.phase": ("status", "phase"),
-    "status.podIP": ("status", "podIP"),
-    "status.nominatedNodeName": ("status", "nominatedNodeName"),
-}
+_core: Final = functools.partial(Resource, "", "v1", has_generation=False)
+_storage: Final = functools.partial(
+    Resource, "storage.k8s.io", "v1", namespaced=False, has_generation=False, returns_deleted=True
+)
+
+
+def _fields(names: str) -> dict[str, tuple[str, ...]]:
+    """Return the paths of selectable fields that have the names of their paths."""
+    return {name: tuple(name.split(".")) for name in names.split()}
+
+
+_POD_FIELDS: Final = _fields(
+    "spec.nodeName spec.restartPolicy spec.schedulerName spec.serviceAccountName spec.hostNetwork "
+    "status.phase status.podIP status.nominatedNodeName"
+)
 _EVENT_FIELDS: Final = {
-    "involvedObject.kind": ("involvedObject", "kind"),
-    "involvedObject.namespace": ("involvedObject", "namespace"),
-    "involvedObject.name": ("involvedObject", "name"),
-    "involvedObject.uid": ("involvedObject", "uid"),
-    "involvedObject.apiVersion": ("involvedObject", "apiVersion"),
-    "involvedObject.resourceVersion": ("involvedObject", "resourceVersion"),
-    "involvedObject.fieldPath": ("involvedObject", "fieldPath"),
-    "reason": ("reason",),
-    "reportingComponent": ("reportingComponent",),
+    **_fields(
+        "involvedObject.kind involvedObject.namespace involvedObject.name involvedObject.uid involvedObject.apiVersion "
+        "involvedObject.resourceVersion involvedObject.fieldPath reason reportingComponent type"
+    ),
     "source": ("source", "component"),
-    "type": ("type",),
 }
 
-NAMESPACES: Final = Resource(
-    "",
-    "v1",
+NAMESPACES: Final = _core(
     "namespaces",
     "Namespace",
     namespaced=False,
     short_names=("ns",),
     verbs=("create", "delete", "get", "list", "patch", "update", "watch"),
     subresources=(Subresource("finalize", "Namespace", ("update",)), _status("Namespace")),
-    has_generation=False,
-    has_status=True,
     returns_deleted=True,
     field_paths={"status.phase": ("status", "phase")},
 )
-NODES: Final = Resource(
-    "",
-    "v1",
+NODES: Final = _core(
     "nodes",
     "Node",
     namespaced=False,
     short_names=("no",),
     subresources=(_status("Node"),),
     registry_path="/registry/minions",
-    has_generation=False,
-    has_status=True,
     status_at_creation=True,
     field_paths={"spec.unschedulable": ("spec", "unschedulable")},
 )
@@ -111,18 +102,14 @@ PODS: Final = Resource(
         Subresource("resize", "Pod", CHANGE_VERBS),
         _status("Pod"),
     ),
-    has_status=True,
     returns_deleted=True,
     field_paths=_POD_FIELDS,
     bookmark_tail=b',"spec":{"containers":null},"status":{}',
 )
-EVENTS: Final = Resource(
-    "",
-    "v1",
+EVENTS: Final = _core(
     "events",
     "Event",
     short_names=("ev",),
-    has_generation=False,
     create_on_update=True,
     field_paths=_EVENT_FIELDS,
 )
@@ -144,14 +131,11 @@ EVENTS_V1: Final = Resource(
     to_stored=event_views.to_core,
     from_stored=event_views.to_events_v1,
 )
-SERVICE_ACCOUNTS: Final = Resource(
-    "",
-    "v1",
+SERVICE_ACCOUNTS: Final = _core(
     "serviceaccounts",
     "ServiceAccount",
     short_names=("sa",),
     subresources=(Subresource("token", "TokenRequest", ("create",), "authentication.k8s.io", "v1"),),
-    has_generation=False,
     returns_deleted=True,
 )
 PRIORITY_CLASSES: Final = Resource(
@@ -164,7 +148,6 @@ DISRUPTION_BUDGETS: Final = Resource(
     "PodDisruptionBudget",
     short_names=("pdb",),
     subresources=(_status("PodDisruptionBudget"),),
-    has_status=True,
 )
 CUSTOM_RESOURCE_DEFINITIONS: Final = Resource(
     "apiextensions.k8s.io",
@@ -176,53 +159,40 @@ CUSTOM_RESOURCE_DEFINITIONS: Final = Resource(
     categories=("api-extensions",),
     subresources=(_status("CustomResourceDefinition"),),
     registry_path="/registry/apiextensions.k8s.io/customresourcedefinitions",
-    has_status=True,
 )
 
 BUILTIN_RESOURCES: Final = (
     Resource("", "v1", "bindings", "Binding", verbs=("create",)),
-    Resource("", "v1", "configmaps", "ConfigMap", short_names=("cm",), has_generation=False),
+    _core("configmaps", "ConfigMap", short_names=("cm",)),
     EVENTS,
     NAMESPACES,
     NODES,
-    Resource(
-        "",
-        "v1",
+    _core(
         "persistentvolumeclaims",
         "PersistentVolumeClaim",
         short_names=("pvc",),
         subresources=(_status("PersistentVolumeClaim"),),
-        has_generation=False,
-        has_status=True,
         returns_deleted=True,
     ),
-    Resource(
-        "",
-        "v1",
+    _core(
         "persistentvolumes",
         "PersistentVolume",
         namespaced=False,
         short_names=("pv",),
         subresources=(_status("PersistentVolume"),),
-        has_generation=False,
-        has_status=True,
         returns_deleted=True,
     ),
     PODS,
     _workload("", "replicationcontrollers", "ReplicationController", "rc"),
-    Resource("", "v1", "secrets", "Secret", has_generation=False),
+    _core("secrets", "Secret"),
     SERVICE_ACCOUNTS,
-    Resource(
-        "",
-        "v1",
+    _core(
         "services",
         "Service",
         short_names=("svc",),
         categories=("all",),
         subresources=(_status("Service"),),
         registry_path="/registry/services/specs",
-        has_generation=False,
-        has_status=True,
         returns_deleted=True,
     ),
     _workload("apps", "daemonsets", "DaemonSet", "ds", scaled=False),
@@ -247,45 +217,10 @@ BUILTIN_RESOURCES: Final = (
     *RBAC_RESOURCES,
     *DEVICE_RESOURCES,
     PRIORITY_CLASSES,
-    Resource(
-        "storage.k8s.io",
-        "v1",
-        "csidrivers",
-        "CSIDriver",
-        namespaced=False,
-        has_generation=False,
-        returns_deleted=True,
-    ),
-    Resource(
-        "storage.k8s.io",
-        "v1",
-        "csinodes",
-        "CSINode",
-        namespaced=False,
-        has_generation=False,
-        returns_deleted=True,
-    ),
-    Resource("storage.k8s.io", "v1", "csistoragecapacities", "CSIStorageCapacity", has_generation=False),
-    Resource(
-        "storage.k8s.io",
-        "v1",
-        "storageclasses",
-        "StorageClass",
-        namespaced=False,
-        short_names=("sc",),
-        has_generation=False,
-        returns_deleted=True,
-    ),
-    Resource(
-        "storage.k8s.io",
-        "v1",
-        "volumeattachments",
-        "VolumeAttachment",
-        namespaced=False,
-        subresources=(_status("VolumeAttachment"),),
-        has_generation=False,
-        has_status=True,
-        returns_deleted=True,
-    ),
+    _storage("csidrivers", "CSIDriver"),
+    _storage("csinodes", "CSINode"),
+    _storage("csistoragecapacities", "CSIStorageCapacity", namespaced=True, returns_deleted=False),
+    _storage("storageclasses", "StorageClass", short_names=("sc",)),
+    _storage("volumeattachments", "VolumeAttachment", subresources=(_status("VolumeAttachment"),)),
 )
 """Every built-in resource, in the order discovery lists them."""

@@ -71,7 +71,6 @@ def served_resources(definition: Object) -> Iterator[Resource]:
         if not version.get("served"):
             continue
         subresources: dict[str, Any] = version.get("subresources") or {}
-        with_status = "status" in subresources
         paths = {
             one["jsonPath"].removeprefix("."): tuple(one["jsonPath"].removeprefix(".").split("."))
             for one in version.get("selectableFields") or ()
@@ -89,7 +88,6 @@ def served_resources(definition: Object) -> Iterator[Resource]:
             subresources=_subresources(names["kind"], subresources),
             verbs=_VERBS,
             registry_path=f"/registry/{group}/{names['plural']}",
-            has_status=with_status,
             unconditional_update=False,
             custom=True,
             scale=_scale_paths(subresources.get("scale")),

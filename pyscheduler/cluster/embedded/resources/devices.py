@@ -5,6 +5,7 @@ Source: Kubernetes 1.36, `pkg/registry/resource`, with its default feature gates
 
 from __future__ import annotations
 
+import functools
 from typing import Final
 
 from pyscheduler.cluster.embedded.resources.table import CHANGE_VERBS, Resource, Subresource
@@ -15,37 +16,23 @@ DEVICE_GROUP: Final = "resource.k8s.io"
 FINALIZER: Final = "resource.kubernetes.io/delete-protection"
 """Keeps a claim from going while it is allocated."""
 
-_VERSION: Final = "v1"
+_device: Final = functools.partial(Resource, DEVICE_GROUP, "v1", returns_deleted=True)
 
-CLAIMS: Final = Resource(
-    DEVICE_GROUP,
-    _VERSION,
+CLAIMS: Final = _device(
     "resourceclaims",
     "ResourceClaim",
     subresources=(Subresource("status", "ResourceClaim", CHANGE_VERBS),),
     has_generation=False,
-    has_status=True,
-    returns_deleted=True,
 )
-CLAIM_TEMPLATES: Final = Resource(
-    DEVICE_GROUP,
-    _VERSION,
-    "resourceclaimtemplates",
-    "ResourceClaimTemplate",
-    has_generation=False,
-    returns_deleted=True,
-)
+CLAIM_TEMPLATES: Final = _device("resourceclaimtemplates", "ResourceClaimTemplate", has_generation=False)
 DEVICE_RESOURCES: Final = (
-    Resource(DEVICE_GROUP, _VERSION, "deviceclasses", "DeviceClass", namespaced=False, returns_deleted=True),
+    _device("deviceclasses", "DeviceClass", namespaced=False),
     CLAIMS,
     CLAIM_TEMPLATES,
-    Resource(
-        DEVICE_GROUP,
-        _VERSION,
+    _device(
         "resourceslices",
         "ResourceSlice",
         namespaced=False,
-        returns_deleted=True,
         field_paths={"spec.nodeName": ("spec", "nodeName"), "spec.driver": ("spec", "driver")},
     ),
 )

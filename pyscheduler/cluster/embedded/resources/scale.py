@@ -14,11 +14,9 @@ if TYPE_CHECKING:
     from pyscheduler.cluster.embedded.resources.table import Resource, ScalePaths
     from pyscheduler.cluster.embedded.store import Object, Record
 
-__all__ = ["scale_of", "selector_text", "with_scale"]
+__all__ = ["scale_of", "selector_text", "value_at", "with_scale"]
 
 _SYMBOLS: Final = {"In": "in", "NotIn": "notin"}
-
-
 _KEPT: Final = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
 
 
@@ -26,9 +24,9 @@ def scale_of(paths: ScalePaths, record: Record) -> Object:
     """Return the scale of a stored object."""
     obj = record.decode()
     metadata = {name: obj["metadata"][name] for name in _KEPT if name in obj["metadata"]}
-    wanted = _at(obj, paths.wanted) or 0
-    status: Object = {"replicas": _at(obj, paths.present) or 0}
-    selector = selector_text(_at(obj, paths.selector)) if paths.selector else ""
+    wanted = value_at(obj, paths.wanted) or 0
+    status: Object = {"replicas": value_at(obj, paths.present) or 0}
+    selector = selector_text(value_at(obj, paths.selector)) if paths.selector else ""
     if selector:
         status["selector"] = selector
     spec = {"replicas": wanted} if wanted else {}
@@ -37,7 +35,7 @@ def scale_of(paths: ScalePaths, record: Record) -> Object:
 
 def with_scale(resource: Resource, paths: ScalePaths, record: Record, scale: Any) -> Object:
     """Return a stored object with as many replicas as `scale` asks for; refuse (400, 422) what is no number of them."""
-    replicas = _at(scale, ("spec", "replicas"))
+    replicas = value_at(scale, ("spec", "replicas"))
     replicas = 0 if replicas is None else replicas
     if not isinstance(replicas, int) or isinstance(replicas, bool):
         raise errors.bad_request(
@@ -47,7 +45,7 @@ def with_scale(resource: Resource, paths: ScalePaths, record: Record, scale: Any
     if replicas < 0:
         problem = errors.FieldProblem.invalid("spec.replicas", replicas, "must be greater than or equal to 0")
         raise errors.invalid("autoscaling", "Scale", record.name, [problem])
-    version = _at(scale, ("metadata", "resourceVersion"))
+    version = value_at(scale, ("metadata", "resourceVersion"))
     if version and version != str(record.version):
         raise errors.conflict(resource.storage_group, resource.plural, record.name)
     obj = record.decode()
@@ -58,7 +56,8 @@ def with_scale(resource: Resource, paths: ScalePaths, record: Record, scale: Any
     return obj
 
 
-def _at(obj: Any, path: tuple[str, ...]) -> Any:
+def value_at(obj: Any, path: tuple[str, ...]) -> Any:
+    """Return the value at a path inside an object; None if it is absent."""
     for step in path:
         obj = obj.get(step) if isinstance(obj, dict) else None
     return obj

@@ -61,6 +61,11 @@ class Subresource:
     version: str = ""
 
 
+def _derived(value: Callable[[Any], Any], *, init: bool = False) -> Any:
+    """Return a field that follows from the others; with `init` it may be given instead."""
+    return attrs.field(default=attrs.Factory(value, takes_self=True), init=init, eq=init)
+
+
 @attrs.frozen
 class Resource:
     """One served resource in one version."""
@@ -74,22 +79,16 @@ class Resource:
     categories: tuple[str, ...] = ()
     subresources: tuple[Subresource, ...] = ()
     verbs: tuple[str, ...] = CRUD_VERBS
-    singular: str = attrs.field(default=attrs.Factory(lambda self: self.kind.lower(), takes_self=True))
-    list_kind: str = attrs.field(default=attrs.Factory(lambda self: f"{self.kind}List", takes_self=True))
+    singular: str = _derived(lambda self: self.kind.lower(), init=True)
+    list_kind: str = _derived(lambda self: f"{self.kind}List", init=True)
     #: Where the objects are kept; two rows with one collection are two views.
-    collection: str = attrs.field(
-        default=attrs.Factory(
-            lambda self: f"{self.plural}.{self.group}" if self.group else self.plural, takes_self=True
-        )
-    )
+    collection: str = _derived(lambda self: f"{self.plural}.{self.group}" if self.group else self.plural, init=True)
     #: The group under which errors speak of it: that of the view in which it is stored.
-    storage_group: str = attrs.field(default=attrs.Factory(lambda self: self.group, takes_self=True))
+    storage_group: str = _derived(lambda self: self.group, init=True)
     #: The folder of the real server's storage, which shows in the text of failed preconditions.
-    registry_path: str = attrs.field(default=attrs.Factory(lambda self: f"/registry/{self.plural}", takes_self=True))
+    registry_path: str = _derived(lambda self: f"/registry/{self.plural}", init=True)
     #: metadata.generation starts at 1 and counts the changes of what the owner asks for.
     has_generation: bool = True
-    #: The status belongs to the status subresource: a write of the main resource leaves it alone.
-    has_status: bool = False
     #: A status given at creation is kept (nodes), not dropped.
     status_at_creation: bool = False
     #: A PUT without a resourceVersion is taken.
@@ -116,17 +115,13 @@ class Resource:
     to_stored: Callable[[Object], Object] | None = None
     from_stored: Callable[[Object], Object] | None = None
     #: Reads the selectable fields of a stored object; None when there are none.
-    read_fields: Callable[[Object], dict[str, str]] | None = attrs.field(init=False, eq=False)
+    read_fields: Callable[[Object], dict[str, str]] | None = _derived(  # noqa: RUF009 - it returns an attrs field
+        lambda self: field_reader(self.field_paths)
+    )
+    #: There is a status subresource, so a write of the main resource leaves the status alone.
+    has_status: bool = _derived(lambda self: self.subresource("status") is not None)
     #: Every object's bytes continue after these.
-    head: bytes = attrs.field(init=False)
-
-    @read_fields.default
-    def _make_read_fields(self) -> Callable[[Object], dict[str, str]] | None:
-        return field_reader(self.field_paths)
-
-    @head.default
-    def _make_head(self) -> bytes:
-        return f'{{"kind":"{self.kind}","apiVersion":"{self.api_version}",'.encode()
+    head: bytes = _derived(lambda self: f'{{"kind":"{self.kind}","apiVersion":"{self.api_version}",'.encode())
 
     @property
     def api_version(self) -> str:
@@ -146,6 +141,11 @@ class Resource:
     def subresource(self, name: str) -> Subresource | None:
         """Return the subresource of that name, or None."""
         return next((one for one in self.subresources if one.name == name), None)
+
+    def view(self, stored: Object) -> Object:
+        """Return a stored object in this version, with its kind and apiVersion."""
+        seen = stored if self.from_stored is None else self.from_stored(stored)
+        return {"kind": self.kind, "apiVersion": self.api_version, **seen}
 
     def key(self, namespace: str, name: str) -> str:
         """Return the key an object is stored under."""

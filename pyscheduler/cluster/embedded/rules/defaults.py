@@ -9,6 +9,8 @@ The rules are those of the real server for what schedulers and `kubectl` read; o
 
 from __future__ import annotations
 
+import functools
+from copy import deepcopy
 from typing import TYPE_CHECKING, Any, Final
 
 from pyscheduler.api.quantity import parse_quantity
@@ -22,7 +24,12 @@ from pyscheduler.cluster.embedded.rules.devices.claims import (
     keep_status_of_allocated,
 )
 from pyscheduler.cluster.embedded.rules.rbac import default_binding
-from pyscheduler.cluster.embedded.rules.workload_defaults import WORKLOAD_DEFAULTS, WORKLOAD_STATUS, service_defaults
+from pyscheduler.cluster.embedded.rules.workload_defaults import (
+    WORKLOAD_DEFAULTS,
+    WORKLOAD_STATUS,
+    fill,
+    service_defaults,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -37,6 +44,7 @@ _POD_SPEC_DEFAULTS: Final[dict[str, Any]] = {
     "dnsPolicy": "ClusterFirst",
     "schedulerName": "default-scheduler",
     "enableServiceLinks": True,
+    "securityContext": {},
 }
 _NODE_INFO: Final = (
     "machineID",
@@ -58,6 +66,11 @@ _QOS_RESOURCES: Final = ("cpu", "memory")
 
 def apply_defaults(collection: str, obj: Object) -> None:
     """Fill in the fields that an object of this collection always has."""
+    for name, value in _FIELDS.get(collection, {}).items():
+        if isinstance(value, dict):
+            fill(obj.setdefault(name, {}), value)
+        else:
+            obj.setdefault(name, value)
     rule = _DEFAULTS.get(collection)
     if rule is not None:
         rule(obj)
@@ -65,6 +78,7 @@ def apply_defaults(collection: str, obj: Object) -> None:
 
 def prepare_creation(collection: str, obj: Object, now: str) -> None:
     """Give a new object its first status and whatever else is decided at birth; `now` is a wire timestamp."""
+    obj.update(deepcopy(_FIRST.get(collection, {})))
     rule = _CREATION.get(collection)
     if rule is not None:
         rule(obj, now)
@@ -93,11 +107,7 @@ def prepare_update(collection: str, obj: Object, before: Object, wall: Callable[
 
 def _default_pod(pod: Object) -> None:
     spec = pod.setdefault("spec", {})
-    for name, value in _POD_SPEC_DEFAULTS.items():
-        if spec.get(name) is None:
-            spec[name] = value
-    if spec.get("securityContext") is None:
-        spec["securityContext"] = {}
+    fill(spec, _POD_SPEC_DEFAULTS)
     host_network = bool(spec.get("hostNetwork"))
     for name in ("initContainers", "containers"):
         for container in spec.get(name) or ():
@@ -235,11 +245,8 @@ def _default_conditions(status: Object, *times: str) -> None:
 
 
 def _default_node(node: Object) -> None:
-    if node.get("spec") is None:
-        node["spec"] = {}
-    status = node.get("status")
-    if status is None:
-        status = node["status"] = {}
+    fill(node, {"spec": {}, "status": {}})
+    status = node["status"]
     if status.get("capacity") and status.get("allocatable") is None:
         status["allocatable"] = dict(status["capacity"])
     _default_conditions(status, "lastHeartbeatTime")
@@ -254,69 +261,8 @@ def _default_namespace(namespace: Object) -> None:
     metadata["labels"] = {**(metadata.get("labels") or {}), "kubernetes.io/metadata.name": metadata["name"]}
 
 
-def _create_namespace(namespace: Object, _now: str) -> None:
-    namespace["spec"] = {"finalizers": ["kubernetes"]}
-    namespace["status"] = {"phase": "Active"}
-
-
-def _default_priority_class(priority_class: Object) -> None:
-    priority_class.setdefault("value", 0)
-    priority_class.setdefault("preemptionPolicy", "PreemptLowerPriority")
-
-
-def _default_volume(volume: Object) -> None:
-    spec = volume.setdefault("spec", {})
-    spec.setdefault("persistentVolumeReclaimPolicy", "Retain")
-    spec.setdefault("volumeMode", "Filesystem")
-
-
-def _default_claim(claim: Object) -> None:
-    claim.setdefault("spec", {}).setdefault("volumeMode", "Filesystem")
-
-
-def _default_storage_class(storage_class: Object) -> None:
-    storage_class.setdefault("reclaimPolicy", "Delete")
-    storage_class.setdefault("volumeBindingMode", "Immediate")
-
-
-def _default_secret(secret: Object) -> None:
-    secret.setdefault("type", "Opaque")
-
-
-def _pending(obj: Object, _now: str) -> None:
-    obj["status"] = {"phase": "Pending"}
-
-
-def _create_budget(budget: Object, _now: str) -> None:
-    budget["status"] = {"disruptionsAllowed": 0, "currentHealthy": 0, "desiredHealthy": 0, "expectedPods": 0}
-
-
 def _create_definition(definition: Object, _now: str) -> None:
     definition["status"] = definitions.first_status(definition)
-
-
-def _default_workload(collection: str) -> Callable[[Object], None]:
-    fill = WORKLOAD_DEFAULTS[collection]
-
-    def complete(obj: Object) -> None:
-        fill(obj, _default_pod)
-
-    return complete
-
-
-def _first_workload_status(collection: str) -> Callable[[Object, str], None]:
-    def begin(obj: Object, _now: str) -> None:
-        obj["status"] = dict(WORKLOAD_STATUS[collection])
-
-    return begin
-
-
-def _create_claim(claim: Object, _now: str) -> None:
-    claim["status"] = {}
-
-
-def _create_service(service: Object, _now: str) -> None:
-    service["status"] = {"loadBalancer": {}}
 
 
 _DEFAULTS: Final[dict[str, Callable[[Object], None]]] = {
@@ -325,27 +271,36 @@ _DEFAULTS: Final[dict[str, Callable[[Object], None]]] = {
     "namespaces": _default_namespace,
     "events": complete_core,
     "customresourcedefinitions.apiextensions.k8s.io": definitions.complete_definition,
-    "priorityclasses.scheduling.k8s.io": _default_priority_class,
-    "persistentvolumes": _default_volume,
-    "persistentvolumeclaims": _default_claim,
-    "storageclasses.storage.k8s.io": _default_storage_class,
     "services": service_defaults,
-    "secrets": _default_secret,
-    **{collection: _default_workload(collection) for collection in WORKLOAD_DEFAULTS},
+    **{collection: functools.partial(rule, as_pod=_default_pod) for collection, rule in WORKLOAD_DEFAULTS.items()},
     "rolebindings.rbac.authorization.k8s.io": default_binding,
     "clusterrolebindings.rbac.authorization.k8s.io": default_binding,
     "resourceclaims.resource.k8s.io": default_claim,
     "resourceclaimtemplates.resource.k8s.io": default_template,
 }
+_FIELDS: Final[dict[str, Object]] = {
+    "priorityclasses.scheduling.k8s.io": {"value": 0, "preemptionPolicy": "PreemptLowerPriority"},
+    "persistentvolumes": {"spec": {"persistentVolumeReclaimPolicy": "Retain", "volumeMode": "Filesystem"}},
+    "persistentvolumeclaims": {"spec": {"volumeMode": "Filesystem"}},
+    "storageclasses.storage.k8s.io": {"reclaimPolicy": "Delete", "volumeBindingMode": "Immediate"},
+    "secrets": {"type": "Opaque"},
+}
+"""By collection: the values of fields that an object may leave out."""
+
 _CREATION: Final[dict[str, Callable[[Object, str], None]]] = {
     "pods": _create_pod,
-    "namespaces": _create_namespace,
-    "persistentvolumes": _pending,
-    "persistentvolumeclaims": _pending,
-    "poddisruptionbudgets.policy": _create_budget,
     "customresourcedefinitions.apiextensions.k8s.io": _create_definition,
-    "services": _create_service,
-    "resourceclaims.resource.k8s.io": _create_claim,
     "resourceslices.resource.k8s.io": default_slice,
-    **{collection: _first_workload_status(collection) for collection in WORKLOAD_STATUS},
 }
+_FIRST: Final[dict[str, Object]] = {
+    "namespaces": {"spec": {"finalizers": ["kubernetes"]}, "status": {"phase": "Active"}},
+    "persistentvolumes": {"status": {"phase": "Pending"}},
+    "persistentvolumeclaims": {"status": {"phase": "Pending"}},
+    "poddisruptionbudgets.policy": {
+        "status": {"disruptionsAllowed": 0, "currentHealthy": 0, "desiredHealthy": 0, "expectedPods": 0}
+    },
+    "services": {"status": {"loadBalancer": {}}},
+    "resourceclaims.resource.k8s.io": {"status": {}},
+    **{collection: {"status": status} for collection, status in WORKLOAD_STATUS.items()},
+}
+"""By collection: fields of every new object, whatever the client sent."""

@@ -6,10 +6,11 @@ Source: Kubernetes 1.36, `pkg/registry/scheduling`, `pkg/apis/scheduling/v1alpha
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from pyscheduler.cluster.embedded.errors import FieldProblem
 from pyscheduler.cluster.embedded.resources.table import CHANGE_VERBS, Resource, Subresource
+from pyscheduler.cluster.embedded.rules.devices.common import too_many_problems
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,7 +22,8 @@ __all__ = ["POD_GROUP_COLLECTIONS", "POD_GROUP_RESOURCES", "pod_group_problems"]
 _GROUP: Final = "scheduling.k8s.io"
 _VERSION: Final = "v1alpha2"
 _POLICIES: Final = ("basic", "gang")
-_MOST: Final = {"podGroupTemplates": 8, "resourceClaims": 4, "topology": 1}
+_MOST_TEMPLATES: Final = 8
+_MOST_CLAIMS: Final = 4
 
 POD_GROUP_RESOURCES: Final = (
     Resource(
@@ -31,7 +33,6 @@ POD_GROUP_RESOURCES: Final = (
         "PodGroup",
         subresources=(Subresource("status", "PodGroup", CHANGE_VERBS),),
         has_generation=False,
-        has_status=True,
     ),
     Resource(_GROUP, _VERSION, "workloads", "Workload", has_generation=False),
 )
@@ -55,14 +56,14 @@ def pod_group_problems(resource: Resource, old: Object | None, new: Object) -> I
         path = "spec.podGroupTemplates"
         if not templates:
             yield FieldProblem.required(path)
-        yield from _too_many(path, templates)
+        yield from too_many_problems(path, templates, _MOST_TEMPLATES)
         seen: set[str] = set()
         for index, template in enumerate(templates):
             name = template.get("name") or ""
             if not name:
                 yield FieldProblem.required(f"{path}[{index}].name")
             elif name in seen:
-                yield FieldProblem(f"{path}[{index}]", "FieldValueDuplicate", f'Duplicate value: "{name}"')
+                yield FieldProblem.duplicate(f"{path}[{index}]", name)
             seen.add(name)
             yield from _policy_problems(f"{path}[{index}]", template)
 
@@ -82,13 +83,6 @@ def _policy_problems(path: str, owner: Object) -> Iterator[FieldProblem]:
             yield FieldProblem.required(f"{where}.gang.minCount")
         elif count < 1:
             yield FieldProblem.invalid(f"{where}.gang.minCount", count, "must be greater than or equal to 1")
-    yield from _too_many(f"{path}.resourceClaims", owner.get("resourceClaims") or [])
+    yield from too_many_problems(f"{path}.resourceClaims", owner.get("resourceClaims") or [], _MOST_CLAIMS)
     constraints = owner.get("schedulingConstraints") or {}
-    yield from _too_many(f"{path}.schedulingConstraints.topology", constraints.get("topology") or [])
-
-
-def _too_many(path: str, items: list[Any]) -> Iterator[FieldProblem]:
-    most = _MOST[path.rpartition(".")[2]]
-    if len(items) > most:
-        message = f"Too many: {len(items)}: must have at most {most} item{'s' if most > 1 else ''}"
-        yield FieldProblem(path, "FieldValueTooMany", message)
+    yield from too_many_problems(f"{path}.schedulingConstraints.topology", constraints.get("topology") or [], 1)

@@ -29,7 +29,7 @@ from pyscheduler.cluster.embedded.rules.rbac import rbac_problems
 from pyscheduler.cluster.embedded.schema.unknown_fields import prune
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from pyscheduler.cluster.embedded.resources.table import Resource
     from pyscheduler.cluster.embedded.schema.kinds import Node
@@ -79,8 +79,7 @@ def _known_part(resource: Resource, obj: Object, fields: FieldCheck | None) -> O
         return obj
     if resource.kind != _DEFINITION:  # whose schemas go deeper than a type can say
         try:
-            for shape in shapes:
-                msgspec.convert(obj, shape)
+            _convert(obj, shapes)
         except msgspec.ValidationError:
             pass  # wrong, or only something unknown or null in it: told apart below
         else:
@@ -100,15 +99,17 @@ def _pruned(resource: Resource, obj: Object, schema: Node, fields: FieldCheck | 
 def check_fits(obj: Object, shapes: Sequence[type], kind: str, version: str) -> None:
     """Refuse (400) what cannot be read as each of `shapes`; null counts as absent."""
     try:
-        for shape in shapes:
-            msgspec.convert(obj, shape)
+        _convert(obj, shapes)
     except msgspec.ValidationError:
-        without_nulls = _without_nulls(obj)
         try:
-            for shape in shapes:
-                msgspec.convert(without_nulls, shape)
+            _convert(_without_nulls(obj), shapes)
         except msgspec.ValidationError as error:
             raise _not_decodable(kind, version, str(error)) from error
+
+
+def _convert(obj: Object, shapes: Sequence[type]) -> None:
+    for shape in shapes:
+        msgspec.convert(obj, shape)
 
 
 def _without_nulls(value: Any) -> Any:
@@ -156,38 +157,37 @@ def _cannot_handle(kind: str, version: str, why: str) -> errors.StatusError:
 
 def check_creation(resource: Resource, obj: Object) -> None:
     """Refuse (422) a new object that is wrong, naming every wrong field."""
-    problems = [*_name_problems(resource, obj), *_label_problems(obj)]
-    if resource.kind == "CustomResourceDefinition" and not problems:
-        definitions.check_definition(obj)
-    elif resource.collection == "pods":
-        problems += _pod_problems(obj)
-    elif resource.collection == "events":
-        problems += _event_problems(resource, obj)
-    elif resource.group == RBAC_GROUP:
-        problems += rbac_problems(resource.kind, None, obj)
-    elif resource.collection in POD_GROUP_COLLECTIONS and not resource.custom:
-        problems += pod_group_problems(resource, None, obj)
-    elif resource.group == DEVICE_GROUP and not resource.custom:
-        problems += device_problems(resource, None, obj)
-    if problems:
-        raise errors.invalid(resource.storage_group, resource.kind, obj["metadata"].get("name") or "", problems)
+    _check(resource, obj, [*_name_problems(resource, obj), *_label_problems(obj)], _problems(resource, None, obj))
 
 
 def check_update(resource: Resource, old: Object, new: Object, *, resizing: bool = False) -> None:
     """Refuse (422) a change of what may not change; `resizing` lets a pod's resources change."""
-    problems = list(_label_problems(new))
-    if resource.kind == "CustomResourceDefinition":
-        definitions.check_definition(new)
-    elif resource.collection == "pods":
-        problems += _pod_update_problems(old, new, resizing=resizing)
-    elif resource.group == RBAC_GROUP:
-        problems += rbac_problems(resource.kind, old, new)
-    elif resource.collection in POD_GROUP_COLLECTIONS and not resource.custom:
-        problems += pod_group_problems(resource, old, new)
-    elif resource.group == DEVICE_GROUP and not resource.custom:
-        problems += device_problems(resource, old, new)
+    of_pod = resource.collection == "pods"
+    found = _pod_update_problems(old, new, resizing=resizing) if of_pod else _problems(resource, old, new)
+    _check(resource, new, list(_label_problems(new)), found)
+
+
+def _check(resource: Resource, obj: Object, problems: list[FieldProblem], more: Iterable[FieldProblem]) -> None:
+    if resource.kind == _DEFINITION and not problems:
+        definitions.check_definition(obj)
+    problems += more
     if problems:
-        raise errors.invalid(resource.storage_group, resource.kind, new["metadata"]["name"], problems)
+        raise errors.invalid(resource.storage_group, resource.kind, obj["metadata"].get("name") or "", problems)
+
+
+def _problems(resource: Resource, old: Object | None, new: Object) -> Iterable[FieldProblem]:
+    """Return what is wrong with a new object, or with a change of `old`, by the rules of its kind."""
+    if resource.collection == "pods":
+        return _pod_problems(new)
+    if resource.collection == "events" and old is None:
+        return _event_problems(resource, new)
+    if resource.group == RBAC_GROUP:
+        return rbac_problems(resource.kind, old, new)
+    if resource.collection in POD_GROUP_COLLECTIONS and not resource.custom:
+        return pod_group_problems(resource, old, new)
+    if resource.group == DEVICE_GROUP and not resource.custom:
+        return device_problems(resource, old, new)
+    return ()
 
 
 def _name_problems(resource: Resource, obj: Object) -> Iterator[FieldProblem]:
@@ -225,7 +225,7 @@ def _pod_problems(pod: Object) -> Iterator[FieldProblem]:
         if not name:
             yield FieldProblem.required(f"{path}.name")
         elif name in seen:
-            yield FieldProblem(f"{path}.name", "FieldValueDuplicate", f'Duplicate value: "{name}"')
+            yield FieldProblem.duplicate(f"{path}.name", name)
         seen.add(name)
         if not container.get("image"):
             yield FieldProblem.required(f"{path}.image")
@@ -272,28 +272,21 @@ _POD_SPEC_MUTABLE_WHILE_GATED: Final = frozenset({"nodeSelector", "affinity"})
 
 def _pod_update_problems(old: Object, new: Object, *, resizing: bool) -> Iterator[FieldProblem]:
     before, after = old.get("spec") or {}, new.get("spec") or {}
-    status = new.get("status") or {}
-    if (
-        after.get("nodeName")
-        and status.get("nominatedNodeName")
-        and status["nominatedNodeName"] != (old.get("status") or {}).get("nominatedNodeName")
-    ):
-        yield FieldProblem.forbidden(
-            "status.nominatedNodeName", "may not be set on pods that are already bound to a node"
-        )
+    nominated, nominated_before = ((one.get("status") or {}).get("nominatedNodeName") for one in (new, old))
+    if after.get("nodeName") and nominated and nominated != nominated_before:
+        why = "may not be set on pods that are already bound to a node"
+        yield FieldProblem.forbidden("status.nominatedNodeName", why)
     if before == after:
         return
-    gates = [gate.get("name") for gate in before.get("schedulingGates") or ()]
-    for gate in after.get("schedulingGates") or ():
-        if gate.get("name") not in gates:
-            yield FieldProblem.forbidden(
-                "spec.schedulingGates", f"only deletion is allowed, but found new scheduling gate '{gate.get('name')}'"
-            )
+    gates, gates_after = ([one.get("name") for one in spec.get("schedulingGates") or ()] for spec in (before, after))
+    for gate in gates_after:
+        if gate not in gates:
+            why = f"only deletion is allowed, but found new scheduling gate '{gate}'"
+            yield FieldProblem.forbidden("spec.schedulingGates", why)
     tolerations = after.get("tolerations") or []
     if any(toleration not in tolerations for toleration in before.get("tolerations") or ()):
-        yield FieldProblem.forbidden(
-            "spec.tolerations", "existing toleration can not be modified except its tolerationSeconds"
-        )
+        why = "existing toleration can not be modified except its tolerationSeconds"
+        yield FieldProblem.forbidden("spec.tolerations", why)
     mutable = _POD_SPEC_MUTABLE | (_POD_SPEC_MUTABLE_WHILE_GATED if gates else frozenset())
     loose = frozenset({"image", "resources"} if resizing else {"image"})
     if _fixed_part(before, mutable, loose) != _fixed_part(after, mutable, loose):

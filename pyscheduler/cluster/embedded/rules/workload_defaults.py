@@ -6,6 +6,7 @@ is. Nobody here makes pods of it.
 
 from __future__ import annotations
 
+import functools
 import ipaddress
 import zlib
 from typing import TYPE_CHECKING, Any, Final
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
     from pyscheduler.cluster.embedded.store import Object
 
-__all__ = ["WORKLOAD_DEFAULTS", "WORKLOAD_STATUS", "service_defaults"]
+__all__ = ["WORKLOAD_DEFAULTS", "WORKLOAD_STATUS", "fill", "service_defaults"]
 
 _ROLLING: Final = {"maxUnavailable": "25%", "maxSurge": "25%"}
 _FIRST_SERVICE: Final = int(ipaddress.IPv4Address("10.96.0.10"))
@@ -23,50 +24,50 @@ _SERVICES: Final = (1 << 20) - 20
 _PORTS: Final = range(30_000, 32_768)
 
 
-def _fill(spec: Object, values: Object) -> None:
+def fill(spec: Object, values: Object) -> None:
+    """Set the fields of `values` that are absent."""
     for name, value in values.items():
         if spec.get(name) is None:
             spec[name] = dict(value) if isinstance(value, dict) else value
 
 
 def _deployment(spec: Object) -> None:
-    _fill(spec, {"replicas": 1, "revisionHistoryLimit": 10, "progressDeadlineSeconds": 600, "strategy": {}})
+    fill(spec, {"replicas": 1, "revisionHistoryLimit": 10, "progressDeadlineSeconds": 600, "strategy": {}})
     strategy = spec["strategy"]
-    _fill(strategy, {"type": "RollingUpdate"})
+    fill(strategy, {"type": "RollingUpdate"})
     if strategy["type"] == "RollingUpdate":
-        _fill(strategy, {"rollingUpdate": {}})
-        _fill(strategy["rollingUpdate"], _ROLLING)
+        fill(strategy, {"rollingUpdate": {}})
+        fill(strategy["rollingUpdate"], _ROLLING)
 
 
-def _replicas(spec: Object) -> None:
-    _fill(spec, {"replicas": 1})
+_REPLICAS: Final = functools.partial(fill, values={"replicas": 1})
 
 
 def _stateful_set(spec: Object) -> None:
-    _fill(spec, {"replicas": 1, "revisionHistoryLimit": 10, "podManagementPolicy": "OrderedReady"})
-    _fill(spec, {"updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"partition": 0}}})
-    _fill(spec, {"persistentVolumeClaimRetentionPolicy": {"whenDeleted": "Retain", "whenScaled": "Retain"}})
+    fill(spec, {"replicas": 1, "revisionHistoryLimit": 10, "podManagementPolicy": "OrderedReady"})
+    fill(spec, {"updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"partition": 0}}})
+    fill(spec, {"persistentVolumeClaimRetentionPolicy": {"whenDeleted": "Retain", "whenScaled": "Retain"}})
 
 
 def _daemon_set(spec: Object) -> None:
     rolling = {"maxUnavailable": 1, "maxSurge": 0}
-    _fill(spec, {"revisionHistoryLimit": 10, "updateStrategy": {"type": "RollingUpdate", "rollingUpdate": rolling}})
+    fill(spec, {"revisionHistoryLimit": 10, "updateStrategy": {"type": "RollingUpdate", "rollingUpdate": rolling}})
 
 
 def _job(spec: Object) -> None:
     if spec.get("completions") is None and spec.get("parallelism") is None:
         spec["completions"] = 1
-    _fill(spec, {"parallelism": 1, "backoffLimit": 6, "completionMode": "NonIndexed", "suspend": False})
-    _fill(spec, {"podReplacementPolicy": "TerminatingOrFailed", "manualSelector": False})
+    fill(spec, {"parallelism": 1, "backoffLimit": 6, "completionMode": "NonIndexed", "suspend": False})
+    fill(spec, {"podReplacementPolicy": "TerminatingOrFailed", "manualSelector": False})
 
 
 def _cron_job(spec: Object) -> None:
-    _fill(spec, {"concurrencyPolicy": "Allow", "suspend": False})
-    _fill(spec, {"successfulJobsHistoryLimit": 3, "failedJobsHistoryLimit": 1})
+    fill(spec, {"concurrencyPolicy": "Allow", "suspend": False})
+    fill(spec, {"successfulJobsHistoryLimit": 3, "failedJobsHistoryLimit": 1})
 
 
-def _defaulter(of_spec: Callable[[Object], None], *template: str) -> Callable[[Object, Callable[[Object], None]], None]:
-    def fill(obj: Object, as_pod: Callable[[Object], None]) -> None:
+def _defaulter(of_spec: Callable[[Object], None], *template: str) -> Callable[..., None]:
+    def complete(obj: Object, as_pod: Callable[[Object], None]) -> None:
         spec = obj.setdefault("spec", {})
         of_spec(spec)
         inner: Any = spec
@@ -75,13 +76,13 @@ def _defaulter(of_spec: Callable[[Object], None], *template: str) -> Callable[[O
         if isinstance(inner, dict):
             as_pod(inner)
 
-    return fill
+    return complete
 
 
 WORKLOAD_DEFAULTS: Final = {
     "deployments.apps": _defaulter(_deployment, "template"),
-    "replicasets.apps": _defaulter(_replicas, "template"),
-    "replicationcontrollers": _defaulter(_replicas, "template"),
+    "replicasets.apps": _defaulter(_REPLICAS, "template"),
+    "replicationcontrollers": _defaulter(_REPLICAS, "template"),
     "statefulsets.apps": _defaulter(_stateful_set, "template"),
     "daemonsets.apps": _defaulter(_daemon_set, "template"),
     "jobs.batch": _defaulter(_job, "template"),
@@ -112,19 +113,19 @@ def service_defaults(service: Object) -> None:
     Addresses and node ports follow from the name, so that nothing has to be kept; two services may share one.
     """
     spec = service.setdefault("spec", {})
-    _fill(spec, {"type": "ClusterIP", "sessionAffinity": "None"})
+    fill(spec, {"type": "ClusterIP", "sessionAffinity": "None"})
     metadata = service["metadata"]
     number = zlib.crc32(f"{metadata.get('namespace', '')}/{metadata.get('name', '')}".encode())
     if spec["type"] != "ExternalName":
         if not spec.get("clusterIP"):
             spec["clusterIP"] = str(ipaddress.IPv4Address(_FIRST_SERVICE + number % _SERVICES))
-        _fill(spec, {"clusterIPs": [spec["clusterIP"]], "ipFamilies": ["IPv4"], "ipFamilyPolicy": "SingleStack"})
-        _fill(spec, {"internalTrafficPolicy": "Cluster"})
+        fill(spec, {"clusterIPs": [spec["clusterIP"]], "ipFamilies": ["IPv4"], "ipFamilyPolicy": "SingleStack"})
+        fill(spec, {"internalTrafficPolicy": "Cluster"})
     if spec["type"] in ("NodePort", "LoadBalancer"):
-        _fill(spec, {"externalTrafficPolicy": "Cluster"})
+        fill(spec, {"externalTrafficPolicy": "Cluster"})
     if spec["type"] == "LoadBalancer":
-        _fill(spec, {"allocateLoadBalancerNodePorts": True})
+        fill(spec, {"allocateLoadBalancerNodePorts": True})
     for index, port in enumerate(spec.get("ports") or ()):
-        _fill(port, {"protocol": "TCP", "targetPort": port.get("port", 0)})
+        fill(port, {"protocol": "TCP", "targetPort": port.get("port", 0)})
         if spec["type"] in ("NodePort", "LoadBalancer"):
-            _fill(port, {"nodePort": _PORTS[(number + index) % len(_PORTS)]})
+            fill(port, {"nodePort": _PORTS[(number + index) % len(_PORTS)]})

@@ -94,11 +94,6 @@ class _JSONSchema(Wire):
 
 class _PrinterColumn(Wire):
     name: str
-    type: str = "string"
-    format: str = ""
-    description: str = ""
-    priority: int = 0
-    json_path: str = ""
 
 
 class _SelectableField(Wire):
@@ -107,37 +102,19 @@ class _SelectableField(Wire):
 
 class _Version(Wire):
     name: str
-    served: bool = False
-    storage: bool = False
     schema: _Schema = _Schema()
-    subresources: Mapping[str, Mapping[str, Any]] = {}
     additional_printer_columns: tuple[_PrinterColumn, ...] = ()
     selectable_fields: tuple[_SelectableField, ...] = ()
 
 
-class _Names(Wire):
-    plural: str = ""
-    singular: str = ""
-    kind: str = ""
-    list_kind: str = ""
-    short_names: tuple[str, ...] = ()
-    categories: tuple[str, ...] = ()
-
-
 class _DefinitionSpec(Wire):
-    group: str = ""
-    scope: str = ""
-    names: _Names = _Names()
     versions: tuple[_Version, ...] = ()
 
 
-class _DefinitionStatus(Wire):
-    conditions: tuple[_Condition, ...] = ()
-
-
 class _Definition(Wire):
+    """What the table of fields does not say about a definition: required names, and schemas all the way down."""
+
     spec: _DefinitionSpec = _DefinitionSpec()
-    status: _DefinitionStatus = _DefinitionStatus()
 
 
 class _Constraints(Wire):

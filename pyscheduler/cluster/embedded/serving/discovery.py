@@ -71,10 +71,7 @@ def resource_list(table: ResourceTable, group_name: str, version: str) -> Object
             "kind": resource.kind,
             "verbs": list(resource.verbs),
         }
-        if resource.short_names:
-            row["shortNames"] = list(resource.short_names)
-        if resource.categories:
-            row["categories"] = list(resource.categories)
+        row |= _names_of(resource)
         if "list" in resource.verbs:
             row["storageVersionHash"] = _storage_hash(resource)
         rows.append(row)
@@ -136,27 +133,24 @@ def _aggregated_resource(resource: Resource) -> Object:
         "singularResource": resource.singular,
         "verbs": list(resource.verbs),
     }
-    if resource.short_names:
-        row["shortNames"] = list(resource.short_names)
-    if resource.categories:
-        row["categories"] = list(resource.categories)
+    row |= _names_of(resource)
     if resource.subresources:
-        row["subresources"] = [_aggregated_subresource(resource, one) for one in resource.subresources]
+        row["subresources"] = [
+            {"subresource": one.name, "responseKind": _response_kind(resource, one.kind, one), "verbs": list(one.verbs)}
+            for one in resource.subresources
+        ]
     return row
-
-
-def _aggregated_subresource(resource: Resource, subresource: Subresource) -> Object:
-    return {
-        "subresource": subresource.name,
-        "responseKind": _response_kind(resource, subresource.kind, subresource),
-        "verbs": list(subresource.verbs),
-    }
 
 
 def _response_kind(resource: Resource, kind: str, subresource: Subresource | None = None) -> Object:
     """Return a kind as the aggregated form names it: group and version are empty where they are the resource's own."""
+    group, version = (resource.group, resource.version) if resource.custom else ("", "")
     if subresource is not None and subresource.group:
-        return {"group": subresource.group, "version": subresource.version, "kind": kind}
-    if resource.custom:
-        return {"group": resource.group, "version": resource.version, "kind": kind}
-    return {"group": "", "version": "", "kind": kind}
+        group, version = subresource.group, subresource.version
+    return {"group": group, "version": version, "kind": kind}
+
+
+def _names_of(resource: Resource) -> Object:
+    """Return the short names and categories of a resource, as far as there are any."""
+    names = {"shortNames": list(resource.short_names), "categories": list(resource.categories)}
+    return {field: value for field, value in names.items() if value}

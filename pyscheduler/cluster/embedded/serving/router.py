@@ -232,7 +232,7 @@ class Router:
         listing = list_page(self.registry, resource, target.namespace, options)
         if form is Form.JSON:
             return _json(200, render_list(self.registry, resource, listing))
-        objects = [self._view(resource, record) for record in listing.page.records]
+        objects = [resource.view(record.decode()) for record in listing.page.records]
         metadata = list_metadata(listing)
         if form is Form.TABLE:
             table = make_table(
@@ -392,7 +392,7 @@ class Router:
         if form is Form.JSON:
             return lambda record: registry.render(resource, record)
         if form is Form.METADATA:
-            return lambda record: encode(_partial(self._view(resource, record)))
+            return lambda record: encode(_partial(resource.view(record.decode())))
         first = True
 
         def render_row(record: Record) -> bytes:
@@ -400,7 +400,7 @@ class Router:
             with_columns, first = first, False
             table = make_table(
                 resource,
-                [self._view(resource, record)],
+                [resource.view(record.decode())],
                 {"resourceVersion": str(record.version)},
                 now=registry.wall(),
                 include_object=options.include_object,
@@ -421,7 +421,7 @@ class Router:
             if fields is not None and fields.warnings:
                 return Response(status, body, {**_JSON_HEADERS, **fields.headers()})
             return _json(status, body)
-        obj = self._view(target.resource, record)
+        obj = target.resource.view(record.decode())
         if form is Form.METADATA:
             return _json(status, encode(_partial(obj)))
         table = make_table(
@@ -432,10 +432,6 @@ class Router:
             include_object=request.query.get("includeObject") or "Metadata",
         )
         return _json(status, encode(table))
-
-    def _view(self, resource: Resource, record: Record) -> Object:
-        obj = record.decode()
-        return obj if resource.from_stored is None else resource.from_stored(obj)
 
     def _body(self, request: Request, kind: str) -> Object:
         content_type = request.content_type.partition(";")[0].strip()

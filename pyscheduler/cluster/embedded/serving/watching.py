@@ -205,13 +205,4 @@ def _as_of(record: Record, version: int) -> Record:
     """Return a record as it was, under the version of the change that took it out of sight."""
     obj = record.decode()
     obj["metadata"]["resourceVersion"] = str(version)
-    return type(record)(
-        key=record.key,
-        version=version,
-        namespace=record.namespace,
-        name=record.name,
-        uid=record.uid,
-        body=encode(obj),
-        labels=record.labels,
-        fields=record.fields,
-    )
+    return msgspec.structs.replace(record, version=version, body=encode(obj))

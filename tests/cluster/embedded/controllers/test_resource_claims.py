@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from pyscheduler.cluster.embedded.cluster import EmbeddedCluster
+from pyscheduler.cluster.embedded.controllers.resource_claims import ClaimController
 from pyscheduler.framework.errors import APIError
 from pyscheduler.testing import VirtualClock
 
@@ -282,8 +283,8 @@ async def test_pods_without_claims_cost_nothing() -> None:
     container = {"name": "c", "image": "x"}
     made.add({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": {"containers": [container]}})
     await pass_by(made)
-    assert lifecycle._claims is not None
-    assert not lifecycle._claims._used
+    (controller,) = (part for part in lifecycle._parts if isinstance(part, ClaimController))
+    assert not controller._used
     lifecycle.stop()
 
 

@@ -54,7 +54,8 @@ def too_long(path: str, most: int) -> FieldProblem:
 def too_many_problems(path: str, items: Sequence[Any], most: int) -> Iterator[FieldProblem]:
     """Yield that a list is too long, where it is."""
     if len(items) > most:
-        yield FieldProblem(path, "FieldValueTooMany", f"Too many: {len(items)}: must have at most {most} items")
+        noun = "item" if most == 1 else "items"
+        yield FieldProblem(path, "FieldValueTooMany", f"Too many: {len(items)}: must have at most {most} {noun}")
 
 
 def duplicate_problems(path: str, keys: Iterable[str]) -> Iterator[FieldProblem]:
@@ -62,7 +63,7 @@ def duplicate_problems(path: str, keys: Iterable[str]) -> Iterator[FieldProblem]
     seen: set[str] = set()
     for index, key in enumerate(keys):
         if key in seen:
-            yield FieldProblem(f"{path}[{index}]", "FieldValueDuplicate", f'Duplicate value: "{key}"')
+            yield FieldProblem.duplicate(f"{path}[{index}]", key)
         seen.add(key)
 
 

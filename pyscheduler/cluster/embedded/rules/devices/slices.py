@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pyscheduler.api.quantity import parse_quantity, quantity_value
 from pyscheduler.cluster.embedded.errors import FieldProblem
+from pyscheduler.cluster.embedded.resources.scale import value_at
 from pyscheduler.cluster.embedded.rules.devices.common import (
     EFFECTS,
     binding_condition_problems,
@@ -82,12 +83,10 @@ def slice_problems(old: Object | None, spec: Object) -> Iterator[FieldProblem]:
 
 
 def _changed_problems(old: Object, spec: Object) -> Iterator[FieldProblem]:
-    def part(of: Object, path: str) -> Any:
-        return (of.get("pool") or {}).get("name") if path == "pool.name" else of.get(path)
-
-    for path in ("pool.name", "driver", "nodeName"):
-        if part(old, path) != part(spec, path):
-            yield FieldProblem.invalid(f"spec.{path}", part(spec, path), "field is immutable")
+    for path in (("pool", "name"), ("driver",), ("nodeName",)):
+        value = value_at(spec, path)
+        if value_at(old, path) != value:
+            yield FieldProblem.invalid(".".join(("spec", *path)), value, "field is immutable")
 
 
 def _has_more(device: Object) -> bool:
