@@ -353,7 +353,7 @@ async def test_draining_a_node(kubectl: Kubectl, cluster: EmbeddedCluster, pod: 
 async def test_watching(kubectl: Kubectl, cluster: EmbeddedCluster) -> None:
     """`get -w` shows a pod from its first to its last state, `wait` waits for any, also for none."""
     watching = asyncio.create_task(kubectl("get", "pods", "--watch-only", "--no-headers"))
-    while not cluster.router.open_watches:  # noqa: ASYNC110 - nobody tells when a client has come
+    while not cluster.router._streams:  # noqa: ASYNC110 - nobody tells when a client has come
         await asyncio.sleep(0.01)
     annotations = "annotations: {pyscheduler.io/run-duration: 10ms}, labels:"
     manifest = MANIFEST.replace("spec: {", "spec: {nodeName: node-1, ").replace("labels:", annotations)

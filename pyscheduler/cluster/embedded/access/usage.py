@@ -66,11 +66,6 @@ class Usage:
         for index, rule in enumerate(rules):
             yield from ((index, cell) for cell in rule.cells if (index, cell) not in used)
 
-    def clear(self) -> None:
-        """Forget everything noted so far."""
-        self._allowed.clear()
-        self._refused.clear()
-
     def as_document(self) -> dict[str, Any]:
         """Return the record as plain JSON: a list of uses and one of refusals, in a stable order."""
         uses = [

@@ -141,11 +141,6 @@ class Router:
                 stream.cut(within_line=how == "within")
         return len(chosen)
 
-    @property
-    def open_watches(self) -> int:
-        """Return how many watches are open."""
-        return len(self._streams)
-
     # --- paths -----------------------------------------------------------------------------------
 
     def _locate(self, path: str) -> Target | None:
