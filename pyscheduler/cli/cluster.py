@@ -197,7 +197,11 @@ def _write_kubeconfig(path: Path, url: str, token: str, authority: bytes) -> Non
     help="Port to listen on; 0 takes a free port.",
 )
 @click.option(
-    "--load", "files", multiple=True, metavar="FILE", help="Objects to load at start: YAML or JSON, documents or Lists."
+    "--load",
+    "files",
+    multiple=True,
+    metavar="FILE",
+    help="File with objects to load at the start: YAML documents, JSON, or a List; repeatable.",
 )
 @click.option("--write-kubeconfig", "kubeconfig", metavar="FILE", help="Write a kubeconfig for this server.")
 @click.option(
@@ -209,7 +213,7 @@ def _write_kubeconfig(path: Path, url: str, token: str, authority: bytes) -> Non
 @click.option(
     "--reject-only",
     is_flag=True,
-    help="Reject bound pods that do not fit on their node, as a kubelet does, and change no other pod.",
+    help="With --no-lifecycle: reject bound pods that do not fit on their node, as a kubelet does.",
 )
 @click.option(
     "--stop-with-stdin",

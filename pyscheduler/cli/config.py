@@ -12,7 +12,7 @@ __all__ = ["command"]
 
 
 @click.command("config")
-@click.option("--config", "config_file", metavar="FILE", help="The file to check. [default: kube-scheduler's defaults]")
+@click.option("--config", "config_file", metavar="FILE", help="The file to check. [default: as for `run`]")
 @click.option(
     "-o", "--output", type=click.Choice(["yaml", "json"]), default="yaml", show_default=True, help="Output format."
 )
@@ -46,7 +46,7 @@ def command(
     """Check a KubeSchedulerConfiguration and print the effective configuration, with all defaults.
 
     The command reports all mistakes at once, each with its path. It also checks that the enabled plugins are installed.
-    The output can be used as --config, here and for kube-scheduler.
+    pyscheduler accepts the output as --config; kube-scheduler does, too, if it has all the plugins.
 
     With --rbac, the command prints the roles that `pyscheduler run` needs with this file: the scheduler's own requests
     to the API server, the kinds that enabled plugins watch, and the rules that plugins declare in their `rbac`.

@@ -69,7 +69,9 @@ class _Options:
     help="Configuration file with the profiles. [default: the default profile]",
 )
 @click.option(
-    "--cases", metavar="FILE", help="Evaluate many small clusters, one JSON object per line; .gz files are unpacked."
+    "--cases",
+    metavar="FILE",
+    help="Evaluate the pods and clusters of this file, one JSON object per line; the file may be .gz.",
 )
 @click.option(
     "--workers", type=click.IntRange(1), metavar="N", help="Number of processes for --cases. [default: one per CPU]"

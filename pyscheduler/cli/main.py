@@ -16,7 +16,7 @@ __all__ = ["cli", "main"]
 #: Command: module and one line of help. The help is here, so that the list of commands imports no command.
 _COMMANDS: Final = {
     "run": ("pyscheduler.cli.run", "Schedule pods on a cluster."),
-    "demo": ("pyscheduler.cli.demo.trace_demo", "Schedule the pods of a production cluster's trace."),
+    "demo": ("pyscheduler.cli.demo.trace_demo", "Schedule the recorded pods of a production cluster."),
     "demo-gang": (
         "pyscheduler.cli.demo.gang_demo",
         "Schedule gangs that compete for too few GPUs.",

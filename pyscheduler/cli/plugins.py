@@ -31,8 +31,8 @@ def command(config_file: str | None, output: str, blocked: tuple[str, ...]) -> N
     """List the installed plugins with distribution, version, extension points and args.
 
     A distribution that cannot be imported is listed with the reason. Only profiles that enable its plugins fail.
-    With --config, each profile also shows whether it has an equivalence cache, which reuses the answers of plugins for
-    equal pods, and which plugin prevents it.
+    With --config, the command also shows whether each profile has an equivalence cache (it reuses the answers of
+    plugins for equal pods). If a profile has none, the command names the plugin that prevents it.
 
     \b
     The installed plugins, and the plugins of a profile:

@@ -51,7 +51,7 @@ async def run_on_cluster(options: RunOptions, *, kubeconfig: str | None, master:
 
 @click.command("run", cls=FlagCommand, params=[*all_options()])
 def command(**parameters: Any) -> None:
-    """Schedule the pods of a cluster whose schedulerName names one of the profiles.
+    """Schedule those pods of a cluster that name one of the profiles in schedulerName.
 
     pyscheduler runs beside kube-scheduler and ignores pods with another schedulerName. SIGTERM or Ctrl-C stops it after
     the bindings under way have finished; a second signal stops it at once. The flags of kube-scheduler have the same

@@ -76,7 +76,7 @@ _OF_TRACES = {
 @click.option(
     "--shape",
     type=click.Choice(["nodepack", "worker"]),
-    help="With --trace: workers of a job: one per node, or one per GPU. [default: nodepack]",
+    help="With --trace: how a job becomes pods: nodepack makes one worker per node, worker one per GPU. [default: nodepack]",
 )
 @click.option("--config", "config_file", metavar="FILE", help="With --trace: the configuration file.")
 @click.option(
@@ -86,7 +86,7 @@ _OF_TRACES = {
     default=_FLUSH,
     show_default=True,
     metavar="DURATION",
-    help="With --trace: maximum time before an unschedulable pod is retried.",
+    help="With --trace: maximum time before the scheduler retries an unschedulable pod (for `run`: 5m0s).",
 )
 @feature_gates_option
 @block_option
@@ -95,8 +95,8 @@ _OF_TRACES = {
 def command(context: click.Context, /, **options: Any) -> None:
     """Run scenarios in virtual time and report unmet expectations, or replay a trace of jobs.
 
-    The simulation runs the real scheduler with the installed plugins on an embedded API server. An hour of virtual time
-    takes about a second. The same seed gives the same output, byte for byte.
+    The simulation runs the real scheduler with the installed plugins on an embedded API server. Its duration depends
+    on the number of pods. The same seed gives the same output, byte for byte.
 
     The exit code is 0 if every scenario passed, 1 if a scenario failed, and 2 if a file cannot be read.
 

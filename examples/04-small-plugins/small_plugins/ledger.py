@@ -26,6 +26,8 @@ class Ledger(ReservePlugin, PreBindPlugin, PostBindPlugin):
     def __init__(self, args: object = None, handle: Handle | None = None) -> None:
         super().__init__(args, handle)
         self.reserved: dict[str, str] = {}
+        #: Entries that a trial has taken out of `reserved`.
+        self.freed: dict[str, str] = {}
         self.bound: dict[str, int] = {}
         self.history: list[int] = []
         if handle is not None:
@@ -38,12 +40,18 @@ class Ledger(ReservePlugin, PreBindPlugin, PostBindPlugin):
     def unreserve(self, state: CycleState, pod: Pod, node_name: str) -> None:
         # May be called twice, and without `reserve` before.
         self.reserved.pop(pod.uid, None)
+        self.freed.pop(pod.uid, None)
 
     def release_in_trial(self, pod: Pod, node_name: str) -> Callable[[], None] | None:
-        namespace = self.reserved.pop(pod.uid, None)
-        if namespace is None:
+        if pod.uid not in self.reserved:
             return None
-        return lambda: self.reserved.update({pod.uid: namespace})
+        self.freed[pod.uid] = self.reserved.pop(pod.uid)
+
+        def restore() -> None:
+            if pod.uid in self.freed:  # neither bound nor removed meanwhile
+                self.reserved[pod.uid] = self.freed.pop(pod.uid)
+
+        return restore
 
     def pre_bind_pre_flight(
         self, state: CycleState, pod: Pod, node_name: str
@@ -57,6 +65,7 @@ class Ledger(ReservePlugin, PreBindPlugin, PostBindPlugin):
 
     def post_bind(self, state: CycleState, pod: Pod, node_name: str) -> None:
         self.reserved.pop(pod.uid, None)
+        self.freed.pop(pod.uid, None)
         self.bound[pod.namespace] = self.bound.get(pod.namespace, 0) + 1
 
     async def run(self) -> None:

@@ -164,7 +164,7 @@ async def play(config: Configuration, gangs: Sequence[Gang], *, nodes: int, seed
     "config_file",
     metavar="FILE",
     default=None,
-    help="Configuration file, for PodGroups of scheduler-plugins. [default: Coscheduling with short windows]",
+    help="Configuration file, for PodGroups of scheduler-plugins. [default: Coscheduling with short timeouts]",
 )
 @click.option(
     "--seed", type=int, default=0, show_default=True, help="Seed of the gangs and of choices among equal nodes."
@@ -174,8 +174,8 @@ def command(count: int, nodes: int, config_file: str | None, seed: int) -> None:
     """Schedule forty gangs of mixed size that compete for too few GPUs.
 
     An embedded API server runs in a process of its own. The scheduler uses it over HTTP, as it uses a real API server.
-    A watch that shares no code with the scheduler records every binding. The exit code is 1 if a gang ever ran
-    partially, a node was overcommitted, or a gang did not finish.
+    A watch that shares no code with the scheduler records every binding. The exit code is 1 if a gang ever
+    ran with fewer pods than its minimum, a node was overcommitted, or a gang did not finish.
     """
     from pyscheduler.cli.demo.gang_workload import GANG_PROFILE, GPUS_PER_NODE, make_gangs
     from pyscheduler.cli.demo.trace_view import end_with

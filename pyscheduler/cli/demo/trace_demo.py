@@ -143,7 +143,7 @@ async def play(trace: Path, config_file: str | None, *, limit: int | None = None
     default="examples/traces/openb",
     show_default=True,
     type=click.Path(path_type=Path),
-    help="Folder of the openb trace.",
+    help="Folder with the recorded cluster (openb).",
 )
 @click.option(
     "--config", "config_file", metavar="FILE", default=None, help="Configuration file. [default: configs/default.yaml]"
