@@ -76,7 +76,7 @@ _OF_TRACES = {
 @click.option(
     "--shape",
     type=click.Choice(["nodepack", "worker"]),
-    help="With --trace: how a job becomes pods: nodepack makes one worker per node, worker one per GPU. [default: nodepack]",
+    help="With --trace: nodepack makes one worker of a job per node, worker one per GPU. [default: nodepack]",
 )
 @click.option("--config", "config_file", metavar="FILE", help="With --trace: the configuration file.")
 @click.option(
