@@ -32,7 +32,7 @@ def test_the_look_inside_is_one_that_was_taken() -> None:
     assert [line for line in quoted.splitlines() if line.replace('"', "") not in DUMP.splitlines()] == []
     for name in ("missedNodes", "redundantNodes", "missedPods", "redundantPods"):
         assert f"`{name}`" in section("Look inside")
-        assert f" {name}=%s" in SOURCES
+        assert f'"{name}": ' in SOURCES
 
 
 def test_metrics_worth_a_look_are_there() -> None:

@@ -166,7 +166,7 @@ def test_manifests_that_cannot_be_loaded(
 async def test_a_trace_that_is_not_there(tmp_path: Path) -> None:
     """The demo says which file it looked for, and how to name another folder."""
     (told,) = await mistakes("demo", "--trace", str(tmp_path))
-    assert str(tmp_path / "openb_node_list_all_node.csv.gz") in told
+    assert str(tmp_path / "openb_pod_list_default.csv.gz") in told
     assert "--trace" in told
 
 
