@@ -146,6 +146,14 @@ class Snapshot:
         for row, info in before.items():
             self._columns.restore(row, info)
 
+    def keep(self, checkpoint: Checkpoint) -> None:
+        """Give up the last checkpoint: what was done since is undone with the checkpoint before it."""
+        frame = self._frames.pop()
+        assert frame.checkpoint == checkpoint, "only the last checkpoint can be given up"
+        outer = self._frames[-1].saved
+        for row, info in frame.saved.items():
+            outer.setdefault(row, info)
+
     @contextmanager
     def what_if(self) -> Iterator[None]:
         """Checkpoint on entry, roll back on exit."""

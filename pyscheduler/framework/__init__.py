@@ -131,6 +131,7 @@ from pyscheduler.framework.resource import (
 )
 from pyscheduler.framework.reuse import Reuse as Reuse
 from pyscheduler.framework.snapshot import Checkpoint as Checkpoint, Snapshot as Snapshot
+from pyscheduler.framework.statement import Statement as Statement
 from pyscheduler.framework.status import (
     MAX_SCORE as MAX_SCORE,
     MAX_TOTAL_SCORE as MAX_TOTAL_SCORE,
@@ -152,7 +153,7 @@ _REPLACED = {
     "GROUP_CYCLE": _trial.GROUP_CYCLE,
     "GroupCycle": Trial,
     "PREEMPTION_INQUIRY": _trial.PREEMPTION_INQUIRY,
-    "PreemptionInquiry": Trial,
+    "PreemptionInquiry": _trial.PreemptionInquiry,
     "WHAT_IF": _trial.WHAT_IF,
 }
 

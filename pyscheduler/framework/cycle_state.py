@@ -88,7 +88,7 @@ class CycleState:
         """Mark what follows as real; for the scheduler."""
         if self.trial is not None:
             for key in self.trial.former_keys():
-                del self._data[key]
+                self._data.pop(key, None)
             self.trial = None
 
     def read(self, key: StateKey[T]) -> T:

@@ -14,6 +14,7 @@ import attrs
 from pyscheduler.api import DecodeError, parse_time
 from pyscheduler.framework.cycle_state import StateKey
 from pyscheduler.framework.status import Code
+from pyscheduler.framework.trial import PREEMPTION_INQUIRY
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Collection, Hashable, Mapping, Sequence
@@ -34,6 +35,7 @@ __all__ = [
     "PreemptionFindings",
     "PreemptionRules",
     "Preemptor",
+    "preemption_findings",
     "start_time",
 ]
 
@@ -73,6 +75,12 @@ class PreemptionFindings:
 
 #: Where a preemptor leaves what it found if `state.trial` is set: it evicts nobody then, and the pod need not exist.
 PREEMPTION_FINDINGS: Final[StateKey[PreemptionFindings]] = StateKey("pyscheduler/preemption-findings")
+
+
+def preemption_findings(state: CycleState) -> PreemptionFindings | None:
+    """Return what preemption found in a trial; None if it did not run."""
+    inquiry = state.get(PREEMPTION_INQUIRY)  # a plugin that was written before `state.trial` leaves them there
+    return state.get(PREEMPTION_FINDINGS) or (inquiry.findings if inquiry is not None else None)
 
 
 class PreemptionRules:

@@ -43,6 +43,10 @@ class Snapshot(Protocol):
         """Undo everything since `checkpoint`, which is used up."""
         ...
 
+    def keep(self, checkpoint: Checkpoint) -> None:
+        """Give up the last checkpoint: what was done since is undone with the checkpoint before it."""
+        ...
+
     def what_if(self) -> AbstractContextManager[None]:
         """Checkpoint on entry, roll back on exit."""
         ...

@@ -28,6 +28,8 @@ from pyscheduler.framework.cycle_state import StateKey
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping
 
+    from pyscheduler.framework.preemption import PreemptionFindings
+
 __all__ = ["Trial", "TrialKind"]
 
 
@@ -77,11 +79,24 @@ class Trial:
         """Return what told of a trial before `state.trial` did, by key of the cycle state; for one version."""
         if self.is_question:
             return {WHAT_IF: True}
-        keys: dict[str, object] = {PREEMPTION_INQUIRY: self}
+        keys: dict[str, object] = {PREEMPTION_INQUIRY: PreemptionInquiry()}
         return {**keys, GROUP_CYCLE: self} if self.is_attempt else keys
+
+
+class PreemptionInquiry:
+    """What made preemption report its findings only, before `state.trial` did; for one version."""
+
+    __slots__ = ("findings",)
+
+    def __init__(self, findings: PreemptionFindings | None = None) -> None:
+        self.findings = findings
+
+    def clone(self) -> PreemptionInquiry:
+        """Return itself: copies of a state share the findings."""
+        return self
 
 
 # The keys that plugins tested before `state.trial` existed.
 GROUP_CYCLE: Final[StateKey[Trial]] = StateKey("pyscheduler/group-cycle")
 WHAT_IF: Final[StateKey[bool]] = StateKey("pyscheduler/what-if")
-PREEMPTION_INQUIRY: Final[StateKey[Trial]] = StateKey("kubernetes.io/preemption-inquiry")
+PREEMPTION_INQUIRY: Final[StateKey[PreemptionInquiry]] = StateKey("kubernetes.io/preemption-inquiry")

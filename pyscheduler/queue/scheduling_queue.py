@@ -233,7 +233,7 @@ class SchedulingQueue:
         uid = info.pod.uid
         flight = self.in_flight.get(uid)
         self.done(uid)
-        if flight is not None and flight.is_gone:
+        if (flight is not None and flight.is_gone) or self.sub_queues.find(uid) is not None:
             return
         if flight is not None and flight.latest is not None:
             info.pod_info = flight.latest

@@ -55,6 +55,7 @@ __all__ = [
 #: The search looks for at least so many feasible nodes, whatever the percentage.
 MIN_FEASIBLE_NODES: Final = 100
 ALL_PERCENT: Final = 100
+_NO_ROWS: Final = np.empty(0, dtype=np.int64)
 
 
 @attrs.define(kw_only=True)
@@ -332,6 +333,8 @@ class _Search:
     def filter(self, nodes: Nodes, *, limit: int | None = None, start: int = 0) -> FilterOutcome:
         """Run Filter until `limit` nodes passed; with an observer, work out the statuses of all nodes."""
         if self.observer is None:
+            if not len(nodes):
+                return FilterOutcome(_NO_ROWS, None, 0)
             return self.profile.find_feasible(self.state, self.pod, nodes, limit=limit, start=start)
         statuses = self.profile.run_filters(self.state, self.pod, nodes)
         statuses.absent = self.diagnosis.node_statuses.absent

@@ -67,8 +67,8 @@ class Statement:
         self._nominated: list[tuple[PodInfo, str]] = []
         #: Inverses of what was done to books.
         self._undo: list[Callable[[], object]] = []
-        #: By uid of an evicted pod, its node, what books again what it held there, and what freed it.
-        self._freed: dict[str, tuple[str, Sequence[Callable[[], None]], Release]] = {}
+        #: By uid and node of an evicted pod, what books again what it held there, and what freed it.
+        self._freed: dict[tuple[str, str], tuple[Sequence[Callable[[], None]], Release]] = {}
         self._marks: dict[Checkpoint, tuple[int, int, int]] = {}
 
     def __enter__(self) -> Self:
@@ -86,10 +86,10 @@ class Statement:
         """
         self._snapshot.place(info, node_name)
         self._log.append((info, node_name, True))
-        freed = self._freed.get(info.pod.uid)
-        if freed is not None and freed[0] == node_name:
-            self._book_again(info.pod)
-            self._undo.append(partial(self._free, info.pod, node_name, freed[2]))
+        freed = self._freed.get((info.pod.uid, node_name))
+        if freed is not None:
+            self._book_again(info.pod, node_name)
+            self._undo.append(partial(self._free, info.pod, node_name, freed[1]))
 
     def evict(self, info: PodInfo, node_name: str) -> None:
         """Take a pod off a node; raise `KeyError` if either is not in the snapshot."""
@@ -113,9 +113,8 @@ class Statement:
         release = release or self._release
         for info in infos:
             self._log.append((info, node_name, False))
-            if release is not None:
-                self._free(info.pod, node_name, release)
-                self._undo.append(partial(self._book_again, info.pod))
+            if release is not None and self._free(info.pod, node_name, release):
+                self._undo.append(partial(self._book_again, info.pod, node_name))
 
     def nominate(self, info: PodInfo, node_name: str) -> None:
         """Nominate a pod to a node; "" ends its nomination."""
@@ -142,15 +141,16 @@ class Statement:
         self.trial.take_back(group, pod.uid)
         profile.run_unreserve(state, pod, node_name)
 
-    def _free(self, pod: Pod, node_name: str, release: Release) -> None:
+    def _free(self, pod: Pod, node_name: str, release: Release) -> bool:
         restores = release(pod, node_name)
         if restores:
-            self._freed[pod.uid] = (node_name, restores, release)
+            self._freed[pod.uid, node_name] = (restores, release)
+        return bool(restores)
 
-    def _book_again(self, pod: Pod) -> None:
-        freed = self._freed.pop(pod.uid, None)
+    def _book_again(self, pod: Pod, node_name: str) -> None:
+        freed = self._freed.pop((pod.uid, node_name), None)
         if freed is not None:
-            for restore in reversed(freed[1]):
+            for restore in reversed(freed[0]):
                 restore()
 
     # Undoing
@@ -169,6 +169,11 @@ class Statement:
         del self._log[num_log:]
         del self._nominated[num_nominated:]
         self._snapshot.rollback(to)
+
+    def keep(self, checkpoint: Checkpoint) -> None:
+        """Give up the last checkpoint, and with it the copies of nodes that a rollback to it would need."""
+        del self._marks[checkpoint]
+        self._snapshot.keep(checkpoint)
 
     @contextmanager
     def what_if(self) -> Iterator[None]:

@@ -15,7 +15,7 @@ import numpy as np
 from pyscheduler.framework.cycle_state import CycleState
 from pyscheduler.framework.diagnosis import FitError, NoNodesError
 from pyscheduler.framework.errors import PluginError
-from pyscheduler.framework.preemption import PREEMPTION_FINDINGS, PreemptionFindings
+from pyscheduler.framework.preemption import PreemptionFindings, preemption_findings
 from pyscheduler.framework.status import Code, Status
 from pyscheduler.framework.trial import Trial, TrialKind
 from pyscheduler.runtime.extension_points.event_registration import EXTENDER
@@ -166,7 +166,7 @@ async def _post_filter(found: Evaluation, diagnosis: Diagnosis) -> None:
     """Run PostFilter without its effects: preemptors evict nobody, and leave what they found."""
     profile, state, pod = found.profile, found.state, found.pod
     result, status = await profile.run_post_filter(state, pod, diagnosis.node_statuses)
-    found.preemption = state.get(PREEMPTION_FINDINGS) or _unasked(profile, pod, diagnosis.node_statuses)
+    found.preemption = preemption_findings(state) or _unasked(profile, pod, diagnosis.node_statuses)
     found.post_filter, found.post_filter_result = status, result
     diagnosis.post_filter_message = status.message
 

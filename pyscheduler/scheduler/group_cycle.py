@@ -22,7 +22,7 @@ import attrs
 
 from pyscheduler.framework.errors import PLUGIN_FAILURES
 from pyscheduler.framework.group_cycle import GroupOutcome, GroupVerdict, PodGroupUnschedulableError
-from pyscheduler.framework.preemption import PREEMPTION_FINDINGS
+from pyscheduler.framework.preemption import preemption_findings
 from pyscheduler.framework.status import Code, Status
 from pyscheduler.framework.trial import TrialKind
 from pyscheduler.podgroup import asks
@@ -232,7 +232,7 @@ class GroupCycles:
             if member.nominating is None or not member.nominating.node_name:
                 return
             found = Placement(node_name=member.nominating.node_name, evaluated_nodes=0, feasible_nodes=0)
-            findings = state.get(PREEMPTION_FINDINGS)
+            findings = preemption_findings(state)
             if findings is not None and findings.chosen is not None:
                 member.preemptor, member.candidate = findings.plugin, findings.chosen
         attempt.placement = found
@@ -250,6 +250,7 @@ class GroupCycles:
         statement.place(assumed, node_name)
         status = statement.reserve(profile, state, assumed.pod, node_name, group=member.group)
         if status is None or status.is_wait:
+            statement.keep(checkpoint)
             member.permit = status
             member.is_placed = True
             return

@@ -145,13 +145,17 @@ class Scheduler:
             profile.start_background()
         self._loop = asyncio.current_task()
         in_a_row, yielded_at = 0, self.clock.now()
-        while (work := await self.work.next()) is not None:
-            may_continue = False
+        while True:
+            may_continue, name = False, "while a source was asked for work"
             try:
+                work = await self.work.next()
+                if work is None:
+                    return
+                name = work.name
                 may_continue = await self._run_work(work)
             except Exception:  # a bug must not end the loop, and must lose no pod  # noqa: BLE001
                 self.recorder.warning("schedule_one_failed")
-                _log.exception("Scheduling failed %s", work.name)
+                _log.exception("Scheduling failed %s", name)
                 self._requeue_abandoned()
             in_a_row += 1
             if not may_continue or in_a_row == _WORKS_IN_A_ROW or self.clock.now() - yielded_at >= _ROW_SECONDS:
@@ -176,6 +180,7 @@ class Scheduler:
         for queued in [flight.info for flight in self.queue.in_flight]:
             if queued.pod.uid not in bound:
                 queued.unschedulable_plugins, queued.pending_plugins = set(), set()
+                queued.woken_by = ""  # an error counts, also in an attempt that an event brought
                 self.queue.requeue_failed(queued)
 
     @property

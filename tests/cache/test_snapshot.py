@@ -154,6 +154,22 @@ def test_changes_need_an_open_checkpoint(
     assert raw(snapshot) == before
 
 
+def test_a_kept_checkpoint_is_undone_with_the_one_before(world: World, snapshot: Snapshot, raw: Raw) -> None:
+    """Changes after a checkpoint that is given up stay until the outer rollback, which restores everything."""
+    before = raw(snapshot)
+    outer = snapshot.checkpoint()
+    for name in ("c", "d"):
+        inner = snapshot.checkpoint()
+        snapshot.place(world.pod(name), "b")
+        snapshot.keep(inner)
+    snapshot.check_invariants()
+    assert pods_on(snapshot, "b") == ["c", "d"]
+    with pytest.raises(ValueError, match="used up"):
+        snapshot.rollback(inner)
+    snapshot.rollback(outer)
+    assert raw(snapshot) == before
+
+
 def test_the_order_takes_one_node_of_each_zone_in_turn(world: World) -> None:
     """Rows in zone order, worked out when asked, and anew when a node came, went or changed its zone."""
 

@@ -6,7 +6,8 @@ import pytest
 
 import pyscheduler
 from pyscheduler import framework
-from pyscheduler.framework import CycleState, StateKey, Trial, TrialKind
+from pyscheduler.framework import CycleState, PreemptionFindings, StateKey, Trial, TrialKind
+from pyscheduler.framework.preemption import preemption_findings
 
 OLD_KEYS = {
     "GROUP_CYCLE": {TrialKind.ATTEMPT},
@@ -44,3 +45,14 @@ def test_the_former_classes_are_the_trial() -> None:
     assert trial.placed("g") == {"uid": "n"}
     trial.take_back("g", "uid")
     assert not trial.placed("g")
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_a_plugin_may_still_leave_its_findings_in_the_inquiry() -> None:
+    """The findings of a preemptor that was written before `state.trial` are found."""
+    state = CycleState(Trial(TrialKind.EXPLAIN))
+    assert preemption_findings(state) is None
+    findings = PreemptionFindings(refusal="not now")
+    state.read(framework.PREEMPTION_INQUIRY).findings = findings
+    assert preemption_findings(state) is preemption_findings(state.clone()) is findings
+    assert framework.PreemptionInquiry(findings=findings).findings is findings

@@ -25,6 +25,7 @@ from tests.scheduler.plugins import Counting
 if TYPE_CHECKING:
     from types import FrameType
 
+    from pyscheduler import Nodes, NodeStatuses
     from pyscheduler.testing import FakeFramework
 
 
@@ -120,6 +121,22 @@ async def test_pre_filter_narrows_the_search(pyscheduler_cluster: FakeCluster) -
     queued = framework.scheduler.queue.get(result.pod.uid)
     assert queued is not None
     assert queued.unschedulable_plugins == {"Narrowing", "NodeResourcesFit", "NodeUnschedulable"}
+
+
+class NeedsNodes(FilterPlugin):
+    """A columnar filter that cannot answer for no nodes."""
+
+    def filter_nodes(self, state: CycleState, pod: Pod, nodes: Nodes) -> NodeStatuses | None:
+        assert nodes.pod_counts().max() >= 0
+        return None
+
+
+async def test_filters_do_not_run_without_nodes(pyscheduler_cluster: FakeCluster) -> None:
+    """If PreFilter leaves only nodes that do not exist, the pod is unschedulable, not in error."""
+    pyscheduler_cluster.add_node("other")
+    framework = pyscheduler_cluster.framework(enable=[Narrowing, NeedsNodes])
+    result = await framework.schedule("p", labels={"narrow": "yes"})
+    assert result.message.startswith("0/1 nodes are available: 1 node(s) didn't satisfy plugin(s) [Narrowing]. ")
 
 
 async def test_a_promised_node_that_pre_filter_leaves_out_says_so_itself(pyscheduler_cluster: FakeCluster) -> None:

@@ -237,6 +237,22 @@ async def test_a_rollback_undoes_the_snapshot_and_the_books_in_order(cluster: Fa
     licenses(framework)
 
 
+async def test_books_are_restored_on_each_node(cluster: FakeCluster) -> None:
+    """A pod that moves within a statement and is evicted there, too, holds what it held on both nodes afterwards."""
+    framework = await started(cluster)
+    (old,) = next(node for node in framework.scheduler.snapshot.nodes if node.name == "a").pods
+    restored: list[str] = []
+    with Statement(
+        framework.scheduler.snapshot,
+        TrialKind.ATTEMPT,
+        release=lambda _pod, node_name: [lambda: restored.append(node_name)],
+    ) as statement:
+        statement.evict(old, "a")
+        statement.place(old, "b")
+        statement.evict(old, "b")
+    assert restored == ["b", "a"]
+
+
 async def test_a_commit_undoes_the_trial_and_says_what_to_do(cluster: FakeCluster) -> None:
     """Net changes only: a pod that moves is evicted and placed, one that came back is neither."""
     framework = await started(cluster)

@@ -32,6 +32,7 @@ from pyscheduler.framework.preemption import (
     start_time,
 )
 from pyscheduler.framework.status import Code, Status
+from pyscheduler.framework.trial import PREEMPTION_INQUIRY
 from pyscheduler.runtime.cooperative_yield import CooperativeYield
 from pyscheduler.runtime.preemption.columns import Outcomes, VictimColumns, amount_filters
 from pyscheduler.runtime.preemption.disruption_budgets import Budgets
@@ -152,14 +153,18 @@ class Preemption:
         self, state: CycleState, pod: Pod, statuses: NodeStatuses
     ) -> tuple[PostFilterResult | None, Status]:
         """Find victims, choose the node, and have them evicted; in a trial only write down what was found."""
+        inquiry = state.get(PREEMPTION_INQUIRY)  # of a caller that was written before `state.trial`
+        asks_only = state.trial is not None or inquiry is not None
         newest = self._pods.get(pod.name, pod.namespace)
         if newest is not None and newest.uid == pod.uid:
             pod = newest
-        elif state.trial is None:
+        elif not asks_only:
             return None, Status.from_error(LookupError(f'pod "{pod.name}" not found'))
         findings = PreemptionFindings(refusal=self.refusal(pod, statuses), plugin=self._plugin)
-        if state.trial is not None:
+        if asks_only:
             state.write(PREEMPTION_FINDINGS, findings)
+        if inquiry is not None:
+            inquiry.findings = findings
         if findings.refusal:
             return None, Status.unschedulable(findings.refusal)
         if not len(self._handle.snapshot.nodes):
@@ -167,7 +172,7 @@ class Preemption:
         chosen = await self._choose(state, pod, statuses, findings)
         if not isinstance(chosen, Candidate):
             return chosen
-        if state.trial is None:
+        if not asks_only:
             failure = await self.evict(chosen, pod)
             if failure is not None:
                 return None, failure
