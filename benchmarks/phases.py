@@ -45,7 +45,6 @@ _FILES: Final = {
     "pyscheduler/scheduler/group_commit.py": "cycle",
     "pyscheduler/scheduler/binding_cycle.py": "binding cycle",
     "pyscheduler/scheduler/failure.py": "failure",
-    "pyscheduler/scheduler/failure_rules.py": "failure",
     "pyscheduler/scheduler/pod_status.py": "pod status",
     "pyscheduler/runtime/preemption/eviction.py": "PostFilter",
     "pyscheduler/runtime/permit/waiting_pods.py": "Permit",

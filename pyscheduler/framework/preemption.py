@@ -80,7 +80,8 @@ PREEMPTION_FINDINGS: Final[StateKey[PreemptionFindings]] = StateKey("pyscheduler
 def preemption_findings(state: CycleState) -> PreemptionFindings | None:
     """Return what preemption found in a trial; None if it did not run."""
     inquiry = state.get(PREEMPTION_INQUIRY)  # a plugin that was written before `state.trial` leaves them there
-    return state.get(PREEMPTION_FINDINGS) or (inquiry.findings if inquiry is not None else None)
+    found = inquiry.findings if inquiry is not None else None
+    return state.get(PREEMPTION_FINDINGS) or (found if isinstance(found, PreemptionFindings) else None)
 
 
 class PreemptionRules:

@@ -28,8 +28,6 @@ from pyscheduler.framework.cycle_state import StateKey
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping
 
-    from pyscheduler.framework.preemption import PreemptionFindings
-
 __all__ = ["Trial", "TrialKind"]
 
 
@@ -88,7 +86,7 @@ class PreemptionInquiry:
 
     __slots__ = ("findings",)
 
-    def __init__(self, findings: PreemptionFindings | None = None) -> None:
+    def __init__(self, findings: object = None) -> None:
         self.findings = findings
 
     def clone(self) -> PreemptionInquiry:

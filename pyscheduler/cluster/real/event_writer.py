@@ -80,6 +80,11 @@ class _Series:
     written_at: float = 0.0
     queued: bool = False
 
+    @property
+    def is_writable(self) -> bool:
+        """Return whether the API server has the event, or it is at hand to be created."""
+        return self.created or self.event is not None
+
     def wire(self) -> EventSeries:
         return EventSeries(count=self.count, last_observed_time=format_micro_time(self.latest_wall))
 
@@ -167,7 +172,7 @@ class EventWriter:
         if self._sweeper is not None:
             self._sweeper.cancel()
         for series in self._repeating:
-            if series.count > series.written:
+            if series.is_writable and series.count > series.written:
                 self._put(series)
         try:
             async with Watchdog(self._clock, timeout_seconds):
@@ -212,7 +217,11 @@ class EventWriter:
             over = now - series.latest >= _QUIET_SECONDS
             if over:
                 self._repeating.discard(series)
-            if series.count > series.written and (over or now - series.written_at >= _REFRESH_SECONDS):
+            if (
+                series.is_writable
+                and series.count > series.written
+                and (over or now - series.written_at >= _REFRESH_SECONDS)
+            ):
                 self._put(series)
         self._sweeper = self._clock.call_later(_SWEEP_SECONDS, self._sweep) if self._repeating else None
 
@@ -261,10 +270,11 @@ class EventWriter:
                 if not series.created:
                     _log.debug("Event not written, its namespace is gone err=%s", error)
                     return
+                # It expired: the series continues as a new event, which its next occurrence makes if none is at hand.
+                series.created, series.written = False, 0
                 if series.event is None:
                     _log.debug("Count of an event not written, the event has expired err=%s", error)
-                    break
-                series.created = False  # it expired; the series continues as a new event
+                    return
                 continue
             except TransportError as error:
                 _log.debug("Unable to write event (may retry after sleeping) err=%s", error)

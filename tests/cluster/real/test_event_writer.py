@@ -145,6 +145,18 @@ class TestSeries:
         assert await desk.series() == []
         assert desk.warnings["event_lost"] == desk.warnings["event_refused"] == 0
 
+    async def test_a_series_whose_event_was_deleted_continues_as_a_new_event(self, desk: Desk) -> None:
+        """The half-hourly write finds that the event is gone; the next occurrence creates it with the whole count."""
+        for _ in range(3):
+            desk.say()
+            await settle()
+        (event,) = await desk.events()
+        desk.stage.cluster.remove("events.k8s.io/v1", "Event", event["metadata"]["name"], namespace="default")
+        for _ in range(7):
+            await desk.stage.clock.advance(300)
+            desk.say()
+        assert await desk.series() == [9], "the tenth is counted until the next write"
+
     async def test_series_keeps_little_memory(self, desk: Desk) -> None:
         """A written event is not kept: a thousand series that may repeat take less than 600 bytes each."""
         pods = [
