@@ -145,17 +145,13 @@ class Scheduler:
             profile.start_background()
         self._loop = asyncio.current_task()
         in_a_row, yielded_at = 0, self.clock.now()
-        while True:
-            may_continue, name = False, "while a source was asked for work"
+        while (work := await self.work.next()) is not None:
+            may_continue = False
             try:
-                work = await self.work.next()
-                if work is None:
-                    return
-                name = work.name
                 may_continue = await self._run_work(work)
             except Exception:  # a bug must not end the loop, and must lose no pod  # noqa: BLE001
                 self.recorder.warning("schedule_one_failed")
-                _log.exception("Scheduling failed %s", name)
+                _log.exception("Scheduling failed %s", work.name)
                 self._requeue_abandoned()
             in_a_row += 1
             if not may_continue or in_a_row == _WORKS_IN_A_ROW or self.clock.now() - yielded_at >= _ROW_SECONDS:

@@ -53,7 +53,10 @@ class WorkSource(Protocol):
         ...
 
     def next(self) -> Work | None:
-        """Return the next work without waiting; None if there is none. Call `WorkSources.wake` when that changes."""
+        """Return the next work without waiting; None if there is none. Call `WorkSources.wake` when that changes.
+
+        It must not raise: an exception ends the loop, and with it the process. What may fail belongs into `Work.run`.
+        """
         ...
 
 

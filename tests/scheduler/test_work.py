@@ -195,27 +195,6 @@ async def test_a_failed_work_loses_no_pod(pyscheduler_cluster: FakeCluster) -> N
     await measured.stop()
 
 
-async def test_a_source_that_fails_does_not_end_the_loop(
-    pyscheduler_cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """An exception while a source is asked for work is counted; the pods of other sources are scheduled."""
-    cluster = pyscheduler_cluster
-    cluster.add_node("n1", allocatable={"cpu": "8"})
-    measured, jobs = await begin(cluster)
-
-    def broken() -> Work | None:
-        monkeypatch.undo()
-        raise RuntimeError("this source has a bug")
-
-    monkeypatch.setattr(jobs, "next", broken)
-    (name,) = add(cluster, "a")
-    cluster.add_pod("plain", requests={"cpu": "1"})
-    await cluster.clock.advance(0.5)
-    assert (cluster.pod("plain").node_name, cluster.pod(name).node_name) == ("n1", "n1")
-    assert measured.warnings() == {"schedule_one_failed": 1}
-    await measured.stop()
-
-
 async def test_a_dropped_decision_costs_no_attempt(pyscheduler_cluster: FakeCluster) -> None:
     """Pods that are put back are held at once, and the next decision takes them."""
     cluster = pyscheduler_cluster
