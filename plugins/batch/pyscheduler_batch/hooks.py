@@ -1,0 +1,17 @@
+"""The hook that the entry point names. It names the plugin class without an import of it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyscheduler.framework.hooks import hookimpl
+
+if TYPE_CHECKING:
+    from pyscheduler.framework.hooks import PluginRegistry
+
+__all__ = ["pyscheduler_register"]
+
+
+@hookimpl
+def pyscheduler_register(registry: PluginRegistry) -> None:
+    """Offer the plugins of this distribution."""

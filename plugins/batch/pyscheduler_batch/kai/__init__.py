@@ -1,0 +1,1 @@
+"""The preset that decides as KAI-Scheduler does: its actions and policies."""

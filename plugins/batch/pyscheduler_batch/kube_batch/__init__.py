@@ -1,0 +1,1 @@
+"""The preset that decides as kube-batch does: its actions and policies."""

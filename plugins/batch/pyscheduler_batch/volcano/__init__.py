@@ -1,0 +1,1 @@
+"""The preset that decides as Volcano does: its actions and policies."""

@@ -1,0 +1,65 @@
+"""The resource axis: which resource is which column of an amounts array.
+
+All arrays of amounts of a session, over nodes, tasks, jobs or queues, have one column per resource of its axis. Units:
+`cpu` millicores, `memory` and `ephemeral-storage` bytes, `pods` and extended resources whole numbers (fractions are
+allowed where a system knows fractions of devices). The dtype is float64, infinity means unlimited.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import attrs
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from numpy.typing import NDArray
+
+__all__ = ["CPU", "GPU", "MEMORY", "PODS", "Amounts", "ResourceAxis"]
+
+CPU: Final = "cpu"
+MEMORY: Final = "memory"
+PODS: Final = "pods"
+GPU: Final = "nvidia.com/gpu"
+
+if TYPE_CHECKING:
+    #: float64[R], or float64[n, R]: amounts of the resources of an axis.
+    Amounts = NDArray[np.float64]
+else:
+    Amounts = np.ndarray
+
+
+@attrs.frozen
+class ResourceAxis:
+    """The resources of a session, in the order of columns."""
+
+    names: tuple[str, ...]
+    index: Mapping[str, int]
+
+    @classmethod
+    def of(cls, names: Iterable[str]) -> ResourceAxis:
+        """Return the axis of these resources; cpu, memory and pods are always there, and first."""
+        ordered = tuple(dict.fromkeys((CPU, MEMORY, PODS, *sorted(names))))
+        return cls(ordered, {name: column for column, name in enumerate(ordered)})
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def zeros(self) -> Amounts:
+        """Return float64[R]: nothing of any resource."""
+        return np.zeros(len(self.names))
+
+    def amounts(self, values: Mapping[str, float], *, missing: float = 0.0) -> Amounts:
+        """Return float64[R] of `values` by resource name; names that the axis lacks are left out."""
+        result = np.full(len(self.names), missing)
+        for name, value in values.items():
+            column = self.index.get(name)
+            if column is not None:
+                result[column] = value
+        return result
+
+    def mapping(self, amounts: Amounts) -> dict[str, float]:
+        """Return the amounts by resource name."""
+        return dict(zip(self.names, amounts.tolist(), strict=True))

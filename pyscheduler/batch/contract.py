@@ -1,0 +1,311 @@
+"""The contract of batch policies and actions.
+
+A policy inherits the classes below that it takes part in. It is made once per profile with its arguments, and may
+define `open_session` and `close_session`. Keys are tuples of numbers and strings; the smallest key comes first. Tiers
+combine the answers of policies, as `Session` says for each class.
+
+`Tasks` are candidates for eviction as columns: a mask over them is one bool per task.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar, Protocol, runtime_checkable
+
+import attrs
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from pyscheduler.batch.session import Session
+    from pyscheduler.batch.tasks import Job, SubGroup, Task, TaskState
+
+__all__ = [
+    "Action",
+    "Allocatable",
+    "Claim",
+    "Enqueueable",
+    "JobOrder",
+    "JobPipelined",
+    "JobReady",
+    "JobStarving",
+    "JobValid",
+    "Listener",
+    "MayReclaim",
+    "NodeOrder",
+    "Overused",
+    "Policy",
+    "Predicate",
+    "Preemptable",
+    "QueueOrder",
+    "Reclaimable",
+    "Refusal",
+    "ScenarioRule",
+    "SubGroupOrder",
+    "TaskOrder",
+    "Tasks",
+    "VictimFilter",
+    "VictimOrder",
+    "VictimQueueOrder",
+]
+
+Key = tuple[float | str, ...]
+
+
+@attrs.frozen
+class Refusal:
+    """Why a policy refuses: a stable reason code, and a sentence for people with the amounts."""
+
+    reason: str
+    message: str = ""
+
+
+@attrs.frozen
+class Claim:
+    """Who wants room: a job, and the task of it that is to be placed (None: the whole job)."""
+
+    job: Job
+    task: Task | None = None
+
+
+@attrs.define(eq=False)
+class Tasks:
+    """Tasks as columns."""
+
+    tasks: Sequence[Task]
+    jobs: Sequence[Job]
+    #: int64[n]: index into `jobs` of each task's job.
+    job_of: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, tasks: Sequence[Task]) -> Tasks:
+        """Return the columns of these tasks, in their order."""
+        jobs: dict[str, int] = {}
+        distinct: list[Job] = []
+        rows = np.empty(len(tasks), dtype=np.int64)
+        for at, task in enumerate(tasks):
+            row = jobs.setdefault(task.job.uid, len(distinct))
+            if row == len(distinct):
+                distinct.append(task.job)
+            rows[at] = row
+        return cls(tasks, distinct, rows)
+
+    def __len__(self) -> int:
+        return len(self.tasks)
+
+
+class Policy:
+    """The base of all policies."""
+
+    #: The name in configuration files. Two presets may have policies of one name.
+    name: ClassVar[str]
+
+    def __init__(self, arguments: Mapping[str, str] | None = None) -> None:
+        self.arguments = arguments or {}
+
+    def open_session(self, session: Session) -> None:
+        """Prepare for a pass; all jobs, queues and nodes are there."""
+
+    def close_session(self, session: Session) -> None:
+        """End a pass."""
+
+
+class Action(Protocol):
+    """One step of a pass."""
+
+    name: ClassVar[str]
+
+    async def run(self, session: Session) -> None:
+        """Run the action; await `session.turn()` now and then."""
+        ...
+
+
+@runtime_checkable
+class JobOrder(Protocol):
+    """First difference between policies decides; then age, then UID."""
+
+    def job_key(self, job: Job) -> Key:
+        """Return the key of a job."""
+        ...
+
+
+@runtime_checkable
+class QueueOrder(Protocol):
+    """First difference between policies decides; then age, then name."""
+
+    def queue_key(self, queue: int, best_job: Job | None) -> Key:
+        """Return the key of a queue (a row) whose next job is `best_job`."""
+        ...
+
+
+@runtime_checkable
+class TaskOrder(Protocol):
+    """First difference between policies decides; then age, then UID."""
+
+    def task_key(self, task: Task) -> Key:
+        """Return the key of a task within its job."""
+        ...
+
+
+@runtime_checkable
+class SubGroupOrder(Protocol):
+    """First difference between policies decides; then the name."""
+
+    def sub_group_key(self, job: Job, sub_group: SubGroup) -> Key:
+        """Return the key of a sub-group among its siblings."""
+        ...
+
+
+@runtime_checkable
+class VictimOrder(Protocol):
+    """The order in which tasks are evicted; first difference between policies decides."""
+
+    def victim_key(self, task: Task, claim: Claim) -> Key:
+        """Return the key of a candidate; the smallest is evicted first."""
+        ...
+
+
+@runtime_checkable
+class VictimQueueOrder(Protocol):
+    """The order in which queues lose tasks; first difference between policies decides."""
+
+    def victim_queue_key(self, queue: int, claim: Claim) -> Key:
+        """Return the key of a queue that holds candidates."""
+        ...
+
+
+@runtime_checkable
+class Predicate(Protocol):
+    """All must accept, in addition to the filters of the profile."""
+
+    def filter_nodes(self, task: Task) -> NDArray[np.bool_] | None:
+        """Return bool[N], or None if all nodes are accepted."""
+        ...
+
+
+@runtime_checkable
+class NodeOrder(Protocol):
+    """The scores are added."""
+
+    def score_nodes(self, task: Task, rows: NDArray[np.int64]) -> NDArray[np.float64] | None:
+        """Return float64[n] for the nodes `rows`, or None for nothing to add."""
+        ...
+
+
+@runtime_checkable
+class JobValid(Protocol):
+    """The first refusal wins."""
+
+    def job_valid(self, job: Job) -> Refusal | None:
+        """Return why the job must not be considered, or None."""
+        ...
+
+
+@runtime_checkable
+class Allocatable(Protocol):
+    """The first refusal wins."""
+
+    def allocatable(self, job: Job, tasks: Sequence[Task]) -> Refusal | None:
+        """Return why the queue of the job must not get these tasks, or None."""
+        ...
+
+
+@runtime_checkable
+class VictimFilter(Protocol):
+    """All must accept a candidate."""
+
+    def may_evict(self, claim: Claim, tasks: Tasks, action: str) -> NDArray[np.bool_] | None:
+        """Return bool[n]: which tasks may be evicted by this action, or None for all."""
+        ...
+
+
+@runtime_checkable
+class ScenarioRule(Protocol):
+    """The first refusal wins: checks a whole set of evictions together with the placement of the job."""
+
+    def validate(self, claim: Claim, victims: Sequence[Task], action: str) -> Refusal | None:
+        """Return why this plan must not be carried out, or None."""
+        ...
+
+
+@runtime_checkable
+class JobReady(Protocol):
+    """All must agree."""
+
+    def job_ready(self, job: Job) -> bool:
+        """Return whether enough tasks of the job have a node to bind them."""
+        ...
+
+
+@runtime_checkable
+class MayReclaim(Protocol):
+    """All must agree."""
+
+    def may_reclaim(self, queue: int, claim: Claim) -> bool:
+        """Return whether the queue may reclaim for this claim."""
+        ...
+
+
+@runtime_checkable
+class JobStarving(Protocol):
+    """Within the first tier that has any, all must agree."""
+
+    def job_starving(self, job: Job) -> bool:
+        """Return whether the job may evict others."""
+        ...
+
+
+@runtime_checkable
+class JobPipelined(Protocol):
+    """Votes: -1 refuses; a tier with a +1 accepts; otherwise the next tier is asked; accepted by default."""
+
+    def job_pipelined(self, job: Job) -> int:
+        """Return -1, 0 or +1."""
+        ...
+
+
+@runtime_checkable
+class Enqueueable(Protocol):
+    """Votes, as in `JobPipelined`."""
+
+    def job_enqueueable(self, job: Job) -> int:
+        """Return -1, 0 or +1."""
+        ...
+
+
+@runtime_checkable
+class Overused(Protocol):
+    """Any is enough."""
+
+    def overused(self, queue: int) -> bool:
+        """Return whether the queue must get nothing more in this pass."""
+        ...
+
+
+@runtime_checkable
+class Preemptable(Protocol):
+    """Intersection within a tier; across tiers as the preset says."""
+
+    def preemptable(self, claim: Claim, tasks: Tasks) -> NDArray[np.bool_] | None:
+        """Return bool[n]: which tasks the claim may preempt; None for no opinion."""
+        ...
+
+
+@runtime_checkable
+class Reclaimable(Protocol):
+    """Intersection within a tier; across tiers as the preset says."""
+
+    def reclaimable(self, claim: Claim, tasks: Tasks) -> NDArray[np.bool_] | None:
+        """Return bool[n]: which tasks the claim may reclaim; None for no opinion."""
+        ...
+
+
+@runtime_checkable
+class Listener(Protocol):
+    """Follows every change of a task's state, undone ones included; for policies that keep sums of their own."""
+
+    def moved(self, task: Task, old: TaskState, new: TaskState) -> None:
+        """Take notice that the state of a task changed."""
+        ...

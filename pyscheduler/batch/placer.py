@@ -1,0 +1,56 @@
+"""What a session asks of the scheduler: where a task may go, and what comes of its decisions."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from pyscheduler.batch.tasks import Job, Task
+
+__all__ = ["Effects", "Placer"]
+
+
+class Placer(Protocol):
+    """Places tasks in thought. The statement keeps it in step: releasing tasks are gone, placed tasks are there."""
+
+    def feasible(self, task: Task) -> NDArray[np.bool_]:
+        """Return bool[N]: the nodes that the filters of the profile accept once all releasing tasks are gone.
+
+        The amounts of cpu, memory, pods and other node resources may be left out: the session compares them itself.
+        """
+        ...
+
+    def feasible_now(self, task: Task, node: int) -> bool:
+        """Return whether the filters accept the node while the releasing tasks are still there."""
+        ...
+
+    def scores(self, task: Task, rows: NDArray[np.int64]) -> NDArray[np.float64] | None:
+        """Return float64[n]: the scores of the profile's plugins for these rows; None if the profile scores nothing."""
+        ...
+
+    def place(self, task: Task, node: int) -> None:
+        """Take notice that a task was placed."""
+        ...
+
+    def remove(self, task: Task, node: int) -> None:
+        """Take notice that a task was evicted, or that its placement was undone."""
+        ...
+
+
+class Effects(Protocol):
+    """Carries out committed decisions. Each is called once per task, in the order of decisions."""
+
+    def bind(self, task: Task, node: int) -> bool:
+        """Send a task to binding; return False if that failed at once."""
+        ...
+
+    def nominate(self, task: Task, node: int) -> None:
+        """Promise a node to a task that waits for released resources."""
+        ...
+
+    def evict(self, task: Task, *, action: str, by: Job | None) -> bool:
+        """Evict a task, for a job or because its own job is broken; return False if that failed at once."""
+        ...

@@ -1,0 +1,200 @@
+"""Statements of a session: placements and evictions in thought, each with its inverse.
+
+Every change goes to the task, its job's counts, the node table, the queue sums, the placer and the listeners at once,
+so all of them agree at any time. `rollback` undoes changes in reverse order. `commit` turns what is left into effects.
+Source: KAI-Scheduler `framework/statement.go`, Volcano `framework/statement.go`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+import attrs
+
+from pyscheduler.batch.tasks import ACTIVE, NO_NODE, TaskState
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pyscheduler.batch.node_table import NodeTable
+    from pyscheduler.batch.placer import Effects, Placer
+    from pyscheduler.batch.queue_table import QueueTable
+    from pyscheduler.batch.tasks import Job, Task
+
+__all__ = ["Change", "Ledger", "Listener", "Position", "Statement", "position_of"]
+
+
+class Position(NamedTuple):
+    """Where a task is: its state, its node and the node it is leaving (rows, -1: none)."""
+
+    state: TaskState
+    node: int = NO_NODE
+    leaving: int = NO_NODE
+
+
+def position_of(task: Task) -> Position:
+    """Return the present position of a task."""
+    return Position(task.state, task.node, task.leaving)
+
+
+class Listener(Protocol):
+    """Follows every change of a task's state, undone ones included; for policies that keep sums of their own."""
+
+    def moved(self, task: Task, old: TaskState, new: TaskState) -> None:
+        """Take notice that the state of a task changed; its node is the one it holds or held."""
+        ...
+
+
+@attrs.define(eq=False, kw_only=True)
+class Ledger:
+    """The tables of a session, and the one place that changes them."""
+
+    nodes: NodeTable
+    queues: QueueTable
+    placer: Placer
+    listeners: Sequence[Listener] = ()
+
+    def move(self, task: Task, to: Position) -> None:
+        """Bring a task into a position."""
+        old = position_of(task)
+        self._book(task, old, -1.0)
+        task.state, task.node, task.leaving = to
+        self._book(task, to, 1.0)
+        job = task.job
+        job.counts[old.state] -= 1
+        job.counts[to.state] += 1
+        was_active, is_active = old.state in ACTIVE, to.state in ACTIVE
+        if was_active != is_active and job.queue_row >= 0:
+            amounts = task.request if is_active else -task.request
+            self.queues.add(job.queue_row, amounts, non_preemptible=not job.preemptible)
+        # The placer sees the future: a task is there if it is active.
+        if was_active and (not is_active or old.node != to.node):
+            self.placer.remove(task, old.node)
+        if is_active and (not was_active or old.node != to.node):
+            self.placer.place(task, to.node)
+        for listener in self.listeners:
+            listener.moved(task, old.state, to.state)
+
+    def _book(self, task: Task, position: Position, sign: float) -> None:
+        """Book (or, with -1, take out) what a task in that position holds of nodes."""
+        state, node, leaving = position
+        amounts = task.request * sign
+        if state == TaskState.PIPELINED:
+            self.nodes.pipelined[node] += amounts
+            if leaving >= 0:
+                self.nodes.idle[leaving] -= amounts
+                self.nodes.releasing[leaving] += amounts
+        elif node >= 0 and (state in ACTIVE or state == TaskState.RELEASING):
+            self.nodes.idle[node] -= amounts
+            if state == TaskState.RELEASING:
+                self.nodes.releasing[node] += amounts
+
+
+@attrs.frozen
+class Change:
+    """A change of one task, with what undoes it."""
+
+    task: Task
+    old: Position
+    new: Position
+    #: For evictions: the action, and the job that gets the room (None for broken gangs).
+    action: str = ""
+    by: Job | None = None
+
+
+class Statement:
+    """Records changes until they are committed or undone."""
+
+    __slots__ = ("_changes", "_ledger")
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+        self._changes: list[Change] = []
+
+    @property
+    def changes(self) -> Sequence[Change]:
+        """Return what was done and not undone, in order."""
+        return self._changes
+
+    def _do(self, task: Task, to: Position, *, action: str = "", by: Job | None = None) -> None:
+        self._changes.append(Change(task, position_of(task), to, action, by))
+        self._ledger.move(task, to)
+
+    def allocate(self, task: Task, node: int) -> None:
+        """Place a task on idle resources of a node."""
+        self._do(task, Position(TaskState.ALLOCATED, node))
+
+    def pipeline(self, task: Task, node: int) -> None:
+        """Place a task on resources of a node that are still being released.
+
+        A task that this statement evicted is moved: it also holds its former node until it has ended there.
+        """
+        leaving = task.node if task.state == TaskState.RELEASING else NO_NODE
+        self._do(task, Position(TaskState.PIPELINED, node, leaving))
+
+    def evict(self, task: Task, *, action: str, by: Job | None = None) -> None:
+        """Evict a task: it keeps its node, and its resources count as releasing."""
+        self._do(task, Position(TaskState.RELEASING, task.node), action=action, by=by)
+
+    def restore(self, task: Task) -> None:
+        """Take back the eviction of a task by this statement: the task stays where it was.
+
+        Raises `LookupError` if this statement did not evict the task.
+        """
+        for change in reversed(self._changes):
+            if change.task is task and change.new.state == TaskState.RELEASING:
+                self._do(task, change.old)
+                return
+        raise LookupError(f"{task.key} was not evicted by this statement")
+
+    def to_pipelined(self, task: Task) -> None:
+        """Turn an allocation into a promise on the same node."""
+        self._do(task, Position(TaskState.PIPELINED, task.node))
+
+    def unplace(self, task: Task) -> None:
+        """Take the placement of a pending task back, as a change of its own."""
+        self._do(task, Position(TaskState.PENDING))
+
+    def checkpoint(self) -> int:
+        """Mark the present state. Checkpoints nest."""
+        return len(self._changes)
+
+    def rollback(self, to: int) -> None:
+        """Undo everything since the checkpoint."""
+        while len(self._changes) > to:
+            change = self._changes.pop()
+            self._ledger.move(change.task, change.old)
+
+    def discard(self) -> None:
+        """Undo everything."""
+        self.rollback(0)
+
+    def commit(self, effects: Effects) -> None:
+        """Carry out the net effect, in the order of the first change of each task.
+
+        A binding or an eviction that fails at once is undone alone.
+        """
+        first: dict[str, Change] = {}
+        evictions: dict[str, Change] = {}
+        for change in self._changes:
+            first.setdefault(change.task.uid, change)
+            if change.new.state == TaskState.RELEASING:
+                evictions[change.task.uid] = change
+        self._changes.clear()
+        for uid, change in first.items():
+            self._carry_out(effects, change, evictions.get(uid))
+
+    def _carry_out(self, effects: Effects, first: Change, eviction: Change | None) -> None:
+        task = first.task
+        if position_of(task) == first.old:
+            return
+        if first.old.state in ACTIVE and eviction is not None:
+            gone = effects.evict(task, action=eviction.action, by=eviction.by)
+            if not gone:
+                self._ledger.move(task, first.old)
+                return
+        if task.state == TaskState.PIPELINED:
+            effects.nominate(task, task.node)
+        elif task.state == TaskState.ALLOCATED:
+            is_bound = effects.bind(task, task.node)
+            self._ledger.move(task, Position(TaskState.BINDING, task.node) if is_bound else first.old)
