@@ -10,6 +10,7 @@ import numpy as np
 
 from pyscheduler.batch.queue_table import QueueTable, paths_of
 from pyscheduler.batch.tasks import Job, SubGroup
+from pyscheduler.batch.values import amounts_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -103,7 +104,7 @@ def _parents_first(by_name: dict[str, QueueSpec], problems: dict[str, str]) -> l
 
 def build_job(axis: ResourceAxis, spec: JobSpec, *, priority: float, preemptible: bool) -> Job:
     """Return the job of a description, without tasks."""
-    minimum = {name: float(quantity_amount(name, value)) for name, value in spec.min_resources.items()}
+    minimum = amounts_of(spec.min_resources, "minResources", [])
     return Job(
         uid=spec.uid,
         key=f"{spec.namespace}/{spec.name}",

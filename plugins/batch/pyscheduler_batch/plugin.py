@@ -66,7 +66,7 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
         #: By uid of a queue, its description as of a version of the object.
         self._specs: dict[str, tuple[KubeObject, QueueSpec]] = {}
 
-    def pre_enqueue(self, pod: Pod) -> Status | None:  # noqa: ARG002 - the signature of the extension point
+    def pre_enqueue(self, pod: Pod) -> Status | None:
         """Let every pod pass: the session says why a job waits."""
         return None
 
@@ -94,7 +94,7 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
         """Return the queues of the preset's dialect."""
         known, self._specs = self._specs, {}
         for lister in self._queues:
-            for item in lister.list():
+            for item in lister:
                 before = known.get(item.metadata.uid)
                 fresh = before if before is not None and before[0] is item else (item, self._queue_row.read(item))
                 self._specs[item.metadata.uid] = fresh
@@ -146,7 +146,7 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
             if found is not None:
                 return found.value
         if self._row.name == "kai":
-            default = next((each for each in self._classes.list() if each.global_default), None)
+            default = next((each for each in self._classes if each.global_default), None)
             return default.value if default is not None else _KAI_DEFAULT_PRIORITY
         return max((pod.priority for pod in pods), default=0)
 
@@ -156,7 +156,7 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
             return spec.preemptible
         return self._row.name != "kai" or priority < _KAI_NON_PREEMPTIBLE
 
-    def task_facts(self, spec: JobSpec, pod: Pod) -> TaskFacts:  # noqa: ARG002 - the contract
+    def task_facts(self, spec: JobSpec, pod: Pod) -> TaskFacts:
         """Return what the pod's labels and annotations say."""
         return TaskFacts(self._row.sub_group(pod), self._row.role(pod), self._row.preemptible(pod))
 

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from pyscheduler.batch.plugin import BatchPlugin
 from pyscheduler.framework.errors import ConfigError
-from pyscheduler.framework.profile import ExtensionPoint
 from pyscheduler.scheduler.sessions.eviction import Evictions
 from pyscheduler.scheduler.sessions.source import Sessions
 from pyscheduler.scheduler.sessions.submission import Submission
@@ -21,7 +20,7 @@ __all__ = ["add_sessions"]
 def add_sessions(scheduler: Scheduler) -> None:
     """Add a source of work for each profile that enables a `BatchPlugin`.
 
-    Raises `ConfigError` for a profile that cannot be one: it enables two such plugins, or a PostFilter plugin.
+    Raises `ConfigError` for a profile that cannot be one: it enables two such plugins, or a plugin that preempts.
     """
     problems: list[str] = []
     for profile in scheduler.profiles.values():
@@ -31,8 +30,8 @@ def add_sessions(scheduler: Scheduler) -> None:
         where = f"$.profiles['{profile.name}'].plugins"
         problems += [f'a batch profile has one batch plugin, disable "{name}" @ {where}' for name in plugins[1:]]
         problems += [
-            f'"{plugins[0]}" evicts pods by its actions, so disable the PostFilter plugin "{name}" @ {where}.multiPoint'
-            for name in profile.points[ExtensionPoint.POST_FILTER]
+            f'"{plugins[0]}" evicts pods by its actions, so disable "{name}", which does, too @ {where}.multiPoint'
+            for name in profile.preemptors
         ]
         if not problems:
             _add(scheduler, profile, plugins[0])

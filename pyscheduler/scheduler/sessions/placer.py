@@ -19,6 +19,7 @@ from pyscheduler.runtime.statement import Statement
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+    from typing import Self
 
     from numpy.typing import NDArray
 
@@ -41,10 +42,12 @@ class SnapshotPlacer:
         self._infos = infos
         self._statement = Statement(snapshot, TrialKind.ATTEMPT)
         self._placed: dict[str, PodInfo] = {}
+        #: By uid, the state of the last cycle of a task.
+        self._states: dict[str, CycleState] = {}
         #: By uid of a task that no node can take, why.
         self.rejections: dict[str, FitError | PluginError] = {}
 
-    def __enter__(self) -> SnapshotPlacer:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -63,7 +66,7 @@ class SnapshotPlacer:
     def feasible(self, task: Task) -> NDArray[np.bool_]:
         """Return bool[N]: the nodes that the filters accept."""
         mask = np.zeros(len(self._names), dtype=bool)
-        state = CycleState(self._statement.trial)
+        state = self._states[task.uid] = CycleState(self._statement.trial)
         try:
             found = feasible_nodes(self._profile, state, self._infos[task.uid].pod, self._snapshot.nodes)
         except (FitError, PluginError) as error:
@@ -79,8 +82,16 @@ class SnapshotPlacer:
         return fits_on(self._profile, state, pod, self._snapshot.nodes, self._names[node])
 
     def scores(self, task: Task, rows: NDArray[np.int64]) -> NDArray[np.float64] | None:
-        """Return None: the policies of a session score."""
-        return None
+        """Return float64[n]: the totals of the profile's Score plugins; None if one of them failed.
+
+        Call `feasible` for the task before.
+        """
+        pod, nodes = self._infos[task.uid].pod, self._snapshot.nodes.take(rows)
+        state = self._states[task.uid]
+        if self._profile.run_pre_score(state, pod, nodes) is not None:
+            return None
+        outcome = self._profile.run_score(state, pod, nodes)
+        return outcome.totals.astype(np.float64) if outcome.status is None else None
 
     def place(self, task: Task, node: int) -> None:
         """Put the task on the node."""

@@ -41,6 +41,11 @@ DELAY_SECONDS: Final = 0.010
 PERIOD_SECONDS: Final = 0.050
 #: A pass that took so long is cut; what it decided is carried out, and another one is due at once.
 LONGEST_PASS_SECONDS: Final = 1.0
+#: A job that could not be reserved for real is tried again after so long, doubled up to the second number.
+RETRY_SECONDS: Final = (1.0, 10.0)
+
+#: The reason of a job that was promised nodes.
+PIPELINED: Final = "Pipelined"
 
 
 class _PassIsOver(Exception):  # noqa: N818 - it ends a pass, nothing is wrong
@@ -58,6 +63,9 @@ class Sessions:
     _is_due: bool = False
     _timer: Timer | None = None
     _last_began: float = float("-inf")
+    #: How many pods had entered `held` when the last pass ended.
+    _entered: int = 0
+    _retry_seconds: float = RETRY_SECONDS[0]
     #: Number of passes so far.
     passes: int = 0
     #: Why each job waits, by key, as of the last pass that considered it.
@@ -84,9 +92,8 @@ class Sessions:
             self.request()
 
     def _updated(self, old: Pod, new: Pod) -> None:
-        if new.is_terminating and not old.is_terminating:
-            self.request()
-        elif new.scheduler_name == self.profile.name and _facts(old) != _facts(new):
+        is_changed = new.scheduler_name == self.profile.name and _facts(old) != _facts(new)
+        if is_changed or (new.is_terminating and not old.is_terminating):
             self.request()
 
     def request(self) -> None:
@@ -116,12 +123,15 @@ class Sessions:
 
     def next(self) -> Work | None:
         """Return a pass if one is due."""
+        if self._entered != self._held_entries():
+            self._entered = self._held_entries()
+            self.request()
         if not self._is_due:
             return None
         self._is_due = False
         return Work(f"session={self.profile.name}", self._run)
 
-    async def _run(self, _has_waited: bool) -> WorkResult:  # noqa: FBT001 - the signature of a work
+    async def _run(self, _has_waited: bool) -> WorkResult:
         scheduling, clock = self.submission.scheduling, self.submission.scheduling.clock
         self._last_began = began = clock.now()
         self.passes += 1
@@ -146,9 +156,23 @@ class Sessions:
             except _PassIsOver:
                 self.request()
         attempts = await self.submission.submit(decisions.items, tables.nodes.names, tables.infos)
+        self._plan_retry()
         self.waiting = _waiting(session)
+        self.submission.report(session.jobs.values(), self.waiting)
         self.plugin.pass_ended(session, self.waiting)
         return WorkResult(attempts)
+
+    def _held_entries(self) -> int:
+        return self.submission.scheduling.queue.sub_queues.entered_held
+
+    def _plan_retry(self) -> None:
+        """Try again after a while if a job could not be reserved; the pods that it put back are no news."""
+        self._entered = self._held_entries()
+        if not self.submission.failures:
+            self._retry_seconds = RETRY_SECONDS[0]
+            return
+        self.submission.scheduling.clock.call_later(self._retry_seconds, self.request)
+        self._retry_seconds = min(self._retry_seconds * 2, RETRY_SECONDS[1])
 
     def _open(
         self, tables: Tables, decisions: Decisions, placer: SnapshotPlacer, turn: Callable[[], Awaitable[None]]
@@ -179,9 +203,12 @@ def _facts(pod: Pod) -> tuple[object, ...]:
 
 
 def _waiting(session: Session) -> dict[str, str]:
-    """Return by job key why a job with pending tasks waits."""
-    return {
-        job.key: waiting_text(job, session.reasons.get(job.uid, {}))
-        for job in session.jobs.values()
-        if job.counts[TaskState.PENDING]
-    }
+    """Return by job key why a job with tasks that hold no node waits."""
+    found: dict[str, str] = {}
+    for job in session.jobs.values():
+        reasons = session.reasons.get(job.uid, {})
+        if job.counts[TaskState.PIPELINED] and not reasons:
+            reasons = {PIPELINED: "the job waits until pods have ended on the nodes that it was promised"}
+        if job.counts[TaskState.PENDING] or job.counts[TaskState.PIPELINED]:
+            found[job.key] = waiting_text(job, reasons)
+    return found

@@ -8,21 +8,22 @@ pass decided are taken back: no gang is bound in part. The next pass decides aga
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import attrs
 
 from pyscheduler.batch.decisions import DecisionKind
+from pyscheduler.batch.tasks import TaskState
 from pyscheduler.framework.interfaces import NominatingInfo
 from pyscheduler.runtime.cooperative_yield import CooperativeYield
 from pyscheduler.runtime.placement import Placement, fits_on
-from pyscheduler.scheduler.failure import CLEAR_NOMINATION, pending_version
+from pyscheduler.scheduler.failure import CLEAR_NOMINATION, pending_version, truncated
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from pyscheduler.batch.decisions import Decision
-    from pyscheduler.batch.tasks import Job, Task
+    from pyscheduler.batch.tasks import Job
     from pyscheduler.framework.pod_info import PodInfo
     from pyscheduler.runtime.permit.waiting_pods import WaitingPodMap
     from pyscheduler.runtime.profile import Profile
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
 __all__ = ["Submission"]
 
 _log = logging.getLogger(__name__)
+
+_WAITING: Final = frozenset({TaskState.PENDING, TaskState.PIPELINED})
 
 
 @attrs.define(kw_only=True, eq=False)
@@ -47,11 +50,16 @@ class Submission:
     evictions: Evictions
     #: By uid of a pod that waits for released resources, the node that it was promised.
     promises: dict[str, str] = attrs.Factory(dict)
+    #: By uid of a pod that waits, what its condition says.
+    told: dict[str, str] = attrs.Factory(dict)
+    #: Number of jobs of the last pass that could not be reserved.
+    failures: int = 0
 
     async def submit(
         self, decisions: Sequence[Decision], names: Sequence[str], infos: Mapping[str, PodInfo]
     ) -> Sequence[Attempt]:
         """Carry out all decisions; return the attempts to bind. `names`: node names by row; `infos`: by task uid."""
+        self.failures = 0
         self.evictions.begin([each for each in decisions if each.kind is DecisionKind.EVICT])
         self._promise([each for each in decisions if each.kind is DecisionKind.NOMINATE], names, infos)
         by_job: dict[str, list[Decision]] = {}
@@ -83,6 +91,24 @@ class Submission:
             self.scheduling.queue.nominator.add(info, nominating)
             self.statuses.write(info.pod, nominating=nominating)
 
+    def report(self, jobs: Iterable[Job], waiting: Mapping[str, str]) -> None:
+        """Write why pods wait into their conditions, with an event, where that changed. `waiting`: by job key."""
+        told, self.told = self.told, {}
+        for job in jobs:
+            text = waiting.get(job.key, "")
+            if not text:
+                continue
+            for task in job.tasks.values():
+                pod = task.pod
+                if pod is None or pod.node_name or task.state not in _WAITING:
+                    continue
+                self.told[pod.uid] = text
+                if told.get(pod.uid) != text:
+                    self.profile.event_recorder.event(
+                        pod, type="Warning", reason="FailedScheduling", action="Scheduling", note=truncated(text)
+                    )
+                    self.statuses.write(pod, reason="Unschedulable", message=text)
+
     def _bind_job(self, members: Sequence[Decision], names: Sequence[str]) -> Sequence[Attempt]:
         """Reserve the tasks of a job that the pass placed; all of them or none."""
         queue, reserved = self.scheduling.queue, []
@@ -101,6 +127,7 @@ class Submission:
                 reserved.append(attempt)
         if not reason:
             return reserved
+        self.failures += 1
         _log.info('Job was not bound; the next pass decides again job=%s err="%s"', members[0].task.job.key, reason)
         for attempt in reserved:
             self.waiting_pods.stop(attempt.pod.uid)
@@ -129,8 +156,3 @@ class Submission:
 def waiting_text(job: Job, reasons: Mapping[str, str]) -> str:
     """Return why a job waits, in one text: each reason with its message."""
     return "; ".join(f"{reason}: {message}" if message else reason for reason, message in reasons.items()) or job.phase
-
-
-def unscheduled(job: Job) -> list[Task]:
-    """Return the tasks of a job that have no node."""
-    return [task for task in job.tasks.values() if task.node < 0]
