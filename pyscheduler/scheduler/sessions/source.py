@@ -6,7 +6,7 @@ starts 10 ms after the first cause, and at most 20 times a second. When nothing 
 
 from __future__ import annotations
 
-import logging
+import math
 from typing import TYPE_CHECKING, Final
 
 import attrs
@@ -21,9 +21,10 @@ from pyscheduler.scheduler.sessions.tables import read_tables
 from pyscheduler.scheduler.work import Work, WorkResult
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Collection, Mapping
+    from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 
     from pyscheduler.api import KubeObject, Node, Pod
+    from pyscheduler.batch.decisions import Decision
     from pyscheduler.batch.plugin import BatchPlugin
     from pyscheduler.framework.clock import Timer
     from pyscheduler.framework.pod_info import PodInfo
@@ -32,9 +33,7 @@ if TYPE_CHECKING:
     from pyscheduler.scheduler.sessions.submission import Submission
     from pyscheduler.scheduler.sessions.tables import Tables
 
-__all__ = ["Sessions"]
-
-_log = logging.getLogger(__name__)
+__all__ = ["Pass", "Sessions"]
 
 #: A pass begins so long after the first cause, and so long after the begin of the last pass, in seconds.
 DELAY_SECONDS: Final = 0.010
@@ -50,6 +49,16 @@ PIPELINED: Final = "Pipelined"
 
 class _PassIsOver(Exception):  # noqa: N818 - it ends a pass, nothing is wrong
     """Raised at a turn of the session when the pass has taken long enough."""
+
+
+@attrs.frozen(kw_only=True, eq=False)
+class Pass:
+    """What a pass came to. `is_cut`: it ended before all jobs were considered."""
+
+    tables: Tables
+    session: Session
+    decisions: Sequence[Decision]
+    is_cut: bool
 
 
 @attrs.define(kw_only=True, eq=False)
@@ -131,10 +140,27 @@ class Sessions:
         self._is_due = False
         return Work(f"session={self.profile.name}", self._run)
 
-    async def _run(self, _has_waited: bool) -> WorkResult:
-        scheduling, clock = self.submission.scheduling, self.submission.scheduling.clock
+    async def _run(self, _has_waited: bool) -> WorkResult:  # noqa: FBT001 - the signature of a work
+        clock = self.submission.scheduling.clock
         self._last_began = began = clock.now()
         self.passes += 1
+        found = await self.decide(until=began + LONGEST_PASS_SECONDS)
+        if found.is_cut:
+            self.request()
+        tables, session = found.tables, found.session
+        attempts = await self.submission.submit(found.decisions, tables.nodes.names, tables.infos)
+        self._plan_retry()
+        self.waiting = _waiting(session)
+        self.submission.report(session.jobs.values(), self.waiting)
+        self.plugin.pass_ended(session, self.waiting)
+        return WorkResult(attempts)
+
+    async def decide(self, *, until: float = math.inf) -> Pass:
+        """Run all actions on the cluster as it is now, and change nothing; `until`: clock seconds at which to stop.
+
+        The caller holds the lock on the snapshot.
+        """
+        scheduling, clock = self.submission.scheduling, self.submission.scheduling.clock
         scheduling.cache.update_snapshot(scheduling.snapshot)
         self.submission.evictions.forget_seen()
         evicting = self.submission.evictions.under_way
@@ -144,9 +170,10 @@ class Sessions:
 
         async def turn() -> None:
             await turns.yield_if_due()
-            if clock.now() - began > LONGEST_PASS_SECONDS and decisions.items:
+            if clock.now() > until and decisions.items:
                 raise _PassIsOver
 
+        is_cut = False
         with SnapshotPlacer(self.profile, scheduling.snapshot, tables.nodes.names, tables.infos) as placer:
             placer.remove_releasing(tables.releasing)
             placer.forget_nominations(tables.infos[uid] for uid in self.submission.promises if uid in tables.infos)
@@ -154,13 +181,8 @@ class Sessions:
             try:
                 await session.run(self.plugin.actions)
             except _PassIsOver:
-                self.request()
-        attempts = await self.submission.submit(decisions.items, tables.nodes.names, tables.infos)
-        self._plan_retry()
-        self.waiting = _waiting(session)
-        self.submission.report(session.jobs.values(), self.waiting)
-        self.plugin.pass_ended(session, self.waiting)
-        return WorkResult(attempts)
+                is_cut = True
+        return Pass(tables=tables, session=session, decisions=decisions.items, is_cut=is_cut)
 
     def _held_entries(self) -> int:
         return self.submission.scheduling.queue.sub_queues.entered_held
