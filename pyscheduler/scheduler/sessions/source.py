@@ -140,7 +140,7 @@ class Sessions:
         self._is_due = False
         return Work(f"session={self.profile.name}", self._run)
 
-    async def _run(self, _has_waited: bool) -> WorkResult:  # noqa: FBT001 - the signature of a work
+    async def _run(self, _has_waited: bool) -> WorkResult:
         clock = self.submission.scheduling.clock
         self._last_began = began = clock.now()
         self.passes += 1
