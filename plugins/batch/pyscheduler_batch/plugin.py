@@ -1,0 +1,175 @@
+"""`Batch`: the plugin that makes its profile a batch profile, with the actions and policies of a preset."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar, Final
+
+from pyscheduler.api import BUILT_IN_KINDS, ENDED_PODS, KindTable, PriorityClass
+from pyscheduler.batch.configuration import BatchArgs
+from pyscheduler.batch.dialects import JOB_DIALECTS, QUEUE_DIALECTS
+from pyscheduler.batch.job_spec import JobSpec
+from pyscheduler.batch.plugin import BatchPlugin, TaskFacts
+from pyscheduler.batch.tasks import TaskState
+from pyscheduler.framework import ConfigError, PolicyRule, PreEnqueuePlugin
+from pyscheduler.podgroup import GroupId, PodGroups, created_at, kinds_of
+from pyscheduler_batch.presets import make_actions, make_tiers
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from pyscheduler.api import KubeObject, Pod, ResourceKind
+    from pyscheduler.batch.contract import Action
+    from pyscheduler.batch.queue_spec import QueueSpec
+    from pyscheduler.batch.session import EnabledPolicy, Session
+    from pyscheduler.batch.tasks import Job
+    from pyscheduler.framework import Handle, Status
+    from pyscheduler.podgroup import GroupState
+
+__all__ = ["Batch"]
+
+_KINDS: Final = KindTable(BUILT_IN_KINDS)
+#: KAI's value for a job whose priority class does not exist, where the cluster has no default class.
+_KAI_DEFAULT_PRIORITY: Final = 50
+#: In KAI, jobs of this priority and above may not be evicted unless they say otherwise.
+_KAI_NON_PREEMPTIBLE: Final = 100
+
+
+class Batch(PreEnqueuePlugin, BatchPlugin):
+    """Schedule the pods of the profile in sessions."""
+
+    name: ClassVar[str] = "Batch"
+    args_type: ClassVar[type | None] = BatchArgs
+    watches: ClassVar[Sequence[ResourceKind]] = (
+        *kinds_of(row.groups for row in JOB_DIALECTS),
+        *(kind for row in QUEUE_DIALECTS for kind in row.kinds),
+        _KINDS.of(PriorityClass),
+        ENDED_PODS,
+    )
+    rbac: ClassVar[Sequence[PolicyRule]] = (
+        PolicyRule(api_groups=[""], resources=["pods"], verbs=["delete"]),
+        PolicyRule(api_groups=[""], resources=["pods/status"], verbs=["patch"]),
+    )
+
+    def __init__(self, args: object = None, handle: Handle | None = None) -> None:
+        super().__init__(args, handle)
+        if handle is None:
+            raise ConfigError("Batch needs a handle, which the scheduler gives it")
+        self._args = args if isinstance(args, BatchArgs) else BatchArgs()
+        self._groups = PodGroups.of(handle)
+        self._groups.claim(self.name, [self._args.preset])
+        self._row = next(row for row in JOB_DIALECTS if row.name == self._args.preset)
+        self._queue_row = next(row for row in QUEUE_DIALECTS if row.name == self._args.preset)
+        self._queues = [handle.lister(kind.type) for kind in self._queue_row.kinds]
+        self._classes = handle.lister(PriorityClass)
+        self._actions = make_actions(self._args)
+        self._tiers = make_tiers(self._args)
+        #: By uid of a queue, its description as of a version of the object.
+        self._specs: dict[str, tuple[KubeObject, QueueSpec]] = {}
+
+    def pre_enqueue(self, pod: Pod) -> Status | None:
+        """Let every pod pass: the session says why a job waits."""
+        return None
+
+    @property
+    def actions(self) -> Sequence[Action]:
+        """Return the actions of the configuration, in order."""
+        return self._actions
+
+    @property
+    def tiers(self) -> Sequence[Sequence[EnabledPolicy]]:
+        """Return the policies of the configuration by tier."""
+        return self._tiers
+
+    def subscribe(self, on_change: Callable[[], object]) -> None:
+        """Call `on_change` whenever a queue, a group or a priority class changed."""
+
+        def changed(*_: object) -> None:
+            on_change()
+
+        for lister in (*self._queues, self._classes):
+            lister.add_event_handler(on_add=changed, on_update=changed, on_delete=changed)
+        self._groups.directory.subscribe(changed)
+
+    def queues(self) -> Iterable[QueueSpec]:
+        """Return the queues of the preset's dialect."""
+        known, self._specs = self._specs, {}
+        for lister in self._queues:
+            for item in lister:
+                before = known.get(item.metadata.uid)
+                fresh = before if before is not None and before[0] is item else (item, self._queue_row.read(item))
+                self._specs[item.metadata.uid] = fresh
+                yield fresh[1]
+
+    # Jobs
+
+    def job_key(self, pod: Pod) -> str:
+        """Return the key of the pod's group, or of the pod itself."""
+        group = self._groups.directory.group_id(pod)
+        return f"pod/{pod.uid}" if group is None else f"group/{group.namespace}/{group.name}"
+
+    def _state_of(self, key: str) -> GroupState | None:
+        kind, _, rest = key.partition("/")
+        if kind != "group":
+            return None
+        namespace, _, name = rest.partition("/")
+        return self._groups.directory.get(GroupId(namespace, name, self._row.groups.family))
+
+    def job_spec(self, key: str, pods: Sequence[Pod]) -> JobSpec | None:
+        """Return what the group's object says; for a pod without a group, a job of this pod."""
+        state = self._state_of(key)
+        if state is not None:
+            if state.object is None:
+                return None
+            row = next((each for each in JOB_DIALECTS if each.name == state.group.dialect), self._row)
+            read = row.groups.object_fields
+            assert read is not None, "the dialects of jobs have objects"
+            return row.read(state.object, read(state.object))
+        if key.startswith("group/"):
+            return None
+        pod = pods[0]
+        return JobSpec(
+            namespace=pod.namespace,
+            name=pod.name,
+            uid=pod.uid,
+            dialect=self._row.name,
+            created=created_at(pod),
+            queue=self._row.queue(pod) or self._row.default_queue,
+            min_member=1,
+            preemptible=self._row.preemptible(pod),
+            phase="Inqueue",
+        )
+
+    def job_priority(self, spec: JobSpec, pods: Sequence[Pod]) -> float:
+        """Return the value of the group's priority class; without one, that of its first pod."""
+        if spec.priority_class_name:
+            found = self._classes.get(spec.priority_class_name)
+            if found is not None:
+                return found.value
+        if self._row.name == "kai":
+            default = next((each for each in self._classes if each.global_default), None)
+            return default.value if default is not None else _KAI_DEFAULT_PRIORITY
+        return max((pod.priority for pod in pods), default=0)
+
+    def is_preemptible(self, spec: JobSpec, priority: float) -> bool:
+        """Return what the group says; KAI protects jobs of a high priority."""
+        if spec.preemptible is not None:
+            return spec.preemptible
+        return self._row.name != "kai" or priority < _KAI_NON_PREEMPTIBLE
+
+    def task_facts(self, spec: JobSpec, pod: Pod) -> TaskFacts:
+        """Return what the pod's labels and annotations say."""
+        return TaskFacts(self._row.sub_group(pod), self._row.role(pod), self._row.preemptible(pod))
+
+    def ended(self, key: str) -> Iterable[tuple[Pod, TaskState]]:
+        """Return the members of a group that have ended."""
+        state = self._state_of(key)
+        if state is None:
+            return ()
+        succeeded = ((pod, TaskState.SUCCEEDED) for pod in state.succeeded.values())
+        return (*succeeded, *((pod, TaskState.FAILED) for pod in state.failed.values()))
+
+    def pass_ended(self, session: Session, waiting: Mapping[str, str]) -> None:
+        """Write nothing yet."""
+
+    def evicted(self, job: Job, *, action: str, by: Job | None, tasks: int) -> None:
+        """Write nothing yet."""
