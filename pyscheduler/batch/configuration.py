@@ -277,12 +277,15 @@ class _Reader:
         tiers = []
         for index, tier in enumerate(self._list(value, "tiers")):
             where = f"tiers[{index}]"
-            if not isinstance(tier, Mapping):
-                self._problem(where, f"expected a mapping with plugins, found {_shown(tier)}")
+            items: object = tier
+            if isinstance(tier, Mapping):
+                self._warn_keys(tier, where, ("plugins",))
+                items, where = tier.get("plugins"), f"{where}.plugins"
+            elif not isinstance(tier, list):
+                self._problem(where, f"expected a mapping with plugins, or a list of them, found {_shown(tier)}")
                 continue
-            self._warn_keys(tier, where, ("plugins",))
-            entries = enumerate(self._list(tier.get("plugins"), f"{where}.plugins"))
-            tiers.append(tuple(each for at, item in entries for each in self._entry(item, f"{where}.plugins[{at}]")))
+            entries = enumerate(self._list(items, where))
+            tiers.append(tuple(each for at, item in entries for each in self._entry(item, f"{where}[{at}]")))
         return tuple(tiers) or _default_tiers(self._preset)
 
     def _entry(self, item: object, where: str) -> Iterable[PolicyEntry]:

@@ -105,6 +105,17 @@ def test_entry_of_a_tier_has_texts_as_arguments_and_its_flags() -> None:
     assert args.warnings == ()
 
 
+def test_tier_may_be_a_list_and_an_entry_a_name() -> None:
+    """The short form means the same as `plugins: [{name: ...}]`."""
+    short = batch_args({"preset": "volcano", "tiers": [["gang", {"name": "priority"}], ["drf"]]})
+    assert short == batch_args(
+        {
+            "preset": "volcano",
+            "tiers": [{"plugins": [{"name": "gang"}, {"name": "priority"}]}, {"plugins": [{"name": "drf"}]}],
+        }
+    )
+
+
 def test_disable_flags_of_kai_close_what_enable_flags_open() -> None:
     """`disableJobOrder: true` is `enableJobOrder: false`."""
     args = batch_args(kai({"name": "priority", "disableJobOrder": True, "disableTaskOrder": False}))
@@ -241,7 +252,7 @@ def test_settings_are_read_with_their_types() -> None:
         pytest.param({"preset": "kai", "tiers": {}}, "expected a list, found {} @ $.tiers", id="tiers"),
         pytest.param(
             {"preset": "kai", "tiers": ["gang"]},
-            'expected a mapping with plugins, found "gang" @ $.tiers[0]',
+            'expected a mapping with plugins, or a list of them, found "gang" @ $.tiers[0]',
             id="tier",
         ),
         pytest.param(
