@@ -43,7 +43,7 @@ _PLUGINS: Final = {
     "sg-nodelocalgreedy": 90,
     "sg-multinodegang": 80,
 }
-#: Flags of KAI's scheduler in `args`: the key of the setting, and whether the value is a boolean or a number.
+#: Flags of KAI's scheduler in `args`: the key of the setting, and the type of its value.
 _FLAGS: Final = {
     "scheduler-name": ("schedulerName", str),
     "queue-label-key": ("queueLabel", str),
