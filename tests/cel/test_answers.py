@@ -1,4 +1,4 @@
-"""Expressions and what Kubernetes 1.36 made of them; see `answers/NOTICE`."""
+"""Expressions and the answers that Kubernetes 1.36 gave; see `answers/NOTICE`."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ DEVICE = Device(
 
 
 def answer(expression: str) -> Mapping[str, Any]:
-    """Return what becomes of an expression, in the form of the recorded answers."""
+    """Return the answer to an expression, in the form of the recorded answers."""
     try:
         program = compile_expression(expression, VARIABLES, Meter())
     except CelCompileError as error:
