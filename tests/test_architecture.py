@@ -174,6 +174,7 @@ def circles_of(imports: dict[str, set[str]]) -> list[list[str]]:
     return sorted(map(sorted, circles), key=lambda one: (-len(one), one))
 
 
+@pytest.mark.slow
 def test_no_circle_of_imports_is_large() -> None:
     """At most five modules import each other in a circle; the message shows the largest circle."""
     plugins = [path for path in (ROOT / "plugins").iterdir() if path.is_dir()]
