@@ -9,16 +9,16 @@ from typing import Any, Final
 from pyscheduler.audit import History, Options
 from tests.batch.checker.log import GPU, KAI_GROUPS, KAI_QUEUES, Log
 
-__all__ = ["counts_twice", "evictors", "log_of_cycle", "options_of_cycle", "write_cycle"]
+__all__ = ["RESOURCES", "counts_twice", "evictors", "log_of_cycle", "options_of_cycle", "write_cycle"]
 
 Case = dict[str, Any]
-_RESOURCES: Final = (("gpu", GPU, 1.0), ("cpuMillis", "cpu", 1.0), ("memoryBytes", "memory", 1e6))
+RESOURCES: Final = (("gpu", GPU, 1.0), ("cpuMillis", "cpu", 1.0), ("memoryBytes", "memory", 1e6))
 _ACTIVE: Final = frozenset({"Bound", "Running", "Releasing"})
 
 
 def options_of_cycle(case: Case) -> Options:
     """Return the options under which the cycle ran."""
-    names = {key: name for key, name, _ in _RESOURCES}
+    names = {key: name for key, name, _ in RESOURCES}
     args = case["args"]
     return Options(
         schedulers=frozenset({"batch"}),
@@ -69,7 +69,7 @@ def _created(log: Log, entry: Case) -> dict[str, Any]:
 
 def _queue_spec(queue: Case) -> dict[str, Any]:
     resources = {}
-    for key, name, unit in _RESOURCES:
+    for key, name, unit in RESOURCES:
         own = dict(queue[key])
         for field in ("quota", "limit"):
             own[field] = own[field] / unit if own[field] >= 0 else -1
