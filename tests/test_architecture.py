@@ -25,6 +25,7 @@ CONTRACTS = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 #: For each contract, a module (new, or overwritten in a copy of the packages) and the import that breaks the contract.
 OFFENDERS = {
     "Rooms": ("pyscheduler/api/offender.py", "import pyscheduler.queue"),
+    "No room that decides knows the audit": ("pyscheduler/queue/second_offender.py", "import pyscheduler.audit"),
     "Plugins, ours and theirs, live on the public contract": (
         "plugins/queuesort/pyscheduler_queuesort/offender.py",
         "import pyscheduler.runtime",
