@@ -1,0 +1,1 @@
+"""Recorded sessions of batch schedulers, run through the sessions of this project."""
