@@ -58,6 +58,8 @@ class Session:
     now: float
     #: Lets other tasks of the scheduler run, if it is time.
     turn: Callable[[], Awaitable[None]] = _no_turn
+    #: What policies and actions of a preset share in this pass, by its type.
+    extras: dict[type, Any] = attrs.Factory(dict)
     #: By job uid, the reasons recorded in this pass, in order and without repetition.
     reasons: dict[str, dict[str, str]] = attrs.Factory(dict)
 
