@@ -61,6 +61,8 @@ class Session:
     turn: Callable[[], Awaitable[None]] = _no_turn
     #: Chooses among equal nodes.
     rng: Random = attrs.Factory(lambda: Random(0))
+    #: What policies and actions of a preset share in this pass, by its type.
+    extras: dict[type, Any] = attrs.Factory(dict)
     #: By job uid, the reasons recorded in this pass, in order and without repetition.
     reasons: dict[str, dict[str, str]] = attrs.Factory(dict)
 
