@@ -26,6 +26,7 @@ __all__ = [
     "Action",
     "Allocatable",
     "Claim",
+    "EnqueueListener",
     "Enqueueable",
     "JobOrder",
     "JobPipelined",
@@ -39,6 +40,7 @@ __all__ = [
     "Policy",
     "Predicate",
     "Preemptable",
+    "QueueComparison",
     "QueueOrder",
     "Reclaimable",
     "Refusal",
@@ -137,6 +139,15 @@ class QueueOrder(Protocol):
 
     def queue_key(self, queue: int, best_job: Job | None) -> Key:
         """Return the key of a queue (a row) whose next job is `best_job`."""
+        ...
+
+
+@runtime_checkable
+class QueueComparison(Protocol):
+    """For orders of queues that no key can express, such as a comparison below the common parent."""
+
+    def compare_queues(self, left: int, right: int) -> float:
+        """Return a negative number if queue `left` (a row) comes first, a positive one if `right` does, or 0."""
         ...
 
 
@@ -272,6 +283,15 @@ class Enqueueable(Protocol):
 
     def job_enqueueable(self, job: Job) -> int:
         """Return -1, 0 or +1."""
+        ...
+
+
+@runtime_checkable
+class EnqueueListener(Protocol):
+    """Follows the jobs that may start from now on."""
+
+    def job_enqueued(self, job: Job) -> None:
+        """Take notice that a job was enqueued."""
         ...
 
 

@@ -46,8 +46,8 @@ class BatchPlugin:
         """Return the policies by tier."""
         raise NotImplementedError
 
-    def subscribe(self, on_change: Callable[[], object]) -> None:
-        """Call `on_change` whenever a queue, a group or a priority class changed."""
+    def subscribe(self, on_change: Callable[[str | None], object]) -> None:
+        """Call `on_change` with the key of a job whose description changed, with None for queues and priorities."""
         raise NotImplementedError
 
     def queues(self) -> Iterable[QueueSpec]:

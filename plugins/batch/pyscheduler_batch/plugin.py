@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pyscheduler.batch.session import EnabledPolicy, Session
     from pyscheduler.batch.tasks import Job
     from pyscheduler.framework import Handle, Status
-    from pyscheduler.podgroup import GroupState
+    from pyscheduler.podgroup import GroupChange, GroupState
 
 __all__ = ["Batch"]
 
@@ -80,15 +80,18 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
         """Return the policies of the configuration by tier."""
         return self._tiers
 
-    def subscribe(self, on_change: Callable[[], object]) -> None:
-        """Call `on_change` whenever a queue, a group or a priority class changed."""
+    def subscribe(self, on_change: Callable[[str | None], object]) -> None:
+        """Call `on_change` with the key of a job whose group changed; with None for queues and priority classes."""
 
         def changed(*_: object) -> None:
-            on_change()
+            on_change(None)
+
+        def group_changed(change: GroupChange) -> None:
+            on_change(f"group/{change.state.id.key}")
 
         for lister in (*self._queues, self._classes):
             lister.add_event_handler(on_add=changed, on_update=changed, on_delete=changed)
-        self._groups.directory.subscribe(changed)
+        self._groups.directory.subscribe(group_changed)
 
     def queues(self) -> Iterable[QueueSpec]:
         """Return the queues of the preset's dialect."""

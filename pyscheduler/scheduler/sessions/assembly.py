@@ -9,6 +9,7 @@ from pyscheduler.framework.errors import ConfigError
 from pyscheduler.scheduler.sessions.eviction import Evictions
 from pyscheduler.scheduler.sessions.source import Sessions
 from pyscheduler.scheduler.sessions.submission import Submission
+from pyscheduler.scheduler.sessions.tables import ClusterTables
 
 if TYPE_CHECKING:
     from pyscheduler.runtime.profile import Profile
@@ -50,7 +51,8 @@ def _add(scheduler: Scheduler, profile: Profile, name: str) -> None:
         statuses=scheduler.statuses,
         evictions=evictions,
     )
-    sessions = Sessions(profile=profile, plugin=plugin, submission=submission, wake=scheduler.work.wake)
+    tables = ClusterTables(plugin, profile.name)
+    sessions = Sessions(profile=profile, plugin=plugin, submission=submission, tables=tables, wake=scheduler.work.wake)
     evictions.on_failure = sessions.request
     sessions.register(scheduler.pods, scheduler.nodes)
     scheduler.sessions.append(sessions)

@@ -17,7 +17,6 @@ from pyscheduler.batch.tasks import TaskState
 from pyscheduler.runtime.cooperative_yield import CooperativeYield
 from pyscheduler.scheduler.sessions.placer import SnapshotPlacer
 from pyscheduler.scheduler.sessions.submission import waiting_text
-from pyscheduler.scheduler.sessions.tables import read_tables
 from pyscheduler.scheduler.work import Work, WorkResult
 
 if TYPE_CHECKING:
@@ -25,13 +24,14 @@ if TYPE_CHECKING:
 
     from pyscheduler.api import KubeObject, Node, Pod
     from pyscheduler.batch.decisions import Decision
+    from pyscheduler.batch.node_table import NodeTable
     from pyscheduler.batch.plugin import BatchPlugin
     from pyscheduler.framework.clock import Timer
     from pyscheduler.framework.pod_info import PodInfo
     from pyscheduler.framework.watches import Lister
     from pyscheduler.runtime.profile import Profile
     from pyscheduler.scheduler.sessions.submission import Submission
-    from pyscheduler.scheduler.sessions.tables import Tables
+    from pyscheduler.scheduler.sessions.tables import ClusterTables
 
 __all__ = ["Pass", "Sessions"]
 
@@ -55,7 +55,7 @@ class _PassIsOver(Exception):  # noqa: N818 - it ends a pass, nothing is wrong
 class Pass:
     """What a pass came to. `is_cut`: it ended before all jobs were considered."""
 
-    tables: Tables
+    tables: ClusterTables
     session: Session
     decisions: Sequence[Decision]
     is_cut: bool
@@ -68,6 +68,7 @@ class Sessions:
     profile: Profile
     plugin: BatchPlugin
     submission: Submission
+    tables: ClusterTables
     wake: Callable[[], object]
     _is_due: bool = False
     _timer: Timer | None = None
@@ -86,7 +87,11 @@ class Sessions:
         """Make passes due at changes of pods, nodes, and what the plugin reads."""
         pods.add_event_handler(on_add=self._changed, on_update=self._updated, on_delete=self._changed)
         nodes.add_event_handler(on_add=self._changed, on_update=self._changed_node, on_delete=self._changed)
-        self.plugin.subscribe(self.request)
+        self.plugin.subscribe(self._described)
+
+    def _described(self, job_key: str | None) -> None:
+        self.tables.changed(job_key)
+        self.request()
 
     def _changed(self, _: KubeObject) -> None:
         self.request()
@@ -148,23 +153,24 @@ class Sessions:
         if found.is_cut:
             self.request()
         tables, session = found.tables, found.session
-        attempts = await self.submission.submit(found.decisions, tables.nodes.names, tables.infos)
+        attempts = await self.submission.submit(found.decisions, tables.names, tables.infos)
         self._plan_retry()
         self.waiting = _waiting(session)
         self.submission.report(session.jobs.values(), self.waiting)
         self.plugin.pass_ended(session, self.waiting)
+        session.ledger.put_back()
         return WorkResult(attempts)
 
     async def decide(self, *, until: float = math.inf) -> Pass:
         """Run all actions on the cluster as it is now, and change nothing; `until`: clock seconds at which to stop.
 
-        The caller holds the lock on the snapshot.
+        The caller calls `session.ledger.put_back()` once it has read the result. It holds the lock on the snapshot.
         """
         scheduling, clock = self.submission.scheduling, self.submission.scheduling.clock
         scheduling.cache.update_snapshot(scheduling.snapshot)
         self.submission.evictions.forget_seen()
-        evicting = self.submission.evictions.under_way
-        tables = read_tables(scheduling.snapshot, self.plugin, self.profile.name, self._pending(), evicting)
+        tables = self.tables
+        tables.refresh(scheduling.snapshot, self._pending(), self.submission.evictions.under_way)
         decisions = Decisions()
         turns = CooperativeYield(clock)
 
@@ -173,11 +179,11 @@ class Sessions:
             if clock.now() > until and decisions.items:
                 raise _PassIsOver
 
-        is_cut = False
-        with SnapshotPlacer(self.profile, scheduling.snapshot, tables.nodes.names, tables.infos) as placer:
-            placer.remove_releasing(tables.releasing)
+        is_cut, nodes = False, tables.node_table(scheduling.snapshot)
+        with SnapshotPlacer(self.profile, scheduling.snapshot, tables.names, tables.infos) as placer:
+            placer.remove_releasing(tables.releasing())
             placer.forget_nominations(tables.infos[uid] for uid in self.submission.promises if uid in tables.infos)
-            session = self._open(tables, decisions, placer, turn)
+            session = self._open(nodes, decisions, placer, turn)
             try:
                 await session.run(self.plugin.actions)
             except _PassIsOver:
@@ -197,13 +203,13 @@ class Sessions:
         self._retry_seconds = min(self._retry_seconds * 2, RETRY_SECONDS[1])
 
     def _open(
-        self, tables: Tables, decisions: Decisions, placer: SnapshotPlacer, turn: Callable[[], Awaitable[None]]
+        self, nodes: NodeTable, decisions: Decisions, placer: SnapshotPlacer, turn: Callable[[], Awaitable[None]]
     ) -> Session:
         return Session(
-            axis=tables.axis,
-            nodes=tables.nodes,
-            queues=tables.queues,
-            jobs=tables.jobs,
+            axis=self.tables.axis,
+            nodes=nodes,
+            queues=self.tables.queue_table(),
+            jobs=self.tables.jobs,
             tiers=self.plugin.tiers,
             placer=placer,
             effects=decisions,

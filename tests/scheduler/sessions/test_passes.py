@@ -91,7 +91,7 @@ class Jobs(PreEnqueuePlugin, BatchPlugin):
     def pre_enqueue(self, pod: Pod) -> Status | None:
         return None
 
-    def subscribe(self, on_change: Callable[[], object]) -> None:
+    def subscribe(self, on_change: Callable[[str | None], object]) -> None:
         pass
 
     def queues(self) -> Iterable[QueueSpec]:
