@@ -7,12 +7,12 @@ starts 10 ms after the first cause, and at most 20 times a second. When nothing 
 from __future__ import annotations
 
 import math
+import random
 from typing import TYPE_CHECKING, Final
 
 import attrs
 
 from pyscheduler.batch.decisions import Decisions
-from pyscheduler.batch.session import Session
 from pyscheduler.batch.tasks import TaskState
 from pyscheduler.runtime.cooperative_yield import CooperativeYield
 from pyscheduler.scheduler.sessions.placer import SnapshotPlacer
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from pyscheduler.batch.decisions import Decision
     from pyscheduler.batch.node_table import NodeTable
     from pyscheduler.batch.plugin import BatchPlugin
+    from pyscheduler.batch.session import Session
     from pyscheduler.framework.clock import Timer
     from pyscheduler.framework.pod_info import PodInfo
     from pyscheduler.framework.watches import Lister
@@ -69,6 +70,7 @@ class Sessions:
     plugin: BatchPlugin
     submission: Submission
     tables: ClusterTables
+    rng: random.Random
     wake: Callable[[], object]
     _is_due: bool = False
     _timer: Timer | None = None
@@ -205,12 +207,13 @@ class Sessions:
     def _open(
         self, nodes: NodeTable, decisions: Decisions, placer: SnapshotPlacer, turn: Callable[[], Awaitable[None]]
     ) -> Session:
-        return Session(
+        return self.plugin.make_session(
             axis=self.tables.axis,
             nodes=nodes,
             queues=self.tables.queue_table(),
             jobs=self.tables.jobs,
             tiers=self.plugin.tiers,
+            rng=self.rng,
             placer=placer,
             effects=decisions,
             now=self.submission.scheduling.clock.wall(),

@@ -177,16 +177,13 @@ class ClusterTables:
 
     def _start_over(self, snapshot: Snapshot, names: list[str], pending: Iterable[PodInfo]) -> None:
         """Forget everything but the axis' resources."""
-        specs = [*self._plugin.queues()]
         scalars = {name for node in snapshot.nodes for name in node.allocatable.scalars}
         scalars.update(name for info in pending for name in info.requests.scalars)
-        scalars.update(
-            name for spec in specs for amounts in (spec.quota, spec.limit, spec.guarantee) for name in amounts
-        )
+        scalars.update(self._plugin.resources())
         if any(info.requests.ephemeral_storage for info in pending):
             scalars.add(EPHEMERAL_STORAGE)
         self.axis = ResourceAxis.of(scalars | set(self.axis.names))
-        self.queues, self.problems = build_queues(self.axis, specs)
+        self.queues, self.problems = self._plugin.queue_table(self.axis)
         self.names = names
         self.jobs, self.infos, self._entries, self._key_of = {}, {}, {}, {}
         self._pending, self._evicting, self._dirty = set(), set(), set()
@@ -280,7 +277,7 @@ class ClusterTables:
         job = build_job(self.axis, spec, priority=priority, preemptible=self._plugin.is_preemptible(spec, priority))
         job.queue_row = self.queues.index.get(spec.queue, -1)
         if job.queue_row < 0:
-            job.queue_error = self.problems.reasons.get(spec.queue, NO_QUEUE)
+            job.queue_error = self.problems.get(spec.queue, NO_QUEUE)
         elif not self.queues.is_leaf[job.queue_row]:
             job.queue_row, job.queue_error = -1, NOT_A_LEAF
         for pod, state in self._plugin.ended(key):
@@ -304,6 +301,9 @@ class ClusterTables:
             created=created_at(pod),
             sub_group=facts.sub_group,
             role=facts.role,
+            preemptable=facts.preemptible,
+            may_preempt=pod.spec.preemption_policy != "Never",
+            critical=is_critical(pod),
             pod=pod,
         )
 
