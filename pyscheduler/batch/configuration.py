@@ -116,15 +116,17 @@ def batch_args(
     *,
     more_actions: Collection[str] = (),
     more_policies: Mapping[str, Collection[str] | None] | None = None,
+    checks_names: bool = True,
 ) -> BatchArgs:
     """Return the configuration in the args of `Batch`, or in a file with actions and tiers.
 
     `path` is where the mapping stands, for messages. `more_actions` and `more_policies` are the names that other
-    distributions add, policies with their arguments (None: any). A name may have the form `preset/name`.
+    distributions add, policies with their arguments (None: any). A name may have the form `preset/name`. Without
+    `checks_names`, every action and policy is known: for a file that is read before the distributions are.
 
     Raises `ConfigError` with a line for each unknown preset, action and policy, and for parts of the wrong type.
     """
-    return _Reader(mapping, path, more_actions, more_policies or {}).read()
+    return _Reader(mapping, path, more_actions, more_policies or {}, checks_names=checks_names).read()
 
 
 def preset_of(mapping: Mapping[str, object]) -> tuple[str, bool]:
@@ -174,7 +176,10 @@ class _Reader:
         path: str,
         more_actions: Collection[str],
         more_policies: Mapping[str, Collection[str] | None],
+        *,
+        checks_names: bool,
     ) -> None:
+        self._checks_names = checks_names
         self._said = mapping
         self._path = path
         self._more_actions = more_actions
@@ -259,7 +264,7 @@ class _Reader:
             self._problem("actions", f"expected names with commas between them, or a list, found {_shown(value)}")
             return ()
         for name in names:
-            if not isinstance(name, str) or self._own(name) not in known:
+            if not isinstance(name, str) or (self._checks_names and self._own(name) not in known):
                 self._problem("actions", _unknown("action", name, known))
         return tuple(dict.fromkeys(self._own(name) for name in names if isinstance(name, str)))
 
@@ -312,7 +317,7 @@ class _Reader:
             return
         name = self._own(str(item["name"]))
         known = [*self._preset.known_policies, *self._more_policies]
-        if name not in known:
+        if name not in known and self._checks_names:
             self._problem(f"{where}.name", _unknown("policy", name, known))
             return
         arguments = self._arguments(name, self._texts(item.get("arguments"), f"{where}.arguments"), where)
