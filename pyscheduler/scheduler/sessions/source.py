@@ -109,7 +109,9 @@ class Sessions:
 
     def _updated(self, old: Pod, new: Pod) -> None:
         is_changed = new.scheduler_name == self.profile.name and _facts(old) != _facts(new)
-        if is_changed or (new.is_terminating and not old.is_terminating):
+        # Some actions evict running pods only.
+        runs_now = old.status.phase != new.status.phase and bool(self.waiting)
+        if is_changed or runs_now or (new.is_terminating and not old.is_terminating):
             self.request()
 
     def request(self) -> None:
@@ -230,7 +232,9 @@ class Sessions:
 
 
 def _facts(pod: Pod) -> tuple[object, ...]:
-    return pod.spec, pod.metadata.labels, pod.metadata.annotations, pod.status.phase
+    """Return what a decision may depend on; a node is not among it, because the cache knows it before."""
+    has_ended = pod.status.phase in {"Succeeded", "Failed"}
+    return pod.metadata.labels, pod.metadata.annotations, pod.spec.scheduling_gates, has_ended
 
 
 def _waiting(session: Session) -> dict[str, str]:
