@@ -42,6 +42,8 @@ class Cycle:
         )
         #: UIDs of the tasks that the open statement evicted.
         self.virtual: set[str] = set()
+        #: Evictions of tasks that the open statement had already evicted.
+        self._repeated: list[tuple[Task, str, Job]] = []
         self.parents: list[int] = session.queues.parent.tolist()
         self._job_keys: list[Callable[[Gang], tuple[float | str, ...]]] = [
             policy.gang_key if isinstance(policy, Elastic) else _whole_job(policy)
@@ -124,9 +126,19 @@ class Cycle:
         """Evict tasks within a statement."""
         for task in tasks:
             if task.uid in self.virtual:
+                # The original takes a task that a scenario names twice out of its queues' sums twice.
+                self._repeated.append((task, action, by))
+                self.proportion.book(task, placed=False)
                 continue
             statement.evict(task, action=action, by=by)
             self.virtual.add(task.uid)
+
+    def discard(self, statement: Statement) -> None:
+        """Undo a statement."""
+        statement.discard()
+        for task, _, _ in self._repeated:
+            self.proportion.book(task, placed=True)
+        self._repeated.clear()
 
     def commit(self, statement: Statement) -> None:
         """Carry out a statement."""
@@ -138,6 +150,10 @@ class Cycle:
         }
         self.session.commit(statement)
         self.virtual.clear()
+        for task, action, by in self._repeated:
+            self.session.effects.evict(task, action=action, by=by)
+            evicted[task.job.uid] = task.job
+        self._repeated.clear()
         for job in evicted.values():
             job.last_eviction = self.session.now
 

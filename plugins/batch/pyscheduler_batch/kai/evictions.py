@@ -6,6 +6,7 @@ Source: KAI-Scheduler, `actions/consolidation`, `actions/reclaim`, `actions/pree
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from pyscheduler.batch.contract import Claim, ScenarioRule, Tasks, VictimFilter
@@ -30,7 +31,7 @@ _STALENESS_GRACE: Final = 60.0
 _MAX_VICTIM_JOBS: Final = 16
 
 
-class _Evicting:
+class _Evicting(ABC):
     """What the three solving actions have in common."""
 
     name: ClassVar[str]
@@ -81,13 +82,13 @@ class _Evicting:
         """Return whether a search could succeed."""
         return True
 
+    @abstractmethod
     def is_victim(self, cycle: Cycle, gang: Gang, victim: Gang) -> bool:
         """Return whether a job may be a victim."""
-        raise NotImplementedError
 
+    @abstractmethod
     def accepts(self, cycle: Cycle, gang: Gang, scenario: Scenario) -> bool:
         """Return whether a simulated scenario may be carried out."""
-        raise NotImplementedError
 
     def victims(self, cycle: Cycle, gang: Gang) -> Callable[[], JobQueue]:
         """Return what makes the queue of candidates; the candidates are chosen once."""
@@ -222,9 +223,7 @@ class Reclaim(_Evicting):
         core: Quantities | None = None
         for name, members in by_leaf.items():
             least = max(minima[name], 0)
-            for task in members[least:]:
-                if counts(task):
-                    surplus.append(cycle.proportion.quantities(task))
+            surplus.extend(cycle.proportion.quantities(task) for task in members[least:] if counts(task))
             for task in members[:least]:
                 if counts(task):
                     core = add(core or ZERO, cycle.proportion.quantities(task))

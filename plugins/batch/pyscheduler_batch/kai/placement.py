@@ -1,7 +1,7 @@
 """Placement of jobs within a statement: which node each task takes.
 
-Source: KAI-Scheduler, `actions/common/allocate.go`, `framework/session.go` and the node order plugins `nodeavailability`,
-`resourcetype`, `nominatednode` and `nodeplacement`.
+Source: KAI-Scheduler, `actions/common/allocate.go`, `framework/session.go` and the node order plugins
+`nodeavailability`, `resourcetype`, `nominatednode` and `nodeplacement`.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _SPREAD: Final = "spread"
 
 
 class NodePlacement(Policy):
-    """Whether GPU tasks (argument `gpu`) and other tasks (`cpu`) fill nodes (`binpack`) or avoid full ones (`spread`)."""
+    """Whether GPU tasks (argument `gpu`) and others (`cpu`) fill nodes (`binpack`) or avoid full ones (`spread`)."""
 
     name: ClassVar[str] = "nodeplacement"
 
@@ -195,7 +195,10 @@ class Placement:
                 score += np.where(self._table.allocatable[rows, self._gpu] <= 0, _RESOURCE_TYPE, 0.0)
             else:
                 score += _RESOURCE_TYPE
-        for extra in (self._session.placer.scores(task, rows), *(order.score_nodes(task, rows) for order in self._orders)):
+        for extra in (
+            self._session.placer.scores(task, rows),
+            *(order.score_nodes(task, rows) for order in self._orders),
+        ):
             if extra is not None:
                 score += extra
         place = _spread if self._spread[column] else _pack

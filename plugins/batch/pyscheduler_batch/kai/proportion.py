@@ -49,7 +49,7 @@ class _AllocatableOrder:
     def __eq__(self, other: object) -> bool:
         return isinstance(other, _AllocatableOrder) and self._at_most(other) == other._at_most(self)
 
-    __hash__ = None  # type: ignore[assignment]
+    __hash__ = None  # type: ignore[assignment]  # equality is not transitive, so there is no hash
 
     def __lt__(self, other: _AllocatableOrder) -> bool:
         return self._at_most(other) and not other._at_most(self)
@@ -216,7 +216,7 @@ class Proportion(Policy):
                 )
         return None
 
-    def _refusal(  # noqa: PLR0913 - the parts of the sentence
+    def _refusal(
         self,
         reason: str,
         bound: str,

@@ -82,7 +82,7 @@ class Solver:
 class _Search:
     """The probes of one generator."""
 
-    def __init__(  # noqa: PLR0913 - the parts of a search
+    def __init__(
         self,
         cycle: Cycle,
         action: str,
@@ -127,8 +127,9 @@ class _Search:
         solution = self._probe(generator, size)
         if solution is None:
             return False
-        solution.statement.discard()
-        self._recorded = solution.units
+        self._cycle.discard(solution.statement)
+        # A unit may name a task twice in a scenario, but not once it is recorded.
+        self._recorded = [Unit(unit.gang, list(dict.fromkeys(unit.tasks))) for unit in solution.units]
         self._recorded_tasks = solution.tasks
         return True
 
@@ -175,7 +176,7 @@ class _Search:
         if not self._place_all(statement, gang, {task.job.uid for task in tasks}, rows) or not self._is_valid(
             gang, scenario
         ):
-            statement.discard()
+            cycle.discard(statement)
             return None
         lost = [task for task in tasks if task.state in _LOST]
         unit_of: dict[str, Unit] = {}
@@ -204,6 +205,7 @@ class _Search:
                 if not cycle.placement.place_gang(statement, rows, following, promise=True):
                     return False
                 is_placed = True
-            elif uid in victims:
-                cycle.placement.place_gang(statement, rows, following, promise=True)
+            elif uid in victims and not cycle.placement.place_gang(statement, rows, following, promise=True):
+                # The original asks again here; the answer is kept, and decides what a later action sees of the job.
+                following.to_place()
         return is_placed
