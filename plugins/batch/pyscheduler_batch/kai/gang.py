@@ -290,6 +290,12 @@ class Gang:
             self._requested = total
         return self._requested
 
+    def has_pending(self) -> bool:
+        """Return whether a task waits for a node."""
+        if not self.job.counts[TaskState.PENDING]:
+            return False
+        return any(task.state == TaskState.PENDING for leaf in self.leaves for task in leaf.tasks)
+
     def pending(self) -> list[Task]:
         """Return the tasks that wait for a node."""
         return [task for task in self.tasks if task.state == TaskState.PENDING]

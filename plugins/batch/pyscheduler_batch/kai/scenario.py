@@ -18,7 +18,7 @@ import numpy as np
 from pyscheduler.batch.tasks import NO_NODE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -82,6 +82,7 @@ class Probe:
     whole: dict[str, Gang]
     #: The candidates, taken from one after the other.
     victims: JobQueue
+    next_victim: Callable[[JobQueue], Gang]
 
 
 class _Accumulator:
@@ -109,7 +110,7 @@ class _Accumulator:
 
     def advance(self) -> Unit | None:
         """Take the next unit; return None if the next job only has recorded tasks."""
-        gang = self._probe.victims.pop()
+        gang = self._probe.next_victim(self._probe.victims)
         tasks = gang.to_evict()
         taken = {task.uid for task in tasks}
         if taken & self._recorded:
