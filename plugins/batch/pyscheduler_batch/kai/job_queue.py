@@ -20,10 +20,9 @@ if TYPE_CHECKING:
     from pyscheduler_batch.kai.gang import Gang
     from pyscheduler_batch.kai.proportion import QueueKey
 
-__all__ = ["Entry", "JobKey", "JobQueue", "Orders"]
+__all__ = ["JobKey", "JobQueue", "Orders"]
 
 JobKey = tuple[float | str, ...]
-Entry = "tuple[JobKey, Gang]"
 
 
 class Orders(Protocol):
