@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, TypeVar
 from pyscheduler.batch.contract import JobOrder, Policy, TaskOrder
 from pyscheduler.batch.tasks import TaskState
 from pyscheduler_batch.kai.gang import Gang, Quantities
+from pyscheduler_batch.kai.job_index import JobIndex
 from pyscheduler_batch.kai.job_queue import JobQueue
 from pyscheduler_batch.kai.look_alikes import signature
 from pyscheduler_batch.kai.min_runtime import MinRuntime
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from pyscheduler.batch.tasks import Job, Task
     from pyscheduler_batch.kai.proportion import QueueKey
 
-__all__ = ["DELAY_NOT_ELAPSED", "Cycle", "cycle_of"]
+__all__ = ["DELAY_NOT_ELAPSED", "Cycle", "cycle_of", "is_candidate"]
 
 _P = TypeVar("_P", bound=Policy)
 DELAY_NOT_ELAPSED = "PreemptionDelayNotElapsed"
@@ -42,6 +43,8 @@ class Cycle:
         )
         #: UIDs of the tasks that the open statement evicted.
         self.virtual: set[str] = set()
+        #: Evictions of tasks that the open statement had already evicted.
+        self._repeated: list[tuple[Task, str, Job]] = []
         self.parents: list[int] = session.queues.parent.tolist()
         self._job_keys: list[Callable[[Gang], tuple[float | str, ...]]] = [
             policy.gang_key if isinstance(policy, Elastic) else _whole_job(policy)
@@ -57,6 +60,10 @@ class Cycle:
         }
 
         self._signatures: dict[str, object] = {}
+        self._in_leaf = {gang.job.uid for gang in self.schedulable()}
+        self._pending = JobIndex(self.schedulable(), Gang.has_pending, self.job_key)
+        self._running = JobIndex(self.schedulable(), is_candidate, self.job_key)
+        self.proportion.touched.clear()
 
     def _task_key(self, task: Task) -> tuple[float | str, ...]:
         key: tuple[float | str, ...] = ()
@@ -94,12 +101,14 @@ class Cycle:
 
         `evicts`: leave out jobs that may not yet evict others. `preemptible`: only preemptible jobs.
         """
-        return JobQueue(self, self._waiting(evicts=evicts, preemptible=preemptible))
+        jobs = self._waiting(evicts=evicts, preemptible=preemptible)
+        # The line outlives changes of the index: it has lists of its own.
+        return JobQueue(self, JobIndex(jobs, lambda _: True, self.job_key).by_queue)
 
     def _waiting(self, *, evicts: bool, preemptible: bool) -> Iterator[Gang]:
         for gang in self.schedulable():
             job = gang.job
-            if not job.counts[TaskState.PENDING] or not gang.pending() or not gang.is_ready():
+            if not gang.has_pending() or not gang.is_ready():
                 continue
             if preemptible and not job.preemptible:
                 continue
@@ -108,6 +117,44 @@ class Cycle:
                 self.session.record(job, DELAY_NOT_ELAPSED, message)
                 continue
             yield gang
+
+    def _settle(self) -> None:
+        """Put jobs that changed in their place in the indexes."""
+        touched = self.proportion.touched
+        if touched:
+            gangs = [gang for uid in touched if (gang := self.gangs[uid]).job.uid in self._in_leaf]
+            touched.clear()
+            self._pending.settle(gangs)
+            self._running.settle(gangs)
+
+    def line_for(self, gang: Gang, victims: Iterable[Gang]) -> JobQueue:
+        """Return the line in a simulation: all jobs with pending tasks and the victims; `gang` stands for its job."""
+        self._settle()
+        own = gang.job.uid
+        added = [gang, *(victim for victim in victims if not victim.has_pending())]
+        return JobQueue(self, self._pending.by_queue, added=added, accepts=lambda other: other.job.uid != own)
+
+    def victims(self, accepts: Callable[[Gang], bool]) -> JobQueue:
+        """Return the line of preemptible jobs with placed tasks, as far as they are accepted, the last first."""
+        self._settle()
+        known: dict[str, bool] = {}
+
+        def is_accepted(gang: Gang) -> bool:
+            uid = gang.job.uid
+            if uid not in known:
+                known[uid] = accepts(gang)
+            return known[uid]
+
+        return JobQueue(self, self._running.by_queue, victims=True, accepts=is_accepted)
+
+    def line_of_victims(self, gangs: Iterable[Gang]) -> JobQueue:
+        """Return the line of these victims, the last first."""
+        return JobQueue(self, JobIndex(gangs, lambda _: True, self.job_key).by_queue, victims=True)
+
+    def next_victim(self, line: JobQueue) -> Gang:
+        """Take the next victim out of a line; changes of a simulation must have been undone."""
+        self._settle()
+        return line.pop()
 
     def _is_delayed(self, job: Job) -> bool:
         if job.preemption_delay <= 0:
@@ -124,9 +171,19 @@ class Cycle:
         """Evict tasks within a statement."""
         for task in tasks:
             if task.uid in self.virtual:
+                # The original takes a task that a scenario names twice out of its queues' sums twice.
+                self._repeated.append((task, action, by))
+                self.proportion.book(task, placed=False)
                 continue
             statement.evict(task, action=action, by=by)
             self.virtual.add(task.uid)
+
+    def discard(self, statement: Statement) -> None:
+        """Undo a statement."""
+        statement.discard()
+        for task, _, _ in self._repeated:
+            self.proportion.book(task, placed=True)
+        self._repeated.clear()
 
     def commit(self, statement: Statement) -> None:
         """Carry out a statement."""
@@ -138,6 +195,10 @@ class Cycle:
         }
         self.session.commit(statement)
         self.virtual.clear()
+        for task, action, by in self._repeated:
+            self.session.effects.evict(task, action=action, by=by)
+            evicted[task.job.uid] = task.job
+        self._repeated.clear()
         for job in evicted.values():
             job.last_eviction = self.session.now
 
@@ -149,6 +210,11 @@ def _first(policies: Sequence[Policy], kind: type[_P]) -> _P | None:
 def _opened(policy: _P, session: Session) -> _P:
     policy.open_session(session)
     return policy
+
+
+def is_candidate(gang: Gang) -> bool:
+    """Return whether a job is preemptible and has placed tasks."""
+    return gang.job.preemptible and gang.active > 0
 
 
 def _whole_job(policy: JobOrder) -> Callable[[Gang], tuple[float | str, ...]]:

@@ -6,13 +6,14 @@ Source: KAI-Scheduler, `actions/consolidation`, `actions/reclaim`, `actions/pree
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+from itertools import islice
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from pyscheduler.batch.contract import Action, Claim, ScenarioRule, Tasks, VictimFilter
-from pyscheduler.batch.tasks import ACTIVE, ALIVE, TaskState
-from pyscheduler_batch.kai.cycle import Cycle, cycle_of
+from pyscheduler.batch.tasks import ACTIVE, TaskState
+from pyscheduler_batch.kai.cycle import Cycle, cycle_of, is_candidate
 from pyscheduler_batch.kai.gang import ZERO, Gang, Quantities, add
-from pyscheduler_batch.kai.job_queue import JobQueue
 from pyscheduler_batch.kai.look_alikes import LookAlikes
 from pyscheduler_batch.kai.placement import POD_SCHEDULING_ERRORS
 from pyscheduler_batch.kai.solver import Solver
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
     from pyscheduler.batch.session import Session
     from pyscheduler.batch.tasks import Job, Task
+    from pyscheduler_batch.kai.job_queue import JobQueue
     from pyscheduler_batch.kai.scenario import Scenario
 
 __all__ = ["Consolidation", "Preempt", "Reclaim", "StaleGangEviction"]
@@ -30,7 +32,7 @@ _STALENESS_GRACE: Final = 60.0
 _MAX_VICTIM_JOBS: Final = 16
 
 
-class _Evicting(Action):
+class _Evicting(Action, ABC):
     """What the three solving actions have in common."""
 
     async def run(self, session: Session) -> None:
@@ -76,36 +78,28 @@ class _Evicting(Action):
         """Return whether a search could succeed."""
         return True
 
+    @abstractmethod
     def is_victim(self, cycle: Cycle, gang: Gang, victim: Gang) -> bool:
         """Return whether a job may be a victim."""
-        raise NotImplementedError
 
+    @abstractmethod
     def accepts(self, cycle: Cycle, gang: Gang, scenario: Scenario) -> bool:
         """Return whether a simulated scenario may be carried out."""
-        raise NotImplementedError
 
     def victims(self, cycle: Cycle, gang: Gang) -> Callable[[], JobQueue]:
-        """Return what makes the queue of candidates; the candidates are chosen once."""
-        found: list[Gang] | None = None
-
-        def make() -> JobQueue:
-            nonlocal found
-            if found is None:
-                found = self.candidates(cycle, gang)
-            return JobQueue(cycle, found, victims=True)
-
-        return make
-
-    def candidates(self, cycle: Cycle, gang: Gang) -> list[Gang]:
-        """Return the preemptible jobs with placed tasks that this action and all policies allow."""
+        """Return what makes the line of candidates: preemptible jobs that this action and all policies allow."""
         filters: list[VictimFilter] = [policy for tier in cycle.session.policies(VictimFilter) for policy in tier]
-        found = []
-        for victim in cycle.schedulable():
-            if not victim.job.preemptible or victim.job.uid == gang.job.uid or not victim.job.count(ACTIVE):
-                continue
-            if self.is_victim(cycle, gang, victim) and _all_allow(filters, gang, victim, self.name):
-                found.append(victim)
-        return found
+
+        def accepts(victim: Gang) -> bool:
+            if victim.job.uid == gang.job.uid:
+                return False
+            return self.is_victim(cycle, gang, victim) and _all_allow(filters, gang, victim, self.name)
+
+        return lambda: self.line_of_victims(cycle, accepts)
+
+    def line_of_victims(self, cycle: Cycle, accepts: Callable[[Gang], bool]) -> JobQueue:
+        """Return the line of candidates, the last first."""
+        return cycle.victims(accepts)
 
 
 def _all_allow(filters: Sequence[VictimFilter], gang: Gang, victim: Gang, action: str) -> bool:
@@ -152,12 +146,14 @@ class Consolidation(_Evicting):
 
     def is_victim(self, cycle: Cycle, gang: Gang, victim: Gang) -> bool:
         """Return True: any preemptible job may move."""
-        return victim.job.count(ALIVE) > 0
+        return True
 
-    def candidates(self, cycle: Cycle, gang: Gang) -> list[Gang]:
-        """Return the first candidates."""
-        found = super().candidates(cycle, gang)
-        return found if self._most < 0 else found[: self._most + 1]
+    def line_of_victims(self, cycle: Cycle, accepts: Callable[[Gang], bool]) -> JobQueue:
+        """Return the line of the first candidates."""
+        if self._most < 0:
+            return cycle.victims(accepts)
+        candidates = (gang for gang in cycle.schedulable() if is_candidate(gang) and accepts(gang))
+        return cycle.line_of_victims(islice(candidates, self._most + 1))
 
     def accepts(self, cycle: Cycle, gang: Gang, scenario: Scenario) -> bool:
         """Return whether every victim found a place."""
@@ -217,9 +213,7 @@ class Reclaim(_Evicting):
         core: Quantities | None = None
         for name, members in by_leaf.items():
             least = max(minima[name], 0)
-            for task in members[least:]:
-                if counts(task):
-                    surplus.append(cycle.proportion.quantities(task))
+            surplus.extend(cycle.proportion.quantities(task) for task in members[least:] if counts(task))
             for task in members[:least]:
                 if counts(task):
                     core = add(core or ZERO, cycle.proportion.quantities(task))

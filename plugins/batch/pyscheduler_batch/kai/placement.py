@@ -1,7 +1,7 @@
 """Placement of jobs within a statement: which node each task takes.
 
-Source: KAI-Scheduler, `actions/common/allocate.go`, `framework/session.go` and the node order plugins `nodeavailability`,
-`resourcetype`, `nominatednode` and `nodeplacement`.
+Source: KAI-Scheduler, `actions/common/allocate.go`, `framework/session.go` and the node order plugins
+`nodeavailability`, `resourcetype`, `nominatednode` and `nodeplacement`.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _SPREAD: Final = "spread"
 
 
 class NodePlacement(Policy):
-    """Whether GPU tasks (argument `gpu`) and other tasks (`cpu`) fill nodes (`binpack`) or avoid full ones (`spread`)."""
+    """Whether GPU tasks (argument `gpu`) and others (`cpu`) fill nodes (`binpack`) or avoid full ones (`spread`)."""
 
     name: ClassVar[str] = "nodeplacement"
 

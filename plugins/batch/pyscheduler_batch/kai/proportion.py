@@ -49,7 +49,7 @@ class _AllocatableOrder:
     def __eq__(self, other: object) -> bool:
         return isinstance(other, _AllocatableOrder) and self._at_most(other) == other._at_most(self)
 
-    __hash__ = None  # type: ignore[assignment]
+    __hash__ = None  # type: ignore[assignment]  # equality is not transitive, so there is no hash
 
     def __lt__(self, other: _AllocatableOrder) -> bool:
         return self._at_most(other) and not other._at_most(self)
@@ -97,6 +97,8 @@ class Proportion(Policy):
         self.non_preemptible = _rows(self._three(queues.non_preemptible))
         self._quantities: dict[str, Quantities] = {}
         self.changes = 0
+        #: UIDs of jobs whose tasks changed; cleared by whoever follows them.
+        self.touched: set[str] = set()
         self._at_start: tuple[int, list[Quantities], list[Quantities]] = (-1, [], [])
 
     def _three(self, amounts: Amounts) -> Amounts:
@@ -144,6 +146,7 @@ class Proportion(Policy):
 
     def moved(self, task: Task, old: TaskState, new: TaskState) -> None:
         """Keep the sums of queues."""
+        self.touched.add(task.job.uid)
         if (old in ACTIVE) != (new in ACTIVE):
             self.book(task, placed=new in ACTIVE)
 

@@ -9,13 +9,13 @@ Source: KAI-Scheduler, `actions/common/solvers` (`job_solver.go`, `by_pod_solver
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
 import attrs
 import numpy as np
 
 from pyscheduler.batch.tasks import ACTIVE, NO_NODE, TaskState
-from pyscheduler_batch.kai.job_queue import JobQueue
 from pyscheduler_batch.kai.scenario import Probe, Scenario, Unit, multi_node, node_local
 
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from pyscheduler.batch.tasks import Task
     from pyscheduler_batch.kai.cycle import Cycle
     from pyscheduler_batch.kai.gang import Gang
+    from pyscheduler_batch.kai.job_queue import JobQueue
 
 __all__ = ["Solver"]
 
@@ -127,8 +128,9 @@ class _Search:
         solution = self._probe(generator, size)
         if solution is None:
             return False
-        solution.statement.discard()
-        self._recorded = solution.units
+        self._cycle.discard(solution.statement)
+        # A unit may name a task twice in a scenario, but not once it is recorded.
+        self._recorded = [Unit(unit.gang, list(dict.fromkeys(unit.tasks))) for unit in solution.units]
         self._recorded_tasks = solution.tasks
         return True
 
@@ -145,6 +147,7 @@ class _Search:
             return None
         probe = Probe(
             placement=placement,
+            next_victim=self._cycle.next_victim,
             gang=gang,
             pending=pending,
             rows=rows,
@@ -175,7 +178,7 @@ class _Search:
         if not self._place_all(statement, gang, {task.job.uid for task in tasks}, rows) or not self._is_valid(
             gang, scenario
         ):
-            statement.discard()
+            cycle.discard(statement)
             return None
         lost = [task for task in tasks if task.state in _LOST]
         unit_of: dict[str, Unit] = {}
@@ -186,24 +189,23 @@ class _Search:
         return _Solution(statement, list(units.values()), lost)
 
     def _place_all(self, statement: Statement, gang: Gang, victims: set[str], rows: NDArray[np.int64]) -> bool:
+        """Place the job and the victims in the order of queues; return whether the job found room."""
         cycle = self._cycle
         own = gang.job.uid
-        line = JobQueue(
-            cycle,
-            (
-                gang if other.job.uid == own else other
-                for other in cycle.schedulable()
-                if other.job.uid == own or other.job.uid in victims or other.job.counts[TaskState.PENDING]
-            ),
-        )
-        is_placed = False
-        while line:
-            following = line.pop()
-            uid = following.job.uid
-            if uid == own:
-                if not cycle.placement.place_gang(statement, rows, following, promise=True):
-                    return False
-                is_placed = True
-            elif uid in victims:
-                cycle.placement.place_gang(statement, rows, following, promise=True)
-        return is_placed
+        line = cycle.line_for(gang, [cycle.gangs[uid] for uid in victims])
+        wanted = {*victims, own}
+        left = Counter(cycle.gangs[uid].job.queue_row for uid in wanted)
+        while left:
+            following = line.pop_one_of(wanted, left)
+            row = following.job.queue_row
+            left[row] -= 1
+            if not left[row]:
+                del left[row]
+            is_placed = cycle.placement.place_gang(statement, rows, following, promise=True)
+            if is_placed:
+                continue
+            if following.job.uid == own:
+                return False
+            # The original asks again here; the answer is kept, and decides what a later action sees of the job.
+            following.to_place()
+        return True
