@@ -4,24 +4,45 @@ from __future__ import annotations
 
 import asyncio
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import attrs
 
+from pyscheduler.batch.contract import Policy
 from pyscheduler.batch.session import EnabledPolicy
+from pyscheduler.batch.tasks import ACTIVE
 from pyscheduler.simulation.batch_cases.resource_placer import ResourcePlacer
 from pyscheduler.simulation.batch_cases.tables import RecordedEffects, Spec, Tables, build_tables
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-__all__ = ["Run", "load", "open_session"]
+    from pyscheduler.batch.tasks import Task, TaskState
+
+__all__ = ["Run", "Touched", "load", "open_session"]
 
 
 def load(path: str) -> Any:
     """Return the object at `module:Name`."""
     module, _, name = path.partition(":")
     return getattr(import_module(module), name)
+
+
+class Touched(Policy):
+    """Remembers which resources each queue has held at any time; it takes no part in decisions."""
+
+    name: ClassVar[str] = "touched"
+
+    def __init__(self, tables: Tables) -> None:
+        super().__init__()
+        #: bool[Q, R].
+        self.seen = tables.queues.allocated > 0
+        self._paths = tables.queues.paths
+
+    def moved(self, task: Task, old: TaskState, new: TaskState) -> None:  # noqa: ARG002 - as the contract has it
+        """Take notice that a task holds something."""
+        if new in ACTIVE and task.job.queue_row >= 0:
+            self.seen[self._paths[task.job.queue_row]] |= task.request > 0
 
 
 @attrs.frozen
@@ -35,6 +56,7 @@ class Run:
     #: By name.
     policies: Mapping[str, Any]
     actions: Sequence[Any]
+    touched: Touched
 
     def act(self) -> None:
         """Run the actions in order."""
@@ -67,12 +89,13 @@ def open_session(preset: str, case: Spec) -> Run:
     weights = load("pyscheduler_batch.volcano.nodeorder:score_weights")(arguments)
     present = [task for job in tables.jobs.values() for task in job.tasks.values() if task.node >= 0]
     effects = RecordedEffects()
+    touched = Touched(tables)
     session = load(names.SESSION)(
         axis=tables.axis,
         nodes=tables.nodes,
         queues=tables.queues,
         jobs=tables.jobs,
-        tiers=tiers,
+        tiers=[*tiers, [EnabledPolicy(touched)]],
         placer=ResourcePlacer(tables.axis, tables.nodes, present, weights),
         effects=effects,
         now=case.get("now", 0.0),
@@ -80,4 +103,5 @@ def open_session(preset: str, case: Spec) -> Run:
     )
     session.open()
     policies = {entry.policy.name: entry.policy for tier in tiers for entry in tier}
-    return Run(session, tables, effects, policies, [load(names.ACTIONS[name])() for name in configuration["actions"]])
+    actions = [load(names.ACTIONS[name])() for name in configuration["actions"]]
+    return Run(session, tables, effects, policies, actions, touched)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 import numpy as np
 
+from pyscheduler.batch.axis import CPU, MEMORY
 from pyscheduler.batch.tasks import Job, TaskState
 from pyscheduler.simulation.batch_cases.runs import load, open_session
 from pyscheduler.simulation.batch_cases.volcano_queues import run_queue_case
@@ -14,7 +15,10 @@ from pyscheduler.simulation.batch_cases.volcano_queues import run_queue_case
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from numpy.typing import NDArray
+
     from pyscheduler.batch.axis import Amounts
+    from pyscheduler.simulation.batch_cases.runs import Touched
     from pyscheduler.simulation.batch_cases.tables import RecordedEffects, Spec, Tables
 
 __all__ = ["run_case", "run_queue_case"]
@@ -25,7 +29,8 @@ _UNLIMITED: Final = 1e300
 def run_case(case: Spec) -> Spec:
     """Run one recorded session; return `{"id", "actual"}` in the form of the recording's `expected`."""
     run = open_session("volcano", case)
-    report = _Report(run.session, run.effects, run.policies, run.tables)
+    offered = {name for node in case["nodes"] for name in node["allocatable"]}
+    report = _Report(run.session, run.effects, run.policies, run.tables, run.touched, offered)
     actual = report.at_opening(case)
     run.act()
     report.at_close(actual)
@@ -41,6 +46,9 @@ class _Report:
     effects: RecordedEffects
     policies: Mapping[str, Any]
     tables: Tables
+    touched: Touched
+    #: Names of the resources that some node offers.
+    offered: set[str]
 
     def at_opening(self, case: Spec) -> Spec:
         """Return the part of the report that is taken before any action."""
@@ -65,6 +73,8 @@ class _Report:
         return self.policies.get("proportion") or self.policies.get("capacity")
 
     def _group_at_opening(self, job: Job) -> Spec:
+        if job.queue_row < 0:
+            return {}  # its queue does not exist, so it is not in the session
         refusal = self.session.job_valid(job)
         found: Spec = {"valid": refusal is None, "starving": self.session.job_starving(job)}
         if refusal is not None:
@@ -78,8 +88,8 @@ class _Report:
         is_built = getattr(policy, "is_sound", True)
         nothing = np.zeros(len(self.tables.axis))
         found: Spec = {
-            "deserved": self._amounts(policy.deserved[row]),
-            "realCapability": self._amounts(policy.real_capability[row]),
+            "deserved": self._amounts(policy.deserved[row], self._has_deserved(policy, row)),
+            "realCapability": self._amounts(policy.real_capability[row], self._has_limit(policy, row)),
             "request": self._amounts(sums.request[row] if is_built else nothing),
             "allocatedBefore": self._amounts(policy.allocated[row] if is_built else nothing),
             "inqueueBefore": self._amounts(sums.inqueue[row] if is_built else nothing),
@@ -90,13 +100,36 @@ class _Report:
             found["overusedBefore"] = policy.overused(row)
         return found
 
-    def _amounts(self, amounts: Amounts) -> Spec:
-        """Return the amounts by name: cpu and memory always, others if they are not 0."""
+    def _has_deserved(self, policy: Any, row: int) -> NDArray[np.bool_]:
+        """Return bool[R]: the resources that the queue has a deserved amount of, 0 included."""
+        if policy.name == "proportion":
+            offered = np.array([name in self.offered for name in self.tables.axis.names])
+            has: NDArray[np.bool_] = offered | ~np.isnan(self.tables.queues.guarantee[row])
+            return has
+        return np.asarray(policy.is_set[row], dtype=np.bool_)
+
+    def _has_limit(self, policy: Any, row: int) -> NDArray[np.bool_]:
+        """Return bool[R]: the resources that the queue has a limit of, 0 included."""
+        queues = self.tables.queues
+        is_tree = getattr(policy, "is_tree", False)
+        above = int(queues.parent[row]) if is_tree else -1
+        if is_tree and above < 0:
+            # A root without any capability is unlimited in what the cluster offers.
+            limit = policy.real_capability[row]
+            return np.asarray(limit > 0 if np.isinf(limit).any() else ~np.isnan(queues.limit[row]), dtype=np.bool_)
+        pool = policy.real_capability[above] if is_tree else self.session.total
+        rest = pool - np.nan_to_num(queues.guarantee[queues.parent == above]).sum(axis=0)
+        has: NDArray[np.bool_] = (rest > 0) | ~np.isnan(queues.guarantee[row])
+        return has if getattr(policy, "is_sound", True) else np.zeros_like(has)
+
+    def _amounts(self, amounts: Amounts, known: NDArray[np.bool_] | None = None) -> Spec:
+        """Return the amounts by name: cpu and memory always, others if they are not 0 or are known (bool[R])."""
         names = self.tables.axis.names
+        shown = amounts != 0 if known is None else (amounts != 0) | known
         return {
             name: "unlimited" if amount > _UNLIMITED else amount
-            for name, amount in zip(names, amounts.tolist(), strict=True)
-            if amount or name in {"cpu", "memory"}
+            for name, amount, is_shown in zip(names, amounts.tolist(), shown.tolist(), strict=True)
+            if is_shown or name in {CPU, MEMORY}
         }
 
     def _tree(self, drf: Any) -> Spec:
@@ -125,13 +158,17 @@ class _Report:
         for name, found in actual.get("queues", {}).items():
             row = self.tables.queues.index[name]
             is_built = getattr(policy, "is_sound", True)
-            found["allocatedAfter"] = self._amounts(policy.allocated[row]) if is_built else {"cpu": 0, "memory": 0}
+            held = policy.allocated[row] if is_built else np.zeros(len(self.tables.axis))
+            found["allocatedAfter"] = self._amounts(held, self.touched.seen[row] & is_built)
             found["shareAfter"] = policy.share(row)
         for job in self.tables.jobs.values():
             found = actual["podGroups"][_name(job)]
             results = self._results(job, actual["pods"])
             for result in ("bound", "pipelined", "evicted"):
                 found[f"{result}Count"] = results.count(result)
+            if job.queue_row < 0:
+                found |= {"phase": job.phase, "conditions": {}}
+                continue
             condition = gang_condition(job, self.session) if "gang" in self.policies else None
             is_unschedulable = condition is not None and condition.type == "Unschedulable"
             found["phase"] = group_phase(job, is_unschedulable=is_unschedulable)
