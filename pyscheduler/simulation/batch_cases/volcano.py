@@ -111,6 +111,8 @@ class _Report:
     def _has_limit(self, policy: Any, row: int) -> NDArray[np.bool_]:
         """Return bool[R]: the resources that the queue has a limit of, 0 included."""
         queues = self.tables.queues
+        if not getattr(policy, "is_sound", True):
+            return np.zeros(len(self.tables.axis), dtype=np.bool_)
         is_tree = getattr(policy, "is_tree", False)
         above = int(queues.parent[row]) if is_tree else -1
         if is_tree and above < 0:
@@ -120,7 +122,7 @@ class _Report:
         pool = policy.real_capability[above] if is_tree else self.session.total
         rest = pool - np.nan_to_num(queues.guarantee[queues.parent == above]).sum(axis=0)
         has: NDArray[np.bool_] = (rest > 0) | ~np.isnan(queues.guarantee[row])
-        return has if getattr(policy, "is_sound", True) else np.zeros_like(has)
+        return has
 
     def _amounts(self, amounts: Amounts, known: NDArray[np.bool_] | None = None) -> Spec:
         """Return the amounts by name: cpu and memory always, others if they are not 0 or are known (bool[R])."""

@@ -42,8 +42,10 @@ class Scale:
 
     def fits(self, request: Amounts, room: Amounts) -> NDArray[np.bool_]:
         """Return bool[...]: whether `room`, float64[..., R], holds the request; only cpu, memory and requests count."""
-        asked = self.native | (request > 0)
-        enough: NDArray[np.bool_] = np.all((request - room < self.tolerance)[..., asked], axis=-1)
+        # Column by column: much faster than a comparison of all columns at once.
+        enough = np.ones(room.shape[:-1], dtype=np.bool_)
+        for column in np.flatnonzero(self.native | (request > 0)).tolist():
+            enough &= request[column] - room[..., column] < self.tolerance[column]
         return enough
 
     def less_equal(self, left: Amounts, right: Amounts) -> bool:

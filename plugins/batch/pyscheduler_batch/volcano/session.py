@@ -18,6 +18,7 @@ from pyscheduler.batch.tasks import TaskState
 from pyscheduler_batch.priority_queue import PriorityQueue
 from pyscheduler_batch.volcano.amounts import Scale
 from pyscheduler_batch.volcano.books import Books
+from pyscheduler_batch.volcano.row_cache import RowCache
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -53,6 +54,11 @@ class VolcanoSession(Session):
         return Books([job for job in self.jobs.values() if job.queue_row >= 0], self.scale)
 
     @cached_property
+    def rows(self) -> RowCache:
+        """Return what is kept per node."""
+        return RowCache(len(self.nodes))
+
+    @cached_property
     def total(self) -> NDArray[np.float64]:
         """Return float64[R]: what all nodes offer."""
         total: NDArray[np.float64] = self.nodes.allocatable.sum(axis=0)
@@ -60,7 +66,7 @@ class VolcanoSession(Session):
 
     def listeners(self) -> list[contract.Listener]:
         """Return who follows the changes of statements; the sums by job come first, policies may use them."""
-        return [self.books, *super().listeners()]
+        return [self.books, self.rows, *super().listeners()]
 
     def open(self) -> None:
         """Prepare the sums, then the policies."""
@@ -264,6 +270,25 @@ class VolcanoSession(Session):
 
     # Nodes.
 
+    def fits_now(self, task: Task) -> NDArray[np.bool_]:
+        """Return bool[N]: the nodes whose idle room holds the task; not to be changed."""
+        request, idle = task.request, self.nodes.idle
+        fits: NDArray[np.bool_] = self.rows.get(
+            ("now", request.tobytes()), lambda rows: self.scale.fits(request, idle[rows])
+        )
+        return fits
+
+    def fits_later(self, task: Task) -> NDArray[np.bool_]:
+        """Return bool[N]: the nodes that will have room for the task; not to be changed."""
+        request, nodes = task.request, self.nodes
+
+        def compute(rows: NDArray[np.int64]) -> NDArray[np.bool_]:
+            room = nodes.idle[rows] + nodes.releasing[rows] - nodes.pipelined[rows]
+            return self.scale.fits(request, room)
+
+        fits: NDArray[np.bool_] = self.rows.get(("later", request.tobytes()), compute)
+        return fits
+
     def feasible(self, task: Task) -> NDArray[np.bool_]:
         """Return bool[N]: the nodes that all predicates accept; amounts are not compared."""
         accepted = np.ones(len(self.nodes), dtype=np.bool_)
@@ -290,7 +315,7 @@ class VolcanoSession(Session):
             return int(rows[0])
         scores = self.scores(task, rows)
         best = np.flatnonzero(scores == scores.max())
-        return int(rows[best[0] if len(best) == 1 else self.rng.choice(best.tolist())])
+        return int(rows[best[0] if len(best) == 1 else best[self.rng.randrange(len(best))]])
 
     def dispatch(self, job: Job) -> None:
         """Send all allocated tasks of a job to binding, whichever statement allocated them."""
