@@ -73,11 +73,15 @@ class Proportion(VolcanoPolicy):
     def prepare(self) -> None:
         """Divide the cluster among the queues that have a job."""
         session = self.session
-        sums = QueueSums(session.books.jobs, session.books, len(session.queues))
-        self.deserved = np.zeros_like(sums.request)
+        books, queues = session.books, session.queues
+        sums = QueueSums(books.jobs, books, len(queues))
+        # What jobs that are not valid hold counts as held and as requested.
+        counted = np.zeros_like(sums.request)
+        np.add.at(counted, [job.queue_row for job in books.jobs], books.allocated)
+        request = sums.request + queues.allocated - counted
+        self.deserved = np.zeros_like(request)
         active = sums.has_jobs
-        weight = session.queues.weight[active]
-        self.deserved[active] = divide_by_weight(session.total, weight, sums.request[active], session.scale)
+        self.deserved[active] = divide_by_weight(session.total, queues.weight[active], request[active], session.scale)
         self._counts = session.scale.significant(self.deserved)
 
     def share(self, queue: int) -> float:

@@ -120,7 +120,7 @@ def _place(session: VolcanoSession, statement: Statement, task: Task) -> bool:
 
 def _may_go_on(job: Job, failures: set[str], best_effort: set[str]) -> bool:
     """Return whether the job could still become ready after tasks that fitted nowhere."""
-    if job.min_member == len(job.tasks):
+    if job.min_member >= len(job.tasks):
         return False
     failed = {job.tasks[uid].role for uid in failures}
     if job.min_member < sum(job.min_task_member.values()):
