@@ -53,10 +53,9 @@ class Residents:
 
     def sums(self, chosen: NDArray[np.bool_], nodes: int) -> Amounts:
         """Return float64[N, R]: what the chosen tasks (bool[n]) hold on each node."""
-        rows = self.node[chosen]
-        totals = np.zeros((nodes, self.request.shape[1]))
-        np.add.at(totals, rows, self.request[chosen])
-        return totals
+        rows, request = self.node[chosen], self.request[chosen]
+        columns = [np.bincount(rows, request[:, column], minlength=nodes) for column in range(request.shape[1])]
+        return np.stack(columns, axis=1)
 
     def on(self, node: int, chosen: NDArray[np.bool_]) -> list[Task]:
         """Return the chosen tasks (bool[n]) of a node."""
