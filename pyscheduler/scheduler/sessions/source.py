@@ -7,7 +7,6 @@ starts 10 ms after the first cause, and at most 20 times a second. When nothing 
 from __future__ import annotations
 
 import math
-import random
 from typing import TYPE_CHECKING, Final
 
 import attrs
@@ -20,6 +19,7 @@ from pyscheduler.scheduler.sessions.submission import waiting_text
 from pyscheduler.scheduler.work import Work, WorkResult
 
 if TYPE_CHECKING:
+    import random
     from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 
     from pyscheduler.api import KubeObject, Node, Pod

@@ -204,10 +204,7 @@ class Placement:
                 score += np.where(self._table.allocatable[rows, self._gpu] <= 0, _RESOURCE_TYPE, 0.0)
             else:
                 score += _RESOURCE_TYPE
-        for extra in (
-            self._session.placer.scores(task, rows),
-            *(order.score_nodes(task, rows) for order in self._orders),
-        ):
+        for extra in (order.score_nodes(task, rows) for order in self._orders):
             if extra is not None:
                 score += extra
         place = _spread if self._spread[column] else _pack
