@@ -7,6 +7,7 @@ starts 10 ms after the first cause, and at most 20 times a second. When nothing 
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import attrs
@@ -14,6 +15,7 @@ import attrs
 from pyscheduler.batch.decisions import Decisions
 from pyscheduler.batch.tasks import TaskState
 from pyscheduler.runtime.cooperative_yield import CooperativeYield
+from pyscheduler.scheduler.sessions.guards import Guards
 from pyscheduler.scheduler.sessions.placer import SnapshotPlacer
 from pyscheduler.scheduler.sessions.submission import waiting_text
 from pyscheduler.scheduler.work import Work, WorkResult
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
     from pyscheduler.batch.node_table import NodeTable
     from pyscheduler.batch.plugin import BatchPlugin
     from pyscheduler.batch.session import Session
+    from pyscheduler.batch.tasks import Job
     from pyscheduler.framework.clock import Timer
     from pyscheduler.framework.pod_info import PodInfo
     from pyscheduler.framework.watches import Lister
@@ -74,6 +77,8 @@ class Sessions:
     wake: Callable[[], object]
     _is_due: bool = False
     _timer: Timer | None = None
+    _wake_timer: Timer | None = None
+    guards: Guards = attrs.Factory(Guards)
     _last_began: float = float("-inf")
     #: How many pods had entered `held` when the last pass ended.
     _entered: int = 0
@@ -158,7 +163,9 @@ class Sessions:
             self.request()
         tables, session = found.tables, found.session
         attempts = await self.submission.submit(found.decisions, tables.names, tables.infos)
+        self.guards.note(found.decisions, session.jobs, began)
         self._plan_retry()
+        self._plan_wake(session)
         self.waiting = _waiting(session)
         self.submission.report(session.jobs.values(), self.waiting)
         self.plugin.pass_ended(session, self.waiting)
@@ -197,6 +204,21 @@ class Sessions:
     def _held_entries(self) -> int:
         return self.submission.scheduling.queue.sub_queues.entered_held
 
+    def _protected(self, now: float, claimant: Job) -> Collection[str]:
+        return self.guards.protected(claimant, now, self.tables.jobs)
+
+    def _plan_wake(self, session: Session) -> None:
+        """Set the timer for what changes without an event: protections, back-offs and promises that end."""
+        clock = self.submission.scheduling.clock
+        if self._wake_timer is not None:
+            self._wake_timer.cancel()
+            self._wake_timer = None
+        at = clock.now() + (session.wake_at - session.now)
+        if self.waiting or session.reasons:
+            at = min(at, self.guards.next_end(clock.now()) or math.inf)
+        if at < math.inf:
+            self._wake_timer = clock.call_at(at, self.request)
+
     def _plan_retry(self) -> None:
         """Try again after a while if a job could not be reserved; the pods that it put back are no news."""
         self._entered = self._held_entries()
@@ -209,6 +231,7 @@ class Sessions:
     def _open(
         self, nodes: NodeTable, decisions: Decisions, placer: SnapshotPlacer, turn: Callable[[], Awaitable[None]]
     ) -> Session:
+        clock = self.submission.scheduling.clock
         return self.plugin.make_session(
             axis=self.tables.axis,
             nodes=nodes,
@@ -218,8 +241,9 @@ class Sessions:
             rng=self.rng,
             placer=placer,
             effects=decisions,
-            now=self.submission.scheduling.clock.wall(),
+            now=clock.wall(),
             turn=turn,
+            protected=partial(self._protected, clock.now()),
         )
 
     def _pending(self) -> list[PodInfo]:

@@ -90,8 +90,10 @@ class _Evicting(Action, ABC):
         """Return what makes the line of candidates: preemptible jobs that this action and all policies allow."""
         filters: list[VictimFilter] = [policy for tier in cycle.session.policies(VictimFilter) for policy in tier]
 
+        protected = cycle.session.protected(gang.job)
+
         def accepts(victim: Gang) -> bool:
-            if victim.job.uid == gang.job.uid:
+            if victim.job.uid == gang.job.uid or victim.job.uid in protected:
                 return False
             return self.is_victim(cycle, gang, victim) and _all_allow(filters, gang, victim, self.name)
 
@@ -272,7 +274,10 @@ class StaleGangEviction:
             if job.stale_since is None:
                 job.stale_since = session.now
             grace = self._grace if job.staleness_grace is None else job.staleness_grace
-            if grace < 0 or session.now - job.stale_since < grace:
+            if grace < 0:
+                continue
+            if session.now - job.stale_since < grace:
+                session.wake(job.stale_since + grace)
                 continue
             statement = session.statement()
             for task in gang.tasks:
