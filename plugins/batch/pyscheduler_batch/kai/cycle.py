@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeVar
 
-from pyscheduler.batch.contract import JobOrder, Policy, TaskOrder
+from pyscheduler.batch.contract import JobOrder, Policy, ScenarioRule, TaskOrder, VictimFilter
 from pyscheduler.batch.tasks import TaskState
 from pyscheduler_batch.kai.gang import Gang, Quantities
 from pyscheduler_batch.kai.job_index import JobIndex
@@ -41,8 +41,12 @@ class Cycle:
         self.placement = Placement(
             session, self.proportion, spread_gpu=arguments.spread_gpu, spread_cpu=arguments.spread_cpu
         )
-        #: UIDs of the tasks that the open statement evicted.
+        #: UIDs of the tasks that were evicted in thought only.
         self.virtual: set[str] = set()
+        #: UIDs of those that the open statement evicted.
+        self._evicted: set[str] = set()
+        self.victim_filters: list[VictimFilter] = [each for tier in session.policies(VictimFilter) for each in tier]
+        self.scenario_rules: list[ScenarioRule] = [each for tier in session.policies(ScenarioRule) for each in tier]
         #: Evictions of tasks that the open statement had already evicted.
         self._repeated: list[tuple[Task, str, Job]] = []
         self.parents: list[int] = session.queues.parent.tolist()
@@ -134,18 +138,11 @@ class Cycle:
         added = [gang, *(victim for victim in victims if not victim.has_pending())]
         return JobQueue(self, self._pending.by_queue, added=added, accepts=lambda other: other.job.uid != own)
 
-    def victims(self, accepts: Callable[[Gang], bool]) -> JobQueue:
+    def victims(self, accepts: Callable[[Gang], bool], accepts_queue: Callable[[int], bool]) -> JobQueue:
         """Return the line of preemptible jobs with placed tasks, as far as they are accepted, the last first."""
         self._settle()
-        known: dict[str, bool] = {}
-
-        def is_accepted(gang: Gang) -> bool:
-            uid = gang.job.uid
-            if uid not in known:
-                known[uid] = accepts(gang)
-            return known[uid]
-
-        return JobQueue(self, self._running.by_queue, victims=True, accepts=is_accepted)
+        chosen = {row: jobs for row, jobs in self._running.by_queue.items() if accepts_queue(row)}
+        return JobQueue(self, chosen, victims=True, accepts=accepts)
 
     def line_of_victims(self, gangs: Iterable[Gang]) -> JobQueue:
         """Return the line of these victims, the last first."""
@@ -164,18 +161,20 @@ class Cycle:
 
     def statement(self) -> Statement:
         """Return a new statement; nothing counts as evicted by it yet."""
-        self.virtual.clear()
+        self._evicted.clear()
+        self._repeated.clear()
         return self.session.statement()
 
     def evict(self, statement: Statement, tasks: Iterable[Task], *, action: str, by: Job) -> None:
         """Evict tasks within a statement."""
         for task in tasks:
-            if task.uid in self.virtual:
+            if task.uid in self._evicted:
                 # The original takes a task that a scenario names twice out of its queues' sums twice.
                 self._repeated.append((task, action, by))
                 self.proportion.book(task, placed=False)
                 continue
             statement.evict(task, action=action, by=by)
+            self._evicted.add(task.uid)
             self.virtual.add(task.uid)
 
     def discard(self, statement: Statement) -> None:
@@ -191,10 +190,10 @@ class Cycle:
         evicted = {
             change.task.job.uid: change.task.job
             for change in statement.changes
-            if change.task.uid in self.virtual and change.task.state in gone
+            if change.task.uid in self._evicted and change.task.state in gone
         }
         self.session.commit(statement)
-        self.virtual.clear()
+        self.virtual -= self._evicted
         for task, action, by in self._repeated:
             self.session.effects.evict(task, action=action, by=by)
             evicted[task.job.uid] = task.job

@@ -42,6 +42,8 @@ class _Solution:
     statement: Statement
     units: Sequence[Unit]
     tasks: Sequence[Task]
+    #: Whether every unit of the scenario lost a task, and no task is named twice.
+    is_exact: bool
 
 
 class Solver:
@@ -104,6 +106,7 @@ class _Search:
         self._failed = failed
         self._recorded: Sequence[Unit] = ()
         self._recorded_tasks: Sequence[Task] = ()
+        self._last: _Solution | None = None
 
     def run(self, generator: Callable[[Probe], Iterator[Scenario]]) -> _Solution | None:
         """Return the solution for all tasks, or None."""
@@ -121,6 +124,8 @@ class _Search:
                 low = middle
             else:
                 high = middle
+        if low == count and self._last is not None:
+            return self._last
         return self._probe(generator, count) if low else None
 
     def _try(self, generator: Callable[[Probe], Iterator[Scenario]], size: int) -> bool:
@@ -128,7 +133,11 @@ class _Search:
         solution = self._probe(generator, size)
         if solution is None:
             return False
-        self._cycle.discard(solution.statement)
+        # The last step would evict the same tasks again: then its result is known.
+        if size == len(self._tasks) and solution.is_exact:
+            self._last = solution
+        else:
+            self._cycle.discard(solution.statement)
         # A unit may name a task twice in a scenario, but not once it is recorded.
         self._recorded = [Unit(unit.gang, list(dict.fromkeys(unit.tasks))) for unit in solution.units]
         self._recorded_tasks = solution.tasks
@@ -186,7 +195,8 @@ class _Search:
             for task in unit.tasks:
                 unit_of.setdefault(task.uid, unit)
         units = {id(unit_of[task.uid]): unit_of[task.uid] for task in lost}
-        return _Solution(statement, list(units.values()), lost)
+        is_exact = len(unit_of) == len(tasks) and len(units) == len(scenario.recorded) + len(scenario.units)
+        return _Solution(statement, list(units.values()), lost, is_exact)
 
     def _place_all(self, statement: Statement, gang: Gang, victims: set[str], rows: NDArray[np.int64]) -> bool:
         """Place the job and the victims in the order of queues; return whether the job found room."""
