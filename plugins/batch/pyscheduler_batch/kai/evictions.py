@@ -10,6 +10,8 @@ from abc import ABC, abstractmethod
 from itertools import islice
 from typing import TYPE_CHECKING, ClassVar, Final
 
+import numpy as np
+
 from pyscheduler.batch.contract import Claim, Tasks
 from pyscheduler.batch.tasks import ACTIVE, TaskState
 from pyscheduler_batch.kai.cycle import Cycle, cycle_of, is_candidate
@@ -198,6 +200,14 @@ class Reclaim(_Evicting):
         own = gang.job.queue_row
         return queue != own and cycle.proportion.may_be_victim(own, gang.requested(), queue)
 
+    def is_worth_it(self, cycle: Cycle, gang: Gang) -> bool:
+        """Return whether the shares allow to take as many GPUs as the job lacks."""
+        if not cycle.is_large:
+            return True
+        lacks = gang.requested()[2] - float(np.maximum(cycle.placement.free_gpus(), 0.0).sum())
+        units = {row: gpus for row, gpus in cycle.largest_units().items() if self.is_victim_queue(cycle, gang, row)}
+        return lacks <= 0 or lacks < cycle.proportion.most_gpus(gang.job, gang.requested(), units)
+
     def solve(self, cycle: Cycle, gang: Gang) -> bool:
         """Search room for one job; the shares are judged as they are now."""
         cycle.proportion.start_solution()
@@ -254,7 +264,7 @@ class Preempt(_Evicting):
             return False
         return cycle.min_runtime.allows_victim(self.name, gang.job, victim)
 
-    def is_victim_queue(self, cycle: Cycle, gang: Gang, queue: int) -> bool:  # noqa: ARG002 - as the base asks
+    def is_victim_queue(self, cycle: Cycle, gang: Gang, queue: int) -> bool:
         """Return whether it is the job's own queue."""
         return queue == gang.job.queue_row
 

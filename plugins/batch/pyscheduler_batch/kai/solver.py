@@ -16,7 +16,7 @@ import attrs
 import numpy as np
 
 from pyscheduler.batch.tasks import ACTIVE, NO_NODE, TaskState
-from pyscheduler_batch.kai.scenario import Probe, Scenario, Unit, multi_node, node_local
+from pyscheduler_batch.kai.scenario import Probe, Scenario, Unit, VictimReader, VictimTape, multi_node, node_local
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -73,8 +73,9 @@ class Solver:
         used = gang.used
         rows = placement.feasible_rows(gang)
         failed: set[object] = set()
+        tape = VictimTape(self._victims, self._cycle.next_victim)
         for generator in _GENERATORS:
-            search = _Search(self._cycle, self._action, self._victims, self._is_valid, gang, tasks, rows, failed)
+            search = _Search(self._cycle, self._action, tape, self._is_valid, gang, tasks, rows, failed)
             solution = search.run(generator)
             if solution is not None:
                 is_solved = gang.is_satisfied() and gang.used > used
@@ -89,7 +90,7 @@ class _Search:
         self,
         cycle: Cycle,
         action: str,
-        victims: Callable[[], JobQueue],
+        tape: VictimTape,
         is_valid: Callable[[Gang, Scenario], bool],
         gang: Gang,
         tasks: Sequence[Task],
@@ -98,7 +99,7 @@ class _Search:
     ) -> None:
         self._cycle = cycle
         self._action = action
-        self._victims = victims
+        self._tape = tape
         self._is_valid = is_valid
         self._gang = gang
         self._tasks = tasks
@@ -156,13 +157,13 @@ class _Search:
             return None
         probe = Probe(
             placement=placement,
-            next_victim=self._cycle.next_victim,
             gang=gang,
             pending=pending,
             rows=rows,
             recorded=self._recorded,
             whole=self._cycle.gangs,
-            victims=self._victims(),
+            victims=VictimReader(self._tape),
+            drops_hopeless=self._cycle.is_large,
         )
         for scenario in generator(probe):
             key = (tuple(sorted(task.uid for task in pending)), scenario.fingerprint())
@@ -181,6 +182,7 @@ class _Search:
             return None
         cycle = self._cycle
         statement = cycle.statement()
+        cycle.placement.forget_failures()
         cycle.evict(statement, tasks, action=self._action, by=gang.job)
         left = np.array([task.node for task in tasks if task.node != NO_NODE], dtype=np.int64)
         rows = cycle.placement.by_name(np.concatenate([rows, left]))
