@@ -22,6 +22,7 @@ def job(name: str) -> Job:
 
 @pytest.fixture
 def jobs() -> dict[str, Job]:
+    """Return three jobs by uid."""
     return {name: job(name) for name in ("a", "b", "c")}
 
 
@@ -35,11 +36,10 @@ def test_an_evicted_job_rests_twice_as_long_each_time(jobs: dict[str, Job]) -> N
     guards, now, rests = Guards(), 0.0, []
     for _ in range(8):
         guards.note([evict(jobs["b"], jobs["c"])], jobs, now)
-        end = guards.next_end(now)
+        began = now
         while "b" in guards.protected(jobs["a"], now, jobs):
             now += 1.0
-        rests.append(round(now - (end - FIRST if not rests else start)))
-        start = now
+        rests.append(now - began)
     assert rests[0] == FIRST
     assert rests[1:4] == [20, 40, 80]
     assert rests[-1] == LONGEST
