@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 import attrs
 
 from pyscheduler.batch.decisions import Decisions
+from pyscheduler.batch.queue_problems import queue_problem
 from pyscheduler.batch.tasks import TaskState
 from pyscheduler.runtime.cooperative_yield import CooperativeYield
 from pyscheduler.scheduler.sessions.guards import Guards
@@ -265,7 +266,8 @@ def _waiting(session: Session) -> dict[str, str]:
     """Return by job key why a job with tasks that hold no node waits."""
     found: dict[str, str] = {}
     for job in session.jobs.values():
-        reasons = session.reasons.get(job.uid, {})
+        problem = queue_problem(job, session.queues)
+        reasons = session.reasons.get(job.uid, {}) if problem is None else dict([problem])
         if job.counts[TaskState.PIPELINED] and not reasons:
             reasons = {PIPELINED: "the job waits until pods have ended on the nodes that it was promised"}
         if job.counts[TaskState.PENDING] or job.counts[TaskState.PIPELINED]:
