@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pyscheduler.framework.pod_info import PodInfo
     from pyscheduler.framework.resource import Resource
 
-__all__ = ["Tables", "read_tables"]
+__all__ = ["NOT_A_LEAF", "NO_QUEUE", "Tables", "read_tables", "resource_amounts"]
 
 #: Reasons for which a job is in no queue.
 NO_QUEUE: Final = "QueueDoesNotExist"
@@ -65,7 +65,7 @@ def read_tables(
     pending = [*pending]
     specs = [*plugin.queues()]
     axis = ResourceAxis.of(_scalar_names(infos, pending) | {name for spec in specs for name in spec.quota})
-    allocatable = np.array([_amounts(axis, info.allocatable, info.allocatable.allowed_pods) for info in infos])
+    allocatable = np.array([resource_amounts(axis, info.allocatable, info.allocatable.allowed_pods) for info in infos])
     nodes = NodeTable.of(names, allocatable.reshape(len(names), len(axis)))
     queues, problems = build_queues(axis, specs)
     tables = Tables(
@@ -83,7 +83,7 @@ def read_tables(
     for row, node in enumerate(infos):
         used = axis.zeros()
         for info in node.pods:
-            amounts = _amounts(axis, info.requests, 1)
+            amounts = resource_amounts(axis, info.requests, 1)
             used += amounts
             pod = info.pod
             is_releasing = pod.is_terminating or pod.uid in evicting
@@ -128,7 +128,7 @@ def _add_job(tables: Tables, plugin: BatchPlugin, key: str, members: list[tuple[
             uid=pod.uid,
             key=pod.key,
             job=job,
-            request=_amounts(axis, info.requests, 1),
+            request=resource_amounts(axis, info.requests, 1),
             state=state,
             node=row,
             priority=pod.spec.priority,
@@ -157,8 +157,8 @@ def _scalar_names(infos: Iterable[NodeInfo], pending: Iterable[PodInfo]) -> set[
     return names
 
 
-def _amounts(axis: ResourceAxis, resource: Resource, pods: int) -> Amounts:
-    """Return float64[R]."""
+def resource_amounts(axis: ResourceAxis, resource: Resource, pods: int) -> Amounts:
+    """Return float64[R]: what a pod requests or a node offers; `pods` is the number of pods."""
     values: dict[str, float] = {CPU: resource.milli_cpu, MEMORY: resource.memory, PODS: pods}
     if resource.ephemeral_storage:
         values[EPHEMERAL_STORAGE] = resource.ephemeral_storage

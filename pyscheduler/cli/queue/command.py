@@ -1,0 +1,193 @@
+"""`pyscheduler queue` and `kubectl queue`: show batch queues and jobs, and why jobs wait.
+
+kubectl finds the command as the console script `kubectl-queue`. Messages and exit codes are those of kubectl.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import time
+from typing import TYPE_CHECKING, Any
+
+import attrs
+import click
+
+from pyscheduler.cli.shared_options import block_option, feature_gates_option
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from pyscheduler.cli.queue.model import DialectModel
+    from pyscheduler.cli.queue.source import Source
+
+__all__ = ["command", "main"]
+
+_NAME = "kubectl queue"
+_DIALECTS = ("kai", "volcano", "kube-batch")
+
+
+@attrs.frozen(kw_only=True)
+class _Options:
+    """The options that all subcommands have."""
+
+    kubeconfig: str | None
+    context: str | None
+    objects: Sequence[str]
+    config_file: str | None
+    dialect: str | None
+    blocked: Sequence[str]
+    feature_gates: str
+
+    def check(self) -> None:
+        """Raise `UsageError` for options that exclude each other."""
+        if self.objects and (self.kubeconfig or self.context):
+            raise click.UsageError("--objects cannot be combined with --kubeconfig or --context; choose one source")
+
+
+def _shared(function: Callable[..., None]) -> Callable[..., None]:
+    """Add the options for the source of the cluster; the function gets them as one parameter, `options`."""
+
+    def wrapped(**given: Any) -> None:
+        own = {each.name: given.pop(each.name) for each in attrs.fields(_Options)}
+        options = _Options(**own)
+        options.check()
+        function(options=options, **given)
+
+    wrapped.__doc__ = function.__doc__
+    wrapped.__name__ = function.__name__
+    # The function's own parameters come first in the help.
+    wrapped.__click_params__ = getattr(function, "__click_params__", [])  # type: ignore[attr-defined]
+    for option in (
+        click.option("--kubeconfig", metavar="FILE", help="Kubeconfig. [default: $KUBECONFIG, ~/.kube/config]"),
+        click.option("--context", metavar="NAME", help="Context in the kubeconfig. [default: the current one]"),
+        click.option(
+            "--objects",
+            multiple=True,
+            metavar="FILE",
+            help="Read the cluster from this file, as `kubectl get ... -A -o yaml` prints it; repeatable.",
+        ),
+        click.option(
+            "--config",
+            "config_file",
+            metavar="FILE",
+            help="Configuration with batch profiles. [default: the preset of each dialect]",
+        ),
+        click.option("--dialect", type=click.Choice(_DIALECTS), help="Only queues and jobs of this dialect."),
+        block_option,
+        feature_gates_option,
+    ):
+        wrapped = option(wrapped)
+    return wrapped
+
+
+@click.group("queue", context_settings={"help_option_names": ["-h", "--help"]})
+def command() -> None:
+    """Show batch queues of every dialect: quota, fair share, what is allocated, and why jobs wait.
+
+    The cluster is read once, and nothing is written.
+
+    \b
+      kubectl queue get
+      kubectl queue describe NAME
+    """
+
+
+@command.command("get")
+@click.argument("names", nargs=-1, metavar="[NAME]...")
+@click.option("-o", "--output", type=click.Choice(["json", "yaml", "wide"]), help="Output format.")
+@click.option(
+    "--resource", default="", metavar="NAME", help="Resource of the amounts. [default: GPUs if there are any, else cpu]"
+)
+@click.option("--no-headers", is_flag=True, help="Print no header line.")
+@_shared
+def _get(*, options: _Options, names: Sequence[str], output: str | None, resource: str, no_headers: bool) -> None:
+    """List the queues as a tree, or the named queues with those below them."""
+    sys.exit(asyncio.run(_answer_get(options, names, output or "", resource, headers=not no_headers)))
+
+
+@command.command("describe")
+@click.argument("names", nargs=-1, required=True, metavar="NAME...")
+@_shared
+def _describe(*, options: _Options, names: Sequence[str]) -> None:
+    """Show queues with their amounts, warnings and jobs."""
+    sys.exit(asyncio.run(_answer_describe(options, names)))
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command line; print one line on stderr for each mistake and exit with code 1, as kubectl does."""
+    from pyscheduler.cli.podgroup.command import run_like_kubectl
+
+    run_like_kubectl(command, _NAME, arguments)
+
+
+# --- answering ----------------------------------------------------------------------------------
+
+
+async def _models(options: _Options, source: Source) -> list[DialectModel]:
+    """Read the cluster and return its models; print a warning for each kind that may not be listed."""
+    from pyscheduler.cli.queue.model import build_models
+    from pyscheduler.cli.queue.reader import read_inventory
+
+    models = build_models(await read_inventory(source.read))
+    for plural in dict.fromkeys(source.unread):
+        click.echo(f"Warning: {plural} may not be listed, and count as absent", err=True)
+    return [model for model in models if options.dialect in {None, model.name}]
+
+
+def _open(options: _Options) -> Any:
+    from pyscheduler.cli.queue.source import open_source
+    from pyscheduler.telemetry.logs import configure
+
+    configure(verbosity=0, json=False)
+    return open_source(kubeconfig=options.kubeconfig, context=options.context, objects=options.objects)
+
+
+def _report_missing(names: Iterable[str], models: Sequence[DialectModel]) -> int:
+    """Report the names that no dialect has, as kubectl does; return the exit code."""
+    missing = [name for name in dict.fromkeys(names) if not any(name in model.specs for model in models)]
+    for name in missing:
+        click.echo(f'Error from server (NotFound): queues "{name}" not found', err=True)
+    return int(bool(missing))
+
+
+async def _answer_get(options: _Options, names: Sequence[str], output: str, resource: str, *, headers: bool) -> int:
+    from pyscheduler.cli.podgroup.command import print_data
+    from pyscheduler.cli.podgroup.view import list_of
+    from pyscheduler.cli.queue import view
+
+    async with _open(options) as source:
+        models = await _models(options, source)
+    shares: view.FairShares = {}
+    if output in {"json", "yaml"}:
+        items = [view.data_of(model, shares, queue) for model in models for queue, _ in view.tree_of(model, names)]
+        print_data(items[0] if len(names) == 1 and len(items) == 1 else list_of(items), output)
+        return _report_missing(names, models)
+    lines = view.table_lines(models, shares, names=names, resource=resource, wide=output == "wide", headers=headers)
+    if any(view.tree_of(model, names) for model in models):
+        for line in lines:
+            click.echo(line)
+    elif not names:
+        click.echo("No resources found", err=True)
+    if not names:
+        for line in view.footer(models):
+            click.echo(line)
+    return _report_missing(names, models)
+
+
+async def _answer_describe(options: _Options, names: Sequence[str]) -> int:
+    from pyscheduler.cli.queue.describe_view import described
+
+    async with _open(options) as source:
+        models = await _models(options, source)
+    found = [(model, name) for name in dict.fromkeys(names) for model in models if name in model.specs]
+    for number, (model, name) in enumerate(found):
+        if number:
+            click.echo("\n")
+        for line in described(model, {}, name, reasons={}, now=time.time()):
+            click.echo(line)
+    return _report_missing(names, models)
+
+
+if __name__ == "__main__":
+    main()
