@@ -61,6 +61,7 @@ def test_no_module_is_too_long() -> None:
     assert not {name: length for name, length in lengths.items() if length > LONGEST_MODULE}
 
 
+@pytest.mark.slow
 # Character classes keep these patterns from finding themselves.
 @pytest.mark.parametrize(
     "pattern",
@@ -97,6 +98,7 @@ def test_every_ignored_type_error_says_why() -> None:
     assert not [line for line in lines if line.startswith(checked)]
 
 
+@pytest.mark.slow
 def test_every_module_tells_its_story() -> None:
     """Modules and packages that ship begin with a docstring that says what belongs there."""
     shipped = [path for path in SHIPPED if "/tests/" not in relative(path)]
@@ -114,6 +116,7 @@ def imported_by(path: Path) -> set[str]:
     return found
 
 
+@pytest.mark.slow
 def test_one_module_imports_the_official_client() -> None:
     """Credentials come through `cluster/real/auth.py`; nothing else that ships knows the `kubernetes` package."""
     users = {

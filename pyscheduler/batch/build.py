@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-import attrs
 import numpy as np
 
 from pyscheduler.batch.queue_table import QueueTable, paths_of
@@ -13,30 +12,31 @@ from pyscheduler.batch.tasks import Job, SubGroup
 from pyscheduler.batch.values import amounts_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
 
     from pyscheduler.batch.axis import Amounts, ResourceAxis
     from pyscheduler.batch.job_spec import JobSpec, SubGroupSpec
     from pyscheduler.batch.queue_spec import AmountsByResource, QueueSpec
 
-__all__ = ["QueueProblems", "build_job", "build_queues"]
+__all__ = ["build_job", "build_queues"]
 
-MISSING_PARENT = "ParentQueueDoesNotExist"
+MISSING = "ParentQueueDoesNotExist"
 CYCLE = "QueueCycle"
 DUPLICATE = "DuplicateQueue"
 
 
-@attrs.frozen
-class QueueProblems:
-    """The queues that are not in the table, by name, and why: a stable reason."""
+def build_queues(
+    axis: ResourceAxis,
+    specs: Iterable[QueueSpec],
+    *,
+    is_tree: bool = True,
+    keep_broken: bool = False,
+    unset_limit: float = math.inf,
+) -> tuple[QueueTable, Mapping[str, str]]:
+    """Return the table of usable queues, parents first, and by name of each other queue why it is not there.
 
-    reasons: dict[str, str]
-
-
-def build_queues(axis: ResourceAxis, specs: Iterable[QueueSpec]) -> tuple[QueueTable, QueueProblems]:
-    """Return the table of usable queues, parents first, and what is wrong with the others.
-
-    A queue is left out with everything below it. A missing quota, guarantee or weight is NaN, a missing limit infinity.
+    A queue with a broken tree above it is left out; with `keep_broken` it stays, and the table names the problem.
+    Without `is_tree` parents do not count. A missing quota, guarantee or weight is NaN, a missing limit `unset_limit`.
     """
     by_name: dict[str, QueueSpec] = {}
     problems: dict[str, str] = {}
@@ -46,9 +46,19 @@ def build_queues(axis: ResourceAxis, specs: Iterable[QueueSpec]) -> tuple[QueueT
         by_name[spec.name] = spec
         if spec.error:
             problems[spec.name] = spec.error
-    ordered = _parents_first(by_name, problems)
+    broken: dict[str, str] = {}
+    if is_tree:
+        ordered, broken = _parents_first(by_name, problems)
+    else:
+        ordered = [spec for spec in by_name.values() if spec.name not in problems]
+    if keep_broken:
+        ordered += [by_name[name] for name in broken]
+    else:
+        problems.update(broken)
     index = {spec.name: row for row, spec in enumerate(ordered)}
-    parent = np.array([index.get(spec.parent, -1) for spec in ordered], dtype=np.int64)
+    above = [index.get(spec.parent, -1) if is_tree else -1 for spec in ordered]
+    # A parent that follows its child is part of a broken tree.
+    parent = np.array([up if up < row else -1 for row, up in enumerate(above)], dtype=np.int64)
     is_leaf = np.ones(len(ordered), dtype=bool)
     is_leaf[parent[parent >= 0]] = False
 
@@ -64,7 +74,7 @@ def build_queues(axis: ResourceAxis, specs: Iterable[QueueSpec]) -> tuple[QueueT
         index=index,
         parent=parent,
         quota=amounts(lambda spec: spec.quota, math.nan),
-        limit=amounts(lambda spec: spec.limit, math.inf),
+        limit=amounts(lambda spec: spec.limit, unset_limit),
         guarantee=amounts(lambda spec: spec.guarantee, math.nan),
         over_quota_weight=amounts(lambda spec: spec.over_quota_weight, math.nan),
         weight=numbers(lambda spec: spec.weight),
@@ -79,27 +89,31 @@ def build_queues(axis: ResourceAxis, specs: Iterable[QueueSpec]) -> tuple[QueueT
         non_preemptible=np.zeros((len(ordered), len(axis))),
         paths=paths_of(parent),
         is_leaf=is_leaf,
+        problems=broken if keep_broken else {},
     )
-    return table, QueueProblems(problems)
+    return table, problems
 
 
-def _parents_first(by_name: dict[str, QueueSpec], problems: dict[str, str]) -> list[QueueSpec]:
-    """Return the usable queues, each after its parent; add to `problems` those that are in or below a broken tree."""
+def _parents_first(
+    by_name: Mapping[str, QueueSpec], problems: Mapping[str, str]
+) -> tuple[list[QueueSpec], dict[str, str]]:
+    """Return the usable queues, each after its parent; and by name those in or below a broken tree, with the reason."""
     ordered: dict[str, QueueSpec] = {}
+    broken: dict[str, str] = {}
     for name in by_name:
         chain: list[str] = []
         at, reason = name, ""
         while at and at not in ordered:
-            if at in problems or at not in by_name or at in chain:
-                reason = problems.get(at) or (CYCLE if at in chain else MISSING_PARENT)
+            reason = problems.get(at) or broken.get(at) or (CYCLE if at in chain else "" if at in by_name else MISSING)
+            if reason:
                 break
             chain.append(at)
             at = by_name[at].parent
         if reason:
-            problems.update(dict.fromkeys(chain, reason))
+            broken.update(dict.fromkeys(chain, reason))
         else:
             ordered.update({each: by_name[each] for each in reversed(chain)})
-    return [*ordered.values()]
+    return [*ordered.values()], broken
 
 
 def build_job(axis: ResourceAxis, spec: JobSpec, *, priority: float, preemptible: bool) -> Job:
@@ -121,6 +135,7 @@ def build_job(axis: ResourceAxis, spec: JobSpec, *, priority: float, preemptible
         stale_since=spec.stale_since,
         staleness_grace=spec.staleness_grace,
         preemption_delay=spec.preemption_delay or 0.0,
+        waiting_time=spec.sla_waiting_time,
         phase=spec.phase,
     )
 

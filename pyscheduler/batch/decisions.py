@@ -51,6 +51,6 @@ class Decisions:
 
     def evict(self, task: Task, *, action: str, by: Job | None) -> bool:
         """Record an eviction."""
-        node = task.node if task.leaving < 0 else task.leaving
+        node = task.leaving[0] if task.leaving else task.node
         self.items.append(Decision(DecisionKind.EVICT, task, node, action, by))
         return True

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import attrs
+
+from pyscheduler.batch.session import Session
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from pyscheduler.api import Pod
+    from pyscheduler.batch.axis import ResourceAxis
     from pyscheduler.batch.contract import Action
     from pyscheduler.batch.job_spec import JobSpec
-    from pyscheduler.batch.queue_spec import QueueSpec
-    from pyscheduler.batch.session import EnabledPolicy, Session
+    from pyscheduler.batch.queue_table import QueueTable
+    from pyscheduler.batch.session import EnabledPolicy
     from pyscheduler.batch.tasks import Job, TaskState
 
 __all__ = ["BatchPlugin", "TaskFacts"]
@@ -25,8 +28,8 @@ class TaskFacts:
 
     sub_group: str = ""
     role: str = ""
-    #: The pod's own word on whether it may be evicted; None if it says nothing.
-    preemptible: bool | None = None
+    #: Whether the pod's own settings allow evictions.
+    preemptible: bool = True
 
 
 class BatchPlugin:
@@ -46,12 +49,20 @@ class BatchPlugin:
         """Return the policies by tier."""
         raise NotImplementedError
 
-    def subscribe(self, on_change: Callable[[], object]) -> None:
-        """Call `on_change` whenever a queue, a group or a priority class changed."""
+    def subscribe(self, on_change: Callable[[str | None], object]) -> None:
+        """Call `on_change` with the key of a job whose description changed, with None for queues and priorities."""
         raise NotImplementedError
 
-    def queues(self) -> Iterable[QueueSpec]:
-        """Return all queues, in any order."""
+    def make_session(self, **parts: Any) -> Session:
+        """Return a session with these attributes of `Session`."""
+        return Session(**parts)
+
+    def resources(self) -> Iterable[str]:
+        """Return the names of all resources that queues name."""
+        raise NotImplementedError
+
+    def queue_table(self, axis: ResourceAxis) -> tuple[QueueTable, Mapping[str, str]]:
+        """Return the table of queues, and by name of a queue that is not in it, why: a stable reason."""
         raise NotImplementedError
 
     def job_key(self, pod: Pod) -> str:

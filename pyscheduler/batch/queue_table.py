@@ -29,7 +29,8 @@ class QueueTable:
     index: Mapping[str, int]
     #: int64[Q]: row of the parent, -1 at the top.
     parent: NDArray[np.int64]
-    #: float64[Q, R], all four. KAI's quota, limit and over-quota weight; Volcano's deserved, capability and guarantee.
+    #: float64[Q, R], all four. KAI's quota, limit and over-quota weight; Volcano's deserved, capability and guarantee,
+    #: NaN where the queue sets nothing.
     quota: Amounts
     limit: Amounts
     guarantee: Amounts
@@ -49,10 +50,14 @@ class QueueTable:
     hierarchy: Sequence[tuple[str, str]]
     allocated: Amounts
     non_preemptible: Amounts
+    #: float64[Q, R]: historical usage divided by the capacity of the cluster (KAI); None if there is no history.
+    usage: Amounts | None = None
     #: By row: the row itself and its ancestors, the leaf first.
     paths: Sequence[NDArray[np.int64]]
     #: bool[Q]: no queue has it as its parent.
     is_leaf: NDArray[np.bool_]
+    #: Why the tree is broken at a queue, by name: its parent is missing, or it is its own ancestor.
+    problems: Mapping[str, str] = attrs.Factory(dict)
 
     def __len__(self) -> int:
         return len(self.names)

@@ -6,6 +6,7 @@ Pure: the session works on tables, asks a `Placer` where tasks may go, and hands
 from __future__ import annotations
 
 from functools import cached_property
+from random import Random
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -58,14 +59,21 @@ class Session:
     now: float
     #: Lets other tasks of the scheduler run, if it is time.
     turn: Callable[[], Awaitable[None]] = _no_turn
+    #: Chooses among equal nodes.
+    rng: Random = attrs.Factory(lambda: Random(0))
+    #: What policies and actions of a preset share in this pass, by its type.
+    extras: dict[type, Any] = attrs.Factory(dict)
     #: By job uid, the reasons recorded in this pass, in order and without repetition.
     reasons: dict[str, dict[str, str]] = attrs.Factory(dict)
 
     @cached_property
     def ledger(self) -> Ledger:
         """Return the ledger that all statements of the session share."""
-        listeners = [entry.policy for tier in self.tiers for entry in tier if isinstance(entry.policy, Listener)]
-        return Ledger(nodes=self.nodes, queues=self.queues, placer=self.placer, listeners=listeners)
+        return Ledger(nodes=self.nodes, queues=self.queues, placer=self.placer, listeners=self.listeners())
+
+    def listeners(self) -> list[Listener]:
+        """Return who follows the changes of statements: the policies that are listeners, in order of tiers."""
+        return [entry.policy for tier in self.tiers for entry in tier if isinstance(entry.policy, Listener)]
 
     def statement(self) -> Statement:
         """Return a new, empty statement."""
@@ -86,12 +94,21 @@ class Session:
         """Record why a job waits; the first message for a reason stays."""
         self.reasons.setdefault(job.uid, {}).setdefault(reason, message)
 
+    def open(self) -> None:
+        """Let the policies prepare for the pass."""
+        for tier in self.tiers:
+            for entry in tier:
+                entry.policy.open_session(self)
+
+    def close(self) -> None:
+        """Let the policies end the pass."""
+        for tier in self.tiers:
+            for entry in tier:
+                entry.policy.close_session(self)
+
     async def run(self, actions: Sequence[Action]) -> None:
         """Open the session, run the actions in order, close the session."""
-        policies = [entry.policy for tier in self.tiers for entry in tier]
-        for policy in policies:
-            policy.open_session(self)
+        self.open()
         for action in actions:
             await action.run(self)
-        for policy in policies:
-            policy.close_session(self)
+        self.close()

@@ -57,8 +57,8 @@ class Task:
     state: TaskState = TaskState.PENDING
     #: Row in the node table, or -1.
     node: int = NO_NODE
-    #: Row of the node that a moved task (evicted here, pipelined to another node) still holds; or -1.
-    leaving: int = NO_NODE
+    #: Rows of the nodes that a moved task (evicted, then pipelined to another node) still holds.
+    leaving: tuple[int, ...] = ()
     #: The pod's own priority; None if the pod has none.
     priority: int | None = None
     #: Seconds since 1970.
@@ -67,6 +67,12 @@ class Task:
     sub_group: str = ""
     #: Volcano's `volcano.sh/task-spec`.
     role: str = ""
+    #: Whether evictions for other jobs may take it, as the pod's own settings say.
+    preemptable: bool = True
+    #: False if the pod's preemptionPolicy is Never.
+    may_preempt: bool = True
+    #: A pod of kube-system, or of the priority class system-cluster-critical or system-node-critical.
+    critical: bool = False
     pod: Pod | None = None
 
     def __repr__(self) -> str:
@@ -112,11 +118,17 @@ class Job:
     #: Seconds; negative means never; None means the default of the preset.
     staleness_grace: float | None = None
     preemption_delay: float = 0.0
+    #: Seconds after its creation at which the job must not wait any longer (Volcano's sla); None if it sets none.
+    waiting_time: float | None = None
+    #: When a pass last evicted tasks of the job to make room; None if never.
+    last_eviction: float | None = None
     phase: str = ""
     #: In the order of arrival; `add` puts a task in.
     tasks: dict[str, Task] = attrs.Factory(dict)
     #: Number of tasks by state.
     counts: list[int] = attrs.field(factory=lambda: [0] * len(TaskState))
+    #: How many times the state of a task changed; for caches.
+    changes: int = 0
 
     def add(self, task: Task) -> None:
         """Add a task in its present state."""

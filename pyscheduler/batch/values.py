@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 from pyscheduler.api import DecodeError, QuantityError, parse_quantity, parse_time
 from pyscheduler.api.durations import parse_duration
 from pyscheduler.api.quantity import milli_of, value_of
+from pyscheduler.podgroup.values import shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -34,7 +35,6 @@ __all__ = [
 
 Warnings: TypeAlias = list[str]
 
-_SHOWN: Final = 60
 #: Larger amounts than this are mistakes; Kubernetes counts in integers of 64 bits.
 _LARGEST: Final = 2.0**63
 _MAX_INT32: Final = 2**31 - 1
@@ -46,8 +46,7 @@ _BYTES: Final = ("memory", "ephemeral-storage", "storage")
 
 def warn(warnings: Warnings, where: str, value: object, remedy: str) -> None:
     """Add the sentence about a value that does not count."""
-    text = repr(value)
-    warnings.append(f"{where}: {text if len(text) <= _SHOWN else text[:_SHOWN] + '...'} {remedy}")
+    warnings.append(f"{where}: {shown(value)} {remedy}")
 
 
 def mapping_of(value: object, where: str, warnings: Warnings) -> Mapping[str, object]:

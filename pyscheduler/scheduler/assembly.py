@@ -135,7 +135,7 @@ def build(
     )
     scheduler = _make_scheduler(services, profiles, cache, client, informers, extenders, pipeline, work)
     scheduler.handlers.register(pods, nodes, informers.announced(profiles.values()))
-    add_sessions(scheduler)
+    add_sessions(scheduler, rng)
     register_gauges(scheduler)
     return scheduler
 

@@ -319,6 +319,26 @@ def test_readers_never_raise(dialect: str, spec: Any, conditions: Any, annotatio
             assert all(steps_to_the_top(name, parents) <= len(parents) for name in parents)
 
 
+def test_values_nested_as_deep_as_the_decoder_permits_are_read() -> None:
+    """A group whose fields are lists in lists is refused with short sentences, also far down the stack."""
+    deep: list[Any] = []
+    for _ in range(900):
+        deep = [deep]
+    kind = ROWS["volcano"].groups.kinds[0].type
+    group = kind(
+        spec=PodGroupSpec(min_member=deep, queue=deep, min_task_member={"a": deep}, min_resources={"cpu": deep})
+    )
+
+    def read_below(frames: int) -> JobSpec | None:
+        return read_below(frames - 1) if frames else read_job(group)
+
+    job = read_below(200)
+    assert job is not None
+    assert job.error == "InvalidMinMember"
+    assert len(job.warnings) == 4
+    assert max(map(len, job.warnings)) < 160
+
+
 def steps_to_the_top(name: str, parents: Mapping[str, str]) -> int:
     """Count the sub-groups on the way up, or one more than there are if the way has no end."""
     steps = 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 
+import pytest
 from hypothesis import given, settings, strategies as st
 
 from pyscheduler.api import Pod
@@ -103,6 +104,7 @@ class History:
         return "somebody is nominated" if kept.pods else "nobody is nominated"
 
 
+@pytest.mark.slow
 def test_what_is_kept_is_what_a_look_at_all_gives() -> None:
     """For pods of every priority, whatever happens to nominations, nodes and statements in between."""
     fired: Counter[str] = Counter()

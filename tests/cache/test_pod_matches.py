@@ -173,6 +173,7 @@ STEPS = st.lists(
 )
 
 
+@pytest.mark.slow
 def test_answers_follow_whatever_happens(make_world: type[World]) -> None:
     """After random changes every answer is what a look at each pod gives; all of them are asked often enough."""
     asked: Counter[str] = Counter()

@@ -2,30 +2,39 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar, Final
+import logging
+import math
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from pyscheduler.api import BUILT_IN_KINDS, ENDED_PODS, KindTable, PriorityClass
-from pyscheduler.batch.configuration import BatchArgs
+from pyscheduler.batch.build import build_queues
+from pyscheduler.batch.configuration import batch_args
 from pyscheduler.batch.dialects import JOB_DIALECTS, QUEUE_DIALECTS
 from pyscheduler.batch.job_spec import JobSpec
 from pyscheduler.batch.plugin import BatchPlugin, TaskFacts
 from pyscheduler.batch.tasks import TaskState
 from pyscheduler.framework import ConfigError, PolicyRule, PreEnqueuePlugin
 from pyscheduler.podgroup import GroupId, PodGroups, created_at, kinds_of
-from pyscheduler_batch.presets import make_actions, make_tiers
+from pyscheduler_batch.presets import make_actions, make_tiers, session_type
+from pyscheduler_batch.volcano.session import VolcanoSession
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from pyscheduler.api import KubeObject, Pod, ResourceKind
+    from pyscheduler.batch.axis import ResourceAxis
     from pyscheduler.batch.contract import Action
+    from pyscheduler.batch.queue_table import QueueTable
     from pyscheduler.batch.queue_spec import QueueSpec
     from pyscheduler.batch.session import EnabledPolicy, Session
     from pyscheduler.batch.tasks import Job
     from pyscheduler.framework import Handle, Status
-    from pyscheduler.podgroup import GroupState
+    from pyscheduler.podgroup import GroupChange, GroupState
 
 __all__ = ["Batch"]
+
+_log = logging.getLogger(__name__)
 
 _KINDS: Final = KindTable(BUILT_IN_KINDS)
 #: KAI's value for a job whose priority class does not exist, where the cluster has no default class.
@@ -38,7 +47,6 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
     """Schedule the pods of the profile in sessions."""
 
     name: ClassVar[str] = "Batch"
-    args_type: ClassVar[type | None] = BatchArgs
     watches: ClassVar[Sequence[ResourceKind]] = (
         *kinds_of(row.groups for row in JOB_DIALECTS),
         *(kind for row in QUEUE_DIALECTS for kind in row.kinds),
@@ -54,7 +62,9 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
         super().__init__(args, handle)
         if handle is None:
             raise ConfigError("Batch needs a handle, which the scheduler gives it")
-        self._args = args if isinstance(args, BatchArgs) else BatchArgs()
+        self._args = batch_args(args if isinstance(args, Mapping) else {}, "$.pluginConfig[Batch].args")
+        for sentence in self._args.warnings:
+            _log.warning("Configuration of Batch: %s", sentence)
         self._groups = PodGroups.of(handle)
         self._groups.claim(self.name, [self._args.preset])
         self._row = next(row for row in JOB_DIALECTS if row.name == self._args.preset)
@@ -63,6 +73,7 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
         self._classes = handle.lister(PriorityClass)
         self._actions = make_actions(self._args)
         self._tiers = make_tiers(self._args)
+        self._session_type = session_type(self._args)
         #: By uid of a queue, its description as of a version of the object.
         self._specs: dict[str, tuple[KubeObject, QueueSpec]] = {}
 
@@ -80,18 +91,41 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
         """Return the policies of the configuration by tier."""
         return self._tiers
 
-    def subscribe(self, on_change: Callable[[], object]) -> None:
-        """Call `on_change` whenever a queue, a group or a priority class changed."""
+    def make_session(self, **parts: Any) -> Session:
+        """Return a session of the preset."""
+        session = self._session_type(**parts)
+        if isinstance(session, VolcanoSession):
+            session.has_enqueue = any(action.name == "enqueue" for action in self._actions)
+        return session
+
+    def queue_table(self, axis: ResourceAxis) -> tuple[QueueTable, Mapping[str, str]]:
+        """Return the table of the preset's queues, and what is wrong with others."""
+        if self._row.name == "kai":
+            return build_queues(axis, self._queue_specs())
+        # Volcano's queues are a tree for hierarchical capacity only, and a broken tree stops all of its queues.
+        is_tree = any(entry.is_on("enableHierarchy", default=False) for tier in self._tiers for entry in tier)
+        return build_queues(axis, self._queue_specs(), is_tree=is_tree, keep_broken=True, unset_limit=math.nan)
+
+    def subscribe(self, on_change: Callable[[str | None], object]) -> None:
+        """Call `on_change` with the key of a job whose group changed; with None for queues and priority classes."""
 
         def changed(*_: object) -> None:
-            on_change()
+            on_change(None)
+
+        def group_changed(change: GroupChange) -> None:
+            on_change(f"group/{change.state.id.key}")
 
         for lister in (*self._queues, self._classes):
             lister.add_event_handler(on_add=changed, on_update=changed, on_delete=changed)
-        self._groups.directory.subscribe(changed)
+        self._groups.directory.subscribe(group_changed)
 
-    def queues(self) -> Iterable[QueueSpec]:
-        """Return the queues of the preset's dialect."""
+    def resources(self) -> Iterable[str]:
+        """Return the resources that queues name."""
+        for spec in self._queue_specs():
+            for amounts in (spec.quota, spec.limit, spec.guarantee):
+                yield from amounts
+
+    def _queue_specs(self) -> Iterable[QueueSpec]:
         known, self._specs = self._specs, {}
         for lister in self._queues:
             for item in lister:
@@ -158,7 +192,7 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
 
     def task_facts(self, spec: JobSpec, pod: Pod) -> TaskFacts:
         """Return what the pod's labels and annotations say."""
-        return TaskFacts(self._row.sub_group(pod), self._row.role(pod), self._row.preemptible(pod))
+        return TaskFacts(self._row.sub_group(pod), self._row.role(pod), self._row.preemptible(pod) is not False)
 
     def ended(self, key: str) -> Iterable[tuple[Pod, TaskState]]:
         """Return the members of a group that have ended."""

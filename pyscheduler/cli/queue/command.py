@@ -16,10 +16,12 @@ import click
 from pyscheduler.cli.shared_options import block_option, feature_gates_option
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from pyscheduler.cli.queue.model import DialectModel
+    from pyscheduler.cli.queue.offline_pass import Profiles
     from pyscheduler.cli.queue.source import Source
+    from pyscheduler.cli.queue.view import FairShares
 
 __all__ = ["command", "main"]
 
@@ -124,15 +126,52 @@ def main(arguments: Sequence[str] | None = None) -> None:
 # --- answering ----------------------------------------------------------------------------------
 
 
-async def _models(options: _Options, source: Source) -> list[DialectModel]:
-    """Read the cluster and return its models; print a warning for each kind that may not be listed."""
-    from pyscheduler.cli.queue.model import build_models
+@attrs.frozen(kw_only=True)
+class _Cluster:
+    """The cluster as it was read, and the batch profiles for it."""
+
+    source: Source
+    models: Sequence[DialectModel]
+    profiles: Profiles
+
+
+async def _read(options: _Options, source: Source) -> _Cluster:
+    """Read the cluster; print a warning for each kind that may not be listed."""
+    from pyscheduler.cli.queue.model import build_models, schedulers_of
+    from pyscheduler.cli.queue.offline_pass import profiles_for
     from pyscheduler.cli.queue.reader import read_inventory
 
-    models = build_models(await read_inventory(source.read))
+    inventory = await read_inventory(source.read)
     for plural in dict.fromkeys(source.unread):
         click.echo(f"Warning: {plural} may not be listed, and count as absent", err=True)
-    return [model for model in models if options.dialect in {None, model.name}]
+    schedulers = schedulers_of(inventory)
+    profiles = profiles_for(
+        schedulers, config_file=options.config_file, blocked=options.blocked, feature_gates=options.feature_gates
+    )
+    served = {name: [own] for name, own in profiles.names.items()}
+    models = build_models(inventory, {**schedulers, **served}, trees=profiles.trees)
+    shown = [model for model in models if options.dialect in {None, model.name}]
+    return _Cluster(source=source, models=shown, profiles=profiles)
+
+
+async def _fair_shares(cluster: _Cluster) -> FairShares:
+    """Return the fair shares; without those that cannot be computed, for which a warning is printed."""
+    from pyscheduler.cli.queue.offline_pass import open_offline
+    from pyscheduler.framework.errors import ConfigError
+
+    found: dict[str, Mapping[str, Mapping[str, float]]] = {}
+    if not cluster.models:
+        return found
+    try:
+        async with open_offline(cluster.source.read, cluster.profiles) as offline:
+            for model in cluster.models:
+                result = await offline.run(model.name, only_shares=True)
+                if result is not None:
+                    found[model.name] = result.shares()
+    except ConfigError as error:
+        for problem in error.problems:
+            click.echo(f"Warning: fair shares are unknown: {problem}", err=True)
+    return found
 
 
 def _open(options: _Options) -> Any:
@@ -157,8 +196,9 @@ async def _answer_get(options: _Options, names: Sequence[str], output: str, reso
     from pyscheduler.cli.queue import view
 
     async with _open(options) as source:
-        models = await _models(options, source)
-    shares: view.FairShares = {}
+        cluster = await _read(options, source)
+        shares = await _fair_shares(cluster)
+    models = cluster.models
     if output in {"json", "yaml"}:
         items = [view.data_of(model, shares, queue) for model in models for queue, _ in view.tree_of(model, names)]
         print_data(items[0] if len(names) == 1 and len(items) == 1 else list_of(items), output)
@@ -179,12 +219,14 @@ async def _answer_describe(options: _Options, names: Sequence[str]) -> int:
     from pyscheduler.cli.queue.describe_view import described
 
     async with _open(options) as source:
-        models = await _models(options, source)
+        cluster = await _read(options, source)
+        shares = await _fair_shares(cluster)
+    models = cluster.models
     found = [(model, name) for name in dict.fromkeys(names) for model in models if name in model.specs]
     for number, (model, name) in enumerate(found):
         if number:
             click.echo("\n")
-        for line in described(model, {}, name, reasons={}, now=time.time()):
+        for line in described(model, shares, name, reasons={}, now=time.time()):
             click.echo(line)
     return _report_missing(names, models)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from pyscheduler.api.durations import format_duration
 from pyscheduler.batch.dialects import QUEUE_DIALECTS
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from pyscheduler.cli.queue.view import FairShares
 
 __all__ = ["described"]
+
+_JOB_HEADER: Final = ("Job", "Phase", "Min", "Active", "Waiting", "Gated", "Ended", "Requests", "Message")
 
 
 def described(

@@ -10,18 +10,21 @@ from typing import TYPE_CHECKING, Final
 import attrs
 import numpy as np
 
-from pyscheduler.batch.axis import ResourceAxis
-from pyscheduler.batch.build import CYCLE, DUPLICATE, MISSING_PARENT, build_job, build_queues
+from pyscheduler.batch.axis import CPU, MEMORY, PODS, ResourceAxis
+from pyscheduler.batch.build import CYCLE, DUPLICATE, MISSING, build_job, build_queues
 from pyscheduler.batch.dialects import JOB_DIALECTS, QUEUE_DIALECTS
 from pyscheduler.batch.job_spec import JobSpec
+from pyscheduler.batch.presets import PRESETS
 from pyscheduler.batch.tasks import ACTIVE, Task, TaskState
 from pyscheduler.batch.values import amounts_of
+from pyscheduler.batch.volcano_objects import ROOT_QUEUE
 from pyscheduler.framework.pod_info import PodInfo
+from pyscheduler.framework.resource import EPHEMERAL_STORAGE
 from pyscheduler.podgroup import created_at
-from pyscheduler.scheduler.sessions.tables import NO_QUEUE, NOT_A_LEAF, resource_amounts
+from pyscheduler.scheduler.sessions.tables import NO_GROUP, NO_QUEUE, NOT_A_LEAF
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -36,8 +39,6 @@ if TYPE_CHECKING:
 
 __all__ = ["WAITING", "DialectModel", "JobEntry", "Problem", "build_models", "missing_pods", "schedulers_of"]
 
-#: The schedulerName under which the original of each dialect runs.
-_ORIGINALS: Final = {"kai": "kai-scheduler", "volcano": "volcano", "kube-batch": "kube-batch"}
 #: The states of a task that waits for a node.
 WAITING: Final = (TaskState.PENDING, TaskState.GATED)
 
@@ -123,16 +124,22 @@ def schedulers_of(inventory: Inventory) -> dict[str, list[str]]:
         for pod in state.children():
             names[pod.scheduler_name] = names.get(pod.scheduler_name, 0) + 1
     found = {dialect: sorted(names, key=lambda name: (-names[name], name)) for dialect, names in counts.items()}
-    for dialect, original in _ORIGINALS.items():
-        if original not in found[dialect]:
-            found[dialect].append(original)
+    for dialect, names in found.items():
+        if PRESETS[dialect].scheduler_name not in names:
+            names.append(PRESETS[dialect].scheduler_name)
     return found
 
 
-def build_models(inventory: Inventory, schedulers: Mapping[str, Iterable[str]] | None = None) -> list[DialectModel]:
+def build_models(
+    inventory: Inventory,
+    schedulers: Mapping[str, Iterable[str]] | None = None,
+    *,
+    trees: Collection[str] = ("kai",),
+) -> list[DialectModel]:
     """Return the models of the dialects that have a queue or a job.
 
-    `schedulers`: by dialect the schedulerNames of its jobs, see `schedulers_of`.
+    `schedulers`: by dialect the schedulerNames of its jobs, see `schedulers_of`. `trees`: the dialects in which only
+    queues without children may have jobs.
     """
     owners: dict[str, str] = {}
     for dialect, names in (schedulers or schedulers_of(inventory)).items():
@@ -151,7 +158,8 @@ def build_models(inventory: Inventory, schedulers: Mapping[str, Iterable[str]] |
             if dialect not in dialects.setdefault(spec.name, []):
                 dialects[spec.name].append(dialect)
     models = [
-        _build(inventory, row, states.get(row.name, ()), singles.get(row.name, ()), dialects) for row in JOB_DIALECTS
+        _build(inventory, row, states.get(row.name, ()), singles.get(row.name, ()), dialects, trees)
+        for row in JOB_DIALECTS
     ]
     return [model for model in models if model.specs or model.jobs]
 
@@ -162,8 +170,9 @@ def _build(
     states: Iterable[GroupState],
     singles: Iterable[Pod],
     dialects: Mapping[str, Sequence[str]],
+    trees: Collection[str],
 ) -> DialectModel:
-    specs = inventory.queues.get(row.name, ())
+    specs = _with_roots(inventory.queues.get(row.name, ()))
     described = sorted(
         [
             *((_spec_of(row, state), state, _members(state)) for state in states),
@@ -173,15 +182,15 @@ def _build(
     )
     infos = {pod.uid: PodInfo.of(pod) for _, _, pods in described for pod in pods}
     axis = _axis(inventory, specs, infos.values())
-    queues, queue_problems = build_queues(axis, specs)
-    problems = _queue_problems(row, specs, queue_problems.reasons, dialects)
+    queues, reasons = build_queues(axis, specs)
+    problems = _queue_problems(row, specs, reasons, dialects)
     jobs: dict[str, JobEntry] = {}
     jobs_of: dict[str, list[JobEntry]] = {}
     counts = np.zeros((len(queues), 2), dtype=np.int64)
     pending = np.zeros((len(queues), len(axis)))
     for spec, state, pods in described:
         job = build_job(axis, spec, priority=0, preemptible=spec.preemptible is not False)
-        _find_queue(job, queues, queue_problems.reasons)
+        _find_queue(job, queues, reasons, is_tree=row.name in trees)
         for pod in pods:
             task = _task(axis, row, job, infos[pod.uid])
             job.add(task)
@@ -213,6 +222,16 @@ def _build(
         children=children,
         capacity=sum((axis.amounts(_offered(node.status.allocatable)) for node in inventory.nodes), axis.zeros()),
     )
+
+
+def _with_roots(specs: Sequence[QueueSpec]) -> Sequence[QueueSpec]:
+    """Return the queues; those below Volcano's `root` are at the top if that queue does not exist."""
+    if any(spec.name == ROOT_QUEUE for spec in specs):
+        return specs
+    return [
+        attrs.evolve(spec, parent="") if spec.dialect == "volcano" and spec.parent == ROOT_QUEUE else spec
+        for spec in specs
+    ]
 
 
 def _offered(allocatable: Mapping[str, object]) -> dict[str, float]:
@@ -247,7 +266,7 @@ def _spec_of(row: JobDialect, state: GroupState) -> JobSpec:
         created=min((created_at(pod) for pod in pods), default=0.0),
         queue=next((queue for pod in pods if (queue := row.queue(pod))), row.default_queue),
         min_member=state.group.min,
-        error="PodGroupDoesNotExist",
+        error=NO_GROUP,
     )
 
 
@@ -263,11 +282,12 @@ def _spec_of_pod(row: JobDialect, pod: Pod) -> JobSpec:
     )
 
 
-def _find_queue(job: Job, queues: QueueTable, reasons: Mapping[str, str]) -> None:
+def _find_queue(job: Job, queues: QueueTable, reasons: Mapping[str, str], *, is_tree: bool) -> None:
+    """Set the row of a job's queue, or why it has none. Where parents do not count, any queue may have jobs."""
     job.queue_row = queues.index.get(job.queue, -1)
     if job.queue_row < 0:
         job.queue_error = reasons.get(job.queue, NO_QUEUE)
-    elif not queues.is_leaf[job.queue_row]:
+    elif is_tree and not queues.is_leaf[job.queue_row]:
         job.queue_row, job.queue_error = -1, NOT_A_LEAF
 
 
@@ -277,7 +297,7 @@ def _task(axis: ResourceAxis, row: JobDialect, job: Job, info: PodInfo) -> Task:
         uid=pod.uid,
         key=pod.key,
         job=job,
-        request=resource_amounts(axis, info.requests, 1),
+        request=_requested(axis, info),
         state=_state(pod),
         priority=pod.spec.priority,
         created=created_at(pod),
@@ -285,6 +305,14 @@ def _task(axis: ResourceAxis, row: JobDialect, job: Job, info: PodInfo) -> Task:
         role=row.role(pod),
         pod=pod,
     )
+
+
+def _requested(axis: ResourceAxis, info: PodInfo) -> Amounts:
+    """Return float64[R]: what a pod requests."""
+    said = info.requests
+    values: dict[str, float] = {CPU: said.milli_cpu, MEMORY: said.memory, PODS: 1, **said.scalars}
+    values[EPHEMERAL_STORAGE] = said.ephemeral_storage
+    return axis.amounts(values)
 
 
 def _state(pod: Pod) -> TaskState:
@@ -355,7 +383,7 @@ def _queue_message(reason: str, spec: QueueSpec, by_name: Mapping[str, QueueSpec
             chain.append(at)
             at = by_name[at].parent
         return f"its parents make a cycle, {' -> '.join([*chain, at])}; give one of them another parent"
-    if reason == MISSING_PARENT:
+    if reason == MISSING:
         last = spec
         while last.parent in by_name:
             last = by_name[last.parent]
@@ -367,7 +395,7 @@ def _queue_message(reason: str, spec: QueueSpec, by_name: Mapping[str, QueueSpec
 _JOB_MESSAGES: Final = {
     NO_QUEUE: 'queue "{queue}" does not exist; create it or let the group name another queue',
     NOT_A_LEAF: 'queue "{queue}" has queues below it; let the group name one of those',
-    "PodGroupDoesNotExist": "its pods name a PodGroup that does not exist; create it",
+    NO_GROUP: "its pods name a PodGroup that does not exist; create it",
     "InvalidMinMember": "its minimum is not a usable number; correct spec.minMember",
     "InvalidSubGroups": "its sub-groups make no tree; correct spec.subGroups",
 }

@@ -9,15 +9,18 @@ from pyscheduler.framework.errors import ConfigError
 from pyscheduler.scheduler.sessions.eviction import Evictions
 from pyscheduler.scheduler.sessions.source import Sessions
 from pyscheduler.scheduler.sessions.submission import Submission
+from pyscheduler.scheduler.sessions.tables import ClusterTables
 
 if TYPE_CHECKING:
+    import random
+
     from pyscheduler.runtime.profile import Profile
     from pyscheduler.scheduler.scheduler import Scheduler
 
 __all__ = ["add_sessions"]
 
 
-def add_sessions(scheduler: Scheduler) -> None:
+def add_sessions(scheduler: Scheduler, rng: random.Random) -> None:
     """Add a source of work for each profile that enables a `BatchPlugin`.
 
     Raises `ConfigError` for a profile that cannot be one: it enables two such plugins, or a plugin that preempts.
@@ -34,12 +37,12 @@ def add_sessions(scheduler: Scheduler) -> None:
             for name in profile.preemptors
         ]
         if not problems:
-            _add(scheduler, profile, plugins[0])
+            _add(scheduler, profile, plugins[0], rng)
     if problems:
         raise ConfigError(*problems)
 
 
-def _add(scheduler: Scheduler, profile: Profile, name: str) -> None:
+def _add(scheduler: Scheduler, profile: Profile, name: str, rng: random.Random) -> None:
     plugin = profile.plugins[name]
     assert isinstance(plugin, BatchPlugin), "only batch plugins have sessions"
     evictions = Evictions(handle=profile.handle, pods=scheduler.pods)
@@ -50,7 +53,10 @@ def _add(scheduler: Scheduler, profile: Profile, name: str) -> None:
         statuses=scheduler.statuses,
         evictions=evictions,
     )
-    sessions = Sessions(profile=profile, plugin=plugin, submission=submission, wake=scheduler.work.wake)
+    tables = ClusterTables(plugin, profile.name)
+    sessions = Sessions(
+        profile=profile, plugin=plugin, submission=submission, tables=tables, rng=rng, wake=scheduler.work.wake
+    )
     evictions.on_failure = sessions.request
     sessions.register(scheduler.pods, scheduler.nodes)
     scheduler.sessions.append(sessions)

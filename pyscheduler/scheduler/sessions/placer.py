@@ -13,6 +13,7 @@ import numpy as np
 from pyscheduler.framework.cycle_state import CycleState
 from pyscheduler.framework.diagnosis import FitError
 from pyscheduler.framework.errors import PluginError
+from pyscheduler.framework.status import Code
 from pyscheduler.framework.trial import TrialKind
 from pyscheduler.runtime.placement import feasible_nodes, fits_on
 from pyscheduler.runtime.statement import Statement
@@ -73,6 +74,18 @@ class SnapshotPlacer:
             self.rejections[task.uid] = error
             return mask
         mask[found.rows] = True
+        return mask
+
+    def curable(self, task: Task) -> NDArray[np.bool_]:
+        """Return bool[N]: the nodes that accept the task, or whose rejection an eviction may cure."""
+        mask = self.feasible(task)
+        error = self.rejections.get(task.uid)
+        if mask.all() or not isinstance(error, FitError):
+            return mask
+        statuses = error.diagnosis.node_statuses
+        for row, name in enumerate(self._names):
+            status = statuses.get(name)
+            mask[row] = status is None or status.code is Code.UNSCHEDULABLE
         return mask
 
     def feasible_now(self, task: Task, node: int) -> bool:

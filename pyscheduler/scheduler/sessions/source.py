@@ -7,31 +7,35 @@ starts 10 ms after the first cause, and at most 20 times a second. When nothing 
 from __future__ import annotations
 
 import math
+import random
 from typing import TYPE_CHECKING, Final
 
 import attrs
 
 from pyscheduler.batch.decisions import Decisions
-from pyscheduler.batch.session import Session
 from pyscheduler.batch.tasks import TaskState
 from pyscheduler.runtime.cooperative_yield import CooperativeYield
 from pyscheduler.scheduler.sessions.placer import SnapshotPlacer
 from pyscheduler.scheduler.sessions.submission import waiting_text
-from pyscheduler.scheduler.sessions.tables import read_tables
 from pyscheduler.scheduler.work import Work, WorkResult
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 
     from pyscheduler.api import KubeObject, Node, Pod
+    from pyscheduler.batch.contract import Action
     from pyscheduler.batch.decisions import Decision
+    from pyscheduler.batch.node_table import NodeTable
     from pyscheduler.batch.plugin import BatchPlugin
+    from pyscheduler.batch.session import Session
     from pyscheduler.framework.clock import Timer
+    from pyscheduler.framework.diagnosis import FitError
+    from pyscheduler.framework.errors import PluginError
     from pyscheduler.framework.pod_info import PodInfo
     from pyscheduler.framework.watches import Lister
     from pyscheduler.runtime.profile import Profile
     from pyscheduler.scheduler.sessions.submission import Submission
-    from pyscheduler.scheduler.sessions.tables import Tables
+    from pyscheduler.scheduler.sessions.tables import ClusterTables
 
 __all__ = ["Pass", "Sessions"]
 
@@ -55,10 +59,12 @@ class _PassIsOver(Exception):  # noqa: N818 - it ends a pass, nothing is wrong
 class Pass:
     """What a pass came to. `is_cut`: it ended before all jobs were considered."""
 
-    tables: Tables
+    tables: ClusterTables
     session: Session
     decisions: Sequence[Decision]
     is_cut: bool
+    #: By uid of a task that the filters of the profile let on no node, why.
+    rejections: Mapping[str, FitError | PluginError]
 
 
 @attrs.define(kw_only=True, eq=False)
@@ -68,6 +74,8 @@ class Sessions:
     profile: Profile
     plugin: BatchPlugin
     submission: Submission
+    tables: ClusterTables
+    rng: random.Random
     wake: Callable[[], object]
     _is_due: bool = False
     _timer: Timer | None = None
@@ -86,7 +94,11 @@ class Sessions:
         """Make passes due at changes of pods, nodes, and what the plugin reads."""
         pods.add_event_handler(on_add=self._changed, on_update=self._updated, on_delete=self._changed)
         nodes.add_event_handler(on_add=self._changed, on_update=self._changed_node, on_delete=self._changed)
-        self.plugin.subscribe(self.request)
+        self.plugin.subscribe(self._described)
+
+    def _described(self, job_key: str | None) -> None:
+        self.tables.changed(job_key)
+        self.request()
 
     def _changed(self, _: KubeObject) -> None:
         self.request()
@@ -140,7 +152,7 @@ class Sessions:
         self._is_due = False
         return Work(f"session={self.profile.name}", self._run)
 
-    async def _run(self, _has_waited: bool) -> WorkResult:  # noqa: FBT001 - the signature of a work
+    async def _run(self, _has_waited: bool) -> WorkResult:
         clock = self.submission.scheduling.clock
         self._last_began = began = clock.now()
         self.passes += 1
@@ -148,23 +160,25 @@ class Sessions:
         if found.is_cut:
             self.request()
         tables, session = found.tables, found.session
-        attempts = await self.submission.submit(found.decisions, tables.nodes.names, tables.infos)
+        attempts = await self.submission.submit(found.decisions, tables.names, tables.infos)
         self._plan_retry()
         self.waiting = _waiting(session)
         self.submission.report(session.jobs.values(), self.waiting)
         self.plugin.pass_ended(session, self.waiting)
+        session.ledger.put_back()
         return WorkResult(attempts)
 
-    async def decide(self, *, until: float = math.inf) -> Pass:
-        """Run all actions on the cluster as it is now, and change nothing; `until`: clock seconds at which to stop.
+    async def decide(self, *, until: float = math.inf, actions: Sequence[Action] | None = None) -> Pass:
+        """Run the actions (default: the plugin's) on the cluster as it is now, and change nothing.
 
-        The caller holds the lock on the snapshot.
+        `until`: clock seconds at which to stop. With no action, the policies only prepare, and compute their shares.
+        The caller calls `session.ledger.put_back()` once it has read the result. It holds the lock on the snapshot.
         """
         scheduling, clock = self.submission.scheduling, self.submission.scheduling.clock
         scheduling.cache.update_snapshot(scheduling.snapshot)
         self.submission.evictions.forget_seen()
-        evicting = self.submission.evictions.under_way
-        tables = read_tables(scheduling.snapshot, self.plugin, self.profile.name, self._pending(), evicting)
+        tables = self.tables
+        tables.refresh(scheduling.snapshot, self._pending(), self.submission.evictions.under_way)
         decisions = Decisions()
         turns = CooperativeYield(clock)
 
@@ -173,16 +187,18 @@ class Sessions:
             if clock.now() > until and decisions.items:
                 raise _PassIsOver
 
-        is_cut = False
-        with SnapshotPlacer(self.profile, scheduling.snapshot, tables.nodes.names, tables.infos) as placer:
-            placer.remove_releasing(tables.releasing)
+        is_cut, nodes = False, tables.node_table(scheduling.snapshot)
+        with SnapshotPlacer(self.profile, scheduling.snapshot, tables.names, tables.infos) as placer:
+            placer.remove_releasing(tables.releasing())
             placer.forget_nominations(tables.infos[uid] for uid in self.submission.promises if uid in tables.infos)
-            session = self._open(tables, decisions, placer, turn)
+            session = self._open(nodes, decisions, placer, turn)
             try:
-                await session.run(self.plugin.actions)
+                await session.run(self.plugin.actions if actions is None else actions)
             except _PassIsOver:
                 is_cut = True
-        return Pass(tables=tables, session=session, decisions=decisions.items, is_cut=is_cut)
+        return Pass(
+            tables=tables, session=session, decisions=decisions.items, is_cut=is_cut, rejections=placer.rejections
+        )
 
     def _held_entries(self) -> int:
         return self.submission.scheduling.queue.sub_queues.entered_held
@@ -197,14 +213,15 @@ class Sessions:
         self._retry_seconds = min(self._retry_seconds * 2, RETRY_SECONDS[1])
 
     def _open(
-        self, tables: Tables, decisions: Decisions, placer: SnapshotPlacer, turn: Callable[[], Awaitable[None]]
+        self, nodes: NodeTable, decisions: Decisions, placer: SnapshotPlacer, turn: Callable[[], Awaitable[None]]
     ) -> Session:
-        return Session(
-            axis=tables.axis,
-            nodes=tables.nodes,
-            queues=tables.queues,
-            jobs=tables.jobs,
+        return self.plugin.make_session(
+            axis=self.tables.axis,
+            nodes=nodes,
+            queues=self.tables.queue_table(),
+            jobs=self.tables.jobs,
             tiers=self.plugin.tiers,
+            rng=self.rng,
             placer=placer,
             effects=decisions,
             now=self.submission.scheduling.clock.wall(),

@@ -204,6 +204,7 @@ def test_what_is_kept_up_to_date_is_what_counting_anew_gives(rng: Random) -> Non
     live(rng)
 
 
+@pytest.mark.slow
 def test_every_rule_has_its_turn() -> None:
     """Among the same histories every time, each rule decides several times."""
     FIRED.clear()

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 import pytest
 
+from pyscheduler.batch.build import build_queues
 from pyscheduler.batch.job_spec import JobSpec
 from pyscheduler.batch.plugin import BatchPlugin, TaskFacts
 from pyscheduler.batch.queue_spec import QueueSpec
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from pyscheduler.api import Pod
+    from pyscheduler.batch.axis import ResourceAxis
+    from pyscheduler.batch.queue_table import QueueTable
     from pyscheduler.batch.session import EnabledPolicy, Session
     from pyscheduler.batch.statement import Statement
     from pyscheduler.batch.tasks import Task
@@ -91,11 +94,14 @@ class Jobs(PreEnqueuePlugin, BatchPlugin):
     def pre_enqueue(self, pod: Pod) -> Status | None:
         return None
 
-    def subscribe(self, on_change: Callable[[], object]) -> None:
+    def subscribe(self, on_change: Callable[[str | None], object]) -> None:
         pass
 
-    def queues(self) -> Iterable[QueueSpec]:
-        return [QueueSpec(name="q", uid="q", dialect="test")]
+    def resources(self) -> Iterable[str]:
+        return ()
+
+    def queue_table(self, axis: ResourceAxis) -> tuple[QueueTable, Mapping[str, str]]:
+        return build_queues(axis, [QueueSpec(name="q", uid="q", dialect="test")])
 
     def job_key(self, pod: Pod) -> str:
         return pod.labels["job"]

@@ -1,0 +1,298 @@
+"""The actions that make room: `consolidation`, `reclaim`, `preempt` and `stalegangeviction`.
+
+Source: KAI-Scheduler, `actions/consolidation`, `actions/reclaim`, `actions/preempt`, `actions/stalegangeviction` and
+`actions/common/minimal_job_comparison.go`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar, Final
+
+from pyscheduler.batch.contract import Claim, ScenarioRule, Tasks, VictimFilter
+from pyscheduler.batch.tasks import ACTIVE, ALIVE, TaskState
+from pyscheduler_batch.kai.cycle import Cycle, cycle_of
+from pyscheduler_batch.kai.gang import ZERO, Gang, Quantities, add
+from pyscheduler_batch.kai.job_queue import JobQueue
+from pyscheduler_batch.kai.look_alikes import LookAlikes
+from pyscheduler_batch.kai.placement import POD_SCHEDULING_ERRORS
+from pyscheduler_batch.kai.solver import Solver
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from pyscheduler.batch.session import Session
+    from pyscheduler.batch.tasks import Job, Task
+    from pyscheduler_batch.kai.scenario import Scenario
+
+__all__ = ["Consolidation", "Preempt", "Reclaim", "StaleGangEviction"]
+
+_STALENESS_GRACE: Final = 60.0
+_MAX_VICTIM_JOBS: Final = 16
+
+
+class _Evicting:
+    """What the three solving actions have in common."""
+
+    name: ClassVar[str]
+
+    def __init__(self, arguments: Mapping[str, str] | None = None) -> None:
+        self.arguments = arguments or {}
+
+    async def run(self, session: Session) -> None:
+        """Take the waiting jobs in the order of queues, and search room for each."""
+        cycle = cycle_of(session)
+        line = cycle.waiting(evicts=True, preemptible=self.name == Consolidation.name)
+        failed: dict[int, LookAlikes] = {}
+        while line:
+            gang = line.pop()
+            if not self.may_try(cycle, gang):
+                continue
+            look_alikes = failed.setdefault(self.group_of(gang.job), LookAlikes(cycle))
+            if not look_alikes.is_easier(gang):
+                continue
+            too_large = next((task for task in gang.to_place() if cycle.placement.is_too_large(task)), None)
+            if too_large is not None:
+                session.record(gang.job, POD_SCHEDULING_ERRORS, f"no node is large enough for {too_large.key}")
+                continue
+            if not self.solve(cycle, gang):
+                look_alikes.note(gang)
+            await session.turn()
+
+    def solve(self, cycle: Cycle, gang: Gang) -> bool:
+        """Search room for one job and carry it out; return whether there was any."""
+        if not self.is_worth_it(cycle, gang):
+            return False
+        solver = Solver(cycle, self.name, self.victims(cycle, gang), lambda part, plan: self.accepts(cycle, part, plan))
+        statement = solver.solve(gang)
+        if statement is None:
+            return False
+        cycle.commit(statement)
+        return True
+
+    def may_try(self, cycle: Cycle, gang: Gang) -> bool:
+        """Return whether the job may use this action at all."""
+        return True
+
+    def group_of(self, job: Job) -> int:
+        """Return the group of jobs whose failures count for this one: its queue."""
+        return job.queue_row
+
+    def is_worth_it(self, cycle: Cycle, gang: Gang) -> bool:
+        """Return whether a search could succeed."""
+        return True
+
+    def is_victim(self, cycle: Cycle, gang: Gang, victim: Gang) -> bool:
+        """Return whether a job may be a victim."""
+        raise NotImplementedError
+
+    def accepts(self, cycle: Cycle, gang: Gang, scenario: Scenario) -> bool:
+        """Return whether a simulated scenario may be carried out."""
+        raise NotImplementedError
+
+    def victims(self, cycle: Cycle, gang: Gang) -> Callable[[], JobQueue]:
+        """Return what makes the queue of candidates; the candidates are chosen once."""
+        found: list[Gang] | None = None
+
+        def make() -> JobQueue:
+            nonlocal found
+            if found is None:
+                found = self.candidates(cycle, gang)
+            return JobQueue(cycle, found, victims=True)
+
+        return make
+
+    def candidates(self, cycle: Cycle, gang: Gang) -> list[Gang]:
+        """Return the preemptible jobs with placed tasks that this action and all policies allow."""
+        filters: list[VictimFilter] = [policy for tier in cycle.session.policies(VictimFilter) for policy in tier]
+        found = []
+        for victim in cycle.schedulable():
+            if not victim.job.preemptible or victim.job.uid == gang.job.uid or not victim.job.count(ACTIVE):
+                continue
+            if self.is_victim(cycle, gang, victim) and _all_allow(filters, gang, victim, self.name):
+                found.append(victim)
+        return found
+
+
+def _all_allow(filters: Sequence[VictimFilter], gang: Gang, victim: Gang, action: str) -> bool:
+    """Return whether the policies allow to evict every task of a job."""
+    for policy in filters:
+        mask = policy.may_evict(Claim(gang.job), Tasks.of(victim.tasks), action)
+        if mask is not None and not mask.all():
+            return False
+    return True
+
+
+def _rules_accept(cycle: Cycle, gang: Gang, scenario: Scenario, action: str) -> bool:
+    """Return whether the rules of further policies accept a scenario."""
+    rules: list[ScenarioRule] = [policy for tier in cycle.session.policies(ScenarioRule) for policy in tier]
+    return all(rule.validate(Claim(gang.job), scenario.tasks, action) is None for rule in rules)
+
+
+class Consolidation(_Evicting):
+    """Moves running jobs so that a job fits. All victims must find another place.
+
+    Argument `maxConsolidationVictims`: how many jobs may be candidates; one more is taken, as in the original.
+    -1 is unlimited, 0 turns the action off.
+    """
+
+    name: ClassVar[str] = "consolidation"
+
+    @property
+    def _most(self) -> int:
+        return int(self.arguments.get("maxConsolidationVictims", _MAX_VICTIM_JOBS))
+
+    async def run(self, session: Session) -> None:
+        """Run the action."""
+        if self._most != 0:
+            await super().run(session)
+
+    def group_of(self, job: Job) -> int:
+        """Return one group for all jobs."""
+        return 0
+
+    def is_worth_it(self, cycle: Cycle, gang: Gang) -> bool:
+        """Return whether the cluster has enough free GPUs in all."""
+        wanted = sum(cycle.placement.gpus(task) for task in gang.to_place())
+        return bool(cycle.placement.free_gpus().sum() >= wanted)
+
+    def is_victim(self, cycle: Cycle, gang: Gang, victim: Gang) -> bool:
+        """Return True: any preemptible job may move."""
+        return victim.job.count(ALIVE) > 0
+
+    def candidates(self, cycle: Cycle, gang: Gang) -> list[Gang]:
+        """Return the first candidates."""
+        found = super().candidates(cycle, gang)
+        return found if self._most < 0 else found[: self._most + 1]
+
+    def accepts(self, cycle: Cycle, gang: Gang, scenario: Scenario) -> bool:
+        """Return whether every victim found a place."""
+        return all(task.state != TaskState.RELEASING for task in scenario.tasks) and _rules_accept(
+            cycle, gang, scenario, self.name
+        )
+
+
+class Reclaim(_Evicting):
+    """Takes resources back from queues above their share.
+
+    Argument `consolidatingReclaim`: whether tasks that only move do not count as reclaimed (default true).
+    """
+
+    name: ClassVar[str] = "reclaim"
+
+    def may_try(self, cycle: Cycle, gang: Gang) -> bool:
+        """Return whether the job's queue stays within its fair share."""
+        return cycle.proportion.can_reclaim(gang.job, gang.requested())
+
+    def is_victim(self, cycle: Cycle, gang: Gang, victim: Gang) -> bool:
+        """Return whether the victim is in another queue, above its share and not protected."""
+        if victim.job.queue_row == gang.job.queue_row:
+            return False
+        return cycle.proportion.may_be_victim(
+            gang.job.queue_row, gang.requested(), victim.job.queue_row
+        ) and cycle.min_runtime.allows_victim(self.name, gang.job, victim)
+
+    def solve(self, cycle: Cycle, gang: Gang) -> bool:
+        """Search room for one job; the shares are judged as they are now."""
+        cycle.proportion.start_solution()
+        return super().solve(cycle, gang)
+
+    def accepts(self, cycle: Cycle, gang: Gang, scenario: Scenario) -> bool:
+        """Return whether the shares justify what is taken, and no protected job falls below its minimum."""
+        units: dict[int, list[Quantities]] = {}
+        for victim, tasks in scenario.by_job().values():
+            amounts = self._amounts(cycle, victim, tasks)
+            if amounts:
+                units.setdefault(victim.job.queue_row, []).extend(amounts)
+        if not cycle.proportion.is_fair(gang.job, gang.requested(), units):
+            return False
+        return _keep_minimum(cycle, gang, scenario, self.name) and _rules_accept(cycle, gang, scenario, self.name)
+
+    def _amounts(self, cycle: Cycle, victim: Gang, tasks: Sequence[Task]) -> list[Quantities]:
+        """Return what a job loses: each surplus task, then the others as one."""
+        ignores_moved = self.arguments.get("consolidatingReclaim", "true") != "false"
+
+        def counts(task: Task) -> bool:
+            return not (ignores_moved and task.state in ACTIVE)
+
+        by_leaf: dict[str, list[Task]] = {}
+        for task in tasks:
+            by_leaf.setdefault(task.sub_group or "default", []).append(task)
+        minima = {leaf.name: leaf.minimum for leaf in victim.leaves}
+        surplus: list[Quantities] = []
+        core: Quantities | None = None
+        for name, members in by_leaf.items():
+            least = max(minima[name], 0)
+            for task in members[least:]:
+                if counts(task):
+                    surplus.append(cycle.proportion.quantities(task))
+            for task in members[:least]:
+                if counts(task):
+                    core = add(core or ZERO, cycle.proportion.quantities(task))
+        return surplus if core is None else [*surplus, core]
+
+
+class Preempt(_Evicting):
+    """Takes resources from jobs of lower priority in the same queue."""
+
+    name: ClassVar[str] = "preempt"
+
+    def is_worth_it(self, cycle: Cycle, gang: Gang) -> bool:
+        """Return whether a non-preemptible job stays within quota."""
+        total = ZERO
+        for task in gang.to_place():
+            total = add(total, cycle.proportion.quantities(task))
+        return cycle.proportion.over_quota(gang.job, total) is None
+
+    def is_victim(self, cycle: Cycle, gang: Gang, victim: Gang) -> bool:
+        """Return whether the victim is in the same queue, of lower priority and not protected."""
+        job = victim.job
+        if job.queue_row != gang.job.queue_row or job.priority >= gang.job.priority:
+            return False
+        return cycle.min_runtime.allows_victim(self.name, gang.job, victim)
+
+    def accepts(self, cycle: Cycle, gang: Gang, scenario: Scenario) -> bool:
+        """Return whether no protected job falls below its minimum."""
+        return _keep_minimum(cycle, gang, scenario, self.name) and _rules_accept(cycle, gang, scenario, self.name)
+
+
+def _keep_minimum(cycle: Cycle, gang: Gang, scenario: Scenario, action: str) -> bool:
+    return all(
+        cycle.min_runtime.keeps_minimum(action, gang.job, victim, tasks) for victim, tasks in scenario.by_job().values()
+    )
+
+
+class StaleGangEviction:
+    """Evicts jobs that have run below their minimum for too long.
+
+    Argument `defaultStalenessGracePeriod`: seconds, for jobs that do not set it; negative means never.
+    """
+
+    name: ClassVar[str] = "stalegangeviction"
+
+    def __init__(self, arguments: Mapping[str, str] | None = None) -> None:
+        self._grace = float((arguments or {}).get("defaultStalenessGracePeriod", _STALENESS_GRACE))
+
+    async def run(self, session: Session) -> None:
+        """Stamp stale jobs, evict those whose grace period is over, and clear the stamp of others."""
+        cycle = cycle_of(session)
+        for gang in cycle.gangs.values():
+            job = gang.job
+            if not _is_stale(gang):
+                job.stale_since = None
+                continue
+            if job.stale_since is None:
+                job.stale_since = session.now
+            grace = self._grace if job.staleness_grace is None else job.staleness_grace
+            if grace < 0 or session.now - job.stale_since < grace:
+                continue
+            statement = session.statement()
+            for task in gang.tasks:
+                if task.state in ACTIVE:
+                    statement.evict(task, action=self.name)
+            session.commit(statement)
+            await session.turn()
+
+
+def _is_stale(gang: Gang) -> bool:
+    """Return whether a job runs, no task of it has succeeded, and some leaf is below its minimum."""
+    return not gang.job.counts[TaskState.SUCCEEDED] and gang.used > 0 and not gang.is_satisfied()

@@ -1,0 +1,209 @@
+"""The solver of the evicting actions: finds victims for a pending job by simulation.
+
+It probes 1, 2, 4 … tasks of the job, then bisects, and finally tries all of them. What a probe evicted is recorded for
+the next ones. Every generator begins anew. A scenario counts only if the simulation places the job, and the validator
+of the action accepts it.
+
+Source: KAI-Scheduler, `actions/common/solvers` (`job_solver.go`, `by_pod_solver.go`) and `actions/common/action.go`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import attrs
+import numpy as np
+
+from pyscheduler.batch.tasks import ACTIVE, NO_NODE, TaskState
+from pyscheduler_batch.kai.job_queue import JobQueue
+from pyscheduler_batch.kai.scenario import Probe, Scenario, Unit, multi_node, node_local
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from numpy.typing import NDArray
+
+    from pyscheduler.batch.statement import Statement
+    from pyscheduler.batch.tasks import Task
+    from pyscheduler_batch.kai.cycle import Cycle
+    from pyscheduler_batch.kai.gang import Gang
+
+__all__ = ["Solver"]
+
+_LOST = frozenset({TaskState.RELEASING, TaskState.PIPELINED})
+_GENERATORS = (node_local, multi_node)
+
+
+@attrs.frozen(eq=False)
+class _Solution:
+    """A scenario that worked: its open statement, and the tasks that lost their place."""
+
+    statement: Statement
+    units: Sequence[Unit]
+    tasks: Sequence[Task]
+
+
+class Solver:
+    """Searches victims for one pending job.
+
+    `victims` returns the candidates; `is_valid` judges a simulated scenario for a gang of pending tasks.
+    """
+
+    def __init__(
+        self,
+        cycle: Cycle,
+        action: str,
+        victims: Callable[[], JobQueue],
+        is_valid: Callable[[Gang, Scenario], bool],
+    ) -> None:
+        self._cycle = cycle
+        self._action = action
+        self._victims = victims
+        self._is_valid = is_valid
+
+    def solve(self, gang: Gang) -> Statement | None:
+        """Return the open statement that evicts the victims and promises nodes to the job, or None."""
+        placement = self._cycle.placement
+        tasks = gang.to_place()
+        if not tasks:
+            return None
+        used = gang.used
+        rows = placement.feasible_rows(gang)
+        failed: set[object] = set()
+        for generator in _GENERATORS:
+            search = _Search(self._cycle, self._action, self._victims, self._is_valid, gang, tasks, rows, failed)
+            solution = search.run(generator)
+            if solution is not None:
+                is_solved = gang.is_satisfied() and gang.used > used
+                return solution.statement if is_solved else None
+        return None
+
+
+class _Search:
+    """The probes of one generator."""
+
+    def __init__(  # noqa: PLR0913 - the parts of a search
+        self,
+        cycle: Cycle,
+        action: str,
+        victims: Callable[[], JobQueue],
+        is_valid: Callable[[Gang, Scenario], bool],
+        gang: Gang,
+        tasks: Sequence[Task],
+        rows: NDArray[np.int64],
+        failed: set[object],
+    ) -> None:
+        self._cycle = cycle
+        self._action = action
+        self._victims = victims
+        self._is_valid = is_valid
+        self._gang = gang
+        self._tasks = tasks
+        self._rows = rows
+        self._failed = failed
+        self._recorded: Sequence[Unit] = ()
+        self._recorded_tasks: Sequence[Task] = ()
+
+    def run(self, generator: Callable[[Probe], Iterator[Scenario]]) -> _Solution | None:
+        """Return the solution for all tasks, or None."""
+        count = len(self._tasks)
+        low, high, size = 0, 0, 1
+        while low < count:
+            if not self._try(generator, size):
+                high = size
+                break
+            low = size
+            size = min(size * 2, count)
+        while high - low > 1:
+            middle = (low + high) // 2
+            if self._try(generator, middle):
+                low = middle
+            else:
+                high = middle
+        return self._probe(generator, count) if low else None
+
+    def _try(self, generator: Callable[[Probe], Iterator[Scenario]], size: int) -> bool:
+        """Return whether there is room for the first tasks; record the victims."""
+        solution = self._probe(generator, size)
+        if solution is None:
+            return False
+        solution.statement.discard()
+        self._recorded = solution.units
+        self._recorded_tasks = solution.tasks
+        return True
+
+    def _probe(self, generator: Callable[[Probe], Iterator[Scenario]], size: int) -> _Solution | None:
+        from_job = self._gang
+        chosen = self._tasks[:size]
+        placed = [task for task in from_job.tasks if task.state in ACTIVE]
+        gang = from_job.lowered_part([*placed, *chosen])
+        recorded_rows = [task.node for task in self._recorded_tasks if task.node != NO_NODE]
+        placement = self._cycle.placement
+        rows = placement.by_name(np.concatenate([self._rows, np.array(recorded_rows, dtype=np.int64)]))
+        pending = gang.to_place()
+        if not pending:
+            return None
+        probe = Probe(
+            placement=placement,
+            gang=gang,
+            pending=pending,
+            rows=rows,
+            recorded=self._recorded,
+            whole=self._cycle.gangs,
+            victims=self._victims(),
+        )
+        for scenario in generator(probe):
+            key = (tuple(sorted(task.uid for task in pending)), scenario.fingerprint())
+            if key in self._failed:
+                continue
+            solution = self._simulate(gang, scenario, rows)
+            if solution is not None:
+                return solution
+            self._failed.add(key)
+        return None
+
+    def _simulate(self, gang: Gang, scenario: Scenario, rows: NDArray[np.int64]) -> _Solution | None:
+        """Evict, place the job and the victims in the order of queues, and judge the result."""
+        tasks = scenario.tasks
+        if not tasks:
+            return None
+        cycle = self._cycle
+        statement = cycle.statement()
+        cycle.evict(statement, tasks, action=self._action, by=gang.job)
+        left = np.array([task.node for task in tasks if task.node != NO_NODE], dtype=np.int64)
+        rows = cycle.placement.by_name(np.concatenate([rows, left]))
+        if not self._place_all(statement, gang, {task.job.uid for task in tasks}, rows) or not self._is_valid(
+            gang, scenario
+        ):
+            statement.discard()
+            return None
+        lost = [task for task in tasks if task.state in _LOST]
+        unit_of: dict[str, Unit] = {}
+        for unit in (*scenario.recorded, *scenario.units):
+            for task in unit.tasks:
+                unit_of.setdefault(task.uid, unit)
+        units = {id(unit_of[task.uid]): unit_of[task.uid] for task in lost}
+        return _Solution(statement, list(units.values()), lost)
+
+    def _place_all(self, statement: Statement, gang: Gang, victims: set[str], rows: NDArray[np.int64]) -> bool:
+        cycle = self._cycle
+        own = gang.job.uid
+        line = JobQueue(
+            cycle,
+            (
+                gang if other.job.uid == own else other
+                for other in cycle.schedulable()
+                if other.job.uid == own or other.job.uid in victims or other.job.counts[TaskState.PENDING]
+            ),
+        )
+        is_placed = False
+        while line:
+            following = line.pop()
+            uid = following.job.uid
+            if uid == own:
+                if not cycle.placement.place_gang(statement, rows, following, promise=True):
+                    return False
+                is_placed = True
+            elif uid in victims:
+                cycle.placement.place_gang(statement, rows, following, promise=True)
+        return is_placed
