@@ -116,14 +116,17 @@ class Policy:
         """End a pass."""
 
 
-class Action(Protocol):
-    """One step of a pass."""
+class Action:
+    """One step of a pass. Made once per profile, with its arguments."""
 
     name: ClassVar[str]
 
+    def __init__(self, arguments: Mapping[str, str] | None = None) -> None:
+        self.arguments = arguments or {}
+
     async def run(self, session: Session) -> None:
         """Run the action; await `session.turn()` now and then."""
-        ...
+        raise NotImplementedError
 
 
 @runtime_checkable

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from pyscheduler.api import KubeObject, Pod, ResourceKind
     from pyscheduler.batch.axis import ResourceAxis
     from pyscheduler.batch.contract import Action
-    from pyscheduler.batch.queue_table import QueueTable
     from pyscheduler.batch.queue_spec import QueueSpec
+    from pyscheduler.batch.queue_table import QueueTable
     from pyscheduler.batch.session import EnabledPolicy, Session
     from pyscheduler.batch.tasks import Job
     from pyscheduler.framework import Handle, Status

@@ -45,6 +45,8 @@ _BUILT_IN: Final = frozenset(
         "podaffinity",
         "gpuspread",
         "reflectjoborder",
+        "sg-nodelocalgreedy",
+        "sg-multinodegang",
     }
 )
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from pyscheduler.batch.build import build_queues
+from pyscheduler.batch.contract import Action
 from pyscheduler.batch.job_spec import JobSpec
 from pyscheduler.batch.plugin import BatchPlugin, TaskFacts
 from pyscheduler.batch.queue_spec import QueueSpec
@@ -37,7 +38,7 @@ profiles:
 """
 
 
-class WholeJobs:
+class WholeJobs(Action):
     """Allocate each job whose pods all fit, the older first."""
 
     name: ClassVar[str] = "allocate"
@@ -58,7 +59,7 @@ class WholeJobs:
             await session.turn()
 
 
-class EvictLower:
+class EvictLower(Action):
     """Evict single pods of lower priority until a pending job fits."""
 
     name: ClassVar[str] = "preempt"

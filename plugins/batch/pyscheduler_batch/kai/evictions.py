@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar, Final
 
-from pyscheduler.batch.contract import Claim, ScenarioRule, Tasks, VictimFilter
+from pyscheduler.batch.contract import Action, Claim, ScenarioRule, Tasks, VictimFilter
 from pyscheduler.batch.tasks import ACTIVE, ALIVE, TaskState
 from pyscheduler_batch.kai.cycle import Cycle, cycle_of
 from pyscheduler_batch.kai.gang import ZERO, Gang, Quantities, add
@@ -30,13 +30,8 @@ _STALENESS_GRACE: Final = 60.0
 _MAX_VICTIM_JOBS: Final = 16
 
 
-class _Evicting:
+class _Evicting(Action):
     """What the three solving actions have in common."""
-
-    name: ClassVar[str]
-
-    def __init__(self, arguments: Mapping[str, str] | None = None) -> None:
-        self.arguments = arguments or {}
 
     async def run(self, session: Session) -> None:
         """Take the waiting jobs in the order of queues, and search room for each."""

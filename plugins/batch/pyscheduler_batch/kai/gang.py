@@ -138,7 +138,7 @@ class Gang:
         "root",
     )
 
-    def __init__(  # noqa: PLR0913 - the parts of a gang
+    def __init__(
         self,
         job: Job,
         root: Branch,

@@ -102,7 +102,13 @@ class Placement:
 
     def matches(self, task: Task) -> NDArray[np.bool_]:
         """Return bool[N]: the nodes that the filters accept once evicted tasks are gone, whatever they have left."""
-        mask = self._session.placer.feasible(task)
+        return self._with_predicates(task, self._session.placer.feasible(task))
+
+    def curable(self, task: Task) -> NDArray[np.bool_]:
+        """Return bool[N]: the nodes that the filters accept, or could accept after evictions."""
+        return self._with_predicates(task, self._session.placer.curable(task))
+
+    def _with_predicates(self, task: Task, mask: NDArray[np.bool_]) -> NDArray[np.bool_]:
         for predicate in self._predicates:
             accepted = predicate.filter_nodes(task)
             if accepted is not None:
@@ -176,7 +182,10 @@ class Placement:
         table = self._table
         idle = table.idle[rows]
         free = idle + table.releasing[rows] - table.pipelined[rows]
-        fits = np.all(free >= task.request, axis=1) & self.matches(task)[rows]
+        fits = np.all(free >= task.request, axis=1)
+        if not fits.any():
+            return None
+        fits &= self.matches(task)[rows]
         if not fits.any():
             return None
         fits_idle = np.all(idle >= task.request, axis=1)

@@ -223,7 +223,7 @@ class Proportion(Policy):
                 )
         return None
 
-    def _refusal(  # noqa: PLR0913 - the parts of the sentence
+    def _refusal(
         self,
         reason: str,
         bound: str,

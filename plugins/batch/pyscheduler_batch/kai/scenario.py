@@ -93,7 +93,7 @@ class _Accumulator:
         self._recorded = {task.uid for unit in probe.recorded for task in unit.tasks}
         self._required = sorted((probe.placement.gpus(task) for task in probe.pending), reverse=True)
         self._free = probe.placement.free_gpus().copy()
-        self._masks = [mask for task in probe.pending if not (mask := probe.placement.matches(task)).all()]
+        self._masks = [mask for task in probe.pending if not (mask := probe.placement.curable(task)).all()]
         self._reachable = np.zeros(len(self._free), dtype=np.bool_)
         self._reachable[probe.rows] = True
         for unit in probe.recorded:

@@ -82,7 +82,7 @@ class Solver:
 class _Search:
     """The probes of one generator."""
 
-    def __init__(  # noqa: PLR0913 - the parts of a search
+    def __init__(
         self,
         cycle: Cycle,
         action: str,

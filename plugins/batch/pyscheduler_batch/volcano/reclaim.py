@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, ClassVar, cast
 
 import numpy as np
 
-from pyscheduler.batch.contract import Claim
+from pyscheduler.batch.contract import Action, Claim
 from pyscheduler_batch.priority_queue import PriorityQueue
 from pyscheduler_batch.volcano.evictions import eligible_jobs, evict_until, pending_tasks, reachable
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["Reclaim"]
 
 
-class Reclaim:
+class Reclaim(Action):
     """Evict running tasks of other queues, task by task; keep the evictions for a job if it is pipelined by them.
 
     Whether a queue is overused is asked once; then all its starving jobs follow. Nodes are tried in their order.
