@@ -26,12 +26,15 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 
     from pyscheduler.api import KubeObject, Node, Pod
+    from pyscheduler.batch.contract import Action
     from pyscheduler.batch.decisions import Decision
     from pyscheduler.batch.node_table import NodeTable
     from pyscheduler.batch.plugin import BatchPlugin
     from pyscheduler.batch.session import Session
     from pyscheduler.batch.tasks import Job
     from pyscheduler.framework.clock import Timer
+    from pyscheduler.framework.diagnosis import FitError
+    from pyscheduler.framework.errors import PluginError
     from pyscheduler.framework.pod_info import PodInfo
     from pyscheduler.framework.watches import Lister
     from pyscheduler.runtime.profile import Profile
@@ -64,6 +67,8 @@ class Pass:
     session: Session
     decisions: Sequence[Decision]
     is_cut: bool
+    #: By uid of a task that the filters of the profile let on no node, why.
+    rejections: Mapping[str, FitError | PluginError]
 
 
 @attrs.define(kw_only=True, eq=False)
@@ -173,9 +178,10 @@ class Sessions:
         session.ledger.put_back()
         return WorkResult(attempts)
 
-    async def decide(self, *, until: float = math.inf) -> Pass:
-        """Run all actions on the cluster as it is now, and change nothing; `until`: clock seconds at which to stop.
+    async def decide(self, *, until: float = math.inf, actions: Sequence[Action] | None = None) -> Pass:
+        """Run the actions (default: the plugin's) on the cluster as it is now, and change nothing.
 
+        `until`: clock seconds at which to stop. With no action, the policies only prepare, and compute their shares.
         The caller calls `session.ledger.put_back()` once it has read the result. It holds the lock on the snapshot.
         """
         scheduling, clock = self.submission.scheduling, self.submission.scheduling.clock
@@ -197,10 +203,12 @@ class Sessions:
             placer.forget_nominations(tables.infos[uid] for uid in self.submission.promises if uid in tables.infos)
             session = self._open(nodes, decisions, placer, turn)
             try:
-                await session.run(self.plugin.actions)
+                await session.run(self.plugin.actions if actions is None else actions)
             except _PassIsOver:
                 is_cut = True
-        return Pass(tables=tables, session=session, decisions=decisions.items, is_cut=is_cut)
+        return Pass(
+            tables=tables, session=session, decisions=decisions.items, is_cut=is_cut, rejections=placer.rejections
+        )
 
     def _held_entries(self) -> int:
         return self.submission.scheduling.queue.sub_queues.entered_held
