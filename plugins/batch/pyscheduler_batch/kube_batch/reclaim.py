@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, ClassVar, cast
 
 import numpy as np
 
-from pyscheduler.batch.contract import Claim
+from pyscheduler.batch.contract import Action, Claim
 from pyscheduler.batch.tasks import TaskState
 from pyscheduler_batch.kube_batch.evictions import enough_victims, rich_nodes
 from pyscheduler_batch.priority_queue import PriorityQueue
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["Reclaim"]
 
 
-class Reclaim:
+class Reclaim(Action):
     """Take from other queues for one task of one job per turn of the best queue that is not overused.
 
     A queue whose turn placed nothing is out. Each eviction counts at once; the original wrote it at once, too.
