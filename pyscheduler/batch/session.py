@@ -42,6 +42,11 @@ async def _no_turn() -> None:
     """Go on at once."""
 
 
+def _no_time() -> float:
+    """Return that no time has passed."""
+    return 0.0
+
+
 @attrs.define(eq=False, kw_only=True, slots=False)
 class Session:
     """The state of a pass. Actions change it through statements only."""
@@ -58,6 +63,8 @@ class Session:
     now: float
     #: Lets other tasks of the scheduler run, if it is time.
     turn: Callable[[], Awaitable[None]] = _no_turn
+    #: Returns the seconds since the pass began, for time limits of searches; by default no time passes.
+    elapsed: Callable[[], float] = _no_time
     #: What policies and actions of a preset share in this pass, by its type.
     extras: dict[type, Any] = attrs.Factory(dict)
     #: By job uid, the reasons recorded in this pass, in order and without repetition.
