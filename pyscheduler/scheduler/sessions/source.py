@@ -256,6 +256,9 @@ class Sessions:
     def _held_entries(self) -> int:
         return self.submission.scheduling.queue.sub_queues.entered_held
 
+    def _elapsed(self, began: float) -> float:
+        return self.submission.scheduling.clock.now() - began
+
     def _protected(self, now: float, claimant: Job) -> Collection[str]:
         return self.guards.protected(claimant, now, self.tables.jobs)
 
@@ -295,6 +298,7 @@ class Sessions:
             effects=decisions,
             now=clock.wall(),
             turn=turn,
+            elapsed=partial(self._elapsed, clock.now()),
             protected=partial(self._protected, clock.now()),
         )
 
