@@ -91,7 +91,7 @@ def _action_arguments(args: BatchArgs, name: str) -> Mapping[str, str]:
     if args.preset == "kai":
         own.setdefault("maxConsolidationVictims", str(args.max_consolidation_victims))
         own.setdefault("consolidatingReclaim", str(args.consolidating_reclaim).lower())
-        own.setdefault("stalenessGrace", str(args.staleness_grace))
+        own.setdefault("defaultStalenessGracePeriod", str(args.staleness_grace))
     return own
 
 
