@@ -114,6 +114,10 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
         self._session_type = session_type(self._args)
         #: By uid of a queue, its description as of a version of the object.
         self._specs: dict[str, tuple[KubeObject, QueueSpec]] = {}
+        #: UIDs of the groups whose pods get no condition.
+        self._unmarked: set[str] = set()
+        if self._args.preset == "kai":
+            self.pod_event = "Unschedulable"
         self._statuses = Statuses.of(handle, self._groups, self._queue_row, self._row)
         self._reporter = StatusReporter(handle, self._statuses, node_pool=self._args.node_pool)
 
@@ -207,7 +211,9 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
             row = next((each for each in JOB_DIALECTS if each.name == state.group.dialect), self._row)
             read = row.groups.object_fields
             assert read is not None, "the dialects of jobs have objects"
-            return self._statuses.remember(row.read(state.object, read(state.object)))
+            spec = self._statuses.remember(row.read(state.object, read(state.object)))
+            (self._unmarked.discard if spec.mark_unschedulable else self._unmarked.add)(spec.uid)
+            return spec
         if key.startswith("group/"):
             return None
         pod = pods[0]
@@ -251,6 +257,10 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
             return ()
         succeeded = ((pod, TaskState.SUCCEEDED) for pod in state.succeeded.values())
         return (*succeeded, *((pod, TaskState.FAILED) for pod in state.failed.values()))
+
+    def marks_unschedulable(self, job: Job) -> bool:
+        """Return what the group of KAI says in `markUnschedulable`."""
+        return job.uid not in self._unmarked
 
     def pass_ended(self, session: Session, waiting: Mapping[str, str]) -> None:
         """Report what the pass came to, in statuses and events."""

@@ -159,7 +159,7 @@ class Sessions:
         attempts = await self.submission.submit(found.decisions, tables.names, tables.infos)
         self._plan_retry()
         self.waiting = _waiting(session)
-        self.submission.report(session.jobs.values(), self.waiting)
+        self.submission.report(session.jobs.values(), self.waiting, tables.unknown())
         self.plugin.pass_ended(session, self.waiting)
         session.ledger.put_back()
         return WorkResult(attempts)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from pyscheduler.api import Pod
 from pyscheduler.batch.queue_problems import queue_problem
+from pyscheduler.batch.tasks import TaskState
 from pyscheduler_batch.status.evict_texts import evict_note, pod_note
 from pyscheduler_batch.status.kai_groups import kai_report
 from pyscheduler_batch.status.queues import sums_of
@@ -39,6 +40,8 @@ class StatusReporter:
         #: By uid of a job: what it was when it was reported last.
         self._marks: dict[str, tuple[object, ...]] = {}
         self._keys: dict[str, str] = {}
+        #: By uid of a job, the nodes that its pods were promised last, by uid of the pod (KAI).
+        self._pipelined: dict[str, dict[str, str]] = {}
 
     def pass_ended(self, session: Session, waiting: Mapping[str, str]) -> None:
         """Report the jobs that changed; the session still has the state that the pass came to."""
@@ -59,6 +62,7 @@ class StatusReporter:
             marks[uid] = _mark(job, session)
         for uid in self._marks.keys() - marks.keys():
             is_changed = self._statuses.book.put(self._book_key(uid), None) or is_changed
+            self._pipelined.pop(uid, None)
             namespace, _, name = self._keys.pop(uid).partition("/")
             self._statuses.loosen(namespace, name)
         self._marks = marks
@@ -91,6 +95,24 @@ class StatusReporter:
             )
         else:
             self._statuses.report(group, kai_report(job, session, problem, sums.sums, self._node_pool))
+            self._tell_pipelined(job, session)
+
+    def _tell_pipelined(self, job: Job, session: Session) -> None:
+        """Record on each pod that it waits for resources of a node, once for each node."""
+        before = self._pipelined.pop(job.uid, {})
+        promised = {
+            task.uid: (task, session.nodes.names[task.node])
+            for task in job.tasks.values()
+            if task.state == TaskState.PIPELINED
+        }
+        for uid, (task, node) in promised.items():
+            if before.get(uid) != node and task.pod is not None:
+                note = f"Pod {task.key} was pipelined to node {node}"
+                self._handle.event_recorder.event(
+                    task.pod, type="Normal", reason="Pipelined", action="Scheduling", note=note
+                )
+        if promised:
+            self._pipelined[job.uid] = {uid: node for uid, (_, node) in promised.items()}
 
     def _group_object(self, job: Job) -> KubeObject | None:
         """Return the object of the job's group; None for a job that is a pod without a group."""
