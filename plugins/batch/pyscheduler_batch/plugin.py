@@ -7,6 +7,8 @@ import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
+import attrs
+
 from pyscheduler.api import BUILT_IN_KINDS, ENDED_PODS, KindTable, PriorityClass
 from pyscheduler.batch.build import build_queues
 from pyscheduler.batch.configuration import batch_args
@@ -172,6 +174,23 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
             lister.add_event_handler(on_add=changed, on_update=queue_updated, on_delete=changed)
         self._classes.add_event_handler(on_add=changed, on_update=changed, on_delete=changed)
         self._groups.directory.subscribe(group_changed)
+
+        def group_updated(old: KubeObject, new: KubeObject) -> None:
+            # The directory reports what all group plugins read; queue and priority class are not among it.
+            if self._described(old) != self._described(new):
+                on_change(f"group/{new.namespace}/{new.name}")
+
+        for kind in self._row.groups.kinds:
+            self.handle.lister(kind.type).add_event_handler(on_update=group_updated)
+
+    def _described(self, group: KubeObject) -> JobSpec:
+        """Return what a group's object says apart from its status, and from times that this scheduler writes."""
+        read = self._row.groups.object_fields
+        assert read is not None, "the dialects of jobs have objects"
+        spec = self._row.read(group, read(group))
+        return attrs.evolve(
+            spec, phase="", conditions=(), scheduling_conditions=(), stale_since=None, last_start=None, warnings=()
+        )
 
     def resources(self) -> Iterable[str]:
         """Return the resources that queues name."""

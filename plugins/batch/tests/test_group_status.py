@@ -311,3 +311,21 @@ async def test_a_missing_queue_of_volcano_is_on_the_condition(volcano: Any) -> N
     assert volcano.nodes_of("one") == ["n0"]
     assert volcano.condition("one", "Scheduled")["status"] == "True"
     await scheduler.stop()
+
+
+async def test_a_group_may_change_its_queue(kai: Any) -> None:
+    """A job in a missing queue is bound as soon as its group names another one; the sums follow."""
+    kai.nodes(1, cpu="8")
+    for name in ("a", "b"):
+        kai.queue(name)
+    scheduler = await kai.start()
+    kai.job("one", "gone", 1)
+    kai.job("two", "a", 1)
+    await kai.pass_time()
+    for name in ("one", "two"):
+        kai.cluster.patch(kai.group_kind.type, name, {"spec": {"queue": "b"}})
+    await kai.pass_time()
+    assert kai.nodes_of("one") == ["n0"]
+    assert kai.queue_status("b")["allocated"] == {"cpu": "2"}
+    assert kai.queue_status("a")["allocated"] == {}
+    await scheduler.stop()
