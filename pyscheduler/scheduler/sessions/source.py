@@ -203,7 +203,7 @@ class Sessions:
     def _report(self, session: Session) -> None:
         """Tell users what the pass came to."""
         try:
-            self.submission.report(session.jobs.values(), self.waiting)
+            self.submission.report(session.jobs.values(), self.waiting, self.tables.unknown())
             self.plugin.pass_ended(session, self.waiting)
         except Exception as error:  # noqa: BLE001 - a bug in a status must not undo the decisions
             self._fail("Pass was not reported", error)
