@@ -91,20 +91,19 @@ def policy_named(name: str) -> Policy:
 
     Raises `ConfigError` for an unknown name and for a file that is not usable.
     """
-    args = POLICIES.get(name)
-    if args is not None:
-        config = loads(_PROFILE.format(name=name, args=args), source=f"policy {name}")
+    if name in POLICIES:
+        config = loads(_PROFILE.format(name=name, args=POLICIES[name]), source=f"policy {name}")
         return Policy(
             name=name, config=config, preset="kai" if name == "kai" else "volcano", is_fifo=name == "fifo"
         )
     if not name.endswith((".yaml", ".yml", ".json")):
         raise ConfigError(f'--compare: no policy "{name}"; known are {", ".join(POLICIES)}, or name a .yaml file')
     config = load(name)
-    given = config.profiles[0].plugin_args.get("Batch")
-    preset = given.get("preset") if isinstance(given, dict) else None
+    args = next((each.raw for each in config.profiles[0].plugin_config if each.name == "Batch"), None)
+    preset = (args or {}).get("preset")
     if preset not in {"kai", "volcano"}:
         raise ConfigError("--compare: the first profile must enable Batch with the preset kai or volcano", source=name)
-    return Policy(name=name, config=config, preset=preset)
+    return Policy(name=name, config=config, preset=str(preset))
 
 
 class PolicyResult(msgspec.Struct, frozen=True, kw_only=True):

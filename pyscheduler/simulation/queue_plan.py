@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
+from pyscheduler.batch.dialects import QUEUE_DIALECTS
 from pyscheduler.batch.queue_wire import KAI_QUEUES, VOLCANO_QUEUES
 from pyscheduler.simulation.group_objects import queue_definition
 
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 
     from pyscheduler.simulation.job_traces import Job, NodePool
 
-__all__ = ["QueuePlan", "Team", "kai_queues", "volcano_queues"]
+__all__ = ["QueuePlan", "Team", "kai_queues", "queue_definitions", "volcano_queues"]
 
 
 @attrs.frozen(kw_only=True)
@@ -28,7 +29,7 @@ class Team:
 
 @attrs.frozen(kw_only=True)
 class QueuePlan:
-    """The queues of a replay: their objects with their definition, and the queue of each job."""
+    """The queues of a replay: their objects, and the queue of each job."""
 
     #: Name of the dialect in which groups are written.
     dialect: str
@@ -36,13 +37,18 @@ class QueuePlan:
     queue_of: Callable[[Job], str]
 
 
+def queue_definitions() -> list[dict[str, Any]]:
+    """Return the CustomResourceDefinitions of all kinds of queues: a scheduler asks again for one that is missing."""
+    return [queue_definition(kind) for dialect in QUEUE_DIALECTS for kind in dialect.kinds]
+
+
 def kai_queues(teams: Iterable[Team]) -> list[dict[str, Any]]:
-    """Return KAI's queues with their definition.
+    """Return KAI's queues.
 
     GPUs beyond the quota are divided in proportion to the quotas. CPU and memory are not divided.
     """
     unlimited = {"quota": -1, "limit": -1, "overQuotaWeight": 1}
-    found = [queue_definition(KAI_QUEUES)]
+    found = []
     for team in teams:
         gpu = {"quota": team.quota, "limit": -1, "overQuotaWeight": team.quota}
         parent = {"parentQueue": team.parent} if team.parent else {}
@@ -52,12 +58,12 @@ def kai_queues(teams: Iterable[Team]) -> list[dict[str, Any]]:
 
 
 def volcano_queues(teams: Iterable[Team], pool: NodePool) -> list[dict[str, Any]]:
-    """Return Volcano's queues with their definition.
+    """Return Volcano's queues.
 
     The quota is written in the form of each policy: as weight (proportion), as deserved amount (capacity; of CPU and
     memory as much as the nodes have for these GPUs), and as weight below the root of the hierarchy (drf).
     """
-    found = [queue_definition(VOLCANO_QUEUES)]
+    found = []
     for team in teams:
         part = team.quota / max(pool.gpus, 1)
         deserved = {
