@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pyscheduler.batch.job_spec import JobSpec
     from pyscheduler.batch.queue_table import QueueTable
     from pyscheduler.batch.session import EnabledPolicy
-    from pyscheduler.batch.tasks import Job, TaskState
+    from pyscheduler.batch.tasks import Job, Task, TaskState
 
 __all__ = ["BatchPlugin", "TaskFacts"]
 
@@ -90,7 +90,7 @@ class BatchPlugin:
         raise NotImplementedError
 
     def pass_ended(self, session: Session, waiting: Mapping[str, str]) -> None:
-        """Write statuses; `waiting` has by job uid why the job waits, empty for jobs that do not."""
+        """Write statuses; `waiting` has by job key why the job waits, empty for jobs that do not."""
 
-    def evicted(self, job: Job, *, action: str, by: Job | None, tasks: int) -> None:
-        """Take notice that tasks of a job were evicted, to write events."""
+    def evicted(self, job: Job, *, action: str, by: Job | None, tasks: Sequence[Task]) -> None:
+        """Take notice that a pass evicts these tasks of a job, to write events; `by`: the job that gets the room."""

@@ -19,7 +19,7 @@ from pyscheduler.runtime.placement import feasible_nodes, fits_on
 from pyscheduler.runtime.statement import Statement
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Hashable, Iterable, Sequence
     from typing import Self
 
     from numpy.typing import NDArray
@@ -43,6 +43,11 @@ class SnapshotPlacer:
         self._infos = infos
         self._statement = Statement(snapshot, TrialKind.ATTEMPT)
         self._placed: dict[str, PodInfo] = {}
+        #: How often a task was placed or removed.
+        self._changes = 0
+        self._keys: dict[str, Hashable] = {}
+        #: By key of look-alikes: as of how many changes, the nodes that accept them, and those that may.
+        self._masks: dict[Hashable, tuple[int, NDArray[np.bool_], NDArray[np.bool_] | None]] = {}
         #: By uid, the state of the last cycle of a task.
         self._states: dict[str, CycleState] = {}
         #: By uid of a task that no node can take, why.
@@ -65,28 +70,66 @@ class SnapshotPlacer:
             self._statement.nominate(info, "")
 
     def feasible(self, task: Task) -> NDArray[np.bool_]:
-        """Return bool[N]: the nodes that the filters accept."""
+        """Return bool[N], read-only: the nodes that the filters accept.
+
+        Look-alikes get the same array as long as nothing is placed or removed.
+        """
+        return self._masks_of(task)[0]
+
+    def curable(self, task: Task) -> NDArray[np.bool_]:
+        """Return bool[N], read-only: the nodes that accept the task, or whose rejection an eviction may cure."""
+        accepted, curable = self._masks_of(task)
+        if curable is None:
+            curable = self._cure(task, accepted)
+            self._masks[self._key_of(task)] = (self._changes, accepted, curable)
+        return curable
+
+    def _masks_of(self, task: Task) -> tuple[NDArray[np.bool_], NDArray[np.bool_] | None]:
+        key = self._key_of(task)
+        known = self._masks.get(key)
+        if known is not None and known[0] == self._changes:
+            return known[1], known[2]
         mask = np.zeros(len(self._names), dtype=bool)
         state = self._states[task.uid] = CycleState(self._statement.trial)
         try:
             found = feasible_nodes(self._profile, state, self._infos[task.uid].pod, self._snapshot.nodes)
         except (FitError, PluginError) as error:
             self.rejections[task.uid] = error
-            return mask
-        mask[found.rows] = True
+        else:
+            mask[found.rows] = True
+        mask.flags.writeable = False
+        self._masks[key] = (self._changes, mask, None)
+        return mask, None
+
+    def _cure(self, task: Task, accepted: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """Return the nodes of `accepted`, and those whose filters do not say that no eviction helps."""
+        if accepted.all():
+            return accepted
+        pod, nodes, state = self._infos[task.uid].pod, self._snapshot.nodes, CycleState(self._statement.trial)
+        try:
+            feasible_nodes(self._profile, state, pod, nodes)
+        except FitError as error:
+            statuses = error.diagnosis.node_statuses
+        except PluginError:
+            return accepted
+        else:
+            statuses = self._profile.run_filters(state, pod, nodes)
+        mask = accepted.copy()
+        for row in np.flatnonzero(~accepted).tolist():
+            status = statuses.get(self._names[row])
+            mask[row] = status is None or status.code is not Code.UNSCHEDULABLE_AND_UNRESOLVABLE
+        mask.flags.writeable = False
         return mask
 
-    def curable(self, task: Task) -> NDArray[np.bool_]:
-        """Return bool[N]: the nodes that accept the task, or whose rejection an eviction may cure."""
-        mask = self.feasible(task)
-        error = self.rejections.get(task.uid)
-        if mask.all() or not isinstance(error, FitError):
-            return mask
-        statuses = error.diagnosis.node_statuses
-        for row, name in enumerate(self._names):
-            status = statuses.get(name)
-            mask[row] = status is None or status.code is Code.UNSCHEDULABLE
-        return mask
+    def _key_of(self, task: Task) -> Hashable:
+        """Return what look-alikes share; the uid of a task that has none."""
+        key = self._keys.get(task.uid)
+        if key is None:
+            # A profile without the cache has plugins whose answers for look-alikes may differ.
+            has_keys = self._profile.equivalence_cache is not None
+            key = (has_keys and self._profile.equivalence_key(self._infos[task.uid].pod)) or task.uid
+            self._keys[task.uid] = key
+        return key
 
     def feasible_now(self, task: Task, node: int) -> bool:
         """Return whether the node can take the task, as far as the releasing pods of that node matter."""
@@ -100,7 +143,14 @@ class SnapshotPlacer:
         Call `feasible` for the task before.
         """
         pod, nodes = self._infos[task.uid].pod, self._snapshot.nodes.take(rows)
-        state = self._states[task.uid]
+        state = self._states.get(task.uid)
+        if state is None:
+            # A look-alike was filtered in its place.
+            state = CycleState(self._statement.trial)
+            try:
+                feasible_nodes(self._profile, state, pod, nodes)
+            except (FitError, PluginError):
+                return None
         if self._profile.run_pre_score(state, pod, nodes) is not None:
             return None
         outcome = self._profile.run_score(state, pod, nodes)
@@ -108,6 +158,7 @@ class SnapshotPlacer:
 
     def place(self, task: Task, node: int) -> None:
         """Put the task on the node."""
+        self._changes += 1
         name = self._names[node]
         info = self._infos[task.uid]
         if info.pod.node_name != name:
@@ -117,5 +168,6 @@ class SnapshotPlacer:
 
     def remove(self, task: Task, node: int) -> None:
         """Take the task off the node."""
+        self._changes += 1
         info = self._placed.pop(task.uid, None) or self._infos[task.uid]
         self._statement.evict(info, self._names[node])

@@ -7,13 +7,16 @@ starts 10 ms after the first cause, and at most 20 times a second. When nothing 
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import attrs
 
 from pyscheduler.batch.decisions import Decisions
+from pyscheduler.batch.queue_problems import queue_problem
 from pyscheduler.batch.tasks import TaskState
 from pyscheduler.runtime.cooperative_yield import CooperativeYield
+from pyscheduler.scheduler.sessions.guards import Guards
 from pyscheduler.scheduler.sessions.placer import SnapshotPlacer
 from pyscheduler.scheduler.sessions.submission import waiting_text
 from pyscheduler.scheduler.work import Work, WorkResult
@@ -23,11 +26,15 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 
     from pyscheduler.api import KubeObject, Node, Pod
+    from pyscheduler.batch.contract import Action
     from pyscheduler.batch.decisions import Decision
     from pyscheduler.batch.node_table import NodeTable
     from pyscheduler.batch.plugin import BatchPlugin
     from pyscheduler.batch.session import Session
+    from pyscheduler.batch.tasks import Job
     from pyscheduler.framework.clock import Timer
+    from pyscheduler.framework.diagnosis import FitError
+    from pyscheduler.framework.errors import PluginError
     from pyscheduler.framework.pod_info import PodInfo
     from pyscheduler.framework.watches import Lister
     from pyscheduler.runtime.profile import Profile
@@ -60,6 +67,8 @@ class Pass:
     session: Session
     decisions: Sequence[Decision]
     is_cut: bool
+    #: By uid of a task that the filters of the profile let on no node, why.
+    rejections: Mapping[str, FitError | PluginError]
 
 
 @attrs.define(kw_only=True, eq=False)
@@ -74,6 +83,8 @@ class Sessions:
     wake: Callable[[], object]
     _is_due: bool = False
     _timer: Timer | None = None
+    _wake_timer: Timer | None = None
+    guards: Guards = attrs.Factory(Guards)
     _last_began: float = float("-inf")
     #: How many pods had entered `held` when the last pass ended.
     _entered: int = 0
@@ -158,16 +169,19 @@ class Sessions:
             self.request()
         tables, session = found.tables, found.session
         attempts = await self.submission.submit(found.decisions, tables.names, tables.infos)
+        self.guards.note(found.decisions, session.jobs, began)
         self._plan_retry()
+        self._plan_wake(session)
         self.waiting = _waiting(session)
         self.submission.report(session.jobs.values(), self.waiting)
         self.plugin.pass_ended(session, self.waiting)
         session.ledger.put_back()
         return WorkResult(attempts)
 
-    async def decide(self, *, until: float = math.inf) -> Pass:
-        """Run all actions on the cluster as it is now, and change nothing; `until`: clock seconds at which to stop.
+    async def decide(self, *, until: float = math.inf, actions: Sequence[Action] | None = None) -> Pass:
+        """Run the actions (default: the plugin's) on the cluster as it is now, and change nothing.
 
+        `until`: clock seconds at which to stop. With no action, the policies only prepare, and compute their shares.
         The caller calls `session.ledger.put_back()` once it has read the result. It holds the lock on the snapshot.
         """
         scheduling, clock = self.submission.scheduling, self.submission.scheduling.clock
@@ -189,13 +203,30 @@ class Sessions:
             placer.forget_nominations(tables.infos[uid] for uid in self.submission.promises if uid in tables.infos)
             session = self._open(nodes, decisions, placer, turn)
             try:
-                await session.run(self.plugin.actions)
+                await session.run(self.plugin.actions if actions is None else actions)
             except _PassIsOver:
                 is_cut = True
-        return Pass(tables=tables, session=session, decisions=decisions.items, is_cut=is_cut)
+        return Pass(
+            tables=tables, session=session, decisions=decisions.items, is_cut=is_cut, rejections=placer.rejections
+        )
 
     def _held_entries(self) -> int:
         return self.submission.scheduling.queue.sub_queues.entered_held
+
+    def _protected(self, now: float, claimant: Job) -> Collection[str]:
+        return self.guards.protected(claimant, now, self.tables.jobs)
+
+    def _plan_wake(self, session: Session) -> None:
+        """Set the timer for what changes without an event: protections, back-offs and promises that end."""
+        clock = self.submission.scheduling.clock
+        if self._wake_timer is not None:
+            self._wake_timer.cancel()
+            self._wake_timer = None
+        at = clock.now() + (session.wake_at - session.now)
+        if self.waiting or session.reasons:
+            at = min(at, self.guards.next_end(clock.now()) or math.inf)
+        if at < math.inf:
+            self._wake_timer = clock.call_at(at, self.request)
 
     def _plan_retry(self) -> None:
         """Try again after a while if a job could not be reserved; the pods that it put back are no news."""
@@ -209,6 +240,7 @@ class Sessions:
     def _open(
         self, nodes: NodeTable, decisions: Decisions, placer: SnapshotPlacer, turn: Callable[[], Awaitable[None]]
     ) -> Session:
+        clock = self.submission.scheduling.clock
         return self.plugin.make_session(
             axis=self.tables.axis,
             nodes=nodes,
@@ -218,8 +250,9 @@ class Sessions:
             rng=self.rng,
             placer=placer,
             effects=decisions,
-            now=self.submission.scheduling.clock.wall(),
+            now=clock.wall(),
             turn=turn,
+            protected=partial(self._protected, clock.now()),
         )
 
     def _pending(self) -> list[PodInfo]:
@@ -241,7 +274,8 @@ def _waiting(session: Session) -> dict[str, str]:
     """Return by job key why a job with tasks that hold no node waits."""
     found: dict[str, str] = {}
     for job in session.jobs.values():
-        reasons = session.reasons.get(job.uid, {})
+        problem = queue_problem(job, session.queues)
+        reasons = session.reasons.get(job.uid, {}) if problem is None else dict([problem])
         if job.counts[TaskState.PIPELINED] and not reasons:
             reasons = {PIPELINED: "the job waits until pods have ended on the nodes that it was promised"}
         if job.counts[TaskState.PENDING] or job.counts[TaskState.PIPELINED]:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 import attrs
 
 from pyscheduler.batch.decisions import DecisionKind
-from pyscheduler.batch.tasks import TaskState
+from pyscheduler.batch.tasks import ACTIVE, TaskState
 from pyscheduler.framework.interfaces import NominatingInfo
 from pyscheduler.runtime.cooperative_yield import CooperativeYield
 from pyscheduler.runtime.placement import Placement, fits_on
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from pyscheduler.batch.decisions import Decision
+    from pyscheduler.batch.plugin import BatchPlugin
     from pyscheduler.batch.tasks import Job
     from pyscheduler.framework.pod_info import PodInfo
     from pyscheduler.runtime.permit.waiting_pods import WaitingPodMap
@@ -44,6 +45,7 @@ class Submission:
     """Carries out decisions for one profile."""
 
     profile: Profile
+    plugin: BatchPlugin
     scheduling: SchedulingCycle
     waiting_pods: WaitingPodMap
     statuses: PodStatusWriter
@@ -60,7 +62,7 @@ class Submission:
     ) -> Sequence[Attempt]:
         """Carry out all decisions; return the attempts to bind. `names`: node names by row; `infos`: by task uid."""
         self.failures = 0
-        self.evictions.begin([each for each in decisions if each.kind is DecisionKind.EVICT])
+        self._evict([each for each in decisions if each.kind is DecisionKind.EVICT])
         self._promise([each for each in decisions if each.kind is DecisionKind.NOMINATE], names, infos)
         by_job: dict[str, list[Decision]] = {}
         for each in decisions:
@@ -73,9 +75,23 @@ class Submission:
             await turns.yield_if_due()
         return attempts
 
+    def _evict(self, decisions: Sequence[Decision]) -> None:
+        """Begin to evict; tell the plugin once for each job that loses tasks, action and job that gets the room."""
+        evicted: dict[tuple[str, str, str], list[Decision]] = {}
+        for each in decisions:
+            by = "" if each.by is None else each.by.uid
+            evicted.setdefault((each.task.job.uid, each.action, by), []).append(each)
+        for members in evicted.values():
+            first = members[0]
+            tasks = [each.task for each in members]
+            self.plugin.evicted(first.task.job, action=first.action, by=first.by, tasks=tasks)
+        self.evictions.begin(decisions)
+
     def _promise(self, decisions: Iterable[Decision], names: Sequence[str], infos: Mapping[str, PodInfo]) -> None:
         """Nominate the tasks that wait for released resources; end the nominations that the pass did not repeat."""
-        promised = {each.task.uid: names[each.node] for each in decisions if each.task.uid in infos}
+        # Some models promise nodes to a part of a gang, which would only keep others away.
+        whole = [each for each in decisions if each.task.job.count(ACTIVE) >= each.task.job.min_member]
+        promised = {each.task.uid: names[each.node] for each in whole if each.task.uid in infos}
         for uid in [uid for uid in self.promises if uid not in promised]:
             del self.promises[uid]
             info = infos.get(uid)

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from pyscheduler.framework.pod_info import PodInfo
     from pyscheduler.framework.resource import Resource
 
-__all__ = ["ClusterTables"]
+__all__ = ["NOT_A_LEAF", "NO_GROUP", "NO_QUEUE", "ClusterTables"]
 
 #: Reasons for which a job is in no queue.
 NO_QUEUE: Final = "QueueDoesNotExist"

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
-from pyscheduler.batch.contract import JobOrder, Policy, TaskOrder
+from pyscheduler.batch.contract import JobOrder, Policy, ScenarioRule, TaskOrder, VictimFilter
 from pyscheduler.batch.tasks import TaskState
 from pyscheduler_batch.kai.gang import Gang, Quantities
 from pyscheduler_batch.kai.job_index import JobIndex
@@ -16,7 +16,7 @@ from pyscheduler_batch.kai.placement import NodePlacement, Placement
 from pyscheduler_batch.kai.proportion import Proportion
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from pyscheduler.batch.session import Session
     from pyscheduler.batch.statement import Statement
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = ["DELAY_NOT_ELAPSED", "Cycle", "cycle_of", "is_candidate"]
 
+_SMALL: Final = 64
 _P = TypeVar("_P", bound=Policy)
 DELAY_NOT_ELAPSED = "PreemptionDelayNotElapsed"
 
@@ -41,8 +42,12 @@ class Cycle:
         self.placement = Placement(
             session, self.proportion, spread_gpu=arguments.spread_gpu, spread_cpu=arguments.spread_cpu
         )
-        #: UIDs of the tasks that the open statement evicted.
+        #: UIDs of the tasks that were evicted in thought only.
         self.virtual: set[str] = set()
+        #: UIDs of those that the open statement evicted.
+        self._evicted: set[str] = set()
+        self.victim_filters: list[VictimFilter] = [each for tier in session.policies(VictimFilter) for each in tier]
+        self.scenario_rules: list[ScenarioRule] = [each for tier in session.policies(ScenarioRule) for each in tier]
         #: Evictions of tasks that the open statement had already evicted.
         self._repeated: list[tuple[Task, str, Job]] = []
         self.parents: list[int] = session.queues.parent.tolist()
@@ -64,6 +69,11 @@ class Cycle:
         self._pending = JobIndex(self.schedulable(), Gang.has_pending, self.job_key)
         self._running = JobIndex(self.schedulable(), is_candidate, self.job_key)
         self.proportion.touched.clear()
+        self._touched_pending: set[str] = set()
+        self._touched_running: set[str] = set()
+        self._largest_units: dict[int, float] | None = None
+        #: A search among few jobs simulates all that the original does, since each attempt leaves its reason.
+        self.is_large = len(self.gangs) > _SMALL
 
     def _task_key(self, task: Task) -> tuple[float | str, ...]:
         key: tuple[float | str, ...] = ()
@@ -118,34 +128,39 @@ class Cycle:
                 continue
             yield gang
 
-    def _settle(self) -> None:
-        """Put jobs that changed in their place in the indexes."""
-        touched = self.proportion.touched
+    def _settle(self, index: JobIndex, touched: set[str]) -> None:
+        """Put jobs that changed in their place in an index."""
+        news = self.proportion.touched
+        if news:
+            self._touched_pending |= news
+            self._touched_running |= news
+            news.clear()
         if touched:
-            gangs = [gang for uid in touched if (gang := self.gangs[uid]).job.uid in self._in_leaf]
+            index.settle([self.gangs[uid] for uid in touched if uid in self._in_leaf])
             touched.clear()
-            self._pending.settle(gangs)
-            self._running.settle(gangs)
 
     def line_for(self, gang: Gang, victims: Iterable[Gang]) -> JobQueue:
         """Return the line in a simulation: all jobs with pending tasks and the victims; `gang` stands for its job."""
-        self._settle()
+        self._settle(self._pending, self._touched_pending)
         own = gang.job.uid
         added = [gang, *(victim for victim in victims if not victim.has_pending())]
         return JobQueue(self, self._pending.by_queue, added=added, accepts=lambda other: other.job.uid != own)
 
-    def victims(self, accepts: Callable[[Gang], bool]) -> JobQueue:
+    def largest_units(self) -> Mapping[int, float]:
+        """Return by leaf queue with jobs the GPUs of its largest job: no unit of eviction is larger."""
+        if self._largest_units is None:
+            self._largest_units = {}
+            for gang in self.schedulable():
+                row = gang.job.queue_row
+                gpus = sum(self.placement.gpus(task) for task in gang.tasks)
+                self._largest_units[row] = max(self._largest_units.get(row, 0.0), gpus)
+        return self._largest_units
+
+    def victims(self, accepts: Callable[[Gang], bool], accepts_queue: Callable[[int], bool]) -> JobQueue:
         """Return the line of preemptible jobs with placed tasks, as far as they are accepted, the last first."""
-        self._settle()
-        known: dict[str, bool] = {}
-
-        def is_accepted(gang: Gang) -> bool:
-            uid = gang.job.uid
-            if uid not in known:
-                known[uid] = accepts(gang)
-            return known[uid]
-
-        return JobQueue(self, self._running.by_queue, victims=True, accepts=is_accepted)
+        self._settle(self._running, self._touched_running)
+        chosen = {row: jobs for row, jobs in self._running.by_queue.items() if accepts_queue(row)}
+        return JobQueue(self, chosen, victims=True, accepts=accepts)
 
     def line_of_victims(self, gangs: Iterable[Gang]) -> JobQueue:
         """Return the line of these victims, the last first."""
@@ -153,7 +168,7 @@ class Cycle:
 
     def next_victim(self, line: JobQueue) -> Gang:
         """Take the next victim out of a line; changes of a simulation must have been undone."""
-        self._settle()
+        self._settle(self._running, self._touched_running)
         return line.pop()
 
     def _is_delayed(self, job: Job) -> bool:
@@ -164,18 +179,20 @@ class Cycle:
 
     def statement(self) -> Statement:
         """Return a new statement; nothing counts as evicted by it yet."""
-        self.virtual.clear()
+        self._evicted.clear()
+        self._repeated.clear()
         return self.session.statement()
 
     def evict(self, statement: Statement, tasks: Iterable[Task], *, action: str, by: Job) -> None:
         """Evict tasks within a statement."""
         for task in tasks:
-            if task.uid in self.virtual:
+            if task.uid in self._evicted:
                 # The original takes a task that a scenario names twice out of its queues' sums twice.
                 self._repeated.append((task, action, by))
                 self.proportion.book(task, placed=False)
                 continue
             statement.evict(task, action=action, by=by)
+            self._evicted.add(task.uid)
             self.virtual.add(task.uid)
 
     def discard(self, statement: Statement) -> None:
@@ -191,10 +208,10 @@ class Cycle:
         evicted = {
             change.task.job.uid: change.task.job
             for change in statement.changes
-            if change.task.uid in self.virtual and change.task.state in gone
+            if change.task.uid in self._evicted and change.task.state in gone
         }
         self.session.commit(statement)
-        self.virtual.clear()
+        self.virtual -= self._evicted
         for task, action, by in self._repeated:
             self.session.effects.evict(task, action=action, by=by)
             evicted[task.job.uid] = task.job

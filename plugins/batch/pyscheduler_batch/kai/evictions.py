@@ -10,7 +10,9 @@ from abc import ABC, abstractmethod
 from itertools import islice
 from typing import TYPE_CHECKING, ClassVar, Final
 
-from pyscheduler.batch.contract import Action, Claim, ScenarioRule, Tasks, VictimFilter
+import numpy as np
+
+from pyscheduler.batch.contract import Action, Claim, Tasks
 from pyscheduler.batch.tasks import ACTIVE, TaskState
 from pyscheduler_batch.kai.cycle import Cycle, cycle_of, is_candidate
 from pyscheduler_batch.kai.gang import ZERO, Gang, Quantities, add
@@ -21,6 +23,7 @@ from pyscheduler_batch.kai.solver import Solver
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from pyscheduler.batch.contract import VictimFilter
     from pyscheduler.batch.session import Session
     from pyscheduler.batch.tasks import Job, Task
     from pyscheduler_batch.kai.job_queue import JobQueue
@@ -78,6 +81,10 @@ class _Evicting(Action, ABC):
         """Return whether a search could succeed."""
         return True
 
+    def is_victim_queue(self, cycle: Cycle, gang: Gang, queue: int) -> bool:
+        """Return whether jobs of a queue may be victims."""
+        return True
+
     @abstractmethod
     def is_victim(self, cycle: Cycle, gang: Gang, victim: Gang) -> bool:
         """Return whether a job may be a victim."""
@@ -88,18 +95,27 @@ class _Evicting(Action, ABC):
 
     def victims(self, cycle: Cycle, gang: Gang) -> Callable[[], JobQueue]:
         """Return what makes the line of candidates: preemptible jobs that this action and all policies allow."""
-        filters: list[VictimFilter] = [policy for tier in cycle.session.policies(VictimFilter) for policy in tier]
+        own, filters = gang.job, cycle.victim_filters
+        known: dict[str, bool] = {}
+
+        protected = cycle.session.protected(gang.job)
 
         def accepts(victim: Gang) -> bool:
-            if victim.job.uid == gang.job.uid:
-                return False
-            return self.is_victim(cycle, gang, victim) and _all_allow(filters, gang, victim, self.name)
+            uid = victim.job.uid
+            if uid not in known:
+                known[uid] = (
+                    victim.job is not own
+                    and uid not in protected
+                    and self.is_victim(cycle, gang, victim)
+                    and _all_allow(filters, gang, victim, self.name)
+                )
+            return known[uid]
 
-        return lambda: self.line_of_victims(cycle, accepts)
+        return lambda: self.line_of_victims(cycle, gang, accepts)
 
-    def line_of_victims(self, cycle: Cycle, accepts: Callable[[Gang], bool]) -> JobQueue:
+    def line_of_victims(self, cycle: Cycle, gang: Gang, accepts: Callable[[Gang], bool]) -> JobQueue:
         """Return the line of candidates, the last first."""
-        return cycle.victims(accepts)
+        return cycle.victims(accepts, lambda queue: self.is_victim_queue(cycle, gang, queue))
 
 
 def _all_allow(filters: Sequence[VictimFilter], gang: Gang, victim: Gang, action: str) -> bool:
@@ -113,8 +129,7 @@ def _all_allow(filters: Sequence[VictimFilter], gang: Gang, victim: Gang, action
 
 def _rules_accept(cycle: Cycle, gang: Gang, scenario: Scenario, action: str) -> bool:
     """Return whether the rules of further policies accept a scenario."""
-    rules: list[ScenarioRule] = [policy for tier in cycle.session.policies(ScenarioRule) for policy in tier]
-    return all(rule.validate(Claim(gang.job), scenario.tasks, action) is None for rule in rules)
+    return all(rule.validate(Claim(gang.job), scenario.tasks, action) is None for rule in cycle.scenario_rules)
 
 
 class Consolidation(_Evicting):
@@ -148,10 +163,10 @@ class Consolidation(_Evicting):
         """Return True: any preemptible job may move."""
         return True
 
-    def line_of_victims(self, cycle: Cycle, accepts: Callable[[Gang], bool]) -> JobQueue:
+    def line_of_victims(self, cycle: Cycle, gang: Gang, accepts: Callable[[Gang], bool]) -> JobQueue:
         """Return the line of the first candidates."""
         if self._most < 0:
-            return cycle.victims(accepts)
+            return super().line_of_victims(cycle, gang, accepts)
         candidates = (gang for gang in cycle.schedulable() if is_candidate(gang) and accepts(gang))
         return cycle.line_of_victims(islice(candidates, self._most + 1))
 
@@ -175,12 +190,21 @@ class Reclaim(_Evicting):
         return cycle.proportion.can_reclaim(gang.job, gang.requested())
 
     def is_victim(self, cycle: Cycle, gang: Gang, victim: Gang) -> bool:
-        """Return whether the victim is in another queue, above its share and not protected."""
-        if victim.job.queue_row == gang.job.queue_row:
-            return False
-        return cycle.proportion.may_be_victim(
-            gang.job.queue_row, gang.requested(), victim.job.queue_row
-        ) and cycle.min_runtime.allows_victim(self.name, gang.job, victim)
+        """Return whether the victim is not protected by its run time."""
+        return cycle.min_runtime.allows_victim(self.name, gang.job, victim)
+
+    def is_victim_queue(self, cycle: Cycle, gang: Gang, queue: int) -> bool:
+        """Return whether it is another queue, above its share."""
+        own = gang.job.queue_row
+        return queue != own and cycle.proportion.may_be_victim(own, gang.requested(), queue)
+
+    def is_worth_it(self, cycle: Cycle, gang: Gang) -> bool:
+        """Return whether the shares allow to take as many GPUs as the job lacks."""
+        if not cycle.is_large:
+            return True
+        lacks = gang.requested()[2] - float(np.maximum(cycle.placement.free_gpus(), 0.0).sum())
+        units = {row: gpus for row, gpus in cycle.largest_units().items() if self.is_victim_queue(cycle, gang, row)}
+        return lacks <= 0 or lacks < cycle.proportion.most_gpus(gang.job, gang.requested(), units)
 
     def solve(self, cycle: Cycle, gang: Gang) -> bool:
         """Search room for one job; the shares are judged as they are now."""
@@ -233,11 +257,14 @@ class Preempt(_Evicting):
         return cycle.proportion.over_quota(gang.job, total) is None
 
     def is_victim(self, cycle: Cycle, gang: Gang, victim: Gang) -> bool:
-        """Return whether the victim is in the same queue, of lower priority and not protected."""
-        job = victim.job
-        if job.queue_row != gang.job.queue_row or job.priority >= gang.job.priority:
+        """Return whether the victim is of lower priority and not protected."""
+        if victim.job.priority >= gang.job.priority:
             return False
         return cycle.min_runtime.allows_victim(self.name, gang.job, victim)
+
+    def is_victim_queue(self, cycle: Cycle, gang: Gang, queue: int) -> bool:
+        """Return whether it is the job's own queue."""
+        return queue == gang.job.queue_row
 
     def accepts(self, cycle: Cycle, gang: Gang, scenario: Scenario) -> bool:
         """Return whether no protected job falls below its minimum."""
@@ -272,7 +299,10 @@ class StaleGangEviction:
             if job.stale_since is None:
                 job.stale_since = session.now
             grace = self._grace if job.staleness_grace is None else job.staleness_grace
-            if grace < 0 or session.now - job.stale_since < grace:
+            if grace < 0:
+                continue
+            if session.now - job.stale_since < grace:
+                session.wake(job.stale_since + grace)
                 continue
             statement = session.statement()
             for task in gang.tasks:

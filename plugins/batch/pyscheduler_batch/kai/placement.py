@@ -66,6 +66,11 @@ class Placement:
         self._cpu = session.axis.index[CPU]
         self._spread = {self._gpu: spread_gpu, self._cpu: spread_cpu}
         self._most = session.nodes.allocatable.max(axis=0, initial=0.0)
+        #: Where the statement stood before the present gang.
+        self._mark = 0
+        self._too_large: dict[bytes, bool] = {}
+        #: Requests that found no room, with the masks of nodes they were tried with.
+        self._no_room: dict[tuple[bytes, int], NDArray[np.bool_]] = {}
         self._orders: list[NodeOrder] = [policy for tier in session.policies(NodeOrder) for policy in tier]
         self._predicates: list[Predicate] = [policy for tier in session.policies(Predicate) for policy in tier]
 
@@ -90,7 +95,15 @@ class Placement:
 
     def is_too_large(self, task: Task) -> bool:
         """Return whether no node, even if it were empty, has enough of some resource."""
-        return bool(np.any(task.request > self._most))
+        key = task.request.tobytes()
+        found = self._too_large.get(key)
+        if found is None:
+            found = self._too_large[key] = bool(np.any(task.request > self._most))
+        return found
+
+    def forget_failures(self) -> None:
+        """Begin a time in which nodes only fill up: a task that found no room then finds none later."""
+        self._no_room.clear()
 
     def feasible_rows(self, gang: Gang) -> NDArray[np.int64]:
         """Return the nodes that may have room for a job: for GPU jobs, those with free or leaving GPUs."""
@@ -129,7 +142,7 @@ class Placement:
             if not promise:
                 self._session.record(gang.job, refusal.reason, refusal.message)
             return False
-        mark = statement.checkpoint()
+        mark = self._mark = statement.checkpoint()
         wanted: dict[str, list[Task]] = {}
         for task in tasks:
             wanted.setdefault(task.sub_group or "default", []).append(task)
@@ -155,17 +168,27 @@ class Placement:
                     return False
                 continue
             for task in wanted.get(child.name, ()):
-                if not self._place_task(statement, rows, task, promise=promise):
+                is_first = statement.checkpoint() == self._mark
+                if not self._place_task(statement, rows, task, promise=promise, is_first=is_first):
                     if not gang.is_part:
                         self._session.record(gang.job, POD_SCHEDULING_ERRORS, f"no node has room for {task.key}")
                     return False
         return True
 
-    def _place_task(self, statement: Statement, rows: NDArray[np.int64], task: Task, *, promise: bool) -> bool:
+    def _place_task(
+        self, statement: Statement, rows: NDArray[np.int64], task: Task, *, promise: bool, is_first: bool
+    ) -> bool:
+        """Place one task. `is_first`: no other task of the gang was placed, so a failure holds for other gangs."""
         if self.is_too_large(task):
             return False
-        found = self._choose(task, rows)
+        mask = self.matches(task)
+        key = (task.request.tobytes(), id(mask))
+        if key in self._no_room:
+            return False
+        found = self._choose(task, rows, mask)
         if found is None:
+            if is_first:
+                self._no_room[key] = mask
             return False
         node, is_idle = found
         if is_idle and not promise:
@@ -177,15 +200,12 @@ class Placement:
             statement.pipeline(task, node)
         return True
 
-    def _choose(self, task: Task, rows: NDArray[np.int64]) -> tuple[int, bool] | None:
+    def _choose(self, task: Task, rows: NDArray[np.int64], mask: NDArray[np.bool_]) -> tuple[int, bool] | None:
         """Return the best node, and whether the task fits its idle resources; None if no node fits."""
         table = self._table
         idle = table.idle[rows]
         free = idle + table.releasing[rows] - table.pipelined[rows]
-        fits = np.all(free >= task.request, axis=1)
-        if not fits.any():
-            return None
-        fits &= self.matches(task)[rows]
+        fits = np.all(free >= task.request, axis=1) & mask[rows]
         if not fits.any():
             return None
         fits_idle = np.all(idle >= task.request, axis=1)

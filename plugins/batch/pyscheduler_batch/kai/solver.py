@@ -16,7 +16,7 @@ import attrs
 import numpy as np
 
 from pyscheduler.batch.tasks import ACTIVE, NO_NODE, TaskState
-from pyscheduler_batch.kai.scenario import Probe, Scenario, Unit, multi_node, node_local
+from pyscheduler_batch.kai.scenario import Probe, Scenario, Unit, VictimReader, VictimTape, multi_node, node_local
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -42,6 +42,8 @@ class _Solution:
     statement: Statement
     units: Sequence[Unit]
     tasks: Sequence[Task]
+    #: Whether every unit of the scenario lost a task, and no task is named twice.
+    is_exact: bool
 
 
 class Solver:
@@ -71,8 +73,9 @@ class Solver:
         used = gang.used
         rows = placement.feasible_rows(gang)
         failed: set[object] = set()
+        tape = VictimTape(self._victims, self._cycle.next_victim)
         for generator in _GENERATORS:
-            search = _Search(self._cycle, self._action, self._victims, self._is_valid, gang, tasks, rows, failed)
+            search = _Search(self._cycle, self._action, tape, self._is_valid, gang, tasks, rows, failed)
             solution = search.run(generator)
             if solution is not None:
                 is_solved = gang.is_satisfied() and gang.used > used
@@ -87,7 +90,7 @@ class _Search:
         self,
         cycle: Cycle,
         action: str,
-        victims: Callable[[], JobQueue],
+        tape: VictimTape,
         is_valid: Callable[[Gang, Scenario], bool],
         gang: Gang,
         tasks: Sequence[Task],
@@ -96,7 +99,7 @@ class _Search:
     ) -> None:
         self._cycle = cycle
         self._action = action
-        self._victims = victims
+        self._tape = tape
         self._is_valid = is_valid
         self._gang = gang
         self._tasks = tasks
@@ -104,6 +107,7 @@ class _Search:
         self._failed = failed
         self._recorded: Sequence[Unit] = ()
         self._recorded_tasks: Sequence[Task] = ()
+        self._last: _Solution | None = None
 
     def run(self, generator: Callable[[Probe], Iterator[Scenario]]) -> _Solution | None:
         """Return the solution for all tasks, or None."""
@@ -121,6 +125,8 @@ class _Search:
                 low = middle
             else:
                 high = middle
+        if low == count and self._last is not None:
+            return self._last
         return self._probe(generator, count) if low else None
 
     def _try(self, generator: Callable[[Probe], Iterator[Scenario]], size: int) -> bool:
@@ -128,7 +134,11 @@ class _Search:
         solution = self._probe(generator, size)
         if solution is None:
             return False
-        self._cycle.discard(solution.statement)
+        # The last step would evict the same tasks again: then its result is known.
+        if size == len(self._tasks) and solution.is_exact:
+            self._last = solution
+        else:
+            self._cycle.discard(solution.statement)
         # A unit may name a task twice in a scenario, but not once it is recorded.
         self._recorded = [Unit(unit.gang, list(dict.fromkeys(unit.tasks))) for unit in solution.units]
         self._recorded_tasks = solution.tasks
@@ -147,13 +157,13 @@ class _Search:
             return None
         probe = Probe(
             placement=placement,
-            next_victim=self._cycle.next_victim,
             gang=gang,
             pending=pending,
             rows=rows,
             recorded=self._recorded,
             whole=self._cycle.gangs,
-            victims=self._victims(),
+            victims=VictimReader(self._tape),
+            drops_hopeless=self._cycle.is_large,
         )
         for scenario in generator(probe):
             key = (tuple(sorted(task.uid for task in pending)), scenario.fingerprint())
@@ -172,6 +182,7 @@ class _Search:
             return None
         cycle = self._cycle
         statement = cycle.statement()
+        cycle.placement.forget_failures()
         cycle.evict(statement, tasks, action=self._action, by=gang.job)
         left = np.array([task.node for task in tasks if task.node != NO_NODE], dtype=np.int64)
         rows = cycle.placement.by_name(np.concatenate([rows, left]))
@@ -186,7 +197,8 @@ class _Search:
             for task in unit.tasks:
                 unit_of.setdefault(task.uid, unit)
         units = {id(unit_of[task.uid]): unit_of[task.uid] for task in lost}
-        return _Solution(statement, list(units.values()), lost)
+        is_exact = len(unit_of) == len(tasks) and len(units) == len(scenario.recorded) + len(scenario.units)
+        return _Solution(statement, list(units.values()), lost, is_exact)
 
     def _place_all(self, statement: Statement, gang: Gang, victims: set[str], rows: NDArray[np.int64]) -> bool:
         """Place the job and the victims in the order of queues; return whether the job found room."""

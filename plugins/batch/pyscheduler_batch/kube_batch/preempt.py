@@ -83,7 +83,9 @@ def _preempt(session: KubeBatchSession, statement: Statement, task: Task, *, wit
     residents, books = session.books.residents, session.books
     own = residents.job == books.rows[task.job.uid]
     candidates = residents.running & (own if within_job else ~own & (residents.queue == task.job.queue_row))
-    rows = np.flatnonzero(session.feasible(task))
+    if protected := session.protected(task.job):
+        candidates &= residents.exposed(protected)
+    rows = np.flatnonzero(session.accepted(task))
     if not len(rows):
         return False
     rows = rows[np.argsort(-session.scores(task, rows), kind="stable")]

@@ -53,7 +53,9 @@ def _reclaim(session: KubeBatchSession, task: Task) -> bool:
     """Pipeline a task on the first node whose victims of other queues hold what it requests."""
     residents = session.books.residents
     candidates = residents.running & (residents.queue != task.job.queue_row)
-    rows = np.flatnonzero(session.feasible(task) & rich_nodes(session, task, candidates))
+    if protected := session.protected(task.job):
+        candidates &= residents.exposed(protected)
+    rows = np.flatnonzero(session.accepted(task) & rich_nodes(session, task, candidates))
     claim = Claim(task.job, task)
     for node in rows.tolist():
         victims = enough_victims(session, claim, node, candidates, session.reclaimable)
