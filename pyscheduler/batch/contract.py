@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from pyscheduler.batch.axis import Amounts
     from pyscheduler.batch.session import Session
     from pyscheduler.batch.tasks import Job, SubGroup, Task, TaskState
 
@@ -26,6 +27,7 @@ __all__ = [
     "Action",
     "Allocatable",
     "Claim",
+    "EnqueueListener",
     "Enqueueable",
     "JobOrder",
     "JobPipelined",
@@ -39,10 +41,12 @@ __all__ = [
     "Policy",
     "Predicate",
     "Preemptable",
+    "QueueComparison",
     "QueueOrder",
     "Reclaimable",
     "Refusal",
     "ScenarioRule",
+    "Shares",
     "SubGroupOrder",
     "TaskOrder",
     "Tasks",
@@ -112,14 +116,17 @@ class Policy:
         """End a pass."""
 
 
-class Action(Protocol):
-    """One step of a pass."""
+class Action:
+    """One step of a pass. Made once per profile, with its arguments."""
 
     name: ClassVar[str]
 
+    def __init__(self, arguments: Mapping[str, str] | None = None) -> None:
+        self.arguments = arguments or {}
+
     async def run(self, session: Session) -> None:
         """Run the action; await `session.turn()` now and then."""
-        ...
+        raise NotImplementedError
 
 
 @runtime_checkable
@@ -137,6 +144,15 @@ class QueueOrder(Protocol):
 
     def queue_key(self, queue: int, best_job: Job | None) -> Key:
         """Return the key of a queue (a row) whose next job is `best_job`."""
+        ...
+
+
+@runtime_checkable
+class QueueComparison(Protocol):
+    """For orders of queues that no key can express, such as a comparison below the common parent."""
+
+    def compare_queues(self, left: int, right: int) -> float:
+        """Return a negative number if queue `left` (a row) comes first, a positive one if `right` does, or 0."""
         ...
 
 
@@ -272,6 +288,24 @@ class Enqueueable(Protocol):
 
     def job_enqueueable(self, job: Job) -> int:
         """Return -1, 0 or +1."""
+        ...
+
+
+@runtime_checkable
+class EnqueueListener(Protocol):
+    """Follows the jobs that may start from now on."""
+
+    def job_enqueued(self, job: Job) -> None:
+        """Take notice that a job was enqueued."""
+        ...
+
+
+@runtime_checkable
+class Shares(Protocol):
+    """Says how much each queue may hold when others want more, too; the first policy that can say it is asked."""
+
+    def queue_shares(self) -> Amounts:
+        """Return float64[Q, R], computed when the session opened; NaN for resources that are not divided."""
         ...
 
 

@@ -23,6 +23,10 @@ class Placer(Protocol):
         """
         ...
 
+    def curable(self, task: Task) -> NDArray[np.bool_]:
+        """Return bool[N]: the nodes that accept the task or that evictions could make acceptable."""
+        ...
+
     def feasible_now(self, task: Task, node: int) -> bool:
         """Return whether the filters accept the node while the releasing tasks are still there."""
         ...

@@ -29,7 +29,8 @@ class QueueTable:
     index: Mapping[str, int]
     #: int64[Q]: row of the parent, -1 at the top.
     parent: NDArray[np.int64]
-    #: float64[Q, R], all four. KAI's quota, limit and over-quota weight; Volcano's deserved, capability and guarantee.
+    #: float64[Q, R], all four. KAI's quota, limit and over-quota weight; Volcano's deserved, capability and guarantee,
+    #: NaN where the queue sets nothing.
     quota: Amounts
     limit: Amounts
     guarantee: Amounts
@@ -55,6 +56,8 @@ class QueueTable:
     paths: Sequence[NDArray[np.int64]]
     #: bool[Q]: no queue has it as its parent.
     is_leaf: NDArray[np.bool_]
+    #: Why the tree is broken at a queue, by name: its parent is missing, or it is its own ancestor.
+    problems: Mapping[str, str] = attrs.Factory(dict)
 
     def __len__(self) -> int:
         return len(self.names)

@@ -5,7 +5,9 @@ Pure: the session works on tables, asks a `Placer` where tasks may go, and hands
 
 from __future__ import annotations
 
+import math
 from functools import cached_property
+from random import Random
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -14,7 +16,7 @@ from pyscheduler.batch.contract import Listener
 from pyscheduler.batch.statement import Ledger, Statement
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 
     from pyscheduler.batch.axis import ResourceAxis
     from pyscheduler.batch.contract import Action, Policy
@@ -47,6 +49,11 @@ def _no_time() -> float:
     return 0.0
 
 
+def _nobody(_: Job) -> Collection[str]:
+    """Return no jobs."""
+    return ()
+
+
 @attrs.define(eq=False, kw_only=True, slots=False)
 class Session:
     """The state of a pass. Actions change it through statements only."""
@@ -65,16 +72,25 @@ class Session:
     turn: Callable[[], Awaitable[None]] = _no_turn
     #: Returns the seconds since the pass began, for time limits of searches; by default no time passes.
     elapsed: Callable[[], float] = _no_time
+    #: Returns the uids of the jobs that must not be evicted for a job, because of earlier passes.
+    protected: Callable[[Job], Collection[str]] = _nobody
+    #: Chooses among equal nodes.
+    rng: Random = attrs.Factory(lambda: Random(0))
     #: What policies and actions of a preset share in this pass, by its type.
     extras: dict[type, Any] = attrs.Factory(dict)
+    #: Seconds since 1970 at which the next pass is due even if nothing changes; infinity for never.
+    wake_at: float = math.inf
     #: By job uid, the reasons recorded in this pass, in order and without repetition.
     reasons: dict[str, dict[str, str]] = attrs.Factory(dict)
 
     @cached_property
     def ledger(self) -> Ledger:
         """Return the ledger that all statements of the session share."""
-        listeners = [entry.policy for tier in self.tiers for entry in tier if isinstance(entry.policy, Listener)]
-        return Ledger(nodes=self.nodes, queues=self.queues, placer=self.placer, listeners=listeners)
+        return Ledger(nodes=self.nodes, queues=self.queues, placer=self.placer, listeners=self.listeners())
+
+    def listeners(self) -> list[Listener]:
+        """Return who follows the changes of statements: the policies that are listeners, in order of tiers."""
+        return [entry.policy for tier in self.tiers for entry in tier if isinstance(entry.policy, Listener)]
 
     def statement(self) -> Statement:
         """Return a new, empty statement."""
@@ -91,16 +107,30 @@ class Session:
             for tier in self.tiers
         ]
 
+    def wake(self, at: float) -> None:
+        """Make a pass due at a time (seconds since 1970) that changes a decision, such as the end of a protection."""
+        if at > self.now:
+            self.wake_at = min(self.wake_at, at)
+
     def record(self, job: Job, reason: str, message: str = "") -> None:
         """Record why a job waits; the first message for a reason stays."""
         self.reasons.setdefault(job.uid, {}).setdefault(reason, message)
 
+    def open(self) -> None:
+        """Let the policies prepare for the pass."""
+        for tier in self.tiers:
+            for entry in tier:
+                entry.policy.open_session(self)
+
+    def close(self) -> None:
+        """Let the policies end the pass."""
+        for tier in self.tiers:
+            for entry in tier:
+                entry.policy.close_session(self)
+
     async def run(self, actions: Sequence[Action]) -> None:
         """Open the session, run the actions in order, close the session."""
-        policies = [entry.policy for tier in self.tiers for entry in tier]
-        for policy in policies:
-            policy.open_session(self)
+        self.open()
         for action in actions:
             await action.run(self)
-        for policy in policies:
-            policy.close_session(self)
+        self.close()

@@ -53,10 +53,13 @@ class Ledger:
     queues: QueueTable
     placer: Placer
     listeners: Sequence[Listener] = ()
+    #: By uid, each task that was ever moved, and its first position.
+    moved: dict[str, tuple[Task, Position]] = attrs.Factory(dict)
 
     def move(self, task: Task, to: Position) -> None:
         """Bring a task into a position."""
         old = position_of(task)
+        self.moved.setdefault(task.uid, (task, old))
         self._book(task, old, -1.0)
         task.state, task.node, task.leaving = to
         self._book(task, to, 1.0)
@@ -75,6 +78,15 @@ class Ledger:
             self.placer.place(task, to.node)
         for listener in self.listeners:
             listener.moved(task, old.state, to.state)
+
+    def put_back(self) -> None:
+        """Put all tasks back where they were at first, when the session is over; the tables are not followed."""
+        for task, (state, node, leaving) in self.moved.values():
+            counts = task.job.counts
+            counts[task.state] -= 1
+            counts[state] += 1
+            task.state, task.node, task.leaving = state, node, leaving
+        self.moved.clear()
 
     def _book(self, task: Task, position: Position, sign: float) -> None:
         """Book (or, with -1, take out) what a task in that position holds of nodes."""

@@ -67,6 +67,12 @@ class Task:
     sub_group: str = ""
     #: Volcano's `volcano.sh/task-spec`.
     role: str = ""
+    #: Whether evictions for other jobs may take it, as the pod's own settings say.
+    preemptable: bool = True
+    #: False if the pod's preemptionPolicy is Never.
+    may_preempt: bool = True
+    #: A pod of kube-system, or of the priority class system-cluster-critical or system-node-critical.
+    critical: bool = False
     pod: Pod | None = None
 
     def __repr__(self) -> str:
@@ -112,6 +118,8 @@ class Job:
     #: Seconds; negative means never; None means the default of the preset.
     staleness_grace: float | None = None
     preemption_delay: float = 0.0
+    #: Seconds after its creation at which the job must not wait any longer (Volcano's sla); None if it sets none.
+    waiting_time: float | None = None
     #: When a pass last evicted tasks of the job to make room; None if never.
     last_eviction: float | None = None
     phase: str = ""

@@ -21,8 +21,11 @@ __all__ = ["amounts", "default_dialect", "definitions", "group_manifest", "group
 
 
 def default_dialect(plugins: Iterable[str], dialects: Iterable[Dialect] = DIALECTS) -> str:
-    """Return the first dialect that the first of these plugins claims, or the first of all if none claims one."""
-    rows = list(dialects)
+    """Return the first dialect that the first of these plugins claims, or the first of all if none claims one.
+
+    Dialects without objects do not count: a group needs one.
+    """
+    rows = [row for row in dialects if row.kinds]
     return next((row.name for plugin in plugins for row in rows if row.claimed_by == plugin), rows[0].name)
 
 

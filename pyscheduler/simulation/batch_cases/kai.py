@@ -67,6 +67,10 @@ class LabelPlacer:
             self._masks[key] = mask
         return mask
 
+    def curable(self, task: Task) -> NDArray[np.bool_]:
+        """Return bool[N]: the nodes with all labels; evictions change no labels."""
+        return self.feasible(task)
+
     def feasible_now(self, task: Task, node: int) -> bool:
         """Return whether the node carries the labels."""
         return bool(self.feasible(task)[node])

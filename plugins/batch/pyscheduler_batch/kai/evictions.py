@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 
 import numpy as np
 
-from pyscheduler.batch.contract import Claim, Tasks
+from pyscheduler.batch.contract import Action, Claim, Tasks
 from pyscheduler.batch.tasks import ACTIVE, TaskState
 from pyscheduler_batch.kai.cycle import Cycle, cycle_of, is_candidate
 from pyscheduler_batch.kai.gang import ZERO, Gang, Quantities, add
@@ -35,13 +35,8 @@ _STALENESS_GRACE: Final = 60.0
 _MAX_VICTIM_JOBS: Final = 16
 
 
-class _Evicting(ABC):
+class _Evicting(Action, ABC):
     """What the three solving actions have in common."""
-
-    name: ClassVar[str]
-
-    def __init__(self, arguments: Mapping[str, str] | None = None) -> None:
-        self.arguments = arguments or {}
 
     async def run(self, session: Session) -> None:
         """Take the waiting jobs in the order of queues, and search room for each."""
@@ -108,11 +103,14 @@ class _Evicting(ABC):
         own, filters = gang.job, cycle.victim_filters
         known: dict[str, bool] = {}
 
+        protected = cycle.session.protected(gang.job)
+
         def accepts(victim: Gang) -> bool:
             uid = victim.job.uid
             if uid not in known:
                 known[uid] = (
                     victim.job is not own
+                    and uid not in protected
                     and self.is_victim(cycle, gang, victim)
                     and _all_allow(filters, gang, victim, self.name)
                 )
@@ -282,7 +280,7 @@ def _keep_minimum(cycle: Cycle, gang: Gang, scenario: Scenario, action: str) -> 
     return all(cycle.keeps_minimum(action, gang.job, victim, tasks) for victim, tasks in scenario.by_job().values())
 
 
-class StaleGangEviction:
+class StaleGangEviction(Action):
     """Evicts jobs that have run below their minimum for too long.
 
     Argument `defaultStalenessGracePeriod`: seconds, for jobs that do not set it; negative means never.
@@ -291,7 +289,8 @@ class StaleGangEviction:
     name: ClassVar[str] = "stalegangeviction"
 
     def __init__(self, arguments: Mapping[str, str] | None = None) -> None:
-        self._grace = float((arguments or {}).get("defaultStalenessGracePeriod", _STALENESS_GRACE))
+        super().__init__(arguments)
+        self._grace = float(self.arguments.get("defaultStalenessGracePeriod", _STALENESS_GRACE))
 
     async def run(self, session: Session) -> None:
         """Stamp stale jobs, evict those whose grace period is over, and clear the stamp of others."""
@@ -304,7 +303,10 @@ class StaleGangEviction:
             if job.stale_since is None:
                 job.stale_since = session.now
             grace = self._grace if job.staleness_grace is None else job.staleness_grace
-            if grace < 0 or session.now - job.stale_since < grace:
+            if grace < 0:
+                continue
+            if session.now - job.stale_since < grace:
+                session.wake(job.stale_since + grace)
                 continue
             statement = session.statement()
             for task in gang.tasks:

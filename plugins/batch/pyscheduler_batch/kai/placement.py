@@ -124,7 +124,13 @@ class Placement:
 
     def matches(self, task: Task) -> NDArray[np.bool_]:
         """Return bool[N]: the nodes that the filters accept once evicted tasks are gone, whatever they have left."""
-        mask = self._session.placer.feasible(task)
+        return self._with_predicates(task, self._session.placer.feasible(task))
+
+    def curable(self, task: Task) -> NDArray[np.bool_]:
+        """Return bool[N]: the nodes that the filters accept, or could accept after evictions."""
+        return self._with_predicates(task, self._session.placer.curable(task))
+
+    def _with_predicates(self, task: Task, mask: NDArray[np.bool_]) -> NDArray[np.bool_]:
         for predicate in self._predicates:
             accepted = predicate.filter_nodes(task)
             if accepted is not None:
@@ -194,7 +200,7 @@ class Placement:
                 self._no_room[key] = mask
             return False
         node, is_idle = found
-        if is_idle and not promise:
+        if is_idle and not promise and self._accepts_now(task, node):
             statement.allocate(task, node)
         elif task.state == TaskState.RELEASING and promise and (node == task.node or node in task.leaving):
             # The victim finds its own node again: it is not evicted.
@@ -202,6 +208,10 @@ class Placement:
         else:
             statement.pipeline(task, node)
         return True
+
+    def _accepts_now(self, task: Task, node: int) -> bool:
+        """Return whether the filters accept the node although tasks are still leaving it."""
+        return not self._table.releasing[node].any() or self._session.placer.feasible_now(task, node)
 
     def _choose(self, task: Task, rows: NDArray[np.int64], mask: NDArray[np.bool_]) -> tuple[int, bool] | None:
         """Return the best node, and whether the task fits its idle resources; None if no node fits."""
@@ -227,8 +237,7 @@ class Placement:
             score += np.where(has_gpu, 0.0, self._resource_type)
         if self._nominated and task.pod is not None and task.pod.status.nominated_node_name:
             score += np.where(rows == table.index.get(task.pod.status.nominated_node_name, -1), self._nominated, 0.0)
-        extras = (self._session.placer.scores(task, rows), *(order.score_nodes(task, rows) for order in self._orders))
-        for extra in extras:
+        for extra in (order.score_nodes(task, rows) for order in self._orders):
             if extra is not None:
                 score += extra
         if self._place is None:

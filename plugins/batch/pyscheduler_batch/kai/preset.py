@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-__all__ = ["ACTIONS", "DEFAULT_ACTIONS", "DEFAULT_TIERS", "POLICIES"]
+__all__ = ["ACTIONS", "DEFAULT_ACTIONS", "DEFAULT_TIERS", "POLICIES", "SESSION"]
 
 ACTIONS: Final[Mapping[str, str]] = {
     "allocate": "pyscheduler_batch.kai.allocate:Allocate",
@@ -39,5 +39,6 @@ POLICIES: Final[Mapping[str, str]] = {
     "sg-nodelocalgreedy": "pyscheduler_batch.kai.switches:NodeLocalGreedy",
     "sg-multinodegang": "pyscheduler_batch.kai.switches:MultiNodeGang",
 }
+SESSION: Final = "pyscheduler.batch.session:Session"
 DEFAULT_ACTIONS: Final[Sequence[str]] = tuple(ACTIONS)
 DEFAULT_TIERS: Final[Sequence[Sequence[str]]] = (tuple(POLICIES),)

@@ -72,6 +72,7 @@ class Proportion(Policy):
     def open_session(self, session: Session) -> None:
         """Sum up what queues request, and divide the pool."""
         queues = session.queues
+        self._axis_length = len(session.axis)
         self._columns = [session.axis.index[name] for name in _NAMES if name in session.axis.index]
         self._parent = queues.parent.tolist()
         self._paths = [path.tolist() for path in queues.paths]
@@ -100,6 +101,12 @@ class Proportion(Policy):
         #: UIDs of jobs whose tasks changed; cleared by whoever follows them.
         self.touched: set[str] = set()
         self._at_start: tuple[int, list[Quantities], list[Quantities]] = (-1, [], [])
+
+    def queue_shares(self) -> Amounts:
+        """Return float64[Q, R]: the fair share of each queue."""
+        shares = np.full((len(self.fair_shares), self._axis_length), np.nan)
+        shares[:, self._columns] = self.fair_shares
+        return shares
 
     def _three(self, amounts: Amounts) -> Amounts:
         """Return the columns of CPU, memory and GPUs."""

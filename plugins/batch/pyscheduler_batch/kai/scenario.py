@@ -210,7 +210,7 @@ class _Accumulator:
         self._room = _Room(required, free)
         #: The room with recorded victims only.
         self._base = _Room(required, free)
-        masks = {id(mask): mask for mask in map(placement.matches, probe.pending)}
+        masks = {id(mask): mask for mask in map(placement.curable, probe.pending)}
         self._masks = [mask for mask in masks.values() if not mask.all()]
         self._reachable = np.zeros(len(free), dtype=np.bool_)
         self._reachable[probe.rows] = True

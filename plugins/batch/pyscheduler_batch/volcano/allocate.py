@@ -1,0 +1,132 @@
+"""allocate: place jobs on idle room, and on room that is being released. Source: Volcano `actions/allocate`."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING, ClassVar, cast
+
+import numpy as np
+
+from pyscheduler.batch.contract import Action
+from pyscheduler.batch.tasks import TaskState
+from pyscheduler_batch.priority_queue import PriorityQueue
+from pyscheduler_batch.volcano.enqueue import is_pending
+from pyscheduler_batch.volcano.gang import READY, roles
+
+if TYPE_CHECKING:
+    from pyscheduler.batch.session import Session
+    from pyscheduler.batch.statement import Statement
+    from pyscheduler.batch.tasks import Job, Task
+    from pyscheduler_batch.volcano.session import VolcanoSession
+
+__all__ = ["Allocate"]
+
+
+class Allocate(Action):
+    """Serve the best job of the best queue until none is left.
+
+    A turn of a job ends when it is ready. If it is neither ready nor pipelined, its turn is undone and it is not tried
+    again in this action. A job that is ready with tasks left competes again.
+    """
+
+    name: ClassVar[str] = "allocate"
+
+    async def run(self, session: Session) -> None:
+        """Place what fits; bind the tasks of ready jobs."""
+        session = cast("VolcanoSession", session)
+        tasks: dict[str, deque[Task]] = {}
+        jobs: dict[int, PriorityQueue[Job]] = {}
+        queues: PriorityQueue[int] = PriorityQueue(session.queue_less)
+        for job in session.books.jobs:
+            if not _may_start(session, job):
+                continue
+            wanted = [
+                task
+                for task in job.tasks.values()
+                if task.state == TaskState.PENDING and task.uid not in session.books.best_effort
+            ]
+            if not wanted:
+                continue
+            if job.queue_row not in jobs:
+                jobs[job.queue_row] = PriorityQueue(session.job_less)
+                queues.push(job.queue_row)
+            jobs[job.queue_row].push(job)
+            tasks[job.uid] = deque(session.sorted_tasks(wanted))
+        while len(queues):
+            queue = queues.pop()
+            if session.overused(queue) or not len(jobs[queue]):
+                continue
+            job = jobs[queue].pop()
+            statement = _allocate_job(session, job, tasks[job.uid])
+            if statement is not None and session.job_ready(job):
+                session.commit(statement)
+                if tasks[job.uid]:
+                    jobs[queue].push(job)
+            queues.push(queue)
+            await session.turn()
+
+
+def _may_start(session: VolcanoSession, job: Job) -> bool:
+    """Return whether the job takes part; without an enqueue action a pending job is enqueued here."""
+    if is_pending(job):
+        if session.has_enqueue:
+            return False
+        job.phase = "Inqueue"
+    refusal = session.job_valid(job)
+    if refusal is not None:
+        session.record(job, refusal.reason, refusal.message)
+    return refusal is None
+
+
+def _allocate_job(session: VolcanoSession, job: Job, tasks: deque[Task]) -> Statement | None:
+    """Place tasks until the job is ready; return None, with all undone, if it is neither ready nor pipelined."""
+    statement = session.statement()
+    while tasks:
+        task = tasks.popleft()
+        if not session.allocatable(task):
+            continue
+        failures = session.fit_failures.setdefault(job.uid, set())
+        if task.role and any(job.tasks[uid].role == task.role for uid in failures):
+            # A task of this role fitted nowhere; the others are not tried.
+            failures.add(task.uid)
+            continue
+        if _place(session, statement, task):
+            if session.job_ready(job):
+                break
+            continue
+        failures.add(task.uid)
+        if not _may_go_on(job, failures, session.books.best_effort):
+            break
+    if session.job_ready(job) or session.job_pipelined(job):
+        return statement
+    statement.discard()
+    return None
+
+
+def _place(session: VolcanoSession, statement: Statement, task: Task) -> bool:
+    """Place a task on the best node, idle room before room that is being released; return False if none fits."""
+    later = session.fits_later(task)
+    if not later.any():
+        return False
+    accepted = later & session.feasible(task)
+    idle = np.flatnonzero(accepted & session.fits_now(task))
+    if len(idle):
+        statement.allocate(task, session.best_node(task, idle))
+        return True
+    rows = np.flatnonzero(accepted)
+    if len(rows):
+        statement.pipeline(task, session.best_node(task, rows))
+    return bool(len(rows))
+
+
+def _may_go_on(job: Job, failures: set[str], best_effort: set[str]) -> bool:
+    """Return whether the job could still become ready after tasks that fitted nowhere."""
+    if job.min_member >= len(job.tasks):
+        return False
+    failed = {job.tasks[uid].role for uid in failures}
+    if job.min_member < sum(job.min_task_member.values()):
+        pending = roles(job, {TaskState.PENDING, TaskState.GATED})
+        left = sum(count for role, count in pending.items() if role not in failed)
+        return job.count(READY) + left >= job.min_member
+    held = roles(job, READY, best_effort)
+    return all(held.get(role, 0) >= job.min_task_member.get(role, 0) for role in failed)

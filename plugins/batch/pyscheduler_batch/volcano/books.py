@@ -1,0 +1,108 @@
+"""What a session keeps about jobs and about the tasks on nodes, so that nothing is counted twice."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from pyscheduler.batch.tasks import ACTIVE, TaskState
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
+    from numpy.typing import NDArray
+
+    from pyscheduler.batch.axis import Amounts
+    from pyscheduler.batch.tasks import Job, Task
+    from pyscheduler_batch.volcano.amounts import Scale
+
+__all__ = ["Books", "Residents"]
+
+_PLACED = (TaskState.BOUND, TaskState.RUNNING)
+
+
+class Residents:
+    """The tasks that hold nodes at the begin of the session, as columns; candidates for eviction."""
+
+    def __init__(self, jobs: Sequence[Job], best_effort: set[str], width: int) -> None:
+        tasks = [task for job in jobs for task in job.tasks.values() if task.node >= 0 and task.state in _PLACED]
+        #: In the order of jobs and, within them, of arrival.
+        self.tasks: Sequence[Task] = tasks
+        self._rows = {task.uid: row for row, task in enumerate(tasks)}
+        self._job_rows = job_rows = {job.uid: row for row, job in enumerate(jobs)}
+        size = len(tasks)
+        #: int64[n]: rows of the node, the job and the queue.
+        self.node = np.fromiter((task.node for task in tasks), dtype=np.int64, count=size)
+        self.job = np.fromiter((job_rows[task.job.uid] for task in tasks), dtype=np.int64, count=size)
+        self.queue = np.fromiter((task.job.queue_row for task in tasks), dtype=np.int64, count=size)
+        #: float64[n, R].
+        self.request = np.array([task.request for task in tasks]).reshape(size, width)
+        #: bool[n], all four; the last two follow the statements.
+        self.preemptable = np.fromiter((task.preemptable for task in tasks), dtype=np.bool_, count=size)
+        self.best_effort = np.fromiter((task.uid in best_effort for task in tasks), dtype=np.bool_, count=size)
+        self.placed = np.ones(size, dtype=np.bool_)
+        self.running = np.fromiter((task.state == TaskState.RUNNING for task in tasks), dtype=np.bool_, count=size)
+
+    def exposed(self, protected: Collection[str]) -> NDArray[np.bool_]:
+        """Return bool[n]: the tasks of jobs that are not protected (by uid)."""
+        rows = [self._job_rows[uid] for uid in protected if uid in self._job_rows]
+        return ~np.isin(self.job, rows)
+
+    def moved(self, task: Task, new: TaskState) -> None:
+        """Take notice of a task's new state."""
+        row = self._rows.get(task.uid)
+        if row is not None:
+            self.placed[row] = new in _PLACED
+            self.running[row] = new == TaskState.RUNNING
+
+    def sums(self, chosen: NDArray[np.bool_], nodes: int) -> Amounts:
+        """Return float64[N, R]: what the chosen tasks (bool[n]) hold on each node."""
+        rows, request = self.node[chosen], self.request[chosen]
+        columns = [np.bincount(rows, request[:, column], minlength=nodes) for column in range(request.shape[1])]
+        return np.stack(columns, axis=1)
+
+    def on(self, node: int, chosen: NDArray[np.bool_]) -> list[Task]:
+        """Return the chosen tasks (bool[n]) of a node."""
+        return [self.tasks[row] for row in np.flatnonzero(chosen & (self.node == node)).tolist()]
+
+
+class Books:
+    """Sums by job, kept in step with the statements; a listener."""
+
+    def __init__(self, jobs: Sequence[Job], scale: Scale) -> None:
+        self.jobs: Sequence[Job] = jobs
+        #: By uid of the job.
+        self.rows = {job.uid: row for row, job in enumerate(jobs)}
+        width = len(scale.tolerance)
+        #: float64[J, R]: what active tasks hold, and what all tasks request.
+        self.allocated = np.zeros((len(jobs), width))
+        self.total_request = np.zeros((len(jobs), width))
+        #: Uids of the tasks that request nothing but a pod's place.
+        self.best_effort: set[str] = set()
+        #: By row: how many pending tasks request nothing.
+        self.pending_best_effort = [0] * len(jobs)
+        for row, job in enumerate(jobs):
+            for task in job.tasks.values():
+                self.total_request[row] += task.request
+                if task.state in ACTIVE:
+                    self.allocated[row] += task.request
+                if scale.is_empty(task.request):
+                    self.best_effort.add(task.uid)
+                    self.pending_best_effort[row] += task.state == TaskState.PENDING
+        self.residents = Residents(jobs, self.best_effort, width)
+
+    def moved(self, task: Task, old: TaskState, new: TaskState) -> None:
+        """Take notice that the state of a task changed."""
+        row = self.rows.get(task.job.uid)
+        if row is None:
+            return
+        was_active, is_active = old in ACTIVE, new in ACTIVE
+        if was_active != is_active:
+            if is_active:
+                self.allocated[row] += task.request
+            else:
+                self.allocated[row] -= task.request
+        if task.uid in self.best_effort:
+            self.pending_best_effort[row] += (new == TaskState.PENDING) - (old == TaskState.PENDING)
+        self.residents.moved(task, new)

@@ -1,0 +1,258 @@
+"""capacity: queues have configured shares and limits, flat or as a tree. Source: Volcano `plugins/capacity`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+
+from pyscheduler.batch.contract import Refusal, Tasks
+from pyscheduler_batch.volcano.capacity_tree import CapacityTable, flat_table, queue_shares, tree_table
+from pyscheduler_batch.volcano.policy import int_argument
+from pyscheduler_batch.volcano.queue_policy import QueuePolicy
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from pyscheduler.batch.axis import Amounts
+    from pyscheduler.batch.contract import Claim, Key
+    from pyscheduler.batch.tasks import Job, Task
+
+__all__ = ["Capacity"]
+
+_ROOT = "root"
+_BROKEN = Refusal("QueueTreeBroken", "the tree of queues is broken; nothing is scheduled until it is mended")
+
+
+class Capacity(QueuePolicy):
+    """Order queues by priority and share; keep them, and all queues above, within their limits; reclaim the rest.
+
+    Argument `ancestorReclaimLevel`: up to how many levels above a queue its ancestors also permit and limit reclaim.
+    """
+
+    name: ClassVar[str] = "capacity"
+
+    def prepare(self) -> None:
+        """Compute limits and shares."""
+        session, queues = self.session, self.session.queues
+        self.is_tree = session.switch(self, "enableHierarchy", default=False)
+        self._levels = max(int_argument(self.arguments, "ancestorReclaimLevel", 0), 0)
+        self.count_queues()
+        self.is_sound = True
+        root = queues.index.get(_ROOT, -1)
+        if self.is_tree:
+            inner = ~queues.is_leaf
+            self.is_sound = not queues.problems and root >= 0 and not np.any(self.sums.has_jobs & inner)
+        if self.is_tree and self.is_sound:
+            table = tree_table(queues, session.total, root, session.scale)
+            self._add_up()
+        elif self.is_tree:
+            nothing = np.zeros_like(queues.quota)
+            set_columns = ~np.isnan(queues.quota)
+            table = CapacityTable(np.nan_to_num(queues.quota), nothing, nothing, set_columns)
+        else:
+            table = flat_table(queues, session.total, session.scale)
+        self.deserved, self.guarantee, self.real_capability, self.is_set = table
+        #: float64[Q]: shares at the begin. In a tree those of inner queues stay during the session.
+        self.shares = queue_shares(self.allocated, self.deserved, session.scale)
+        if not self.is_sound:
+            self.shares[:] = 0.0
+        self._deserves = np.any(session.scale.significant(self.deserved) & session.scale.counted, axis=1)
+
+    def _add_up(self) -> None:
+        """Add the sums of the leaves to the queues above."""
+        queues = self.session.queues
+        leaves = np.flatnonzero(self.sums.has_jobs).tolist()
+        for column in (self.sums.request, self.sums.inqueue, self.sums.elastic):
+            for row in leaves:
+                column[queues.paths[row][1:]] += column[row]
+
+    # Order.
+
+    def compute_share(self, queue: int) -> float:
+        """Return the share of a leaf from what it holds now; that of an inner queue stays as it was."""
+        if not self.is_sound or (self.is_tree and not self.session.queues.is_leaf[queue]):
+            return float(self.shares[queue])
+        rows = slice(queue, queue + 1)
+        return float(queue_shares(self.allocated[rows], self.deserved[rows], self.session.scale)[0])
+
+    def compare_queues(self, left: int, right: int) -> float:
+        """Compare by priority, then by the shares of the queues below the lowest common ancestor."""
+        queues = self.session.queues
+        if queues.priority[left] != queues.priority[right]:
+            return float(queues.priority[right] - queues.priority[left])
+        if not self.is_tree:
+            return self._compare_shares(left, right)
+        if not self.is_sound:
+            return 0.0
+        if queues.is_leaf[left] != queues.is_leaf[right]:
+            return -1.0 if queues.is_leaf[left] else 1.0
+        if queues.is_leaf[left]:
+            level = self._common_level(left, right)
+            left, right = self._below(left, level), self._below(right, level)
+        return self._compare_shares(left, right)
+
+    def _compare_shares(self, left: int, right: int) -> float:
+        first, second = self.share(left), self.share(right)
+        if first != second:
+            return first - second
+        return float(self._deserves[right]) - float(self._deserves[left])
+
+    def _ancestors(self, queue: int) -> list[int]:
+        """Return the rows above the queue, the top first."""
+        path: list[int] = self.session.queues.paths[queue][:0:-1].tolist()
+        return path
+
+    def _below(self, queue: int, level: int) -> int:
+        """Return the queue's ancestor one level below the common one, or the queue itself."""
+        above = self._ancestors(queue)
+        return above[level + 1] if level + 1 < len(above) else queue
+
+    def _common_level(self, left: int, right: int) -> int:
+        level = 0
+        for depth, (first, second) in enumerate(zip(self._ancestors(left), self._ancestors(right), strict=False)):
+            if first != second:
+                break
+            level = depth
+        return level
+
+    def victim_queue_key(self, queue: int, claim: Claim) -> Key:
+        """Take first from the queues that are nearest to the claim's queue in the tree."""
+        if not (self.is_tree and self.is_sound):
+            return (0,)
+        return (-self._common_level(queue, claim.job.queue_row),)
+
+    # Gates.
+
+    def allocatable(self, job: Job, tasks: Sequence[Task]) -> Refusal | None:
+        """Refuse tasks that would take the queue, or a queue above, beyond its limit."""
+        queue = job.queue_row
+        queues = self.session.queues
+        if not self.is_open(queue):
+            return Refusal("QueueClosed", f"queue {queues.names[queue]} is not open")
+        if not self.is_sound or (self.is_tree and not queues.is_leaf[queue]):
+            return _BROKEN
+        request = self.requested(tasks)
+        for row in self._path(queue):
+            used = self.allocated[row] + request
+            if not self.session.scale.within(used, self.real_capability[row], request):
+                return self.over_limit(row, used, self.real_capability[row], request)
+        return None
+
+    def _path(self, queue: int) -> list[int]:
+        path: list[int] = self.session.queues.paths[queue].tolist() if self.is_tree else [queue]
+        return path
+
+    def job_enqueueable(self, job: Job) -> int:
+        """Accept a job whose minimum the queue and all queues above could hold."""
+        queue = job.queue_row
+        if not self.is_sound or not self.is_open(queue):
+            return -1
+        if job.min_resources is None:
+            return 1
+        for row in self._path(queue):
+            if not self.within_capability(row, job.min_resources):
+                self.refuse_enqueue(job, row, job.min_resources)
+                return -1
+        return 1
+
+    def job_enqueued(self, job: Job) -> None:
+        """Reserve the job's minimum in its queue and in all queues above."""
+        if self.is_sound:
+            self.reserve(job, np.array(self._path(job.queue_row), dtype=np.int64))
+
+    # Reclaim.
+
+    def may_reclaim(self, queue: int, claim: Claim) -> bool:
+        """Return whether the queue stays within its limit and is below what it deserves in some requested resource."""
+        if not self.is_sound or not self.is_open(queue):
+            return False
+        scale = self.session.scale
+        request = self.requested([] if claim.task is None else [claim.task])
+        if not scale.within(self.allocated[queue] + request, self.real_capability[queue], request):
+            return False
+        return any(self._deserves_more(row, request) for row in (queue, *self._near_ancestors(queue)))
+
+    def _deserves_more(self, queue: int, request: Amounts) -> bool:
+        scale = self.session.scale
+        used, deserved = self.allocated[queue] + request, self.deserved[queue]
+        relevant = (request > 0) & scale.counted & (scale.significant(used) | scale.significant(deserved))
+        return bool(np.any(relevant & (used - deserved < scale.tolerance)))
+
+    def _near_ancestors(self, queue: int) -> list[int]:
+        """Return the ancestors up to the configured level, the nearest first, without the root."""
+        if not (self.is_tree and self._levels):
+            return []
+        names = self.session.queues.names
+        return [row for row in self._path(queue)[1 : self._levels + 1] if names[row] != _ROOT]
+
+    def reclaimable(self, claim: Claim, tasks: Tasks) -> NDArray[np.bool_]:
+        """Return bool[n]: tasks whose queue, less the tasks before, exceeds its share and keeps its guarantee.
+
+        Tasks are considered in the order of eviction. A task without any resource of the claim is left alone; one of a
+        queue that deserves none of the task's resources may always go.
+        """
+        chosen = np.zeros(len(tasks), dtype=np.bool_)
+        if not self.is_sound or claim.task is None:
+            return chosen
+        rows = {task.uid: at for at, task in enumerate(tasks.tasks)}
+        queue = self.session.victim_queue(tasks.tasks, claim)
+        left: dict[int, Amounts] = {}
+        while len(queue):
+            task = queue.pop()
+            checked = self._reclaimable_from(claim, claim.task, task, left)
+            for row in checked:
+                left[row] -= task.request
+            chosen[rows[task.uid]] = bool(checked)
+        return chosen
+
+    def _reclaimable_from(self, claim: Claim, wanted: Task, task: Task, left: dict[int, Amounts]) -> list[int]:
+        """Return the queues that lose the task, or nothing if it must stay."""
+        scale, queue = self.session.scale, task.job.queue_row
+        shared = scale.significant(task.request) & scale.significant(wanted.request) & scale.counted
+        if not shared.any():
+            return []
+        held = left.setdefault(queue, self.allocated[queue].copy())
+        if not scale.less_equal(self.guarantee[queue], held - task.request):
+            return []
+        if not self._has_relevant(task, queue):
+            if self._shares_near_ancestor(claim.job.queue_row, queue) and not self._has_relevant(
+                wanted, claim.job.queue_row
+            ):
+                return []
+        elif not self._exceeds(queue, held, task):
+            return []
+        losing = [queue]
+        for row in self._ancestors_to_check(claim.job.queue_row, queue):
+            held = left.setdefault(row, self.allocated[row].copy())
+            if self._has_relevant(task, row) and not self._exceeds(row, held, task):
+                return []
+            losing.append(row)
+        return losing
+
+    def _has_relevant(self, task: Task, queue: int) -> bool:
+        significant = self.session.scale.significant
+        return bool(np.any(significant(task.request) & significant(self.deserved[queue])))
+
+    def _exceeds(self, queue: int, held: Amounts, task: Task) -> bool:
+        """Return whether the queue holds more than it deserves of a resource that it has and the task requests."""
+        scale, deserved = self.session.scale, self.deserved[queue]
+        has = np.where(scale.native, scale.significant(deserved), self.is_set[queue])
+        return bool(np.any(scale.exceeded(held, deserved, task.request) & has))
+
+    def _shares_near_ancestor(self, left: int, right: int) -> bool:
+        return not set(self._near_ancestors(left)).isdisjoint(self._near_ancestors(right))
+
+    def _ancestors_to_check(self, claiming: int, losing: int) -> list[int]:
+        """Return the losing queue's near ancestors that are not the claiming queue's at the same level."""
+        if not (self.is_tree and self._levels):
+            return []
+        mine, theirs = self._path(claiming)[1:], self._path(losing)[1 : self._levels + 1]
+        names = self.session.queues.names
+        return [
+            row
+            for level, row in enumerate(theirs)
+            if names[row] != _ROOT and not (level < len(mine) and mine[level] == row)
+        ]

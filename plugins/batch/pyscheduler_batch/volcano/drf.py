@@ -1,0 +1,113 @@
+"""drf: dominant resource fairness among jobs, and among queues of a hierarchy. Source: Volcano `plugins/drf`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+
+from pyscheduler_batch.volcano.hierarchy import HierarchyTree, TreeState
+from pyscheduler_batch.volcano.policy import VolcanoPolicy
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from pyscheduler.batch.axis import Amounts
+    from pyscheduler.batch.contract import Claim, Key, Tasks
+    from pyscheduler.batch.tasks import Job, Task, TaskState
+
+__all__ = ["Drf", "dominant_share"]
+
+_SHARE_DELTA = 1e-6
+
+
+def dominant_share(allocated: Amounts, total: Amounts, counts: NDArray[np.bool_]) -> float:
+    """Return the largest part of the total that is allocated, over the resources that count (bool[R])."""
+    if not counts.any():
+        return 0.0
+    return max(float(np.max(allocated[counts] / total[counts])), 0.0)
+
+
+class Drf(VolcanoPolicy):
+    """Order jobs by dominant share; with `enableHierarchy` order queues by their path, and reclaim between them."""
+
+    name: ClassVar[str] = "drf"
+
+    def prepare(self) -> None:
+        """Read the totals; build the tree if the hierarchy is on."""
+        session = self.session
+        self._counts = session.scale.significant(session.total)
+        self._shares: dict[str, float] = {}
+        self.tree: HierarchyTree | None = None
+        self._state: TreeState | None = None
+        if session.switch(self, "enableHierarchy", default=False):
+            books = session.books
+            paths = [session.queues.hierarchy[job.queue_row] for job in books.jobs]
+            self.tree = HierarchyTree(paths, session.total, books.total_request, session.scale)
+
+    def share(self, job: Job) -> float:
+        """Return the dominant share of a job."""
+        share = self._shares.get(job.uid)
+        if share is None:
+            books = self.session.books
+            held = books.allocated[books.rows[job.uid]]
+            share = self._shares[job.uid] = dominant_share(held, self.session.total, self._counts)
+        return share
+
+    def job_key(self, job: Job) -> Key:
+        """Order jobs by share, the smallest first."""
+        return (self.share(job),)
+
+    def preemptable(self, claim: Claim, tasks: Tasks) -> NDArray[np.bool_]:
+        """Return bool[n]: tasks whose job, less the tasks before, still has the share of the claim or more."""
+        books, total = self.session.books, self.session.total
+        wanted = books.allocated[books.rows[claim.job.uid]]
+        if claim.task is not None:
+            wanted = wanted + claim.task.request
+        mine = dominant_share(wanted, total, self._counts)
+        left = [books.allocated[books.rows[job.uid]].copy() for job in tasks.jobs]
+        chosen = np.zeros(len(tasks), dtype=np.bool_)
+        for at, (task, job) in enumerate(zip(tasks.tasks, tasks.job_of.tolist(), strict=True)):
+            left[job] -= task.request
+            theirs = dominant_share(left[job], total, self._counts)
+            chosen[at] = mine < theirs or abs(mine - theirs) <= _SHARE_DELTA
+        return chosen
+
+    # The hierarchy.
+
+    def moved(self, task: Task, old: TaskState, new: TaskState) -> None:
+        """Forget the share of the job, and the figures of the tree."""
+        self._shares.pop(task.job.uid, None)
+        self._state = None
+
+    def state(self) -> TreeState | None:
+        """Return the present figures of the tree, or None without a hierarchy."""
+        if self.tree is not None and self._state is None:
+            allocated = self.session.books.allocated
+            self._state = self.tree.state(allocated, allocated.sum(axis=0))
+        return self._state
+
+    def compare_queues(self, left: int, right: int) -> float:
+        """Compare the paths of two queues."""
+        state = self.state()
+        if self.tree is None or state is None:
+            return 0.0
+        paths = self.session.queues.hierarchy
+        return self.tree.compare(state, paths[left][0], paths[right][0])
+
+    def reclaimable(self, claim: Claim, tasks: Tasks) -> NDArray[np.bool_] | None:
+        """Return bool[n]: tasks whose queue comes after the claim's queue even without them; None without hierarchy."""
+        if self.tree is None or claim.task is None:
+            return None
+        books, paths = self.session.books, self.session.queues.hierarchy
+        allocated = books.allocated.copy()
+        allocated[books.rows[claim.job.uid]] += claim.task.request
+        mine = paths[claim.job.queue_row][0]
+        chosen = np.zeros(len(tasks), dtype=np.bool_)
+        for at, task in enumerate(tasks.tasks):
+            row = books.rows[task.job.uid]
+            allocated[row] -= task.request
+            state = self.tree.state(allocated, allocated.sum(axis=0))
+            chosen[at] = self.tree.compare(state, mine, paths[task.job.queue_row][0]) < 0
+            allocated[row] += task.request
+        return chosen

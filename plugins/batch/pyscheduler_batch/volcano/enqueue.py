@@ -1,0 +1,48 @@
+"""enqueue: let pending jobs start while their queues and the cluster have room. Source: Volcano `actions/enqueue`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar, cast
+
+from pyscheduler.batch.contract import Action
+from pyscheduler_batch.priority_queue import PriorityQueue
+
+if TYPE_CHECKING:
+    from pyscheduler.batch.session import Session
+    from pyscheduler.batch.tasks import Job
+    from pyscheduler_batch.volcano.session import VolcanoSession
+
+__all__ = ["Enqueue", "is_pending"]
+
+
+def is_pending(job: Job) -> bool:
+    """Return whether the job is not enqueued yet."""
+    return job.phase in {"", "Pending"}
+
+
+class Enqueue(Action):
+    """Take one job per turn of the best queue; a job without minResources passes at once."""
+
+    name: ClassVar[str] = "enqueue"
+
+    async def run(self, session: Session) -> None:
+        """Set the phase of the jobs that pass to Inqueue."""
+        session = cast("VolcanoSession", session)
+        queues: PriorityQueue[int] = PriorityQueue(session.queue_less)
+        waiting: dict[int, PriorityQueue[Job]] = {}
+        for job in session.books.jobs:
+            if job.queue_row not in waiting:
+                waiting[job.queue_row] = PriorityQueue(session.job_less)
+                queues.push(job.queue_row)
+            if is_pending(job):
+                waiting[job.queue_row].push(job)
+        while len(queues):
+            queue = queues.pop()
+            if not len(waiting[queue]):
+                continue
+            job = waiting[queue].pop()
+            if job.min_resources is None or session.job_enqueueable(job):
+                session.job_enqueued(job)
+                job.phase = "Inqueue"
+            queues.push(queue)
+            await session.turn()

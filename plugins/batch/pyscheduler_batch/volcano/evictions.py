@@ -1,0 +1,79 @@
+"""What preempt and reclaim have in common: starving jobs, and one try to make room on a node."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from pyscheduler.batch.contract import Tasks
+from pyscheduler.batch.tasks import TaskState
+from pyscheduler_batch.volcano.enqueue import is_pending
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from numpy.typing import NDArray
+
+    from pyscheduler.batch.contract import Claim
+    from pyscheduler.batch.statement import Statement
+    from pyscheduler.batch.tasks import Job, Task
+    from pyscheduler_batch.volcano.session import VolcanoSession
+
+__all__ = ["eligible_jobs", "evict_until", "pending_tasks", "reachable"]
+
+
+def eligible_jobs(session: VolcanoSession) -> list[Job]:
+    """Return the jobs that are enqueued and valid."""
+    return [job for job in session.books.jobs if not is_pending(job) and session.job_valid(job) is None]
+
+
+def pending_tasks(session: VolcanoSession, job: Job) -> deque[Task]:
+    """Return the pending tasks of a job in the order of placement."""
+    return deque(session.sorted_tasks(task for task in job.tasks.values() if task.state == TaskState.PENDING))
+
+
+def reachable(session: VolcanoSession, task: Task, candidates: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Return bool[N]: the nodes that could hold the task if all candidates (bool[n] of the residents) left them."""
+    residents, nodes = session.books.residents, session.nodes
+    room = nodes.future + residents.sums(candidates, len(nodes))
+    return session.scale.fits(task.request, room)
+
+
+def evict_until(
+    session: VolcanoSession,
+    statement: Statement,
+    claim: Claim,
+    node: int,
+    candidates: NDArray[np.bool_],
+    victims: Callable[[Claim, Tasks], NDArray[np.bool_]],
+    fits: Callable[[], bool],
+    action: str,
+) -> bool:
+    """Evict candidates of a node until the task fits, and pipeline it there; undo all and return False otherwise."""
+    task = claim.task
+    if task is None:
+        return False
+    residents = session.books.residents
+    found = residents.on(node, candidates)
+    chosen: Iterable[Task] = ()
+    room = session.nodes.future[node].copy()
+    if found:
+        mask = victims(claim, Tasks.of(found))
+        chosen = [victim for victim, is_victim in zip(found, mask.tolist(), strict=True) if is_victim]
+        for victim in chosen:
+            room += victim.request
+    if not session.scale.fits(task.request, room):
+        return False
+    start = statement.checkpoint()
+    order = session.victim_queue(chosen, claim)
+    enough = fits()
+    while not enough and len(order):
+        statement.evict(order.pop(), action=action, by=claim.job)
+        enough = fits()
+    if not enough:
+        statement.rollback(start)
+        return False
+    statement.pipeline(task, node)
+    return True

@@ -1,0 +1,126 @@
+"""The tree of hierarchical DRF: paths of queues with weights, jobs as leaves. Source: Volcano `plugins/drf`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from pyscheduler.batch.axis import Amounts
+    from pyscheduler_batch.volcano.amounts import Scale
+
+__all__ = ["HierarchyTree", "TreeState"]
+
+
+class TreeState(NamedTuple):
+    """The figures of each node of the tree: float64[K], and bool[K]."""
+
+    share: NDArray[np.float64]
+    saturated: NDArray[np.bool_]
+
+
+class HierarchyTree:
+    """The nodes of the tree: row 0 is the root, then the inner nodes by depth and age, and the jobs by their row."""
+
+    def __init__(self, paths: Sequence[tuple[str, str]], total: Amounts, request: Amounts, scale: Scale) -> None:
+        """Build the tree.
+
+        `paths` are the annotations of each job's queue: path, such as `root/eng/dev`, and weights, such as `1/3/2`.
+        `request`: float64[J, R], what all tasks of each job request. The first job of a path sets its weights; a weight
+        below 1 or one that is no number counts as 1.
+        """
+        self._scale = scale
+        self._total = total
+        self._request = request
+        self.paths: list[str] = ["root"]
+        weight = [1.0]
+        parent = [-1]
+        depth = [0]
+        self._rows: dict[str, list[int]] = {}
+        rows: dict[str, int] = {"": 0}
+        above: list[int] = []
+        for path, weights in paths:
+            parts, numbers = path.split("/"), weights.split("/")
+            key, at = "", 0
+            line = [0]
+            for level, part in enumerate(parts[1:], start=1):
+                key = f"{key}/{part}"
+                if key not in rows:
+                    rows[key] = len(self.paths)
+                    self.paths.append(f"root{key}")
+                    weight.append(_weight(numbers[level] if level < len(numbers) else ""))
+                    parent.append(at)
+                    depth.append(level)
+                at = rows[key]
+                line.append(at)
+            self._rows[path] = line
+            above.append(at)
+        #: Row of the first job; the jobs follow in their order.
+        self.first_job = len(self.paths)
+        self.weight = np.array(weight + [1.0] * len(above))
+        self.parent = np.array(parent + above, dtype=np.int64)
+        depths = np.array(depth + [depth[row] + 1 for row in above], dtype=np.int64)
+        self._levels = [np.flatnonzero(depths == level) for level in range(1, int(depths.max()) + 1)][::-1]
+
+    def shares(self, allocated: Amounts) -> NDArray[np.float64]:
+        """Return float64[n]: the dominant share of each row of `allocated`, float64[n, R]."""
+        counts = self._scale.significant(self._total)
+        parts = allocated[:, counts] / self._total[counts]
+        shares: NDArray[np.float64] = np.maximum(parts.max(axis=1, initial=0.0), 0.0)
+        return shares
+
+    def state(self, job_allocated: Amounts, total_allocated: Amounts) -> TreeState:
+        """Return share and saturation of each node; `job_allocated`: float64[J, R], `total_allocated`: float64[R].
+
+        A job is saturated if it has all it requests of some resource that it holds, or requests of one that it holds
+        and that is used up. An inner node is saturated if all its children are. It holds what its saturated children
+        hold, and of the others as much as the one with the smallest share, in the proportions of each.
+        """
+        size, first = len(self.parent), self.first_job
+        allocated = np.zeros((size, len(self._total)))
+        allocated[first:] = job_allocated
+        share = np.zeros(size)
+        share[first:] = self.shares(job_allocated)
+        saturated = np.ones(size, dtype=np.bool_)
+        saturated[first:] = self._job_saturated(job_allocated, total_allocated)
+        smallest = np.ones(size)
+        for rows in self._levels:
+            inner = rows[rows < first]
+            # The children of this level's inner nodes are one level deeper, so they are done.
+            share[inner] = self.shares(allocated[inner])
+            scaled = (share[rows] != 0) & ~saturated[rows]
+            np.minimum.at(smallest, self.parent[rows[scaled]], share[rows[scaled]])
+            factor = np.where(share[rows] != 0, 1.0, 0.0)
+            factor[scaled] = smallest[self.parent[rows[scaled]]] / share[rows[scaled]]
+            np.add.at(allocated, self.parent[rows], allocated[rows] * factor[:, None])
+            np.logical_and.at(saturated, self.parent[rows], saturated[rows])
+        share[0] = self.shares(allocated[:1])[0]
+        return TreeState(share, saturated)
+
+    def _job_saturated(self, allocated: Amounts, total_allocated: Amounts) -> NDArray[np.bool_]:
+        holds = self._scale.significant(allocated) & (self._request != 0)
+        is_wanted = self._scale.significant(self._total) & (total_allocated < self._total)
+        saturated: NDArray[np.bool_] = np.any(holds & ((allocated >= self._request) | ~is_wanted), axis=1)
+        return saturated
+
+    def compare(self, state: TreeState, left: str, right: str) -> float:
+        """Compare two queue paths level by level: unsaturated first, then the smaller share by weight."""
+        for first, second in zip(self._rows.get(left, [0]), self._rows.get(right, [0]), strict=False):
+            if state.saturated[first] != state.saturated[second]:
+                return 1.0 if state.saturated[first] else -1.0
+            difference = state.share[first] / self.weight[first] - state.share[second] / self.weight[second]
+            if difference != 0:
+                return float(difference)
+        return 0.0
+
+
+def _weight(text: str) -> float:
+    try:
+        return max(float(text), 1.0)
+    except ValueError:
+        return 1.0

@@ -1,0 +1,43 @@
+"""nodeorder: kube-scheduler's score plugins with weights of their own. Source: Volcano `plugins/nodeorder`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+from pyscheduler_batch.volcano.policy import VolcanoPolicy, int_argument
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from pyscheduler.batch.tasks import Task
+
+__all__ = ["NodeOrder", "score_weights"]
+
+_DEFAULTS = {
+    "leastrequested": 1,
+    "mostrequested": 0,
+    "nodeaffinity": 2,
+    "podaffinity": 2,
+    "balancedresource": 1,
+    "tainttoleration": 3,
+    "imagelocality": 1,
+    "podtopologyspread": 2,
+}
+
+
+def score_weights(arguments: Mapping[str, object]) -> dict[str, int]:
+    """Return the weight of each score by the first part of its argument, as in `leastrequested.weight`."""
+    return {name: int_argument(arguments, f"{name}.weight", default) for name, default in _DEFAULTS.items()}
+
+
+class NodeOrder(VolcanoPolicy):
+    """Add the scores of the profile's plugins; the profile weighs them with `score_weights`."""
+
+    name: ClassVar[str] = "nodeorder"
+
+    def score_nodes(self, task: Task, rows: NDArray[np.int64]) -> NDArray[np.float64] | None:
+        """Return float64[n] for the nodes `rows`, or None if the profile scores nothing."""
+        return self.session.placer.scores(task, rows)

@@ -1,0 +1,25 @@
+"""predicates: the filters of the profile. Source: Volcano `plugins/predicates`, which runs kube-scheduler's filters."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+from pyscheduler_batch.volcano.policy import VolcanoPolicy
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from pyscheduler.batch.tasks import Task
+
+__all__ = ["Predicates"]
+
+
+class Predicates(VolcanoPolicy):
+    """Accept the nodes that the filters accept, with evicted pods gone and placed pods there."""
+
+    name: ClassVar[str] = "predicates"
+
+    def filter_nodes(self, task: Task) -> NDArray[np.bool_]:
+        """Return bool[N]: the nodes that the filters accept."""
+        return self.session.placer.feasible(task)

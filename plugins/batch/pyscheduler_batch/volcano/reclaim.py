@@ -1,0 +1,80 @@
+"""reclaim: make room for starving jobs at the cost of other queues. Source: Volcano `actions/reclaim`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar, cast
+
+import numpy as np
+
+from pyscheduler.batch.contract import Action, Claim
+from pyscheduler_batch.priority_queue import PriorityQueue
+from pyscheduler_batch.volcano.evictions import eligible_jobs, evict_until, pending_tasks, reachable
+
+if TYPE_CHECKING:
+    from collections import deque
+
+    from pyscheduler.batch.session import Session
+    from pyscheduler.batch.statement import Statement
+    from pyscheduler.batch.tasks import Job, Task
+    from pyscheduler_batch.volcano.session import VolcanoSession
+
+__all__ = ["Reclaim"]
+
+
+class Reclaim(Action):
+    """Evict running tasks of other queues, task by task; keep the evictions for a job if it is pipelined by them.
+
+    Whether a queue is overused is asked once; then all its starving jobs follow. Nodes are tried in their order.
+    """
+
+    name: ClassVar[str] = "reclaim"
+
+    async def run(self, session: Session) -> None:
+        """Make room for starving jobs, queue by queue."""
+        session = cast("VolcanoSession", session)
+        starving: dict[int, list[Job]] = {}
+        tasks: dict[str, deque[Task]] = {}
+        for job in eligible_jobs(session):
+            jobs = starving.setdefault(job.queue_row, [])
+            if session.job_starving(job):
+                jobs.append(job)
+                tasks[job.uid] = pending_tasks(session, job)
+        waiting = {queue: PriorityQueue(session.job_less, jobs) for queue, jobs in starving.items()}
+        queues = PriorityQueue(session.queue_less, starving)
+        while len(queues):
+            queue = queues.pop()
+            if session.overused(queue):
+                continue
+            while len(waiting[queue]):
+                job = waiting[queue].pop()
+                statement = session.statement()
+                while tasks[job.uid] and session.job_starving(job):
+                    task = tasks[job.uid].popleft()
+                    if task.may_preempt and session.may_reclaim(queue, Claim(job, task)):
+                        _reclaim(session, statement, task)
+                if session.job_pipelined(job):
+                    session.commit(statement)
+                else:
+                    statement.discard()
+                await session.turn()
+
+
+def _reclaim(session: VolcanoSession, statement: Statement, task: Task) -> bool:
+    """Pipeline a task on the first node with candidates where their eviction makes room."""
+    residents = session.books.residents
+    candidates = residents.running & residents.preemptable & (residents.queue != task.job.queue_row)
+    candidates &= session.queues.reclaimable[residents.queue]
+    if protected := session.protected(task.job):
+        candidates &= residents.exposed(protected)
+    has_candidate = np.zeros(len(session.nodes), dtype=np.bool_)
+    has_candidate[residents.node[candidates]] = True
+    rows = np.flatnonzero(has_candidate & session.placer.curable(task) & reachable(session, task, candidates))
+    claim = Claim(task.job, task)
+    for node in rows.tolist():
+
+        def fits(node: int = node) -> bool:
+            return bool(session.scale.fits(task.request, session.nodes.future[node]))
+
+        if evict_until(session, statement, claim, node, candidates, session.reclaimable, fits, "reclaim"):
+            return True
+    return False

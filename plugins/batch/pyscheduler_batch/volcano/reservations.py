@@ -1,0 +1,73 @@
+"""What jobs reserve of their queue before their pods are placed. Source: Volcano `plugins/util/util.go`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from pyscheduler.batch.tasks import ALLOCATED, TaskState
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pyscheduler.batch.axis import Amounts
+    from pyscheduler.batch.tasks import Job
+    from pyscheduler_batch.volcano.books import Books
+
+__all__ = ["QueueSums", "gated_amounts", "is_settled", "minimum_of", "reserved_rest"]
+
+
+def gated_amounts(job: Job, width: int) -> Amounts:
+    """Return float64[R]: what the gated tasks of the job request."""
+    amounts = np.zeros(width)
+    if job.counts[TaskState.GATED]:
+        for task in job.tasks.values():
+            if task.state == TaskState.GATED:
+                amounts += task.request
+    return amounts
+
+
+def minimum_of(job: Job, width: int) -> Amounts:
+    """Return float64[R]: the job's minResources less what its gated tasks request; zeros if it declares none."""
+    if job.min_resources is None:
+        return np.zeros(width)
+    return np.maximum(job.min_resources - gated_amounts(job, width), 0.0)
+
+
+def reserved_rest(job: Job, allocated: Amounts) -> Amounts:
+    """Return float64[R]: what of minResources is not allocated yet, less what gated tasks request."""
+    width = len(allocated)
+    if job.min_resources is None:
+        return np.zeros(width)
+    rest = np.maximum(job.min_resources - allocated, 0.0)
+    return np.maximum(rest - gated_amounts(job, width), 0.0)
+
+
+def is_settled(job: Job) -> bool:
+    """Return whether a running job holds its minimum, so that it reserves the rest of minResources."""
+    return job.phase == "Running" and job.min_resources is not None and job.count(ALLOCATED) >= job.min_member
+
+
+class QueueSums:
+    """Sums over the jobs of each queue at the begin of a session; float64[Q, R] each."""
+
+    def __init__(self, jobs: Sequence[Job], books: Books, queues: int) -> None:
+        width = books.allocated.shape[1]
+        self.request = np.zeros((queues, width))
+        self.inqueue = np.zeros((queues, width))
+        self.elastic = np.zeros((queues, width))
+        #: bool[Q]: the queues that have a job.
+        self.has_jobs = np.zeros(queues, dtype=np.bool_)
+        for row, job in enumerate(jobs):
+            at = job.queue_row
+            self.has_jobs[at] = True
+            allocated = books.allocated[row]
+            self.request[at] += allocated
+            for task in job.tasks.values():
+                if task.state in {TaskState.PENDING, TaskState.GATED}:
+                    self.request[at] += task.request
+            if job.phase == "Inqueue" or is_settled(job):
+                self.inqueue[at] += reserved_rest(job, allocated)
+            least = 0.0 if job.min_resources is None else job.min_resources
+            self.elastic[at] += np.maximum(allocated - least, 0.0)

@@ -1,0 +1,353 @@
+"""A session as Volcano runs it: how the answers of the policies in tiers are combined.
+
+Source: Volcano `framework/session_plugins.go`.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property, cmp_to_key, partial
+from typing import TYPE_CHECKING, Any
+
+import attrs
+import numpy as np
+
+from pyscheduler.batch import contract
+from pyscheduler.batch.session import Session
+from pyscheduler.batch.statement import Position
+from pyscheduler.batch.tasks import TaskState
+from pyscheduler_batch.priority_queue import PriorityQueue
+from pyscheduler_batch.volcano.amounts import Scale
+from pyscheduler_batch.volcano.books import Books
+from pyscheduler_batch.volcano.row_cache import RowCache
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from numpy.typing import NDArray
+
+    from pyscheduler.batch.contract import Claim, Policy, Refusal, Tasks
+    from pyscheduler.batch.tasks import Job, Task
+
+__all__ = ["VolcanoSession"]
+
+#: A pod's name ends in its index if it has at least this many parts: job, task, index.
+_NAME_PARTS = 3
+
+
+@attrs.define(eq=False, kw_only=True, slots=False)
+class VolcanoSession(Session):
+    """A session with Volcano's rules for tiers."""
+
+    #: By job uid, the uids of the tasks that fitted no node in this session.
+    fit_failures: dict[str, set[str]] = attrs.Factory(dict)
+    #: Whether the actions of the session include enqueue; without it pending jobs may start at once.
+    has_enqueue: bool = False
+
+    @cached_property
+    def scale(self) -> Scale:
+        """Return the tolerances of the axis."""
+        return Scale(self.axis)
+
+    @cached_property
+    def books(self) -> Books:
+        """Return the sums by job; jobs without a queue do not take part."""
+        return Books([job for job in self.jobs.values() if job.queue_row >= 0], self.scale)
+
+    @cached_property
+    def rows(self) -> RowCache:
+        """Return what is kept per node."""
+        return RowCache(len(self.nodes))
+
+    @cached_property
+    def total(self) -> NDArray[np.float64]:
+        """Return float64[R]: what all nodes offer."""
+        total: NDArray[np.float64] = self.nodes.allocatable.sum(axis=0)
+        return total
+
+    def listeners(self) -> list[contract.Listener]:
+        """Return who follows the changes of statements; the sums by job come first, policies may use them."""
+        return [self.books, self.rows, *super().listeners()]
+
+    def open(self) -> None:
+        """Prepare the sums, then the policies."""
+        _ = self.books, self.ledger
+        super().open()
+
+    def switch(self, policy: Policy, name: str, *, default: bool) -> bool:
+        """Return a switch of a policy in the configuration, such as `enableHierarchy`."""
+        for tier in self.tiers:
+            for entry in tier:
+                if entry.policy is policy:
+                    return entry.is_on(name, default=default)
+        return default
+
+    def by_tier(self, role: type[Any], switch: str = "") -> list[list[Any]]:
+        """Return by tier the policies of a role that are switched on; kept for the session."""
+        found = self._roles.get((role, switch))
+        if found is None:
+            found = self._roles[role, switch] = self.policies(role, switch)
+        return found
+
+    @cached_property
+    def _roles(self) -> dict[tuple[type[Any], str], list[list[Any]]]:
+        return {}
+
+    # Orders.
+
+    def compare_jobs(self, left: Job, right: Job) -> int:
+        """Return -1, 0 or 1 by the policies alone."""
+        for tier in self.by_tier(contract.JobOrder, "enableJobOrder"):
+            for policy in tier:
+                first, second = policy.job_key(left), policy.job_key(right)
+                if first != second:
+                    return -1 if first < second else 1
+        return 0
+
+    def job_less(self, left: Job, right: Job) -> bool:
+        """Return whether `left` is served first; ties by age, then UID."""
+        order = self.compare_jobs(left, right)
+        if order:
+            return order < 0
+        return (left.created, left.uid) < (right.created, right.uid)
+
+    def queue_less(self, left: int, right: int) -> bool:
+        """Return whether queue `left` (a row) is served first; ties by age, then name."""
+        for compare in self._queue_orders:
+            order = compare(left, right)
+            if order:
+                return order < 0
+        queues = self.queues
+        return bool((queues.created[left], queues.names[left]) < (queues.created[right], queues.names[right]))
+
+    @cached_property
+    def _queue_orders(self) -> list[Callable[[int, int], float]]:
+        """Return the comparisons of queues in the order of tiers."""
+        orders: list[Callable[[int, int], float]] = []
+        for entry in (entry for tier in self.tiers for entry in tier if entry.is_on("enableQueueOrder")):
+            if isinstance(entry.policy, contract.QueueComparison):
+                orders.append(entry.policy.compare_queues)
+            elif isinstance(entry.policy, contract.QueueOrder):
+                orders.append(partial(_by_key, entry.policy.queue_key))
+        return orders
+
+    def task_less(self, left: Task, right: Task) -> bool:
+        """Return whether `left` is placed first; ties by the index in the pod's name, then age, then UID."""
+        for tier in self.by_tier(contract.TaskOrder, "enableTaskOrder"):
+            for policy in tier:
+                first, second = policy.task_key(left), policy.task_key(right)
+                if first != second:
+                    return bool(first < second)
+        first_index, second_index = _index_of(left), _index_of(right)
+        if first_index is not None and second_index is not None and first_index != second_index:
+            return first_index < second_index
+        return (left.created, left.uid) < (right.created, right.uid)
+
+    def sorted_tasks(self, tasks: Iterable[Task]) -> list[Task]:
+        """Return the tasks in the order of placement."""
+
+        def compare(left: Task, right: Task) -> int:
+            return -1 if self.task_less(left, right) else 1
+
+        return sorted(tasks, key=cmp_to_key(compare))
+
+    def victim_queue(self, victims: Iterable[Task], claim: Claim) -> PriorityQueue[Task]:
+        """Return the victims in the order of eviction.
+
+        Of one job the last task goes first; of one queue the last job; across queues as `VictimQueueOrder` says, else
+        the queue that would be served last.
+        """
+
+        def less(left: Task, right: Task) -> bool:
+            first, second = left.job, right.job
+            if first is not second:
+                if first.queue_row != second.queue_row:
+                    return self._victim_queue_less(first.queue_row, second.queue_row, claim)
+                order = self.compare_jobs(first, second)
+                if order:
+                    return order > 0
+            return not self.task_less(left, right)
+
+        return PriorityQueue(less, victims)
+
+    def _victim_queue_less(self, left: int, right: int, claim: Claim) -> bool:
+        for tier in self.by_tier(contract.VictimQueueOrder):
+            for policy in tier:
+                first, second = policy.victim_queue_key(left, claim), policy.victim_queue_key(right, claim)
+                if first != second:
+                    return bool(first < second)
+        return not self.queue_less(left, right)
+
+    # Gates.
+
+    def job_valid(self, job: Job) -> Refusal | None:
+        """Return the first refusal, or None."""
+        for tier in self.by_tier(contract.JobValid):
+            for policy in tier:
+                refusal: Refusal | None = policy.job_valid(job)
+                if refusal is not None:
+                    return refusal
+        return None
+
+    def job_ready(self, job: Job) -> bool:
+        """Return whether all policies agree to bind the job's tasks."""
+        tiers = self.by_tier(contract.JobReady, "enableJobReady")
+        return all(policy.job_ready(job) for tier in tiers for policy in tier)
+
+    def job_starving(self, job: Job) -> bool:
+        """Return whether all policies of the first tier that has any call the job starving."""
+        for tier in self.by_tier(contract.JobStarving, "enableJobStarving"):
+            if tier:
+                return all(policy.job_starving(job) for policy in tier)
+        return False
+
+    def job_pipelined(self, job: Job) -> bool:
+        """Return whether the job keeps what it was promised."""
+        tiers = self.by_tier(contract.JobPipelined, "enableJobPipelined")
+        return _accepted([policy.job_pipelined(job) for policy in tier] for tier in tiers)
+
+    def job_enqueueable(self, job: Job) -> bool:
+        """Return whether the job may be enqueued."""
+        tiers = self.by_tier(contract.Enqueueable, "enableJobEnqueued")
+        return _accepted([policy.job_enqueueable(job) for policy in tier] for tier in tiers)
+
+    def job_enqueued(self, job: Job) -> None:
+        """Tell the policies that a job was enqueued."""
+        for tier in self.by_tier(contract.EnqueueListener, "enableJobEnqueued"):
+            for policy in tier:
+                policy.job_enqueued(job)
+
+    def overused(self, queue: int) -> bool:
+        """Return whether any policy calls the queue overused."""
+        tiers = self.by_tier(contract.Overused, "enabledOverused")
+        return any(policy.overused(queue) for tier in tiers for policy in tier)
+
+    def allocatable(self, task: Task) -> bool:
+        """Return whether the queue of the task may get it."""
+        for tier in self.by_tier(contract.Allocatable, "enabledAllocatable"):
+            for policy in tier:
+                refusal = policy.allocatable(task.job, (task,))
+                if refusal is not None:
+                    self.record(task.job, refusal.reason, refusal.message)
+                    return False
+        return True
+
+    def may_reclaim(self, queue: int, claim: Claim) -> bool:
+        """Return whether all policies let the queue reclaim."""
+        tiers = self.by_tier(contract.MayReclaim, "enablePreemptive")
+        return all(policy.may_reclaim(queue, claim) for tier in tiers for policy in tier)
+
+    # Victims.
+
+    def preemptable(self, claim: Claim, tasks: Tasks) -> NDArray[np.bool_]:
+        """Return bool[n]: which tasks the claim may preempt."""
+        tiers = self.by_tier(contract.Preemptable, "enablePreemptable")
+        return self.combine_victims([[policy.preemptable for policy in tier] for tier in tiers], claim, tasks)
+
+    def reclaimable(self, claim: Claim, tasks: Tasks) -> NDArray[np.bool_]:
+        """Return bool[n]: which tasks the claim may reclaim."""
+        tiers = self.by_tier(contract.Reclaimable, "enableReclaimable")
+        return self.combine_victims([[policy.reclaimable for policy in tier] for tier in tiers], claim, tasks)
+
+    def combine_victims(self, tiers: Sequence[Sequence[Any]], claim: Claim, tasks: Tasks) -> NDArray[np.bool_]:
+        """Return the intersection of the first tier that leaves any victim.
+
+        An empty answer ends the tier. After an empty intersection the next policy of the tier starts afresh.
+        """
+        for tier in tiers:
+            victims: NDArray[np.bool_] | None = None
+            for answer in tier:
+                mask = answer(claim, tasks)
+                if mask is None:
+                    continue
+                if not mask.any():
+                    victims = None
+                    break
+                both = mask if victims is None else victims & mask
+                victims = both if both.any() else None
+            if victims is not None:
+                return victims
+        return np.zeros(len(tasks), dtype=np.bool_)
+
+    # Nodes.
+
+    def fits_now(self, task: Task) -> NDArray[np.bool_]:
+        """Return bool[N]: the nodes whose idle room holds the task; not to be changed."""
+        request, idle = task.request, self.nodes.idle
+        fits: NDArray[np.bool_] = self.rows.get(
+            ("now", request.tobytes()), lambda rows: self.scale.fits(request, idle[rows])
+        )
+        return fits
+
+    def fits_later(self, task: Task) -> NDArray[np.bool_]:
+        """Return bool[N]: the nodes that will have room for the task; not to be changed."""
+        request, nodes = task.request, self.nodes
+
+        def compute(rows: NDArray[np.int64]) -> NDArray[np.bool_]:
+            room = nodes.idle[rows] + nodes.releasing[rows] - nodes.pipelined[rows]
+            return self.scale.fits(request, room)
+
+        fits: NDArray[np.bool_] = self.rows.get(("later", request.tobytes()), compute)
+        return fits
+
+    def feasible(self, task: Task) -> NDArray[np.bool_]:
+        """Return bool[N]: the nodes that all predicates accept; amounts are not compared."""
+        accepted = np.ones(len(self.nodes), dtype=np.bool_)
+        for tier in self.by_tier(contract.Predicate, "enablePredicate"):
+            for policy in tier:
+                mask = policy.filter_nodes(task)
+                if mask is not None:
+                    accepted &= mask
+        return accepted
+
+    def scores(self, task: Task, rows: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Return float64[n]: the sum of the scores of these nodes."""
+        total = np.zeros(len(rows))
+        for tier in self.by_tier(contract.NodeOrder, "enableNodeOrder"):
+            for policy in tier:
+                scores = policy.score_nodes(task, rows)
+                if scores is not None:
+                    total += scores
+        return total
+
+    def best_node(self, task: Task, rows: NDArray[np.int64]) -> int:
+        """Return the row with the best score, a random one of equals; a single row is not scored."""
+        if len(rows) == 1:
+            return int(rows[0])
+        scores = self.scores(task, rows)
+        best = np.flatnonzero(scores == scores.max())
+        return int(rows[best[0] if len(best) == 1 else best[self.rng.randrange(len(best))]])
+
+    def dispatch(self, job: Job) -> None:
+        """Send all allocated tasks of a job to binding, whichever statement allocated them."""
+        for task in list(job.tasks.values()):
+            if task.state == TaskState.ALLOCATED:
+                is_bound = self.effects.bind(task, task.node)
+                self.ledger.move(
+                    task, Position(TaskState.BINDING, task.node) if is_bound else Position(TaskState.PENDING)
+                )
+
+
+def _by_key(key: Callable[[int, Job | None], contract.Key], left: int, right: int) -> int:
+    """Compare two queues by their keys."""
+    first, second = key(left, None), key(right, None)
+    if first == second:
+        return 0
+    return -1 if first < second else 1
+
+
+def _accepted(tiers: Iterable[Sequence[int]]) -> bool:
+    """Return the outcome of votes by tier: one -1 refuses, a tier with a +1 accepts, nobody's vote accepts."""
+    for votes in tiers:
+        if any(vote < 0 for vote in votes):
+            return False
+        if any(vote > 0 for vote in votes):
+            return True
+    return True
+
+
+def _index_of(task: Task) -> int | None:
+    parts = task.key.rpartition("/")[2].split("-")
+    try:
+        return int(parts[-1]) if len(parts) >= _NAME_PARTS else None
+    except ValueError:
+        return None

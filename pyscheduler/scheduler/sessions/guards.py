@@ -1,0 +1,121 @@
+"""Guards between passes: evictions end, whatever the policies answer.
+
+Within a pass a preset decides as its model does. Between passes three rules hold:
+
+- An evicted job is not evicted again before its back-off ends: 10 s, doubled with each eviction, at most 10 minutes. A
+  job that was moved rests for 10 minutes.
+- An evicted job does not evict the job that took its room, nor does any job that was evicted for it in turn.
+- A job that let a promise lapse evicts nobody until its back-off ends.
+
+Jobs are known by uid, so a pod that a controller creates again belongs to the same job.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import attrs
+
+from pyscheduler.batch.decisions import DecisionKind
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping
+
+    from pyscheduler.batch.decisions import Decision
+    from pyscheduler.batch.tasks import Job
+
+__all__ = ["Guards"]
+
+#: Back-off after an eviction or a lapsed promise, in seconds: the first, and the longest.
+BACKOFF_SECONDS: Final = (10.0, 600.0)
+#: The rest of a job whose pods were moved.
+REST_SECONDS: Final = 600.0
+#: How long the room of victims is promised to a job, besides their grace period.
+LEASE_SECONDS: Final = 60.0
+_MOVING: Final = "consolidation"
+
+
+@attrs.define(eq=False)
+class _Pause:
+    """A back-off that doubles."""
+
+    seconds: float = 0.0
+    until: float = 0.0
+
+    def begin(self, now: float, least: float = BACKOFF_SECONDS[0]) -> None:
+        """Begin, or begin again for twice as long."""
+        self.seconds = max(min(self.seconds * 2, BACKOFF_SECONDS[1]), least)
+        self.until = now + self.seconds
+
+
+@attrs.define(eq=False)
+class Guards:
+    """The memory of evictions of one profile. Times are clock seconds."""
+
+    #: By uid of a job: its rest from evictions, and from evicting others.
+    _rests: dict[str, _Pause] = attrs.Factory(dict)
+    _lapses: dict[str, _Pause] = attrs.Factory(dict)
+    #: By uid of a job, the jobs that took its room and until when they are safe from it.
+    _takers: dict[str, dict[str, float]] = attrs.Factory(dict)
+    #: By uid of a job that was promised the room of victims, when the promise lapses.
+    _leases: dict[str, float] = attrs.Factory(dict)
+
+    def note(self, decisions: Iterable[Decision], jobs: Mapping[str, Job], now: float) -> None:
+        """Remember the evictions of a pass, and the promises that were kept."""
+        evicted: dict[str, bool] = {}
+        for each in decisions:
+            job = each.task.job
+            if each.kind is DecisionKind.BIND:
+                self._leases.pop(job.uid, None)
+            if each.kind is not DecisionKind.EVICT:
+                continue
+            evicted[job.uid] = evicted.get(job.uid, False) or each.action == _MOVING
+            if each.by is not None and each.by is not job:
+                self._leases[each.by.uid] = now + LEASE_SECONDS + _grace(each)
+                for uid in (job.uid, *self._chain(job.uid, now)):
+                    if uid != each.by.uid:
+                        self._takers.setdefault(uid, {})[each.by.uid] = now + BACKOFF_SECONDS[1]
+        for uid, is_moved in evicted.items():
+            self._rests.setdefault(uid, _Pause()).begin(now, REST_SECONDS if is_moved else BACKOFF_SECONDS[0])
+        self._expire(jobs, now)
+
+    def _chain(self, uid: str, now: float) -> list[str]:
+        """Return the jobs whose room `uid` took: what takes its room takes theirs."""
+        return [other for other, takers in self._takers.items() if takers.get(uid, 0.0) > now]
+
+    def _expire(self, jobs: Mapping[str, Job], now: float) -> None:
+        """Let promises lapse, and forget jobs that are gone for longer than any back-off."""
+        for uid in [uid for uid, until in self._leases.items() if until <= now]:
+            del self._leases[uid]
+            if uid in jobs:
+                self._lapses.setdefault(uid, _Pause()).begin(now)
+        for pauses in (self._rests, self._lapses):
+            for uid in [uid for uid, pause in pauses.items() if pause.until + BACKOFF_SECONDS[1] <= now]:
+                del pauses[uid]
+        for uid, takers in [*self._takers.items()]:
+            for taker in [taker for taker, until in takers.items() if until <= now]:
+                del takers[taker]
+            if not takers:
+                del self._takers[uid]
+
+    def protected(self, claimant: Job, now: float, jobs: Mapping[str, Job]) -> Collection[str]:
+        """Return the uids of the jobs that must not be evicted for this one."""
+        lapse = self._lapses.get(claimant.uid)
+        if lapse is not None and lapse.until > now:
+            return jobs.keys()
+        resting = {uid for uid, pause in self._rests.items() if pause.until > now}
+        takers = self._takers.get(claimant.uid)
+        return resting | {uid for uid, until in takers.items() if until > now} if takers else resting
+
+    def next_end(self, now: float) -> float | None:
+        """Return when the next back-off or promise ends; None if nothing is pending."""
+        ends = [pause.until for pauses in (self._rests, self._lapses) for pause in pauses.values()]
+        ends += self._leases.values()
+        return min((end for end in ends if end > now), default=None)
+
+
+def _grace(decision: Decision) -> float:
+    """Return the grace period of a victim, in seconds."""
+    pod = decision.task.pod
+    seconds = pod.spec.termination_grace_period_seconds if pod is not None else None
+    return 30.0 if seconds is None else float(seconds)
